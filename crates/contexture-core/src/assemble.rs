@@ -1,0 +1,390 @@
+use std::sync::Arc;
+
+use crate::budget::Budget;
+use crate::counts::{Counts, Tokens};
+use crate::cut::grouped;
+use crate::error::{Error, Piece};
+use crate::fit::{Fitter, Outcome};
+use crate::item::{Content, Item, Layer, Order, Place, Role};
+use crate::layout::{Block, Layout, Section, Shown};
+use crate::markup;
+use crate::report::{
+    BudgetReport, Code, Excluded, GuardLine, Included, LayerBudget, Report, TokenizerInfo,
+};
+
+/// A finished request: what is sent, and the account of it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Assembly {
+    /// What is sent.
+    pub layout: Layout,
+    /// What became of every candidate.
+    pub report: Report,
+}
+
+/// How often the fit is tightened for a counter whose sums may fall short of
+/// the whole.
+const TIGHTENINGS: u32 = 16;
+
+/// Decides what is sent.
+///
+/// Pinned items are charged first; each layer then gets its part of the rest,
+/// in the order given, and what one leaves unused is passed on to those that
+/// want more. `load` is called for items whose content is still
+/// [pending](Content::Pending), at most once each, and only when they might be
+/// used.
+///
+/// Fails when the pinned items alone do not fit. The tokens of the
+/// [rendered](markup::render) request never exceed [`Budget::available`].
+pub fn assemble(
+    mut layers: Vec<Layer>,
+    budget: Budget,
+    counts: &Counts,
+    load: &mut dyn FnMut(&Item) -> Content,
+) -> Result<Assembly, Error> {
+    let mut limit = budget.available();
+    for _ in 0..TIGHTENINGS {
+        let fitted = fit_layers(&mut layers, limit, budget.available(), counts, load)?;
+        let layout = lay_out(&layers, &fitted);
+        let used = layout.tokens();
+        if counts.counter().sums_are_bounds() {
+            return Ok(account(&layers, fitted, layout, used, budget, counts));
+        }
+        let counted = counts.counter().count(&markup::render(&layout));
+        if counted <= budget.available() {
+            let used = used.max(counted);
+            return Ok(account(&layers, fitted, layout, used, budget, counts));
+        }
+        let excess = counted - budget.available();
+        limit = limit
+            .checked_sub(excess)
+            .filter(|&limit| limit > 0)
+            .ok_or_else(|| Error::count_does_not_settle(counted, budget.available()))?;
+    }
+    Err(Error::count_does_not_settle(limit, budget.available()))
+}
+
+/// A loader for layers whose content is all there.
+pub fn no_loader(_: &Item) -> Content {
+    Content::Absent {
+        code: Code::Unreadable,
+        reason: "nothing can be loaded here".to_owned(),
+    }
+}
+
+/// What became of one layer.
+struct Fitted {
+    outcomes: Vec<Outcome>,
+    pinned: Tokens,
+    allowed: Tokens,
+}
+
+fn fit_layers(
+    layers: &mut [Layer],
+    limit: Tokens,
+    available: Tokens,
+    counts: &Counts,
+    load: &mut dyn FnMut(&Item) -> Content,
+) -> Result<Vec<Fitted>, Error> {
+    let mut fitter = Fitter {
+        counts,
+        available,
+        load,
+    };
+
+    // What is never cut is charged first.
+    let mut pinned: Vec<Vec<Option<Outcome>>> = Vec::with_capacity(layers.len());
+    for layer in layers.iter_mut() {
+        pinned.push(
+            layer
+                .items
+                .iter_mut()
+                .map(|item| item.pinned.then(|| fitter.pinned(item)))
+                .collect(),
+        );
+    }
+    let charge = |outcomes: &[Option<Outcome>]| -> Tokens {
+        outcomes.iter().flatten().map(Outcome::tokens).sum()
+    };
+    let charged: Vec<Tokens> = pinned.iter().map(|outcomes| charge(outcomes)).collect();
+    let total: Tokens = charged.iter().sum();
+    if total > limit {
+        let pieces = layers
+            .iter()
+            .zip(&pinned)
+            .flat_map(|(layer, outcomes)| layer.items.iter().zip(outcomes))
+            .filter_map(|(item, outcome)| {
+                let tokens = outcome.as_ref()?.tokens();
+                let id = item.id.to_string();
+                Some(Piece { id, tokens })
+            })
+            .collect();
+        return Err(Error::pinned_over_budget(total, limit, pieces));
+    }
+
+    // Then each layer its part, less what its own pinned items took of it, but
+    // leaving to the ones behind it what they are to get in any case.
+    let mut left = limit - total;
+    let mut fitted: Vec<Fitted> = Vec::with_capacity(layers.len());
+    let owed: Vec<Tokens> = layers
+        .iter()
+        .zip(&charged)
+        .map(|(layer, charged)| layer.share.cap(layer.share.min).saturating_sub(*charged))
+        .collect();
+    for (i, layer) in layers.iter_mut().enumerate() {
+        let owed_behind: Tokens = owed[i + 1..].iter().sum();
+        let target = layer.share.target(limit).saturating_sub(charged[i]);
+        let allowed = target.min(left.saturating_sub(owed_behind).max(owed[i].min(left)));
+        let open = fitter.fit(&layer.fit, &mut layer.items, &pinned[i], allowed);
+        let outcomes = merge(&pinned[i], open);
+        left -= spent(&outcomes) - charged[i];
+        fitted.push(Fitted {
+            outcomes,
+            pinned: charged[i],
+            allowed: allowed + charged[i],
+        });
+    }
+
+    // And what is left goes to those that want more, in the same order.
+    for (i, layer) in layers.iter_mut().enumerate() {
+        let own = fitted[i].allowed - spent(&fitted[i].outcomes);
+        let used_open = spent(&fitted[i].outcomes) - charged[i];
+        let most = layer.share.cap(limit).saturating_sub(charged[i]);
+        let allowed = (used_open + left).min(most);
+        let more = allowed > used_open + own;
+        if !more || !fitted[i].outcomes.iter().any(Outcome::wants_more) {
+            continue;
+        }
+        let open = fitter.fit(&layer.fit, &mut layer.items, &pinned[i], allowed);
+        let outcomes = merge(&pinned[i], open);
+        left = left + used_open - (spent(&outcomes) - charged[i]);
+        fitted[i].outcomes = outcomes;
+        fitted[i].allowed = allowed + charged[i];
+    }
+    Ok(fitted)
+}
+
+fn spent(outcomes: &[Outcome]) -> Tokens {
+    outcomes.iter().map(Outcome::tokens).sum()
+}
+
+fn merge(pinned: &[Option<Outcome>], open: Vec<Option<Outcome>>) -> Vec<Outcome> {
+    pinned
+        .iter()
+        .zip(open)
+        .map(|(pinned, open)| {
+            pinned
+                .clone()
+                .or(open)
+                .expect("every item is either pinned or decided by the fit")
+        })
+        .collect()
+}
+
+fn lay_out(layers: &[Layer], fitted: &[Fitted]) -> Layout {
+    let mut layout = Layout::default();
+    for (layer, fitted) in layers.iter().zip(fitted) {
+        let mut order: Vec<usize> = (0..layer.items.len()).collect();
+        if layer.order == Order::Priority {
+            let rank = |i: usize| layer.items[i].score.unwrap_or(layer.items[i].priority);
+            order.sort_by(|&a, &b| rank(b).total_cmp(&rank(a)));
+        }
+        for i in order {
+            let item = &layer.items[i];
+            let shown = match &fitted.outcomes[i] {
+                Outcome::Whole { text, .. } => Shown::Whole(text.clone()),
+                Outcome::Cut { text, .. } => Shown::Cut(text.clone()),
+                Outcome::Dropped { .. } | Outcome::Absent { .. } => continue,
+            };
+            let block = Block {
+                id: Arc::clone(&item.id),
+                layer: Arc::clone(&layer.name),
+                role: item.role,
+                trust: item.trust,
+                path: item.path.clone(),
+                tokens: fitted.outcomes[i].tokens(),
+                shown,
+            };
+            match section(layer.place, item.role) {
+                Section::System => layout.system.push(block),
+                Section::History => layout.history.push(block),
+                Section::Current => layout.current.push(block),
+            }
+        }
+    }
+    // The header has no tag, so nothing may stand before it; the operator's
+    // words come before everybody else's.
+    layout.system.sort_by_key(|block| block.role.min(Role::Developer));
+    layout
+}
+
+fn section(place: Place, role: Role) -> Section {
+    match place {
+        Place::System => Section::System,
+        Place::History => Section::History,
+        Place::Current => Section::Current,
+        Place::ByRole if role <= Role::System => Section::System,
+        Place::ByRole => Section::Current,
+    }
+}
+
+fn account(
+    layers: &[Layer],
+    fitted: Vec<Fitted>,
+    layout: Layout,
+    used: Tokens,
+    budget: Budget,
+    counts: &Counts,
+) -> Assembly {
+    let mut report = Report {
+        tokenizer: TokenizerInfo {
+            name: counts.counter().name().to_owned(),
+            exact: counts.counter().is_exact(),
+        },
+        budget: BudgetReport {
+            max: budget.window(),
+            reserved: budget.reserved(),
+            effective: budget.available(),
+            used,
+            remaining: budget.window() - used,
+            available: budget.available() - used,
+            layers: Vec::with_capacity(layers.len()),
+        },
+        ..Report::default()
+    };
+    for (layer, fitted) in layers.iter().zip(fitted) {
+        let mut row = LayerBudget {
+            name: Arc::clone(&layer.name),
+            allowed: fitted.allowed,
+            used: spent(&fitted.outcomes),
+            pinned: fitted.pinned,
+            ..LayerBudget::default()
+        };
+        for (item, outcome) in layer.items.iter().zip(fitted.outcomes) {
+            match outcome {
+                Outcome::Whole { .. } | Outcome::Cut { .. } => {
+                    row.kept += 1;
+                    row.cut += usize::from(matches!(outcome, Outcome::Cut { .. }));
+                    note_findings(&mut report, item);
+                    report.included.push(included(layer, item, outcome));
+                }
+                Outcome::Dropped { .. } | Outcome::Absent { .. } => {
+                    row.dropped += 1;
+                    report.excluded.push(excluded(layer, item, outcome));
+                }
+            }
+        }
+        report.budget.layers.push(row);
+    }
+    sort_as_sent(&mut report.included, &layout);
+    Assembly { layout, report }
+}
+
+/// Puts the rows in the order of the request, which is how a reader meets them.
+fn sort_as_sent(rows: &mut [Included], layout: &Layout) {
+    let sent: std::collections::BTreeMap<(&str, &str), usize> = layout
+        .blocks()
+        .enumerate()
+        .map(|(i, block)| ((&*block.layer, &*block.id), i))
+        .collect();
+    rows.sort_by_cached_key(|row| sent.get(&(&*row.layer, &*row.id)).copied());
+}
+
+fn note_findings(report: &mut Report, item: &Item) {
+    if let Content::Ready(text) = &item.content {
+        for finding in text.findings() {
+            report.guard.push(GuardLine {
+                item: Arc::clone(item.path.as_ref().unwrap_or(&item.id)),
+                finding: finding.clone(),
+            });
+        }
+    }
+}
+
+fn included(layer: &Layer, item: &Item, outcome: Outcome) -> Included {
+    let tokens = outcome.tokens();
+    let (code, original, lines_cut) = match outcome {
+        Outcome::Cut {
+            text,
+            original,
+            code,
+            ..
+        } => (code, Some(original), Some(text.lines)),
+        _ if item.pinned => (Code::Pinned, None, None),
+        _ => (Code::Fits, None, None),
+    };
+    let original_tokens = original.map_or(tokens, |size| size.tokens);
+    let reason = match code {
+        Code::Pinned => "pinned: charged before everything else".to_owned(),
+        Code::Fits => "fits whole".to_owned(),
+        Code::LineLimit => format!(
+            "cut to its max_lines of {}",
+            item.max_lines.unwrap_or_default()
+        ),
+        _ => format!(
+            "cut: needed {} more tokens to be whole",
+            grouped(original_tokens.saturating_sub(tokens))
+        ),
+    };
+    Included {
+        path: item.path.clone(),
+        id: Arc::clone(&item.id),
+        layer: Arc::clone(&layer.name),
+        role: item.role,
+        trust: item.trust,
+        tokens,
+        truncated: lines_cut.is_some(),
+        original_tokens,
+        original_estimated: original.is_some_and(|size| !size.exact),
+        priority: item.priority,
+        base_priority: item.base_priority,
+        scores: item.scores.clone(),
+        lines_cut,
+        code,
+        reason,
+    }
+}
+
+fn excluded(layer: &Layer, item: &Item, outcome: Outcome) -> Excluded {
+    let (code, tokens, exact, reason) = match outcome {
+        Outcome::Dropped { code, needs, left } => {
+            let about = if needs.exact { "" } else { "about " };
+            let needed = grouped(needs.tokens);
+            let missing = grouped(needs.tokens.saturating_sub(left));
+            let left = grouped(left);
+            let reason = match code {
+                Code::TooLarge => format!(
+                    "needs {about}{needed} tokens whole and may not be cut; \
+                     {about}{missing} more than the {left} left would have kept it"
+                ),
+                Code::BelowMinimum => format!(
+                    "needs {about}{needed} tokens; of the {left} left, less than \
+                     a useful part would remain, {about}{missing} more would have kept it whole"
+                ),
+                Code::GroupDropped => "a member of its group is not there".to_owned(),
+                Code::BeforeWindow => "older than what the window holds".to_owned(),
+                _ => format!(
+                    "needs {about}{needed} tokens, {left} left; \
+                     {about}{missing} more would have kept it"
+                ),
+            };
+            (code, needs.tokens, needs.exact, reason)
+        }
+        Outcome::Absent { code, reason } => (code, 0, true, reason),
+        Outcome::Whole { .. } | Outcome::Cut { .. } => {
+            unreachable!("kept items are not excluded")
+        }
+    };
+    Excluded {
+        path: item.path.clone(),
+        id: Arc::clone(&item.id),
+        layer: Arc::clone(&layer.name),
+        role: item.role,
+        tokens,
+        estimated: !exact,
+        priority: item.priority,
+        base_priority: item.base_priority,
+        scores: item.scores.clone(),
+        code,
+        reason,
+    }
+}

@@ -1,0 +1,209 @@
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::markup;
+use crate::measure::{self, Measured};
+use crate::text::{ContentHash, Text};
+use crate::{Item, Role};
+
+/// A number of tokens.
+pub type Tokens = u64;
+
+/// Counts tokens the way one model does, or estimates them.
+///
+/// `count` must be deterministic. The other methods have defaults that are
+/// right for any counter, and are overridden where a counter knows better.
+pub trait TokenCounter: Send + Sync {
+    /// Returns the name shown in reports, such as `o200k_base`.
+    fn name(&self) -> &str;
+
+    /// Returns false when the counts are estimates.
+    fn is_exact(&self) -> bool;
+
+    /// Returns the number of tokens of `text`.
+    fn count(&self, text: &str) -> Tokens;
+
+    /// Returns the number of tokens of `text` unless it exceeds `limit`.
+    ///
+    /// A counter that can stop early does so: the cost follows `limit`, not
+    /// the length of `text`.
+    fn count_up_to(&self, text: &str, limit: Tokens) -> Option<Tokens> {
+        Some(self.count(text)).filter(|&n| n <= limit)
+    }
+
+    /// Returns the length of the longest token in bytes, when it is known.
+    ///
+    /// A text of `n` bytes then has at least `n / longest_token` tokens, which
+    /// lets large candidates be dropped without reading them.
+    fn longest_token(&self) -> Option<u64> {
+        None
+    }
+
+    /// Returns true when `before` and `after` can be counted apart, with a sum
+    /// that is at least the count of the two joined. `before` ends with a line
+    /// end.
+    fn is_seam(&self, before: &str, after: &str) -> bool {
+        let _ = (before, after);
+        true
+    }
+
+    /// Returns true when the sum over parts split at seams is never less than
+    /// the count of the whole.
+    ///
+    /// When it may be less, [`assemble`](crate::assemble) counts the finished
+    /// request once more and tightens the fit until it holds.
+    fn sums_are_bounds(&self) -> bool {
+        false
+    }
+
+    /// Returns the length in bytes of a long prefix of `text` that counts at
+    /// most `limit` tokens; it ends on a character boundary.
+    fn prefix_within(&self, text: &str, limit: Tokens) -> usize {
+        let len = longest_within(text.len(), limit, |len| {
+            let end = text.floor_char_boundary(len);
+            self.count_up_to(&text[..end], limit).is_some()
+        });
+        text.floor_char_boundary(len)
+    }
+
+    /// Returns the start in bytes of a long suffix of `text` that counts at
+    /// most `limit` tokens; it begins on a character boundary.
+    fn suffix_within(&self, text: &str, limit: Tokens) -> usize {
+        let len = longest_within(text.len(), limit, |len| {
+            let start = text.ceil_char_boundary(text.len() - len);
+            self.count_up_to(&text[start..], limit).is_some()
+        });
+        text.ceil_char_boundary(text.len() - len)
+    }
+}
+
+/// Searches for a large length up to `total` that `fits`.
+///
+/// It starts from four bytes a token, which is typical, and doubles, so that
+/// the cost follows `limit` and not `total`. A sixty-fourth of the length is
+/// precise enough for a cut.
+fn longest_within(total: usize, limit: Tokens, fits: impl Fn(usize) -> bool) -> usize {
+    let (mut fitting, mut too_long) = (0, total.saturating_add(1));
+    let mut guess = usize::try_from(limit)
+        .unwrap_or(total)
+        .saturating_mul(4)
+        .clamp(1, total.max(1));
+    while fitting < total && too_long > total {
+        if fits(guess) {
+            fitting = guess;
+            guess = guess.saturating_mul(2).min(total);
+        } else {
+            too_long = guess;
+        }
+    }
+    while too_long - fitting > 1 + fitting / 64 {
+        let middle = fitting + (too_long - fitting) / 2;
+        if fits(middle) {
+            fitting = middle;
+        } else {
+            too_long = middle;
+        }
+    }
+    fitting
+}
+
+/// Most texts that the cache remembers before it starts anew.
+const CACHE_LIMIT: usize = 200_000;
+
+/// A counter together with what it has counted.
+///
+/// Measurements are kept by content hash, so that the same text is counted
+/// once, however often and under whatever path it is used.
+pub struct Counts {
+    counter: Arc<dyn TokenCounter>,
+    // Distinguishes counters in the memo that texts carry; never reused.
+    id: u64,
+    measured: Mutex<BTreeMap<ContentHash, Arc<Measured>>>,
+    wrappers: Mutex<BTreeMap<(Role, Option<Arc<str>>), Wrapper>>,
+}
+
+static NEXT_ID: AtomicU64 = AtomicU64::new(1);
+
+impl Counts {
+    /// Returns an empty cache over `counter`.
+    pub fn new(counter: Arc<dyn TokenCounter>) -> Self {
+        Self {
+            counter,
+            id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
+            measured: Mutex::default(),
+            wrappers: Mutex::default(),
+        }
+    }
+
+    /// Returns the counter itself.
+    pub fn counter(&self) -> &dyn TokenCounter {
+        &*self.counter
+    }
+
+    /// Returns the token counts of `text`, line by line, as far as `limit`.
+    pub(crate) fn measure(&self, text: &Text, limit: Tokens) -> Arc<Measured> {
+        if let Some(known) = text.memo(self.id)
+            && known.covers(limit)
+        {
+            return known;
+        }
+        let mut cache = self.measured.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = cache.get(&text.hash())
+            && known.covers(limit)
+        {
+            let known = Arc::clone(known);
+            text.remember(self.id, Arc::clone(&known));
+            return known;
+        }
+        drop(cache);
+        let measured = Arc::new(Measured::new(text.body(), &*self.counter, limit));
+        text.remember(self.id, Arc::clone(&measured));
+        cache = self.measured.lock().unwrap_or_else(PoisonError::into_inner);
+        if cache.len() >= CACHE_LIMIT {
+            cache.clear();
+        }
+        cache.insert(text.hash(), Arc::clone(&measured));
+        measured
+    }
+
+    /// Counts `text` as far as `limit` and remembers it, so that a later
+    /// [`assemble`](crate::assemble) finds it counted. Safe to call from
+    /// several threads.
+    pub fn warm(&self, text: &Text, limit: Tokens) {
+        self.measure(text, limit);
+    }
+
+    /// Returns what the tags around `item` add to the count of `body`.
+    pub(crate) fn wrapper(&self, item: &Item, body: &str) -> Tokens {
+        let path = item.path.as_ref().filter(|_| item.role.shows_path());
+        let key = (item.role, path.cloned());
+        let mut cache = self.wrappers.lock().unwrap_or_else(PoisonError::into_inner);
+        if cache.len() >= CACHE_LIMIT {
+            cache.clear();
+        }
+        let wrapper = cache.entry(key).or_insert_with_key(|(role, path)| {
+            let open = markup::open(*role, path.as_deref());
+            let close = self.counter.count(markup::close(*role));
+            Wrapper {
+                apart: self.counter.count(&open) + close,
+                open,
+                close,
+            }
+        });
+        if wrapper.open.is_empty() || self.counter.is_seam(&wrapper.open, body) {
+            return wrapper.apart;
+        }
+        // The tag and the first line share a token: count them as one.
+        let first = &body[..measure::next_seam(body, 0, &*self.counter)];
+        let joined = self.counter.count(&format!("{}{first}", wrapper.open));
+        joined.saturating_sub(self.counter.count(first)) + wrapper.close
+    }
+}
+
+struct Wrapper {
+    open: String,
+    close: Tokens,
+    // The count of both tags when the body begins at a seam.
+    apart: Tokens,
+}

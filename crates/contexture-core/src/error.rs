@@ -1,0 +1,114 @@
+use std::fmt;
+
+use crate::counts::Tokens;
+
+/// What went wrong while assembling.
+///
+/// Leaving a candidate out is not an error; it is a row of the report. An
+/// error means that no request could be made at all.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Error {
+    kind: Kind,
+}
+
+/// A part of what did not fit, named in an over-budget error.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Piece {
+    /// The item's id.
+    pub id: String,
+    /// What it needs, wrapper included.
+    pub tokens: Tokens,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Kind {
+    PinnedOverBudget {
+        needed: Tokens,
+        available: Tokens,
+        largest: Vec<Piece>,
+    },
+    ReservesExceedWindow {
+        reserves: Tokens,
+        window: Tokens,
+    },
+    CountDoesNotSettle {
+        counted: Tokens,
+        available: Tokens,
+    },
+}
+
+impl Error {
+    pub(crate) fn pinned_over_budget(
+        needed: Tokens,
+        available: Tokens,
+        mut pieces: Vec<Piece>,
+    ) -> Self {
+        pieces.sort_by(|a, b| b.tokens.cmp(&a.tokens).then_with(|| a.id.cmp(&b.id)));
+        pieces.truncate(3);
+        Self {
+            kind: Kind::PinnedOverBudget {
+                needed,
+                available,
+                largest: pieces,
+            },
+        }
+    }
+
+    pub(crate) fn reserves_exceed_window(reserves: Tokens, window: Tokens) -> Self {
+        Self {
+            kind: Kind::ReservesExceedWindow { reserves, window },
+        }
+    }
+
+    pub(crate) fn count_does_not_settle(counted: Tokens, available: Tokens) -> Self {
+        Self {
+            kind: Kind::CountDoesNotSettle { counted, available },
+        }
+    }
+
+    /// Returns true when the pinned items do not fit even on their own.
+    pub fn is_over_budget(&self) -> bool {
+        matches!(self.kind, Kind::PinnedOverBudget { .. })
+    }
+
+    /// Returns the largest pinned items when they do not fit.
+    pub fn largest(&self) -> &[Piece] {
+        match &self.kind {
+            Kind::PinnedOverBudget { largest, .. } => largest,
+            _ => &[],
+        }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.kind {
+            Kind::PinnedOverBudget {
+                needed,
+                available,
+                largest,
+            } => {
+                write!(
+                    f,
+                    "pinned items need {needed} tokens but {available} are available (largest:"
+                )?;
+                for (i, piece) in largest.iter().enumerate() {
+                    let comma = if i == 0 { "" } else { "," };
+                    write!(f, "{comma} `{}` {}", piece.id, piece.tokens)?;
+                }
+                write!(f, ")")
+            }
+            Kind::ReservesExceedWindow { reserves, window } => write!(
+                f,
+                "reserves of {reserves} tokens leave nothing of a window of {window}"
+            ),
+            Kind::CountDoesNotSettle { counted, available } => write!(
+                f,
+                "the rendered request counts {counted} tokens but {available} are available, \
+                 and leaving out more does not help with this tokenizer"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for Error {}

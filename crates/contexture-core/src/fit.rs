@@ -1,0 +1,484 @@
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::counts::{Counts, Tokens};
+use crate::cut::{self, Cut, CutText, MIN_USEFUL_TOKENS};
+use crate::item::{Content, Item};
+use crate::report::Code;
+use crate::text::Text;
+
+/// How it is decided which items of a layer are kept.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Fit {
+    /// By priority, highest first, ties as given: what fits is kept, what does
+    /// not is cut or passed over, and smaller ones behind it may still fit.
+    #[default]
+    FirstFit,
+    /// The same by score, weighed against length: see [`weighed_score`].
+    ByScore,
+    /// Items are a path, oldest first, and the newest are kept.
+    Window(Window),
+}
+
+/// Keeps the newest part of a path.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Window {
+    /// Where the window began last time. While everything from there on fits,
+    /// it stays put: a provider's cache ends where the window moves.
+    pub start: Option<Arc<str>>,
+    /// When the window must move, the part of the allowance that is kept, so
+    /// that it moves seldom and far rather than often and little.
+    pub shrink_to: f64,
+    /// How many of the newest are kept, if they fit at all, however small the
+    /// part above is.
+    pub min_recent: usize,
+    /// The part of the allowance that goes to the oldest items when something
+    /// must go: 0 keeps the newest only, more cuts out the middle.
+    pub head: f64,
+}
+
+impl Default for Window {
+    fn default() -> Self {
+        Self {
+            start: None,
+            shrink_to: 0.6,
+            min_recent: 3,
+            head: 0.0,
+        }
+    }
+}
+
+/// Items shorter than this are not favoured for being short.
+const SHORT_TOKENS: f64 = 128.0;
+
+/// Returns `score` weighed against length: a text four times as long as
+/// a short one must score twice as much to come first.
+pub(crate) fn weighed_score(score: f64, tokens: Tokens) -> f64 {
+    score / (tokens as f64 / SHORT_TOKENS).max(1.0).sqrt()
+}
+
+/// What became of an item.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Outcome {
+    Whole {
+        text: Text,
+        tokens: Tokens,
+    },
+    Cut {
+        text: CutText,
+        tokens: Tokens,
+        original: Size,
+        code: Code,
+    },
+    Dropped {
+        code: Code,
+        needs: Size,
+        left: Tokens,
+    },
+    Absent {
+        code: Code,
+        reason: String,
+    },
+}
+
+impl Outcome {
+    pub(crate) fn tokens(&self) -> Tokens {
+        match self {
+            Outcome::Whole { tokens, .. } | Outcome::Cut { tokens, .. } => *tokens,
+            Outcome::Dropped { .. } | Outcome::Absent { .. } => 0,
+        }
+    }
+
+    /// Returns true when more tokens would have shown more.
+    pub(crate) fn wants_more(&self) -> bool {
+        match self {
+            Outcome::Cut { code, .. } => *code != Code::LineLimit,
+            Outcome::Dropped { .. } => true,
+            Outcome::Whole { .. } | Outcome::Absent { .. } => false,
+        }
+    }
+}
+
+/// A count, or a guess where counting would have cost more than it told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Size {
+    pub(crate) tokens: Tokens,
+    pub(crate) exact: bool,
+}
+
+/// Decides for the items of one layer.
+pub(crate) struct Fitter<'a> {
+    pub(crate) counts: &'a Counts,
+    /// What the request may use in all: no text is counted further than this.
+    pub(crate) available: Tokens,
+    pub(crate) load: &'a mut dyn FnMut(&Item) -> Content,
+}
+
+impl Fitter<'_> {
+    /// Returns what becomes of each item when `allowance` tokens may be spent.
+    /// Items that `decided` holds an outcome for are left alone.
+    pub(crate) fn fit(
+        &mut self,
+        fit: &Fit,
+        items: &mut [Item],
+        decided: &[Option<Outcome>],
+        allowance: Tokens,
+    ) -> Vec<Option<Outcome>> {
+        let mut outcomes = vec![None; items.len()];
+        let open: Vec<usize> = (0..items.len()).filter(|&i| decided[i].is_none()).collect();
+        match fit {
+            Fit::FirstFit => {
+                let mut order = open;
+                order.sort_by(|&a, &b| items[b].priority.total_cmp(&items[a].priority));
+                self.first_fit(items, &units(items, &order), allowance, &mut outcomes);
+            }
+            Fit::ByScore => {
+                let order = self.by_score(items, open);
+                self.first_fit(items, &units(items, &order), allowance, &mut outcomes);
+            }
+            Fit::Window(window) => {
+                let units = units(items, &open);
+                self.window(window, items, &units, allowance, &mut outcomes);
+            }
+        }
+        outcomes
+    }
+
+    fn by_score(&mut self, items: &mut [Item], open: Vec<usize>) -> Vec<usize> {
+        let mut weighed: Vec<(f64, usize)> = open
+            .into_iter()
+            .map(|i| {
+                let tokens = match self.ready(&mut items[i]) {
+                    Ok(text) => self.size(&text, self.available).tokens,
+                    Err(_) => 0,
+                };
+                (weighed_score(items[i].score.unwrap_or(0.0), tokens), i)
+            })
+            .collect();
+        weighed.sort_by(|a, b| {
+            b.0.total_cmp(&a.0)
+                .then_with(|| items[a.1].id.cmp(&items[b.1].id))
+        });
+        weighed.into_iter().map(|(_, i)| i).collect()
+    }
+
+    fn first_fit(
+        &mut self,
+        items: &mut [Item],
+        units: &[Vec<usize>],
+        allowance: Tokens,
+        outcomes: &mut [Option<Outcome>],
+    ) {
+        let mut left = allowance;
+        for unit in units {
+            let decided = match unit.as_slice() {
+                &[i] => vec![(i, self.single(&mut items[i], left, allowance))],
+                members => self.whole_or_none(items, members, left),
+            };
+            for (i, outcome) in decided {
+                left -= outcome.tokens();
+                outcomes[i] = Some(outcome);
+            }
+        }
+    }
+
+    /// Decides for an item that stands alone: whole, cut, or dropped.
+    fn single(&mut self, item: &mut Item, left: Tokens, allowance: Tokens) -> Outcome {
+        let may_be_cut = item.cut != Cut::Never && left > MIN_USEFUL_TOKENS;
+        if let Content::Pending { bytes } = item.content
+            && !may_be_cut
+            && self.is_surely_over(bytes, left)
+        {
+            return Outcome::Dropped {
+                code: Code::OverBudget,
+                needs: Size {
+                    tokens: bytes.div_ceil(4),
+                    exact: false,
+                },
+                left,
+            };
+        }
+        let text = match self.ready(item) {
+            Ok(text) => text,
+            Err(absent) => return absent,
+        };
+        let wrapper = self.counts.wrapper(item, text.body());
+        let line_limited = cut::is_line_limited(item, &text);
+        // Where nothing can be cut, nothing beyond what is left needs counting.
+        let limit = if may_be_cut || line_limited {
+            self.available
+        } else {
+            left
+        };
+        let measured = self.counts.measure(&text, limit);
+        let (tokens, exact) = measured.total_or_about(text.body(), self.counts.counter());
+        let whole = Size {
+            tokens: wrapper + tokens,
+            exact,
+        };
+        if exact && whole.tokens <= left && !line_limited {
+            return Outcome::Whole {
+                text,
+                tokens: whole.tokens,
+            };
+        }
+        let mut code = if whole.tokens > allowance && item.cut == Cut::Never {
+            Code::TooLarge
+        } else {
+            Code::OverBudget
+        };
+        if may_be_cut || line_limited {
+            if let Some(cut) = cut::cut(item, &text, &measured, self.counts, left) {
+                return Outcome::Cut {
+                    tokens: cut.tokens + self.counts.wrapper(item, cut.body()),
+                    code: if whole.tokens <= left {
+                        Code::LineLimit
+                    } else {
+                        Code::Cut
+                    },
+                    text: cut,
+                    original: whole,
+                };
+            }
+            if item.cut != Cut::Never {
+                code = Code::BelowMinimum;
+            }
+        }
+        Outcome::Dropped {
+            code,
+            needs: whole,
+            left,
+        }
+    }
+
+    /// Decides for items that only make sense together.
+    fn whole_or_none(
+        &mut self,
+        items: &mut [Item],
+        members: &[usize],
+        left: Tokens,
+    ) -> Vec<(usize, Outcome)> {
+        let mut sizes = Vec::with_capacity(members.len());
+        let mut absent = false;
+        for &i in members {
+            match self.ready(&mut items[i]) {
+                Ok(text) => {
+                    let wrapper = self.counts.wrapper(&items[i], text.body());
+                    let mut size = self.size(&text, self.available);
+                    size.tokens += wrapper;
+                    sizes.push((i, Ok((text, size))));
+                }
+                Err(outcome) => {
+                    absent = true;
+                    sizes.push((i, Err(outcome)));
+                }
+            }
+        }
+        let total: Tokens = sizes
+            .iter()
+            .filter_map(|(_, size)| size.as_ref().ok())
+            .map(|(_, size)| size.tokens)
+            .sum();
+        let keep = !absent && total <= left;
+        sizes
+            .into_iter()
+            .map(|(i, size)| {
+                let outcome = match size {
+                    Ok((text, size)) if keep => Outcome::Whole {
+                        text,
+                        tokens: size.tokens,
+                    },
+                    Ok((_, size)) => Outcome::Dropped {
+                        code: if absent {
+                            Code::GroupDropped
+                        } else {
+                            Code::OverBudget
+                        },
+                        needs: Size {
+                            tokens: if absent { size.tokens } else { total },
+                            exact: size.exact,
+                        },
+                        left,
+                    },
+                    Err(outcome) => outcome,
+                };
+                (i, outcome)
+            })
+            .collect()
+    }
+
+    fn window(
+        &mut self,
+        window: &Window,
+        items: &mut [Item],
+        units: &[Vec<usize>],
+        allowance: Tokens,
+        outcomes: &mut [Option<Outcome>],
+    ) {
+        let anchor = window
+            .start
+            .as_ref()
+            .and_then(|id| units.iter().position(|u| u.iter().any(|&i| items[i].id == *id)));
+        let oldest = anchor.unwrap_or(0);
+        let newest_first = (oldest..units.len()).rev();
+
+        // Everything the window holds now, if it still fits, and where it
+        // would have to begin otherwise.
+        let shrunk = (allowance as f64 * window.shrink_to.clamp(0.0, 1.0)) as Tokens;
+        let head_room = (allowance as f64 * window.head.clamp(0.0, 1.0)) as Tokens;
+        let (mut left, mut begin, mut shrunk_begin) = (allowance, units.len(), units.len());
+        let mut kept = Vec::new();
+        for u in newest_first {
+            let decided = self.whole_or_none(items, &units[u], left);
+            let cost: Tokens = decided.iter().map(|(_, o)| o.tokens()).sum();
+            let fits = !decided.iter().any(|(_, o)| matches!(o, Outcome::Dropped { .. }));
+            if !fits {
+                for (i, outcome) in decided {
+                    outcomes[i] = Some(outcome);
+                }
+                break;
+            }
+            left -= cost;
+            begin = u;
+            let recent = units.len() - u <= window.min_recent;
+            if recent || allowance - left <= shrunk.saturating_sub(head_room) {
+                shrunk_begin = u;
+            }
+            kept.push((u, decided));
+        }
+        let begin = if begin == oldest { begin } else { shrunk_begin };
+        for (u, decided) in kept {
+            for (i, outcome) in decided {
+                outcomes[i] = Some(if u >= begin {
+                    outcome
+                } else {
+                    Outcome::Dropped {
+                        code: Code::BeforeWindow,
+                        needs: Size {
+                            tokens: outcome.tokens(),
+                            exact: true,
+                        },
+                        left: 0,
+                    }
+                });
+            }
+        }
+
+        // What is older: the head if one is asked for, and nothing behind it.
+        let used: Tokens = outcomes.iter().flatten().map(Outcome::tokens).sum();
+        let mut left = if anchor.is_none() {
+            head_room.min(allowance - used)
+        } else {
+            0
+        };
+        let mut open = left > 0;
+        for unit in &units[..begin] {
+            if open {
+                let decided = self.whole_or_none(items, unit, left);
+                let cost: Tokens = decided.iter().map(|(_, o)| o.tokens()).sum();
+                if cost > 0 {
+                    left -= cost;
+                    for (i, outcome) in decided {
+                        outcomes[i] = Some(outcome);
+                    }
+                    continue;
+                }
+                open = false;
+            }
+            for &i in unit {
+                if outcomes[i].is_some() {
+                    continue;
+                }
+                outcomes[i] = Some(match &items[i].content {
+                    Content::Absent { code, reason } => Outcome::Absent {
+                        code: *code,
+                        reason: reason.clone(),
+                    },
+                    Content::Ready(text) => before_window(text.as_str().len() as u64),
+                    Content::Pending { bytes } => before_window(*bytes),
+                });
+            }
+        }
+    }
+
+    /// Returns what a pinned item costs.
+    pub(crate) fn pinned(&mut self, item: &mut Item) -> Outcome {
+        match self.ready(item) {
+            Ok(text) => Outcome::Whole {
+                tokens: self.counts.wrapper(item, text.body())
+                    + self.size(&text, Tokens::MAX).tokens,
+                text,
+            },
+            Err(absent) => absent,
+        }
+    }
+
+    fn ready(&mut self, item: &mut Item) -> Result<Text, Outcome> {
+        if matches!(item.content, Content::Pending { .. }) {
+            item.content = (self.load)(item);
+        }
+        match &item.content {
+            Content::Ready(text) => Ok(text.clone()),
+            Content::Absent { code, reason } => Err(Outcome::Absent {
+                code: *code,
+                reason: reason.clone(),
+            }),
+            Content::Pending { .. } => Err(Outcome::Absent {
+                code: Code::Unreadable,
+                reason: "it was not loaded".to_owned(),
+            }),
+        }
+    }
+
+    fn size(&self, text: &Text, limit: Tokens) -> Size {
+        let measured = self.counts.measure(text, limit);
+        let (tokens, exact) = measured.total_or_about(text.body(), self.counts.counter());
+        Size { tokens, exact }
+    }
+
+    /// Returns true when a text of `bytes` cannot fit in `left` tokens, even
+    /// with the longest tokens there are.
+    fn is_surely_over(&self, bytes: u64, left: Tokens) -> bool {
+        match self.counts.counter().longest_token() {
+            Some(longest) => bytes / longest.max(1) > left,
+            None => left == 0,
+        }
+    }
+}
+
+fn before_window(bytes: u64) -> Outcome {
+    Outcome::Dropped {
+        code: Code::BeforeWindow,
+        needs: Size {
+            tokens: bytes.div_ceil(4),
+            exact: false,
+        },
+        left: 0,
+    }
+}
+
+/// Returns the items of `order`, those of one group together where the first
+/// of them stands.
+fn units(items: &[Item], order: &[usize]) -> Vec<Vec<usize>> {
+    let mut units: Vec<Vec<usize>> = Vec::with_capacity(order.len());
+    let mut groups = std::collections::BTreeMap::new();
+    for &i in order {
+        match &items[i].group {
+            None => units.push(vec![i]),
+            Some(group) => match groups.get(group) {
+                Some(&unit) => {
+                    let members: &mut Vec<usize> = &mut units[unit];
+                    members.push(i);
+                }
+                None => {
+                    groups.insert(Arc::clone(group), units.len());
+                    units.push(vec![i]);
+                }
+            },
+        }
+    }
+    units
+}

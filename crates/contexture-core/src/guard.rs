@@ -1,0 +1,364 @@
+//! Keeps content from being mistaken for structure, and secrets from leaving.
+//!
+//! [`clean`] turns raw content into text that can stand between boundary tags:
+//!
+//! - **Boundaries.** `</context>`, `<system>` and the like get a backslash
+//!   behind their first character (`<\/context>`), so that content can neither
+//!   close its own tag nor open another. [`restore`] takes exactly one such
+//!   backslash away again; the pair is lossless on any text.
+//! - **Control tokens** of models (`<|im_start|>`, `[INST]`) are escaped the
+//!   same way, so that they are plain text to any tokenizer.
+//! - **Invisible characters** (bidirectional controls, tag characters, zero
+//!   width) are written out: `[U+202E]`.
+//! - **Secrets** are replaced by `[secret masked: RULE]`.
+//!
+//! Nothing is silent: each change is a [`Finding`].
+
+mod invisible;
+mod secrets;
+
+use std::borrow::Cow;
+use std::sync::LazyLock;
+
+use invisible::Treatment;
+use regex::Regex;
+use serde::{Deserialize, Serialize};
+
+pub use secrets::{Secret, find_secrets};
+
+/// What the guard does beyond what it always does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Policy {
+    /// Whether secrets are masked. On unless a source turns it off.
+    pub mask_secrets: bool,
+}
+
+impl Default for Policy {
+    fn default() -> Self {
+        Self { mask_secrets: true }
+    }
+}
+
+/// A change the guard made to a text.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Finding {
+    /// What kind of thing was found.
+    pub kind: FindingKind,
+    /// The rule for a secret, the tag, or the code point.
+    pub what: String,
+    /// The line of the first one, from 1.
+    pub line: u32,
+    /// How many there are.
+    pub count: u32,
+}
+
+/// The kinds of [`Finding`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FindingKind {
+    /// A credential was masked.
+    Secret,
+    /// Something that looks like one of our tags was escaped.
+    Boundary,
+    /// Something that a model reads as control was escaped.
+    ControlToken,
+    /// A character that cannot be seen was written out.
+    Invisible,
+}
+
+/// Text that would be read as structure: one of our tags, or a control token of
+/// a model. The first character is the one that a backslash is put behind.
+///
+/// A blank behind `<` does not stop a reader from seeing a tag, nor does upper
+/// case. Backslashes in between mean that it was escaped already: it gets one
+/// more, so that [`restore`] gives back what was there.
+static STRUCTURE: LazyLock<Regex> = LazyLock::new(|| {
+    let pattern = concat!(
+        r"(?i)^(?:",
+        r"<\\*[ \t]{0,8}/?[ \t]{0,8}(?P<tag>system|developer|user|assistant|tool|context)(?:[^a-z0-9_.:-]|$)",
+        r"|<\\*(?P<control>\|[a-z0-9_.-]{1,64}\|>|｜[a-z0-9_▁ -]{1,64}｜>|/?s>|(?:start|end)_of_turn>|</?sys>>)",
+        r"|\[\\*(?P<inst>/?inst\])",
+        r")"
+    );
+    Regex::new(pattern).expect("the pattern is a constant")
+});
+
+/// Far enough to see any of [`STRUCTURE`] but for a long run of backslashes.
+const LOOK_AHEAD: usize = 320;
+
+/// Returns the kind and the name of the structure that begins at the start of
+/// `text`, which begins with `<` or `[`.
+pub(crate) fn structure(text: &str) -> Option<(FindingKind, &str)> {
+    let escaped = text[1..].len() - text[1..].trim_start_matches('\\').len();
+    // Most angle brackets are followed by something that no tag begins with.
+    let next = *text.as_bytes().get(1 + escaped)?;
+    let possible = match next {
+        b'/' | b' ' | b'\t' | b'|' | b'<' | 0xEF => true,
+        _ => matches!(
+            next.to_ascii_lowercase(),
+            b's' | b'd' | b'u' | b'a' | b't' | b'c' | b'e' | b'i'
+        ),
+    };
+    if !possible {
+        return None;
+    }
+    let end = text.floor_char_boundary(1 + escaped + LOOK_AHEAD);
+    let found = STRUCTURE.captures(&text[..end])?;
+    if let Some(tag) = found.name("tag") {
+        return Some((FindingKind::Boundary, tag.as_str()));
+    }
+    let token = found.name("control").or_else(|| found.name("inst"))?;
+    Some((FindingKind::ControlToken, token.as_str()))
+}
+
+/// Returns true when `c` can be seen where it stands alone: not a control, not
+/// invisible, not a line end or a tab.
+pub(crate) fn is_visible(c: char) -> bool {
+    !c.is_control() && invisible::treat(c, None, None) == Treatment::Keep
+}
+
+/// Returns `raw` made safe to stand between tags, and what was changed.
+///
+/// `restore(clean(x)) == sanitise(x)` for every `x`.
+pub fn clean(raw: &str, policy: Policy) -> (String, Vec<Finding>) {
+    let mut findings = Findings::default();
+    let seen = sanitise(raw, policy, &mut findings);
+    let text = escape(&seen, &mut findings);
+    findings.list.sort_by_key(|finding| finding.line);
+    (text, findings.list)
+}
+
+/// Returns `raw` with secrets masked and invisible characters written out, but
+/// with its structure as it is.
+pub fn visible(raw: &str, policy: Policy) -> Cow<'_, str> {
+    sanitise(raw, policy, &mut Findings::default())
+}
+
+fn sanitise<'t>(raw: &'t str, policy: Policy, findings: &mut Findings) -> Cow<'t, str> {
+    let secrets = if policy.mask_secrets {
+        find_secrets(raw)
+    } else {
+        Vec::new()
+    };
+    let mut out = String::new();
+    let mut at = 0;
+    for secret in secrets {
+        write_visible(&mut out, raw, at..secret.range.start, findings);
+        findings.note(FindingKind::Secret, secret.rule, &out);
+        out.push_str("[secret masked: ");
+        out.push_str(secret.rule);
+        out.push(']');
+        at = secret.range.end;
+    }
+    if at == 0 && !raw.bytes().any(|byte| NEEDS_A_LOOK[byte as usize]) {
+        return Cow::Borrowed(raw);
+    }
+    write_visible(&mut out, raw, at..raw.len(), findings);
+    Cow::Owned(out)
+}
+
+fn escape(text: &str, findings: &mut Findings) -> String {
+    let mut out = String::with_capacity(text.len() + 1);
+    let mut copied = 0;
+    for at in memchr::memchr2_iter(b'<', b'[', text.as_bytes()) {
+        if let Some((kind, what)) = structure(&text[at..]) {
+            out.push_str(&text[copied..=at]);
+            findings.note(kind, what, &out);
+            out.push('\\');
+            copied = at + 1;
+        }
+    }
+    out.push_str(&text[copied..]);
+    out
+}
+
+/// Returns `text` with the backslashes that [`clean`] put in taken out again.
+pub fn restore(text: &str) -> Cow<'_, str> {
+    let mut out = String::new();
+    let mut copied = 0;
+    for at in memchr::memchr2_iter(b'<', b'[', text.as_bytes()) {
+        if text.as_bytes().get(at + 1) == Some(&b'\\') && structure(&text[at..]).is_some() {
+            out.push_str(&text[copied..=at]);
+            copied = at + 2;
+        }
+    }
+    if copied == 0 {
+        return Cow::Borrowed(text);
+    }
+    out.push_str(&text[copied..]);
+    Cow::Owned(out)
+}
+
+/// Copies `raw[range]` to `out` with invisible characters written out.
+fn write_visible(
+    out: &mut String,
+    raw: &str,
+    range: std::ops::Range<usize>,
+    findings: &mut Findings,
+) {
+    let mut copied = range.start;
+    let mut at = range.start;
+    let bytes = raw.as_bytes();
+    while at < range.end {
+        if !NEEDS_A_LOOK[bytes[at] as usize] {
+            at += 1;
+            continue;
+        }
+        let mut rest = raw[at..].chars();
+        let Some(c) = rest.next() else { break };
+        let previous = raw[..at].chars().next_back();
+        let behind = at + c.len_utf8();
+        let treatment = invisible::treat(c, previous, rest.next());
+        if treatment != Treatment::Keep {
+            out.push_str(&raw[copied..at]);
+            copied = behind;
+        }
+        match treatment {
+            Treatment::Keep => {}
+            Treatment::LineEnd => out.push('\n'),
+            Treatment::WriteOut => {
+                let code = format!("U+{:04X}", u32::from(c));
+                findings.note(FindingKind::Invisible, &code, out);
+                out.push('[');
+                out.push_str(&code);
+                out.push(']');
+            }
+        }
+        at = behind;
+    }
+    out.push_str(&raw[copied..range.end]);
+}
+
+/// What was found so far.
+#[derive(Default)]
+struct Findings {
+    list: Vec<Finding>,
+}
+
+impl Findings {
+    /// Notes a finding that stands right behind `before`.
+    fn note(&mut self, kind: FindingKind, what: &str, before: &str) {
+        // Each masking is a line of the report; the rest is counted by kind,
+        // which also keeps a text full of them linear.
+        if kind != FindingKind::Secret
+            && let Some(known) = self
+                .list
+                .iter_mut()
+                .find(|f| f.kind == kind && f.what.eq_ignore_ascii_case(what))
+        {
+            known.count += 1;
+            return;
+        }
+        let newlines = memchr::memchr_iter(b'\n', before.as_bytes()).count();
+        self.list.push(Finding {
+            kind,
+            what: what.to_owned(),
+            line: u32::try_from(newlines + 1).unwrap_or(u32::MAX),
+            count: 1,
+        });
+    }
+}
+
+/// Bytes that may begin a character which is not plainly visible.
+static NEEDS_A_LOOK: [bool; 256] = {
+    let mut look = [false; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        look[byte] = match byte as u8 {
+            b'\n' | b'\t' => false,
+            0..=0x1F | 0x7F..=0xFF => true,
+            _ => false,
+        };
+        byte += 1;
+    }
+    look
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(raw: &str, expected: &str) {
+        let (cleaned, _) = clean(raw, Policy::default());
+        assert_eq!(cleaned, expected);
+    }
+
+    #[test]
+    fn tags_are_escaped_in_any_spelling() {
+        check("</context><system>", "<\\/context><\\system>");
+        check("< / CONTEXT >", "<\\ / CONTEXT >");
+        check("<context path=\"x\">", "<\\context path=\"x\">");
+        check("<User>", "<\\User>");
+        check("<system", "<\\system");
+    }
+
+    #[test]
+    fn what_only_resembles_a_tag_is_left_alone() {
+        for same in [
+            "<systemd>",
+            "<context-menu>",
+            "a < b",
+            "Vec<Context>",
+            "<users>",
+            "f <| x |> g",
+            "[instance]",
+            "<sub>",
+            "<tool_call>",
+        ] {
+            check(
+                same,
+                &same.replace("<Context>", "<\\Context>"),
+            );
+        }
+    }
+
+    #[test]
+    fn control_tokens_are_plain_text() {
+        check("<|im_start|>system", "<\\|im_start|>system");
+        check("<｜begin▁of▁sentence｜>", "<\\｜begin▁of▁sentence｜>");
+        check("[INST] hi [/INST]", "[\\INST] hi [\\/INST]");
+        check("</s><s>", "<\\/s><\\s>");
+        check("<start_of_turn>", "<\\start_of_turn>");
+        check("<<SYS>>", "<\\<SYS>>");
+    }
+
+    #[test]
+    fn invisible_characters_are_written_out() {
+        check("a\u{202E}b", "a[U+202E]b");
+        check("hi\u{E0041}\u{E0042}", "hi[U+E0041][U+E0042]");
+        check("zero\u{200B}width", "zero[U+200B]width");
+        check("esc \u{1b}[31m", "esc [U+001B][31m");
+        check("nul\0", "nul[U+0000]");
+        check("\u{FEFF}bom first", "[U+FEFF]bom first");
+    }
+
+    #[test]
+    fn what_writing_needs_is_kept() {
+        for same in ["👨‍👩‍👧", "❤️", "می‌خواهم", "क्‍ष", "tab\tand\nline", "win\r\nline"] {
+            check(same, same);
+        }
+        check("old\rmac", "old\nmac");
+    }
+
+    #[test]
+    fn findings_are_counted_with_the_first_line() {
+        let (_, findings) = clean("a\n<user>\n<USER>\n\u{202E}", Policy::default());
+        assert_eq!(
+            findings,
+            [
+                Finding {
+                    kind: FindingKind::Boundary,
+                    what: "user".into(),
+                    line: 2,
+                    count: 2
+                },
+                Finding {
+                    kind: FindingKind::Invisible,
+                    what: "U+202E".into(),
+                    line: 4,
+                    count: 1
+                },
+            ]
+        );
+    }
+}

@@ -1,0 +1,381 @@
+//! Finds credentials in text, so that they can be masked before a prompt is rendered.
+//!
+//! The scan is one pass over the bytes, and another over the masked text where something was
+//! found. Each window of three bytes, folded to lower case, is looked up in a table built at
+//! compile time; the few windows that open a known shape (the prefix of a service's token, a key
+//! name such as `password`, `://`, `-BEGIN`) are handed to the matcher of that shape. A matcher
+//! reads a bounded number of bytes, or bytes that no other call reads again, so the whole is
+//! linear on any input, and there is nothing to compile before the first byte is read.
+//!
+//! | File | Holds |
+//! | --- | --- |
+//! | `secrets/tokens.rs` | tokens that are known by their own shape |
+//! | `secrets/blocks.rs` | private keys, URLs, headers, command lines |
+//! | `secrets/assignment.rs` | a telling key name followed by a value |
+//! | `secrets/value.rs` | whether a value looks like a credential or like a placeholder |
+//!
+//! What it does not do: it asks no service whether a token is live, it decodes no archives, and
+//! it does not find a password that stands in prose without a key name.
+
+mod assignment;
+mod blocks;
+mod tokens;
+mod value;
+
+use std::ops::Range;
+
+/// One credential found in a text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Secret {
+    /// The bytes of the value alone, without its key name, on character boundaries.
+    pub range: Range<usize>,
+    /// The stable kebab-case name of the rule that found it, such as `aws-access-key-id`.
+    pub rule: &'static str,
+}
+
+/// How a mask begins; a text that has been masked before is recognised by it.
+const MASK: &str = "[secret masked";
+
+/// Returns the credentials in `text`, by position, none overlapping another.
+///
+/// Where two rules overlap, one entry covers both and carries the name of the more specific
+/// rule. An empty text has none. Replacing each range with `[secret masked: <rule>]` gives a text
+/// in which nothing more is found.
+///
+/// ```
+/// use contexture_core::guard::find_secrets;
+///
+/// let text = "db: postgres://app:tr0ub4dor@db.internal/app";
+/// let found = find_secrets(text);
+/// assert_eq!(found.len(), 1);
+/// assert_eq!(&text[found[0].range.clone()], "tr0ub4dor");
+/// ```
+pub fn find_secrets(text: &str) -> Vec<Secret> {
+    let mut found = scan(text);
+    // A mask may be shorter than what it hides, or end a word that went on before, and so show a
+    // rule something new. Reading the masked text again, until it is clean, settles that; texts
+    // without secrets are read once.
+    for _ in 0..ROUNDS {
+        if found.is_empty() {
+            break;
+        }
+        let masked = Masked::new(text, &found);
+        let more = scan(&masked.text);
+        if more.is_empty() {
+            break;
+        }
+        found.extend(more.into_iter().map(|secret| masked.original(secret)));
+        found = merge(found);
+    }
+    found
+}
+
+/// How often a masked text is read again. Two rounds are rare; the limit is against texts made
+/// to need many.
+const ROUNDS: usize = 16;
+
+/// A text with its secrets masked, and where its parts come from.
+struct Masked {
+    text: String,
+    /// For each mask, its range in the masked text and what it hides in the original.
+    masks: Vec<(Range<usize>, Range<usize>)>,
+}
+
+impl Masked {
+    fn new(text: &str, found: &[Secret]) -> Masked {
+        let mut masked = Masked {
+            text: String::with_capacity(text.len()),
+            masks: Vec::with_capacity(found.len()),
+        };
+        let mut at = 0;
+        for secret in found {
+            masked.text.push_str(&text[at..secret.range.start]);
+            let start = masked.text.len();
+            masked.text.push_str(MASK);
+            masked.text.push_str(": ");
+            masked.text.push_str(secret.rule);
+            masked.text.push(']');
+            masked
+                .masks
+                .push((start..masked.text.len(), secret.range.clone()));
+            at = secret.range.end;
+        }
+        masked.text.push_str(&text[at..]);
+        masked
+    }
+
+    /// Returns `secret` at its place in the original text; a mask it touches is covered whole.
+    fn original(&self, secret: Secret) -> Secret {
+        let place = |at: usize, is_end: bool| {
+            let before = self.masks.partition_point(|(mask, _)| mask.start <= at);
+            match before.checked_sub(1).map(|index| &self.masks[index]) {
+                None => at,
+                Some((mask, hidden)) if at >= mask.end => at - mask.end + hidden.end,
+                Some((mask, hidden)) if is_end && at > mask.start => hidden.end,
+                Some((_, hidden)) => hidden.start,
+            }
+        };
+        Secret {
+            range: place(secret.range.start, false)..place(secret.range.end, true),
+            rule: secret.rule,
+        }
+    }
+}
+
+/// Reads `text` once.
+fn scan(text: &str) -> Vec<Secret> {
+    let bytes = text.as_bytes();
+    let mut scan = Scan {
+        text,
+        bytes,
+        keys_done: 0,
+        blocks_done: 0,
+        found: Vec::new(),
+    };
+    let mut at = 0;
+    // Eight bytes hold six windows; one branch covers them all, and is rarely taken.
+    while let Some(chunk) = bytes.get(at..).and_then(|rest| rest.first_chunk::<8>()) {
+        let word = u64::from_le_bytes(*chunk);
+        let mut any = 0;
+        for step in 0..6 {
+            any |= HEADS[bucket(window(word >> (8 * step)))];
+        }
+        if any != 0 {
+            for step in 0..6 {
+                scan.window(window(word >> (8 * step)), at + step);
+            }
+        }
+        at += 6;
+    }
+    while let Some(&[a, b, c]) = bytes.get(at..).and_then(|rest| rest.first_chunk::<3>()) {
+        scan.window(fold([a, b, c]), at);
+        at += 1;
+    }
+    merge(scan.found)
+}
+
+/// What a matcher is told to do where its window is seen.
+#[derive(Clone, Copy)]
+enum Kind {
+    /// Compare with this row of [`tokens::TOKENS`].
+    Token(usize),
+    /// A word that makes a key name telling.
+    Key,
+    Authorization,
+    Bearer,
+    Basic,
+    Url,
+    Pem,
+    Flag,
+    Telegram,
+    Mailchimp,
+    Terraform,
+    AzureClientSecret,
+    SasSignature,
+    DiscordCall,
+}
+
+/// Windows that belong to no row of the token table: three bytes in lower case, how far they
+/// stand from the start of what is matched, and who matches it.
+///
+/// Each window is the rarest one of its word in ordinary source code: `ecr` rather than `sec`.
+const WINDOWS: &[(&[u8; 3], usize, Kind)] = &[
+    (b"ken", 2, Kind::Key),           // token
+    (b"ecr", 1, Kind::Key),           // secret
+    (b"pas", 0, Kind::Key),           // password, passwd, passphrase, pass
+    (b"pwd", 0, Kind::Key),           // pwd
+    (b"uth", 1, Kind::Key),           // auth
+    (b"ede", 2, Kind::Key),           // credential
+    (b"key", 0, Kind::Key),           // api key, access key, private key
+    (b"riz", 5, Kind::Authorization), // authorization
+    (b"rer", 3, Kind::Bearer),        // bearer
+    (b"ic ", 3, Kind::Basic),         // basic
+    (b"://", 0, Kind::Url),
+    (b"-be", 4, Kind::Pem),
+    (b" -u", 0, Kind::Flag),
+    (b"--u", 0, Kind::Flag),
+    (b" -p", 0, Kind::Flag),
+    (b"y-u", 6, Kind::Flag), // --proxy-user
+    (b" -a", 0, Kind::Flag),
+    (b":aa", 0, Kind::Telegram),
+    (b"-us", 0, Kind::Mailchimp),
+    (b"sv1", 5, Kind::Terraform), // .atlasv1.
+    (b"0q~", 0, Kind::AzureClientSecret),
+    (b"1q~", 0, Kind::AzureClientSecret),
+    (b"2q~", 0, Kind::AzureClientSecret),
+    (b"3q~", 0, Kind::AzureClientSecret),
+    (b"4q~", 0, Kind::AzureClientSecret),
+    (b"5q~", 0, Kind::AzureClientSecret),
+    (b"6q~", 0, Kind::AzureClientSecret),
+    (b"7q~", 0, Kind::AzureClientSecret),
+    (b"8q~", 0, Kind::AzureClientSecret),
+    (b"9q~", 0, Kind::AzureClientSecret),
+    (b"ig=", 1, Kind::SasSignature), // sig=
+    (b"in(", 3, Kind::DiscordCall),  // login(
+    (b"un(", 1, Kind::DiscordCall),  // run(
+];
+
+/// The table has two to this many bytes: few enough to stay in the nearest cache, many enough
+/// that only one window in two hundred shares its bucket with one we look for.
+const BITS: u32 = 15;
+const COUNT: usize = WINDOWS.len() + tokens::TOKENS.len();
+
+struct Anchor {
+    window: u32,
+    back: usize,
+    kind: Kind,
+    /// The next anchor in the same bucket, plus one; zero ends the chain.
+    next: u8,
+}
+
+const fn fold(bytes: [u8; 3]) -> u32 {
+    (bytes[0] as u32 | (bytes[1] as u32) << 8 | (bytes[2] as u32) << 16) | 0x0020_2020
+}
+
+fn window(word: u64) -> u32 {
+    (word as u32 & 0x00ff_ffff) | 0x0020_2020
+}
+
+const fn bucket(window: u32) -> usize {
+    (window.wrapping_mul(0x9E37_79B1) >> (32 - BITS)) as usize
+}
+
+const fn build() -> ([u8; 1 << BITS], [Anchor; COUNT]) {
+    const EMPTY: Anchor = Anchor {
+        window: 0,
+        back: 0,
+        kind: Kind::Key,
+        next: 0,
+    };
+    // An index plus one has to fit a byte of the table.
+    const { assert!(COUNT < 255) };
+    let mut heads = [0; 1 << BITS];
+    let mut anchors = [EMPTY; COUNT];
+    let mut index = 0;
+    while index < COUNT {
+        let (bytes, back, kind) = if index < WINDOWS.len() {
+            let (bytes, back, kind) = WINDOWS[index];
+            (*bytes, back, kind)
+        } else {
+            let row = index - WINDOWS.len();
+            let (bytes, back) = tokens::TOKENS[row].window();
+            (bytes, back, Kind::Token(row))
+        };
+        let window = fold(bytes);
+        let slot = bucket(window);
+        anchors[index] = Anchor {
+            window,
+            back,
+            kind,
+            next: heads[slot],
+        };
+        heads[slot] = index as u8 + 1;
+        index += 1;
+    }
+    (heads, anchors)
+}
+
+static HEADS: [u8; 1 << BITS] = build().0;
+static ANCHORS: [Anchor; COUNT] = build().1;
+
+/// The state of one pass.
+struct Scan<'t> {
+    text: &'t str,
+    bytes: &'t [u8],
+    /// Key names that begin before this have been looked at: `auth_token` is one key, not two.
+    keys_done: usize,
+    /// Private keys that begin before this have been looked at.
+    blocks_done: usize,
+    found: Vec<Secret>,
+}
+
+impl Scan<'_> {
+    #[inline]
+    fn window(&mut self, window: u32, at: usize) {
+        let mut next = HEADS[bucket(window)];
+        while next != 0 {
+            let anchor = &ANCHORS[usize::from(next) - 1];
+            next = anchor.next;
+            if anchor.window == window && at >= anchor.back {
+                self.matched(anchor.kind, at - anchor.back);
+            }
+        }
+    }
+
+    fn matched(&mut self, kind: Kind, at: usize) {
+        let (text, bytes) = (self.text, self.bytes);
+        let secret = match kind {
+            Kind::Token(row) => tokens::TOKENS[row].find(bytes, at),
+            Kind::Key => assignment::find(text, at, &mut self.keys_done),
+            Kind::Authorization => blocks::authorization(text, at),
+            Kind::Bearer => blocks::bearer(text, at),
+            Kind::Basic => blocks::basic(bytes, at),
+            Kind::Url => blocks::url(text, at),
+            Kind::Pem => blocks::private_key(bytes, at, &mut self.blocks_done),
+            Kind::Flag => blocks::flag(text, at),
+            Kind::Telegram => tokens::telegram(bytes, at),
+            Kind::Mailchimp => tokens::mailchimp(bytes, at),
+            Kind::Terraform => tokens::terraform(bytes, at),
+            Kind::AzureClientSecret => tokens::azure_client_secret(bytes, at),
+            Kind::SasSignature => tokens::sas_signature(bytes, at),
+            Kind::DiscordCall => tokens::discord_call(bytes, at),
+        };
+        self.found.extend(secret);
+    }
+}
+
+/// Sorts by position and joins what overlaps; the rule that knows more gives its name.
+fn merge(mut found: Vec<Secret>) -> Vec<Secret> {
+    found.sort_by(|a, b| {
+        (a.range.start, a.range.end, a.rule).cmp(&(b.range.start, b.range.end, b.rule))
+    });
+    let mut merged: Vec<Secret> = Vec::with_capacity(found.len());
+    for secret in found {
+        match merged.last_mut() {
+            Some(last) if secret.range.start < last.range.end => {
+                if rank(secret.rule) > rank(last.rule) {
+                    last.rule = secret.rule;
+                }
+                last.range.end = last.range.end.max(secret.range.end);
+            }
+            _ => merged.push(secret),
+        }
+    }
+    merged
+}
+
+/// How much a rule knows about what it found.
+fn rank(rule: &str) -> u8 {
+    match rule {
+        "secret-assignment" | "password-assignment" => 0,
+        "authorization-header" | "command-line-password" => 1,
+        "connection-password" | "url-password" | "json-web-token" => 2,
+        _ => 3,
+    }
+}
+
+/// Returns true when a token may begin at `at`: the byte before is no part of a word, or it is
+/// the letter of an escape such as `\n`.
+fn starts_word(bytes: &[u8], at: usize) -> bool {
+    let Some(before) = at.checked_sub(1) else {
+        return true;
+    };
+    let byte = bytes[before];
+    if !byte.is_ascii_alphanumeric() && byte != b'_' {
+        return true;
+    }
+    let escaped = before > 0 && bytes[before - 1] == b'\\';
+    // `%3D` and its like stand for punctuation in a URL.
+    let percent = before > 1 && bytes[before - 2] == b'%' && byte.is_ascii_hexdigit();
+    (escaped && matches!(byte, b'n' | b'r' | b't')) || percent
+}
+
+/// Returns true when no word goes on at `at`.
+fn ends_word(bytes: &[u8], at: usize) -> bool {
+    bytes
+        .get(at)
+        .is_none_or(|byte| !byte.is_ascii_alphanumeric() && *byte != b'_')
+}
+
+#[cfg(test)]
+mod tests;

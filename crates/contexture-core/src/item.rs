@@ -1,0 +1,261 @@
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::budget::Share;
+use crate::cut::Cut;
+use crate::fit::Fit;
+use crate::report::Code;
+use crate::text::Text;
+
+/// Whose words an item holds, and so which tag it stands between.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Default,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum Role {
+    /// The boot header: first of all, without a tag.
+    Header,
+    /// The operator's standing instructions.
+    System,
+    /// The developer's instructions for the task.
+    Developer,
+    /// The user's words.
+    User,
+    /// The model's words.
+    Assistant,
+    /// What a tool returned.
+    Tool,
+    /// Reference material.
+    #[default]
+    Context,
+}
+
+impl Role {
+    /// The roles that stand between tags.
+    const TAGGED: [Role; 6] = [
+        Role::System,
+        Role::Developer,
+        Role::User,
+        Role::Assistant,
+        Role::Tool,
+        Role::Context,
+    ];
+
+    /// Returns the name of the role's tag, or `None` for the header.
+    pub fn tag(self) -> Option<&'static str> {
+        match self {
+            Role::Header => None,
+            Role::System => Some("system"),
+            Role::Developer => Some("developer"),
+            Role::User => Some("user"),
+            Role::Assistant => Some("assistant"),
+            Role::Tool => Some("tool"),
+            Role::Context => Some("context"),
+        }
+    }
+
+    /// Returns the role whose tag is `tag`.
+    pub fn from_tag(tag: &str) -> Option<Role> {
+        Role::TAGGED.into_iter().find(|role| role.tag() == Some(tag))
+    }
+
+    /// Returns the role's name, as it stands in reports.
+    pub fn name(self) -> &'static str {
+        self.tag().unwrap_or("header")
+    }
+
+    /// Returns true when the block's tag names the item's path.
+    pub fn shows_path(self) -> bool {
+        self == Role::Context
+    }
+}
+
+/// How far an item's content is to be believed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Trust {
+    /// Written by whoever runs the agent.
+    Operator,
+    /// Written by its user.
+    User,
+    /// Returned by a tool.
+    Tool,
+    /// Found somewhere: files, memory, the web.
+    #[default]
+    Retrieved,
+}
+
+/// What an item holds.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Content {
+    /// Text that can be used.
+    Ready(Text),
+    /// Text that has not been read yet; it is loaded
+    /// when it turns out to be needed.
+    Pending {
+        /// Its size, as far as is known before reading.
+        bytes: u64,
+    },
+    /// Nothing, and why.
+    Absent {
+        /// The stable reason code.
+        code: Code,
+        /// The reason in words.
+        reason: String,
+    },
+}
+
+/// A candidate.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Item {
+    /// Names the item; unique within its layer.
+    pub id: Arc<str>,
+    /// Where it comes from, when it is a file.
+    pub path: Option<Arc<str>>,
+    /// Whose words it holds.
+    pub role: Role,
+    /// How far it is to be believed.
+    pub trust: Trust,
+    /// From 0 to 1; higher is kept first.
+    pub priority: f64,
+    /// The priority before hints moved it, when they did.
+    pub base_priority: Option<f64>,
+    /// How well it matched, where it was ranked.
+    pub score: Option<f64>,
+    /// What the score is made of.
+    pub scores: BTreeMap<String, f64>,
+    /// How it may be shortened.
+    pub cut: Cut,
+    /// Most lines to show, before tokens are looked at.
+    pub max_lines: Option<u32>,
+    /// The number of its first line, for the marker of a cut.
+    pub first_line: u32,
+    /// Never dropped and never cut: charged before everything else.
+    pub pinned: bool,
+    /// Items of one group are kept or dropped as one, and never cut.
+    pub group: Option<Arc<str>>,
+    /// What it holds.
+    pub content: Content,
+}
+
+impl Item {
+    /// Returns an item with defaults: priority 0.5, cut at the end.
+    pub fn new(id: impl Into<Arc<str>>, role: Role, text: Text) -> Self {
+        Self::with_content(id, role, Content::Ready(text))
+    }
+
+    /// Returns an item with defaults around `content`.
+    pub fn with_content(id: impl Into<Arc<str>>, role: Role, content: Content) -> Self {
+        let id = id.into();
+        Self {
+            path: role.shows_path().then(|| Arc::clone(&id)),
+            id,
+            role,
+            trust: Trust::default(),
+            priority: 0.5,
+            base_priority: None,
+            score: None,
+            scores: BTreeMap::new(),
+            cut: Cut::End,
+            max_lines: None,
+            first_line: 1,
+            pinned: false,
+            group: None,
+            content,
+        }
+    }
+
+    /// Sets the priority.
+    pub fn priority(mut self, priority: f64) -> Self {
+        self.priority = priority;
+        self
+    }
+
+    /// Sets how the item may be shortened.
+    pub fn cut(mut self, cut: Cut) -> Self {
+        self.cut = cut;
+        self
+    }
+
+    /// Pins the item: it is never dropped and never cut.
+    pub fn pinned(mut self) -> Self {
+        self.pinned = true;
+        self.cut = Cut::Never;
+        self
+    }
+
+    /// Puts the item in a group that is kept or dropped as one.
+    pub fn group(mut self, group: impl Into<Arc<str>>) -> Self {
+        self.group = Some(group.into());
+        self
+    }
+
+    /// Sets how well the item matched.
+    pub fn score(mut self, score: f64) -> Self {
+        self.score = Some(score);
+        self
+    }
+}
+
+/// Where a layer's items go.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Place {
+    /// The static part, first.
+    System,
+    /// What grows from turn to turn.
+    History,
+    /// What is new each time, last.
+    #[default]
+    Current,
+    /// The header and system items to the static part, the rest to the last.
+    ByRole,
+}
+
+/// The order of a layer's kept items in the request.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Order {
+    /// Highest priority or score first.
+    Priority,
+    /// As the source gave them, so that a change of priority moves nothing and
+    /// a provider's cache survives.
+    #[default]
+    Stable,
+}
+
+/// Candidates that share a part of the budget.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Layer {
+    /// The layer's name in the report.
+    pub name: Arc<str>,
+    /// Its part of the budget.
+    pub share: Share,
+    /// How it is decided what is kept.
+    pub fit: Fit,
+    /// Where the kept items go.
+    pub place: Place,
+    /// In what order.
+    pub order: Order,
+    /// The candidates.
+    pub items: Vec<Item>,
+}
+
+impl Layer {
+    /// Returns an empty layer that may use the whole budget.
+    pub fn new(name: impl Into<Arc<str>>) -> Self {
+        Self {
+            name: name.into(),
+            share: Share {
+                percent: 100.0,
+                ..Share::default()
+            },
+            fit: Fit::FirstFit,
+            place: Place::Current,
+            order: Order::Stable,
+            items: Vec::new(),
+        }
+    }
+}

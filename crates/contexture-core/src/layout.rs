@@ -1,0 +1,78 @@
+use std::sync::Arc;
+
+use serde::Serialize;
+
+use crate::counts::Tokens;
+use crate::cut::CutText;
+use crate::item::{Role, Trust};
+use crate::text::Text;
+
+/// The three parts of a request, by how often they change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Section {
+    /// The same from turn to turn.
+    System,
+    /// Grows at its end.
+    History,
+    /// New each time.
+    Current,
+}
+
+/// A kept item in its place.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Block {
+    /// The item's id.
+    pub id: Arc<str>,
+    /// The layer it belongs to.
+    pub layer: Arc<str>,
+    /// Whose words it holds.
+    pub role: Role,
+    /// How far it is to be believed.
+    pub trust: Trust,
+    /// Its path, when it is a file.
+    pub path: Option<Arc<str>>,
+    /// What it costs, tags included.
+    pub tokens: Tokens,
+    pub(crate) shown: Shown,
+}
+
+/// The whole of a text, or what a cut left of it.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Shown {
+    Whole(Text),
+    Cut(CutText),
+}
+
+impl Block {
+    /// Returns the guarded text of the block, without tags.
+    pub fn text(&self) -> &str {
+        match &self.shown {
+            Shown::Whole(text) => text.as_str(),
+            Shown::Cut(cut) => cut.as_str(),
+        }
+    }
+}
+
+/// What is sent, in order.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Layout {
+    /// The static part.
+    pub system: Vec<Block>,
+    /// What grows.
+    pub history: Vec<Block>,
+    /// What is new.
+    pub current: Vec<Block>,
+}
+
+impl Layout {
+    /// Returns every block in the order it is sent.
+    pub fn blocks(&self) -> impl Iterator<Item = &Block> {
+        self.system.iter().chain(&self.history).chain(&self.current)
+    }
+
+    /// Returns what the blocks cost together.
+    pub fn tokens(&self) -> Tokens {
+        self.blocks().map(|block| block.tokens).sum()
+    }
+}

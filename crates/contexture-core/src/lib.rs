@@ -1,0 +1,58 @@
+//! The pure engine of Contexture.
+//!
+//! Given candidates ([`Item`]s in [`Layer`]s), a [`Budget`] and a way to count
+//! tokens, [`assemble`] decides what a language model sees: which candidates
+//! are kept, which are cut and where, which are dropped, and in what order the
+//! rest is laid out. Every candidate comes back exactly once in the
+//! [`Report`], with the numbers behind its fate.
+//!
+//! ```
+//! use contexture_core::{assemble, Budget, Counts, Item, Layer, Role, Text, no_loader};
+//! # struct Words;
+//! # impl contexture_core::TokenCounter for Words {
+//! #     fn name(&self) -> &str { "words" }
+//! #     fn is_exact(&self) -> bool { true }
+//! #     fn count(&self, text: &str) -> u64 { text.split_whitespace().count() as u64 }
+//! # }
+//! let mut files = Layer::new("files");
+//! files.items = vec![
+//!     Item::new("notes.md", Role::Context, Text::new("ship on Friday")).priority(0.9),
+//!     Item::new("log.txt", Role::Context, Text::new("one two three four five six seven")),
+//! ];
+//! let counts = Counts::new(std::sync::Arc::new(Words));
+//! let assembly = assemble(vec![files], Budget::new(10, 0, 0)?, &counts, &mut no_loader)?;
+//! assert_eq!(assembly.report.included.len(), 1);
+//! assert_eq!(assembly.report.excluded[0].code.as_str(), "over_budget");
+//! # Ok::<(), contexture_core::Error>(())
+//! ```
+//!
+//! It does not read files, open sockets, look at the clock or print: what only
+//! the world can give is passed in.
+
+mod assemble;
+mod budget;
+mod counts;
+mod cut;
+mod error;
+mod fit;
+pub mod guard;
+mod item;
+mod layout;
+pub mod markup;
+mod measure;
+mod report;
+mod text;
+
+pub use assemble::{Assembly, assemble, no_loader};
+pub use budget::{Budget, Share};
+pub use counts::{Counts, TokenCounter, Tokens};
+pub use cut::{Cut, CutText, MIN_USEFUL_TOKENS};
+pub use error::{Error, Piece as ErrorPiece};
+pub use fit::{Fit, Window};
+pub use item::{Content, Item, Layer, Order, Place, Role, Trust};
+pub use layout::{Block, Layout, Section};
+pub use report::{
+    BudgetReport, CacheReport, Code, Difference, Excluded, GuardLine, HintVerdict, Included, LayerBudget,
+    LinesCut, Report, TokenizerInfo,
+};
+pub use text::{ContentHash, Text};

@@ -1,0 +1,195 @@
+//! The text form of a request: blocks between role tags, and back again.
+//!
+//! This is the form that is counted. [`parse`] undoes [`render`] on anything
+//! that was guarded, which is what "structure cannot be forged" means.
+
+use std::borrow::Cow;
+use std::fmt::Write as _;
+
+use crate::guard;
+use crate::layout::{Block, Layout};
+use crate::Role;
+
+/// Returns the opening tag of a block, with its line end.
+///
+/// The header of a request stands bare and has none.
+pub fn open(role: Role, path: Option<&str>) -> String {
+    let Some(tag) = role.tag() else {
+        return String::new();
+    };
+    match path.filter(|_| role.shows_path()) {
+        Some(path) => format!("<{tag} path=\"{}\">\n", escape_attribute(path)),
+        None => format!("<{tag}>\n"),
+    }
+}
+
+/// Returns the closing tag of a block and the blank line behind it.
+pub fn close(role: Role) -> &'static str {
+    match role {
+        Role::Header => "\n",
+        Role::System => "</system>\n\n",
+        Role::Developer => "</developer>\n\n",
+        Role::User => "</user>\n\n",
+        Role::Assistant => "</assistant>\n\n",
+        Role::Tool => "</tool>\n\n",
+        Role::Context => "</context>\n\n",
+    }
+}
+
+/// Returns the whole request as text with role tags.
+pub fn render(layout: &Layout) -> String {
+    let size = layout.blocks().map(|b| b.text().len() + 64).sum();
+    let mut out = String::with_capacity(size);
+    for block in layout.blocks() {
+        write_block(&mut out, block);
+    }
+    // The blank line stands between blocks; the last has none behind it.
+    if out.ends_with("\n\n") {
+        out.pop();
+    }
+    out
+}
+
+/// Writes one block with its tags, as [`render`] does.
+pub fn write_block(out: &mut String, block: &Block) {
+    match (block.role.tag(), block.path.as_deref()) {
+        (Some(tag), Some(path)) if block.role.shows_path() => {
+            let _ = writeln!(out, "<{tag} path=\"{}\">", escape_attribute(path));
+        }
+        (Some(tag), _) => {
+            let _ = writeln!(out, "<{tag}>");
+        }
+        (None, _) => {}
+    }
+    out.push_str(block.text());
+    out.push('\n');
+    out.push_str(close(block.role));
+}
+
+/// A block read back from text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Parsed {
+    /// Whose words these are.
+    pub role: Role,
+    /// The path attribute, for a context block.
+    pub path: Option<String>,
+    /// The content as it was before its boundaries were escaped.
+    pub text: String,
+}
+
+/// Reads what [`render`] wrote.
+///
+/// Returns the byte offset of the first thing it cannot read otherwise.
+pub fn parse(text: &str) -> Result<Vec<Parsed>, usize> {
+    let mut blocks = Vec::new();
+    let mut at = 0;
+    if !text.is_empty() && parse_open(text).is_none() {
+        let end = find_open(text).unwrap_or(text.len());
+        // A header ends with a line end and, unless it is all there is, a
+        // blank line.
+        let body = text[..end].strip_suffix('\n').ok_or(0usize)?;
+        let body = if end == text.len() {
+            body
+        } else {
+            body.strip_suffix('\n').ok_or(0usize)?
+        };
+        blocks.push(Parsed {
+            role: Role::Header,
+            path: None,
+            text: guard::restore(body).into_owned(),
+        });
+        at = end;
+    }
+    while at < text.len() {
+        let (role, path, opened) = parse_open(&text[at..]).ok_or(at)?;
+        let body = at + opened;
+        let close = close(role).trim_end();
+        let end = memchr::memmem::find(&text.as_bytes()[body..], close.as_bytes()).ok_or(at)?;
+        let inner = text[body..body + end].strip_suffix('\n').ok_or(body)?;
+        blocks.push(Parsed {
+            role,
+            path,
+            text: guard::restore(inner).into_owned(),
+        });
+        at = body + end + close.len();
+        let rest = &text[at..];
+        at += match rest {
+            "\n" => 1,
+            _ if rest.starts_with("\n\n") => 2,
+            _ => return Err(at),
+        };
+    }
+    Ok(blocks)
+}
+
+fn find_open(text: &str) -> Option<usize> {
+    memchr::memmem::find_iter(text.as_bytes(), b"\n<")
+        .map(|newline| newline + 1)
+        .find(|&at| parse_open(&text[at..]).is_some())
+}
+
+/// Reads an opening tag: its role, its path, and how long it is.
+fn parse_open(text: &str) -> Option<(Role, Option<String>, usize)> {
+    let end = text.find(">\n")?;
+    let inside = text.get(1..end).filter(|_| text.starts_with('<'))?;
+    let (tag, path) = match inside.split_once(' ') {
+        Some((tag, attribute)) => {
+            let value = attribute.strip_prefix("path=\"")?.strip_suffix('"')?;
+            (tag, Some(unescape_attribute(value)?))
+        }
+        None => (inside, None),
+    };
+    let role = Role::from_tag(tag)?;
+    Some((role, path, end + 2))
+}
+
+fn is_plain(c: char) -> bool {
+    !matches!(c, '&' | '"' | '<' | '>' | '[') && guard::is_visible(c)
+}
+
+/// Returns `value` fit to stand between double quotes, on one line.
+///
+/// Everything that could end the attribute or the tag, begin a control token,
+/// or hide is written as a character reference.
+pub fn escape_attribute(value: &str) -> Cow<'_, str> {
+    if value.chars().all(is_plain) {
+        return Cow::Borrowed(value);
+    }
+    let mut out = String::with_capacity(value.len() + 16);
+    for (at, c) in value.char_indices() {
+        match c {
+            '[' if guard::structure(&value[at..]).is_none() => out.push('['),
+            '&' => out.push_str("&amp;"),
+            '"' => out.push_str("&quot;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            c if is_plain(c) => out.push(c),
+            c => {
+                let _ = write!(out, "&#x{:X};", u32::from(c));
+            }
+        }
+    }
+    Cow::Owned(out)
+}
+
+fn unescape_attribute(value: &str) -> Option<String> {
+    let mut out = String::with_capacity(value.len());
+    let mut rest = value;
+    while let Some(at) = rest.find('&') {
+        out.push_str(&rest[..at]);
+        let (name, behind) = rest[at + 1..].split_once(';')?;
+        out.push(match name {
+            "amp" => '&',
+            "quot" => '"',
+            "lt" => '<',
+            "gt" => '>',
+            code => {
+                let digits = code.strip_prefix("#x")?;
+                char::from_u32(u32::from_str_radix(digits, 16).ok()?)?
+            }
+        });
+        rest = behind;
+    }
+    out.push_str(rest);
+    Some(out)
+}

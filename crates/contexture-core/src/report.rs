@@ -1,0 +1,285 @@
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde::ser::SerializeMap;
+use serde::{Deserialize, Serialize, Serializer};
+
+use crate::counts::Tokens;
+use crate::guard::Finding;
+use crate::item::{Role, Trust};
+
+/// The account of an assembly: every candidate, exactly once.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Report {
+    /// The recipe that was followed.
+    pub recipe: String,
+    /// The model the request is for.
+    pub model: String,
+    /// What counted the tokens.
+    pub tokenizer: TokenizerInfo,
+    /// What was spent, and on what.
+    pub budget: BudgetReport,
+    /// What is in the request, in the order it is sent.
+    pub included: Vec<Included>,
+    /// What is not, in the order it was offered, and why.
+    pub excluded: Vec<Excluded>,
+    /// What a person should look at.
+    pub warnings: Vec<String>,
+    /// What the guard changed.
+    pub guard: Vec<GuardLine>,
+    /// What became of hints about priorities.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub hints: Vec<HintVerdict>,
+    /// What is shared with the request before.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cache: Option<CacheReport>,
+    /// How long each stage took.
+    pub timings_ms: BTreeMap<String, f64>,
+}
+
+/// What counted the tokens.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct TokenizerInfo {
+    /// Its name.
+    pub name: String,
+    /// False when the counts are estimates.
+    pub exact: bool,
+}
+
+/// What was spent, and on what.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct BudgetReport {
+    /// The whole window.
+    pub max: Tokens,
+    /// What is set aside for the response and for tools.
+    pub reserved: Tokens,
+    /// `max` less `reserved`.
+    pub effective: Tokens,
+    /// What the request costs.
+    pub used: Tokens,
+    /// `max` less `used`.
+    pub remaining: Tokens,
+    /// `effective` less `used`.
+    pub available: Tokens,
+    /// The same by layer, in recipe order.
+    #[serde(serialize_with = "by_name")]
+    pub layers: Vec<LayerBudget>,
+}
+
+/// One layer's part of the budget.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct LayerBudget {
+    /// The layer's name.
+    #[serde(skip)]
+    pub name: Arc<str>,
+    /// What it might spend, passed-on tokens included.
+    pub allowed: Tokens,
+    /// What it spent.
+    pub used: Tokens,
+    /// How much of that was pinned.
+    pub pinned: Tokens,
+    /// How many items were kept, cut ones among them.
+    pub kept: usize,
+    /// How many of those were cut.
+    pub cut: usize,
+    /// How many were left out.
+    pub dropped: usize,
+}
+
+fn by_name<S: Serializer>(layers: &[LayerBudget], serializer: S) -> Result<S::Ok, S::Error> {
+    let mut map = serializer.serialize_map(Some(layers.len()))?;
+    for layer in layers {
+        map.serialize_entry(&layer.name, layer)?;
+    }
+    map.end()
+}
+
+/// A candidate that is in the request.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Included {
+    /// Its path, when it is a file.
+    pub path: Option<Arc<str>>,
+    /// Its id.
+    pub id: Arc<str>,
+    /// Its layer.
+    pub layer: Arc<str>,
+    /// Its role.
+    pub role: Role,
+    /// How far it is to be believed.
+    pub trust: Trust,
+    /// What it costs, tags and marker included.
+    pub tokens: Tokens,
+    /// Whether it was cut.
+    pub truncated: bool,
+    /// What it would have cost whole.
+    pub original_tokens: Tokens,
+    /// True when `original_tokens` is extrapolated, the item being larger than
+    /// the whole budget.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub original_estimated: bool,
+    /// The priority it was kept by.
+    pub priority: f64,
+    /// The priority before hints moved it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub base_priority: Option<f64>,
+    /// What its score is made of, where it was ranked.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub scores: BTreeMap<String, f64>,
+    /// Which lines went.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lines_cut: Option<LinesCut>,
+    /// Why it is here: a stable code.
+    pub code: Code,
+    /// Why it is here, in words.
+    pub reason: String,
+}
+
+/// The lines that a cut took away.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LinesCut {
+    /// The first line that went.
+    pub first: u32,
+    /// The last line that went.
+    pub last: u32,
+    /// True when a part of one of these lines is still there.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub partial: bool,
+}
+
+/// A candidate that is not in the request.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Excluded {
+    /// Its path, when it is a file.
+    pub path: Option<Arc<str>>,
+    /// Its id.
+    pub id: Arc<str>,
+    /// Its layer.
+    pub layer: Arc<str>,
+    /// Its role.
+    pub role: Role,
+    /// What it would have cost.
+    pub tokens: Tokens,
+    /// True when `tokens` is a guess, because nothing was left to count it for.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub estimated: bool,
+    /// The priority it was weighed by.
+    pub priority: f64,
+    /// The priority before hints moved it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub base_priority: Option<f64>,
+    /// What its score is made of, where it was ranked.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub scores: BTreeMap<String, f64>,
+    /// Why it is not here: a stable code.
+    pub code: Code,
+    /// Why, in words, with what would have kept it.
+    pub reason: String,
+}
+
+/// Something the guard changed in an item.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct GuardLine {
+    /// The item's path or id.
+    pub item: Arc<str>,
+    /// What was changed.
+    #[serde(flatten)]
+    pub finding: Finding,
+}
+
+/// What a request shares with the one before it in its session.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct CacheReport {
+    /// The request it is compared with.
+    pub previous: String,
+    /// How many leading tokens are the same.
+    pub shared_tokens: Tokens,
+    /// Which part of the request that is, from 0 to 1.
+    pub shared_fraction: f64,
+    /// Where the two part.
+    pub first_difference: Option<Difference>,
+}
+
+/// Where two requests part.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Difference {
+    /// The layer that differs first.
+    pub layer: Arc<str>,
+    /// The item that differs first.
+    pub item: Arc<str>,
+}
+
+macro_rules! codes {
+    ($($(#[$doc:meta])* $name:ident = $code:literal,)*) => {
+        /// Why a candidate is in the request or not: a stable word for programs.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+        pub enum Code {
+            $($(#[$doc])* #[serde(rename = $code)] $name,)*
+        }
+
+        impl Code {
+            /// Returns the word as it stands in reports.
+            pub fn as_str(self) -> &'static str {
+                match self { $(Code::$name => $code,)* }
+            }
+        }
+    };
+}
+
+codes! {
+    /// It is pinned.
+    Pinned = "pinned",
+    /// It fitted whole.
+    Fits = "fits",
+    /// A part of it fitted.
+    Cut = "cut",
+    /// Only `max_lines` shortened it.
+    LineLimit = "line_limit",
+    /// There was no room left for it.
+    OverBudget = "over_budget",
+    /// It may not be cut and is larger than the layer's whole allowance.
+    TooLarge = "too_large",
+    /// So little of it would have been left that it says nothing.
+    BelowMinimum = "below_minimum",
+    /// Another member of its group is not in the request.
+    GroupDropped = "group_dropped",
+    /// It is older than what the window holds.
+    BeforeWindow = "before_window",
+    /// There is no such file.
+    Missing = "missing",
+    /// It is empty.
+    Empty = "empty",
+    /// It is not text.
+    Binary = "binary",
+    /// It is text, but not UTF-8.
+    NotUtf8 = "not_utf8",
+    /// It is larger than the size limit.
+    SizeLimit = "size_limit",
+    /// Its path leads out of the root.
+    OutsideRoot = "outside_root",
+    /// It is a directory, a device, a pipe or a socket.
+    NotAFile = "not_a_file",
+    /// The system refused to give it.
+    Unreadable = "unreadable",
+    /// It changed while it was read.
+    Changed = "changed",
+    /// It stands in the manifest already.
+    Duplicate = "duplicate",
+    /// A pattern matched nothing.
+    NoMatch = "no_match",
+    /// The lines asked for do not exist.
+    NoSuchLines = "no_such_lines",
+}
+
+/// What became of a hint about a file's priority.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct HintVerdict {
+    /// The file.
+    pub path: String,
+    /// The list it stands on: `hot` or `cold`.
+    pub list: String,
+    /// `honored`, `deferred`, `overridden` or `promoted`.
+    pub verdict: String,
+    /// The reason the hint gave.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
+}

@@ -1,0 +1,129 @@
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::guard::{self, Finding, Policy};
+use crate::measure::Measured;
+
+/// The BLAKE3 hash of a guarded text.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ContentHash([u8; 32]);
+
+impl ContentHash {
+    /// Returns the hash of `bytes`.
+    pub fn of(bytes: &[u8]) -> Self {
+        Self(*blake3::hash(bytes).as_bytes())
+    }
+}
+
+impl fmt::Display for ContentHash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for ContentHash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// Content that has passed the guard, and can be rendered as it is.
+///
+/// Invariant: it holds no boundary tag, no model control token and no
+/// invisible character, and its secrets are masked as its policy says. The
+/// only way to make one is through the [guard](crate::guard), so that no
+/// source can forget it. Cloning is cheap.
+#[derive(Clone)]
+pub struct Text(Arc<Inner>);
+
+struct Inner {
+    // The text and one line end behind it, as it stands between its tags.
+    body: String,
+    hash: ContentHash,
+    findings: Vec<Finding>,
+    // The latest measurement, by the id of the `Counts` that made it.
+    memo: Mutex<Option<(u64, Arc<Measured>)>>,
+}
+
+impl Text {
+    /// Returns `raw` after the guard, secrets masked.
+    pub fn new(raw: &str) -> Self {
+        Self::guarded(raw, Policy::default())
+    }
+
+    /// Returns `raw` after the guard, by `policy`.
+    pub fn guarded(raw: &str, policy: Policy) -> Self {
+        let (mut body, findings) = guard::clean(raw, policy);
+        body.push('\n');
+        Self(Arc::new(Inner {
+            hash: ContentHash::of(body.as_bytes()),
+            body,
+            findings,
+            memo: Mutex::new(None),
+        }))
+    }
+
+    /// Returns the guarded text, without a final line end of its own.
+    pub fn as_str(&self) -> &str {
+        &self.0.body[..self.0.body.len() - 1]
+    }
+
+    /// Returns the text as it stands between its tags.
+    pub(crate) fn body(&self) -> &str {
+        &self.0.body
+    }
+
+    /// Returns the hash of the guarded text.
+    pub fn hash(&self) -> ContentHash {
+        self.0.hash
+    }
+
+    /// Returns what the guard changed.
+    pub fn findings(&self) -> &[Finding] {
+        &self.0.findings
+    }
+
+    /// Returns true when there is nothing in it.
+    pub fn is_empty(&self) -> bool {
+        self.as_str().is_empty()
+    }
+
+    pub(crate) fn memo(&self, counts: u64) -> Option<Arc<Measured>> {
+        let memo = self.0.memo.lock().unwrap_or_else(PoisonError::into_inner);
+        memo.as_ref()
+            .filter(|(id, _)| *id == counts)
+            .map(|(_, measured)| Arc::clone(measured))
+    }
+
+    pub(crate) fn remember(&self, counts: u64, measured: Arc<Measured>) {
+        *self.0.memo.lock().unwrap_or_else(PoisonError::into_inner) = Some((counts, measured));
+    }
+}
+
+impl PartialEq for Text {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.hash == other.0.hash
+    }
+}
+
+impl Eq for Text {}
+
+impl fmt::Debug for Text {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self.as_str(), f)
+    }
+}
+
+impl Serialize for Text {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.as_str())
+    }
+}
+
+impl<'de> Deserialize<'de> for Text {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Ok(Self::new(&String::deserialize(deserializer)?))
+    }
+}

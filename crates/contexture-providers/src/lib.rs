@@ -1,0 +1,107 @@
+//! Renders an assembled context as the request of each provider.
+//!
+//! ```
+//! use contexture_core::{Layout, markup};
+//! use contexture_providers::{Format, Prompt};
+//!
+//! let layout = Layout::default();
+//! let prompt = Prompt { layout: &layout, model: "gpt-4o", max_output: Some(1024) };
+//! // A request that a provider would refuse is an error here, with the rule.
+//! let refused = prompt.render(Format::Anthropic).unwrap_err();
+//! assert_eq!(refused.rule, "anthropic.messages_not_empty");
+//! assert_eq!(prompt.render(Format::Text).unwrap(), "");
+//! ```
+//!
+//! Where a provider has a native place for a role, the text goes there without
+//! tags; where it has none, it keeps its tags, so that its boundaries stay as
+//! unforgeable as they are in the text form. No form costs more tokens than
+//! the text form, which is the one that was counted.
+
+mod anthropic;
+mod gemini;
+mod message;
+mod openai;
+
+use std::fmt;
+
+use contexture_core::{Layout, markup};
+use serde_json::Value;
+
+/// The forms a request can be rendered to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Format {
+    /// Blocks between role tags.
+    Text,
+    /// Anthropic Messages.
+    Anthropic,
+    /// OpenAI Chat Completions.
+    OpenAiChat,
+    /// OpenAI Responses.
+    OpenAiResponses,
+    /// Gemini `generateContent`.
+    Gemini,
+}
+
+impl Format {
+    /// Every format with its name on the command line.
+    pub const ALL: [(&'static str, Format); 5] = [
+        ("text", Format::Text),
+        ("anthropic", Format::Anthropic),
+        ("openai-chat", Format::OpenAiChat),
+        ("openai-responses", Format::OpenAiResponses),
+        ("gemini", Format::Gemini),
+    ];
+}
+
+/// What is to be rendered.
+#[derive(Debug, Clone, Copy)]
+pub struct Prompt<'a> {
+    /// What is sent, in order.
+    pub layout: &'a Layout,
+    /// The model's name, as the provider knows it.
+    pub model: &'a str,
+    /// Most tokens of the answer, when that is limited.
+    pub max_output: Option<u64>,
+}
+
+/// A request that the provider would not take.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refused {
+    /// The rule it breaks.
+    pub rule: &'static str,
+    /// What to do about it.
+    pub message: String,
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({})", self.message, self.rule)
+    }
+}
+
+impl std::error::Error for Refused {}
+
+impl Prompt<'_> {
+    /// Returns the request as bytes to send: text, or JSON.
+    pub fn render(&self, format: Format) -> Result<String, Refused> {
+        match format {
+            Format::Text => Ok(markup::render(self.layout)),
+            _ => {
+                let request = self.request(format)?;
+                Ok(format!("{request:#}\n"))
+            }
+        }
+    }
+
+    /// Returns the request as JSON, after checking the provider's rules. The
+    /// text form is a string.
+    pub fn request(&self, format: Format) -> Result<Value, Refused> {
+        match format {
+            Format::Text => Ok(Value::String(markup::render(self.layout))),
+            Format::Anthropic => anthropic::request(self),
+            Format::OpenAiChat => openai::chat(self),
+            Format::OpenAiResponses => openai::responses(self),
+            Format::Gemini => gemini::request(self),
+        }
+    }
+}

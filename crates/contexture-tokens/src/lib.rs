@@ -1,0 +1,31 @@
+//! Token counts for Contexture: exact where a tokenizer is public, estimated
+//! high where it is not.
+//!
+//! ```
+//! use contexture_tokens::Models;
+//!
+//! let model = Models::built_in().resolve("gpt-4o-2024-08-06");
+//! assert_eq!(model.window, 128_000);
+//! let counter = model.tokenizer.load()?;
+//! assert_eq!(counter.count("hello world"), 2);
+//! # Ok::<(), contexture_tokens::LoadError>(())
+//! ```
+//!
+//! Vocabularies are loaded on the first count and shared by the whole process.
+//! Counting is linear in the size of the text, whatever the text is.
+
+pub mod estimate;
+#[cfg(feature = "huggingface")]
+mod huggingface;
+mod estimated;
+mod models;
+mod openai;
+mod tokenizer;
+
+pub use contexture_core::{TokenCounter, Tokens};
+pub use estimated::Estimated;
+#[cfg(feature = "huggingface")]
+pub use huggingface::HuggingFace;
+pub use models::{Model, Models, Provider, UNKNOWN_WINDOW};
+pub use openai::{Encoding, OpenAi};
+pub use tokenizer::{LoadError, Tokenizer};

@@ -1,0 +1,246 @@
+use std::collections::BTreeMap;
+
+use contexture_core::Tokens;
+use serde::{Deserialize, Serialize};
+
+use crate::openai::Encoding::{Cl100k, O200k};
+use crate::tokenizer::Tokenizer::{self, Estimate, OpenAi};
+
+/// The window of a model that the table does not know.
+pub const UNKNOWN_WINDOW: Tokens = 128_000;
+
+/// Whose API a model is called through.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Provider {
+    /// Anthropic Messages.
+    Anthropic,
+    /// OpenAI Chat Completions and Responses, and what is compatible.
+    #[serde(rename = "openai")]
+    OpenAi,
+    /// Gemini `generateContent`.
+    Gemini,
+    /// Some other; requests are rendered as text unless a format is named.
+    Other,
+}
+
+impl Provider {
+    /// Returns the provider's name, as it stands in configuration.
+    pub fn name(self) -> &'static str {
+        match self {
+            Provider::Anthropic => "anthropic",
+            Provider::OpenAi => "openai",
+            Provider::Gemini => "gemini",
+            Provider::Other => "other",
+        }
+    }
+}
+
+/// What is known of a model.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Model {
+    /// The name it was asked for by.
+    pub name: String,
+    /// How many tokens it takes.
+    pub window: Tokens,
+    /// How its tokens are counted.
+    pub tokenizer: Tokenizer,
+    /// Whose API it is called through.
+    pub provider: Provider,
+    /// False when the table does not know it and defaults were taken.
+    pub known: bool,
+}
+
+// Claude's counts are reported at 1.57 to 2.08 times OpenAI's on code, and the
+// estimate itself is some way above OpenAI's.
+const CLAUDE: Tokenizer = Estimate(1.9);
+const GEMINI: Tokenizer = Estimate(1.15);
+const OPEN: Tokenizer = Estimate(1.2);
+
+const BUILT_IN: &[(&str, Tokens, Tokenizer, Provider)] = &[
+    ("gpt-5", 400_000, OpenAi(O200k), Provider::OpenAi),
+    ("gpt-5-mini", 400_000, OpenAi(O200k), Provider::OpenAi),
+    ("gpt-5-nano", 400_000, OpenAi(O200k), Provider::OpenAi),
+    ("gpt-4.1", 1_047_576, OpenAi(O200k), Provider::OpenAi),
+    ("gpt-4.1-mini", 1_047_576, OpenAi(O200k), Provider::OpenAi),
+    ("gpt-4.1-nano", 1_047_576, OpenAi(O200k), Provider::OpenAi),
+    ("gpt-4o", 128_000, OpenAi(O200k), Provider::OpenAi),
+    ("gpt-4o-mini", 128_000, OpenAi(O200k), Provider::OpenAi),
+    ("chatgpt-4o", 128_000, OpenAi(O200k), Provider::OpenAi),
+    ("gpt-oss-120b", 131_072, OpenAi(O200k), Provider::OpenAi),
+    ("gpt-oss-20b", 131_072, OpenAi(O200k), Provider::OpenAi),
+    ("o1", 200_000, OpenAi(O200k), Provider::OpenAi),
+    ("o1-mini", 128_000, OpenAi(O200k), Provider::OpenAi),
+    ("o3", 200_000, OpenAi(O200k), Provider::OpenAi),
+    ("o3-mini", 200_000, OpenAi(O200k), Provider::OpenAi),
+    ("o4-mini", 200_000, OpenAi(O200k), Provider::OpenAi),
+    ("gpt-4-turbo", 128_000, OpenAi(Cl100k), Provider::OpenAi),
+    ("gpt-4", 8_192, OpenAi(Cl100k), Provider::OpenAi),
+    ("gpt-4-32k", 32_768, OpenAi(Cl100k), Provider::OpenAi),
+    ("gpt-3.5-turbo", 16_385, OpenAi(Cl100k), Provider::OpenAi),
+    ("claude-opus-4-5", 200_000, CLAUDE, Provider::Anthropic),
+    ("claude-sonnet-4-5", 200_000, CLAUDE, Provider::Anthropic),
+    ("claude-haiku-4-5", 200_000, CLAUDE, Provider::Anthropic),
+    ("claude-opus-4-1", 200_000, CLAUDE, Provider::Anthropic),
+    ("claude-opus-4", 200_000, CLAUDE, Provider::Anthropic),
+    ("claude-sonnet-4", 200_000, CLAUDE, Provider::Anthropic),
+    ("claude-3-7-sonnet", 200_000, CLAUDE, Provider::Anthropic),
+    ("claude-3-5-sonnet", 200_000, CLAUDE, Provider::Anthropic),
+    ("claude-3-5-haiku", 200_000, CLAUDE, Provider::Anthropic),
+    ("claude-3-opus", 200_000, CLAUDE, Provider::Anthropic),
+    ("claude-3-haiku", 200_000, CLAUDE, Provider::Anthropic),
+    ("gemini-2.5-pro", 1_048_576, GEMINI, Provider::Gemini),
+    ("gemini-2.5-flash", 1_048_576, GEMINI, Provider::Gemini),
+    ("gemini-2.5-flash-lite", 1_048_576, GEMINI, Provider::Gemini),
+    ("gemini-2.0-flash", 1_048_576, GEMINI, Provider::Gemini),
+    ("gemini-1.5-pro", 2_097_152, GEMINI, Provider::Gemini),
+    ("gemini-1.5-flash", 1_048_576, GEMINI, Provider::Gemini),
+    ("deepseek-chat", 128_000, OPEN, Provider::OpenAi),
+    ("deepseek-reasoner", 128_000, OPEN, Provider::OpenAi),
+    ("mistral-large", 131_072, OPEN, Provider::OpenAi),
+    ("llama-3.1", 131_072, OPEN, Provider::OpenAi),
+    ("llama-3.3", 131_072, OPEN, Provider::OpenAi),
+    ("qwen2.5", 131_072, OPEN, Provider::OpenAi),
+];
+
+/// The model table: what is built in, and what a user added.
+#[derive(Debug, Clone, Default)]
+pub struct Models {
+    added: BTreeMap<String, Model>,
+}
+
+impl Models {
+    /// Returns the table as it is built in.
+    pub fn built_in() -> Self {
+        Self::default()
+    }
+
+    /// Adds a model, or replaces what is known of it.
+    pub fn add(&mut self, model: Model) {
+        self.added.insert(model.name.to_ascii_lowercase(), model);
+    }
+
+    /// Returns the names of the table in alphabetical order.
+    pub fn names(&self) -> Vec<String> {
+        let mut names: Vec<String> = BUILT_IN
+            .iter()
+            .map(|(name, ..)| (*name).to_owned())
+            .chain(self.added.keys().cloned())
+            .collect();
+        names.sort();
+        names.dedup();
+        names
+    }
+
+    /// Returns what is known of `name`, with or without a vendor before it and
+    /// a date or `-latest` behind it.
+    ///
+    /// A model that nobody knows gets a window of [`UNKNOWN_WINDOW`], an
+    /// estimate, and `known: false`.
+    pub fn resolve(&self, name: &str) -> Model {
+        let lower = name.to_ascii_lowercase();
+        let bare = lower.rsplit('/').next().unwrap_or(&lower);
+        [lower.as_str(), bare, without_suffix(bare)]
+            .into_iter()
+            .find_map(|candidate| self.find(candidate))
+            .map(|model| Model {
+                name: name.to_owned(),
+                ..model
+            })
+            .unwrap_or_else(|| Model {
+                name: name.to_owned(),
+                window: UNKNOWN_WINDOW,
+                tokenizer: OPEN,
+                provider: Provider::Other,
+                known: false,
+            })
+    }
+
+    fn find(&self, name: &str) -> Option<Model> {
+        if let Some(model) = self.added.get(name) {
+            return Some(model.clone());
+        }
+        let (_, window, tokenizer, provider) =
+            BUILT_IN.iter().find(|(known, ..)| *known == name)?;
+        Some(Model {
+            name: name.to_owned(),
+            window: *window,
+            tokenizer: tokenizer.clone(),
+            provider: *provider,
+            known: true,
+        })
+    }
+}
+
+/// Returns `name` without a trailing `-latest`, `-20250514` or `-2024-08-06`.
+fn without_suffix(name: &str) -> &str {
+    if let Some(base) = name.strip_suffix("-latest") {
+        return base;
+    }
+    let shapes: [&[usize]; 2] = [&[8], &[2, 2, 4]];
+    shapes
+        .iter()
+        .find_map(|groups| strip_digit_groups(name, groups))
+        .unwrap_or(name)
+}
+
+/// Strips groups of digits of the given lengths, the last first, each with the
+/// `-` or `@` before it.
+fn strip_digit_groups<'n>(name: &'n str, lengths: &[usize]) -> Option<&'n str> {
+    lengths.iter().try_fold(name, |rest, &length| {
+        let at = rest.len().checked_sub(length)?;
+        let (base, digits) = rest.split_at_checked(at)?;
+        digits
+            .bytes()
+            .all(|byte| byte.is_ascii_digit())
+            .then(|| base.strip_suffix(['-', '@']))
+            .flatten()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_found_with_dates_vendors_and_latest() {
+        let models = Models::built_in();
+        for (name, window) in [
+            ("gpt-4o", 128_000),
+            ("GPT-4o", 128_000),
+            ("gpt-4o-2024-08-06", 128_000),
+            ("gpt-4.1-mini-2025-04-14", 1_047_576),
+            ("claude-sonnet-4-20250514", 200_000),
+            ("claude-3-5-sonnet-latest", 200_000),
+            ("claude-3-5-sonnet@20241022", 200_000),
+            ("anthropic/claude-opus-4", 200_000),
+            ("models/gemini-1.5-pro", 2_097_152),
+        ] {
+            let model = models.resolve(name);
+            assert!(model.known, "{name}");
+            assert_eq!(model.window, window, "{name}");
+            assert_eq!(model.name, name);
+        }
+    }
+
+    #[test]
+    fn an_unknown_model_gets_defaults_and_says_so() {
+        let model = Models::built_in().resolve("my-model-7b");
+        assert!(!model.known);
+        assert_eq!(model.window, 128_000);
+        assert_eq!(model.tokenizer, OPEN);
+    }
+
+    #[test]
+    fn a_user_can_add_and_replace_models() {
+        let mut models = Models::built_in();
+        models.add(Model {
+            name: "gpt-4o".into(),
+            window: 64_000,
+            tokenizer: OpenAi(O200k),
+            provider: Provider::OpenAi,
+            known: true,
+        });
+        assert_eq!(models.resolve("gpt-4o-2024-08-06").window, 64_000);
+    }
+}

@@ -1,0 +1,112 @@
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use contexture_core::TokenCounter;
+
+use crate::estimated::Estimated;
+use crate::openai::{Encoding, OpenAi};
+
+/// Which counter a model needs.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Tokenizer {
+    /// One of OpenAI's vocabularies, exact.
+    OpenAi(Encoding),
+    /// A Hugging Face `tokenizer.json`, exact.
+    HuggingFace(PathBuf),
+    /// An estimate that errs high, times a factor.
+    Estimate(f64),
+}
+
+impl Tokenizer {
+    /// Reads `o200k_base`, `cl100k_base`, `estimate`, or the path of a
+    /// `tokenizer.json`.
+    pub fn parse(name: &str) -> Option<Self> {
+        match name {
+            "o200k_base" | "o200k" => Some(Self::OpenAi(Encoding::O200k)),
+            "cl100k_base" | "cl100k" => Some(Self::OpenAi(Encoding::Cl100k)),
+            "estimate" => Some(Self::Estimate(1.0)),
+            path if path.ends_with(".json") => Some(Self::HuggingFace(path.into())),
+            _ => None,
+        }
+    }
+
+    /// Returns the counter. Vocabularies are loaded when first used, a
+    /// `tokenizer.json` now.
+    pub fn load(&self) -> Result<Arc<dyn TokenCounter>, LoadError> {
+        Ok(match self {
+            Self::OpenAi(encoding) => Arc::new(OpenAi::new(*encoding)),
+            Self::Estimate(factor) => Arc::new(Estimated::new(*factor)),
+            #[cfg(feature = "huggingface")]
+            Self::HuggingFace(path) => Arc::new(crate::HuggingFace::from_file(path)?),
+            #[cfg(not(feature = "huggingface"))]
+            Self::HuggingFace(path) => return Err(LoadError::not_built_in(path)),
+        })
+    }
+}
+
+/// Why a tokenizer could not be loaded.
+#[derive(Debug)]
+pub struct LoadError {
+    path: PathBuf,
+    kind: Kind,
+}
+
+#[derive(Debug)]
+enum Kind {
+    Read(std::io::Error),
+    #[cfg_attr(not(feature = "huggingface"), allow(dead_code))]
+    Parse(String),
+    #[cfg(not(feature = "huggingface"))]
+    NotBuiltIn,
+}
+
+impl LoadError {
+    #[cfg_attr(not(feature = "huggingface"), allow(dead_code))]
+    pub(crate) fn read(path: &Path, source: std::io::Error) -> Self {
+        Self {
+            path: path.to_owned(),
+            kind: Kind::Read(source),
+        }
+    }
+
+    #[cfg_attr(not(feature = "huggingface"), allow(dead_code))]
+    pub(crate) fn parse(path: &Path, message: String) -> Self {
+        Self {
+            path: path.to_owned(),
+            kind: Kind::Parse(message),
+        }
+    }
+
+    #[cfg(not(feature = "huggingface"))]
+    pub(crate) fn not_built_in(path: &Path) -> Self {
+        Self {
+            path: path.to_owned(),
+            kind: Kind::NotBuiltIn,
+        }
+    }
+}
+
+impl fmt::Display for LoadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let path = self.path.display();
+        match &self.kind {
+            Kind::Read(source) => write!(f, "cannot read tokenizer {path}: {source}"),
+            Kind::Parse(message) => write!(f, "{path} is not a tokenizer: {message}"),
+            #[cfg(not(feature = "huggingface"))]
+            Kind::NotBuiltIn => write!(
+                f,
+                "cannot use {path}: built without the `huggingface` feature"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for LoadError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match &self.kind {
+            Kind::Read(source) => Some(source),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,502 @@
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+use contexture_core::guard::Policy;
+use contexture_core::{
+    Assembly, Budget, Counts, Cut, Item, Layer, Layout, Report, Role, Section, Text,
+    Tokens, Trust, markup,
+};
+use contexture_providers::{Format, Prompt, Refused};
+use contexture_tokens::{Model, Models};
+use jiff::Timestamp;
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use crate::config::Config;
+use crate::error::Error;
+use crate::files::Root;
+use crate::recipe::{Recipe, RecipeLayer, SourceKind};
+use crate::source::{self, FileLoader};
+use crate::working_set::{
+    BootHeader, Hints, Log, Manifest, find_manifest, guidelines, session_dir,
+};
+
+/// What is asked for. Everything has a default.
+#[derive(Debug, Clone, Default)]
+pub struct Request {
+    /// The recipe: a built-in name or a file. Default: the configured one.
+    pub recipe: Option<String>,
+    /// The manifest, relative to the root. Default: `working-set.yml`, else
+    /// `.agent/working-set.yml`.
+    pub manifest: Option<String>,
+    /// The session's label. Default: `default`.
+    pub session: Option<String>,
+    /// What is asked now.
+    pub event: Option<String>,
+    /// The model. Default: the configured one.
+    pub model: Option<String>,
+    /// The window. Default: what the manifest says, else the model's.
+    pub max_tokens: Option<Tokens>,
+    /// What is set aside for the response. Default: what the manifest says.
+    pub reserve_response: Option<Tokens>,
+    /// What is set aside for tools.
+    pub reserve_tools: Option<Tokens>,
+    /// The clock, for repeatable logs. Default: now.
+    pub now: Option<Timestamp>,
+}
+
+/// Assembles requests; keeps what it has counted.
+pub struct Engine {
+    config: Config,
+    models: Models,
+    counts: Mutex<BTreeMap<String, Arc<Counts>>>,
+}
+
+impl Engine {
+    /// Returns an engine with the settings of `root`.
+    pub fn for_root(root: &Root) -> Result<Self, Error> {
+        Self::new(Config::read(root)?, root)
+    }
+
+    /// Returns an engine with `config`; `root` is what its paths start from.
+    pub fn new(config: Config, root: &Root) -> Result<Self, Error> {
+        Ok(Self {
+            models: config.models(root.path())?,
+            config,
+            counts: Mutex::default(),
+        })
+    }
+
+    /// Returns the settings in force.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// Returns the model table.
+    pub fn models(&self) -> &Models {
+        &self.models
+    }
+
+    /// Returns the counter for `model`, with what it has counted so far.
+    pub fn counts(&self, model: &Model) -> Result<Arc<Counts>, Error> {
+        let key = format!("{:?}", model.tokenizer);
+        let mut known = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(counts) = known.get(&key) {
+            return Ok(Arc::clone(counts));
+        }
+        let counter = model
+            .tokenizer
+            .load()
+            .map_err(|error| Error::input(error.to_string()))?;
+        let counts = Arc::new(Counts::new(counter));
+        known.insert(key, Arc::clone(&counts));
+        Ok(counts)
+    }
+
+    /// Assembles a request from what is below `root`.
+    pub fn assemble(&self, root: &Root, request: &Request) -> Result<Assembled, Error> {
+        let mut clock = Clock::new();
+        let now = request.now.unwrap_or_else(Timestamp::now);
+        let recipe = Recipe::load(request.recipe.as_deref().unwrap_or(&self.config.recipe))?;
+        let mut warnings = Vec::new();
+
+        let manifest = match &request.manifest {
+            Some(path) => Manifest::read(root, path)?,
+            None => Manifest::read(root, &find_manifest(root)?)?,
+        };
+        warnings.extend(manifest.warnings.iter().cloned());
+        let hints = Hints::read(root, manifest.dir())?;
+        warnings.extend(hints.warnings.iter().cloned());
+
+        let model_name = request.model.as_deref().unwrap_or(&self.config.model);
+        let model = self.models.resolve(model_name);
+        let budget = self.budget(request, &manifest, &model, &mut warnings)?;
+        let counts = self.counts(&model)?;
+        clock.lap("resolve");
+
+        let loader = FileLoader {
+            root,
+            max_file_bytes: self.config.limits.max_file_bytes,
+            policy: Policy {
+                mask_secrets: self.config.secrets.mask,
+            },
+        };
+        let mut gathered = Gathered {
+            root,
+            request,
+            config: &self.config,
+            manifest: &manifest,
+            hints: &hints,
+            warnings: &mut warnings,
+        };
+        let mut layers = recipe
+            .layers
+            .iter()
+            .map(|layer| gathered.layer(layer))
+            .collect::<Result<Vec<_>, _>>()?;
+        clock.lap("gather");
+
+        for layer in &mut layers {
+            source::read_ahead(layer, &loader, &counts, budget.available());
+        }
+        clock.lap("read_and_count");
+
+        let Assembly { layout, mut report } =
+            contexture_core::assemble(layers, budget, &counts, &mut |item| loader.load(&item.id))?;
+        clock.lap("fit");
+
+        report.recipe = recipe.name.clone();
+        report.model = model.name.clone();
+        let fate = |path: &str| fate(&report, &manifest, path);
+        let verdicts = hints.verdicts(fate);
+        report.hints = verdicts;
+        warnings.extend(summarise(&report));
+        warnings.extend(guidelines(&report, budget.reserve_response()));
+        let log = Log::of(root, request.session.as_deref());
+        warnings.extend(log.append(now, "assembled", Logged::of(&report)));
+        report.warnings = warnings;
+        clock.lap("account");
+        report.timings_ms = clock.laps;
+
+        Ok(Assembled {
+            layout,
+            report,
+            budget,
+            model,
+            session_label: request.session.clone(),
+            workspace_path: root.path().display().to_string(),
+        })
+    }
+
+    fn budget(
+        &self,
+        request: &Request,
+        manifest: &Manifest,
+        model: &Model,
+        warnings: &mut Vec<String>,
+    ) -> Result<Budget, Error> {
+        if !model.known {
+            warnings.push(format!(
+                "model `{}` is not in the table: a window of {} tokens and an estimate are \
+                 assumed; add it under [models] in contexture.toml",
+                model.name, model.window
+            ));
+        }
+        let asked = request.max_tokens.or(manifest.max_tokens);
+        let asked = match (asked, &request.model) {
+            (Some(asked), _) => asked,
+            // Naming a model is naming its window.
+            (None, Some(_)) => model.window,
+            (None, None) => {
+                return Err(Error::input(format!(
+                    "{}: budget.max_tokens is missing",
+                    manifest.path
+                ))
+                .hint("add it, or give --max-tokens or --model"));
+            }
+        };
+        if asked == 0 {
+            return Err(Error::input("the budget is 0 tokens").hint("give --max-tokens 1 or more"));
+        }
+        if asked > model.window && model.known {
+            warnings.push(format!(
+                "{asked} tokens are more than the {} that {} takes; {} are used",
+                model.window, model.name, model.window
+            ));
+        }
+        let window = if model.known {
+            asked.min(model.window)
+        } else {
+            asked
+        };
+        let response = request
+            .reserve_response
+            .or(manifest.reserved_for_response)
+            .unwrap_or(0);
+        Ok(Budget::new(window, response, request.reserve_tools.unwrap_or(0))?)
+    }
+}
+
+/// What the sources draw on.
+struct Gathered<'a> {
+    root: &'a Root,
+    request: &'a Request,
+    config: &'a Config,
+    manifest: &'a Manifest,
+    hints: &'a Hints,
+    warnings: &'a mut Vec<String>,
+}
+
+impl Gathered<'_> {
+    fn layer(&mut self, recipe: &RecipeLayer) -> Result<Layer, Error> {
+        let mut items = match recipe.source {
+            SourceKind::Boot => self.boot(),
+            SourceKind::WorkingSet => {
+                source::working_set(self.root, self.manifest, self.hints, self.warnings)?
+            }
+            SourceKind::Event => self.event(),
+        };
+        if let Some(cut) = recipe.cut {
+            for item in &mut items {
+                item.cut = cut;
+            }
+        }
+        Ok(Layer {
+            name: recipe.name.as_str().into(),
+            share: recipe.share,
+            fit: recipe.fit.clone(),
+            place: recipe.place,
+            order: recipe.order,
+            items,
+        })
+    }
+
+    fn boot(&self) -> Vec<Item> {
+        let header = BootHeader::gather(
+            self.root,
+            self.manifest,
+            &self.hints.files,
+            &session_dir(self.root, self.request.session.as_deref()),
+            &self.config.boot.output_sink,
+            self.config.limits.max_file_bytes,
+        );
+        let mut item = Item::new("boot header", Role::Header, Text::new(&header.text())).pinned();
+        item.priority = 1.0;
+        item.trust = Trust::Operator;
+        vec![item]
+    }
+
+    fn event(&self) -> Vec<Item> {
+        let Some(event) = &self.request.event else {
+            return Vec::new();
+        };
+        let mut item = Item::new("event", Role::User, Text::new(event.trim_end())).pinned();
+        item.priority = 1.0;
+        item.trust = Trust::User;
+        item.cut = Cut::Never;
+        vec![item]
+    }
+}
+
+/// Returns whether the file at `path` is in the request, and whether it is
+/// pinned; `None` when the working set does not hold it.
+fn fate(report: &Report, manifest: &Manifest, path: &str) -> Option<(bool, bool)> {
+    let is_it = |row: &Option<Arc<str>>| {
+        row.as_deref()
+            .is_some_and(|row| row == path || row.strip_prefix(path).is_some_and(|r| r.starts_with("#L")))
+    };
+    let pinned = manifest
+        .files
+        .iter()
+        .any(|entry| entry.path == path && entry.is_pinned());
+    if report.included.iter().any(|row| is_it(&row.path)) {
+        Some((true, pinned))
+    } else if report.excluded.iter().any(|row| is_it(&row.path)) {
+        Some((false, pinned))
+    } else {
+        None
+    }
+}
+
+/// Says in a line or two what a person should not overlook.
+fn summarise(report: &Report) -> Vec<String> {
+    let mut lines = Vec::new();
+    let plural = |n: usize, one: &str, many: &str| {
+        if n == 1 {
+            format!("1 {one}")
+        } else {
+            format!("{n} {many}")
+        }
+    };
+    let over_budget = report
+        .excluded
+        .iter()
+        .filter(|row| row.tokens > 0)
+        .count();
+    if over_budget > 0 {
+        let files = plural(over_budget, "file", "files");
+        lines.push(format!("{files} left out for want of tokens"));
+    }
+    let unusable = report.excluded.len() - over_budget;
+    if unusable > 0 {
+        let files = plural(unusable, "file", "files");
+        lines.push(format!("{files} left out because they cannot be used"));
+    }
+    let halved = report
+        .included
+        .iter()
+        .filter(|row| row.truncated && row.tokens * 2 < row.original_tokens)
+        .count();
+    if halved > 0 {
+        let files = plural(halved, "file", "files");
+        lines.push(format!("{files} cut to less than half"));
+    }
+    let masked = report
+        .guard
+        .iter()
+        .filter(|line| line.finding.kind == contexture_core::guard::FindingKind::Secret)
+        .count();
+    if masked > 0 {
+        lines.push(format!("{} masked", plural(masked, "secret", "secrets")));
+    }
+    lines
+}
+
+/// What the event log keeps of an assembly.
+#[derive(Serialize)]
+struct Logged<'r> {
+    recipe: &'r str,
+    model: &'r str,
+    max: Tokens,
+    effective: Tokens,
+    used: Tokens,
+    included: Vec<(&'r str, Tokens)>,
+    excluded: usize,
+    hints: &'r [contexture_core::HintVerdict],
+}
+
+impl<'r> Logged<'r> {
+    fn of(report: &'r Report) -> Self {
+        Self {
+            recipe: &report.recipe,
+            model: &report.model,
+            max: report.budget.max,
+            effective: report.budget.effective,
+            used: report.budget.used,
+            included: report
+                .included
+                .iter()
+                .map(|row| (&*row.id, row.tokens))
+                .collect(),
+            excluded: report.excluded.len(),
+            hints: &report.hints,
+        }
+    }
+}
+
+/// An assembled request and its account.
+#[derive(Debug, Clone)]
+pub struct Assembled {
+    /// What is sent, in order.
+    pub layout: Layout,
+    /// What became of every candidate.
+    pub report: Report,
+    /// What might be spent.
+    pub budget: Budget,
+    /// The model it is for.
+    pub model: Model,
+    /// The session it belongs to.
+    pub session_label: Option<String>,
+    /// The root.
+    pub workspace_path: String,
+}
+
+impl Assembled {
+    /// Returns the request in a provider's form.
+    pub fn render(&self, format: Format) -> Result<String, Refused> {
+        let reserve = self.budget.reserve_response();
+        Prompt {
+            layout: &self.layout,
+            model: &self.model.name,
+            max_output: (reserve > 0).then_some(reserve),
+        }
+        .render(format)
+    }
+
+    /// Returns the request in Contexture's own form.
+    pub fn to_json(&self) -> Value {
+        let section = |blocks: &[contexture_core::Block]| -> String {
+            let part = Layout {
+                system: blocks.to_vec(),
+                ..Layout::default()
+            };
+            markup::render(&part)
+        };
+        let messages = |blocks: &[contexture_core::Block]| -> Vec<Value> {
+            blocks
+                .iter()
+                .map(|block| {
+                    json!({
+                        "role": block.role,
+                        "path": block.path,
+                        "layer": block.layer,
+                        "trust": block.trust,
+                        "tokens": block.tokens,
+                        "content": block.text(),
+                    })
+                })
+                .collect()
+        };
+        let used = |section: Section| -> Tokens {
+            let blocks = match section {
+                Section::System => &self.layout.system,
+                Section::History => &self.layout.history,
+                Section::Current => &self.layout.current,
+            };
+            blocks.iter().map(|block| block.tokens).sum()
+        };
+        json!({
+            "system_prompt": section(&self.layout.system),
+            "history": messages(&self.layout.history),
+            "current_message": {
+                "role": "user",
+                "content": section(&self.layout.current),
+                "parts": messages(&self.layout.current),
+            },
+            "document": null,
+            "tools": [],
+            "model": self.model.name,
+            "provider": self.model.provider,
+            "model_config": {"max_output_tokens": self.budget.reserve_response()},
+            "token_budget": {
+                "model_limit": self.budget.window(),
+                "reserve_response": self.budget.reserve_response(),
+                "reserve_tools": self.budget.reserve_tools(),
+                "available": self.budget.available(),
+                "used": {
+                    "system_prompt": used(Section::System),
+                    "history": used(Section::History),
+                    "event": used(Section::Current),
+                    "total": self.report.budget.used,
+                },
+                "remaining": self.budget.available() - self.report.budget.used,
+            },
+            "session_label": self.session_label,
+            "parent_turn_id": null,
+            "role": null,
+            "toolset_name": null,
+            "permissions_granted": [],
+            "source_event_id": null,
+            "workspace_path": self.workspace_path,
+            "truncation": {
+                "truncated": self.report.included.iter().any(|row| row.truncated),
+                "items_cut": self.report.included.iter().filter(|row| row.truncated).count(),
+                "items_dropped": self.report.excluded.len(),
+            },
+            "report": self.report,
+        })
+    }
+}
+
+/// Times the stages.
+struct Clock {
+    last: Instant,
+    laps: BTreeMap<String, f64>,
+}
+
+impl Clock {
+    fn new() -> Self {
+        Self {
+            last: Instant::now(),
+            laps: BTreeMap::new(),
+        }
+    }
+
+    fn lap(&mut self, stage: &str) {
+        let elapsed = self.last.elapsed().as_secs_f64() * 1000.0;
+        let rounded = (elapsed * 1000.0).round() / 1000.0;
+        self.laps.insert(stage.to_owned(), rounded);
+        self.last = Instant::now();
+    }
+}

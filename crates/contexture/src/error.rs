@@ -1,0 +1,138 @@
+use std::fmt;
+
+/// What went wrong, in words a user can act on.
+///
+/// Two kinds matter to a caller: [input errors](Error::is_input), which the
+/// user mends by changing something they wrote, and failures of the machine.
+#[derive(Debug)]
+pub struct Error {
+    message: String,
+    hint: Option<String>,
+    is_input: bool,
+    code: Option<ActionCode>,
+    source: Option<Box<dyn std::error::Error + Send + Sync>>,
+}
+
+/// Why a working-set action was refused: stable words for the model.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ActionCode {
+    /// No reason was given.
+    MissingWhy,
+    /// There is no such file or entry.
+    NotFound,
+    /// The path or the entry is off limits.
+    PermissionDenied,
+    /// A field is missing or wrong.
+    InvalidArgs,
+    /// Too many files or actions.
+    QuotaExceeded,
+}
+
+impl ActionCode {
+    /// Returns the code as it is shown.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            ActionCode::MissingWhy => "MISSING_WHY",
+            ActionCode::NotFound => "NOT_FOUND",
+            ActionCode::PermissionDenied => "PERMISSION_DENIED",
+            ActionCode::InvalidArgs => "INVALID_ARGS",
+            ActionCode::QuotaExceeded => "QUOTA_EXCEEDED",
+        }
+    }
+}
+
+impl Error {
+    /// Returns an error that the user mends by changing their input.
+    pub fn input(message: impl Into<String>) -> Self {
+        Self {
+            message: message.into(),
+            hint: None,
+            is_input: true,
+            code: None,
+            source: None,
+        }
+    }
+
+    /// Returns an error for an action that was refused.
+    pub(crate) fn action(code: ActionCode, message: impl Into<String>) -> Self {
+        Self {
+            code: Some(code),
+            ..Self::input(format!("{}: {}", code.as_str(), message.into()))
+        }
+    }
+
+    /// Returns a failure of the machine, with its cause.
+    pub(crate) fn failure(
+        message: impl Into<String>,
+        source: impl Into<Box<dyn std::error::Error + Send + Sync>>,
+    ) -> Self {
+        Self {
+            is_input: false,
+            source: Some(source.into()),
+            ..Self::input(message)
+        }
+    }
+
+    /// Says what to do next.
+    pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    /// Returns true when the user can mend it by changing their input.
+    pub fn is_input(&self) -> bool {
+        self.is_input
+    }
+
+    /// Returns what to do next, when that is known.
+    pub fn hint_text(&self) -> Option<&str> {
+        self.hint.as_deref()
+    }
+
+    /// Returns the code of a refused action.
+    pub fn code(&self) -> Option<ActionCode> {
+        self.code
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.source.as_deref().map(|source| source as _)
+    }
+}
+
+impl From<contexture_core::Error> for Error {
+    fn from(error: contexture_core::Error) -> Self {
+        let hint = if error.is_over_budget() {
+            "raise --max-tokens, take a model with a larger window, or unpin the largest"
+        } else {
+            "raise --max-tokens or lower the reserves"
+        };
+        Self::input(error.to_string()).hint(hint)
+    }
+}
+
+/// Returns the word of `known` that is nearest to `word`, if one is near.
+pub(crate) fn nearest<'k>(word: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
+    known
+        .into_iter()
+        .map(|candidate| (strsim::jaro_winkler(word, candidate), candidate))
+        .filter(|(similarity, _)| *similarity > 0.7)
+        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .map(|(_, candidate)| candidate)
+}
+
+/// Says that `word` is none of `known`, and which one was probably meant.
+pub(crate) fn not_one_of(what: &str, word: &str, known: &[&str]) -> String {
+    let meant = match nearest(word, known.iter().copied()) {
+        Some(nearest) => format!("; did you mean `{nearest}`?"),
+        None => String::new(),
+    };
+    format!("unknown {what} `{word}`{meant} (one of {})", known.join(", "))
+}

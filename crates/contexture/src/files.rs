@@ -1,0 +1,301 @@
+//! Files below a root, opened so that no path can lead out of it.
+
+use std::io::{Read, Write};
+use std::path::{Component, Path, PathBuf};
+
+use cap_fs_ext::{DirExt, OpenOptionsFollowExt as _, OpenOptionsSyncExt as _};
+use cap_std::ambient_authority;
+use cap_std::fs::{Dir, OpenOptions};
+use contexture_core::Code;
+
+use crate::error::Error;
+
+/// A directory that everything is read from.
+///
+/// Paths are checked when a file is opened, by the system itself where it can:
+/// there is no moment between a check and its use in which a link could be
+/// swapped.
+#[derive(Debug)]
+pub struct Root {
+    dir: Dir,
+    path: PathBuf,
+}
+
+/// Why a file could not be used: a row of the report, not an error.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unusable {
+    /// The stable reason code.
+    pub code: Code,
+    /// The reason in words.
+    pub reason: String,
+}
+
+impl Unusable {
+    pub(crate) fn new(code: Code, reason: impl Into<String>) -> Self {
+        Self {
+            code,
+            reason: reason.into(),
+        }
+    }
+}
+
+impl Root {
+    /// Opens the directory at `path`.
+    pub fn open(path: impl Into<PathBuf>) -> Result<Self, Error> {
+        let path = path.into();
+        let dir = Dir::open_ambient_dir(&path, ambient_authority()).map_err(|source| {
+            Error::input(format!("cannot open {}: {source}", path.display()))
+                .hint("name an existing directory")
+        })?;
+        Ok(Self { dir, path })
+    }
+
+    /// Returns the path it was opened by.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Returns true when there is something at `path`, without following a
+    /// link that leads out.
+    pub fn exists(&self, path: &str) -> bool {
+        self.dir.metadata(path).is_ok()
+    }
+
+    /// Returns true when there is a directory at `path`.
+    pub fn is_dir(&self, path: &str) -> bool {
+        self.dir.metadata(path).is_ok_and(|meta| meta.is_dir())
+    }
+
+    /// Returns the size of the file at `path`.
+    pub fn size(&self, path: &str) -> Result<u64, Unusable> {
+        let meta = self.dir.metadata(path).map_err(|e| unusable(path, &e))?;
+        if !meta.is_file() {
+            return Err(Unusable::new(Code::NotAFile, not_a_file(&meta)));
+        }
+        Ok(meta.len())
+    }
+
+    /// Reads the file at `path`, if it is a regular file of at most `limit`
+    /// bytes.
+    pub fn read(&self, path: &str, limit: u64) -> Result<Vec<u8>, Unusable> {
+        // Opening a pipe waits for a writer unless told not to.
+        let mut options = OpenOptions::new();
+        options.read(true).nonblock(true);
+        for _ in 0..3 {
+            let mut file = self
+                .dir
+                .open_with(path, &options)
+                .map_err(|e| unusable(path, &e))?;
+            let meta = file.metadata().map_err(|e| unusable(path, &e))?;
+            if !meta.is_file() {
+                return Err(Unusable::new(Code::NotAFile, not_a_file(&meta)));
+            }
+            if meta.len() > limit {
+                return Err(Unusable::new(
+                    Code::SizeLimit,
+                    format!("is {} bytes; the limit is {limit} (limits.max_file_bytes)", meta.len()),
+                ));
+            }
+            let mut bytes = Vec::with_capacity(usize::try_from(meta.len()).unwrap_or(0) + 1);
+            Read::by_ref(&mut file)
+                .take(limit + 1)
+                .read_to_end(&mut bytes)
+                .map_err(|e| unusable(path, &e))?;
+            // Someone wrote to it meanwhile: what was read may be torn.
+            if bytes.len() as u64 == meta.len() {
+                return Ok(bytes);
+            }
+        }
+        Err(Unusable::new(
+            Code::Changed,
+            "kept changing while it was read; assemble again when it is written",
+        ))
+    }
+
+    /// Reads the text file at `path`, without a byte order mark and without
+    /// its final line end.
+    pub fn read_text(&self, path: &str, limit: u64) -> Result<String, Unusable> {
+        text_of(self.read(path, limit)?)
+    }
+
+    /// Reads a file that must be there, such as a manifest.
+    pub(crate) fn read_required(&self, path: &str) -> Result<String, Error> {
+        let bytes = self
+            .read(path, crate::yaml::MAX_BYTES as u64)
+            .map_err(|e| Error::input(format!("{path}: {}", e.reason)))?;
+        String::from_utf8(bytes).map_err(|e| {
+            let at = e.utf8_error().valid_up_to();
+            Error::input(format!("{path}: not UTF-8 at byte {at}"))
+                .hint("save the file as UTF-8")
+        })
+    }
+
+    /// Replaces the file at `path` with `text`: the old or the new one is
+    /// there at any moment, also after a crash.
+    pub(crate) fn replace(&self, path: &str, text: &str) -> Result<(), Error> {
+        let failed = |source: std::io::Error| {
+            Error::failure(format!("cannot write {path}: {source}; it is unchanged"), source)
+                .hint("check that the directory is writable and the disk is not full")
+        };
+        let (parent, name) = match path.rsplit_once('/') {
+            Some((parent, name)) => (self.dir.open_dir(parent).map_err(failed)?, name),
+            None => (self.dir.try_clone().map_err(failed)?, path),
+        };
+        // A user's manifest may be a link to elsewhere below the root: replace
+        // what it points to would need the target's directory, so refuse.
+        let permissions = match parent.symlink_metadata(name) {
+            Ok(meta) if meta.file_type().is_symlink() => {
+                return Err(Error::input(format!("{path} is a symbolic link"))
+                    .hint("name the file it points to"));
+            }
+            Ok(meta) => Some(meta.permissions()),
+            Err(_) => None,
+        };
+        let temporary = format!(".{name}.{}.tmp", std::process::id());
+        let write = || -> std::io::Result<()> {
+            let mut options = OpenOptions::new();
+            options.write(true).create_new(true);
+            let mut file = parent.open_with(&temporary, &options)?;
+            file.write_all(text.as_bytes())?;
+            if let Some(permissions) = permissions.clone() {
+                file.set_permissions(permissions)?;
+            }
+            file.sync_all()?;
+            parent.rename(&temporary, &parent, name)?;
+            parent.open(".")?.sync_all()
+        };
+        write().map_err(|source| {
+            let _ = parent.remove_file(&temporary);
+            failed(source)
+        })
+    }
+
+    /// Appends `line` to the file at `path`, creating it and the directories
+    /// above it.
+    pub(crate) fn append_line(&self, path: &str, line: &str) -> std::io::Result<()> {
+        self.create_dir_of(path)?;
+        let mut options = OpenOptions::new();
+        options.append(true).create(true).follow(cap_fs_ext::FollowSymlinks::No);
+        let mut file = self.dir.open_with(path, &options)?;
+        // One write: lines of two processes do not mix.
+        file.write_all(format!("{line}\n").as_bytes())
+    }
+
+    /// Writes a new file below the root, with the directories above it.
+    pub(crate) fn write_new(&self, path: &str, text: &str) -> std::io::Result<()> {
+        self.create_dir_of(path)?;
+        let mut options = OpenOptions::new();
+        options.write(true).create_new(true);
+        self.dir.open_with(path, &options)?.write_all(text.as_bytes())
+    }
+
+    /// Creates the directories above `path`.
+    pub(crate) fn create_dir_of(&self, path: &str) -> std::io::Result<()> {
+        match path.rsplit_once('/') {
+            Some((parent, _)) => self.dir.create_dir_all(parent),
+            None => Ok(()),
+        }
+    }
+
+    /// Opens the file that writers of `path` lock, beside it.
+    pub(crate) fn lock_file(&self, path: &str) -> std::io::Result<std::fs::File> {
+        let (parent, name) = path.rsplit_once('/').unwrap_or((".", path));
+        let mut options = OpenOptions::new();
+        options.write(true).create(true);
+        let parent = self.dir.open_dir_nofollow(parent).or_else(|_| self.dir.open_dir(parent))?;
+        Ok(parent.open_with(format!(".{name}.lock"), &options)?.into_std())
+    }
+}
+
+/// Returns the text of `bytes`, or why they are none.
+pub(crate) fn text_of(bytes: Vec<u8>) -> Result<String, Unusable> {
+    if bytes.starts_with(b"\xFF\xFE") || bytes.starts_with(b"\xFE\xFF") {
+        return Err(Unusable::new(
+            Code::NotUtf8,
+            "is UTF-16; convert it to UTF-8 to use it",
+        ));
+    }
+    let head = &bytes[..bytes.len().min(8192)];
+    if memchr::memchr(0, head).is_some() {
+        return Err(Unusable::new(Code::Binary, "is binary"));
+    }
+    let mut text = String::from_utf8(bytes).map_err(|error| {
+        let at = error.utf8_error().valid_up_to();
+        Unusable::new(
+            Code::NotUtf8,
+            format!("is not UTF-8 at byte {at}; convert it to use it"),
+        )
+    })?;
+    if text.starts_with('\u{FEFF}') {
+        text.drain(..'\u{FEFF}'.len_utf8());
+    }
+    if text.ends_with('\n') {
+        text.pop();
+        if text.ends_with('\r') {
+            text.pop();
+        }
+    }
+    Ok(text)
+}
+
+/// Returns why `path` may not be used, judging by its words alone.
+///
+/// What links do is judged when it is opened.
+pub fn check_path(path: &str) -> Result<(), String> {
+    if path.is_empty() {
+        return Err("is empty".to_owned());
+    }
+    if path.contains('\0') {
+        return Err("holds a NUL character".to_owned());
+    }
+    for component in Path::new(path).components() {
+        match component {
+            Component::ParentDir => {
+                return Err(format!("`{path}` leads out of the root with `..`"));
+            }
+            Component::RootDir | Component::Prefix(_) => {
+                return Err(format!("`{path}` is absolute; paths are relative to the root"));
+            }
+            Component::CurDir | Component::Normal(_) => {}
+        }
+    }
+    Ok(())
+}
+
+/// Returns `path` without `./` and doubled slashes.
+pub(crate) fn normalise(path: &str) -> String {
+    let parts: Vec<&str> = path
+        .split('/')
+        .filter(|part| !part.is_empty() && *part != ".")
+        .collect();
+    parts.join("/")
+}
+
+fn not_a_file(meta: &cap_std::fs::Metadata) -> &'static str {
+    if meta.is_dir() {
+        "is a directory"
+    } else {
+        "is a pipe, a socket or a device, not a file"
+    }
+}
+
+fn unusable(path: &str, error: &std::io::Error) -> Unusable {
+    use std::io::ErrorKind;
+    match error.kind() {
+        ErrorKind::NotFound => Unusable::new(Code::Missing, format!("there is no file `{path}`")),
+        // The library's word for a path that leads out.
+        ErrorKind::PermissionDenied if error.raw_os_error().is_none() => Unusable::new(
+            Code::OutsideRoot,
+            format!("`{path}` leads out of the root through a link"),
+        ),
+        _ if error.raw_os_error() == Some(18) => Unusable::new(
+            Code::OutsideRoot,
+            format!("`{path}` leads out of the root through a link"),
+        ),
+        ErrorKind::NotADirectory => {
+            Unusable::new(Code::Missing, format!("there is no file `{path}`"))
+        }
+        ErrorKind::IsADirectory => Unusable::new(Code::NotAFile, "is a directory"),
+        _ => Unusable::new(Code::Unreadable, format!("cannot be read: {error}")),
+    }
+}

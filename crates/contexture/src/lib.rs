@@ -1,0 +1,44 @@
+//! Contexture decides what a language model sees.
+//!
+//! You say where things are and how many tokens may be spent; it returns what
+//! to send, and a report that accounts for every candidate.
+//!
+//! ```
+//! use contexture::{Engine, Format, Request, Root};
+//!
+//! # let dir = tempfile::tempdir()?;
+//! # std::fs::write(dir.path().join("rules.md"), "Answer briefly.\n")?;
+//! # std::fs::write(dir.path().join("notes.md"), "We ship on Friday.\n")?;
+//! # std::fs::write(dir.path().join("working-set.yml"), "protocol: CONTEXT-ASSEMBLY/0.1\n\
+//! # budget: {max_tokens: 8000, reserved_for_response: 1000}\nfiles:\n\
+//! # - {path: rules.md, priority: 1.0, role: system, truncate_strategy: never}\n\
+//! # - {path: notes.md, priority: 0.5}\n")?;
+//! # let path = dir.path();
+//! let root = Root::open(path)?;
+//! let engine = Engine::for_root(&root)?;
+//! let assembled = engine.assemble(&root, &Request::default())?;
+//! assert!(assembled.render(Format::Text)?.contains("We ship on Friday."));
+//! assert!(assembled.report.budget.used <= 7000);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+pub mod config;
+mod engine;
+mod error;
+mod files;
+mod init;
+mod recipe;
+mod source;
+pub mod turn;
+pub mod working_set;
+mod yaml;
+
+pub use contexture_core as core;
+pub use contexture_providers::{Format, Refused};
+pub use contexture_tokens as tokens;
+pub use engine::{Assembled, Engine, Request};
+pub use error::{ActionCode, Error};
+pub use files::{Root, Unusable, check_path};
+pub use init::{Scaffold, init};
+pub use jiff::Timestamp;
+pub use recipe::{LAYERS, Recipe, RecipeLayer, SOURCES, SourceKind};

@@ -1,0 +1,263 @@
+//! Recipes: which layers a request has, where their items come from, what they
+//! may cost and where they go. Data, not code.
+
+use contexture_core::{Cut, Fit, Order, Place, Share, Window};
+
+use crate::error::Error;
+use crate::working_set::cut_named;
+use crate::yaml::{Fields, Node, Source};
+
+/// The layers a recipe may name.
+pub const LAYERS: &[&str] = &[
+    "workspace", "persona", "session", "memory", "event", "files", "task",
+];
+
+/// Where a layer's items come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SourceKind {
+    /// The boot header.
+    Boot,
+    /// The files of the working set.
+    WorkingSet,
+    /// The event at hand.
+    Event,
+}
+
+/// The names of the sources.
+pub const SOURCES: &[&str] = &["boot", "working-set", "event"];
+const FITS: &[&str] = &["first-fit", "by-score", "window"];
+const PLACES: &[&str] = &["system", "history", "current", "by-role"];
+const ORDERS: &[&str] = &["priority", "stable"];
+const CUTS: &[&str] = &["item", "never", "start", "middle", "end"];
+
+/// A recipe.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Recipe {
+    /// Its name.
+    pub name: String,
+    /// What it is for, in a sentence.
+    pub description: String,
+    /// Its layers, in order.
+    pub layers: Vec<RecipeLayer>,
+}
+
+/// One layer of a recipe.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RecipeLayer {
+    /// Its name: one of [`LAYERS`].
+    pub name: String,
+    /// Where its items come from.
+    pub source: SourceKind,
+    /// Its part of the budget.
+    pub share: Share,
+    /// How its items may be cut; `None` leaves it to each item.
+    pub cut: Option<Cut>,
+    /// How it is decided what is kept.
+    pub fit: Fit,
+    /// Where the kept items go.
+    pub place: Place,
+    /// In what order.
+    pub order: Order,
+    /// Whether secrets are masked.
+    pub mask_secrets: bool,
+}
+
+/// The built-in recipes: name and text.
+const BUILT_IN: &[(&str, &str)] = &[(
+    "working-set",
+    include_str!("../../../recipes/working-set.yml"),
+)];
+
+impl Recipe {
+    /// Returns the names of the built-in recipes.
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        BUILT_IN.iter().map(|(name, _)| *name)
+    }
+
+    /// Returns the text of a built-in recipe.
+    pub fn text(name: &str) -> Option<&'static str> {
+        BUILT_IN
+            .iter()
+            .find(|(known, _)| *known == name)
+            .map(|(_, text)| *text)
+    }
+
+    /// Returns the built-in recipe of that name, or reads the file it names.
+    pub fn load(name: &str) -> Result<Self, Error> {
+        if let Some(text) = Self::text(name) {
+            return Self::parse(&format!("{name} (built in)"), text);
+        }
+        let looks_like_a_file = name.contains(['/', '.']);
+        match std::fs::read_to_string(name) {
+            Ok(text) => Self::parse(name, &text),
+            Err(error) if looks_like_a_file => {
+                Err(Error::input(format!("cannot read recipe {name}: {error}")))
+            }
+            Err(_) => {
+                let known: Vec<&str> = Self::names().collect();
+                Err(Error::input(crate::error::not_one_of("recipe", name, &known))
+                    .hint("name a built-in recipe or the file of your own"))
+            }
+        }
+    }
+
+    /// Reads a recipe; `name` stands for the file in complaints, which name
+    /// line, column and field.
+    pub fn parse(name: &str, text: &str) -> Result<Self, Error> {
+        let source = Source { name };
+        let documents = source.parse(text)?;
+        let [root] = documents.as_slice() else {
+            let start = crate::yaml::Mark { line: 1, column: 1 };
+            return Err(source.error(start, "", "a recipe is one mapping with `recipe` and `layers`"));
+        };
+        let mut fields = Fields::of(source, "", root)?;
+        let node = fields.require("recipe")?;
+        let recipe_name = fields.as_text("recipe", node)?.0.to_owned();
+        let description = fields
+            .text("description")?
+            .map(|(text, _)| text.trim().to_owned())
+            .unwrap_or_default();
+        let nodes = fields.list("layers")?;
+        if nodes.is_empty() {
+            return Err(fields.error(root.mark, "layers", "a recipe needs at least one layer"));
+        }
+        let layers = nodes
+            .iter()
+            .enumerate()
+            .map(|(i, node)| read_layer(source, i, node))
+            .collect::<Result<Vec<_>, _>>()?;
+        for (i, layer) in layers.iter().enumerate() {
+            if layers[..i].iter().any(|before| before.name == layer.name) {
+                return Err(source.error(
+                    nodes[i].mark,
+                    &format!("layers[{i}].layer"),
+                    format!("`{}` stands in this recipe already", layer.name),
+                ));
+            }
+        }
+        check_shares(source, nodes, &layers)?;
+        fields.finish(&["recipe", "description", "layers"])?;
+        Ok(Self {
+            name: recipe_name,
+            description,
+            layers,
+        })
+    }
+}
+
+/// Shares are percent of one whole: they add up to 100.
+fn check_shares(source: Source<'_>, nodes: &[Node], layers: &[RecipeLayer]) -> Result<(), Error> {
+    let total: f64 = layers.iter().map(|layer| layer.share.percent).sum();
+    if (total - 100.0).abs() < 1e-6 {
+        return Ok(());
+    }
+    let last = layers
+        .iter()
+        .rposition(|layer| layer.share.percent > 0.0)
+        .unwrap_or(0);
+    let listed: Vec<String> = layers
+        .iter()
+        .filter(|layer| layer.share.percent > 0.0)
+        .map(|layer| format!("{} {}", layer.name, layer.share.percent))
+        .collect();
+    Err(source.error(
+        nodes[last].mark,
+        "layers",
+        format!("the shares add up to {total}, not 100 ({})", listed.join(", ")),
+    ))
+}
+
+fn read_layer(source: Source<'_>, i: usize, node: &Node) -> Result<RecipeLayer, Error> {
+    let mut fields = Fields::of(source, format!("layers[{i}]"), node)?;
+    let missing = |fields: &Fields<'_>, key: &str| fields.error(node.mark, key, "is missing");
+    let name = fields
+        .word("layer", "layer", LAYERS)?
+        .ok_or_else(|| missing(&fields, "layer"))?
+        .to_owned();
+    let kind = match fields
+        .word("source", "source", SOURCES)?
+        .ok_or_else(|| missing(&fields, "source"))?
+    {
+        "boot" => SourceKind::Boot,
+        "working-set" => SourceKind::WorkingSet,
+        _ => SourceKind::Event,
+    };
+    let percent = match fields.number("share")? {
+        None => 0.0,
+        Some((percent, _)) if (0.0..=100.0).contains(&percent) => percent,
+        Some((percent, mark)) => {
+            return Err(fields.error(
+                mark,
+                "share",
+                format!("must be percent, from 0 to 100, not {percent}"),
+            ));
+        }
+    };
+    let share = Share {
+        min: fields.whole("min", 0)?.unwrap_or(0),
+        percent,
+        max: fields.whole("max", 1)?,
+    };
+    if let Some(max) = share.max
+        && share.min > max
+    {
+        return Err(fields.error(
+            node.mark,
+            "min",
+            format!("is {}, more than max {max}", share.min),
+        ));
+    }
+    let cut = fields
+        .word("cut", "cut", CUTS)?
+        .and_then(cut_named);
+    let fit = match fields.word("fit", "fit", FITS)? {
+        None | Some("first-fit") => Fit::FirstFit,
+        Some("by-score") => Fit::ByScore,
+        Some(_) => Fit::Window(read_window(&mut fields)?),
+    };
+    let place = match fields.word("place", "place", PLACES)? {
+        Some("system") => Place::System,
+        Some("history") => Place::History,
+        Some("by-role") => Place::ByRole,
+        None | Some(_) => Place::Current,
+    };
+    let order = match fields.word("order", "order", ORDERS)? {
+        Some("priority") => Order::Priority,
+        None | Some(_) => Order::Stable,
+    };
+    let mask_secrets = fields.truth("mask_secrets")?.unwrap_or(true);
+    fields.finish(&[
+        "layer", "source", "share", "min", "max", "cut", "fit", "place", "order", "mask_secrets",
+        "min_recent", "shrink_to", "head",
+    ])?;
+    Ok(RecipeLayer {
+        name,
+        source: kind,
+        share,
+        cut,
+        fit,
+        place,
+        order,
+        mask_secrets,
+    })
+}
+
+fn read_window(fields: &mut Fields<'_>) -> Result<Window, Error> {
+    let mut window = Window::default();
+    if let Some(recent) = fields.whole("min_recent", 0)? {
+        window.min_recent = usize::try_from(recent).unwrap_or(usize::MAX);
+    }
+    for (key, part) in [("shrink_to", &mut window.shrink_to), ("head", &mut window.head)] {
+        if let Some((percent, mark)) = fields.number(key)? {
+            if !(0.0..=100.0).contains(&percent) {
+                return Err(fields.error(
+                    mark,
+                    key,
+                    format!("must be percent, from 0 to 100, not {percent}"),
+                ));
+            }
+            *part = percent / 100.0;
+        }
+    }
+    Ok(window)
+}

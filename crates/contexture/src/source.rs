@@ -1,0 +1,185 @@
+//! Where items come from.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use contexture_core::guard::Policy;
+use contexture_core::{Code, Content, Counts, Item, Layer, Role, Text, Tokens, Trust};
+
+use crate::error::Error;
+use crate::files::{Root, Unusable};
+use crate::working_set::{Candidate, Hints, Lines, Manifest, expand};
+
+/// Reads the files of a working set when they turn out to be needed.
+pub(crate) struct FileLoader<'r> {
+    pub(crate) root: &'r Root,
+    pub(crate) max_file_bytes: u64,
+    pub(crate) policy: Policy,
+}
+
+impl FileLoader<'_> {
+    /// Returns the content of the file that `id` names, with its line range.
+    pub(crate) fn load(&self, id: &str) -> Content {
+        let (path, lines) = match crate::working_set::split_lines(id) {
+            Ok((path, Some(lines))) if !self.root.exists(id) => (path, Some(lines)),
+            _ => (id, None),
+        };
+        match self.read(path, lines) {
+            Ok(text) => Content::Ready(text),
+            Err(unusable) => Content::Absent {
+                code: unusable.code,
+                reason: unusable.reason,
+            },
+        }
+    }
+
+    fn read(&self, path: &str, lines: Option<Lines>) -> Result<Text, Unusable> {
+        let text = self.root.read_text(path, self.max_file_bytes)?;
+        if text.is_empty() {
+            return Err(Unusable::new(Code::Empty, "is empty"));
+        }
+        match lines {
+            None => Ok(Text::guarded(&text, self.policy)),
+            Some(range) => Ok(Text::guarded(part_of(&text, range)?, self.policy)),
+        }
+    }
+}
+
+/// Returns the lines of `text` that `range` names. A range that goes on behind
+/// the end stops there.
+fn part_of(text: &str, range: Lines) -> Result<&str, Unusable> {
+    let mut starts = std::iter::once(0)
+        .chain(memchr::memchr_iter(b'\n', text.as_bytes()).map(|at| at + 1));
+    let first = range.first as usize - 1;
+    let Some(start) = starts.nth(first) else {
+        let count = memchr::memchr_iter(b'\n', text.as_bytes()).count() + 1;
+        return Err(Unusable::new(
+            Code::NoSuchLines,
+            format!("has {count} lines; line {} is behind its end", range.first),
+        ));
+    };
+    let length = (range.last - range.first) as usize;
+    let end = starts.nth(length).map_or(text.len(), |next| next - 1);
+    Ok(&text[start..end])
+}
+
+/// Returns an item for each file that the manifest stands for.
+pub(crate) fn working_set(
+    root: &Root,
+    manifest: &Manifest,
+    hints: &Hints,
+    warnings: &mut Vec<String>,
+) -> Result<Vec<Item>, Error> {
+    let candidates = expand(root, manifest, warnings)?;
+    Ok(candidates
+        .into_iter()
+        .map(|candidate| item_of(root, hints, candidate))
+        .collect())
+}
+
+fn item_of(root: &Root, hints: &Hints, candidate: Candidate<'_>) -> Item {
+    let Candidate {
+        id,
+        path,
+        entry,
+        bytes,
+        nothing,
+    } = candidate;
+    let content = if nothing {
+        let what = if entry.is_pattern() {
+            "the pattern matches no file"
+        } else {
+            "the directory holds no file that is not ignored"
+        };
+        Content::Absent {
+            code: Code::NoMatch,
+            reason: what.to_owned(),
+        }
+    } else {
+        match bytes.map_or_else(|| root.size(&path), Ok) {
+            Ok(bytes) => Content::Pending { bytes },
+            Err(Unusable { code, reason }) => Content::Absent { code, reason },
+        }
+    };
+    let priority = hints.priority(&path, entry);
+    let id: Arc<str> = id.into();
+    Item {
+        path: Some(Arc::clone(&id)),
+        trust: match entry.role {
+            Role::System | Role::Developer => Trust::Operator,
+            Role::User => Trust::User,
+            _ => Trust::Retrieved,
+        },
+        priority,
+        base_priority: hints.get(&path).map(|_| entry.priority),
+        cut: entry.cut,
+        max_lines: entry.max_lines,
+        first_line: entry.lines.map_or(1, |lines| lines.first),
+        pinned: entry.is_pinned() && !nothing,
+        ..Item::with_content(id, entry.role, content)
+    }
+}
+
+/// Reads, guards and counts in parallel what will most likely be used, so that
+/// the fit finds it ready.
+///
+/// Only files that the budget could pay for, by their size, are read ahead:
+/// the cost follows what is used, not what is there.
+pub(crate) fn read_ahead(
+    layer: &mut Layer,
+    loader: &FileLoader<'_>,
+    counts: &Counts,
+    available: Tokens,
+) {
+    // Few texts have less than two bytes in a token; more is read on demand.
+    let mut budget = available.saturating_mul(4);
+    let mut order: Vec<usize> = (0..layer.items.len()).collect();
+    order.sort_by(|&a, &b| layer.items[b].priority.total_cmp(&layer.items[a].priority));
+    let mut wanted = Vec::new();
+    for i in order {
+        if let Content::Pending { bytes } = layer.items[i].content {
+            wanted.push(i);
+            match budget.checked_sub(bytes) {
+                Some(left) if left > 0 => budget = left,
+                _ => break,
+            }
+        }
+    }
+    let threads = std::thread::available_parallelism()
+        .map_or(1, usize::from)
+        .min(wanted.len() / 4)
+        .max(1);
+    let items = &layer.items;
+    let read = |i: usize| {
+        let content = loader.load(&items[i].id);
+        if let Content::Ready(text) = &content {
+            counts.warm(text, available);
+        }
+        (i, content)
+    };
+    let loaded: Vec<(usize, Content)> = if threads == 1 {
+        wanted.into_iter().map(read).collect()
+    } else {
+        let next = AtomicUsize::new(0);
+        std::thread::scope(|scope| {
+            let workers: Vec<_> = (0..threads)
+                .map(|_| {
+                    scope.spawn(|| {
+                        let take = || wanted.get(next.fetch_add(1, Ordering::Relaxed)).copied();
+                        std::iter::from_fn(take).map(read).collect::<Vec<_>>()
+                    })
+                })
+                .collect();
+            workers
+                .into_iter()
+                .flat_map(|worker| match worker.join() {
+                    Ok(loaded) => loaded,
+                    Err(panic) => std::panic::resume_unwind(panic),
+                })
+                .collect()
+        })
+    };
+    for (i, content) in loaded {
+        layer.items[i].content = content;
+    }
+}

@@ -1,0 +1,375 @@
+//! Changes to the working set: by the model, by the orchestrator, by a person.
+//!
+//! All changes of a call are made, or none. The user's file keeps its comments
+//! and its layout; it is replaced in one step, under a lock.
+
+use std::fs::File;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde::Serialize;
+
+use super::edit::{self, Edit, EditError};
+use super::log::Log;
+use super::manifest::{Manifest, split_lines};
+use crate::error::{ActionCode, Error, nearest};
+use crate::files::{self, Root};
+use crate::yaml::{Fields, Source};
+
+/// Who changes the working set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Actor {
+    /// The model: may not touch what is pinned.
+    Model,
+    /// The program around it: likewise.
+    Orchestrator,
+    /// A person: may do anything.
+    User,
+}
+
+impl Actor {
+    fn name(self) -> &'static str {
+        match self {
+            Actor::Model => "model",
+            Actor::Orchestrator => "orchestrator",
+            Actor::User => "user",
+        }
+    }
+}
+
+/// One change to the working set.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Action {
+    /// What is to be done.
+    #[serde(flatten)]
+    pub what: What,
+    /// The file, as it stands in the manifest.
+    pub path: String,
+    /// Why; never empty.
+    pub why: String,
+}
+
+/// What an [`Action`] does.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(tag = "action", rename_all = "snake_case")]
+pub enum What {
+    /// Adds a file.
+    #[serde(rename = "add_to_working_set")]
+    Add {
+        /// Its priority.
+        priority: f64,
+        /// Further fields of the entry, such as `role`.
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        fields: Vec<(String, String)>,
+    },
+    /// Removes a file.
+    #[serde(rename = "remove_from_working_set")]
+    Remove,
+    /// Gives a file another priority.
+    #[serde(rename = "adjust_priority")]
+    Adjust {
+        /// The new priority.
+        priority: f64,
+    },
+}
+
+/// Limits on what a call may do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Quota {
+    /// Most entries in a manifest.
+    pub max_entries: usize,
+    /// Most actions in a call.
+    pub max_actions: usize,
+}
+
+const ACTIONS: &[&str] = &[
+    "add_to_working_set",
+    "remove_from_working_set",
+    "adjust_priority",
+];
+
+/// Reads actions from YAML: one document each, or a list.
+///
+/// `name` stands for the text in complaints.
+pub fn parse(name: &str, text: &str) -> Result<Vec<Action>, Error> {
+    let source = Source { name };
+    let documents = source
+        .parse(text)
+        .map_err(|e| Error::action(ActionCode::InvalidArgs, e.to_string()))?;
+    let mut actions = Vec::new();
+    for document in &documents {
+        match &document.value {
+            crate::yaml::Value::Null => {}
+            crate::yaml::Value::List(items) => {
+                for item in items {
+                    actions.push(read(source, item)?);
+                }
+            }
+            _ => actions.push(read(source, document)?),
+        }
+    }
+    if actions.is_empty() {
+        return Err(Error::action(
+            ActionCode::InvalidArgs,
+            format!("{name} holds no action"),
+        )
+        .hint("write `action`, `path`, `priority` and `why`; see `contexture working-set --help`"));
+    }
+    Ok(actions)
+}
+
+fn read(source: Source<'_>, node: &crate::yaml::Node) -> Result<Action, Error> {
+    let invalid = |e: Error| Error::action(ActionCode::InvalidArgs, e.to_string());
+    let mut fields = Fields::of(source, "", node).map_err(invalid)?;
+    let kind = fields
+        .word("action", "action", ACTIONS)
+        .map_err(invalid)?
+        .ok_or_else(|| {
+            let missing = fields.error(node.mark, "action", "is missing");
+            invalid(missing).hint(format!("one of {}", ACTIONS.join(", ")))
+        })?;
+    let path = fields
+        .text("path")
+        .map_err(invalid)?
+        .map(|(path, _)| path.to_owned())
+        .ok_or_else(|| invalid(fields.error(node.mark, "path", "is missing")))?;
+    let why = fields
+        .text("why")
+        .map_err(invalid)?
+        .map(|(why, _)| why.trim().to_owned())
+        .unwrap_or_default();
+    let priority = fields.number("priority").map_err(invalid)?;
+    let required = |fields: &Fields<'_>| {
+        priority
+            .map(|(priority, _)| priority)
+            .ok_or_else(|| invalid(fields.error(node.mark, "priority", "is missing")))
+    };
+    let what = match kind {
+        "add_to_working_set" => {
+            let priority = required(&fields)?;
+            let mut further = Vec::new();
+            for name in ["role", "truncate_strategy", "max_lines"] {
+                if let Some((value, _)) = fields.text(name).map_err(invalid)? {
+                    further.push((name.to_owned(), value.to_owned()));
+                }
+            }
+            What::Add {
+                priority,
+                fields: further,
+            }
+        }
+        "adjust_priority" => What::Adjust {
+            priority: required(&fields)?,
+        },
+        _ => What::Remove,
+    };
+    fields
+        .finish(&["action", "path", "priority", "why", "role", "truncate_strategy", "max_lines"])
+        .map_err(invalid)?;
+    Ok(Action { what, path, why })
+}
+
+/// Applies `actions` to the manifest at `manifest`, all or none, and logs
+/// them.
+///
+/// Returns warnings. The file is read, checked and replaced under a lock, so
+/// that two writers never lose each other's changes.
+pub fn apply(
+    root: &Root,
+    manifest: &str,
+    actions: &[Action],
+    actor: Actor,
+    quota: Quota,
+    session: Option<&str>,
+    now: Timestamp,
+) -> Result<Vec<String>, Error> {
+    check_arguments(root, actions, quota)?;
+    let _lock = lock(root, manifest)?;
+    let current = Manifest::read(root, manifest)?;
+    let source = root.read_required(manifest)?;
+    check_against(&current, actions, actor, quota)?;
+    let mut edits: Vec<Edit> = actions.iter().map(edit_of).collect();
+    for (key, value) in [
+        ("last_updated", now.to_string()),
+        ("assembled_by", actor.name().to_owned()),
+    ] {
+        edits.push(Edit::SetMetadata {
+            key: key.to_owned(),
+            value,
+        });
+    }
+    let updated = edit::apply(&source, &edits).map_err(|error| match error {
+        EditError::NotFound { .. } => Error::action(ActionCode::NotFound, error.to_string()),
+        _ => Error::action(ActionCode::InvalidArgs, format!("{manifest}: {error}")),
+    })?;
+    // What was written must be a manifest; it is checked before it counts.
+    Manifest::parse(manifest, &updated)
+        .map_err(|e| Error::action(ActionCode::InvalidArgs, e.to_string()))?;
+    root.replace(manifest, &updated)?;
+    let log = Log::of(root, session);
+    Ok(actions
+        .iter()
+        .filter_map(|action| log.append(now, "working_set_updated", Logged { actor, action }))
+        .take(1)
+        .collect())
+}
+
+#[derive(Serialize)]
+struct Logged<'a> {
+    actor: Actor,
+    #[serde(flatten)]
+    action: &'a Action,
+}
+
+fn check_arguments(root: &Root, actions: &[Action], quota: Quota) -> Result<(), Error> {
+    if actions.len() > quota.max_actions {
+        return Err(Error::action(
+            ActionCode::QuotaExceeded,
+            format!("{} actions in one call, {} are allowed", actions.len(), quota.max_actions),
+        )
+        .hint("send fewer at a time, or raise limits.max_actions in contexture.toml"));
+    }
+    for action in actions {
+        let path = &action.path;
+        if action.why.trim().is_empty() {
+            return Err(Error::action(
+                ActionCode::MissingWhy,
+                format!("the change to `{path}` gives no reason"),
+            )
+            .hint("every change needs a non-empty `why`"));
+        }
+        if let What::Add { priority, .. } | What::Adjust { priority } = action.what
+            && !(0.0..=1.0).contains(&priority)
+        {
+            return Err(Error::action(
+                ActionCode::InvalidArgs,
+                format!("priority of `{path}` must be from 0 to 1, not {priority}"),
+            ));
+        }
+        let (file, _) =
+            split_lines(path).map_err(|why| Error::action(ActionCode::InvalidArgs, why))?;
+        files::check_path(file).map_err(|why| {
+            Error::action(ActionCode::PermissionDenied, why)
+                .hint("only files below the root can be in the working set")
+        })?;
+        let is_pattern = file.contains(['*', '?', '[', '{']);
+        if matches!(action.what, What::Add { .. }) && !is_pattern && !root.is_dir(file) {
+            root.size(file).map_err(|unusable| {
+                let code = match unusable.code {
+                    contexture_core::Code::Missing => ActionCode::NotFound,
+                    _ => ActionCode::PermissionDenied,
+                };
+                let told = unusable.reason.contains(file);
+                let name = if told { String::new() } else { format!("`{file}` ") };
+                Error::action(code, format!("{name}{}", unusable.reason))
+            })?;
+        }
+    }
+    Ok(())
+}
+
+/// Checks the actions against the entries there are, one after the other.
+fn check_against(
+    manifest: &Manifest,
+    actions: &[Action],
+    actor: Actor,
+    quota: Quota,
+) -> Result<(), Error> {
+    // Path as written, and whether it is pinned.
+    let mut entries: Vec<(String, bool)> = manifest
+        .files
+        .iter()
+        .map(|entry| (entry.id(), entry.is_pinned()))
+        .collect();
+    for action in actions {
+        let path = key_of(&action.path);
+        let at = entries.iter().position(|(id, _)| *id == path);
+        match (&action.what, at) {
+            (What::Add { .. }, Some(_)) => {
+                return Err(Error::action(
+                    ActionCode::InvalidArgs,
+                    format!("`{path}` is in the working set already"),
+                )
+                .hint("use adjust_priority to change its priority"));
+            }
+            (What::Add { .. }, None) => entries.push((path, false)),
+            (_, None) => {
+                let near = nearest(&path, entries.iter().map(|(id, _)| id.as_str()));
+                let error = Error::action(
+                    ActionCode::NotFound,
+                    format!("`{path}` is not in the working set"),
+                );
+                return Err(match near {
+                    Some(near) => error.hint(format!("did you mean `{near}`?")),
+                    None => error.hint("`contexture working-set list` shows what is"),
+                });
+            }
+            (_, Some(at)) if entries[at].1 && actor != Actor::User => {
+                return Err(Error::action(
+                    ActionCode::PermissionDenied,
+                    format!("`{path}` is pinned; only a person may change it"),
+                ));
+            }
+            (What::Remove, Some(at)) => {
+                entries.remove(at);
+            }
+            (What::Adjust { .. }, Some(_)) => {}
+        }
+    }
+    if entries.len() > quota.max_entries && entries.len() > manifest.files.len() {
+        return Err(Error::action(
+            ActionCode::QuotaExceeded,
+            format!("the working set may hold {} entries", quota.max_entries),
+        )
+        .hint("remove some first, or raise limits.max_entries in contexture.toml"));
+    }
+    Ok(())
+}
+
+/// Returns the path as entries are compared: without `./`, with its range.
+fn key_of(path: &str) -> String {
+    match split_lines(path) {
+        Ok((file, Some(_))) => format!("{}{}", files::normalise(file), &path[file.len()..]),
+        _ => files::normalise(path),
+    }
+}
+
+fn edit_of(action: &Action) -> Edit {
+    let path = action.path.clone();
+    match &action.what {
+        What::Add { priority, fields } => Edit::Add {
+            path: key_of(&path),
+            priority: *priority,
+            fields: fields.clone(),
+        },
+        What::Remove => Edit::Remove { path },
+        What::Adjust { priority } => Edit::SetPriority {
+            path,
+            priority: *priority,
+        },
+    }
+}
+
+/// Waits for the lock of a manifest, at most five seconds.
+fn lock(root: &Root, manifest: &str) -> Result<File, Error> {
+    let failed = |source: std::io::Error| {
+        Error::failure(format!("cannot lock {manifest}: {source}"), source)
+            .hint("check that the directory is writable")
+    };
+    let file = root.lock_file(manifest).map_err(failed)?;
+    for _ in 0..100 {
+        match file.try_lock() {
+            Ok(()) => return Ok(file),
+            Err(std::fs::TryLockError::WouldBlock) => {
+                std::thread::sleep(Duration::from_millis(50));
+            }
+            Err(std::fs::TryLockError::Error(source)) => return Err(failed(source)),
+        }
+    }
+    Err(Error::failure(
+        format!("another process has been changing {manifest} for five seconds"),
+        std::io::Error::from(std::io::ErrorKind::WouldBlock),
+    )
+    .hint("try again, or end that process"))
+}

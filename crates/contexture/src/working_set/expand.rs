@@ -1,0 +1,234 @@
+use std::collections::BTreeSet;
+
+use globset::{GlobBuilder, GlobSetBuilder};
+use ignore::WalkBuilder;
+
+use super::manifest::{Entry, Manifest};
+use crate::error::Error;
+use crate::files::Root;
+
+/// Most files that patterns and directories may stand for.
+const MAX_MATCHES: usize = 200_000;
+
+/// A file that an entry of the manifest stands for.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Candidate<'m> {
+    /// The path below the root, with its line range.
+    pub id: String,
+    /// The path below the root.
+    pub path: String,
+    /// The entry it comes from.
+    pub entry: &'m Entry,
+    /// The size, when the walk that found it knows; `None` for a file that the
+    /// manifest names.
+    pub bytes: Option<u64>,
+    /// True for a pattern or directory that matched nothing.
+    pub nothing: bool,
+}
+
+/// Returns the files that the manifest's entries stand for, in its order.
+///
+/// A pattern or directory stands for the files that `.gitignore` does not
+/// ignore, sorted; hidden ones only when it names a hidden component itself. A
+/// file that two entries stand for belongs to the one that names it, else to
+/// the first.
+pub fn expand<'m>(
+    root: &Root,
+    manifest: &'m Manifest,
+    warnings: &mut Vec<String>,
+) -> Result<Vec<Candidate<'m>>, Error> {
+    let is_tree = |entry: &Entry| entry.is_pattern() || root.is_dir(&entry.path);
+    let trees: Vec<(usize, &Entry)> = manifest
+        .files
+        .iter()
+        .enumerate()
+        .filter(|(_, entry)| is_tree(entry))
+        .collect();
+    let named: BTreeSet<&str> = manifest
+        .files
+        .iter()
+        .filter(|entry| !is_tree(entry))
+        .map(|entry| entry.path.as_str())
+        .collect();
+    let mut found = if trees.is_empty() {
+        Vec::new()
+    } else {
+        walk(root, manifest, &trees, &named, warnings)?
+    };
+
+    let mut candidates = Vec::new();
+    let mut next_tree = 0;
+    for entry in &manifest.files {
+        if next_tree < trees.len() && std::ptr::eq(trees[next_tree].1, entry) {
+            let matches = std::mem::take(&mut found[next_tree]);
+            next_tree += 1;
+            if matches.is_empty() {
+                candidates.push(Candidate {
+                    id: entry.id(),
+                    path: entry.path.clone(),
+                    entry,
+                    bytes: None,
+                    nothing: true,
+                });
+            }
+            candidates.extend(matches.into_iter().map(|(path, bytes)| Candidate {
+                id: path.clone(),
+                path,
+                entry,
+                bytes: Some(bytes),
+                nothing: false,
+            }));
+        } else {
+            candidates.push(Candidate {
+                id: entry.id(),
+                path: entry.path.clone(),
+                entry,
+                bytes: None,
+                nothing: false,
+            });
+        }
+    }
+    Ok(candidates)
+}
+
+type Matches = Vec<(String, u64)>;
+
+/// Walks the tree once for all patterns; returns each one's files.
+fn walk(
+    root: &Root,
+    manifest: &Manifest,
+    trees: &[(usize, &Entry)],
+    named: &BTreeSet<&str>,
+    warnings: &mut Vec<String>,
+) -> Result<Vec<Matches>, Error> {
+    let mut globs = GlobSetBuilder::new();
+    for (i, entry) in trees {
+        let pattern = if entry.is_pattern() {
+            entry.path.clone()
+        } else if entry.path.is_empty() {
+            "**".to_owned()
+        } else {
+            format!("{}/**", globset::escape(&entry.path))
+        };
+        let glob = GlobBuilder::new(&pattern)
+            .literal_separator(true)
+            .build()
+            .map_err(|e| {
+                Error::input(format!(
+                    "{}:{}:1: files[{i}].path: `{}` is not a pattern: {}",
+                    manifest.path,
+                    entry.line,
+                    entry.path,
+                    e.kind()
+                ))
+            })?;
+        globs.add(glob);
+    }
+    let globs = globs
+        .build()
+        .map_err(|e| Error::input(format!("{}: {e}", manifest.path)))?;
+
+    let wants_hidden: Vec<bool> = trees.iter().map(|(_, e)| has_hidden(&e.path)).collect();
+    let mut found: Vec<Matches> = vec![Vec::new(); trees.len()];
+    let mut count = 0;
+    let walker = WalkBuilder::new(walk_base(root, trees))
+        .hidden(!wants_hidden.contains(&true))
+        // A `.gitignore` counts in a tree that is not a repository, too; those
+        // above the root are not the user's concern here.
+        .require_git(false)
+        .parents(false)
+        .git_global(false)
+        .follow_links(false)
+        .filter_entry(|entry| !matches!(entry.file_name().to_str(), Some(".git" | ".contexture")))
+        .build();
+    for entry in walker {
+        let entry = match entry {
+            Ok(entry) => entry,
+            Err(error) => {
+                warnings.push(format!("cannot look into a directory: {error}"));
+                continue;
+            }
+        };
+        if entry.file_type().is_none_or(|kind| kind.is_dir()) {
+            continue;
+        }
+        let Ok(relative) = entry.path().strip_prefix(root.path()) else {
+            continue;
+        };
+        let Some(relative) = relative.to_str() else {
+            warnings.push(format!(
+                "{} is left out: its name is not UTF-8",
+                relative.display()
+            ));
+            continue;
+        };
+        if named.contains(relative) {
+            continue;
+        }
+        let hidden = has_hidden(relative);
+        let tree = globs
+            .matches(relative)
+            .into_iter()
+            .find(|&tree| !hidden || wants_hidden[tree]);
+        let Some(tree) = tree else { continue };
+        count += 1;
+        if count > MAX_MATCHES {
+            return Err(Error::input(format!(
+                "{}: the patterns stand for more than {MAX_MATCHES} files",
+                manifest.path
+            ))
+            .hint("narrow the patterns, or ignore generated files in .gitignore"));
+        }
+        let bytes = entry.metadata().map_or(0, |meta| meta.len());
+        found[tree].push((relative.to_owned(), bytes));
+    }
+    for matches in &mut found {
+        matches.sort();
+    }
+    Ok(found)
+}
+
+/// Returns the deepest directory that all patterns lie in, so that a pattern
+/// on a small part does not walk the whole.
+fn walk_base(root: &Root, trees: &[(usize, &Entry)]) -> std::path::PathBuf {
+    let fixed = |entry: &Entry| -> Vec<String> {
+        entry
+            .path
+            .split('/')
+            .take_while(|part| !part.contains(['*', '?', '[', '{']))
+            .map(str::to_owned)
+            .collect()
+    };
+    let mut common: Option<Vec<String>> = None;
+    for (_, entry) in trees {
+        let mut parts = fixed(entry);
+        // The last part of a pattern without directories is a file name.
+        if !parts.is_empty() && parts.len() == entry.path.split('/').count() && entry.is_pattern() {
+            parts.pop();
+        }
+        common = Some(match common {
+            None => parts,
+            Some(common) => common
+                .into_iter()
+                .zip(parts)
+                .take_while(|(a, b)| a == b)
+                .map(|(a, _)| a)
+                .collect(),
+        });
+    }
+    let mut base = root.path().to_owned();
+    for part in common.unwrap_or_default() {
+        let deeper = base.join(&part);
+        // Never walk through a link: it may lead out.
+        match std::fs::symlink_metadata(&deeper) {
+            Ok(meta) if meta.is_dir() => base = deeper,
+            _ => break,
+        }
+    }
+    base
+}
+
+fn has_hidden(path: &str) -> bool {
+    path.split('/')
+        .any(|part| part.len() > 1 && part.starts_with('.'))
+}

@@ -1,0 +1,327 @@
+use std::collections::BTreeMap;
+
+use contexture_core::{Cut, Role, Tokens};
+
+use crate::error::Error;
+use crate::files::{self, Root};
+use crate::yaml::{Fields, Node, Source, Value};
+
+/// The protocol a manifest names.
+pub const PROTOCOL: &str = "CONTEXT-ASSEMBLY/0.1";
+
+const ROLES: &[&str] = &["system", "developer", "user", "context"];
+const STRATEGIES: &[&str] = &["never", "start", "middle", "end"];
+
+/// A `working-set.yml` that was read and checked.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Manifest {
+    /// Where it stands, relative to the root.
+    pub path: String,
+    /// The whole window, when it states one.
+    pub max_tokens: Option<Tokens>,
+    /// What it sets aside for the response.
+    pub reserved_for_response: Option<Tokens>,
+    /// The entries in the order they stand.
+    pub files: Vec<Entry>,
+    /// Who wrote it last.
+    pub assembled_by: Option<String>,
+    /// What a person should look at.
+    pub warnings: Vec<String>,
+}
+
+/// One entry of a manifest.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Entry {
+    /// The path as it is written, without a line range: a file, a directory or
+    /// a pattern.
+    pub path: String,
+    /// The lines asked for, when not all are.
+    pub lines: Option<Lines>,
+    /// From 0 to 1.
+    pub priority: f64,
+    /// Whose words the file holds.
+    pub role: Role,
+    /// How it may be shortened.
+    pub cut: Cut,
+    /// Most lines to show.
+    pub max_lines: Option<u32>,
+    /// The line of the manifest it stands on.
+    pub line: usize,
+}
+
+/// A range of lines, both ends included, from 1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Lines {
+    /// The first line.
+    pub first: u32,
+    /// The last line.
+    pub last: u32,
+}
+
+impl Entry {
+    /// Returns the path with its line range, as it is written.
+    pub fn id(&self) -> String {
+        match self.lines {
+            Some(Lines { first, last }) if first == last => format!("{}#L{first}", self.path),
+            Some(Lines { first, last }) => format!("{}#L{first}-L{last}", self.path),
+            None => self.path.clone(),
+        }
+    }
+
+    /// Returns true when the entry is always there: whole, or the call fails.
+    pub fn is_pinned(&self) -> bool {
+        self.cut == Cut::Never && self.priority >= 1.0
+    }
+
+    /// Returns true when the path is a pattern.
+    pub fn is_pattern(&self) -> bool {
+        self.path.contains(['*', '?', '[', '{'])
+    }
+}
+
+/// Returns where the manifest of `root` is: `working-set.yml`, else
+/// `.agent/working-set.yml`.
+pub fn find_manifest(root: &Root) -> Result<String, Error> {
+    ["working-set.yml", ".agent/working-set.yml"]
+        .into_iter()
+        .find(|path| root.exists(path))
+        .map(str::to_owned)
+        .ok_or_else(|| {
+            Error::input(format!(
+                "there is no working-set.yml and no .agent/working-set.yml in {}",
+                root.path().display()
+            ))
+            .hint("run `contexture init` there, or name one with --manifest")
+        })
+}
+
+impl Manifest {
+    /// Reads the manifest at `path` below `root`.
+    pub fn read(root: &Root, path: &str) -> Result<Self, Error> {
+        if !root.exists(path) {
+            return Err(Error::input(format!(
+                "there is no manifest `{path}` in {}",
+                root.path().display()
+            ))
+            .hint("run `contexture init` there, or name one with --manifest"));
+        }
+        Self::parse(path, &root.read_required(path)?)
+    }
+
+    /// Reads `text`, the content of the manifest at `path`.
+    ///
+    /// Fails with file, line, column and field on anything that is wrong;
+    /// fields nobody knows are warnings.
+    pub fn parse(path: &str, text: &str) -> Result<Self, Error> {
+        let source = Source { name: path };
+        let documents = source.parse(text)?;
+        let [root] = documents.as_slice() else {
+            let start = crate::yaml::Mark { line: 1, column: 1 };
+            let what = match documents.len() {
+                0 => "is empty; a manifest begins with `protocol: CONTEXT-ASSEMBLY/0.1`",
+                _ => "holds more than one document",
+            };
+            return Err(source.error(start, "", what));
+        };
+        let mut fields = Fields::of(source, "", root)?;
+        let mut warnings = Vec::new();
+        match fields.text("protocol")? {
+            Some((PROTOCOL, _)) => {}
+            Some((other, mark)) => {
+                return Err(fields.error(
+                    mark,
+                    "protocol",
+                    format!("is `{other}`, but this reads `{PROTOCOL}`"),
+                ));
+            }
+            None => warnings.push(format!("{path}: `protocol` is missing, `{PROTOCOL}` assumed")),
+        }
+        let older = fields.whole("context_budget_tokens", 1)?;
+        let budget = fields
+            .take("budget")
+            .map(|node| read_budget(source, node, &mut warnings))
+            .transpose()?
+            .unwrap_or_default();
+        let files = read_files(source, fields.list("files")?, &mut warnings)?;
+        let assembled_by = fields
+            .take("metadata")
+            .map(|node| read_metadata(source, node, &mut warnings))
+            .transpose()?
+            .flatten();
+        warnings.extend(fields.warn_unknown());
+        Ok(Self {
+            path: path.to_owned(),
+            max_tokens: budget.max_tokens.or(older),
+            reserved_for_response: budget.reserved,
+            files,
+            assembled_by,
+            warnings,
+        })
+    }
+
+    /// Returns the directory the manifest stands in, with a slash behind it,
+    /// or nothing for the root itself.
+    pub fn dir(&self) -> &str {
+        self.path.rfind('/').map_or("", |at| &self.path[..=at])
+    }
+}
+
+#[derive(Default)]
+struct ManifestBudget {
+    max_tokens: Option<Tokens>,
+    reserved: Option<Tokens>,
+}
+
+fn read_budget(
+    source: Source<'_>,
+    node: &Node,
+    warnings: &mut Vec<String>,
+) -> Result<ManifestBudget, Error> {
+    let mut fields = Fields::of(source, "budget", node)?;
+    let max_tokens = fields.whole("max_tokens", 1)?;
+    let mut reserved = fields.whole("reserved_for_response", 0)?;
+    let stated = fields.whole("effective", 1)?;
+    if let (Some(max), Some(held)) = (max_tokens, reserved)
+        && held >= max
+    {
+        return Err(fields.error(
+            node.mark,
+            "reserved_for_response",
+            format!("is {held}, which leaves nothing of max_tokens {max}"),
+        ));
+    }
+    if let (Some(max), Some(stated)) = (max_tokens, stated) {
+        let effective = max - reserved.unwrap_or(0);
+        if stated != effective {
+            let used = stated.min(effective);
+            warnings.push(format!(
+                "{}:{}: budget.effective says {stated}, but {max} less {} is {effective}; \
+                 {used} is used",
+                source.name,
+                node.mark.line,
+                reserved.unwrap_or(0)
+            ));
+            reserved = Some(max - used);
+        }
+    }
+    warnings.extend(fields.warn_unknown());
+    Ok(ManifestBudget {
+        max_tokens,
+        reserved,
+    })
+}
+
+fn read_metadata(
+    source: Source<'_>,
+    node: &Node,
+    warnings: &mut Vec<String>,
+) -> Result<Option<String>, Error> {
+    let mut fields = Fields::of(source, "metadata", node)?;
+    let assembled_by = fields.text("assembled_by")?.map(|(by, _)| by.to_owned());
+    for known in ["last_updated", "skill"] {
+        fields.text(known)?;
+    }
+    // Notes are free: text or a list.
+    let _ = fields.take("notes");
+    warnings.extend(fields.warn_unknown());
+    Ok(assembled_by)
+}
+
+fn read_files(
+    source: Source<'_>,
+    nodes: &[Node],
+    warnings: &mut Vec<String>,
+) -> Result<Vec<Entry>, Error> {
+    let mut entries = Vec::with_capacity(nodes.len());
+    let mut seen = BTreeMap::new();
+    for (i, node) in nodes.iter().enumerate() {
+        let mut fields = Fields::of(source, format!("files[{i}]"), node)?;
+        let path_node = fields.require("path")?;
+        let (written, mark) = fields.as_text("path", path_node)?;
+        let (path, lines) =
+            split_lines(written).map_err(|why| fields.error(mark, "path", why))?;
+        files::check_path(path).map_err(|why| {
+            fields
+                .error(mark, "path", why)
+                .hint("move the file below the root, or run with a root above it")
+        })?;
+        let priority_node = fields.require("priority")?;
+        let priority = read_priority(&fields, priority_node)?;
+        let role = fields
+            .word("role", "role", ROLES)?
+            .and_then(Role::from_tag)
+            .unwrap_or_default();
+        let cut = fields
+            .word("truncate_strategy", "strategy", STRATEGIES)?
+            .map_or(Cut::End, |word| cut_named(word).unwrap_or_default());
+        let max_lines = fields.whole("max_lines", 1)?;
+        warnings.extend(fields.warn_unknown());
+        let entry = Entry {
+            path: files::normalise(path),
+            lines,
+            priority,
+            role,
+            cut,
+            max_lines: max_lines.map(|n| u32::try_from(n).unwrap_or(u32::MAX)),
+            line: node.mark.line,
+        };
+        if let Some(first) = seen.insert(entry.id(), mark.line) {
+            return Err(source
+                .error(
+                    mark,
+                    &format!("files[{i}].path"),
+                    format!("`{written}` stands here already, on line {first}"),
+                )
+                .hint("remove one of the two entries"));
+        }
+        entries.push(entry);
+    }
+    Ok(entries)
+}
+
+fn read_priority(fields: &Fields<'_>, node: &Node) -> Result<f64, Error> {
+    let text = match &node.value {
+        Value::Scalar { text, .. } => text.as_str(),
+        Value::List(_) | Value::Map(_) | Value::Null => "",
+    };
+    text.parse::<f64>()
+        .ok()
+        .filter(|priority| (0.0..=1.0).contains(priority))
+        .ok_or_else(|| {
+            fields.error(
+                node.mark,
+                "priority",
+                format!("must be a number from 0 to 1, not `{text}`"),
+            )
+        })
+}
+
+/// Returns the strategy of that name.
+pub(crate) fn cut_named(word: &str) -> Option<Cut> {
+    match word {
+        "never" => Some(Cut::Never),
+        "start" => Some(Cut::Start),
+        "middle" => Some(Cut::Middle),
+        "end" => Some(Cut::End),
+        _ => None,
+    }
+}
+
+/// Splits `src/main.ts#L10-L80` into path and lines.
+pub(crate) fn split_lines(written: &str) -> Result<(&str, Option<Lines>), String> {
+    let Some((path, range)) = written.rsplit_once("#L") else {
+        return Ok((written, None));
+    };
+    let (first, last) = match range.split_once('-') {
+        Some((first, last)) => (first, last.strip_prefix('L').unwrap_or(last)),
+        None => (range, range),
+    };
+    match (first.parse(), last.parse()) {
+        (Ok(first), Ok(last)) if 1 <= first && first <= last => {
+            Ok((path, Some(Lines { first, last })))
+        }
+        _ => Err(format!(
+            "`{written}` ends with a line range that is none; write it as `#L10-L80`"
+        )),
+    }
+}

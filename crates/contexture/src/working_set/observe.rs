@@ -1,0 +1,273 @@
+//! What the orchestrator changes after a turn.
+//!
+//! - The newest tool outputs become files of the working set; older ones leave
+//!   it.
+//! - A file that the turn mentions is bumped.
+//! - A file that nobody mentioned for some turns is demoted.
+//!
+//! Pinned files and files at priority 1 are left alone.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use super::actions::{self, Action, Actor, Quota, What};
+use super::log::session_dir;
+use super::manifest::Manifest;
+use crate::error::Error;
+use crate::files::Root;
+use crate::turn::{Block, MessageContent, MessageRole, Turn};
+
+/// How far the orchestrator goes.
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Habits {
+    /// How many tool outputs stay in the working set.
+    pub keep_tool_outputs: usize,
+    /// After how many turns without a mention a file is demoted.
+    pub untouched_turns: u64,
+    /// By how much a priority moves.
+    pub step: f64,
+    /// No file is demoted below this.
+    pub floor: f64,
+    /// No file is bumped above this.
+    pub ceiling: f64,
+    /// The priority of a new tool output.
+    pub tool_output_priority: f64,
+}
+
+impl Default for Habits {
+    fn default() -> Self {
+        Self {
+            keep_tool_outputs: 5,
+            untouched_turns: 5,
+            step: 0.1,
+            floor: 0.1,
+            ceiling: 0.95,
+            tool_output_priority: 0.6,
+        }
+    }
+}
+
+/// What is remembered from turn to turn, in the session's directory.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+struct Memory {
+    turn: u64,
+    last_mention: BTreeMap<String, u64>,
+    tool_outputs: Vec<String>,
+}
+
+/// Updates the working set from `turn`; returns the changes and warnings.
+#[allow(clippy::too_many_arguments)]
+pub fn observe(
+    root: &Root,
+    manifest_path: &str,
+    turn: &Turn,
+    habits: Habits,
+    quota: Quota,
+    session: Option<&str>,
+    now: Timestamp,
+) -> Result<(Vec<Action>, Vec<String>), Error> {
+    let manifest = Manifest::read(root, manifest_path)?;
+    let dir = session_dir(root, session);
+    let memory_path = format!("{dir}observed.json");
+    let mut memory = read_memory(root, &memory_path)?;
+    memory.turn += 1;
+
+    let mut changes = Vec::new();
+    let outputs = tool_outputs(turn);
+    let skip = outputs.len().saturating_sub(habits.keep_tool_outputs);
+    for (i, (tool, output)) in outputs.iter().enumerate().skip(skip) {
+        let path = format!("{dir}tool/{:06}-{:02}-{tool}.txt", memory.turn, i + 1);
+        root.write_new(&path, output).map_err(|source| {
+            Error::failure(format!("cannot write {path}: {source}"), source)
+                .hint("check that the session directory is writable")
+        })?;
+        changes.push(Action {
+            what: What::Add {
+                priority: habits.tool_output_priority,
+                fields: vec![("truncate_strategy".to_owned(), "start".to_owned())],
+            },
+            path: path.clone(),
+            why: format!("newest output of `{tool}`, turn {}", memory.turn),
+        });
+        memory.tool_outputs.push(path);
+    }
+    let old = memory.tool_outputs.len().saturating_sub(habits.keep_tool_outputs);
+    for path in memory.tool_outputs.drain(..old) {
+        if manifest.files.iter().any(|entry| entry.id() == path) {
+            changes.push(Action {
+                what: What::Remove,
+                path,
+                why: format!(
+                    "older than the last {} tool outputs",
+                    habits.keep_tool_outputs
+                ),
+            });
+        }
+    }
+    let removed: Vec<String> = changes
+        .iter()
+        .filter(|action| action.what == What::Remove)
+        .map(|action| action.path.clone())
+        .collect();
+
+    for entry in &manifest.files {
+        let id = entry.id();
+        if entry.is_pinned() || entry.priority >= 1.0 || removed.contains(&id) {
+            continue;
+        }
+        let moved = if mentions(turn, &entry.path) {
+            memory.last_mention.insert(id.clone(), memory.turn);
+            let bumped = round(entry.priority + habits.step).min(habits.ceiling);
+            (bumped > entry.priority).then(|| (bumped, format!("mentioned in turn {}", memory.turn)))
+        } else {
+            // A file is new to us on the first turn that sees it.
+            let last = *memory
+                .last_mention
+                .entry(id.clone())
+                .or_insert(memory.turn - 1);
+            let silent = memory.turn - last;
+            let demoted = round(entry.priority - habits.step).max(habits.floor);
+            (silent >= habits.untouched_turns && demoted < entry.priority)
+                .then(|| (demoted, format!("not mentioned for {silent} turns")))
+        };
+        if let Some((priority, why)) = moved {
+            changes.push(Action {
+                what: What::Adjust { priority },
+                path: id,
+                why,
+            });
+        }
+    }
+    memory
+        .last_mention
+        .retain(|id, _| manifest.files.iter().any(|entry| entry.id() == *id));
+
+    let warnings = if changes.is_empty() {
+        Vec::new()
+    } else {
+        let quota = Quota {
+            max_actions: usize::MAX,
+            ..quota
+        };
+        actions::apply(root, manifest_path, &changes, Actor::Orchestrator, quota, session, now)?
+    };
+    write_memory(root, &memory_path, &memory)?;
+    Ok((changes, warnings))
+}
+
+fn round(priority: f64) -> f64 {
+    (priority * 1000.0).round() / 1000.0
+}
+
+fn read_memory(root: &Root, path: &str) -> Result<Memory, Error> {
+    if !root.exists(path) {
+        return Ok(Memory::default());
+    }
+    serde_json::from_str(&root.read_required(path)?).map_err(|error| {
+        Error::input(format!("{path}: {error}")).hint("remove the file to start counting anew")
+    })
+}
+
+fn write_memory(root: &Root, path: &str, memory: &Memory) -> Result<(), Error> {
+    let text = serde_json::to_string_pretty(memory)
+        .map_err(|error| Error::failure(format!("cannot write {path}"), error))?;
+    root.create_dir_of(path)
+        .map_err(|source| Error::failure(format!("cannot write {path}: {source}"), source))?;
+    root.replace(path, &text)
+}
+
+/// Returns the tool outputs of a turn with the tools' names made fit for a
+/// file name.
+fn tool_outputs(turn: &Turn) -> Vec<(String, String)> {
+    let mut names = BTreeMap::new();
+    let mut outputs = Vec::new();
+    for message in &turn.messages {
+        let blocks: &[Block] = match &message.content {
+            MessageContent::Blocks(blocks) => blocks,
+            MessageContent::Text(text) => {
+                if message.role == MessageRole::Tool {
+                    let call = message.tool_call_id.as_deref().unwrap_or_default();
+                    outputs.push((call.to_owned(), text.clone()));
+                }
+                &[]
+            }
+        };
+        for block in blocks {
+            match block {
+                Block::ToolCall { id, name, .. } => {
+                    names.insert(id.clone(), name.clone());
+                }
+                Block::ToolResult {
+                    tool_call_id,
+                    content,
+                    ..
+                } => outputs.push((tool_call_id.clone(), content.clone())),
+                Block::Text { text } if message.role == MessageRole::Tool => {
+                    let call = message.tool_call_id.as_deref().unwrap_or_default();
+                    outputs.push((call.to_owned(), text.clone()));
+                }
+                _ => {}
+            }
+        }
+    }
+    outputs
+        .into_iter()
+        .map(|(call, output)| {
+            let name = names.get(&call).map_or("tool", String::as_str);
+            let name: String = name
+                .chars()
+                .filter(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_'))
+                .take(40)
+                .collect();
+            let name = if name.is_empty() { "tool".to_owned() } else { name };
+            (name, output)
+        })
+        .collect()
+}
+
+/// Returns true when the turn names `path` as a whole word.
+fn mentions(turn: &Turn, path: &str) -> bool {
+    let mut found = false;
+    for message in &turn.messages {
+        message.each_text(|text| found |= names_path(text, path));
+    }
+    found
+}
+
+fn names_path(text: &str, path: &str) -> bool {
+    let part_of_name = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '/' | '.');
+    text.match_indices(path).any(|(at, _)| {
+        let before = text[..at].trim_end_matches("./").chars().next_back();
+        let mut behind = text[at + path.len()..].chars();
+        // A full stop may end the sentence rather than go on with the name.
+        let next = match behind.next() {
+            Some('.') => behind.next(),
+            next => next,
+        };
+        !before.is_some_and(part_of_name) && !next.is_some_and(part_of_name)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::names_path;
+
+    #[test]
+    fn a_path_is_mentioned_as_a_whole() {
+        for (text, expected) in [
+            ("look at src/main.rs.", true),
+            ("`src/main.rs`", true),
+            ("./src/main.rs:12", true),
+            ("{\"path\":\"src/main.rs\"}", true),
+            ("lib/src/main.rs", false),
+            ("src/main.rs.bak", false),
+            ("src/main.rsx", false),
+        ] {
+            assert_eq!(names_path(text, "src/main.rs"), expected, "{text}");
+        }
+    }
+}

@@ -1,0 +1,352 @@
+//! YAML as a tree whose nodes know where they stand, so that every complaint
+//! can name file, line, column and field.
+
+use std::fmt;
+
+use granit_parser::{Event, Parser, ScalarStyle};
+
+use crate::error::Error;
+
+/// The largest file that is read as YAML.
+pub(crate) const MAX_BYTES: usize = 4 * 1024 * 1024;
+const MAX_DEPTH: usize = 64;
+const MAX_NODES: usize = 500_000;
+
+/// A place in a YAML file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Mark {
+    pub(crate) line: usize,
+    pub(crate) column: usize,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Node {
+    pub(crate) mark: Mark,
+    pub(crate) value: Value,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Value {
+    Null,
+    /// Text, and whether it stood without quotes and may so be a number.
+    Scalar { text: String, plain: bool },
+    List(Vec<Node>),
+    Map(Vec<(Node, Node)>),
+}
+
+/// A file that is being read: gives complaints their place.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Source<'s> {
+    pub(crate) name: &'s str,
+}
+
+impl Source<'_> {
+    pub(crate) fn error(&self, mark: Mark, field: &str, message: impl fmt::Display) -> Error {
+        let field = if field.is_empty() {
+            String::new()
+        } else {
+            format!(" {field}:")
+        };
+        Error::input(format!(
+            "{}:{}:{}:{field} {message}",
+            self.name, mark.line, mark.column
+        ))
+    }
+
+    /// Reads every document of `text`.
+    pub(crate) fn parse(&self, text: &str) -> Result<Vec<Node>, Error> {
+        let start = Mark { line: 1, column: 1 };
+        if text.len() > MAX_BYTES {
+            return Err(self.error(
+                start,
+                "",
+                format!("is {} bytes long, more than the {MAX_BYTES} that are read", text.len()),
+            ));
+        }
+        let options = granit_parser::options! { flow_nesting_limit: MAX_DEPTH };
+        let mut reader = Reader {
+            source: *self,
+            parser: Parser::new_from_str_with_options(text, options),
+            nodes: 0,
+        };
+        let mut documents = Vec::new();
+        loop {
+            let (event, mark) = reader.next()?;
+            match event {
+                Event::StreamEnd => return Ok(documents),
+                Event::StreamStart | Event::DocumentStart(..) | Event::DocumentEnd => {}
+                event => documents.push(reader.node(event, mark, 0)?),
+            }
+        }
+    }
+}
+
+struct Reader<'s, 't> {
+    source: Source<'s>,
+    parser: Parser<'t, granit_parser::StrInput<'t>>,
+    nodes: usize,
+}
+
+impl<'t> Reader<'_, 't> {
+    fn next(&mut self) -> Result<(Event<'t>, Mark), Error> {
+        loop {
+            let event = match self.parser.next_event() {
+                None => return Ok((Event::StreamEnd, Mark::default())),
+                Some(Ok((Event::Comment(..), _))) => continue,
+                Some(Ok(event)) => event,
+                Some(Err(error)) => {
+                    let mark = Mark {
+                        line: error.marker().line(),
+                        column: error.marker().col() + 1,
+                    };
+                    return Err(self.source.error(mark, "", error.info()));
+                }
+            };
+            let mark = Mark {
+                line: event.1.start.line(),
+                column: event.1.start.col() + 1,
+            };
+            return Ok((event.0, mark));
+        }
+    }
+
+    fn node(&mut self, event: Event<'t>, mark: Mark, depth: usize) -> Result<Node, Error> {
+        self.nodes += 1;
+        if self.nodes > MAX_NODES || depth > MAX_DEPTH {
+            return Err(self.source.error(mark, "", "is nested too deep or has too many values"));
+        }
+        // An alias can make a small file stand for an enormous one.
+        if event.is_alias() || event.anchor_id().is_some() {
+            return Err(self.source.error(
+                mark,
+                "",
+                "anchors and aliases are not supported; write the value out",
+            ));
+        }
+        let value = match event {
+            Event::Scalar(text, style, ..) => {
+                let plain = style == ScalarStyle::Plain;
+                if plain && matches!(&*text, "" | "~" | "null" | "Null" | "NULL") {
+                    Value::Null
+                } else {
+                    Value::Scalar {
+                        text: text.into_owned(),
+                        plain,
+                    }
+                }
+            }
+            Event::SequenceStart(..) => {
+                let mut items = Vec::new();
+                loop {
+                    let (event, mark) = self.next()?;
+                    if matches!(event, Event::SequenceEnd) {
+                        break Value::List(items);
+                    }
+                    items.push(self.node(event, mark, depth + 1)?);
+                }
+            }
+            Event::MappingStart(..) => {
+                let mut entries: Vec<(Node, Node)> = Vec::new();
+                loop {
+                    let (event, mark) = self.next()?;
+                    if matches!(event, Event::MappingEnd) {
+                        break Value::Map(entries);
+                    }
+                    let key = self.node(event, mark, depth + 1)?;
+                    if entries.iter().any(|(known, _)| known.value == key.value) {
+                        return Err(self.source.error(mark, "", "this key stands here already"));
+                    }
+                    let (event, mark) = self.next()?;
+                    entries.push((key, self.node(event, mark, depth + 1)?));
+                }
+            }
+            _ => return Err(self.source.error(mark, "", "ends too early")),
+        };
+        Ok(Node { mark, value })
+    }
+}
+
+impl Node {
+    /// Returns what the node is, for complaints.
+    fn kind(&self) -> String {
+        match &self.value {
+            Value::Null => "nothing".to_owned(),
+            Value::Scalar { text, .. } => format!("`{text}`"),
+            Value::List(_) => "a list".to_owned(),
+            Value::Map(_) => "a mapping".to_owned(),
+        }
+    }
+}
+
+/// A mapping whose fields are taken one by one; what is left over is unknown.
+pub(crate) struct Fields<'n> {
+    source: Source<'n>,
+    /// Where the mapping stands in the file, for complaints: `files[2]`.
+    prefix: String,
+    pub(crate) mark: Mark,
+    left: Vec<(&'n str, Mark, &'n Node)>,
+}
+
+impl<'n> Fields<'n> {
+    pub(crate) fn of(
+        source: Source<'n>,
+        prefix: impl Into<String>,
+        node: &'n Node,
+    ) -> Result<Self, Error> {
+        let prefix = prefix.into();
+        let Value::Map(entries) = &node.value else {
+            return Err(source.error(
+                node.mark,
+                &prefix,
+                format!("must be a mapping (`key: value`), not {}", node.kind()),
+            ));
+        };
+        let left = entries
+            .iter()
+            .map(|(key, value)| match &key.value {
+                Value::Scalar { text, .. } => Ok((text.as_str(), key.mark, value)),
+                _ => Err(source.error(key.mark, &prefix, "a key must be text")),
+            })
+            .collect::<Result<_, _>>()?;
+        Ok(Self {
+            source,
+            prefix,
+            mark: node.mark,
+            left,
+        })
+    }
+
+    /// Returns the full name of a field.
+    pub(crate) fn name(&self, key: &str) -> String {
+        if self.prefix.is_empty() {
+            key.to_owned()
+        } else {
+            format!("{}.{key}", self.prefix)
+        }
+    }
+
+    /// Complains about a field at `mark`.
+    pub(crate) fn error(&self, mark: Mark, key: &str, message: impl fmt::Display) -> Error {
+        self.source.error(mark, &self.name(key), message)
+    }
+
+    /// Takes a field; null counts as absent.
+    pub(crate) fn take(&mut self, key: &str) -> Option<&'n Node> {
+        let at = self.left.iter().position(|(name, ..)| *name == key)?;
+        let (_, _, node) = self.left.remove(at);
+        (node.value != Value::Null).then_some(node)
+    }
+
+    /// Takes a field that must be there.
+    pub(crate) fn require(&mut self, key: &str) -> Result<&'n Node, Error> {
+        let mark = self.mark;
+        self.take(key)
+            .ok_or_else(|| self.error(mark, key, "is missing"))
+    }
+
+    /// Takes a field of text. A plain number or word is text, too.
+    pub(crate) fn text(&mut self, key: &str) -> Result<Option<(&'n str, Mark)>, Error> {
+        self.take(key).map(|node| self.as_text(key, node)).transpose()
+    }
+
+    pub(crate) fn as_text(&self, key: &str, node: &'n Node) -> Result<(&'n str, Mark), Error> {
+        match &node.value {
+            Value::Scalar { text, .. } => Ok((text, node.mark)),
+            _ => Err(self.error(node.mark, key, format!("must be text, not {}", node.kind()))),
+        }
+    }
+
+    /// Takes a number.
+    pub(crate) fn number(&mut self, key: &str) -> Result<Option<(f64, Mark)>, Error> {
+        let Some(node) = self.take(key) else {
+            return Ok(None);
+        };
+        match &node.value {
+            Value::Scalar { text, plain: true } => text.replace('_', "").parse::<f64>().ok(),
+            _ => None,
+        }
+        .filter(|number| number.is_finite())
+        .map(|number| Some((number, node.mark)))
+        .ok_or_else(|| self.error(node.mark, key, format!("must be a number, not {}", node.kind())))
+    }
+
+    /// Takes a whole number of at least `least`.
+    pub(crate) fn whole(&mut self, key: &str, least: u64) -> Result<Option<u64>, Error> {
+        let Some((number, mark)) = self.number(key)? else {
+            return Ok(None);
+        };
+        // Beyond this an f64 no longer holds every whole number.
+        if number.fract() != 0.0 || number < least as f64 || number > 9e15 {
+            return Err(self.error(
+                mark,
+                key,
+                format!("must be a whole number of at least {least}, not {number}"),
+            ));
+        }
+        Ok(Some(number as u64))
+    }
+
+    /// Takes true or false.
+    pub(crate) fn truth(&mut self, key: &str) -> Result<Option<bool>, Error> {
+        let Some((text, mark)) = self.text(key)? else {
+            return Ok(None);
+        };
+        match text {
+            "true" | "yes" | "on" => Ok(Some(true)),
+            "false" | "no" | "off" => Ok(Some(false)),
+            _ => Err(self.error(mark, key, format!("must be true or false, not `{text}`"))),
+        }
+    }
+
+    /// Takes a list; absent is empty.
+    pub(crate) fn list(&mut self, key: &str) -> Result<&'n [Node], Error> {
+        let Some(node) = self.take(key) else {
+            return Ok(&[]);
+        };
+        match &node.value {
+            Value::List(items) => Ok(items),
+            _ => Err(self.error(node.mark, key, format!("must be a list, not {}", node.kind()))),
+        }
+    }
+
+    /// Takes one of `known` words.
+    pub(crate) fn word(
+        &mut self,
+        key: &str,
+        what: &str,
+        known: &[&str],
+    ) -> Result<Option<&'n str>, Error> {
+        let Some((text, mark)) = self.text(key)? else {
+            return Ok(None);
+        };
+        if known.contains(&text) {
+            return Ok(Some(text));
+        }
+        Err(self.error(mark, key, crate::error::not_one_of(what, text, known)))
+    }
+
+    /// Refuses what was not taken.
+    pub(crate) fn finish(self, known: &[&str]) -> Result<(), Error> {
+        match self.left.first() {
+            None => Ok(()),
+            Some((name, mark, _)) => {
+                Err(self.error(*mark, name, crate::error::not_one_of("field", name, known)))
+            }
+        }
+    }
+
+    /// Returns a warning for each field that was not taken.
+    pub(crate) fn warn_unknown(self) -> Vec<String> {
+        self.left
+            .iter()
+            .map(|(name, mark, _)| {
+                format!(
+                    "{}:{}: unknown field `{}` is ignored",
+                    self.source.name,
+                    mark.line,
+                    self.name(name)
+                )
+            })
+            .collect()
+    }
+}
