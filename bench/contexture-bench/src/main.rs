@@ -1,0 +1,143 @@
+//! Our side of the comparisons that `bench/run` makes.
+//!
+//! Each command prints one line of JSON. Times are CPU time of this process;
+//! "cold" begins with raw text, nothing guarded and nothing counted, but with
+//! the vocabulary loaded, as the peers' figures do.
+#![allow(clippy::print_stdout)]
+
+use std::sync::Arc;
+
+use anyhow::{Context as _, bail};
+use contexture::core::{Budget, Counts, Cut, Item, Layer, Order, Role, Text, assemble, markup, no_loader};
+use contexture::tokens::{Encoding, OpenAi, TokenCounter};
+use serde::Deserialize;
+use serde_json::json;
+
+#[derive(Deserialize)]
+struct Block {
+    id: String,
+    priority: f64,
+    text: String,
+}
+
+fn main() -> anyhow::Result<()> {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    match args.as_slice() {
+        ["blocks", "--blocks", file, "--budget", budget] => blocks(file, budget.parse()?),
+        ["lines", "--count", count] => lines(count.parse()?),
+        ["count", file] => count(file),
+        _ => bail!("usage: contexture-bench blocks --blocks FILE --budget N | lines --count N | count FILE"),
+    }
+}
+
+fn counter() -> Arc<dyn TokenCounter> {
+    Arc::new(OpenAi::new(Encoding::O200k))
+}
+
+/// CPU time of the process so far, in milliseconds.
+fn cpu_ms() -> f64 {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    time.tv_sec as f64 * 1e3 + time.tv_nsec as f64 / 1e6
+}
+
+/// Returns the median CPU time of `runs` calls, and the last result.
+fn median<T>(runs: usize, mut run: impl FnMut() -> anyhow::Result<T>) -> anyhow::Result<(f64, T)> {
+    let mut times = Vec::with_capacity(runs);
+    let mut last = None;
+    for _ in 0..runs {
+        let before = cpu_ms();
+        let result = run()?;
+        times.push(cpu_ms() - before);
+        last = Some(result);
+    }
+    times.sort_by(f64::total_cmp);
+    Ok((times[times.len() / 2], last.context("no run")?))
+}
+
+fn layer(items: Vec<Item>) -> Layer {
+    let mut layer = Layer::new("files");
+    layer.order = Order::Priority;
+    layer.items = items;
+    layer
+}
+
+fn pack(items: Vec<Item>, budget: u64, counts: &Counts) -> anyhow::Result<(usize, u64, String)> {
+    let assembly = assemble(vec![layer(items)], Budget::new(budget, 0, 0)?, counts, &mut no_loader)?;
+    let text = markup::render(&assembly.layout);
+    Ok((assembly.report.included.len(), assembly.report.budget.used, text))
+}
+
+fn blocks(file: &str, budget: u64) -> anyhow::Result<()> {
+    let blocks: Vec<Block> = serde_json::from_slice(&std::fs::read(file)?)?;
+    counter().count("load the vocabulary");
+    let items = |blocks: &[Block]| -> Vec<Item> {
+        let item = |block: &Block| {
+            Item::new(block.id.as_str(), Role::User, Text::new(&block.text))
+                .priority(block.priority)
+                .cut(Cut::Never)
+        };
+        blocks.iter().map(item).collect()
+    };
+    let (cold, (kept, used, text)) = median(15, || {
+        let counts = Counts::new(counter());
+        pack(items(&blocks), budget, &counts)
+    })?;
+    let counts = Counts::new(counter());
+    let ready = items(&blocks);
+    let first = pack(ready.clone(), budget, &counts)?;
+    let (warm, again) = median(51, || pack(ready.clone(), budget, &counts))?;
+    if first != again || first.2 != text {
+        bail!("cold and warm runs differ");
+    }
+    println!(
+        "{}",
+        json!({
+            "kept": kept,
+            "tokens": counter().count(&text),
+            "used": used,
+            "cold_cpu_ms": cold,
+            "warm_cpu_ms": warm,
+        })
+    );
+    Ok(())
+}
+
+fn lines(count: usize) -> anyhow::Result<()> {
+    let line = |i: usize| {
+        let word = ["alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta"][i * 31 % 7];
+        format!("{word} item number {i} says that value {} is {}", i * 7919 % 1000, i * 104_729 % 997)
+    };
+    let texts: Vec<String> = (0..count).map(line).collect();
+    counter().count("load the vocabulary");
+    let items = || -> Vec<Item> {
+        let item = |(i, text): (usize, &String)| {
+            Item::new(format!("line-{i}"), Role::User, Text::new(text))
+                .priority((i * 7919 % count) as f64 / count as f64)
+                .cut(Cut::Never)
+        };
+        texts.iter().enumerate().map(item).collect()
+    };
+    let counts = Counts::new(counter());
+    let (_, total, _) = pack(items(), u64::MAX / 2, &counts)?;
+    let (cpu, _) = median(7, || {
+        let counts = Counts::new(counter());
+        pack(items(), total / 4, &counts)
+    })?;
+    println!("{}", json!({"items": count, "cpu_ms": cpu}));
+    Ok(())
+}
+
+fn count(file: &str) -> anyhow::Result<()> {
+    let text = std::fs::read_to_string(file)?;
+    let before = cpu_ms();
+    let counter = counter();
+    counter.count("load the vocabulary");
+    let load = cpu_ms() - before;
+    let (cpu, tokens) = median(7, || Ok(counter.count(&text)))?;
+    println!(
+        "{}",
+        json!({"tokens": tokens, "bytes": text.len(), "cpu_ms": cpu, "load_cpu_ms": load})
+    );
+    Ok(())
+}

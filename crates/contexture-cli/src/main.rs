@@ -1,0 +1,66 @@
+//! The `contexture` command.
+//!
+//! Standard output is the result; everything said about it goes to standard
+//! error. Exit codes: 0 done, 1 failed, 2 the input or the call is wrong.
+
+mod args;
+mod assemble;
+mod doctor;
+mod explain;
+mod init;
+mod output;
+mod progress;
+mod recipe;
+mod tokens;
+mod working_set;
+
+use std::process::ExitCode;
+
+use clap::{CommandFactory as _, Parser as _};
+
+use crate::args::{Cli, Command};
+
+fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            // A reader that goes away while help is shown is no failure.
+            let _ = error.print();
+            return ExitCode::from(if error.use_stderr() { 2 } else { 0 });
+        }
+    };
+    let done = match cli.command {
+        Command::Init(args) => init::run(&args),
+        Command::Assemble(args) => assemble::run(&args),
+        Command::WorkingSet(args) => working_set::run(&args),
+        Command::Tokens(args) => tokens::run(&args),
+        Command::Recipe(args) => recipe::run(&args),
+        Command::Doctor(args) => doctor::run(&args),
+        Command::Completions { shell } => {
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Cli::command(), "contexture", &mut script);
+            output::bytes(&script)
+        }
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => report(&error),
+    }
+}
+
+/// Says what went wrong and what to do, and returns the exit code.
+fn report(error: &anyhow::Error) -> ExitCode {
+    if output::is_closed_pipe(error) {
+        // `contexture assemble | head` is done when head is.
+        return ExitCode::SUCCESS;
+    }
+    output::say(&format!("error: {error}"));
+    let known = error.downcast_ref::<contexture::Error>();
+    if let Some(hint) = known.and_then(contexture::Error::hint_text) {
+        output::say(&format!("hint: {hint}"));
+    }
+    let is_input = known.is_some_and(contexture::Error::is_input)
+        || error.is::<contexture::Refused>()
+        || error.is::<output::Usage>();
+    ExitCode::from(if is_input { 2 } else { 1 })
+}

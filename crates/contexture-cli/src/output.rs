@@ -1,0 +1,87 @@
+//! The one place that writes to the terminal.
+
+use std::io::{self, Read as _, Write as _};
+use std::path::Path;
+
+use anyhow::Context as _;
+
+/// A call that does not make sense, found after parsing.
+#[derive(Debug)]
+pub(crate) struct Usage(pub(crate) String);
+
+impl std::fmt::Display for Usage {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Usage {}
+
+/// Writes the result to standard output.
+pub(crate) fn bytes(bytes: &[u8]) -> anyhow::Result<()> {
+    let mut out = io::stdout().lock();
+    out.write_all(bytes)
+        .and_then(|()| out.flush())
+        .context("cannot write to standard output")
+}
+
+/// Writes a result that a person reads, in colours where they are wanted.
+pub(crate) fn text(text: &str) -> anyhow::Result<()> {
+    let mut out = anstream::stdout().lock();
+    out.write_all(text.as_bytes())
+        .and_then(|()| out.flush())
+        .context("cannot write to standard output")
+}
+
+/// Says something on standard error.
+pub(crate) fn say(text: &str) {
+    let mut err = anstream::stderr().lock();
+    // Nobody is left to tell when this fails.
+    let _ = writeln!(err, "{text}");
+}
+
+/// Writes `text` to the file at `path`: whole or not at all.
+pub(crate) fn file(path: &Path, text: &str) -> anyhow::Result<()> {
+    let cannot = || format!("cannot write {}", path.display());
+    // A device such as /dev/stderr cannot be replaced, only written to.
+    let is_regular = std::fs::metadata(path).is_ok_and(|meta| meta.is_file());
+    if path.exists() && !is_regular {
+        return std::fs::OpenOptions::new()
+            .write(true)
+            .open(path)
+            .and_then(|mut file| file.write_all(text.as_bytes()))
+            .with_context(cannot);
+    }
+    let name = path
+        .file_name()
+        .ok_or_else(|| Usage(format!("{} is not a file name", path.display())))?;
+    let temporary = path.with_file_name(format!(
+        ".{}.{}.tmp",
+        name.to_string_lossy(),
+        std::process::id()
+    ));
+    let written = std::fs::write(&temporary, text).and_then(|()| std::fs::rename(&temporary, path));
+    if written.is_err() {
+        let _ = std::fs::remove_file(&temporary);
+    }
+    written.with_context(cannot)
+}
+
+/// Reads a text file that the user named; `-` is standard input.
+pub(crate) fn read(path: &Path) -> anyhow::Result<String> {
+    let mut text = String::new();
+    let result = if path == Path::new("-") {
+        io::stdin().lock().read_to_string(&mut text).map(|_| text)
+    } else {
+        std::fs::read_to_string(path)
+    };
+    result.map_err(|error| Usage(format!("cannot read {}: {error}", path.display())).into())
+}
+
+/// Returns true when the reader of our output went away.
+pub(crate) fn is_closed_pipe(error: &anyhow::Error) -> bool {
+    error
+        .root_cause()
+        .downcast_ref::<io::Error>()
+        .is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
+}

@@ -1,0 +1,97 @@
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use contexture::tokens::{TokenCounter, Tokenizer};
+use contexture::{Engine, Root};
+use serde_json::json;
+
+use crate::args::TokensArgs;
+use crate::explain::grouped;
+use crate::output::{self, Usage};
+use crate::progress;
+
+pub(crate) fn run(args: &TokensArgs) -> anyhow::Result<()> {
+    let root = Root::open(".")?;
+    let engine = Engine::for_root(&root)?;
+    let (name, counter, window) = counter(args, &engine)?;
+    let stdin = vec![PathBuf::from("-")];
+    let files = if args.files.is_empty() {
+        output::say("reading standard input; name files to count them");
+        &stdin
+    } else {
+        &args.files
+    };
+    let rows = progress::with_spinner("counting", || {
+        files
+            .iter()
+            .map(|path| count(path, &*counter))
+            .collect::<anyhow::Result<Vec<_>>>()
+    })?;
+    let total: u64 = rows.iter().map(|(_, tokens, _)| tokens).sum();
+    if args.json {
+        let rows: Vec<_> = rows
+            .iter()
+            .map(|(path, tokens, bytes)| json!({"path": path, "tokens": tokens, "bytes": bytes}))
+            .collect();
+        let document = json!({
+            "model": name,
+            "tokenizer": {"name": counter.name(), "exact": counter.is_exact()},
+            "files": rows,
+            "total": total,
+        });
+        return output::text(&format!("{document:#}\n"));
+    }
+    let mut lines = String::new();
+    for (path, tokens, _) in &rows {
+        let _ = writeln!(lines, "{:>12}  {path}", grouped(*tokens));
+    }
+    if rows.len() > 1 {
+        let _ = writeln!(lines, "{:>12}  total", grouped(total));
+    }
+    output::text(&lines)?;
+    let exact = if counter.is_exact() {
+        "exact"
+    } else {
+        "an estimate that errs high"
+    };
+    let part = window.map_or_else(String::new, |window| {
+        let percent = total as f64 * 100.0 / window as f64;
+        format!("; {percent:.1} % of its window of {}", grouped(window))
+    });
+    output::say(&format!("{} for {name}, {exact}{part}", counter.name()));
+    Ok(())
+}
+
+type Chosen = (String, Arc<dyn TokenCounter>, Option<u64>);
+
+fn counter(args: &TokensArgs, engine: &Engine) -> anyhow::Result<Chosen> {
+    if let Some(name) = &args.tokenizer {
+        let tokenizer = Tokenizer::parse(name).ok_or_else(|| {
+            Usage(format!(
+                "unknown tokenizer `{name}` (o200k_base, cl100k_base, estimate, or a .json file)"
+            ))
+        })?;
+        let counter = tokenizer.load().map_err(|error| Usage(error.to_string()))?;
+        return Ok((name.clone(), counter, None));
+    }
+    let name = args.model.as_deref().unwrap_or(&engine.config().model);
+    let model = engine.models().resolve(name);
+    if !model.known {
+        output::say(&format!(
+            "warning: model `{name}` is not in the table; an estimate is used"
+        ));
+    }
+    let counter = model.tokenizer.load().map_err(|error| Usage(error.to_string()))?;
+    Ok((name.to_owned(), counter, Some(model.window)))
+}
+
+fn count(path: &Path, counter: &dyn TokenCounter) -> anyhow::Result<(String, u64, usize)> {
+    let text = output::read(path)?;
+    let name = if path == Path::new("-") {
+        "standard input".to_owned()
+    } else {
+        path.display().to_string()
+    };
+    Ok((name, counter.count(&text), text.len()))
+}

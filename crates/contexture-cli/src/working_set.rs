@@ -1,0 +1,225 @@
+use std::fmt::Write as _;
+use std::path::Path;
+
+use contexture::turn::Turn;
+use contexture::working_set::actions::{self, Action, Actor, What};
+use contexture::working_set::{Candidate, Hints, Manifest, expand, find_manifest, observe};
+use contexture::{Engine, Root, Timestamp};
+use serde_json::json;
+
+use crate::args::{WorkingSetArgs, WorkingSetCommand, WorkingSetOptions};
+use crate::output;
+
+pub(crate) fn run(args: &WorkingSetArgs) -> anyhow::Result<()> {
+    let options = &args.options;
+    match &args.command {
+        WorkingSetCommand::List { root } => list(root, options),
+        WorkingSetCommand::Apply { file, root } => {
+            let text = output::read(file)?;
+            let actions = actions::parse(&file.display().to_string(), &text)?;
+            change(root, options, &actions, Actor::Model)
+        }
+        WorkingSetCommand::Add {
+            path,
+            priority,
+            why,
+            role,
+            truncate_strategy,
+            root,
+        } => {
+            let fields = [("role", role), ("truncate_strategy", truncate_strategy)]
+                .into_iter()
+                .filter_map(|(key, value)| Some((key.to_owned(), value.clone()?)))
+                .collect();
+            let what = What::Add {
+                priority: *priority,
+                fields,
+            };
+            change(root, options, &[action(what, path, why.as_ref())], Actor::User)
+        }
+        WorkingSetCommand::Remove { path, why, root } => change(
+            root,
+            options,
+            &[action(What::Remove, path, why.as_ref())],
+            Actor::User,
+        ),
+        WorkingSetCommand::Adjust {
+            path,
+            priority,
+            why,
+            root,
+        } => {
+            let what = What::Adjust {
+                priority: *priority,
+            };
+            change(root, options, &[action(what, path, why.as_ref())], Actor::User)
+        }
+        WorkingSetCommand::Observe { file, root } => observe_turn(file, root, options),
+    }
+}
+
+fn action(what: What, path: &str, why: Option<&String>) -> Action {
+    Action {
+        what,
+        path: path.to_owned(),
+        why: why.cloned().unwrap_or_default(),
+    }
+}
+
+fn manifest_of(root: &Root, options: &WorkingSetOptions) -> anyhow::Result<String> {
+    Ok(match &options.manifest {
+        Some(path) => path.clone(),
+        None => find_manifest(root)?,
+    })
+}
+
+fn change(
+    root: &Path,
+    options: &WorkingSetOptions,
+    actions: &[Action],
+    actor: Actor,
+) -> anyhow::Result<()> {
+    let root = Root::open(root)?;
+    let engine = Engine::for_root(&root)?;
+    let manifest = manifest_of(&root, options)?;
+    let warnings = actions::apply(
+        &root,
+        &manifest,
+        actions,
+        actor,
+        engine.config().limits.quota(),
+        options.session.as_deref(),
+        options.now.unwrap_or_else(Timestamp::now),
+    )?;
+    show_changes(actions, &warnings, &manifest, options)
+}
+
+fn observe_turn(file: &Path, root: &Path, options: &WorkingSetOptions) -> anyhow::Result<()> {
+    let turn = Turn::from_json(&file.display().to_string(), &output::read(file)?)?;
+    let root = Root::open(root)?;
+    let engine = Engine::for_root(&root)?;
+    let manifest = manifest_of(&root, options)?;
+    let (changes, warnings) = observe::observe(
+        &root,
+        &manifest,
+        &turn,
+        engine.config().observe,
+        engine.config().limits.quota(),
+        options.session.as_deref(),
+        options.now.unwrap_or_else(Timestamp::now),
+    )?;
+    show_changes(&changes, &warnings, &manifest, options)
+}
+
+fn show_changes(
+    changes: &[Action],
+    warnings: &[String],
+    manifest: &str,
+    options: &WorkingSetOptions,
+) -> anyhow::Result<()> {
+    for warning in warnings {
+        output::say(&format!("warning: {warning}"));
+    }
+    if options.json {
+        let document = json!({"manifest": manifest, "changes": changes});
+        return output::text(&format!("{document:#}\n"));
+    }
+    let mut lines = String::new();
+    for change in changes {
+        let path = &change.path;
+        let _ = match &change.what {
+            What::Add { priority, .. } => write!(lines, "added {path} at {priority}"),
+            What::Remove => write!(lines, "removed {path}"),
+            What::Adjust { priority } => write!(lines, "set {path} to {priority}"),
+        };
+        let _ = writeln!(lines, ": {}", change.why);
+    }
+    if changes.is_empty() {
+        lines.push_str("nothing to change\n");
+    }
+    output::text(&lines)
+}
+
+fn list(root: &Path, options: &WorkingSetOptions) -> anyhow::Result<()> {
+    let root = Root::open(root)?;
+    let manifest = Manifest::read(&root, &manifest_of(&root, options)?)?;
+    let hints = Hints::read(&root, manifest.dir())?;
+    let mut warnings = manifest.warnings.clone();
+    let candidates = expand(&root, &manifest, &mut warnings)?;
+    for warning in &warnings {
+        output::say(&format!("warning: {warning}"));
+    }
+    if options.json {
+        let rows: Vec<_> = candidates
+            .iter()
+            .map(|candidate| {
+                json!({
+                    "path": candidate.id,
+                    "entry": candidate.entry.id(),
+                    "line": candidate.entry.line,
+                    "priority": hints.priority(&candidate.path, candidate.entry),
+                    "base_priority": candidate.entry.priority,
+                    "role": candidate.entry.role,
+                    "truncate_strategy": candidate.entry.cut,
+                    "max_lines": candidate.entry.max_lines,
+                    "pinned": candidate.entry.is_pinned(),
+                    "status": status(&root, candidate),
+                })
+            })
+            .collect();
+        let document = json!({
+            "manifest": manifest.path,
+            "max_tokens": manifest.max_tokens,
+            "reserved_for_response": manifest.reserved_for_response,
+            "files": rows,
+        });
+        return output::text(&format!("{document:#}\n"));
+    }
+    let mut lines = String::new();
+    let budget = manifest.max_tokens.map_or_else(String::new, |max| {
+        format!(", {} tokens", crate::explain::grouped(max))
+    });
+    let _ = writeln!(
+        lines,
+        "{}: {} entries, {} files{budget}",
+        manifest.path,
+        manifest.files.len(),
+        candidates.iter().filter(|candidate| !candidate.nothing).count()
+    );
+    for candidate in &candidates {
+        let entry = candidate.entry;
+        let priority = hints.priority(&candidate.path, entry);
+        let moved = if priority == entry.priority {
+            String::new()
+        } else {
+            format!(" (base {})", entry.priority)
+        };
+        let from = if candidate.id == entry.id() {
+            String::new()
+        } else {
+            format!("  from {}", entry.path)
+        };
+        let pinned = if entry.is_pinned() { "  pinned" } else { "" };
+        let state = match status(&root, candidate) {
+            state if state == "ok" => String::new(),
+            state => format!("  ({state})"),
+        };
+        let _ = writeln!(
+            lines,
+            "{priority:>5}{moved}  {:<9}  {}{from}{pinned}{state}",
+            entry.role.name(),
+            candidate.id
+        );
+    }
+    output::text(&lines)
+}
+
+fn status(root: &Root, candidate: &Candidate<'_>) -> String {
+    if candidate.nothing {
+        return "matches no file".to_owned();
+    }
+    match candidate.bytes.map_or_else(|| root.size(&candidate.path), Ok) {
+        Ok(_) => "ok".to_owned(),
+        Err(unusable) => unusable.reason,
+    }
+}
