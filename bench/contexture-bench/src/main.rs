@@ -5,10 +5,14 @@
 //! the vocabulary loaded, as the peers' figures do.
 #![allow(clippy::print_stdout)]
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
-use contexture::core::{Budget, Counts, Cut, Item, Layer, Order, Role, Text, assemble, markup, no_loader};
+use contexture::core::{
+    Budget, Content, Counts, Cut, Item, Layer, Order, Role, Text, assemble, markup,
+    no_loader,
+};
 use contexture::tokens::{Encoding, OpenAi, TokenCounter};
 use serde::Deserialize;
 use serde_json::json;
@@ -62,8 +66,17 @@ fn layer(items: Vec<Item>) -> Layer {
     layer
 }
 
-fn pack(items: Vec<Item>, budget: u64, counts: &Counts) -> anyhow::Result<(usize, u64, String)> {
-    let assembly = assemble(vec![layer(items)], Budget::new(budget, 0, 0)?, counts, &mut no_loader)?;
+type Packed = (usize, u64, String);
+
+/// Packs `items`, guarding the text of an item when it is first looked at, as
+/// the sources of the engine do.
+fn pack(
+    items: Vec<Item>,
+    budget: u64,
+    counts: &Counts,
+    load: &mut dyn FnMut(&Item) -> Content,
+) -> anyhow::Result<Packed> {
+    let assembly = assemble(vec![layer(items)], Budget::new(budget, 0, 0)?, counts, load)?;
     let text = markup::render(&assembly.layout);
     Ok((assembly.report.included.len(), assembly.report.budget.used, text))
 }
@@ -71,22 +84,30 @@ fn pack(items: Vec<Item>, budget: u64, counts: &Counts) -> anyhow::Result<(usize
 fn blocks(file: &str, budget: u64) -> anyhow::Result<()> {
     let blocks: Vec<Block> = serde_json::from_slice(&std::fs::read(file)?)?;
     counter().count("load the vocabulary");
-    let items = |blocks: &[Block]| -> Vec<Item> {
-        let item = |block: &Block| {
-            Item::new(block.id.as_str(), Role::User, Text::new(&block.text))
-                .priority(block.priority)
-                .cut(Cut::Never)
-        };
-        blocks.iter().map(item).collect()
+    let item = |block: &Block, content: Content| {
+        Item::with_content(block.id.as_str(), Role::User, content)
+            .priority(block.priority)
+            .cut(Cut::Never)
     };
+    let texts: BTreeMap<&str, &str> =
+        blocks.iter().map(|block| (block.id.as_str(), block.text.as_str())).collect();
     let (cold, (kept, used, text)) = median(15, || {
         let counts = Counts::new(counter());
-        pack(items(&blocks), budget, &counts)
+        let pending = |block: &Block| {
+            let bytes = block.text.len() as u64;
+            item(block, Content::Pending { bytes })
+        };
+        let mut load = |item: &Item| Content::Ready(Text::new(texts[&*item.id]));
+        pack(blocks.iter().map(pending).collect(), budget, &counts, &mut load)
     })?;
+    // Warm: the same items again, guarded and counted.
     let counts = Counts::new(counter());
-    let ready = items(&blocks);
-    let first = pack(ready.clone(), budget, &counts)?;
-    let (warm, again) = median(51, || pack(ready.clone(), budget, &counts))?;
+    let ready: Vec<Item> = blocks
+        .iter()
+        .map(|block| item(block, Content::Ready(Text::new(&block.text))))
+        .collect();
+    let first = pack(ready.clone(), budget, &counts, &mut no_loader)?;
+    let (warm, again) = median(51, || pack(ready.clone(), budget, &counts, &mut no_loader))?;
     if first != again || first.2 != text {
         bail!("cold and warm runs differ");
     }
@@ -119,10 +140,10 @@ fn lines(count: usize) -> anyhow::Result<()> {
         texts.iter().enumerate().map(item).collect()
     };
     let counts = Counts::new(counter());
-    let (_, total, _) = pack(items(), u64::MAX / 2, &counts)?;
+    let (_, total, _) = pack(items(), u64::MAX / 2, &counts, &mut no_loader)?;
     let (cpu, _) = median(7, || {
         let counts = Counts::new(counter());
-        pack(items(), total / 4, &counts)
+        pack(items(), total / 4, &counts, &mut no_loader)
     })?;
     println!("{}", json!({"items": count, "cpu_ms": cpu}));
     Ok(())

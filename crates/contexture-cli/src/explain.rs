@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use anstyle::{AnsiColor, Style};
 use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Table, Width, presets};
 use contexture::Assembled;
+use contexture::core::grouped;
 
 const GOOD: Style = AnsiColor::Green.on_default();
 const CUT: Style = AnsiColor::Yellow.on_default();
@@ -48,7 +49,7 @@ pub(crate) fn table(assembled: &Assembled) -> String {
             format!("{}{}", about(row.original_estimated), grouped(row.original_tokens)),
             match row.lines_cut {
                 Some(lines) => format!("{}; lines {}-{} went", row.reason, lines.first, lines.last),
-                None => row.reason.clone(),
+                None => row.reason.to_string(),
             },
         ]);
     }
@@ -61,7 +62,7 @@ pub(crate) fn table(assembled: &Assembled) -> String {
             priority(row.priority, row.base_priority),
             "0".to_owned(),
             format!("{}{}", about(row.estimated), grouped(row.tokens)),
-            row.reason.clone(),
+            row.reason.to_string(),
         ]);
     }
 
@@ -165,17 +166,4 @@ fn bar(out: &mut String, assembled: &Assembled) {
             layer.dropped,
         );
     }
-}
-
-/// Writes a number with commas between thousands.
-pub(crate) fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut out = String::new();
-    for (i, digit) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    out
 }

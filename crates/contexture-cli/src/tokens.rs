@@ -2,12 +2,12 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use contexture::core::grouped;
 use contexture::tokens::{TokenCounter, Tokenizer};
 use contexture::{Engine, Root};
 use serde_json::json;
 
 use crate::args::TokensArgs;
-use crate::explain::grouped;
 use crate::output::{self, Usage};
 use crate::progress;
 

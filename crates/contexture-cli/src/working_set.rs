@@ -1,6 +1,7 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
+use contexture::core::grouped;
 use contexture::turn::Turn;
 use contexture::working_set::actions::{self, Action, Actor, What};
 use contexture::working_set::{Candidate, Hints, Manifest, expand, find_manifest, observe};
@@ -177,7 +178,7 @@ fn list(root: &Path, options: &WorkingSetOptions) -> anyhow::Result<()> {
     }
     let mut lines = String::new();
     let budget = manifest.max_tokens.map_or_else(String::new, |max| {
-        format!(", {} tokens", crate::explain::grouped(max))
+        format!(", {} tokens", grouped(max))
     });
     let _ = writeln!(
         lines,

@@ -2,14 +2,13 @@ use std::sync::Arc;
 
 use crate::budget::Budget;
 use crate::counts::{Counts, Tokens};
-use crate::cut::grouped;
 use crate::error::{Error, Piece};
 use crate::fit::{Fitter, Outcome};
 use crate::item::{Content, Item, Layer, Order, Place, Role};
 use crate::layout::{Block, Layout, Section, Shown};
 use crate::markup;
 use crate::report::{
-    BudgetReport, Code, Excluded, GuardLine, Included, LayerBudget, Report, TokenizerInfo,
+    BudgetReport, Code, Excluded, GuardLine, Included, LayerBudget, Reason, Report, TokenizerInfo,
 };
 
 /// A finished request: what is sent, and the account of it.
@@ -44,15 +43,17 @@ pub fn assemble(
     let mut limit = budget.available();
     for _ in 0..TIGHTENINGS {
         let fitted = fit_layers(&mut layers, limit, budget.available(), counts, load)?;
-        let layout = lay_out(&layers, &fitted);
-        let used = layout.tokens();
-        if counts.counter().sums_are_bounds() {
-            return Ok(account(&layers, fitted, layout, used, budget, counts));
-        }
-        let counted = counts.counter().count(&markup::render(&layout));
+        let (layout, sent) = lay_out(&layers, &fitted);
+        let mut used = layout.tokens();
+        let counted = if counts.counter().sums_are_bounds() {
+            used
+        } else {
+            counts.counter().count(&markup::render(&layout))
+        };
         if counted <= budget.available() {
-            let used = used.max(counted);
-            return Ok(account(&layers, fitted, layout, used, budget, counts));
+            used = used.max(counted);
+            let report = account(&layers, &fitted, &sent, used, budget, counts);
+            return Ok(Assembly { layout, report });
         }
         let excess = counted - budget.available();
         limit = limit
@@ -180,41 +181,53 @@ fn merge(pinned: &[Option<Outcome>], open: Vec<Option<Outcome>>) -> Vec<Outcome>
         .collect()
 }
 
-fn lay_out(layers: &[Layer], fitted: &[Fitted]) -> Layout {
-    let mut layout = Layout::default();
-    for (layer, fitted) in layers.iter().zip(fitted) {
-        let mut order: Vec<usize> = (0..layer.items.len()).collect();
+/// The kept items in the order they are sent: layer and item by index.
+type Sent = Vec<(usize, usize)>;
+
+fn lay_out(layers: &[Layer], fitted: &[Fitted]) -> (Layout, Sent) {
+    let mut sections: [Sent; 3] = Default::default();
+    for (l, (layer, fitted)) in layers.iter().zip(fitted).enumerate() {
+        let mut order: Vec<usize> = (0..layer.items.len())
+            .filter(|&i| fitted.outcomes[i].is_kept())
+            .collect();
         if layer.order == Order::Priority {
             let rank = |i: usize| layer.items[i].score.unwrap_or(layer.items[i].priority);
             order.sort_by(|&a, &b| rank(b).total_cmp(&rank(a)));
         }
         for i in order {
-            let item = &layer.items[i];
-            let shown = match &fitted.outcomes[i] {
-                Outcome::Whole { text, .. } => Shown::Whole(text.clone()),
-                Outcome::Cut { text, .. } => Shown::Cut(text.clone()),
-                Outcome::Dropped { .. } | Outcome::Absent { .. } => continue,
-            };
-            let block = Block {
-                id: Arc::clone(&item.id),
-                layer: Arc::clone(&layer.name),
-                role: item.role,
-                trust: item.trust,
-                path: item.path.clone(),
-                tokens: fitted.outcomes[i].tokens(),
-                shown,
-            };
-            match section(layer.place, item.role) {
-                Section::System => layout.system.push(block),
-                Section::History => layout.history.push(block),
-                Section::Current => layout.current.push(block),
-            }
+            sections[section(layer.place, layer.items[i].role) as usize].push((l, i));
         }
     }
     // The header has no tag, so nothing may stand before it; the operator's
     // words come before everybody else's.
-    layout.system.sort_by_key(|block| block.role.min(Role::Developer));
-    layout
+    sections[Section::System as usize]
+        .sort_by_key(|&(l, i)| layers[l].items[i].role.min(Role::Developer));
+
+    let block = |&(l, i): &(usize, usize)| -> Option<Block> {
+        let item = &layers[l].items[i];
+        let outcome = &fitted[l].outcomes[i];
+        let shown = match outcome {
+            Outcome::Whole { text, .. } => Shown::Whole(text.clone()),
+            Outcome::Cut { text, .. } => Shown::Cut(text.clone()),
+            Outcome::Dropped { .. } | Outcome::Absent { .. } => return None,
+        };
+        Some(Block {
+            id: Arc::clone(&item.id),
+            layer: Arc::clone(&layers[l].name),
+            role: item.role,
+            trust: item.trust,
+            path: item.path.clone(),
+            tokens: outcome.tokens(),
+            shown,
+        })
+    };
+    let [system, history, current] = &sections;
+    let layout = Layout {
+        system: system.iter().filter_map(block).collect(),
+        history: history.iter().filter_map(block).collect(),
+        current: current.iter().filter_map(block).collect(),
+    };
+    (layout, sections.concat())
 }
 
 fn section(place: Place, role: Role) -> Section {
@@ -229,12 +242,12 @@ fn section(place: Place, role: Role) -> Section {
 
 fn account(
     layers: &[Layer],
-    fitted: Vec<Fitted>,
-    layout: Layout,
+    fitted: &[Fitted],
+    sent: &Sent,
     used: Tokens,
     budget: Budget,
     counts: &Counts,
-) -> Assembly {
+) -> Report {
     let mut report = Report {
         tokenizer: TokenizerInfo {
             name: counts.counter().name().to_owned(),
@@ -251,6 +264,12 @@ fn account(
         },
         ..Report::default()
     };
+    for &(l, i) in sent {
+        let item = &layers[l].items[i];
+        note_findings(&mut report, item);
+        let row = included(&layers[l], item, &fitted[l].outcomes[i]);
+        report.included.push(row);
+    }
     for (layer, fitted) in layers.iter().zip(fitted) {
         let mut row = LayerBudget {
             name: Arc::clone(&layer.name),
@@ -259,34 +278,18 @@ fn account(
             pinned: fitted.pinned,
             ..LayerBudget::default()
         };
-        for (item, outcome) in layer.items.iter().zip(fitted.outcomes) {
-            match outcome {
-                Outcome::Whole { .. } | Outcome::Cut { .. } => {
-                    row.kept += 1;
-                    row.cut += usize::from(matches!(outcome, Outcome::Cut { .. }));
-                    note_findings(&mut report, item);
-                    report.included.push(included(layer, item, outcome));
-                }
-                Outcome::Dropped { .. } | Outcome::Absent { .. } => {
-                    row.dropped += 1;
-                    report.excluded.push(excluded(layer, item, outcome));
-                }
+        for (item, outcome) in layer.items.iter().zip(&fitted.outcomes) {
+            if outcome.is_kept() {
+                row.kept += 1;
+                row.cut += usize::from(matches!(outcome, Outcome::Cut { .. }));
+            } else {
+                row.dropped += 1;
+                report.excluded.push(excluded(layer, item, outcome));
             }
         }
         report.budget.layers.push(row);
     }
-    sort_as_sent(&mut report.included, &layout);
-    Assembly { layout, report }
-}
-
-/// Puts the rows in the order of the request, which is how a reader meets them.
-fn sort_as_sent(rows: &mut [Included], layout: &Layout) {
-    let sent: std::collections::BTreeMap<(&str, &str), usize> = layout
-        .blocks()
-        .enumerate()
-        .map(|(i, block)| ((&*block.layer, &*block.id), i))
-        .collect();
-    rows.sort_by_cached_key(|row| sent.get(&(&*row.layer, &*row.id)).copied());
+    report
 }
 
 fn note_findings(report: &mut Report, item: &Item) {
@@ -300,7 +303,7 @@ fn note_findings(report: &mut Report, item: &Item) {
     }
 }
 
-fn included(layer: &Layer, item: &Item, outcome: Outcome) -> Included {
+fn included(layer: &Layer, item: &Item, outcome: &Outcome) -> Included {
     let tokens = outcome.tokens();
     let (code, original, lines_cut) = match outcome {
         Outcome::Cut {
@@ -308,22 +311,20 @@ fn included(layer: &Layer, item: &Item, outcome: Outcome) -> Included {
             original,
             code,
             ..
-        } => (code, Some(original), Some(text.lines)),
+        } => (*code, Some(original), Some(text.lines)),
         _ if item.pinned => (Code::Pinned, None, None),
         _ => (Code::Fits, None, None),
     };
     let original_tokens = original.map_or(tokens, |size| size.tokens);
     let reason = match code {
-        Code::Pinned => "pinned: charged before everything else".to_owned(),
-        Code::Fits => "fits whole".to_owned(),
-        Code::LineLimit => format!(
-            "cut to its max_lines of {}",
-            item.max_lines.unwrap_or_default()
-        ),
-        _ => format!(
-            "cut: needed {} more tokens to be whole",
-            grouped(original_tokens.saturating_sub(tokens))
-        ),
+        Code::Pinned => Reason::Pinned,
+        Code::Fits => Reason::Fits,
+        Code::LineLimit => Reason::LineLimit {
+            max_lines: item.max_lines.unwrap_or_default(),
+        },
+        _ => Reason::Cut {
+            missing: original_tokens.saturating_sub(tokens),
+        },
     };
     Included {
         path: item.path.clone(),
@@ -344,32 +345,18 @@ fn included(layer: &Layer, item: &Item, outcome: Outcome) -> Included {
     }
 }
 
-fn excluded(layer: &Layer, item: &Item, outcome: Outcome) -> Excluded {
-    let (code, tokens, exact, reason) = match outcome {
+fn excluded(layer: &Layer, item: &Item, outcome: &Outcome) -> Excluded {
+    let (code, tokens, exact, reason) = match outcome.clone() {
         Outcome::Dropped { code, needs, left } => {
-            let about = if needs.exact { "" } else { "about " };
-            let needed = grouped(needs.tokens);
-            let missing = grouped(needs.tokens.saturating_sub(left));
-            let left = grouped(left);
-            let reason = match code {
-                Code::TooLarge => format!(
-                    "needs {about}{needed} tokens whole and may not be cut; \
-                     {about}{missing} more than the {left} left would have kept it"
-                ),
-                Code::BelowMinimum => format!(
-                    "needs {about}{needed} tokens; of the {left} left, less than \
-                     a useful part would remain, {about}{missing} more would have kept it whole"
-                ),
-                Code::GroupDropped => "a member of its group is not there".to_owned(),
-                Code::BeforeWindow => "older than what the window holds".to_owned(),
-                _ => format!(
-                    "needs {about}{needed} tokens, {left} left; \
-                     {about}{missing} more would have kept it"
-                ),
+            let reason = Reason::Dropped {
+                code,
+                needed: needs.tokens,
+                exact: needs.exact,
+                left,
             };
             (code, needs.tokens, needs.exact, reason)
         }
-        Outcome::Absent { code, reason } => (code, 0, true, reason),
+        Outcome::Absent { code, reason } => (code, 0, true, Reason::Unusable(reason)),
         Outcome::Whole { .. } | Outcome::Cut { .. } => {
             unreachable!("kept items are not excluded")
         }

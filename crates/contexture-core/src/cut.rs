@@ -6,7 +6,7 @@ use unicode_segmentation::GraphemeCursor;
 use crate::counts::{Counts, TokenCounter, Tokens};
 use crate::item::Item;
 use crate::markup::escape_attribute;
-use crate::measure::{self, Measured};
+use crate::measure::{self, Size, Within};
 use crate::report::LinesCut;
 use crate::text::Text;
 
@@ -92,7 +92,7 @@ fn bounds(item: &Item, body: &str) -> Option<Bounds> {
 pub(crate) fn cut(
     item: &Item,
     text: &Text,
-    measured: &Measured,
+    measured: Within<'_>,
     counts: &Counts,
     room: Tokens,
 ) -> Option<CutText> {
@@ -135,7 +135,7 @@ pub(crate) fn cut(
 struct Cutter<'a> {
     item: &'a Item,
     body: &'a str,
-    measured: &'a Measured,
+    measured: Within<'a>,
     counter: &'a dyn TokenCounter,
     bounds: Bounds,
 }
@@ -157,7 +157,10 @@ impl Cutter<'_> {
             last: self.line_at(self.body.len()),
             partial: false,
         };
-        let (total, exact) = self.measured.total_or_about(self.body, self.counter);
+        let Size {
+            tokens: total,
+            exact,
+        } = self.measured.size(self.body);
         let widest = self.counter.count(&self.marker(everything, total, exact));
         let inner = limit.checked_sub(widest)?;
 
@@ -313,7 +316,7 @@ impl Cutter<'_> {
     /// Yields start and count of each piece, the last first, without measuring
     /// more than `room` of them.
     fn pieces_from_end(&self, room: Tokens) -> Box<dyn Iterator<Item = (usize, Tokens)> + '_> {
-        if self.measured.total().is_some() {
+        if self.measured.is_complete() {
             let pieces = self.measured.pieces();
             return Box::new((0..pieces.len()).rev().map(move |i| {
                 let start = if i == 0 { 0 } else { pieces[i - 1].end };
@@ -381,7 +384,7 @@ impl Cutter<'_> {
 }
 
 /// Writes a number with commas between thousands.
-pub(crate) fn grouped(number: Tokens) -> String {
+pub fn grouped(number: Tokens) -> String {
     let digits = number.to_string();
     let mut out = String::with_capacity(digits.len() + digits.len() / 3);
     for (i, digit) in digits.chars().enumerate() {

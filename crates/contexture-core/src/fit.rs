@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::counts::{Counts, Tokens};
 use crate::cut::{self, Cut, CutText, MIN_USEFUL_TOKENS};
 use crate::item::{Content, Item};
+use crate::measure::Size;
 use crate::report::Code;
 use crate::text::Text;
 
@@ -51,6 +52,12 @@ impl Default for Window {
     }
 }
 
+/// A text up to this long is counted whole even when it cannot be used.
+const SHORT_TEXT_TOKENS: Tokens = 256;
+
+/// The same for a text that may be cut; there are few of those in a request.
+const SHORT_FILE_TOKENS: Tokens = 4096;
+
 /// Items shorter than this are not favoured for being short.
 const SHORT_TOKENS: f64 = 128.0;
 
@@ -92,6 +99,10 @@ impl Outcome {
         }
     }
 
+    pub(crate) fn is_kept(&self) -> bool {
+        matches!(self, Outcome::Whole { .. } | Outcome::Cut { .. })
+    }
+
     /// Returns true when more tokens would have shown more.
     pub(crate) fn wants_more(&self) -> bool {
         match self {
@@ -100,13 +111,6 @@ impl Outcome {
             Outcome::Whole { .. } | Outcome::Absent { .. } => false,
         }
     }
-}
-
-/// A count, or a guess where counting would have cost more than it told.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Size {
-    pub(crate) tokens: Tokens,
-    pub(crate) exact: bool,
 }
 
 /// Decides for the items of one layer.
@@ -175,7 +179,7 @@ impl Fitter<'_> {
         let mut left = allowance;
         for unit in units {
             let decided = match unit.as_slice() {
-                &[i] => vec![(i, self.single(&mut items[i], left, allowance))],
+                &[i] => vec![(i, self.single(&mut items[i], left))],
                 members => self.whole_or_none(items, members, left),
             };
             for (i, outcome) in decided {
@@ -186,7 +190,7 @@ impl Fitter<'_> {
     }
 
     /// Decides for an item that stands alone: whole, cut, or dropped.
-    fn single(&mut self, item: &mut Item, left: Tokens, allowance: Tokens) -> Outcome {
+    fn single(&mut self, item: &mut Item, left: Tokens) -> Outcome {
         let may_be_cut = item.cut != Cut::Never && left > MIN_USEFUL_TOKENS;
         if let Content::Pending { bytes } = item.content
             && !may_be_cut
@@ -207,31 +211,31 @@ impl Fitter<'_> {
         };
         let wrapper = self.counts.wrapper(item, text.body());
         let line_limited = cut::is_line_limited(item, &text);
-        // Where nothing can be cut, nothing beyond what is left needs counting.
+        // Where nothing can be cut, what is beyond what is left need not be
+        // counted; of a short text it is, so that its row has a true number.
         let limit = if may_be_cut || line_limited {
-            self.available
+            self.available.max(SHORT_FILE_TOKENS)
         } else {
-            left
+            left.max(SHORT_TEXT_TOKENS)
         };
         let measured = self.counts.measure(&text, limit);
-        let (tokens, exact) = measured.total_or_about(text.body(), self.counts.counter());
-        let whole = Size {
-            tokens: wrapper + tokens,
-            exact,
-        };
-        if exact && whole.tokens <= left && !line_limited {
+        let measured = measured.within(limit);
+        let mut whole = measured.size(text.body());
+        whole.tokens += wrapper;
+        if whole.exact && whole.tokens <= left && !line_limited {
             return Outcome::Whole {
                 text,
                 tokens: whole.tokens,
             };
         }
-        let mut code = if whole.tokens > allowance && item.cut == Cut::Never {
+        let known = whole.exact || limit >= self.available;
+        let mut code = if known && whole.tokens > self.available && item.cut == Cut::Never {
             Code::TooLarge
         } else {
             Code::OverBudget
         };
         if may_be_cut || line_limited {
-            if let Some(cut) = cut::cut(item, &text, &measured, self.counts, left) {
+            if let Some(cut) = cut::cut(item, &text, measured, self.counts, left) {
                 return Outcome::Cut {
                     tokens: cut.tokens + self.counts.wrapper(item, cut.body()),
                     code: if whole.tokens <= left {
@@ -434,9 +438,10 @@ impl Fitter<'_> {
     }
 
     fn size(&self, text: &Text, limit: Tokens) -> Size {
-        let measured = self.counts.measure(text, limit);
-        let (tokens, exact) = measured.total_or_about(text.body(), self.counts.counter());
-        Size { tokens, exact }
+        self.counts
+            .measure(text, limit)
+            .within(limit)
+            .size(text.body())
     }
 
     /// Returns true when a text of `bytes` cannot fit in `left` tokens, even

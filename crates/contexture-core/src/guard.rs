@@ -18,10 +18,8 @@ mod invisible;
 mod secrets;
 
 use std::borrow::Cow;
-use std::sync::LazyLock;
 
 use invisible::Treatment;
-use regex::Regex;
 use serde::{Deserialize, Serialize};
 
 pub use secrets::{Secret, find_secrets};
@@ -66,49 +64,84 @@ pub enum FindingKind {
     Invisible,
 }
 
-/// Text that would be read as structure: one of our tags, or a control token of
-/// a model. The first character is the one that a backslash is put behind.
+/// The names of our tags.
+const TAGS: [&str; 6] = ["system", "developer", "user", "assistant", "tool", "context"];
+
+/// Control tokens of models that begin with `<`, without their first character.
+const CONTROL: [&str; 6] = [
+    "s>",
+    "/s>",
+    "start_of_turn>",
+    "end_of_turn>",
+    "<sys>>",
+    "</sys>>",
+];
+
+/// Most blanks between `<` and a tag's name that do not hide the tag.
+const MAX_BLANKS: usize = 8;
+
+/// The longest name in a `<|name|>`.
+const MAX_CONTROL_NAME: usize = 64;
+
+/// Returns the kind and the name of what would be read as structure at the
+/// start of `text`, which begins with `<` or `[`: one of our tags, or a control
+/// token of a model.
 ///
 /// A blank behind `<` does not stop a reader from seeing a tag, nor does upper
-/// case. Backslashes in between mean that it was escaped already: it gets one
-/// more, so that [`restore`] gives back what was there.
-static STRUCTURE: LazyLock<Regex> = LazyLock::new(|| {
-    let pattern = concat!(
-        r"(?i)^(?:",
-        r"<\\*[ \t]{0,8}/?[ \t]{0,8}(?P<tag>system|developer|user|assistant|tool|context)(?:[^a-z0-9_.:-]|$)",
-        r"|<\\*(?P<control>\|[a-z0-9_.-]{1,64}\|>|｜[a-z0-9_▁ -]{1,64}｜>|/?s>|(?:start|end)_of_turn>|</?sys>>)",
-        r"|\[\\*(?P<inst>/?inst\])",
-        r")"
-    );
-    Regex::new(pattern).expect("the pattern is a constant")
-});
-
-/// Far enough to see any of [`STRUCTURE`] but for a long run of backslashes.
-const LOOK_AHEAD: usize = 320;
-
-/// Returns the kind and the name of the structure that begins at the start of
-/// `text`, which begins with `<` or `[`.
+/// case. Backslashes behind the first character mean that it was escaped
+/// already; it is structure all the same, and gets one more, so that
+/// [`restore`] gives back what was there.
 pub(crate) fn structure(text: &str) -> Option<(FindingKind, &str)> {
-    let escaped = text[1..].len() - text[1..].trim_start_matches('\\').len();
-    // Most angle brackets are followed by something that no tag begins with.
-    let next = *text.as_bytes().get(1 + escaped)?;
-    let possible = match next {
-        b'/' | b' ' | b'\t' | b'|' | b'<' | 0xEF => true,
-        _ => matches!(
-            next.to_ascii_lowercase(),
-            b's' | b'd' | b'u' | b'a' | b't' | b'c' | b'e' | b'i'
-        ),
-    };
-    if !possible {
-        return None;
+    let rest = text[1..].trim_start_matches('\\');
+    if text.starts_with('[') {
+        return ["inst]", "/inst]"]
+            .iter()
+            .find_map(|token| strip_prefix_any_case(rest, token))
+            .map(|_| (FindingKind::ControlToken, "[INST]"));
     }
-    let end = text.floor_char_boundary(1 + escaped + LOOK_AHEAD);
-    let found = STRUCTURE.captures(&text[..end])?;
-    if let Some(tag) = found.name("tag") {
-        return Some((FindingKind::Boundary, tag.as_str()));
+    match rest.as_bytes().first()? {
+        b'|' => control_name(&rest[1..], "|>"),
+        0xEF if rest.starts_with('｜') => control_name(&rest['｜'.len_utf8()..], "｜>"),
+        b'/' | b' ' | b'\t' | b'<' | b'a'..=b'z' | b'A'..=b'Z' => CONTROL
+            .iter()
+            .find(|token| strip_prefix_any_case(rest, token).is_some())
+            .map(|token| (FindingKind::ControlToken, *token))
+            .or_else(|| Some((FindingKind::Boundary, tag_name(rest)?))),
+        _ => None,
     }
-    let token = found.name("control").or_else(|| found.name("inst"))?;
-    Some((FindingKind::ControlToken, token.as_str()))
+}
+
+/// Returns the name of the tag at the start of `text`, which stands behind its
+/// angle bracket.
+fn tag_name(text: &str) -> Option<&'static str> {
+    let text = skip_blanks(text)?;
+    let text = skip_blanks(text.strip_prefix('/').unwrap_or(text))?;
+    TAGS.into_iter().find(|tag| {
+        strip_prefix_any_case(text, tag).is_some_and(|behind| {
+            // `<systemd>` and `<context-menu>` are other words.
+            !behind.starts_with(|c: char| c.is_ascii_alphanumeric() || "_.:-".contains(c))
+        })
+    })
+}
+
+fn skip_blanks(text: &str) -> Option<&str> {
+    let rest = text.trim_start_matches([' ', '\t']);
+    (text.len() - rest.len() <= MAX_BLANKS).then_some(rest)
+}
+
+/// Returns the name of a control token whose name `text` begins with, up to
+/// `end`.
+fn control_name<'t>(text: &'t str, end: &str) -> Option<(FindingKind, &'t str)> {
+    let is_name = |c: char| c.is_ascii_alphanumeric() || "_.-▁".contains(c);
+    let length = text.find(|c| !is_name(c)).unwrap_or(text.len());
+    let (name, behind) = text.split_at(length);
+    let named = !name.is_empty() && length <= MAX_CONTROL_NAME;
+    (named && behind.starts_with(end)).then_some((FindingKind::ControlToken, name))
+}
+
+fn strip_prefix_any_case<'t>(text: &'t str, prefix: &str) -> Option<&'t str> {
+    let (start, behind) = text.split_at_checked(prefix.len())?;
+    start.eq_ignore_ascii_case(prefix).then_some(behind)
 }
 
 /// Returns true when `c` can be seen where it stands alone: not a control, not

@@ -46,13 +46,13 @@ mod text;
 pub use assemble::{Assembly, assemble, no_loader};
 pub use budget::{Budget, Share};
 pub use counts::{Counts, TokenCounter, Tokens};
-pub use cut::{Cut, CutText, MIN_USEFUL_TOKENS};
+pub use cut::{Cut, CutText, MIN_USEFUL_TOKENS, grouped};
 pub use error::{Error, Piece as ErrorPiece};
 pub use fit::{Fit, Window};
 pub use item::{Content, Item, Layer, Order, Place, Role, Trust};
 pub use layout::{Block, Layout, Section};
 pub use report::{
     BudgetReport, CacheReport, Code, Difference, Excluded, GuardLine, HintVerdict, Included, LayerBudget,
-    LinesCut, Report, TokenizerInfo,
+    LinesCut, Reason, Report, TokenizerInfo,
 };
 pub use text::{ContentHash, Text};

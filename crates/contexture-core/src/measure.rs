@@ -9,8 +9,10 @@ use crate::counts::{TokenCounter, Tokens};
 pub(crate) struct Measured {
     pieces: Vec<Piece>,
     tokens: Tokens,
-    // False when measuring stopped because the text is larger than any use of
-    // it could be; the pieces then cover a prefix.
+    // How far measuring would have gone. It stops there because the text is
+    // then larger than any use of it could be.
+    limit: Tokens,
+    // False when it stopped; the pieces then cover a prefix.
     complete: bool,
 }
 
@@ -32,6 +34,7 @@ impl Measured {
                 return Self {
                     pieces,
                     tokens,
+                    limit,
                     complete: false,
                 };
             };
@@ -43,39 +46,92 @@ impl Measured {
         Self {
             pieces,
             tokens,
+            limit,
             complete: true,
         }
     }
 
     /// Returns true when measuring again with `limit` would tell nothing new.
     pub(crate) fn covers(&self, limit: Tokens) -> bool {
-        self.complete || self.tokens >= limit
+        self.complete || self.limit >= limit
     }
 
-    /// Returns the count of the whole, when it is known.
-    pub(crate) fn total(&self) -> Option<Tokens> {
-        self.complete.then_some(self.tokens)
+    /// Returns what measuring as far as `limit` tells, and no more.
+    ///
+    /// What was measured further, for some other use, must not show: a result
+    /// may not depend on what happens to be cached.
+    pub(crate) fn within(&self, limit: Tokens) -> Within<'_> {
+        if self.tokens <= limit {
+            return Within {
+                pieces: &self.pieces,
+                tokens: self.tokens,
+                limit,
+                complete: self.complete,
+            };
+        }
+        let mut tokens = 0;
+        let fitting = self
+            .pieces
+            .iter()
+            .take_while(|piece| {
+                tokens += piece.tokens;
+                tokens <= limit
+            })
+            .count();
+        Within {
+            pieces: &self.pieces[..fitting],
+            tokens: self.pieces[..fitting].iter().map(|piece| piece.tokens).sum(),
+            limit,
+            complete: false,
+        }
+    }
+}
+
+/// A measurement as far as some limit.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Within<'m> {
+    pieces: &'m [Piece],
+    tokens: Tokens,
+    limit: Tokens,
+    complete: bool,
+}
+
+/// A count, or a guess where counting would have cost more than it told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Size {
+    pub(crate) tokens: Tokens,
+    pub(crate) exact: bool,
+}
+
+impl Within<'_> {
+    /// Returns true when the whole text is within the limit.
+    pub(crate) fn is_complete(&self) -> bool {
+        self.complete
     }
 
-    /// Returns the count of the whole, extrapolated from the measured prefix
-    /// when the text was too large to count, and whether it is a count.
-    pub(crate) fn total_or_about(&self, body: &str, counter: &dyn TokenCounter) -> (Tokens, bool) {
+    /// Returns the size of the whole, extrapolated when it is beyond the limit.
+    pub(crate) fn size(&self, body: &str) -> Size {
         if self.complete {
-            return (self.tokens, true);
+            return Size {
+                tokens: self.tokens,
+                exact: true,
+            };
         }
-        let (mut bytes, mut tokens) = (self.pieces.last().map_or(0, |p| p.end), self.tokens);
-        if bytes == 0 {
-            // The first line alone is too long: take a sample of it.
-            bytes = body.floor_char_boundary(4096);
-            tokens = counter.count(&body[..bytes]);
+        // A short prefix says little; four bytes a token is typical.
+        let (bytes, tokens) = match self.pieces.last() {
+            Some(piece) if piece.end >= 1024 => (piece.end, self.tokens),
+            _ => (4, 1),
+        };
+        let about = tokens as f64 * body.len() as f64 / bytes as f64;
+        Size {
+            tokens: (about.ceil() as Tokens).max(self.limit.saturating_add(1)),
+            exact: false,
         }
-        let about = tokens as f64 * body.len() as f64 / bytes.max(1) as f64;
-        (about.ceil() as Tokens, false)
     }
 
-    /// Returns the pieces measured, from the start of the text.
+    /// Returns the pieces from the start of the text.
     pub(crate) fn pieces(&self) -> &[Piece] {
-        &self.pieces
+        self.pieces
     }
 }
 

@@ -1,10 +1,12 @@
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::Arc;
 
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Serialize, Serializer};
 
 use crate::counts::Tokens;
+use crate::cut::grouped;
 use crate::guard::Finding;
 use crate::item::{Role, Trust};
 
@@ -131,7 +133,7 @@ pub struct Included {
     /// Why it is here: a stable code.
     pub code: Code,
     /// Why it is here, in words.
-    pub reason: String,
+    pub reason: Reason,
 }
 
 /// The lines that a cut took away.
@@ -173,7 +175,7 @@ pub struct Excluded {
     /// Why it is not here: a stable code.
     pub code: Code,
     /// Why, in words, with what would have kept it.
-    pub reason: String,
+    pub reason: Reason,
 }
 
 /// Something the guard changed in an item.
@@ -236,7 +238,7 @@ codes! {
     LineLimit = "line_limit",
     /// There was no room left for it.
     OverBudget = "over_budget",
-    /// It may not be cut and is larger than the layer's whole allowance.
+    /// It may not be cut and is larger than everything that is available.
     TooLarge = "too_large",
     /// So little of it would have been left that it says nothing.
     BelowMinimum = "below_minimum",
@@ -282,4 +284,86 @@ pub struct HintVerdict {
     /// The reason the hint gave.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
+}
+
+/// Why a candidate is in the request or not, in words. The words are made when
+/// they are asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Reason {
+    /// It is pinned.
+    Pinned,
+    /// It fitted.
+    Fits,
+    /// Only its own limit on lines shortened it.
+    LineLimit {
+        /// The limit.
+        max_lines: u32,
+    },
+    /// It was cut.
+    Cut {
+        /// How many more tokens would have shown it whole.
+        missing: Tokens,
+    },
+    /// It was dropped.
+    Dropped {
+        /// Why.
+        code: Code,
+        /// What it needs.
+        needed: Tokens,
+        /// Whether that is a count.
+        exact: bool,
+        /// What was left.
+        left: Tokens,
+    },
+    /// It cannot be used.
+    Unusable(String),
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Reason::Pinned => f.write_str("pinned: charged before everything else"),
+            Reason::Fits => f.write_str("fits whole"),
+            Reason::LineLimit { max_lines } => write!(f, "cut to its max_lines of {max_lines}"),
+            Reason::Cut { missing } => {
+                write!(f, "cut: needed {} more tokens to be whole", grouped(*missing))
+            }
+            Reason::Unusable(reason) => f.write_str(reason),
+            Reason::Dropped {
+                code,
+                needed,
+                exact,
+                left,
+            } => {
+                let about = if *exact { "" } else { "about " };
+                let missing = grouped(needed.saturating_sub(*left));
+                let (needed, left) = (grouped(*needed), grouped(*left));
+                match code {
+                    Code::TooLarge => write!(
+                        f,
+                        "needs {about}{needed} tokens whole and may not be cut; \
+                         {about}{missing} more than the {left} left would have kept it"
+                    ),
+                    Code::BelowMinimum => write!(
+                        f,
+                        "needs {about}{needed} tokens, and of the {left} left too little would \
+                         be content; {about}{missing} more would have kept it whole"
+                    ),
+                    Code::GroupDropped => f.write_str("a member of its group is not there"),
+                    Code::BeforeWindow => f.write_str("older than what the window holds"),
+                    _ => write!(
+                        f,
+                        "needs {about}{needed} tokens, {left} left; \
+                         {about}{missing} more would have kept it"
+                    ),
+                }
+            }
+        }
+    }
+}
+
+impl Serialize for Reason {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
 }

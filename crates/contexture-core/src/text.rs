@@ -7,8 +7,15 @@ use crate::guard::{self, Finding, Policy};
 use crate::measure::Measured;
 
 /// The BLAKE3 hash of a guarded text.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ContentHash([u8; 32]);
+
+impl std::hash::Hash for ContentHash {
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        // Without the length that a derived one would write first.
+        state.write(&self.0);
+    }
+}
 
 impl ContentHash {
     /// Returns the hash of `bytes`.

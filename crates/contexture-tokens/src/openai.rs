@@ -1,3 +1,5 @@
+use std::sync::OnceLock;
+
 use contexture_core::{TokenCounter, Tokens};
 
 /// One of OpenAI's public vocabularies.
@@ -48,8 +50,17 @@ impl OpenAi {
     }
 
     fn fast(&self) -> &'static tiktoken::CoreBpe {
-        tiktoken::get_encoding(self.encoding.name())
-            .expect("both vocabularies are compiled in by the crate's features")
+        // Looking the encoding up by name costs as much as counting a word.
+        static O200K: OnceLock<&tiktoken::CoreBpe> = OnceLock::new();
+        static CL100K: OnceLock<&tiktoken::CoreBpe> = OnceLock::new();
+        let loaded = match self.encoding {
+            Encoding::O200k => &O200K,
+            Encoding::Cl100k => &CL100K,
+        };
+        loaded.get_or_init(|| {
+            tiktoken::get_encoding(self.encoding.name())
+                .expect("both vocabularies are compiled in by the crate's features")
+        })
     }
 
     fn linear(&self) -> &'static bpe_openai::Tokenizer {
@@ -79,10 +90,16 @@ impl TokenCounter for OpenAi {
     }
 
     fn count(&self, text: &str) -> Tokens {
+        if text.len() <= CHUNK {
+            return self.count_chunk(text);
+        }
         chunks(text).map(|chunk| self.count_chunk(chunk)).sum()
     }
 
     fn count_up_to(&self, text: &str, limit: Tokens) -> Option<Tokens> {
+        if text.len() <= CHUNK {
+            return Some(self.count_chunk(text)).filter(|&tokens| tokens <= limit);
+        }
         let mut tokens = 0;
         for chunk in chunks(text) {
             if chunk.len() > LONG_CHUNK {

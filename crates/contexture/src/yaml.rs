@@ -63,7 +63,11 @@ impl Source<'_> {
                 format!("is {} bytes long, more than the {MAX_BYTES} that are read", text.len()),
             ));
         }
-        let options = granit_parser::options! { flow_nesting_limit: MAX_DEPTH };
+        let options = granit_parser::options! {
+            emit_comments: false,
+            flow_nesting_limit: MAX_DEPTH,
+            block_nesting_limit: MAX_DEPTH,
+        };
         let mut reader = Reader {
             source: *self,
             parser: Parser::new_from_str_with_options(text, options),
@@ -89,24 +93,14 @@ struct Reader<'s, 't> {
 
 impl<'t> Reader<'_, 't> {
     fn next(&mut self) -> Result<(Event<'t>, Mark), Error> {
-        loop {
-            let event = match self.parser.next_event() {
-                None => return Ok((Event::StreamEnd, Mark::default())),
-                Some(Ok((Event::Comment(..), _))) => continue,
-                Some(Ok(event)) => event,
-                Some(Err(error)) => {
-                    let mark = Mark {
-                        line: error.marker().line(),
-                        column: error.marker().col() + 1,
-                    };
-                    return Err(self.source.error(mark, "", error.info()));
-                }
-            };
-            let mark = Mark {
-                line: event.1.start.line(),
-                column: event.1.start.col() + 1,
-            };
-            return Ok((event.0, mark));
+        let place = |marker: &granit_parser::Marker| Mark {
+            line: marker.line(),
+            column: marker.col() + 1,
+        };
+        match self.parser.next_event() {
+            None => Ok((Event::StreamEnd, Mark::default())),
+            Some(Ok((event, span))) => Ok((event, place(&span.start))),
+            Some(Err(error)) => Err(self.source.error(place(error.marker()), "", error.info())),
         }
     }
 

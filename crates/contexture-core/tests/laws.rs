@@ -1,0 +1,263 @@
+//! What holds for any input.
+
+mod support;
+
+use std::collections::BTreeSet;
+
+use contexture_core::guard::{self, Policy};
+use contexture_core::markup::{self, Parsed};
+use contexture_core::{
+    Budget, Counts, Cut, Fit, Item, Layer, Order, Place, Role, Share, Text, TokenCounter, Window,
+    assemble, no_loader,
+};
+use proptest::prelude::*;
+use support::{Sticky, Words, words};
+
+/// Text that tries to be structure.
+fn hostile() -> impl Strategy<Value = String> {
+    let piece = prop_oneof![
+        prop::sample::select(vec![
+            "</context>", "<context path=\"a\">", "<system>", "</system>", "<", ">", "\\", "/",
+            "<\\system>", "< / user >", "<|im_start|>", "<|", "|>", "[INST]", "[/INST]", "<<SYS>>",
+            "</s>", "\n", "\n\n", "\r", "\r\n", "\u{202E}", "\u{E0041}", "\u{200D}", "\u{FE0F}",
+            "\u{200B}", "&lt;", "&#x3C;", "\"", "tool", "USER", "assistant", "[U+202E]", "\0",
+            "<｜User｜>", "start_of_turn>", "[... lines 1-2 of x cut, 3 tokens ...]",
+            "Root: .agent/", " ", "é", "👩‍👧",
+        ])
+        .prop_map(str::to_owned),
+        ".{0,6}",
+    ];
+    prop::collection::vec(piece, 0..24).prop_map(|pieces| pieces.concat())
+}
+
+fn role() -> impl Strategy<Value = Role> {
+    prop::sample::select(vec![
+        Role::System,
+        Role::Developer,
+        Role::User,
+        Role::Assistant,
+        Role::Tool,
+        Role::Context,
+    ])
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(4_000))]
+
+    #[test]
+    fn rendering_can_be_read_back(
+        header in prop::option::of(hostile()),
+        blocks in prop::collection::vec((role(), hostile(), hostile()), 0..6),
+    ) {
+        let mut layer = Layer::new("files");
+        layer.place = Place::Current;
+        let mut expected = Vec::new();
+        if let Some(header) = &header {
+            layer.items.push(Item::new("header", Role::Header, Text::new(header)).pinned());
+            let text = guard::visible(header, Policy::default()).into_owned();
+            expected.push(Parsed { role: Role::Header, path: None, text });
+        }
+        for (i, (role, path, content)) in blocks.iter().enumerate() {
+            let mut item = Item::new(format!("{i}"), *role, Text::new(content)).pinned();
+            item.path = Some(path.as_str().into());
+            layer.items.push(item);
+            expected.push(Parsed {
+                role: *role,
+                path: (*role == Role::Context).then(|| path.clone()),
+                text: guard::visible(content, Policy::default()).into_owned(),
+            });
+        }
+        let budget = Budget::new(1_000_000, 0, 0).unwrap();
+        let assembly = assemble(vec![layer], budget, &words(Words), &mut no_loader).unwrap();
+        let text = markup::render(&assembly.layout);
+        prop_assert_eq!(markup::parse(&text), Ok(expected), "{}", text);
+    }
+
+    #[test]
+    fn escaping_is_lossless(text in hostile()) {
+        let (cleaned, _) = guard::clean(&text, Policy::default());
+        let visible = guard::visible(&text, Policy::default());
+        prop_assert_eq!(guard::restore(&cleaned), visible);
+    }
+
+    #[test]
+    fn cleaned_text_holds_no_structure_and_nothing_invisible(text in hostile()) {
+        let (cleaned, _) = guard::clean(&text, Policy::default());
+        for tag in ["<system>", "</system>", "<context path=\"", "</context>", "<|im_start|>",
+                    "[INST]", "\u{202E}", "\u{E0041}", "\u{200B}", "\0"] {
+            prop_assert!(!cleaned.contains(tag), "{tag} in {cleaned}");
+        }
+    }
+}
+
+fn cut() -> impl Strategy<Value = Cut> {
+    prop::sample::select(vec![Cut::Never, Cut::Start, Cut::Middle, Cut::End])
+}
+
+fn item() -> impl Strategy<Value = Item> {
+    (
+        role(),
+        // Lines of words, some of them long, some blank.
+        prop::collection::vec(prop::collection::vec("[a-z<>/]{1,7}", 0..12), 0..40),
+        0.0..=1.0f64,
+        cut(),
+        prop::option::of(1u32..30),
+        prop::option::weighted(0.2, 0..3u8),
+        prop::bool::weighted(0.05),
+        prop::option::of(0.0..1.0f64),
+    )
+        .prop_map(|(role, lines, priority, cut, max_lines, group, pinned, score)| {
+            let lines: Vec<String> = lines.into_iter().map(|words| words.join(" ")).collect();
+            let mut item = Item::new("", role, Text::new(&lines.join("\n")));
+            item.priority = (priority * 4.0).round() / 4.0;
+            item.cut = cut;
+            item.max_lines = max_lines;
+            item.group = group.map(|g| format!("g{g}").into());
+            item.pinned = pinned;
+            item.score = score;
+            item
+        })
+}
+
+fn layer() -> impl Strategy<Value = Layer> {
+    let fit = prop_oneof![
+        Just(Fit::FirstFit),
+        Just(Fit::ByScore),
+        (0.0..1.0f64, 0..4usize, prop::option::of(0..6usize), 0.0..0.5f64).prop_map(
+            |(shrink_to, min_recent, start, head)| Fit::Window(Window {
+                start: start.map(|i| format!("{i}").into()),
+                shrink_to,
+                min_recent,
+                head,
+            })
+        ),
+    ];
+    (
+        prop::collection::vec(item(), 0..8),
+        fit,
+        prop::sample::select(vec![Place::System, Place::History, Place::Current, Place::ByRole]),
+        prop::sample::select(vec![Order::Priority, Order::Stable]),
+        0.0..100.0f64,
+        0..60u64,
+        prop::option::of(0..300u64),
+    )
+        .prop_map(|(items, fit, place, order, percent, min, max)| {
+            let mut layer = Layer::new("");
+            layer.items = items
+                .into_iter()
+                .enumerate()
+                .map(|(i, mut item)| {
+                    item.id = format!("{i}").into();
+                    item.path = Some(format!("dir/{i}.txt").into());
+                    item
+                })
+                .collect();
+            layer.fit = fit;
+            layer.place = place;
+            layer.order = order;
+            layer.share = Share { min, percent, max };
+            layer
+        })
+}
+
+fn layers() -> impl Strategy<Value = Vec<Layer>> {
+    prop::collection::vec(layer(), 1..4).prop_map(|layers| {
+        layers
+            .into_iter()
+            .enumerate()
+            .map(|(i, mut layer)| {
+                layer.name = format!("layer{i}").into();
+                layer
+            })
+            .collect()
+    })
+}
+
+fn holds(
+    layers: &[Layer],
+    budget: Budget,
+    counter: impl TokenCounter + Clone + 'static,
+) -> Result<(), TestCaseError> {
+    let counts = Counts::new(std::sync::Arc::new(counter.clone()));
+    let assembled = assemble(layers.to_vec(), budget, &counts, &mut no_loader);
+    let again = assemble(layers.to_vec(), budget, &counts, &mut no_loader);
+    prop_assert_eq!(&assembled, &again, "the second run differs");
+    let Ok(assembly) = assembled else {
+        // Only what is pinned may be too large, or a counter that lies.
+        return Ok(());
+    };
+    let text = markup::render(&assembly.layout);
+    let report = &assembly.report;
+
+    prop_assert!(counter.count(&text) <= report.budget.used, "{} > {}\n{text}", counter.count(&text), report.budget.used);
+    prop_assert!(report.budget.used <= budget.available());
+    prop_assert_eq!(report.budget.remaining, budget.window() - report.budget.used);
+    prop_assert_eq!(report.budget.available, budget.available() - report.budget.used);
+
+    let rows: Vec<(String, String)> = report
+        .included
+        .iter()
+        .map(|row| (row.layer.to_string(), row.id.to_string()))
+        .chain(report.excluded.iter().map(|row| (row.layer.to_string(), row.id.to_string())))
+        .collect();
+    let distinct: BTreeSet<_> = rows.iter().collect();
+    let candidates: usize = layers.iter().map(|layer| layer.items.len()).sum();
+    prop_assert_eq!(rows.len(), candidates);
+    prop_assert_eq!(distinct.len(), candidates, "a candidate is reported twice");
+
+    prop_assert_eq!(report.included.len(), assembly.layout.blocks().count());
+    for layer in layers {
+        let kept = |id: &str| report.included.iter().find(|row| row.layer == layer.name && &*row.id == id);
+        let spent: u64 = report
+            .included
+            .iter()
+            .filter(|row| row.layer == layer.name)
+            .map(|row| row.tokens)
+            .sum();
+        let pinned: u64 = report
+            .included
+            .iter()
+            .filter(|row| row.layer == layer.name && row.code.as_str() == "pinned")
+            .map(|row| row.tokens)
+            .sum();
+        if let Some(max) = layer.share.max {
+            prop_assert!(spent <= max.max(pinned), "layer over its max");
+        }
+        for item in &layer.items {
+            let row = kept(&item.id);
+            if item.pinned {
+                prop_assert!(row.is_some_and(|row| !row.truncated), "pinned but not whole");
+            }
+            if item.cut == Cut::Never && item.max_lines.is_none() {
+                prop_assert!(row.is_none_or(|row| !row.truncated), "cut but may not be");
+            }
+            // Groups are whole or absent, among what is not pinned.
+            if let (Some(group), false) = (&item.group, item.pinned) {
+                for other in layer.items.iter().filter(|o| o.group.as_ref() == Some(group) && !o.pinned) {
+                    if matches!(layer.fit, Fit::Window(_)) || layer.items.iter().filter(|o| o.group.as_ref() == Some(group) && !o.pinned).count() > 1 {
+                        prop_assert_eq!(row.is_some(), kept(&other.id).is_some(), "a group is torn");
+                    }
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(3_000))]
+
+    #[test]
+    fn used_is_true_and_everything_is_accounted_for(layers in layers(), window in 1u64..600, reserve in 0u64..100) {
+        if let Ok(budget) = Budget::new(window, reserve, 0) {
+            holds(&layers, budget, Words)?;
+        }
+    }
+
+    #[test]
+    fn it_holds_for_a_counter_whose_sums_fall_short(layers in layers(), window in 1u64..600) {
+        if let Ok(budget) = Budget::new(window, 0, 0) {
+            holds(&layers, budget, Sticky)?;
+        }
+    }
+}
