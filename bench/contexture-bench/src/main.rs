@@ -45,6 +45,14 @@ fn cpu_ms() -> f64 {
     time.tv_sec as f64 * 1e3 + time.tv_nsec as f64 / 1e6
 }
 
+/// Returns how often to run: as `RUNS` says, for a profiler, else `usual`.
+fn runs(usual: usize) -> usize {
+    std::env::var("RUNS")
+        .ok()
+        .and_then(|runs| runs.parse().ok())
+        .unwrap_or(usual)
+}
+
 /// Returns the median CPU time of `runs` calls, and the last result.
 fn median<T>(runs: usize, mut run: impl FnMut() -> anyhow::Result<T>) -> anyhow::Result<(f64, T)> {
     let mut times = Vec::with_capacity(runs);
@@ -91,7 +99,7 @@ fn blocks(file: &str, budget: u64) -> anyhow::Result<()> {
     };
     let texts: BTreeMap<&str, &str> =
         blocks.iter().map(|block| (block.id.as_str(), block.text.as_str())).collect();
-    let (cold, (kept, used, text)) = median(15, || {
+    let (cold, (kept, used, text)) = median(runs(15), || {
         let counts = Counts::new(counter());
         let pending = |block: &Block| {
             let bytes = block.text.len() as u64;
@@ -107,7 +115,7 @@ fn blocks(file: &str, budget: u64) -> anyhow::Result<()> {
         .map(|block| item(block, Content::Ready(Text::new(&block.text))))
         .collect();
     let first = pack(ready.clone(), budget, &counts, &mut no_loader)?;
-    let (warm, again) = median(51, || pack(ready.clone(), budget, &counts, &mut no_loader))?;
+    let (warm, again) = median(runs(51), || pack(ready.clone(), budget, &counts, &mut no_loader))?;
     if first != again || first.2 != text {
         bail!("cold and warm runs differ");
     }
@@ -141,7 +149,7 @@ fn lines(count: usize) -> anyhow::Result<()> {
     };
     let counts = Counts::new(counter());
     let (_, total, _) = pack(items(), u64::MAX / 2, &counts, &mut no_loader)?;
-    let (cpu, _) = median(7, || {
+    let (cpu, _) = median(runs(7), || {
         let counts = Counts::new(counter());
         pack(items(), total / 4, &counts, &mut no_loader)
     })?;

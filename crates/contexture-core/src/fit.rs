@@ -1,3 +1,4 @@
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -137,14 +138,14 @@ impl Fitter<'_> {
             Fit::FirstFit => {
                 let mut order = open;
                 order.sort_by(|&a, &b| items[b].priority.total_cmp(&items[a].priority));
-                self.first_fit(items, &units(items, &order), allowance, &mut outcomes);
+                self.first_fit(items, &Units::of(items, order), allowance, &mut outcomes);
             }
             Fit::ByScore => {
                 let order = self.by_score(items, open);
-                self.first_fit(items, &units(items, &order), allowance, &mut outcomes);
+                self.first_fit(items, &Units::of(items, order), allowance, &mut outcomes);
             }
             Fit::Window(window) => {
-                let units = units(items, &open);
+                let units = Units::of(items, open);
                 self.window(window, items, &units, allowance, &mut outcomes);
             }
         }
@@ -172,17 +173,19 @@ impl Fitter<'_> {
     fn first_fit(
         &mut self,
         items: &mut [Item],
-        units: &[Vec<usize>],
+        units: &Units,
         allowance: Tokens,
         outcomes: &mut [Option<Outcome>],
     ) {
         let mut left = allowance;
-        for unit in units {
-            let decided = match unit.as_slice() {
-                &[i] => vec![(i, self.single(&mut items[i], left))],
-                members => self.whole_or_none(items, members, left),
-            };
-            for (i, outcome) in decided {
+        for unit in units.iter() {
+            if let &[i] = unit {
+                let outcome = self.single(&mut items[i], left);
+                left -= outcome.tokens();
+                outcomes[i] = Some(outcome);
+                continue;
+            }
+            for (i, outcome) in self.whole_or_none(items, unit, left) {
                 left -= outcome.tokens();
                 outcomes[i] = Some(outcome);
             }
@@ -318,7 +321,7 @@ impl Fitter<'_> {
         &mut self,
         window: &Window,
         items: &mut [Item],
-        units: &[Vec<usize>],
+        units: &Units,
         allowance: Tokens,
         outcomes: &mut [Option<Outcome>],
     ) {
@@ -336,7 +339,7 @@ impl Fitter<'_> {
         let (mut left, mut begin, mut shrunk_begin) = (allowance, units.len(), units.len());
         let mut kept = Vec::new();
         for u in newest_first {
-            let decided = self.whole_or_none(items, &units[u], left);
+            let decided = self.whole_or_none(items, units.get(u), left);
             let cost: Tokens = decided.iter().map(|(_, o)| o.tokens()).sum();
             let fits = !decided.iter().any(|(_, o)| matches!(o, Outcome::Dropped { .. }));
             if !fits {
@@ -379,7 +382,7 @@ impl Fitter<'_> {
             0
         };
         let mut open = left > 0;
-        for unit in &units[..begin] {
+        for unit in units.iter().take(begin) {
             if open {
                 let decided = self.whole_or_none(items, unit, left);
                 let cost: Tokens = decided.iter().map(|(_, o)| o.tokens()).sum();
@@ -465,25 +468,55 @@ fn before_window(bytes: u64) -> Outcome {
     }
 }
 
-/// Returns the items of `order`, those of one group together where the first
-/// of them stands.
-fn units(items: &[Item], order: &[usize]) -> Vec<Vec<usize>> {
-    let mut units: Vec<Vec<usize>> = Vec::with_capacity(order.len());
-    let mut groups = std::collections::BTreeMap::new();
-    for &i in order {
-        match &items[i].group {
-            None => units.push(vec![i]),
-            Some(group) => match groups.get(group) {
-                Some(&unit) => {
-                    let members: &mut Vec<usize> = &mut units[unit];
-                    members.push(i);
-                }
-                None => {
-                    groups.insert(Arc::clone(group), units.len());
-                    units.push(vec![i]);
-                }
-            },
+/// Items in the order they are decided on, those of one group together where
+/// the first of them stands.
+struct Units {
+    order: Vec<usize>,
+    // Where each unit ends in `order`.
+    ends: Vec<usize>,
+}
+
+impl Units {
+    fn of(items: &[Item], order: Vec<usize>) -> Self {
+        let mut ends = Vec::with_capacity(order.len());
+        if order.iter().all(|&i| items[i].group.is_none()) {
+            ends.extend(1..=order.len());
+            return Self { order, ends };
+        }
+        let mut groups: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+        for &i in &order {
+            if let Some(group) = &items[i].group {
+                groups.entry(group).or_default().push(i);
+            }
+        }
+        let mut grouped = Vec::with_capacity(order.len());
+        for i in order {
+            match &items[i].group {
+                None => grouped.push(i),
+                // The first member brings the others along.
+                Some(group) => match groups.remove(&**group) {
+                    Some(members) => grouped.extend(members),
+                    None => continue,
+                },
+            }
+            ends.push(grouped.len());
+        }
+        Self {
+            order: grouped,
+            ends,
         }
     }
-    units
+
+    fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    fn get(&self, unit: usize) -> &[usize] {
+        let start = if unit == 0 { 0 } else { self.ends[unit - 1] };
+        &self.order[start..self.ends[unit]]
+    }
+
+    fn iter(&self) -> impl Iterator<Item = &[usize]> {
+        (0..self.len()).map(|unit| self.get(unit))
+    }
 }

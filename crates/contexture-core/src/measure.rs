@@ -2,9 +2,9 @@ use crate::counts::{TokenCounter, Tokens};
 
 /// The token counts of a text, piece by piece.
 ///
-/// A piece is one line, or several where the counter could not tell them apart
-/// (see [`TokenCounter::is_seam`]). Sums over pieces are therefore counts, and
-/// a cut between two pieces needs no second look at the text.
+/// A piece is a few lines, ending where the counter can tell them from what
+/// follows (see [`TokenCounter::is_seam`]). Sums over pieces are therefore
+/// counts, and a cut needs no second look at more than one piece.
 #[derive(Debug)]
 pub(crate) struct Measured {
     pieces: Vec<Piece>,
@@ -135,9 +135,13 @@ impl Within<'_> {
     }
 }
 
+/// Pieces are at least this long: counting line by line costs more than the
+/// lines themselves.
+const LEAST_PIECE: usize = 512;
+
 /// Returns the end of the piece that begins at `start`.
 pub(crate) fn next_seam(body: &str, start: usize, counter: &dyn TokenCounter) -> usize {
-    let mut from = start;
+    let mut from = (start + LEAST_PIECE).min(body.len());
     while let Some(newline) = memchr::memchr(b'\n', &body.as_bytes()[from..]) {
         let end = from + newline + 1;
         if end == body.len() || counter.is_seam(&body[start..end], &body[end..]) {
@@ -150,8 +154,7 @@ pub(crate) fn next_seam(body: &str, start: usize, counter: &dyn TokenCounter) ->
 
 /// Returns the start of the piece that ends at `end`.
 pub(crate) fn previous_seam(body: &str, end: usize, counter: &dyn TokenCounter) -> usize {
-    // The line end that closes the piece itself is not a seam before it.
-    let mut before = end.saturating_sub(1);
+    let mut before = end.saturating_sub(LEAST_PIECE);
     while let Some(newline) = memchr::memrchr(b'\n', &body.as_bytes()[..before]) {
         let start = newline + 1;
         if counter.is_seam(&body[..start], &body[start..end]) {

@@ -23,6 +23,9 @@ pub(crate) const NOW: &str = "2026-01-31T12:00:00Z";
 /// machine.
 const HANGS_AFTER: Duration = Duration::from_secs(60);
 
+/// What a snapshot says of a directory.
+const DIRECTORY: &str = "a directory";
+
 /// A directory with files, gone when the test ends.
 pub(crate) struct Project {
     dir: TempDir,
@@ -38,7 +41,10 @@ pub(crate) struct Run {
 
 impl Project {
     pub(crate) fn new() -> Self {
-        let dir = tempfile::Builder::new().prefix("contexture-test-").tempdir().unwrap();
+        let dir = tempfile::Builder::new()
+            .prefix("contexture-test-")
+            .tempdir()
+            .unwrap();
         Self { dir }
     }
 
@@ -56,10 +62,13 @@ impl Project {
     /// Adds a `working-set.yml` with a window of 1000 tokens and an entry for
     /// each line: path, priority, and further fields as `key=value`.
     pub(crate) fn entries(self, entries: &str) -> Self {
-        let mut yaml = String::from(
-            "protocol: CONTEXT-ASSEMBLY/0.1\nbudget:\n  max_tokens: 1000\nfiles:\n",
-        );
-        for line in entries.lines().map(str::trim).filter(|line| !line.is_empty()) {
+        let mut yaml =
+            String::from("protocol: CONTEXT-ASSEMBLY/0.1\nbudget:\n  max_tokens: 1000\nfiles:\n");
+        for line in entries
+            .lines()
+            .map(str::trim)
+            .filter(|line| !line.is_empty())
+        {
             let mut words = line.split_whitespace();
             let (path, priority) = (words.next().unwrap(), words.next().unwrap());
             yaml.push_str(&format!("  - path: {path:?}\n    priority: {priority}\n"));
@@ -123,7 +132,14 @@ impl Project {
     pub(crate) fn assemble(&self, args: &[&str]) -> (String, Value) {
         let report = TempDir::new().unwrap();
         let file = report.path().join("report.json");
-        let mut all = vec!["assemble", "--now", NOW, "--report-format", "json", "--report"];
+        let mut all = vec![
+            "assemble",
+            "--now",
+            NOW,
+            "--report-format",
+            "json",
+            "--report",
+        ];
         all.push(file.to_str().unwrap());
         all.extend(args);
         let prompt = self.ok(&all);
@@ -159,16 +175,16 @@ impl Project {
         self.refuses(&["working-set", "apply", "actions.yml"], 2, message);
     }
 
-    /// Returns every path below the project with what is there. The files that
+    /// Returns every file below the project with what it holds. The files that
     /// writers lock stay behind by design and are left out.
     pub(crate) fn snapshot(&self) -> BTreeMap<String, String> {
         let mut found = BTreeMap::new();
         list(self.dir.path(), self.dir.path(), &mut found);
-        found.retain(|path, _| !path.ends_with(".lock"));
+        found.retain(|path, what| !path.ends_with(".lock") && what != DIRECTORY);
         found
     }
 
-    /// Returns the names of all files below the project, locks too.
+    /// Returns the names of everything below the project, locks and directories too.
     pub(crate) fn names(&self) -> Vec<String> {
         let mut found = BTreeMap::new();
         list(self.dir.path(), self.dir.path(), &mut found);
@@ -179,11 +195,15 @@ impl Project {
 fn list(root: &Path, dir: &Path, found: &mut BTreeMap<String, String>) {
     for entry in fs::read_dir(dir).unwrap() {
         let path = entry.unwrap().path();
-        let name = path.strip_prefix(root).unwrap().to_string_lossy().into_owned();
+        let name = path
+            .strip_prefix(root)
+            .unwrap()
+            .to_string_lossy()
+            .into_owned();
         let meta = fs::symlink_metadata(&path).unwrap();
         let what = if meta.is_dir() {
             list(root, &path, found);
-            "directory".to_owned()
+            DIRECTORY.to_owned()
         } else if meta.is_file() && meta.len() < 1 << 20 {
             String::from_utf8_lossy(&fs::read(&path).unwrap()).into_owned()
         } else {
@@ -219,7 +239,10 @@ impl Run {
 /// Runs a command to its end; one that hangs is a failure.
 #[track_caller]
 pub(crate) fn run(mut command: Command, input: &str) -> Run {
-    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
     let mut stdin = child.stdin.take().unwrap();
     let input = input.to_owned();
@@ -272,8 +295,16 @@ pub(crate) fn fates(report: &Value) -> String {
         if row["id"] == "boot header" {
             continue;
         }
-        let verb = if row["truncated"] == true { "cut " } else { "keep" };
-        lines.push_str(&format!("{verb} {} {}\n", text(&row["id"]), text(&row["code"])));
+        let verb = if row["truncated"] == true {
+            "cut "
+        } else {
+            "keep"
+        };
+        lines.push_str(&format!(
+            "{verb} {} {}\n",
+            text(&row["id"]),
+            text(&row["code"])
+        ));
     }
     for row in report["excluded"].as_array().unwrap() {
         let (id, code, reason) = (text(&row["id"]), text(&row["code"]), text(&row["reason"]));
@@ -285,13 +316,18 @@ pub(crate) fn fates(report: &Value) -> String {
 /// Returns the warnings of a report, a line each.
 pub(crate) fn warnings(report: &Value) -> Vec<String> {
     let warnings = report["warnings"].as_array().unwrap();
-    warnings.iter().map(|warning| text(warning).to_owned()).collect()
+    warnings
+        .iter()
+        .map(|warning| text(warning).to_owned())
+        .collect()
 }
 
 /// Returns the text that a JSON value is.
 #[track_caller]
 pub(crate) fn text(value: &Value) -> &str {
-    value.as_str().unwrap_or_else(|| panic!("not text: {value}"))
+    value
+        .as_str()
+        .unwrap_or_else(|| panic!("not text: {value}"))
 }
 
 /// Removes the indentation the test's own layout gives to `text`, and its first line break.
@@ -304,7 +340,11 @@ pub(crate) fn dedent(text: &str) -> String {
         .min()
         .unwrap_or(0);
     let last = text.rfind('\n').map_or(0, |at| at + 1);
-    let text = if text[last..].trim().is_empty() { &text[..last] } else { text };
+    let text = if text[last..].trim().is_empty() {
+        &text[..last]
+    } else {
+        text
+    };
     text.split_inclusive('\n')
         .map(|line| line.get(width..).unwrap_or("\n"))
         .collect()

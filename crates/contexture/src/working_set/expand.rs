@@ -131,7 +131,10 @@ fn walk(
     let wants_hidden: Vec<bool> = trees.iter().map(|(_, e)| has_hidden(&e.path)).collect();
     let mut found: Vec<Matches> = vec![Vec::new(); trees.len()];
     let mut count = 0;
-    let walker = WalkBuilder::new(walk_base(root, trees))
+    // The walk begins at the root, so that its `.gitignore` counts, but goes
+    // down only towards where the patterns lie.
+    let base = root.path().join(common_dir(trees));
+    let walker = WalkBuilder::new(root.path())
         .hidden(!wants_hidden.contains(&true))
         // A `.gitignore` counts in a tree that is not a repository, too; those
         // above the root are not the user's concern here.
@@ -139,7 +142,11 @@ fn walk(
         .parents(false)
         .git_global(false)
         .follow_links(false)
-        .filter_entry(|entry| !matches!(entry.file_name().to_str(), Some(".git" | ".contexture")))
+        .filter_entry(move |entry| {
+            let ours = matches!(entry.file_name().to_str(), Some(".git" | ".contexture"));
+            let path = entry.path();
+            !ours && (path.starts_with(&base) || base.starts_with(path))
+        })
         .build();
     for entry in walker {
         let entry = match entry {
@@ -190,22 +197,22 @@ fn walk(
 
 /// Returns the deepest directory that all patterns lie in, so that a pattern
 /// on a small part does not walk the whole.
-fn walk_base(root: &Root, trees: &[(usize, &Entry)]) -> std::path::PathBuf {
+fn common_dir(trees: &[(usize, &Entry)]) -> String {
     let fixed = |entry: &Entry| -> Vec<String> {
-        entry
-            .path
-            .split('/')
+        let mut parts: Vec<&str> = entry.path.split('/').collect();
+        if entry.is_pattern() {
+            // The last part is a file's name, or stands for any.
+            parts.pop();
+        }
+        parts
+            .into_iter()
             .take_while(|part| !part.contains(['*', '?', '[', '{']))
             .map(str::to_owned)
             .collect()
     };
     let mut common: Option<Vec<String>> = None;
     for (_, entry) in trees {
-        let mut parts = fixed(entry);
-        // The last part of a pattern without directories is a file name.
-        if !parts.is_empty() && parts.len() == entry.path.split('/').count() && entry.is_pattern() {
-            parts.pop();
-        }
+        let parts = fixed(entry);
         common = Some(match common {
             None => parts,
             Some(common) => common
@@ -216,16 +223,7 @@ fn walk_base(root: &Root, trees: &[(usize, &Entry)]) -> std::path::PathBuf {
                 .collect(),
         });
     }
-    let mut base = root.path().to_owned();
-    for part in common.unwrap_or_default() {
-        let deeper = base.join(&part);
-        // Never walk through a link: it may lead out.
-        match std::fs::symlink_metadata(&deeper) {
-            Ok(meta) if meta.is_dir() => base = deeper,
-            _ => break,
-        }
-    }
-    base
+    common.unwrap_or_default().join("/")
 }
 
 fn has_hidden(path: &str) -> bool {

@@ -1,0 +1,178 @@
+//! What a manifest may say, and what is said about it when it is wrong.
+
+use contexture::core::{Cut, Role};
+use contexture::working_set::{Lines, Manifest};
+
+#[track_caller]
+fn refused(text: &str, expected: &str) {
+    let error = Manifest::parse("working-set.yml", text).unwrap_err();
+    assert_eq!(error.to_string(), expected);
+    assert!(error.is_input());
+}
+
+fn read(text: &str) -> Manifest {
+    Manifest::parse("working-set.yml", text).unwrap()
+}
+
+#[test]
+fn the_seeds_example_is_read() {
+    let manifest = read(
+        r#"
+# working-set.yml
+protocol: CONTEXT-ASSEMBLY/0.1
+budget:
+  max_tokens: 28000
+  reserved_for_response: 4000
+  effective: 24000
+
+files:
+  - path: ".agent/constitution.md"
+    priority: 1.0          # Highest (always included)
+    role: "system"
+    truncate_strategy: "never"
+
+  - path: "src/main.ts"
+    priority: 0.8
+    truncate_strategy: "middle"
+    max_lines: 500
+
+metadata:
+  last_updated: "2025-12-30T12:30:00Z"
+  assembled_by: "model"
+"#,
+    );
+    assert_eq!(manifest.max_tokens, Some(28_000));
+    assert_eq!(manifest.reserved_for_response, Some(4_000));
+    assert_eq!(manifest.assembled_by.as_deref(), Some("model"));
+    assert!(manifest.warnings.is_empty(), "{:?}", manifest.warnings);
+    assert!(manifest.files[0].is_pinned());
+    assert_eq!(manifest.files[0].role, Role::System);
+    assert_eq!(manifest.files[1].role, Role::Context);
+    assert_eq!(manifest.files[1].cut, Cut::Middle);
+    assert_eq!(manifest.files[1].max_lines, Some(500));
+    assert_eq!(manifest.files[1].line, 15);
+}
+
+#[test]
+fn defaults_are_context_and_end() {
+    let manifest = read("protocol: CONTEXT-ASSEMBLY/0.1\nfiles: [{path: a, priority: 0.5}]");
+    assert_eq!(manifest.files[0].role, Role::Context);
+    assert_eq!(manifest.files[0].cut, Cut::End);
+}
+
+#[test]
+fn the_older_flat_budget_is_read() {
+    let manifest = read("protocol: CONTEXT-ASSEMBLY/0.1\ncontext_budget_tokens: 9000\nfiles: []");
+    assert_eq!(manifest.max_tokens, Some(9_000));
+}
+
+#[test]
+fn a_path_may_carry_a_line_range() {
+    let manifest = read(
+        "protocol: CONTEXT-ASSEMBLY/0.1\nfiles:\n\
+         - {path: 'a.ts#L10-L80', priority: 0.5}\n- {path: 'a.ts#L7', priority: 0.5}\n",
+    );
+    assert_eq!(manifest.files[0].path, "a.ts");
+    assert_eq!(manifest.files[0].lines, Some(Lines { first: 10, last: 80 }));
+    assert_eq!(manifest.files[1].lines, Some(Lines { first: 7, last: 7 }));
+}
+
+#[test]
+fn an_effective_that_disagrees_is_a_warning_and_the_smaller_is_used() {
+    let manifest = read(
+        "protocol: CONTEXT-ASSEMBLY/0.1\n\
+         budget: {max_tokens: 1000, reserved_for_response: 100, effective: 800}\nfiles: []",
+    );
+    assert_eq!(
+        manifest.warnings,
+        ["working-set.yml:2: budget.effective says 800, but 1000 less 100 is 900; 800 is used"]
+    );
+    assert_eq!(manifest.reserved_for_response, Some(200));
+}
+
+#[test]
+fn unknown_fields_are_warnings_with_the_line() {
+    let manifest = read(
+        "protocol: CONTEXT-ASSEMBLY/0.1\nowner: me\nfiles:\n  - path: a\n    priority: 0.5\n    colour: red\n",
+    );
+    assert_eq!(
+        manifest.warnings,
+        [
+            "working-set.yml:6: unknown field `files[0].colour` is ignored",
+            "working-set.yml:2: unknown field `owner` is ignored",
+        ]
+    );
+}
+
+#[test]
+fn what_is_wrong_is_named_with_its_place() {
+    let entry = |fields: &str| format!("protocol: CONTEXT-ASSEMBLY/0.1\nfiles:\n  - {{{fields}}}\n");
+    refused(
+        &entry("path: a, priority: 1.5"),
+        "working-set.yml:3:25: files[0].priority: must be a number from 0 to 1, not `1.5`",
+    );
+    refused(
+        &entry("path: a, priority: high"),
+        "working-set.yml:3:25: files[0].priority: must be a number from 0 to 1, not `high`",
+    );
+    refused(
+        &entry("path: a"),
+        "working-set.yml:3:5: files[0].priority: is missing",
+    );
+    refused(
+        &entry("path: a, priority: 1, truncate_strategy: midle"),
+        "working-set.yml:3:47: files[0].truncate_strategy: unknown strategy `midle`; \
+         did you mean `middle`? (one of never, start, middle, end)",
+    );
+    refused(
+        &entry("path: a, priority: 1, role: admin"),
+        "working-set.yml:3:34: files[0].role: unknown role `admin` \
+         (one of system, developer, user, context)",
+    );
+    refused(
+        &entry("path: ../a, priority: 1"),
+        "working-set.yml:3:12: files[0].path: `../a` leads out of the root with `..`",
+    );
+    refused(
+        &entry("path: /etc/passwd, priority: 1"),
+        "working-set.yml:3:12: files[0].path: `/etc/passwd` is absolute; \
+         paths are relative to the root",
+    );
+    refused(
+        &entry("path: 'a#L9-L3', priority: 1"),
+        "working-set.yml:3:12: files[0].path: `a#L9-L3` ends with a line range that is none; \
+         write it as `#L10-L80`",
+    );
+    refused(
+        &entry("path: a, priority: 1, max_lines: 0"),
+        "working-set.yml:3:39: files[0].max_lines: must be a whole number of at least 1, not 0",
+    );
+    refused(
+        "protocol: CONTEXT-ASSEMBLY/0.1\nfiles:\n- {path: a, priority: 1}\n- {path: ./a, priority: 0}\n",
+        "working-set.yml:4:10: files[1].path: `./a` stands here already, on line 3",
+    );
+    refused(
+        "protocol: CONTEXT-ASSEMBLY/9\nfiles: []",
+        "working-set.yml:1:11: protocol: is `CONTEXT-ASSEMBLY/9`, but this reads `CONTEXT-ASSEMBLY/0.1`",
+    );
+    refused(
+        "protocol: CONTEXT-ASSEMBLY/0.1\nbudget: {max_tokens: -5}\nfiles: []",
+        "working-set.yml:2:22: budget.max_tokens: must be a whole number of at least 1, not -5",
+    );
+    refused(
+        "protocol: CONTEXT-ASSEMBLY/0.1\nbudget: {max_tokens: 10, reserved_for_response: 10}\nfiles: []",
+        "working-set.yml:2:9: budget.reserved_for_response: is 10, which leaves nothing of max_tokens 10",
+    );
+    refused(
+        "",
+        "working-set.yml:1:1: is empty; a manifest begins with `protocol: CONTEXT-ASSEMBLY/0.1`",
+    );
+    refused(
+        "- just\n- a list\n",
+        "working-set.yml:1:1: must be a mapping (`key: value`), not a list",
+    );
+    refused(
+        "files: &a [*a]",
+        "working-set.yml:1:11: anchors and aliases are not supported; write the value out",
+    );
+}
