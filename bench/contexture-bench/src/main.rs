@@ -9,9 +9,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
+use contexture::core::guard::Policy;
 use contexture::core::{
-    Budget, Content, Counts, Cut, Item, Layer, Order, Role, Text, assemble, markup,
-    no_loader,
+    Budget, Content, Counts, Cut, Item, Layer, Order, Role, Text, assemble, markup, no_loader,
 };
 use contexture::tokens::{Encoding, OpenAi, TokenCounter};
 use serde::Deserialize;
@@ -31,7 +31,9 @@ fn main() -> anyhow::Result<()> {
         ["blocks", "--blocks", file, "--budget", budget] => blocks(file, budget.parse()?),
         ["lines", "--count", count] => lines(count.parse()?),
         ["count", file] => count(file),
-        _ => bail!("usage: contexture-bench blocks --blocks FILE --budget N | lines --count N | count FILE"),
+        _ => bail!(
+            "usage: contexture-bench blocks --blocks FILE --budget N | lines --count N | count FILE"
+        ),
     }
 }
 
@@ -86,7 +88,11 @@ fn pack(
 ) -> anyhow::Result<Packed> {
     let assembly = assemble(vec![layer(items)], Budget::new(budget, 0, 0)?, counts, load)?;
     let text = markup::render(&assembly.layout);
-    Ok((assembly.report.included.len(), assembly.report.budget.used, text))
+    Ok((
+        assembly.report.included.len(),
+        assembly.report.budget.used,
+        text,
+    ))
 }
 
 fn blocks(file: &str, budget: u64) -> anyhow::Result<()> {
@@ -97,16 +103,24 @@ fn blocks(file: &str, budget: u64) -> anyhow::Result<()> {
             .priority(block.priority)
             .cut(Cut::Never)
     };
-    let texts: BTreeMap<&str, &str> =
-        blocks.iter().map(|block| (block.id.as_str(), block.text.as_str())).collect();
+    let texts: BTreeMap<&str, &str> = blocks
+        .iter()
+        .map(|block| (block.id.as_str(), block.text.as_str()))
+        .collect();
     let (cold, (kept, used, text)) = median(runs(15), || {
         let counts = Counts::new(counter());
         let pending = |block: &Block| {
             let bytes = block.text.len() as u64;
-            item(block, Content::Pending { bytes })
+            let policy = Policy::default();
+            item(block, Content::Pending { bytes, policy })
         };
         let mut load = |item: &Item| Content::Ready(Text::new(texts[&*item.id]));
-        pack(blocks.iter().map(pending).collect(), budget, &counts, &mut load)
+        pack(
+            blocks.iter().map(pending).collect(),
+            budget,
+            &counts,
+            &mut load,
+        )
     })?;
     // Warm: the same items again, guarded and counted.
     let counts = Counts::new(counter());
@@ -115,7 +129,9 @@ fn blocks(file: &str, budget: u64) -> anyhow::Result<()> {
         .map(|block| item(block, Content::Ready(Text::new(&block.text))))
         .collect();
     let first = pack(ready.clone(), budget, &counts, &mut no_loader)?;
-    let (warm, again) = median(runs(51), || pack(ready.clone(), budget, &counts, &mut no_loader))?;
+    let (warm, again) = median(runs(51), || {
+        pack(ready.clone(), budget, &counts, &mut no_loader)
+    })?;
     if first != again || first.2 != text {
         bail!("cold and warm runs differ");
     }
@@ -135,7 +151,11 @@ fn blocks(file: &str, budget: u64) -> anyhow::Result<()> {
 fn lines(count: usize) -> anyhow::Result<()> {
     let line = |i: usize| {
         let word = ["alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta"][i * 31 % 7];
-        format!("{word} item number {i} says that value {} is {}", i * 7919 % 1000, i * 104_729 % 997)
+        format!(
+            "{word} item number {i} says that value {} is {}",
+            i * 7919 % 1000,
+            i * 104_729 % 997
+        )
     };
     let texts: Vec<String> = (0..count).map(line).collect();
     counter().count("load the vocabulary");

@@ -82,6 +82,12 @@ Examples:
   contexture assemble --recipe mine.yml")]
     Recipe(RecipeArgs),
     /// Check configuration, manifest and models, and say what to do
+    #[command(after_help = "\
+Prints what is good, what is worth a look and what is bad, and the settings in force.
+
+Examples:
+  contexture doctor
+  contexture doctor my-project --json")]
     Doctor(DoctorArgs),
     /// Print a completion script for your shell
     #[command(after_help = "\
@@ -119,7 +125,7 @@ pub(crate) struct AssembleArgs {
     /// What is asked now: the last message
     #[arg(long, value_name = "TEXT")]
     pub(crate) event: Option<String>,
-    /// The same from a file; - is standard input
+    /// The same from a text file; - is standard input
     #[arg(long, value_name = "FILE", conflicts_with = "event")]
     pub(crate) event_file: Option<PathBuf>,
     /// The model: decides window, tokenizer and provider [default: what contexture.toml says]
@@ -218,7 +224,7 @@ pub(crate) enum WorkingSetCommand {
         /// The path below the root
         path: String,
         /// From 0 to 1
-        #[arg(long, value_name = "P", allow_negative_numbers = true)]
+        #[arg(long, value_name = "P", allow_negative_numbers = true, value_parser = priority)]
         priority: f64,
         /// The reason
         #[arg(long, value_name = "TEXT")]
@@ -249,7 +255,7 @@ pub(crate) enum WorkingSetCommand {
         /// The path as it stands in the manifest
         path: String,
         /// From 0 to 1
-        #[arg(long, value_name = "P", allow_negative_numbers = true)]
+        #[arg(long, value_name = "P", allow_negative_numbers = true, value_parser = priority)]
         priority: f64,
         /// The reason
         #[arg(long, value_name = "TEXT")]
@@ -324,6 +330,11 @@ fn tokens(text: &str) -> Result<u64, String> {
     text.replace(['_', ','], "")
         .parse()
         .map_err(|_| "must be a whole number of tokens, 0 or more".to_owned())
+}
+
+fn priority(text: &str) -> Result<f64, String> {
+    text.parse()
+        .map_err(|_| "must be a number from 0 to 1".to_owned())
 }
 
 fn timestamp(text: &str) -> Result<contexture::Timestamp, String> {

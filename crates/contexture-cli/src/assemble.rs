@@ -13,7 +13,10 @@ pub(crate) fn run(args: &AssembleArgs) -> anyhow::Result<()> {
         Some(path) => Some(output::read(path)?),
         None => args.event.clone(),
     };
-    if event.as_deref().is_some_and(|event| event.trim().is_empty()) {
+    if event
+        .as_deref()
+        .is_some_and(|event| event.trim().is_empty())
+    {
         return Err(output::Usage("the event is empty".to_owned()).into());
     }
     let request = Request {
@@ -27,8 +30,7 @@ pub(crate) fn run(args: &AssembleArgs) -> anyhow::Result<()> {
         reserve_tools: args.reserve_tools,
         now: args.now,
     };
-    let assembled =
-        progress::with_spinner("assembling", || engine.assemble(&root, &request))?;
+    let assembled = progress::with_spinner("assembling", || engine.assemble(&root, &request))?;
 
     // The request is rendered before anything is written, so that one the
     // provider would refuse leaves nothing behind.
@@ -59,12 +61,16 @@ pub(crate) fn run(args: &AssembleArgs) -> anyhow::Result<()> {
     if args.model.is_none() && !args.explain {
         let tokenizer = &assembled.report.tokenizer.name;
         let model = &assembled.model.name;
-        output::say(&format!("model {model} ({tokenizer}) is taken; --model names another"));
+        output::say(&format!(
+            "model {model} ({tokenizer}) is taken; --model names another"
+        ));
     }
     if args.explain {
         output::say(&explain::table(&assembled));
     } else {
-        for warning in &assembled.report.warnings {
+        // Guidelines are for who looks closer: --explain and the report.
+        let warnings = assembled.report.warnings.iter();
+        for warning in warnings.filter(|warning| !warning.starts_with("guideline:")) {
             output::say(&format!("warning: {warning}"));
         }
     }

@@ -3,7 +3,7 @@ use std::fmt::Write as _;
 use anstyle::AnsiColor;
 use contexture::config::{Config, FILE};
 use contexture::working_set::{Hints, Manifest, expand, find_manifest};
-use contexture::{Engine, Recipe, Root};
+use contexture::{Engine, Root};
 use serde_json::json;
 
 use crate::args::DoctorArgs;
@@ -37,12 +37,16 @@ pub(crate) fn run(args: &DoctorArgs) -> anyhow::Result<()> {
     let root = Root::open(&args.root)?;
     let mut checks = Vec::new();
     let config = check_config(&root, &mut checks);
-    check_recipe(&config, &mut checks);
-    check_manifest(&root, &mut checks);
+    check_recipe(&root, &config, &mut checks);
+    check_manifest(&root, &config, &mut checks);
     check_model(&root, &config, &mut checks);
     checks.push(Check {
         what: "huggingface",
-        state: if cfg!(feature = "huggingface") { State::Good } else { State::Note },
+        state: if cfg!(feature = "huggingface") {
+            State::Good
+        } else {
+            State::Note
+        },
         found: if cfg!(feature = "huggingface") {
             "tokenizer.json files can be read".to_owned()
         } else {
@@ -67,7 +71,11 @@ pub(crate) fn run(args: &DoctorArgs) -> anyhow::Result<()> {
             }
             .on_default();
             let word = check.state.word();
-            let _ = writeln!(lines, "{colour}{word:<4}{colour:#} {:<12} {}", check.what, check.found);
+            let _ = writeln!(
+                lines,
+                "{colour}{word:<4}{colour:#} {:<12} {}",
+                check.what, check.found
+            );
         }
         lines.push_str("\nsettings in force:\n");
         for (key, value) in settings(&config) {
@@ -91,7 +99,11 @@ fn told(error: &contexture::Error) -> String {
 fn check_config(root: &Root, checks: &mut Vec<Check>) -> Config {
     let (state, found, config) = match Config::read(root) {
         Ok(config) if root.exists(FILE) => (State::Good, format!("{FILE} is read"), config),
-        Ok(config) => (State::Good, format!("no {FILE}: defaults are taken"), config),
+        Ok(config) => (
+            State::Good,
+            format!("no {FILE}: defaults are taken"),
+            config,
+        ),
         Err(error) => (State::Bad, told(&error), Config::default()),
     };
     checks.push(Check {
@@ -102,9 +114,12 @@ fn check_config(root: &Root, checks: &mut Vec<Check>) -> Config {
     config
 }
 
-fn check_recipe(config: &Config, checks: &mut Vec<Check>) {
-    let (state, found) = match Recipe::load(&config.recipe) {
-        Ok(recipe) => (State::Good, format!("`{}`: {}", recipe.name, recipe.description)),
+fn check_recipe(root: &Root, config: &Config, checks: &mut Vec<Check>) {
+    let (state, found) = match config.recipe(root) {
+        Ok(recipe) => (
+            State::Good,
+            format!("`{}`: {}", recipe.name, recipe.description),
+        ),
         Err(error) => (State::Bad, told(&error)),
     };
     checks.push(Check {
@@ -114,7 +129,7 @@ fn check_recipe(config: &Config, checks: &mut Vec<Check>) {
     });
 }
 
-fn check_manifest(root: &Root, checks: &mut Vec<Check>) {
+fn check_manifest(root: &Root, config: &Config, checks: &mut Vec<Check>) {
     let mut add = |state, found: String| {
         checks.push(Check {
             what: "manifest",
@@ -150,13 +165,21 @@ fn check_manifest(root: &Root, checks: &mut Vec<Check>) {
             );
             for candidate in &candidates {
                 let line = candidate.entry.line;
-                if candidate.nothing {
-                    add(State::Note, format!("{path}:{line}: `{}` matches no file", candidate.id));
-                } else if candidate.bytes.is_none()
-                    && let Err(unusable) = root.size(&candidate.path)
-                {
-                    add(State::Note, format!("{path}:{line}: {}", unusable.reason));
-                }
+                let name = &candidate.id;
+                let limit = config.limits.max_file_bytes;
+                let size = candidate
+                    .bytes
+                    .map_or_else(|| root.size(&candidate.path), Ok);
+                let problem = match size {
+                    _ if candidate.taken => "other entries stand for all its files".to_owned(),
+                    _ if candidate.nothing => "matches no file".to_owned(),
+                    Err(unusable) => unusable.reason,
+                    Ok(bytes) if bytes > limit => {
+                        format!("is {bytes} bytes; the limit is {limit} (limits.max_file_bytes)")
+                    }
+                    Ok(_) => continue,
+                };
+                add(State::Note, format!("{path}:{line}: `{name}`: {problem}"));
             }
         }
     }
@@ -169,15 +192,25 @@ fn check_model(root: &Root, config: &Config, checks: &mut Vec<Check>) {
     let counted = Engine::new(config.clone(), root).and_then(|engine| {
         let model = engine.models().resolve(&config.model);
         let counts = engine.counts(&model)?;
-        let tokens = counts.counter().count("The quick brown fox jumps over the lazy dog.");
-        let exact = if counts.counter().is_exact() { "exact" } else { "an estimate" };
+        let tokens = counts
+            .counter()
+            .count("The quick brown fox jumps over the lazy dog.");
+        let exact = if counts.counter().is_exact() {
+            "exact"
+        } else {
+            "an estimate"
+        };
         let name = counts.counter().name().to_owned();
         Ok((model, name, exact, tokens))
     });
     let (state, found) = match counted {
         Err(error) => (State::Bad, told(&error)),
         Ok((model, name, exact, tokens)) => (
-            if model.known { State::Good } else { State::Note },
+            if model.known {
+                State::Good
+            } else {
+                State::Note
+            },
             format!(
                 "`{}`: window {}, {name} ({exact}), provider {}; a sample of 44 letters counts {tokens}",
                 model.name,
@@ -199,17 +232,29 @@ fn settings(config: &Config) -> Vec<(String, String)> {
     let mut settings = vec![
         ("recipe", format!("{:?}", config.recipe)),
         ("model", format!("{:?}", config.model)),
-        ("limits.max_file_bytes", config.limits.max_file_bytes.to_string()),
+        (
+            "limits.max_file_bytes",
+            config.limits.max_file_bytes.to_string(),
+        ),
         ("limits.max_entries", config.limits.max_entries.to_string()),
         ("limits.max_actions", config.limits.max_actions.to_string()),
         ("secrets.mask", config.secrets.mask.to_string()),
         ("boot.output_sink", format!("{:?}", config.boot.output_sink)),
-        ("observe.keep_tool_outputs", observe.keep_tool_outputs.to_string()),
-        ("observe.untouched_turns", observe.untouched_turns.to_string()),
+        (
+            "observe.keep_tool_outputs",
+            observe.keep_tool_outputs.to_string(),
+        ),
+        (
+            "observe.untouched_turns",
+            observe.untouched_turns.to_string(),
+        ),
         ("observe.step", observe.step.to_string()),
         ("observe.floor", observe.floor.to_string()),
         ("observe.ceiling", observe.ceiling.to_string()),
-        ("observe.tool_output_priority", observe.tool_output_priority.to_string()),
+        (
+            "observe.tool_output_priority",
+            observe.tool_output_priority.to_string(),
+        ),
     ]
     .into_iter()
     .map(|(key, value)| (key.to_owned(), value))

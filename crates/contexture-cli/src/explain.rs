@@ -46,7 +46,11 @@ pub(crate) fn table(assembled: &Assembled) -> String {
             row.role.name().to_owned(),
             priority(row.priority, row.base_priority),
             grouped(row.tokens),
-            format!("{}{}", about(row.original_estimated), grouped(row.original_tokens)),
+            format!(
+                "{}{}",
+                about(row.original_estimated),
+                grouped(row.original_tokens)
+            ),
             match row.lines_cut {
                 Some(lines) => format!("{}; lines {}-{} went", row.reason, lines.first, lines.last),
                 None => row.reason.to_string(),
@@ -79,7 +83,10 @@ pub(crate) fn table(assembled: &Assembled) -> String {
     let hidden = report.included.len().saturating_sub(MOST_ROWS)
         + report.excluded.len().saturating_sub(room);
     if hidden > 0 {
-        let _ = writeln!(out, "{DIM}and {hidden} more; --report FILE has them all{DIM:#}");
+        let _ = writeln!(
+            out,
+            "{DIM}and {hidden} more; --report FILE has them all{DIM:#}"
+        );
     }
     out.push('\n');
     bar(&mut out, assembled);
@@ -103,7 +110,11 @@ pub(crate) fn table(assembled: &Assembled) -> String {
     }
     for hint in &report.hints {
         let why = hint.why.as_deref().unwrap_or("no reason given");
-        let _ = writeln!(out, "hint: {} ({}): {}: {why}", hint.path, hint.list, hint.verdict);
+        let _ = writeln!(
+            out,
+            "hint: {} ({}): {}: {why}",
+            hint.path, hint.list, hint.verdict
+        );
     }
     for warning in &report.warnings {
         let _ = writeln!(out, "{CUT}warning:{CUT:#} {warning}");
@@ -129,7 +140,9 @@ fn bar(out: &mut String, assembled: &Assembled) {
     let mut drawn = 0;
     let mut line = String::new();
     for (layer, colour) in budget.layers.iter().zip(colours.iter().cycle()) {
-        let width = cells(layer.used).max(usize::from(layer.used > 0)).min(BAR - drawn);
+        let width = cells(layer.used)
+            .max(usize::from(layer.used > 0))
+            .min(BAR - drawn);
         let style = colour.on_default();
         let letter = layer.name.chars().next().unwrap_or('#').to_string();
         let _ = write!(line, "{style}{}{style:#}", letter.repeat(width));
@@ -153,7 +166,11 @@ fn bar(out: &mut String, assembled: &Assembled) {
         assembled.report.tokenizer.name,
         assembled.report.model,
     );
-    for layer in budget.layers.iter().filter(|layer| layer.kept + layer.dropped > 0) {
+    for layer in budget
+        .layers
+        .iter()
+        .filter(|layer| layer.kept + layer.dropped > 0)
+    {
         let letter = layer.name.chars().next().unwrap_or('#');
         let _ = writeln!(
             out,

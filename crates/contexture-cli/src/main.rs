@@ -54,8 +54,11 @@ fn report(error: &anyhow::Error) -> ExitCode {
         // `contexture assemble | head` is done when head is.
         return ExitCode::SUCCESS;
     }
-    output::say(&format!("error: {error}"));
     let known = error.downcast_ref::<contexture::Error>();
+    match known {
+        Some(known) => output::say(&format!("error: {known}")),
+        None => output::say(&format!("error: {error:#}")),
+    }
     if let Some(hint) = known.and_then(contexture::Error::hint_text) {
         output::say(&format!("hint: {hint}"));
     }

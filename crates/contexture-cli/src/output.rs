@@ -69,14 +69,26 @@ pub(crate) fn file(path: &Path, text: &str) -> anyhow::Result<()> {
 
 /// Reads a text file that the user named; `-` is standard input.
 pub(crate) fn read(path: &Path) -> anyhow::Result<String> {
-    let mut text = String::new();
+    let read_all = |source: &mut dyn io::Read| -> io::Result<String> {
+        let mut text = String::new();
+        source.take(MAX_INPUT + 1).read_to_string(&mut text)?;
+        if text.len() as u64 > MAX_INPUT {
+            return Err(io::Error::other(format!(
+                "it is larger than {MAX_INPUT} bytes"
+            )));
+        }
+        Ok(text)
+    };
     let result = if path == Path::new("-") {
-        io::stdin().lock().read_to_string(&mut text).map(|_| text)
+        read_all(&mut io::stdin().lock())
     } else {
-        std::fs::read_to_string(path)
+        std::fs::File::open(path).and_then(|mut file| read_all(&mut file))
     };
     result.map_err(|error| Usage(format!("cannot read {}: {error}", path.display())).into())
 }
+
+/// The most that is read from a file or a stream that the user names.
+const MAX_INPUT: u64 = 512 * 1024 * 1024;
 
 /// Returns true when the reader of our output went away.
 pub(crate) fn is_closed_pipe(error: &anyhow::Error) -> bool {

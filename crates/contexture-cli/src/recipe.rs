@@ -19,7 +19,11 @@ pub(crate) fn run(args: &RecipeArgs) -> anyhow::Result<()> {
         }
         RecipeCommand::Check { file } => {
             let recipe = Recipe::parse(&file.display().to_string(), &output::read(file)?)?;
-            let layers: Vec<&str> = recipe.layers.iter().map(|layer| layer.name.as_str()).collect();
+            let layers: Vec<&str> = recipe
+                .layers
+                .iter()
+                .map(|layer| layer.name.as_str())
+                .collect();
             output::text(&format!(
                 "{}: recipe `{}` is good: {}\n",
                 file.display(),

@@ -82,7 +82,10 @@ fn counter(args: &TokensArgs, engine: &Engine) -> anyhow::Result<Chosen> {
             "warning: model `{name}` is not in the table; an estimate is used"
         ));
     }
-    let counter = model.tokenizer.load().map_err(|error| Usage(error.to_string()))?;
+    let counter = model
+        .tokenizer
+        .load()
+        .map_err(|error| Usage(error.to_string()))?;
     Ok((name.to_owned(), counter, Some(model.window)))
 }
 

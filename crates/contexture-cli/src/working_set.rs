@@ -36,7 +36,12 @@ pub(crate) fn run(args: &WorkingSetArgs) -> anyhow::Result<()> {
                 priority: *priority,
                 fields,
             };
-            change(root, options, &[action(what, path, why.as_ref())], Actor::User)
+            change(
+                root,
+                options,
+                &[action(what, path, why.as_ref())],
+                Actor::User,
+            )
         }
         WorkingSetCommand::Remove { path, why, root } => change(
             root,
@@ -53,7 +58,12 @@ pub(crate) fn run(args: &WorkingSetArgs) -> anyhow::Result<()> {
             let what = What::Adjust {
                 priority: *priority,
             };
-            change(root, options, &[action(what, path, why.as_ref())], Actor::User)
+            change(
+                root,
+                options,
+                &[action(what, path, why.as_ref())],
+                Actor::User,
+            )
         }
         WorkingSetCommand::Observe { file, root } => observe_turn(file, root, options),
     }
@@ -177,15 +187,18 @@ fn list(root: &Path, options: &WorkingSetOptions) -> anyhow::Result<()> {
         return output::text(&format!("{document:#}\n"));
     }
     let mut lines = String::new();
-    let budget = manifest.max_tokens.map_or_else(String::new, |max| {
-        format!(", {} tokens", grouped(max))
-    });
+    let budget = manifest
+        .max_tokens
+        .map_or_else(String::new, |max| format!(", {} tokens", grouped(max)));
     let _ = writeln!(
         lines,
         "{}: {} entries, {} files{budget}",
         manifest.path,
         manifest.files.len(),
-        candidates.iter().filter(|candidate| !candidate.nothing).count()
+        candidates
+            .iter()
+            .filter(|candidate| !candidate.nothing)
+            .count()
     );
     for candidate in &candidates {
         let entry = candidate.entry;
@@ -217,9 +230,17 @@ fn list(root: &Path, options: &WorkingSetOptions) -> anyhow::Result<()> {
 
 fn status(root: &Root, candidate: &Candidate<'_>) -> String {
     if candidate.nothing {
-        return "matches no file".to_owned();
+        let why = if candidate.taken {
+            "other entries stand for all its files"
+        } else {
+            "matches no file"
+        };
+        return why.to_owned();
     }
-    match candidate.bytes.map_or_else(|| root.size(&candidate.path), Ok) {
+    match candidate
+        .bytes
+        .map_or_else(|| root.size(&candidate.path), Ok)
+    {
         Ok(_) => "ok".to_owned(),
         Err(unusable) => unusable.reason,
     }

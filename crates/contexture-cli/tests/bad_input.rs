@@ -219,7 +219,7 @@ fn a_manifest_that_is_too_large() {
     run.expect_code(2);
     assert!(
         run.err
-            .contains("working-set.yml: is 5242880 bytes; the limit is 4194304"),
+            .contains("working-set.yml: is larger than the 4194304 bytes that are read"),
         "{}",
         run.err
     );
@@ -827,7 +827,7 @@ fn an_action_without_a_reason() {
         ",
         "
         error: MISSING_WHY: the change to `b.md` gives no reason
-        hint: every change needs a non-empty `why`
+        hint: every change needs a reason: `why`, or --why on the command line
         ",
     );
     small().refuses(
@@ -835,7 +835,7 @@ fn an_action_without_a_reason() {
         2,
         "
         error: MISSING_WHY: the change to `a.md` gives no reason
-        hint: every change needs a non-empty `why`
+        hint: every change needs a reason: `why`, or --why on the command line
         ",
     );
 }
@@ -851,7 +851,7 @@ fn an_action_with_a_blank_reason() {
         ",
         "
         error: MISSING_WHY: the change to `b.md` gives no reason
-        hint: every change needs a non-empty `why`
+        hint: every change needs a reason: `why`, or --why on the command line
         ",
     );
 }
@@ -1189,7 +1189,7 @@ fn twenty_writers_at_once_all_get_their_entry() {
 #[test]
 fn a_writer_that_does_not_get_the_lock_gives_up() {
     let project = small();
-    let lock = File::create(project.path(".working-set.yml.lock")).unwrap();
+    let lock = File::open(project.path(".")).unwrap();
     lock.lock().unwrap();
     project.refuses(
         &[
@@ -1254,8 +1254,8 @@ fn a_directory_that_may_not_be_written_to() {
     run.expect_code(1);
     assert_eq!(
         run.err,
-        "error: cannot lock working-set.yml: Permission denied (os error 13)\n\
-         hint: check that the directory is writable\n"
+        "error: cannot write working-set.yml: Permission denied (os error 13); it is unchanged\n\
+         hint: check that the directory is writable and the disk is not full\n"
     );
     assert_eq!(project.read("working-set.yml"), manifest);
     assert_eq!(project.names(), before);

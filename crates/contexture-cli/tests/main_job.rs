@@ -986,7 +986,9 @@ fn secrets_are_masked_and_reported() {
     assert_eq!(line["item"], "env.md");
     assert_eq!(line["kind"], "secret");
     assert_eq!(line["line"], 2);
-    assert!(warnings(&report).contains(&"1 secret masked".to_owned()));
+    assert!(
+        warnings(&report).contains(&"1 secret masked: env.md:2 (aws-access-key-id)".to_owned())
+    );
     let run = project.run(&["assemble", "--explain"]);
     assert!(
         run.err.contains("guard: env.md:2: secret masked: "),
@@ -1343,7 +1345,7 @@ fn the_list_shows_entries_with_what_is_wrong_with_them() {
             "
             working-set.yml: 4 entries, 4 files, 1,000 tokens
                 1  system     rules.md  pinned
-             0.62 (base 0.5)  context    src/a.rs  from src/*.rs
+             0.65 (base 0.5)  context    src/a.rs  from src/*.rs
               0.5  context    src/b.rs  from src/*.rs
               0.4  context    gone.md  (there is no file `gone.md`)
               0.3  context    docs/*.md  (matches no file)

@@ -1,7 +1,7 @@
 // Looked up by hash only, never walked, so its order cannot show.
+use std::collections::BTreeMap;
 #[allow(clippy::disallowed_types)]
 use std::collections::HashMap;
-use std::collections::BTreeMap;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -124,7 +124,7 @@ pub struct Counts {
     // Distinguishes counters in the memo that texts carry; never reused.
     id: u64,
     measured: Mutex<ByContent<Arc<Measured>>>,
-    wrappers: Mutex<BTreeMap<(Role, Option<Arc<str>>), Wrapper>>,
+    wrappers: Mutex<BTreeMap<WrapperKey, Wrapper>>,
 }
 
 #[allow(clippy::disallowed_types)]
@@ -223,6 +223,9 @@ impl Counts {
         joined.saturating_sub(self.counter.count(first)) + wrapper.close
     }
 }
+
+/// What the tags of an item depend on: its role, and its path if that shows.
+type WrapperKey = (Role, Option<Arc<str>>);
 
 struct Wrapper {
     open: String,

@@ -123,8 +123,8 @@ pub(crate) fn cut(
         let (cut, kept) = cutter.within(limit)?;
         let total = cut.tokens + counts.wrapper(item, cut.body());
         if total <= room {
-            let enough = kept >= MIN_USEFUL_TOKENS
-                || limited.is_some_and(|b| cutter.shows_all_of(b, &cut));
+            let enough =
+                kept >= MIN_USEFUL_TOKENS || limited.is_some_and(|b| cutter.shows_all_of(b, &cut));
             return enough.then_some(cut);
         }
         limit = limit.checked_sub(total - room)?;
@@ -178,7 +178,8 @@ impl Cutter<'_> {
 
         let lines = self.lines_between(head.end, tail.start);
         let marker = self.marker(lines, total.saturating_sub(kept).max(1), exact);
-        let mut body = String::with_capacity(head.end + marker.len() + self.body.len() - tail.start);
+        let mut body =
+            String::with_capacity(head.end + marker.len() + self.body.len() - tail.start);
         body.push_str(&self.body[..head.end]);
         if !body.is_empty() && !body.ends_with('\n') {
             body.push('\n');
@@ -203,7 +204,8 @@ impl Cutter<'_> {
         }
         let first = measure::next_seam(kept, 0, self.counter);
         let first_tokens = self.counter.count(&kept[..first]);
-        self.counter.count(&joined[..marker.len() + first]) + tail.tokens.saturating_sub(first_tokens)
+        self.counter.count(&joined[..marker.len() + first])
+            + tail.tokens.saturating_sub(first_tokens)
     }
 
     /// Returns the longest start of the text that counts at most `room`.
@@ -388,7 +390,7 @@ pub fn grouped(number: Tokens) -> String {
     let digits = number.to_string();
     let mut out = String::with_capacity(digits.len() + digits.len() / 3);
     for (i, digit) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i) % 3 == 0 {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
             out.push(',');
         }
         out.push(digit);

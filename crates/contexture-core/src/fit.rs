@@ -195,12 +195,17 @@ impl Fitter<'_> {
     /// Decides for an item that stands alone: whole, cut, or dropped.
     fn single(&mut self, item: &mut Item, left: Tokens) -> Outcome {
         let may_be_cut = item.cut != Cut::Never && left > MIN_USEFUL_TOKENS;
-        if let Content::Pending { bytes } = item.content
+        if let Content::Pending { bytes, .. } = item.content
             && !may_be_cut
             && self.is_surely_over(bytes, left)
         {
+            let never = item.cut == Cut::Never && self.is_surely_over(bytes, self.available);
             return Outcome::Dropped {
-                code: Code::OverBudget,
+                code: if never {
+                    Code::TooLarge
+                } else {
+                    Code::OverBudget
+                },
                 needs: Size {
                     tokens: bytes.div_ceil(4),
                     exact: false,
@@ -221,9 +226,13 @@ impl Fitter<'_> {
         } else {
             left.max(SHORT_TEXT_TOKENS)
         };
-        let measured = self.counts.measure(&text, limit);
-        let measured = measured.within(limit);
+        let counted = self.counts.measure(&text, limit);
+        let measured = counted.within(limit);
         let mut whole = measured.size(text.body());
+        if item.cut == Cut::Never && !whole.exact && whole.tokens * 5 / 4 > self.available {
+            // Whether it could be kept at all is worth knowing.
+            whole = self.size(&text, self.available);
+        }
         whole.tokens += wrapper;
         if whole.exact && whole.tokens <= left && !line_limited {
             return Outcome::Whole {
@@ -231,8 +240,7 @@ impl Fitter<'_> {
                 tokens: whole.tokens,
             };
         }
-        let known = whole.exact || limit >= self.available;
-        let mut code = if known && whole.tokens > self.available && item.cut == Cut::Never {
+        let mut code = if whole.tokens > self.available && item.cut == Cut::Never {
             Code::TooLarge
         } else {
             Code::OverBudget
@@ -325,10 +333,11 @@ impl Fitter<'_> {
         allowance: Tokens,
         outcomes: &mut [Option<Outcome>],
     ) {
-        let anchor = window
-            .start
-            .as_ref()
-            .and_then(|id| units.iter().position(|u| u.iter().any(|&i| items[i].id == *id)));
+        let anchor = window.start.as_ref().and_then(|id| {
+            units
+                .iter()
+                .position(|u| u.iter().any(|&i| items[i].id == *id))
+        });
         let oldest = anchor.unwrap_or(0);
         let newest_first = (oldest..units.len()).rev();
 
@@ -341,7 +350,9 @@ impl Fitter<'_> {
         for u in newest_first {
             let decided = self.whole_or_none(items, units.get(u), left);
             let cost: Tokens = decided.iter().map(|(_, o)| o.tokens()).sum();
-            let fits = !decided.iter().any(|(_, o)| matches!(o, Outcome::Dropped { .. }));
+            let fits = !decided
+                .iter()
+                .any(|(_, o)| matches!(o, Outcome::Dropped { .. }));
             if !fits {
                 for (i, outcome) in decided {
                     outcomes[i] = Some(outcome);
@@ -405,7 +416,7 @@ impl Fitter<'_> {
                         reason: reason.clone(),
                     },
                     Content::Ready(text) => before_window(text.as_str().len() as u64),
-                    Content::Pending { bytes } => before_window(*bytes),
+                    Content::Pending { bytes, .. } => before_window(*bytes),
                 });
             }
         }

@@ -65,7 +65,14 @@ pub enum FindingKind {
 }
 
 /// The names of our tags.
-const TAGS: [&str; 6] = ["system", "developer", "user", "assistant", "tool", "context"];
+const TAGS: [&str; 6] = [
+    "system",
+    "developer",
+    "user",
+    "assistant",
+    "tool",
+    "context",
+];
 
 /// Control tokens of models that begin with `<`, without their first character.
 const CONTROL: [&str; 6] = [
@@ -338,10 +345,7 @@ mod tests {
             "<sub>",
             "<tool_call>",
         ] {
-            check(
-                same,
-                &same.replace("<Context>", "<\\Context>"),
-            );
+            check(same, &same.replace("<Context>", "<\\Context>"));
         }
     }
 
@@ -367,7 +371,8 @@ mod tests {
 
     #[test]
     fn what_writing_needs_is_kept() {
-        for same in ["👨‍👩‍👧", "❤️", "می‌خواهم", "क्‍ष", "tab\tand\nline", "win\r\nline"] {
+        for same in ["👨‍👩‍👧", "❤️", "می‌خواهم", "क्‍ष", "tab\tand\nline", "win\r\nline"]
+        {
             check(same, same);
         }
         check("old\rmac", "old\nmac");

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::budget::Share;
 use crate::cut::Cut;
 use crate::fit::Fit;
+use crate::guard::Policy;
 use crate::report::Code;
 use crate::text::Text;
 
@@ -58,7 +59,9 @@ impl Role {
 
     /// Returns the role whose tag is `tag`.
     pub fn from_tag(tag: &str) -> Option<Role> {
-        Role::TAGGED.into_iter().find(|role| role.tag() == Some(tag))
+        Role::TAGGED
+            .into_iter()
+            .find(|role| role.tag() == Some(tag))
     }
 
     /// Returns the role's name, as it stands in reports.
@@ -97,6 +100,8 @@ pub enum Content {
     Pending {
         /// Its size, as far as is known before reading.
         bytes: u64,
+        /// How it is to be guarded.
+        policy: Policy,
     },
     /// Nothing, and why.
     Absent {

@@ -52,7 +52,7 @@ pub use fit::{Fit, Window};
 pub use item::{Content, Item, Layer, Order, Place, Role, Trust};
 pub use layout::{Block, Layout, Section};
 pub use report::{
-    BudgetReport, CacheReport, Code, Difference, Excluded, GuardLine, HintVerdict, Included, LayerBudget,
-    LinesCut, Reason, Report, TokenizerInfo,
+    BudgetReport, CacheReport, Code, Difference, Excluded, GuardLine, HintVerdict, Included,
+    LayerBudget, LinesCut, Reason, Report, TokenizerInfo,
 };
 pub use text::{ContentHash, Text};

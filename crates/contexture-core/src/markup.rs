@@ -6,9 +6,9 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
+use crate::Role;
 use crate::guard;
 use crate::layout::{Block, Layout};
-use crate::Role;
 
 /// Returns the opening tag of a block, with its line end.
 ///

@@ -80,7 +80,10 @@ impl Measured {
             .count();
         Within {
             pieces: &self.pieces[..fitting],
-            tokens: self.pieces[..fitting].iter().map(|piece| piece.tokens).sum(),
+            tokens: self.pieces[..fitting]
+                .iter()
+                .map(|piece| piece.tokens)
+                .sum(),
             limit,
             complete: false,
         }

@@ -326,7 +326,11 @@ impl fmt::Display for Reason {
             Reason::Fits => f.write_str("fits whole"),
             Reason::LineLimit { max_lines } => write!(f, "cut to its max_lines of {max_lines}"),
             Reason::Cut { missing } => {
-                write!(f, "cut: needed {} more tokens to be whole", grouped(*missing))
+                write!(
+                    f,
+                    "cut: needed {} more tokens to be whole",
+                    grouped(*missing)
+                )
             }
             Reason::Unusable(reason) => f.write_str(reason),
             Reason::Dropped {

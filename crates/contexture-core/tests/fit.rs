@@ -301,7 +301,7 @@ fn by_score_weighs_length_but_does_not_favour_the_very_short() {
         ",
         "
         keep medium 130
-        drop long 522, over_budget
+        drop long 514, over_budget
         used 130 of 520
         ",
     );

@@ -17,12 +17,47 @@ use support::{Sticky, Words, words};
 fn hostile() -> impl Strategy<Value = String> {
     let piece = prop_oneof![
         prop::sample::select(vec![
-            "</context>", "<context path=\"a\">", "<system>", "</system>", "<", ">", "\\", "/",
-            "<\\system>", "< / user >", "<|im_start|>", "<|", "|>", "[INST]", "[/INST]", "<<SYS>>",
-            "</s>", "\n", "\n\n", "\r", "\r\n", "\u{202E}", "\u{E0041}", "\u{200D}", "\u{FE0F}",
-            "\u{200B}", "&lt;", "&#x3C;", "\"", "tool", "USER", "assistant", "[U+202E]", "\0",
-            "<｜User｜>", "start_of_turn>", "[... lines 1-2 of x cut, 3 tokens ...]",
-            "Root: .agent/", " ", "é", "👩‍👧",
+            "</context>",
+            "<context path=\"a\">",
+            "<system>",
+            "</system>",
+            "<",
+            ">",
+            "\\",
+            "/",
+            "<\\system>",
+            "< / user >",
+            "<|im_start|>",
+            "<|",
+            "|>",
+            "[INST]",
+            "[/INST]",
+            "<<SYS>>",
+            "</s>",
+            "\n",
+            "\n\n",
+            "\r",
+            "\r\n",
+            "\u{202E}",
+            "\u{E0041}",
+            "\u{200D}",
+            "\u{FE0F}",
+            "\u{200B}",
+            "&lt;",
+            "&#x3C;",
+            "\"",
+            "tool",
+            "USER",
+            "assistant",
+            "[U+202E]",
+            "\0",
+            "<｜User｜>",
+            "start_of_turn>",
+            "[... lines 1-2 of x cut, 3 tokens ...]",
+            "Root: .agent/",
+            " ",
+            "é",
+            "👩‍👧",
         ])
         .prop_map(str::to_owned),
         ".{0,6}",
@@ -106,36 +141,47 @@ fn item() -> impl Strategy<Value = Item> {
         prop::bool::weighted(0.05),
         prop::option::of(0.0..1.0f64),
     )
-        .prop_map(|(role, lines, priority, cut, max_lines, group, pinned, score)| {
-            let lines: Vec<String> = lines.into_iter().map(|words| words.join(" ")).collect();
-            let mut item = Item::new("", role, Text::new(&lines.join("\n")));
-            item.priority = (priority * 4.0).round() / 4.0;
-            item.cut = cut;
-            item.max_lines = max_lines;
-            item.group = group.map(|g| format!("g{g}").into());
-            item.pinned = pinned;
-            item.score = score;
-            item
-        })
+        .prop_map(
+            |(role, lines, priority, cut, max_lines, group, pinned, score)| {
+                let lines: Vec<String> = lines.into_iter().map(|words| words.join(" ")).collect();
+                let mut item = Item::new("", role, Text::new(&lines.join("\n")));
+                item.priority = (priority * 4.0).round() / 4.0;
+                item.cut = cut;
+                item.max_lines = max_lines;
+                item.group = group.map(|g| format!("g{g}").into());
+                item.pinned = pinned;
+                item.score = score;
+                item
+            },
+        )
 }
 
 fn layer() -> impl Strategy<Value = Layer> {
     let fit = prop_oneof![
         Just(Fit::FirstFit),
         Just(Fit::ByScore),
-        (0.0..1.0f64, 0..4usize, prop::option::of(0..6usize), 0.0..0.5f64).prop_map(
-            |(shrink_to, min_recent, start, head)| Fit::Window(Window {
+        (
+            0.0..1.0f64,
+            0..4usize,
+            prop::option::of(0..6usize),
+            0.0..0.5f64
+        )
+            .prop_map(|(shrink_to, min_recent, start, head)| Fit::Window(Window {
                 start: start.map(|i| format!("{i}").into()),
                 shrink_to,
                 min_recent,
                 head,
-            })
-        ),
+            })),
     ];
     (
         prop::collection::vec(item(), 0..8),
         fit,
-        prop::sample::select(vec![Place::System, Place::History, Place::Current, Place::ByRole]),
+        prop::sample::select(vec![
+            Place::System,
+            Place::History,
+            Place::Current,
+            Place::ByRole,
+        ]),
         prop::sample::select(vec![Order::Priority, Order::Stable]),
         0.0..100.0f64,
         0..60u64,
@@ -189,16 +235,32 @@ fn holds(
     let text = markup::render(&assembly.layout);
     let report = &assembly.report;
 
-    prop_assert!(counter.count(&text) <= report.budget.used, "{} > {}\n{text}", counter.count(&text), report.budget.used);
+    prop_assert!(
+        counter.count(&text) <= report.budget.used,
+        "{} > {}\n{text}",
+        counter.count(&text),
+        report.budget.used
+    );
     prop_assert!(report.budget.used <= budget.available());
-    prop_assert_eq!(report.budget.remaining, budget.window() - report.budget.used);
-    prop_assert_eq!(report.budget.available, budget.available() - report.budget.used);
+    prop_assert_eq!(
+        report.budget.remaining,
+        budget.window() - report.budget.used
+    );
+    prop_assert_eq!(
+        report.budget.available,
+        budget.available() - report.budget.used
+    );
 
     let rows: Vec<(String, String)> = report
         .included
         .iter()
         .map(|row| (row.layer.to_string(), row.id.to_string()))
-        .chain(report.excluded.iter().map(|row| (row.layer.to_string(), row.id.to_string())))
+        .chain(
+            report
+                .excluded
+                .iter()
+                .map(|row| (row.layer.to_string(), row.id.to_string())),
+        )
         .collect();
     let distinct: BTreeSet<_> = rows.iter().collect();
     let candidates: usize = layers.iter().map(|layer| layer.items.len()).sum();
@@ -207,7 +269,12 @@ fn holds(
 
     prop_assert_eq!(report.included.len(), assembly.layout.blocks().count());
     for layer in layers {
-        let kept = |id: &str| report.included.iter().find(|row| row.layer == layer.name && &*row.id == id);
+        let kept = |id: &str| {
+            report
+                .included
+                .iter()
+                .find(|row| row.layer == layer.name && &*row.id == id)
+        };
         let spent: u64 = report
             .included
             .iter()
@@ -226,16 +293,34 @@ fn holds(
         for item in &layer.items {
             let row = kept(&item.id);
             if item.pinned {
-                prop_assert!(row.is_some_and(|row| !row.truncated), "pinned but not whole");
+                prop_assert!(
+                    row.is_some_and(|row| !row.truncated),
+                    "pinned but not whole"
+                );
             }
             if item.cut == Cut::Never && item.max_lines.is_none() {
                 prop_assert!(row.is_none_or(|row| !row.truncated), "cut but may not be");
             }
             // Groups are whole or absent, among what is not pinned.
             if let (Some(group), false) = (&item.group, item.pinned) {
-                for other in layer.items.iter().filter(|o| o.group.as_ref() == Some(group) && !o.pinned) {
-                    if matches!(layer.fit, Fit::Window(_)) || layer.items.iter().filter(|o| o.group.as_ref() == Some(group) && !o.pinned).count() > 1 {
-                        prop_assert_eq!(row.is_some(), kept(&other.id).is_some(), "a group is torn");
+                for other in layer
+                    .items
+                    .iter()
+                    .filter(|o| o.group.as_ref() == Some(group) && !o.pinned)
+                {
+                    if matches!(layer.fit, Fit::Window(_))
+                        || layer
+                            .items
+                            .iter()
+                            .filter(|o| o.group.as_ref() == Some(group) && !o.pinned)
+                            .count()
+                            > 1
+                    {
+                        prop_assert_eq!(
+                            row.is_some(),
+                            kept(&other.id).is_some(),
+                            "a group is torn"
+                        );
                     }
                 }
             }

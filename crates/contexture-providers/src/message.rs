@@ -98,7 +98,10 @@ impl Conversation {
             });
         }
         let parts = self.messages.iter().flat_map(|message| &message.parts);
-        if parts.map(|part| &part.text).any(|text| text.trim().is_empty()) {
+        if parts
+            .map(|part| &part.text)
+            .any(|text| text.trim().is_empty())
+        {
             return Err(Refused {
                 rule: rules.no_blank_text,
                 message: "a message holds nothing but blanks".to_owned(),

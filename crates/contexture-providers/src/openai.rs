@@ -42,7 +42,11 @@ pub(crate) fn chat(prompt: &Prompt<'_>) -> Result<Value, Refused> {
         messages.push(json!({"role": "developer", "content": text}));
     }
     for message in &conversation.messages {
-        let texts: Vec<&str> = message.parts.iter().map(|part| part.text.as_str()).collect();
+        let texts: Vec<&str> = message
+            .parts
+            .iter()
+            .map(|part| part.text.as_str())
+            .collect();
         messages.push(json!({"role": role(message), "content": texts.join("\n\n")}));
     }
     let mut request = json!({"model": prompt.model, "messages": messages});

@@ -25,9 +25,10 @@ impl HuggingFace {
             .with_truncation(None)
             .map_err(|source| LoadError::parse(path, source.to_string()))?;
         tokenizer.with_padding(None);
-        let name = path
-            .file_name()
-            .map_or_else(|| path.display().to_string(), |n| n.to_string_lossy().into_owned());
+        let name = path.file_name().map_or_else(
+            || path.display().to_string(),
+            |n| n.to_string_lossy().into_owned(),
+        );
         Ok(Self { name, tokenizer })
     }
 }

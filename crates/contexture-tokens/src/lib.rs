@@ -15,9 +15,9 @@
 //! Counting is linear in the size of the text, whatever the text is.
 
 pub mod estimate;
+mod estimated;
 #[cfg(feature = "huggingface")]
 mod huggingface;
-mod estimated;
 mod models;
 mod openai;
 mod tokenizer;

@@ -31,7 +31,10 @@ fn sources_count_the_same_in_chunks_as_whole() {
     ]
     .concat();
     for encoding in BOTH {
-        assert_eq!(OpenAi::new(encoding).count(&text), reference(encoding, &text));
+        assert_eq!(
+            OpenAi::new(encoding).count(&text),
+            reference(encoding, &text)
+        );
     }
 }
 
@@ -64,9 +67,37 @@ fn ten_megabytes_of_anything_are_counted() {
 /// ways to meet.
 fn tricky() -> impl Strategy<Value = String> {
     let pieces = prop::sample::select(vec![
-        "\n", "\r\n", " ", "\t", "/", "//", "'", "'s", "'LL", "a", "Word", "word", "XML", "1",
-        "1234", ".", ";", "->", "中文", "é", "e\u{301}", "\u{00A0}", "\u{2028}", "\u{3000}", "👍🏽",
-        "\u{0B}", "x = 1;\n", "    ", "<context path=\"a\">\n", "</context>\n\n", "[... cut ...]\n",
+        "\n",
+        "\r\n",
+        " ",
+        "\t",
+        "/",
+        "//",
+        "'",
+        "'s",
+        "'LL",
+        "a",
+        "Word",
+        "word",
+        "XML",
+        "1",
+        "1234",
+        ".",
+        ";",
+        "->",
+        "中文",
+        "é",
+        "e\u{301}",
+        "\u{00A0}",
+        "\u{2028}",
+        "\u{3000}",
+        "👍🏽",
+        "\u{0B}",
+        "x = 1;\n",
+        "    ",
+        "<context path=\"a\">\n",
+        "</context>\n\n",
+        "[... cut ...]\n",
     ]);
     prop::collection::vec(pieces, 0..60).prop_map(|pieces| pieces.concat())
 }
@@ -120,7 +151,10 @@ fn long_lines_are_chunked_exactly() {
     let accents = "Größe naïve façade e\u{301}tude ".repeat(2_000);
     for text in [line, minified, accents] {
         for encoding in BOTH {
-            assert_eq!(OpenAi::new(encoding).count(&text), reference(encoding, &text));
+            assert_eq!(
+                OpenAi::new(encoding).count(&text),
+                reference(encoding, &text)
+            );
         }
     }
 }

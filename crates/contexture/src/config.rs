@@ -9,6 +9,7 @@ use serde::Deserialize;
 
 use crate::error::Error;
 use crate::files::Root;
+use crate::recipe::Recipe;
 use crate::working_set::actions::Quota;
 use crate::working_set::observe::Habits;
 
@@ -140,7 +141,7 @@ impl Default for Boot {
 impl Config {
     /// Reads `contexture.toml` in `root`; defaults when there is none.
     pub fn read(root: &Root) -> Result<Self, Error> {
-        if !root.exists(FILE) {
+        if root.is_absent(FILE) {
             return Ok(Self::default());
         }
         Self::parse(&root.read_required(FILE)?)
@@ -155,9 +156,23 @@ impl Config {
                 let column = before.len() - before.rfind('\n').map_or(0, |at| at + 1) + 1;
                 format!(":{line}:{column}")
             });
-            Error::input(format!("{FILE}{place}: {}", error.message()))
+            Error::input(format!("{FILE}{place}: {}", plain(error.message())))
                 .hint("`contexture doctor` prints the settings that exist and their defaults")
         })
+    }
+
+    /// Returns the recipe that is followed when none is named. A file's name is
+    /// relative to `root`.
+    pub fn recipe(&self, root: &Root) -> Result<Recipe, Error> {
+        if Recipe::text(&self.recipe).is_some() {
+            return Recipe::load(&self.recipe);
+        }
+        let path = root.path().join(&self.recipe);
+        if path.exists() {
+            Recipe::load(&path.display().to_string())
+        } else {
+            Recipe::load(&self.recipe)
+        }
     }
 
     /// Returns the model table with the user's models. Paths of tokenizers are
@@ -186,4 +201,18 @@ impl Config {
         }
         Ok(models)
     }
+}
+
+/// Says in a user's words what the reader says in a programmer's.
+fn plain(message: &str) -> String {
+    [
+        ("expected usize", "expected a whole number"),
+        ("expected u64", "expected a whole number"),
+        ("expected f64", "expected a number"),
+        ("expected a boolean", "expected true or false"),
+    ]
+    .into_iter()
+    .fold(message.to_owned(), |message, (theirs, ours)| {
+        message.replace(theirs, ours)
+    })
 }

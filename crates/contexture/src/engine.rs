@@ -2,10 +2,10 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
-use contexture_core::guard::Policy;
+use contexture_core::guard::{FindingKind, Policy};
 use contexture_core::{
-    Assembly, Budget, Counts, Cut, Item, Layer, Layout, Report, Role, Section, Text,
-    Tokens, Trust, markup,
+    Assembly, Budget, Counts, Cut, Item, Layer, Layout, Report, Role, Section, Text, Tokens, Trust,
+    markup,
 };
 use contexture_providers::{Format, Prompt, Refused};
 use contexture_tokens::{Model, Models};
@@ -98,7 +98,10 @@ impl Engine {
     pub fn assemble(&self, root: &Root, request: &Request) -> Result<Assembled, Error> {
         let mut clock = Clock::new();
         let now = request.now.unwrap_or_else(Timestamp::now);
-        let recipe = Recipe::load(request.recipe.as_deref().unwrap_or(&self.config.recipe))?;
+        let recipe = match &request.recipe {
+            Some(name) => Recipe::load(name)?,
+            None => self.config.recipe(root)?,
+        };
         let mut warnings = Vec::new();
 
         let manifest = match &request.manifest {
@@ -118,9 +121,6 @@ impl Engine {
         let loader = FileLoader {
             root,
             max_file_bytes: self.config.limits.max_file_bytes,
-            policy: Policy {
-                mask_secrets: self.config.secrets.mask,
-            },
         };
         let mut gathered = Gathered {
             root,
@@ -143,7 +143,7 @@ impl Engine {
         clock.lap("read_and_count");
 
         let Assembly { layout, mut report } =
-            contexture_core::assemble(layers, budget, &counts, &mut |item| loader.load(&item.id))?;
+            contexture_core::assemble(layers, budget, &counts, &mut |item| loader.load(item))?;
         clock.lap("fit");
 
         report.recipe = recipe.name.clone();
@@ -214,7 +214,9 @@ impl Engine {
             .reserve_response
             .or(manifest.reserved_for_response)
             .unwrap_or(0);
-        Ok(Budget::new(window, response, request.reserve_tools.unwrap_or(0))?)
+        // What the manifest withholds is nobody's: it is kept with the tools'.
+        let tools = request.reserve_tools.unwrap_or(0) + manifest.withheld;
+        Ok(Budget::new(window, response, tools)?)
     }
 }
 
@@ -230,12 +232,15 @@ struct Gathered<'a> {
 
 impl Gathered<'_> {
     fn layer(&mut self, recipe: &RecipeLayer) -> Result<Layer, Error> {
+        let policy = Policy {
+            mask_secrets: self.config.secrets.mask && recipe.mask_secrets,
+        };
         let mut items = match recipe.source {
-            SourceKind::Boot => self.boot(),
+            SourceKind::Boot => self.boot(policy),
             SourceKind::WorkingSet => {
-                source::working_set(self.root, self.manifest, self.hints, self.warnings)?
+                source::working_set(self.root, self.manifest, self.hints, policy, self.warnings)?
             }
-            SourceKind::Event => self.event(),
+            SourceKind::Event => self.event(policy),
         };
         if let Some(cut) = recipe.cut {
             for item in &mut items {
@@ -252,7 +257,7 @@ impl Gathered<'_> {
         })
     }
 
-    fn boot(&self) -> Vec<Item> {
+    fn boot(&self, policy: Policy) -> Vec<Item> {
         let header = BootHeader::gather(
             self.root,
             self.manifest,
@@ -261,17 +266,19 @@ impl Gathered<'_> {
             &self.config.boot.output_sink,
             self.config.limits.max_file_bytes,
         );
-        let mut item = Item::new("boot header", Role::Header, Text::new(&header.text())).pinned();
+        let text = Text::guarded(&header.text(), policy);
+        let mut item = Item::new("boot header", Role::Header, text).pinned();
         item.priority = 1.0;
         item.trust = Trust::Operator;
         vec![item]
     }
 
-    fn event(&self) -> Vec<Item> {
+    fn event(&self, policy: Policy) -> Vec<Item> {
         let Some(event) = &self.request.event else {
             return Vec::new();
         };
-        let mut item = Item::new("event", Role::User, Text::new(event.trim_end())).pinned();
+        let text = Text::guarded(event.trim_end(), policy);
+        let mut item = Item::new("event", Role::User, text).pinned();
         item.priority = 1.0;
         item.trust = Trust::User;
         item.cut = Cut::Never;
@@ -283,8 +290,9 @@ impl Gathered<'_> {
 /// pinned; `None` when the working set does not hold it.
 fn fate(report: &Report, manifest: &Manifest, path: &str) -> Option<(bool, bool)> {
     let is_it = |row: &Option<Arc<str>>| {
-        row.as_deref()
-            .is_some_and(|row| row == path || row.strip_prefix(path).is_some_and(|r| r.starts_with("#L")))
+        row.as_deref().is_some_and(|row| {
+            row == path || row.strip_prefix(path).is_some_and(|r| r.starts_with("#L"))
+        })
     };
     let pinned = manifest
         .files
@@ -299,49 +307,76 @@ fn fate(report: &Report, manifest: &Manifest, path: &str) -> Option<(bool, bool)
     }
 }
 
-/// Says in a line or two what a person should not overlook.
+/// Says in a few lines what a person should not overlook.
 fn summarise(report: &Report) -> Vec<String> {
+    let (unusable, over): (Vec<_>, Vec<_>) =
+        report.excluded.iter().partition(|row| row.tokens == 0);
     let mut lines = Vec::new();
-    let plural = |n: usize, one: &str, many: &str| {
-        if n == 1 {
-            format!("1 {one}")
+    for row in unusable.iter().take(MOST_NAMED) {
+        let reason = row.reason.to_string();
+        let name = if reason.contains(&*row.id) {
+            String::new()
         } else {
-            format!("{n} {many}")
-        }
-    };
-    let over_budget = report
-        .excluded
-        .iter()
-        .filter(|row| row.tokens > 0)
-        .count();
-    if over_budget > 0 {
-        let files = plural(over_budget, "file", "files");
-        lines.push(format!("{files} left out for want of tokens"));
+            format!("`{}`: ", row.id)
+        };
+        lines.push(format!("{name}{reason}"));
     }
-    let unusable = report.excluded.len() - over_budget;
-    if unusable > 0 {
-        let files = plural(unusable, "file", "files");
-        lines.push(format!("{files} left out because they cannot be used"));
+    if unusable.len() > MOST_NAMED {
+        let more = unusable.len() - MOST_NAMED;
+        lines.push(format!(
+            "{more} more files cannot be used; the report names them"
+        ));
     }
-    let halved = report
+    if !over.is_empty() {
+        let names: Vec<String> = over
+            .iter()
+            .map(|row| format!("`{}` ({})", row.id, row.code.as_str()))
+            .collect();
+        lines.push(format!("left out for want of tokens: {}", named(&names)));
+    }
+    let halved: Vec<String> = report
         .included
         .iter()
         .filter(|row| row.truncated && row.tokens * 2 < row.original_tokens)
-        .count();
-    if halved > 0 {
-        let files = plural(halved, "file", "files");
-        lines.push(format!("{files} cut to less than half"));
+        .map(|row| format!("`{}`", row.id))
+        .collect();
+    if !halved.is_empty() {
+        lines.push(format!("cut to less than half: {}", named(&halved)));
     }
-    let masked = report
+    let masked: Vec<String> = report
         .guard
         .iter()
-        .filter(|line| line.finding.kind == contexture_core::guard::FindingKind::Secret)
-        .count();
-    if masked > 0 {
-        lines.push(format!("{} masked", plural(masked, "secret", "secrets")));
+        .filter(|line| line.finding.kind == FindingKind::Secret)
+        .map(|line| {
+            format!(
+                "{}:{} ({})",
+                line.item, line.finding.line, line.finding.what
+            )
+        })
+        .collect();
+    if !masked.is_empty() {
+        let secrets = if masked.len() == 1 {
+            "secret"
+        } else {
+            "secrets"
+        };
+        let named = named(&masked);
+        lines.push(format!("{} {secrets} masked: {named}", masked.len()));
     }
     lines
 }
+
+/// Names the first few.
+fn named(names: &[String]) -> String {
+    let first = names[..names.len().min(MOST_NAMED)].join(", ");
+    match names.len().saturating_sub(MOST_NAMED) {
+        0 => first,
+        more => format!("{first} and {more} more"),
+    }
+}
+
+/// Most files that a warning names.
+const MOST_NAMED: usize = 3;
 
 /// What the event log keeps of an assembly.
 #[derive(Serialize)]
@@ -448,7 +483,9 @@ impl Assembled {
             "tools": [],
             "model": self.model.name,
             "provider": self.model.provider,
-            "model_config": {"max_output_tokens": self.budget.reserve_response()},
+            "model_config": {
+                "max_output_tokens": Some(self.budget.reserve_response()).filter(|&n| n > 0),
+            },
             "token_budget": {
                 "model_limit": self.budget.window(),
                 "reserve_response": self.budget.reserve_response(),

@@ -134,5 +134,8 @@ pub(crate) fn not_one_of(what: &str, word: &str, known: &[&str]) -> String {
         Some(nearest) => format!("; did you mean `{nearest}`?"),
         None => String::new(),
     };
-    format!("unknown {what} `{word}`{meant} (one of {})", known.join(", "))
+    format!(
+        "unknown {what} `{word}`{meant} (one of {})",
+        known.join(", ")
+    )
 }

@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 use std::path::{Component, Path, PathBuf};
 
-use cap_fs_ext::{DirExt, OpenOptionsFollowExt as _, OpenOptionsSyncExt as _};
+use cap_fs_ext::{OpenOptionsFollowExt as _, OpenOptionsSyncExt as _};
 use cap_std::ambient_authority;
 use cap_std::fs::{Dir, OpenOptions};
 use contexture_core::Code;
@@ -61,6 +61,16 @@ impl Root {
         self.dir.metadata(path).is_ok()
     }
 
+    /// Returns true when there is nothing at `path`, not even a link that leads
+    /// nowhere or out.
+    pub fn is_absent(&self, path: &str) -> bool {
+        let meta = self.dir.symlink_metadata(path);
+        meta.is_err_and(|error| {
+            use std::io::ErrorKind::{NotADirectory, NotFound};
+            matches!(error.kind(), NotFound | NotADirectory)
+        })
+    }
+
     /// Returns true when there is a directory at `path`.
     pub fn is_dir(&self, path: &str) -> bool {
         self.dir.metadata(path).is_ok_and(|meta| meta.is_dir())
@@ -93,7 +103,10 @@ impl Root {
             if meta.len() > limit {
                 return Err(Unusable::new(
                     Code::SizeLimit,
-                    format!("is {} bytes; the limit is {limit} (limits.max_file_bytes)", meta.len()),
+                    format!(
+                        "is {} bytes; the limit is {limit} (limits.max_file_bytes)",
+                        meta.len()
+                    ),
                 ));
             }
             let mut bytes = Vec::with_capacity(usize::try_from(meta.len()).unwrap_or(0) + 1);
@@ -101,8 +114,11 @@ impl Root {
                 .take(limit + 1)
                 .read_to_end(&mut bytes)
                 .map_err(|e| unusable(path, &e))?;
-            // Someone wrote to it meanwhile: what was read may be torn.
-            if bytes.len() as u64 == meta.len() {
+            // A log that grew meanwhile is taken as it was when it was opened;
+            // a file that shrank may be torn, and is read again.
+            let length = usize::try_from(meta.len()).unwrap_or(usize::MAX);
+            if bytes.len() >= length {
+                bytes.truncate(length);
                 return Ok(bytes);
             }
         }
@@ -120,13 +136,17 @@ impl Root {
 
     /// Reads a file that must be there, such as a manifest.
     pub(crate) fn read_required(&self, path: &str) -> Result<String, Error> {
-        let bytes = self
-            .read(path, crate::yaml::MAX_BYTES as u64)
-            .map_err(|e| Error::input(format!("{path}: {}", e.reason)))?;
+        let limit = crate::yaml::MAX_BYTES as u64;
+        let bytes = self.read(path, limit).map_err(|unusable| {
+            let reason = match unusable.code {
+                Code::SizeLimit => format!("is larger than the {limit} bytes that are read"),
+                _ => unusable.reason,
+            };
+            Error::input(format!("{path}: {reason}"))
+        })?;
         String::from_utf8(bytes).map_err(|e| {
             let at = e.utf8_error().valid_up_to();
-            Error::input(format!("{path}: not UTF-8 at byte {at}"))
-                .hint("save the file as UTF-8")
+            Error::input(format!("{path}: not UTF-8 at byte {at}")).hint("save the file as UTF-8")
         })
     }
 
@@ -134,8 +154,11 @@ impl Root {
     /// there at any moment, also after a crash.
     pub(crate) fn replace(&self, path: &str, text: &str) -> Result<(), Error> {
         let failed = |source: std::io::Error| {
-            Error::failure(format!("cannot write {path}: {source}; it is unchanged"), source)
-                .hint("check that the directory is writable and the disk is not full")
+            Error::failure(
+                format!("cannot write {path}: {source}; it is unchanged"),
+                source,
+            )
+            .hint("check that the directory is writable and the disk is not full")
         };
         let (parent, name) = match path.rsplit_once('/') {
             Some((parent, name)) => (self.dir.open_dir(parent).map_err(failed)?, name),
@@ -175,18 +198,34 @@ impl Root {
     pub(crate) fn append_line(&self, path: &str, line: &str) -> std::io::Result<()> {
         self.create_dir_of(path)?;
         let mut options = OpenOptions::new();
-        options.append(true).create(true).follow(cap_fs_ext::FollowSymlinks::No);
+        options
+            .append(true)
+            .create(true)
+            .follow(cap_fs_ext::FollowSymlinks::No);
         let mut file = self.dir.open_with(path, &options)?;
         // One write: lines of two processes do not mix.
         file.write_all(format!("{line}\n").as_bytes())
     }
 
-    /// Writes a new file below the root, with the directories above it.
+    /// Writes a new file below the root, with the directories above it: whole,
+    /// or not at all. Fails when there is one.
     pub(crate) fn write_new(&self, path: &str, text: &str) -> std::io::Result<()> {
         self.create_dir_of(path)?;
+        let temporary = format!("{path}.{}.tmp", std::process::id());
         let mut options = OpenOptions::new();
         options.write(true).create_new(true);
-        self.dir.open_with(path, &options)?.write_all(text.as_bytes())
+        let written = self
+            .dir
+            .open_with(&temporary, &options)
+            .and_then(|mut file| file.write_all(text.as_bytes()))
+            .and_then(|()| self.dir.hard_link(&temporary, &self.dir, path));
+        let _ = self.dir.remove_file(&temporary);
+        written
+    }
+
+    /// Removes a file that this process wrote.
+    pub(crate) fn remove(&self, path: &str) {
+        let _ = self.dir.remove_file(path);
     }
 
     /// Creates the directories above `path`.
@@ -197,13 +236,12 @@ impl Root {
         }
     }
 
-    /// Opens the file that writers of `path` lock, beside it.
-    pub(crate) fn lock_file(&self, path: &str) -> std::io::Result<std::fs::File> {
-        let (parent, name) = path.rsplit_once('/').unwrap_or((".", path));
-        let mut options = OpenOptions::new();
-        options.write(true).create(true);
-        let parent = self.dir.open_dir_nofollow(parent).or_else(|_| self.dir.open_dir(parent))?;
-        Ok(parent.open_with(format!(".{name}.lock"), &options)?.into_std())
+    /// Opens the directory that `path` lies in, which is what its writers
+    /// lock: a lock on the file itself would be lost when it is replaced.
+    pub(crate) fn open_dir_of(&self, path: &str) -> std::io::Result<std::fs::File> {
+        let parent = path.rsplit_once('/').map_or(".", |(parent, _)| parent);
+        // Opened as a file: a handle to a directory alone cannot be locked.
+        Ok(self.dir.open(parent)?.into_std())
     }
 }
 
@@ -254,7 +292,9 @@ pub fn check_path(path: &str) -> Result<(), String> {
                 return Err(format!("`{path}` leads out of the root with `..`"));
             }
             Component::RootDir | Component::Prefix(_) => {
-                return Err(format!("`{path}` is absolute; paths are relative to the root"));
+                return Err(format!(
+                    "`{path}` is absolute; paths are relative to the root"
+                ));
             }
             Component::CurDir | Component::Normal(_) => {}
         }

@@ -15,11 +15,20 @@ pub struct Scaffold {
 }
 
 const FILES: &[(&str, &str)] = &[
-    (".agent/constitution.md", include_str!("../templates/constitution.md")),
-    (".agent/working-set.yml", include_str!("../templates/working-set.yml")),
+    (
+        ".agent/constitution.md",
+        include_str!("../templates/constitution.md"),
+    ),
+    (
+        ".agent/working-set.yml",
+        include_str!("../templates/working-set.yml"),
+    ),
     (".agent/hot.yml", include_str!("../templates/hot.yml")),
     (".agent/cold.yml", include_str!("../templates/cold.yml")),
-    ("contexture.toml", include_str!("../templates/contexture.toml")),
+    (
+        "contexture.toml",
+        include_str!("../templates/contexture.toml"),
+    ),
 ];
 
 /// Writes the first files of a project below `dir`, which is created when it

@@ -9,7 +9,13 @@ use crate::yaml::{Fields, Node, Source};
 
 /// The layers a recipe may name.
 pub const LAYERS: &[&str] = &[
-    "workspace", "persona", "session", "memory", "event", "files", "task",
+    "workspace",
+    "persona",
+    "session",
+    "memory",
+    "event",
+    "files",
+    "task",
 ];
 
 /// Where a layer's items come from.
@@ -95,8 +101,10 @@ impl Recipe {
             }
             Err(_) => {
                 let known: Vec<&str> = Self::names().collect();
-                Err(Error::input(crate::error::not_one_of("recipe", name, &known))
-                    .hint("name a built-in recipe or the file of your own"))
+                Err(
+                    Error::input(crate::error::not_one_of("recipe", name, &known))
+                        .hint("name a built-in recipe or the file of your own"),
+                )
             }
         }
     }
@@ -108,7 +116,11 @@ impl Recipe {
         let documents = source.parse(text)?;
         let [root] = documents.as_slice() else {
             let start = crate::yaml::Mark { line: 1, column: 1 };
-            return Err(source.error(start, "", "a recipe is one mapping with `recipe` and `layers`"));
+            return Err(source.error(
+                start,
+                "",
+                "a recipe is one mapping with `recipe` and `layers`",
+            ));
         };
         let mut fields = Fields::of(source, "", root)?;
         let node = fields.require("recipe")?;
@@ -163,7 +175,10 @@ fn check_shares(source: Source<'_>, nodes: &[Node], layers: &[RecipeLayer]) -> R
     Err(source.error(
         nodes[last].mark,
         "layers",
-        format!("the shares add up to {total}, not 100 ({})", listed.join(", ")),
+        format!(
+            "the shares add up to {total}, not 100 ({})",
+            listed.join(", ")
+        ),
     ))
 }
 
@@ -207,9 +222,7 @@ fn read_layer(source: Source<'_>, i: usize, node: &Node) -> Result<RecipeLayer, 
             format!("is {}, more than max {max}", share.min),
         ));
     }
-    let cut = fields
-        .word("cut", "cut", CUTS)?
-        .and_then(cut_named);
+    let cut = fields.word("cut", "cut", CUTS)?.and_then(cut_named);
     let fit = match fields.word("fit", "fit", FITS)? {
         None | Some("first-fit") => Fit::FirstFit,
         Some("by-score") => Fit::ByScore,
@@ -227,8 +240,19 @@ fn read_layer(source: Source<'_>, i: usize, node: &Node) -> Result<RecipeLayer, 
     };
     let mask_secrets = fields.truth("mask_secrets")?.unwrap_or(true);
     fields.finish(&[
-        "layer", "source", "share", "min", "max", "cut", "fit", "place", "order", "mask_secrets",
-        "min_recent", "shrink_to", "head",
+        "layer",
+        "source",
+        "share",
+        "min",
+        "max",
+        "cut",
+        "fit",
+        "place",
+        "order",
+        "mask_secrets",
+        "min_recent",
+        "shrink_to",
+        "head",
     ])?;
     Ok(RecipeLayer {
         name,
@@ -247,7 +271,10 @@ fn read_window(fields: &mut Fields<'_>) -> Result<Window, Error> {
     if let Some(recent) = fields.whole("min_recent", 0)? {
         window.min_recent = usize::try_from(recent).unwrap_or(usize::MAX);
     }
-    for (key, part) in [("shrink_to", &mut window.shrink_to), ("head", &mut window.head)] {
+    for (key, part) in [
+        ("shrink_to", &mut window.shrink_to),
+        ("head", &mut window.head),
+    ] {
         if let Some((percent, mark)) = fields.number(key)? {
             if !(0.0..=100.0).contains(&percent) {
                 return Err(fields.error(

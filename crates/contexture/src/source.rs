@@ -14,17 +14,21 @@ use crate::working_set::{Candidate, Hints, Lines, Manifest, expand};
 pub(crate) struct FileLoader<'r> {
     pub(crate) root: &'r Root,
     pub(crate) max_file_bytes: u64,
-    pub(crate) policy: Policy,
 }
 
 impl FileLoader<'_> {
-    /// Returns the content of the file that `id` names, with its line range.
-    pub(crate) fn load(&self, id: &str) -> Content {
+    /// Returns the content of a pending item, whose id names a file and
+    /// perhaps lines of it.
+    pub(crate) fn load(&self, item: &Item) -> Content {
+        let Content::Pending { policy, .. } = item.content else {
+            return item.content.clone();
+        };
+        let id = &*item.id;
         let (path, lines) = match crate::working_set::split_lines(id) {
             Ok((path, Some(lines))) if !self.root.exists(id) => (path, Some(lines)),
             _ => (id, None),
         };
-        match self.read(path, lines) {
+        match self.read(path, lines, policy) {
             Ok(text) => Content::Ready(text),
             Err(unusable) => Content::Absent {
                 code: unusable.code,
@@ -33,14 +37,14 @@ impl FileLoader<'_> {
         }
     }
 
-    fn read(&self, path: &str, lines: Option<Lines>) -> Result<Text, Unusable> {
+    fn read(&self, path: &str, lines: Option<Lines>, policy: Policy) -> Result<Text, Unusable> {
         let text = self.root.read_text(path, self.max_file_bytes)?;
         if text.is_empty() {
             return Err(Unusable::new(Code::Empty, "is empty"));
         }
         match lines {
-            None => Ok(Text::guarded(&text, self.policy)),
-            Some(range) => Ok(Text::guarded(part_of(&text, range)?, self.policy)),
+            None => Ok(Text::guarded(&text, policy)),
+            Some(range) => Ok(Text::guarded(part_of(&text, range)?, policy)),
         }
     }
 }
@@ -48,8 +52,8 @@ impl FileLoader<'_> {
 /// Returns the lines of `text` that `range` names. A range that goes on behind
 /// the end stops there.
 fn part_of(text: &str, range: Lines) -> Result<&str, Unusable> {
-    let mut starts = std::iter::once(0)
-        .chain(memchr::memchr_iter(b'\n', text.as_bytes()).map(|at| at + 1));
+    let mut starts =
+        std::iter::once(0).chain(memchr::memchr_iter(b'\n', text.as_bytes()).map(|at| at + 1));
     let first = range.first as usize - 1;
     let Some(start) = starts.nth(first) else {
         let count = memchr::memchr_iter(b'\n', text.as_bytes()).count() + 1;
@@ -68,36 +72,41 @@ pub(crate) fn working_set(
     root: &Root,
     manifest: &Manifest,
     hints: &Hints,
+    policy: Policy,
     warnings: &mut Vec<String>,
 ) -> Result<Vec<Item>, Error> {
     let candidates = expand(root, manifest, warnings)?;
     Ok(candidates
         .into_iter()
-        .map(|candidate| item_of(root, hints, candidate))
+        .map(|candidate| item_of(root, hints, policy, candidate))
         .collect())
 }
 
-fn item_of(root: &Root, hints: &Hints, candidate: Candidate<'_>) -> Item {
+fn item_of(root: &Root, hints: &Hints, policy: Policy, candidate: Candidate<'_>) -> Item {
     let Candidate {
         id,
         path,
         entry,
         bytes,
         nothing,
+        taken,
     } = candidate;
     let content = if nothing {
-        let what = if entry.is_pattern() {
-            "the pattern matches no file"
-        } else {
-            "the directory holds no file that is not ignored"
+        let (code, what) = match (taken, entry.is_pattern()) {
+            (true, _) => (Code::Duplicate, "other entries stand for all its files"),
+            (false, true) => (Code::NoMatch, "the pattern matches no file"),
+            (false, false) => (
+                Code::NoMatch,
+                "the directory holds no file that is not ignored",
+            ),
         };
         Content::Absent {
-            code: Code::NoMatch,
+            code,
             reason: what.to_owned(),
         }
     } else {
         match bytes.map_or_else(|| root.size(&path), Ok) {
-            Ok(bytes) => Content::Pending { bytes },
+            Ok(bytes) => Content::Pending { bytes, policy },
             Err(Unusable { code, reason }) => Content::Absent { code, reason },
         }
     };
@@ -137,7 +146,7 @@ pub(crate) fn read_ahead(
     order.sort_by(|&a, &b| layer.items[b].priority.total_cmp(&layer.items[a].priority));
     let mut wanted = Vec::new();
     for i in order {
-        if let Content::Pending { bytes } = layer.items[i].content {
+        if let Content::Pending { bytes, .. } = layer.items[i].content {
             wanted.push(i);
             match budget.checked_sub(bytes) {
                 Some(left) if left > 0 => budget = left,
@@ -151,7 +160,7 @@ pub(crate) fn read_ahead(
         .max(1);
     let items = &layer.items;
     let read = |i: usize| {
-        let content = loader.load(&items[i].id);
+        let content = loader.load(&items[i]);
         if let Content::Ready(text) = &content {
             counts.warm(text, available);
         }

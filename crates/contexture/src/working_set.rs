@@ -15,5 +15,5 @@ pub use expand::{Candidate, expand};
 pub use guidelines::guidelines;
 pub use hints::{Hint, HintList, Hints, MAX_SHIFT};
 pub use log::{Log, session_dir};
-pub(crate) use manifest::{cut_named, split_lines};
 pub use manifest::{Entry, Lines, Manifest, PROTOCOL, find_manifest};
+pub(crate) use manifest::{cut_named, split_lines};

@@ -1,6 +1,7 @@
 //! YAML as a tree whose nodes know where they stand, so that every complaint
 //! can name file, line, column and field.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use granit_parser::{Event, Parser, ScalarStyle};
@@ -11,6 +12,7 @@ use crate::error::Error;
 pub(crate) const MAX_BYTES: usize = 4 * 1024 * 1024;
 const MAX_DEPTH: usize = 64;
 const MAX_NODES: usize = 500_000;
+const TOO_DEEP: &str = "is nested too deep or has too many values";
 
 /// A place in a YAML file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -29,7 +31,10 @@ pub(crate) struct Node {
 pub(crate) enum Value {
     Null,
     /// Text, and whether it stood without quotes and may so be a number.
-    Scalar { text: String, plain: bool },
+    Scalar {
+        text: String,
+        plain: bool,
+    },
     List(Vec<Node>),
     Map(Vec<(Node, Node)>),
 }
@@ -60,7 +65,10 @@ impl Source<'_> {
             return Err(self.error(
                 start,
                 "",
-                format!("is {} bytes long, more than the {MAX_BYTES} that are read", text.len()),
+                format!(
+                    "is {} bytes long, more than the {MAX_BYTES} that are read",
+                    text.len()
+                ),
             ));
         }
         let options = granit_parser::options! {
@@ -100,14 +108,22 @@ impl<'t> Reader<'_, 't> {
         match self.parser.next_event() {
             None => Ok((Event::StreamEnd, Mark::default())),
             Some(Ok((event, span))) => Ok((event, place(&span.start))),
-            Some(Err(error)) => Err(self.source.error(place(error.marker()), "", error.info())),
+            Some(Err(error)) => {
+                let told = error.info();
+                let told = if told.contains("recursion limit") {
+                    TOO_DEEP
+                } else {
+                    &told
+                };
+                Err(self.source.error(place(error.marker()), "", told))
+            }
         }
     }
 
     fn node(&mut self, event: Event<'t>, mark: Mark, depth: usize) -> Result<Node, Error> {
         self.nodes += 1;
         if self.nodes > MAX_NODES || depth > MAX_DEPTH {
-            return Err(self.source.error(mark, "", "is nested too deep or has too many values"));
+            return Err(self.source.error(mark, "", TOO_DEEP));
         }
         // An alias can make a small file stand for an enormous one.
         if event.is_alias() || event.anchor_id().is_some() {
@@ -140,15 +156,20 @@ impl<'t> Reader<'_, 't> {
                 }
             }
             Event::MappingStart(..) => {
-                let mut entries: Vec<(Node, Node)> = Vec::new();
+                let mut entries = Vec::new();
+                let mut seen = BTreeSet::new();
                 loop {
                     let (event, mark) = self.next()?;
                     if matches!(event, Event::MappingEnd) {
                         break Value::Map(entries);
                     }
                     let key = self.node(event, mark, depth + 1)?;
-                    if entries.iter().any(|(known, _)| known.value == key.value) {
-                        return Err(self.source.error(mark, "", "this key stands here already"));
+                    let Value::Scalar { text, .. } = &key.value else {
+                        return Err(self.source.error(mark, "", "a key must be text"));
+                    };
+                    if !seen.insert(text.clone()) {
+                        let twice = format!("the key `{text}` stands here already");
+                        return Err(self.source.error(mark, "", twice));
                     }
                     let (event, mark) = self.next()?;
                     entries.push((key, self.node(event, mark, depth + 1)?));
@@ -240,7 +261,9 @@ impl<'n> Fields<'n> {
 
     /// Takes a field of text. A plain number or word is text, too.
     pub(crate) fn text(&mut self, key: &str) -> Result<Option<(&'n str, Mark)>, Error> {
-        self.take(key).map(|node| self.as_text(key, node)).transpose()
+        self.take(key)
+            .map(|node| self.as_text(key, node))
+            .transpose()
     }
 
     pub(crate) fn as_text(&self, key: &str, node: &'n Node) -> Result<(&'n str, Mark), Error> {
@@ -261,11 +284,22 @@ impl<'n> Fields<'n> {
         }
         .filter(|number| number.is_finite())
         .map(|number| Some((number, node.mark)))
-        .ok_or_else(|| self.error(node.mark, key, format!("must be a number, not {}", node.kind())))
+        .ok_or_else(|| {
+            self.error(
+                node.mark,
+                key,
+                format!("must be a number, not {}", node.kind()),
+            )
+        })
     }
 
     /// Takes a whole number of at least `least`.
     pub(crate) fn whole(&mut self, key: &str, least: u64) -> Result<Option<u64>, Error> {
+        Ok(self.whole_at(key, least)?.map(|(number, _)| number))
+    }
+
+    /// Takes a whole number of at least `least`, and says where it stands.
+    pub(crate) fn whole_at(&mut self, key: &str, least: u64) -> Result<Option<(u64, Mark)>, Error> {
         let Some((number, mark)) = self.number(key)? else {
             return Ok(None);
         };
@@ -277,7 +311,7 @@ impl<'n> Fields<'n> {
                 format!("must be a whole number of at least {least}, not {number}"),
             ));
         }
-        Ok(Some(number as u64))
+        Ok(Some((number as u64, mark)))
     }
 
     /// Takes true or false.
@@ -299,7 +333,11 @@ impl<'n> Fields<'n> {
         };
         match &node.value {
             Value::List(items) => Ok(items),
-            _ => Err(self.error(node.mark, key, format!("must be a list, not {}", node.kind()))),
+            _ => Err(self.error(
+                node.mark,
+                key,
+                format!("must be a list, not {}", node.kind()),
+            )),
         }
     }
 

@@ -1,5 +1,6 @@
 //! The count is true: used tokens, counted again on the rendered text by
 //! another tokenizer crate, never exceed what is available.
+#![allow(clippy::unwrap_used)]
 
 use std::fmt::Write as _;
 
@@ -48,21 +49,23 @@ fn file() -> impl Strategy<Value = File> {
         prop::option::weighted(0.2, (1..30u32, 0..40u32)),
         prop::bool::weighted(0.2),
     )
-        .prop_map(|(lines, windows, priority, role, strategy, max_lines, range, last)| {
-            let end = if windows { "\r\n" } else { "\n" };
-            let mut content = lines.join(end);
-            if last {
-                content.push_str(end);
-            }
-            File {
-                content,
-                priority: f64::from(priority) / 20.0,
-                role,
-                strategy,
-                max_lines,
-                lines: range.map(|(first, more)| (first, first + more)),
-            }
-        })
+        .prop_map(
+            |(lines, windows, priority, role, strategy, max_lines, range, last)| {
+                let end = if windows { "\r\n" } else { "\n" };
+                let mut content = lines.join(end);
+                if last {
+                    content.push_str(end);
+                }
+                File {
+                    content,
+                    priority: f64::from(priority) / 20.0,
+                    role,
+                    strategy,
+                    max_lines,
+                    lines: range.map(|(first, more)| (first, first + more)),
+                }
+            },
+        )
 }
 
 fn manifest(files: &[File]) -> String {
@@ -110,7 +113,8 @@ fn used_tokens_never_exceed_available() {
     runner
         .run(&cases, |(files, max_tokens, reserve, model, event)| {
             for (i, file) in files.iter().enumerate() {
-                std::fs::write(dir.path().join(format!("dir/file {i}.txt")), &file.content).unwrap();
+                std::fs::write(dir.path().join(format!("dir/file {i}.txt")), &file.content)
+                    .unwrap();
             }
             std::fs::write(dir.path().join("working-set.yml"), manifest(&files)).unwrap();
             let (model, tokenizer) = &reference[model];
@@ -132,9 +136,17 @@ fn used_tokens_never_exceed_available() {
             let text = assembled.render(Format::Text).unwrap();
             let counted = tokenizer.count(text.as_str()) as u64;
             let used = assembled.report.budget.used;
-            prop_assert!(counted <= used, "{counted} counted, {used} reported\n{text}");
+            prop_assert!(
+                counted <= used,
+                "{counted} counted, {used} reported\n{text}"
+            );
             prop_assert!(used <= max_tokens - reserve);
-            let now_cut = assembled.report.included.iter().filter(|row| row.truncated).count();
+            let now_cut = assembled
+                .report
+                .included
+                .iter()
+                .filter(|row| row.truncated)
+                .count();
             cut.set(cut.get() + now_cut);
             let rows = assembled.report.included.len() + assembled.report.excluded.len();
             let layers = 1 + usize::from(request.event.is_some());

@@ -1,4 +1,5 @@
 //! What a manifest may say, and what is said about it when it is wrong.
+#![allow(clippy::unwrap_used)]
 
 use contexture::core::{Cut, Role};
 use contexture::working_set::{Lines, Manifest};
@@ -73,7 +74,13 @@ fn a_path_may_carry_a_line_range() {
          - {path: 'a.ts#L10-L80', priority: 0.5}\n- {path: 'a.ts#L7', priority: 0.5}\n",
     );
     assert_eq!(manifest.files[0].path, "a.ts");
-    assert_eq!(manifest.files[0].lines, Some(Lines { first: 10, last: 80 }));
+    assert_eq!(
+        manifest.files[0].lines,
+        Some(Lines {
+            first: 10,
+            last: 80
+        })
+    );
     assert_eq!(manifest.files[1].lines, Some(Lines { first: 7, last: 7 }));
 }
 
@@ -87,7 +94,8 @@ fn an_effective_that_disagrees_is_a_warning_and_the_smaller_is_used() {
         manifest.warnings,
         ["working-set.yml:2: budget.effective says 800, but 1000 less 100 is 900; 800 is used"]
     );
-    assert_eq!(manifest.reserved_for_response, Some(200));
+    assert_eq!(manifest.reserved_for_response, Some(100));
+    assert_eq!(manifest.withheld, 100);
 }
 
 #[test]
@@ -106,7 +114,8 @@ fn unknown_fields_are_warnings_with_the_line() {
 
 #[test]
 fn what_is_wrong_is_named_with_its_place() {
-    let entry = |fields: &str| format!("protocol: CONTEXT-ASSEMBLY/0.1\nfiles:\n  - {{{fields}}}\n");
+    let entry =
+        |fields: &str| format!("protocol: CONTEXT-ASSEMBLY/0.1\nfiles:\n  - {{{fields}}}\n");
     refused(
         &entry("path: a, priority: 1.5"),
         "working-set.yml:3:25: files[0].priority: must be a number from 0 to 1, not `1.5`",
@@ -161,7 +170,7 @@ fn what_is_wrong_is_named_with_its_place() {
     );
     refused(
         "protocol: CONTEXT-ASSEMBLY/0.1\nbudget: {max_tokens: 10, reserved_for_response: 10}\nfiles: []",
-        "working-set.yml:2:9: budget.reserved_for_response: is 10, which leaves nothing of max_tokens 10",
+        "working-set.yml:2:49: budget.reserved_for_response: is 10, which leaves nothing of max_tokens 10",
     );
     refused(
         "",

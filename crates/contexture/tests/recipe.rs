@@ -1,4 +1,5 @@
 //! Recipes are data, and are checked as data.
+#![allow(clippy::unwrap_used)]
 
 use contexture::core::{Cut, Fit, Order, Place};
 use contexture::{Recipe, SourceKind};
@@ -82,7 +83,10 @@ fn what_is_wrong_is_named_with_its_line() {
         "mine.yml:3:51: layers[0].colour: unknown field `colour` (one of layer, source, share, \
          min, max, cut, fit, place, order, mask_secrets, min_recent, shrink_to, head)",
     );
-    refused("", "mine.yml:1:1: layers: a recipe needs at least one layer");
+    refused(
+        "",
+        "mine.yml:1:1: layers: a recipe needs at least one layer",
+    );
 }
 
 #[test]

@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use super::edit::{self, Edit, EditError};
 use super::log::Log;
-use super::manifest::{Manifest, split_lines};
+use super::manifest::{Manifest, ROLES, STRATEGIES, id_of, split_lines};
 use crate::error::{ActionCode, Error, nearest};
 use crate::files::{self, Root};
 use crate::yaml::{Fields, Source};
@@ -110,11 +110,11 @@ pub fn parse(name: &str, text: &str) -> Result<Vec<Action>, Error> {
         }
     }
     if actions.is_empty() {
-        return Err(Error::action(
-            ActionCode::InvalidArgs,
-            format!("{name} holds no action"),
-        )
-        .hint("write `action`, `path`, `priority` and `why`; see `contexture working-set --help`"));
+        return Err(
+            Error::action(ActionCode::InvalidArgs, format!("{name} holds no action")).hint(
+                "write `action`, `path`, `priority` and `why`; see `contexture working-set --help`",
+            ),
+        );
     }
     Ok(actions)
 }
@@ -149,10 +149,17 @@ fn read(source: Source<'_>, node: &crate::yaml::Node) -> Result<Action, Error> {
         "add_to_working_set" => {
             let priority = required(&fields)?;
             let mut further = Vec::new();
-            for name in ["role", "truncate_strategy", "max_lines"] {
-                if let Some((value, _)) = fields.text(name).map_err(invalid)? {
-                    further.push((name.to_owned(), value.to_owned()));
+            let words: [(&str, &str, &[&str]); 2] = [
+                ("role", "role", ROLES),
+                ("truncate_strategy", "strategy", STRATEGIES),
+            ];
+            for (key, what, known) in words {
+                if let Some(word) = fields.word(key, what, known).map_err(invalid)? {
+                    further.push((key.to_owned(), word.to_owned()));
                 }
+            }
+            if let Some(lines) = fields.whole("max_lines", 1).map_err(invalid)? {
+                further.push(("max_lines".to_owned(), lines.to_string()));
             }
             What::Add {
                 priority,
@@ -165,7 +172,15 @@ fn read(source: Source<'_>, node: &crate::yaml::Node) -> Result<Action, Error> {
         _ => What::Remove,
     };
     fields
-        .finish(&["action", "path", "priority", "why", "role", "truncate_strategy", "max_lines"])
+        .finish(&[
+            "action",
+            "path",
+            "priority",
+            "why",
+            "role",
+            "truncate_strategy",
+            "max_lines",
+        ])
         .map_err(invalid)?;
     Ok(Action { what, path, why })
 }
@@ -186,10 +201,22 @@ pub fn apply(
 ) -> Result<Vec<String>, Error> {
     check_arguments(root, actions, quota)?;
     let _lock = lock(root, manifest)?;
+    apply_locked(root, manifest, actions, actor, quota, session, now)
+}
+
+/// The same for a caller that holds the lock and has checked the arguments.
+pub(super) fn apply_locked(
+    root: &Root,
+    manifest: &str,
+    actions: &[Action],
+    actor: Actor,
+    quota: Quota,
+    session: Option<&str>,
+    now: Timestamp,
+) -> Result<Vec<String>, Error> {
     let current = Manifest::read(root, manifest)?;
     let source = root.read_required(manifest)?;
-    check_against(&current, actions, actor, quota)?;
-    let mut edits: Vec<Edit> = actions.iter().map(edit_of).collect();
+    let mut edits = plan(&current, actions, actor, quota)?;
     for (key, value) in [
         ("last_updated", now.to_string()),
         ("assembled_by", actor.name().to_owned()),
@@ -226,7 +253,11 @@ fn check_arguments(root: &Root, actions: &[Action], quota: Quota) -> Result<(), 
     if actions.len() > quota.max_actions {
         return Err(Error::action(
             ActionCode::QuotaExceeded,
-            format!("{} actions in one call, {} are allowed", actions.len(), quota.max_actions),
+            format!(
+                "{} actions in one call, {} are allowed",
+                actions.len(),
+                quota.max_actions
+            ),
         )
         .hint("send fewer at a time, or raise limits.max_actions in contexture.toml"));
     }
@@ -237,7 +268,7 @@ fn check_arguments(root: &Root, actions: &[Action], quota: Quota) -> Result<(), 
                 ActionCode::MissingWhy,
                 format!("the change to `{path}` gives no reason"),
             )
-            .hint("every change needs a non-empty `why`"));
+            .hint("every change needs a reason: `why`, or --why on the command line"));
         }
         if let What::Add { priority, .. } | What::Adjust { priority } = action.what
             && !(0.0..=1.0).contains(&priority)
@@ -253,69 +284,106 @@ fn check_arguments(root: &Root, actions: &[Action], quota: Quota) -> Result<(), 
             Error::action(ActionCode::PermissionDenied, why)
                 .hint("only files below the root can be in the working set")
         })?;
-        let is_pattern = file.contains(['*', '?', '[', '{']);
-        if matches!(action.what, What::Add { .. }) && !is_pattern && !root.is_dir(file) {
-            root.size(file).map_err(|unusable| {
-                let code = match unusable.code {
-                    contexture_core::Code::Missing => ActionCode::NotFound,
-                    _ => ActionCode::PermissionDenied,
-                };
-                let told = unusable.reason.contains(file);
-                let name = if told { String::new() } else { format!("`{file}` ") };
-                Error::action(code, format!("{name}{}", unusable.reason))
-            })?;
+        if matches!(action.what, What::Add { .. }) {
+            check_file(root, file)?;
         }
     }
     Ok(())
 }
 
-/// Checks the actions against the entries there are, one after the other.
-fn check_against(
+/// Checks that a file that is to be added can be.
+fn check_file(root: &Root, file: &str) -> Result<(), Error> {
+    let is_pattern = file.contains(['*', '?', '[', '{']) && root.is_absent(file);
+    if is_pattern || root.is_dir(file) {
+        return Ok(());
+    }
+    root.size(file).map(drop).map_err(|unusable| {
+        let told = unusable.reason.contains(file);
+        let name = if told {
+            String::new()
+        } else {
+            format!("`{file}` ")
+        };
+        let message = format!("{name}{}", unusable.reason);
+        match unusable.code {
+            contexture_core::Code::Missing => Error::action(ActionCode::NotFound, message),
+            _ => Error::action(ActionCode::PermissionDenied, message)
+                .hint("only files below the root can be in the working set"),
+        }
+    })
+}
+
+/// An entry as far as actions are concerned.
+struct Known {
+    id: String,
+    written: String,
+    pinned: bool,
+}
+
+/// Checks the actions against the entries there are, one after the other, and
+/// returns the edits they come to.
+fn plan(
     manifest: &Manifest,
     actions: &[Action],
     actor: Actor,
     quota: Quota,
-) -> Result<(), Error> {
-    // Path as written, and whether it is pinned.
-    let mut entries: Vec<(String, bool)> = manifest
+) -> Result<Vec<Edit>, Error> {
+    let mut entries: Vec<Known> = manifest
         .files
         .iter()
-        .map(|entry| (entry.id(), entry.is_pinned()))
+        .map(|entry| Known {
+            id: entry.id(),
+            written: entry.written.clone(),
+            pinned: entry.is_pinned(),
+        })
         .collect();
+    let mut edits = Vec::with_capacity(actions.len());
     for action in actions {
-        let path = key_of(&action.path);
-        let at = entries.iter().position(|(id, _)| *id == path);
-        match (&action.what, at) {
-            (What::Add { .. }, Some(_)) => {
+        let id = canonical(&action.path);
+        let at = entries.iter().position(|known| known.id == id);
+        if let What::Add { priority, fields } = &action.what {
+            if at.is_some() {
                 return Err(Error::action(
                     ActionCode::InvalidArgs,
-                    format!("`{path}` is in the working set already"),
+                    format!("`{id}` is in the working set already"),
                 )
-                .hint("use adjust_priority to change its priority"));
+                .hint("adjust its priority instead"));
             }
-            (What::Add { .. }, None) => entries.push((path, false)),
-            (_, None) => {
-                let near = nearest(&path, entries.iter().map(|(id, _)| id.as_str()));
-                let error = Error::action(
-                    ActionCode::NotFound,
-                    format!("`{path}` is not in the working set"),
-                );
-                return Err(match near {
-                    Some(near) => error.hint(format!("did you mean `{near}`?")),
-                    None => error.hint("`contexture working-set list` shows what is"),
-                });
-            }
-            (_, Some(at)) if entries[at].1 && actor != Actor::User => {
-                return Err(Error::action(
-                    ActionCode::PermissionDenied,
-                    format!("`{path}` is pinned; only a person may change it"),
-                ));
-            }
-            (What::Remove, Some(at)) => {
-                entries.remove(at);
-            }
-            (What::Adjust { .. }, Some(_)) => {}
+            edits.push(Edit::Add {
+                path: id.clone(),
+                priority: *priority,
+                fields: fields.clone(),
+            });
+            entries.push(Known {
+                written: id.clone(),
+                id,
+                pinned: false,
+            });
+            continue;
         }
+        let Some(at) = at else {
+            let near = nearest(&id, entries.iter().map(|known| known.id.as_str()));
+            let hint = match near {
+                Some(near) => format!("did you mean `{near}`?"),
+                None => "`contexture working-set list` shows what is".to_owned(),
+            };
+            let message = format!("`{id}` is not in the working set");
+            return Err(Error::action(ActionCode::NotFound, message).hint(hint));
+        };
+        if entries[at].pinned && actor != Actor::User {
+            return Err(Error::action(
+                ActionCode::PermissionDenied,
+                format!("`{id}` is pinned; only a person may change it"),
+            ));
+        }
+        let path = entries[at].written.clone();
+        edits.push(match action.what {
+            What::Adjust { priority } => Edit::SetPriority { path, priority },
+            _ => {
+                entries.remove(at);
+                Edit::Remove { path }
+            }
+        });
     }
     if entries.len() > quota.max_entries && entries.len() > manifest.files.len() {
         return Err(Error::action(
@@ -324,43 +392,30 @@ fn check_against(
         )
         .hint("remove some first, or raise limits.max_entries in contexture.toml"));
     }
-    Ok(())
+    Ok(edits)
 }
 
-/// Returns the path as entries are compared: without `./`, with its range.
-fn key_of(path: &str) -> String {
+/// Returns a path as entries are compared: without `./`, its range written in
+/// one way.
+fn canonical(path: &str) -> String {
     match split_lines(path) {
-        Ok((file, Some(_))) => format!("{}{}", files::normalise(file), &path[file.len()..]),
-        _ => files::normalise(path),
-    }
-}
-
-fn edit_of(action: &Action) -> Edit {
-    let path = action.path.clone();
-    match &action.what {
-        What::Add { priority, fields } => Edit::Add {
-            path: key_of(&path),
-            priority: *priority,
-            fields: fields.clone(),
-        },
-        What::Remove => Edit::Remove { path },
-        What::Adjust { priority } => Edit::SetPriority {
-            path,
-            priority: *priority,
-        },
+        Ok((file, lines)) => id_of(&files::normalise(file), lines),
+        Err(_) => files::normalise(path),
     }
 }
 
 /// Waits for the lock of a manifest, at most five seconds.
-fn lock(root: &Root, manifest: &str) -> Result<File, Error> {
+pub(super) fn lock(root: &Root, manifest: &str) -> Result<File, Error> {
     let failed = |source: std::io::Error| {
-        Error::failure(format!("cannot lock {manifest}: {source}"), source)
-            .hint("check that the directory is writable")
+        Error::failure(
+            format!("cannot lock the directory of {manifest}: {source}"),
+            source,
+        )
     };
-    let file = root.lock_file(manifest).map_err(failed)?;
+    let dir = root.open_dir_of(manifest).map_err(failed)?;
     for _ in 0..100 {
-        match file.try_lock() {
-            Ok(()) => return Ok(file),
+        match dir.try_lock() {
+            Ok(()) => return Ok(dir),
             Err(std::fs::TryLockError::WouldBlock) => {
                 std::thread::sleep(Duration::from_millis(50));
             }

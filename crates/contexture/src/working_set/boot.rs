@@ -37,7 +37,11 @@ impl BootHeader {
         output_sink: &str,
         max_file_bytes: u64,
     ) -> Self {
-        let agent_dir = if root.is_dir(".agent") { ".agent/" } else { "./" };
+        let agent_dir = if root.is_dir(".agent") {
+            ".agent/"
+        } else {
+            "./"
+        };
         let listed = manifest
             .files
             .iter()
@@ -74,11 +78,19 @@ impl BootHeader {
                     None => "no version".to_owned(),
                 };
                 let path = one_line(&c.path);
-                writeln!(out, "Constitution: {path} ({version}, checksum: {})", c.checksum)
+                writeln!(
+                    out,
+                    "Constitution: {path} ({version}, checksum: {})",
+                    c.checksum
+                )
             }
         };
         let _ = writeln!(out, "Session: {}", one_line(&self.session));
-        let _ = writeln!(out, "Output sink: {} (append-only)", one_line(&self.output_sink));
+        let _ = writeln!(
+            out,
+            "Output sink: {} (append-only)",
+            one_line(&self.output_sink)
+        );
         let _ = writeln!(out, "Working set: {}", one_line(&self.working_set));
         let hints = if self.hints.is_empty() {
             "none".to_owned()
@@ -105,7 +117,9 @@ fn version(text: &str) -> Option<String> {
         for word in words.filter(|word| !word.is_empty()) {
             let number = word.strip_prefix('v').unwrap_or(word);
             let is_number = number.starts_with(|c: char| c.is_ascii_digit())
-                && number.chars().all(|c| c.is_ascii_alphanumeric() || ".-+".contains(c));
+                && number
+                    .chars()
+                    .all(|c| c.is_ascii_alphanumeric() || ".-+".contains(c));
             if is_number && (after_version || (word.starts_with('v') && number.contains('.'))) {
                 return Some(number.trim_end_matches('.').to_owned());
             }

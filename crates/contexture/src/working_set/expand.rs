@@ -22,14 +22,17 @@ pub struct Candidate<'m> {
     /// The size, when the walk that found it knows; `None` for a file that the
     /// manifest names.
     pub bytes: Option<u64>,
-    /// True for a pattern or directory that matched nothing.
+    /// True for a pattern or directory that stands for no file.
     pub nothing: bool,
+    /// True when that is because other entries stand for all its files.
+    pub taken: bool,
 }
 
 /// Returns the files that the manifest's entries stand for, in its order.
 ///
 /// A pattern or directory stands for the files that `.gitignore` does not
-/// ignore, sorted; hidden ones only when it names a hidden component itself. A
+/// ignore, sorted; hidden ones only when it names a hidden component itself,
+/// and never what lies in the sessions' directories. A
 /// file that two entries stand for belongs to the one that names it, else to
 /// the first.
 pub fn expand<'m>(
@@ -37,7 +40,9 @@ pub fn expand<'m>(
     manifest: &'m Manifest,
     warnings: &mut Vec<String>,
 ) -> Result<Vec<Candidate<'m>>, Error> {
-    let is_tree = |entry: &Entry| entry.is_pattern() || root.is_dir(&entry.path);
+    // A file may be named like a pattern: `pages/[id].tsx`.
+    let is_tree =
+        |entry: &Entry| root.is_dir(&entry.path) || entry.is_pattern() && !root.exists(&entry.path);
     let trees: Vec<(usize, &Entry)> = manifest
         .files
         .iter()
@@ -50,8 +55,8 @@ pub fn expand<'m>(
         .filter(|entry| !is_tree(entry))
         .map(|entry| entry.path.as_str())
         .collect();
-    let mut found = if trees.is_empty() {
-        Vec::new()
+    let Found { mut files, taken } = if trees.is_empty() {
+        Found::default()
     } else {
         walk(root, manifest, &trees, &named, warnings)?
     };
@@ -60,7 +65,8 @@ pub fn expand<'m>(
     let mut next_tree = 0;
     for entry in &manifest.files {
         if next_tree < trees.len() && std::ptr::eq(trees[next_tree].1, entry) {
-            let matches = std::mem::take(&mut found[next_tree]);
+            let matches = std::mem::take(&mut files[next_tree]);
+            let taken = taken[next_tree];
             next_tree += 1;
             if matches.is_empty() {
                 candidates.push(Candidate {
@@ -69,6 +75,7 @@ pub fn expand<'m>(
                     entry,
                     bytes: None,
                     nothing: true,
+                    taken,
                 });
             }
             candidates.extend(matches.into_iter().map(|(path, bytes)| Candidate {
@@ -77,6 +84,7 @@ pub fn expand<'m>(
                 entry,
                 bytes: Some(bytes),
                 nothing: false,
+                taken: false,
             }));
         } else {
             candidates.push(Candidate {
@@ -85,6 +93,7 @@ pub fn expand<'m>(
                 entry,
                 bytes: None,
                 nothing: false,
+                taken: false,
             });
         }
     }
@@ -93,6 +102,14 @@ pub fn expand<'m>(
 
 type Matches = Vec<(String, u64)>;
 
+/// What a walk found, by pattern.
+#[derive(Default)]
+struct Found {
+    files: Vec<Matches>,
+    // Whether the pattern matched something that another entry stands for.
+    taken: Vec<bool>,
+}
+
 /// Walks the tree once for all patterns; returns each one's files.
 fn walk(
     root: &Root,
@@ -100,7 +117,7 @@ fn walk(
     trees: &[(usize, &Entry)],
     named: &BTreeSet<&str>,
     warnings: &mut Vec<String>,
-) -> Result<Vec<Matches>, Error> {
+) -> Result<Found, Error> {
     let mut globs = GlobSetBuilder::new();
     for (i, entry) in trees {
         let pattern = if entry.is_pattern() {
@@ -115,9 +132,10 @@ fn walk(
             .build()
             .map_err(|e| {
                 Error::input(format!(
-                    "{}:{}:1: files[{i}].path: `{}` is not a pattern: {}",
+                    "{}:{}:{}: files[{i}].path: `{}` is not a pattern: {}",
                     manifest.path,
                     entry.line,
+                    entry.column,
                     entry.path,
                     e.kind()
                 ))
@@ -129,11 +147,15 @@ fn walk(
         .map_err(|e| Error::input(format!("{}: {e}", manifest.path)))?;
 
     let wants_hidden: Vec<bool> = trees.iter().map(|(_, e)| has_hidden(&e.path)).collect();
-    let mut found: Vec<Matches> = vec![Vec::new(); trees.len()];
+    let mut files: Vec<Matches> = vec![Vec::new(); trees.len()];
+    let mut taken = vec![false; trees.len()];
     let mut count = 0;
     // The walk begins at the root, so that its `.gitignore` counts, but goes
     // down only towards where the patterns lie.
     let base = root.path().join(common_dir(trees));
+    // What Contexture itself writes changes with every call; a pattern that
+    // took it in would never give the same prompt twice.
+    let sessions = root.path().join(".agent/sessions");
     let walker = WalkBuilder::new(root.path())
         .hidden(!wants_hidden.contains(&true))
         // A `.gitignore` counts in a tree that is not a repository, too; those
@@ -143,9 +165,10 @@ fn walk(
         .git_global(false)
         .follow_links(false)
         .filter_entry(move |entry| {
-            let ours = matches!(entry.file_name().to_str(), Some(".git" | ".contexture"));
             let path = entry.path();
-            !ours && (path.starts_with(&base) || base.starts_with(path))
+            let skipped = matches!(entry.file_name().to_str(), Some(".git" | ".contexture"))
+                || path == sessions;
+            !skipped && (path.starts_with(&base) || base.starts_with(path))
         })
         .build();
     for entry in walker {
@@ -169,14 +192,19 @@ fn walk(
             ));
             continue;
         };
-        if named.contains(relative) {
-            continue;
-        }
         let hidden = has_hidden(relative);
-        let tree = globs
+        let mut matching = globs
             .matches(relative)
             .into_iter()
-            .find(|&tree| !hidden || wants_hidden[tree]);
+            .filter(|&tree| !hidden || wants_hidden[tree]);
+        let tree = if named.contains(relative) {
+            None
+        } else {
+            matching.next()
+        };
+        for other in matching {
+            taken[other] = true;
+        }
         let Some(tree) = tree else { continue };
         count += 1;
         if count > MAX_MATCHES {
@@ -187,12 +215,12 @@ fn walk(
             .hint("narrow the patterns, or ignore generated files in .gitignore"));
         }
         let bytes = entry.metadata().map_or(0, |meta| meta.len());
-        found[tree].push((relative.to_owned(), bytes));
+        files[tree].push((relative.to_owned(), bytes));
     }
-    for matches in &mut found {
+    for matches in &mut files {
         matches.sort();
     }
-    Ok(found)
+    Ok(Found { files, taken })
 }
 
 /// Returns the deepest directory that all patterns lie in, so that a pattern

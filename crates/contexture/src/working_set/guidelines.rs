@@ -37,7 +37,7 @@ pub fn guidelines(report: &Report, reserved_for_response: Tokens) -> Vec<String>
             }
             let side = if used < low { "below" } else { "above" };
             Some(format!(
-                "{component}: {used} tokens, {side} the typical {low}-{high} \
+                "guideline: {component}: {used} tokens, {side} the typical {low}-{high} \
                  for a window of {window}"
             ))
         })

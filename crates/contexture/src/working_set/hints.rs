@@ -11,6 +11,9 @@ use crate::yaml::{Fields, Source};
 /// The most that hints move a priority, up or down.
 pub const MAX_SHIFT: f64 = 0.2;
 
+/// The hotness of a file that is in the working set and nothing else.
+const NEUTRAL: f64 = 0.2;
+
 /// How many recent touches make a file as hot as touches can.
 const FULL_TOUCHES: f64 = 5.0;
 
@@ -52,10 +55,10 @@ impl Hints {
     pub fn read(root: &Root, dir: &str) -> Result<Self, Error> {
         let mut hints = Self::default();
         let (hot, cold) = (format!("{dir}hot.yml"), format!("{dir}cold.yml"));
-        if root.exists(&hot) {
+        if !root.is_absent(&hot) {
             hints.read_list(&hot, &root.read_required(&hot)?, HintList::Hot)?;
         }
-        if root.exists(&cold) {
+        if !root.is_absent(&cold) {
             hints.read_list(&cold, &root.read_required(&cold)?, HintList::Cold)?;
         }
         Ok(hints)
@@ -109,17 +112,23 @@ impl Hints {
     /// Returns the priority that the hints make of the entry's own.
     ///
     /// Hotness runs from 0 to 1: recent touches give up to 0.3, being in the
-    /// working set 0.2, being on the hot list 0.3, being pinned 0.2. Half of
-    /// it moves nothing; the ends move [`MAX_SHIFT`].
+    /// working set 0.2, being on the hot list 0.3, being pinned 0.2. A file on
+    /// the cold list does not get what being in the working set gives. Plain
+    /// membership, 0.2, moves nothing; the ends move [`MAX_SHIFT`].
     pub fn priority(&self, path: &str, entry: &Entry) -> f64 {
         let Some(hint) = self.get(path) else {
             return entry.priority;
         };
         let touches = (hint.touches as f64 / FULL_TOUCHES).min(1.0);
-        let hot = f64::from(u8::from(hint.list == HintList::Hot));
-        let pinned = f64::from(u8::from(entry.is_pinned()));
-        let hotness = 0.3 * touches + 0.2 + 0.3 * hot + 0.2 * pinned;
-        let shift = MAX_SHIFT * (2.0 * hotness - 1.0);
+        let listed = match hint.list {
+            HintList::Hot => NEUTRAL + 0.3,
+            HintList::Cold => 0.0,
+        };
+        let pinned = if entry.is_pinned() { 0.2 } else { 0.0 };
+        let hotness = 0.3 * touches + listed + pinned;
+        let above = hotness - NEUTRAL;
+        let reach = if above < 0.0 { NEUTRAL } else { 1.0 - NEUTRAL };
+        let shift = MAX_SHIFT * above / reach;
         // Priorities are written with few digits; keep them readable.
         ((entry.priority + shift).clamp(0.0, 1.0) * 1e6).round() / 1e6
     }

@@ -9,8 +9,8 @@ use crate::yaml::{Fields, Node, Source, Value};
 /// The protocol a manifest names.
 pub const PROTOCOL: &str = "CONTEXT-ASSEMBLY/0.1";
 
-const ROLES: &[&str] = &["system", "developer", "user", "context"];
-const STRATEGIES: &[&str] = &["never", "start", "middle", "end"];
+pub(crate) const ROLES: &[&str] = &["system", "developer", "user", "context"];
+pub(crate) const STRATEGIES: &[&str] = &["never", "start", "middle", "end"];
 
 /// A `working-set.yml` that was read and checked.
 #[derive(Debug, Clone, PartialEq)]
@@ -21,6 +21,8 @@ pub struct Manifest {
     pub max_tokens: Option<Tokens>,
     /// What it sets aside for the response.
     pub reserved_for_response: Option<Tokens>,
+    /// What a stated `effective` withholds beyond that.
+    pub withheld: Tokens,
     /// The entries in the order they stand.
     pub files: Vec<Entry>,
     /// Who wrote it last.
@@ -47,6 +49,10 @@ pub struct Entry {
     pub max_lines: Option<u32>,
     /// The line of the manifest it stands on.
     pub line: usize,
+    /// The column its path stands in.
+    pub column: usize,
+    /// The path and range as they are written.
+    pub written: String,
 }
 
 /// A range of lines, both ends included, from 1.
@@ -61,11 +67,7 @@ pub struct Lines {
 impl Entry {
     /// Returns the path with its line range, as it is written.
     pub fn id(&self) -> String {
-        match self.lines {
-            Some(Lines { first, last }) if first == last => format!("{}#L{first}", self.path),
-            Some(Lines { first, last }) => format!("{}#L{first}-L{last}", self.path),
-            None => self.path.clone(),
-        }
+        id_of(&self.path, self.lines)
     }
 
     /// Returns true when the entry is always there: whole, or the call fails.
@@ -84,7 +86,7 @@ impl Entry {
 pub fn find_manifest(root: &Root) -> Result<String, Error> {
     ["working-set.yml", ".agent/working-set.yml"]
         .into_iter()
-        .find(|path| root.exists(path))
+        .find(|path| !root.is_absent(path))
         .map(str::to_owned)
         .ok_or_else(|| {
             Error::input(format!(
@@ -98,7 +100,8 @@ pub fn find_manifest(root: &Root) -> Result<String, Error> {
 impl Manifest {
     /// Reads the manifest at `path` below `root`.
     pub fn read(root: &Root, path: &str) -> Result<Self, Error> {
-        if !root.exists(path) {
+        files::check_path(path).map_err(|why| Error::input(format!("the manifest {why}")))?;
+        if root.is_absent(path) {
             return Err(Error::input(format!(
                 "there is no manifest `{path}` in {}",
                 root.path().display()
@@ -134,7 +137,9 @@ impl Manifest {
                     format!("is `{other}`, but this reads `{PROTOCOL}`"),
                 ));
             }
-            None => warnings.push(format!("{path}: `protocol` is missing, `{PROTOCOL}` assumed")),
+            None => warnings.push(format!(
+                "{path}: `protocol` is missing, `{PROTOCOL}` assumed"
+            )),
         }
         let older = fields.whole("context_budget_tokens", 1)?;
         let budget = fields
@@ -153,6 +158,7 @@ impl Manifest {
             path: path.to_owned(),
             max_tokens: budget.max_tokens.or(older),
             reserved_for_response: budget.reserved,
+            withheld: budget.withheld,
             files,
             assembled_by,
             warnings,
@@ -170,6 +176,7 @@ impl Manifest {
 struct ManifestBudget {
     max_tokens: Option<Tokens>,
     reserved: Option<Tokens>,
+    withheld: Tokens,
 }
 
 fn read_budget(
@@ -179,18 +186,20 @@ fn read_budget(
 ) -> Result<ManifestBudget, Error> {
     let mut fields = Fields::of(source, "budget", node)?;
     let max_tokens = fields.whole("max_tokens", 1)?;
-    let mut reserved = fields.whole("reserved_for_response", 0)?;
-    let stated = fields.whole("effective", 1)?;
-    if let (Some(max), Some(held)) = (max_tokens, reserved)
+    let reserved = fields.whole_at("reserved_for_response", 0)?;
+    let stated = fields.whole_at("effective", 1)?;
+    let mut withheld = 0;
+    if let (Some(max), Some((held, mark))) = (max_tokens, reserved)
         && held >= max
     {
         return Err(fields.error(
-            node.mark,
+            mark,
             "reserved_for_response",
             format!("is {held}, which leaves nothing of max_tokens {max}"),
         ));
     }
-    if let (Some(max), Some(stated)) = (max_tokens, stated) {
+    let reserved = reserved.map(|(held, _)| held);
+    if let (Some(max), Some((stated, mark))) = (max_tokens, stated) {
         let effective = max - reserved.unwrap_or(0);
         if stated != effective {
             let used = stated.min(effective);
@@ -198,16 +207,17 @@ fn read_budget(
                 "{}:{}: budget.effective says {stated}, but {max} less {} is {effective}; \
                  {used} is used",
                 source.name,
-                node.mark.line,
+                mark.line,
                 reserved.unwrap_or(0)
             ));
-            reserved = Some(max - used);
+            withheld = effective - used;
         }
     }
     warnings.extend(fields.warn_unknown());
     Ok(ManifestBudget {
         max_tokens,
         reserved,
+        withheld,
     })
 }
 
@@ -238,8 +248,7 @@ fn read_files(
         let mut fields = Fields::of(source, format!("files[{i}]"), node)?;
         let path_node = fields.require("path")?;
         let (written, mark) = fields.as_text("path", path_node)?;
-        let (path, lines) =
-            split_lines(written).map_err(|why| fields.error(mark, "path", why))?;
+        let (path, lines) = split_lines(written).map_err(|why| fields.error(mark, "path", why))?;
         files::check_path(path).map_err(|why| {
             fields
                 .error(mark, "path", why)
@@ -263,7 +272,9 @@ fn read_files(
             role,
             cut,
             max_lines: max_lines.map(|n| u32::try_from(n).unwrap_or(u32::MAX)),
-            line: node.mark.line,
+            line: mark.line,
+            column: mark.column,
+            written: written.to_owned(),
         };
         if let Some(first) = seen.insert(entry.id(), mark.line) {
             return Err(source
@@ -304,6 +315,15 @@ pub(crate) fn cut_named(word: &str) -> Option<Cut> {
         "middle" => Some(Cut::Middle),
         "end" => Some(Cut::End),
         _ => None,
+    }
+}
+
+/// Returns a path with its line range, written in one way only.
+pub(crate) fn id_of(path: &str, lines: Option<Lines>) -> String {
+    match lines {
+        Some(Lines { first, last }) if first == last => format!("{path}#L{first}"),
+        Some(Lines { first, last }) => format!("{path}#L{first}-L{last}"),
+        None => path.to_owned(),
     }
 }
 

@@ -70,6 +70,8 @@ pub fn observe(
     session: Option<&str>,
     now: Timestamp,
 ) -> Result<(Vec<Action>, Vec<String>), Error> {
+    // What is remembered and what is written belong together: one lock.
+    let _lock = actions::lock(root, manifest_path)?;
     let manifest = Manifest::read(root, manifest_path)?;
     let dir = session_dir(root, session);
     let memory_path = format!("{dir}observed.json");
@@ -77,14 +79,12 @@ pub fn observe(
     memory.turn += 1;
 
     let mut changes = Vec::new();
+    let mut written = Vec::new();
     let outputs = tool_outputs(turn);
     let skip = outputs.len().saturating_sub(habits.keep_tool_outputs);
     for (i, (tool, output)) in outputs.iter().enumerate().skip(skip) {
         let path = format!("{dir}tool/{:06}-{:02}-{tool}.txt", memory.turn, i + 1);
-        root.write_new(&path, output).map_err(|source| {
-            Error::failure(format!("cannot write {path}: {source}"), source)
-                .hint("check that the session directory is writable")
-        })?;
+        written.push((path.clone(), output));
         changes.push(Action {
             what: What::Add {
                 priority: habits.tool_output_priority,
@@ -95,7 +95,10 @@ pub fn observe(
         });
         memory.tool_outputs.push(path);
     }
-    let old = memory.tool_outputs.len().saturating_sub(habits.keep_tool_outputs);
+    let old = memory
+        .tool_outputs
+        .len()
+        .saturating_sub(habits.keep_tool_outputs);
     for path in memory.tool_outputs.drain(..old) {
         if manifest.files.iter().any(|entry| entry.id() == path) {
             changes.push(Action {
@@ -122,7 +125,8 @@ pub fn observe(
         let moved = if mentions(turn, &entry.path) {
             memory.last_mention.insert(id.clone(), memory.turn);
             let bumped = round(entry.priority + habits.step).min(habits.ceiling);
-            (bumped > entry.priority).then(|| (bumped, format!("mentioned in turn {}", memory.turn)))
+            (bumped > entry.priority)
+                .then(|| (bumped, format!("mentioned in turn {}", memory.turn)))
         } else {
             // A file is new to us on the first turn that sees it.
             let last = *memory
@@ -131,7 +135,12 @@ pub fn observe(
                 .or_insert(memory.turn - 1);
             let silent = memory.turn - last;
             let demoted = round(entry.priority - habits.step).max(habits.floor);
-            (silent >= habits.untouched_turns && demoted < entry.priority)
+            let overdue = silent >= habits.untouched_turns;
+            if overdue {
+                // The next step down takes as many silent turns again.
+                memory.last_mention.insert(id.clone(), memory.turn);
+            }
+            (overdue && demoted < entry.priority)
                 .then(|| (demoted, format!("not mentioned for {silent} turns")))
         };
         if let Some((priority, why)) = moved {
@@ -146,17 +155,36 @@ pub fn observe(
         .last_mention
         .retain(|id, _| manifest.files.iter().any(|entry| entry.id() == *id));
 
-    let warnings = if changes.is_empty() {
-        Vec::new()
-    } else {
-        let quota = Quota {
-            max_actions: usize::MAX,
-            ..quota
-        };
-        actions::apply(root, manifest_path, &changes, Actor::Orchestrator, quota, session, now)?
+    let quota = Quota {
+        max_actions: usize::MAX,
+        ..quota
     };
-    write_memory(root, &memory_path, &memory)?;
+    let apply = || -> Result<Vec<String>, Error> {
+        for (path, output) in &written {
+            // A turn that failed before it was remembered is observed again.
+            write(root, path, output)?;
+        }
+        if changes.is_empty() {
+            return Ok(Vec::new());
+        }
+        let actor = Actor::Orchestrator;
+        actions::apply_locked(root, manifest_path, &changes, actor, quota, session, now)
+    };
+    let warnings = apply().inspect_err(|_| {
+        for (path, _) in &written {
+            root.remove(path);
+        }
+    })?;
+    let text = serde_json::to_string_pretty(&memory)
+        .map_err(|error| Error::failure(format!("cannot write {memory_path}"), error))?;
+    write(root, &memory_path, &text)?;
     Ok((changes, warnings))
+}
+
+fn write(root: &Root, path: &str, text: &str) -> Result<(), Error> {
+    root.create_dir_of(path)
+        .map_err(|source| Error::failure(format!("cannot write {path}: {source}"), source))?;
+    root.replace(path, text)
 }
 
 fn round(priority: f64) -> f64 {
@@ -170,14 +198,6 @@ fn read_memory(root: &Root, path: &str) -> Result<Memory, Error> {
     serde_json::from_str(&root.read_required(path)?).map_err(|error| {
         Error::input(format!("{path}: {error}")).hint("remove the file to start counting anew")
     })
-}
-
-fn write_memory(root: &Root, path: &str, memory: &Memory) -> Result<(), Error> {
-    let text = serde_json::to_string_pretty(memory)
-        .map_err(|error| Error::failure(format!("cannot write {path}"), error))?;
-    root.create_dir_of(path)
-        .map_err(|source| Error::failure(format!("cannot write {path}: {source}"), source))?;
-    root.replace(path, &text)
 }
 
 /// Returns the tool outputs of a turn with the tools' names made fit for a
@@ -223,7 +243,11 @@ fn tool_outputs(turn: &Turn) -> Vec<(String, String)> {
                 .filter(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_'))
                 .take(40)
                 .collect();
-            let name = if name.is_empty() { "tool".to_owned() } else { name };
+            let name = if name.is_empty() {
+                "tool".to_owned()
+            } else {
+                name
+            };
             (name, output)
         })
         .collect()
