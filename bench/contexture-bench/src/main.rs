@@ -17,6 +17,10 @@ use contexture::tokens::{Encoding, OpenAi, TokenCounter};
 use serde::Deserialize;
 use serde_json::json;
 
+/// As in the command line.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 #[derive(Deserialize)]
 struct Block {
     id: String,

@@ -3,7 +3,7 @@ use std::sync::Arc;
 use crate::budget::Budget;
 use crate::counts::{Counts, Tokens};
 use crate::error::{Error, Piece};
-use crate::fit::{Fitter, Outcome};
+use crate::fit::{Fitter, Outcome, highest_first};
 use crate::item::{Content, Item, Layer, Order, Place, Role};
 use crate::layout::{Block, Layout, Section, Shown};
 use crate::markup;
@@ -74,7 +74,8 @@ pub fn no_loader(_: &Item) -> Content {
 
 /// What became of one layer.
 struct Fitted {
-    outcomes: Vec<Outcome>,
+    // One for each item; `None` only while it is not decided.
+    outcomes: Vec<Option<Outcome>>,
     pinned: Tokens,
     allowed: Tokens,
 }
@@ -93,92 +94,84 @@ fn fit_layers(
     };
 
     // What is never cut is charged first.
-    let mut pinned: Vec<Vec<Option<Outcome>>> = Vec::with_capacity(layers.len());
+    let mut fitted: Vec<Fitted> = Vec::with_capacity(layers.len());
     for layer in layers.iter_mut() {
-        pinned.push(
-            layer
-                .items
-                .iter_mut()
-                .map(|item| item.pinned.then(|| fitter.pinned(item)))
-                .collect(),
-        );
+        let outcomes: Vec<Option<Outcome>> = layer
+            .items
+            .iter_mut()
+            .map(|item| item.pinned.then(|| fitter.pinned(item)))
+            .collect();
+        let pinned = spent(&outcomes);
+        fitted.push(Fitted {
+            outcomes,
+            pinned,
+            allowed: pinned,
+        });
     }
-    let charge = |outcomes: &[Option<Outcome>]| -> Tokens {
-        outcomes.iter().flatten().map(Outcome::tokens).sum()
-    };
-    let charged: Vec<Tokens> = pinned.iter().map(|outcomes| charge(outcomes)).collect();
-    let total: Tokens = charged.iter().sum();
-    if total > limit {
+    let charged: Tokens = fitted.iter().map(|layer| layer.pinned).sum();
+    if charged > limit {
         let pieces = layers
             .iter()
-            .zip(&pinned)
-            .flat_map(|(layer, outcomes)| layer.items.iter().zip(outcomes))
+            .zip(&fitted)
+            .flat_map(|(layer, fitted)| layer.items.iter().zip(&fitted.outcomes))
             .filter_map(|(item, outcome)| {
                 let tokens = outcome.as_ref()?.tokens();
                 let id = item.id.to_string();
                 Some(Piece { id, tokens })
             })
             .collect();
-        return Err(Error::pinned_over_budget(total, limit, pieces));
+        return Err(Error::pinned_over_budget(charged, limit, pieces));
     }
 
     // Then each layer its part, less what its own pinned items took of it, but
     // leaving to the ones behind it what they are to get in any case.
-    let mut left = limit - total;
-    let mut fitted: Vec<Fitted> = Vec::with_capacity(layers.len());
+    let mut left = limit - charged;
     let owed: Vec<Tokens> = layers
         .iter()
-        .zip(&charged)
-        .map(|(layer, charged)| layer.share.cap(layer.share.min).saturating_sub(*charged))
+        .zip(&fitted)
+        .map(|(layer, fitted)| {
+            let least = layer.share.cap(layer.share.min);
+            least.saturating_sub(fitted.pinned)
+        })
         .collect();
     for (i, layer) in layers.iter_mut().enumerate() {
         let owed_behind: Tokens = owed[i + 1..].iter().sum();
-        let target = layer.share.target(limit).saturating_sub(charged[i]);
+        let pinned = fitted[i].pinned;
+        let target = layer.share.target(limit).saturating_sub(pinned);
         let allowed = target.min(left.saturating_sub(owed_behind).max(owed[i].min(left)));
-        let open = fitter.fit(&layer.fit, &mut layer.items, &pinned[i], allowed);
-        let outcomes = merge(&pinned[i], open);
-        left -= spent(&outcomes) - charged[i];
-        fitted.push(Fitted {
-            outcomes,
-            pinned: charged[i],
-            allowed: allowed + charged[i],
-        });
+        fitted[i].allowed = allowed + pinned;
+        fitter.fit(
+            &layer.fit,
+            &mut layer.items,
+            &mut fitted[i].outcomes,
+            allowed,
+        );
+        left -= spent(&fitted[i].outcomes) - pinned;
     }
 
     // And what is left goes to those that want more, in the same order.
-    for (i, layer) in layers.iter_mut().enumerate() {
-        let own = fitted[i].allowed - spent(&fitted[i].outcomes);
-        let used_open = spent(&fitted[i].outcomes) - charged[i];
-        let most = layer.share.cap(limit).saturating_sub(charged[i]);
-        let allowed = (used_open + left).min(most);
-        let more = allowed > used_open + own;
-        if !more || !fitted[i].outcomes.iter().any(Outcome::wants_more) {
+    for (layer, fitted) in layers.iter_mut().zip(&mut fitted) {
+        let used = spent(&fitted.outcomes) - fitted.pinned;
+        let most = layer.share.cap(limit).saturating_sub(fitted.pinned);
+        let allowed = (used + left).min(most);
+        let more = allowed + fitted.pinned > fitted.allowed;
+        if !more || !fitted.outcomes.iter().flatten().any(Outcome::wants_more) {
             continue;
         }
-        let open = fitter.fit(&layer.fit, &mut layer.items, &pinned[i], allowed);
-        let outcomes = merge(&pinned[i], open);
-        left = left + used_open - (spent(&outcomes) - charged[i]);
-        fitted[i].outcomes = outcomes;
-        fitted[i].allowed = allowed + charged[i];
+        for (item, outcome) in layer.items.iter().zip(&mut fitted.outcomes) {
+            if !item.pinned {
+                *outcome = None;
+            }
+        }
+        fitted.allowed = allowed + fitted.pinned;
+        fitter.fit(&layer.fit, &mut layer.items, &mut fitted.outcomes, allowed);
+        left = left + used - (spent(&fitted.outcomes) - fitted.pinned);
     }
     Ok(fitted)
 }
 
-fn spent(outcomes: &[Outcome]) -> Tokens {
-    outcomes.iter().map(Outcome::tokens).sum()
-}
-
-fn merge(pinned: &[Option<Outcome>], open: Vec<Option<Outcome>>) -> Vec<Outcome> {
-    pinned
-        .iter()
-        .zip(open)
-        .map(|(pinned, open)| {
-            pinned
-                .clone()
-                .or(open)
-                .expect("every item is either pinned or decided by the fit")
-        })
-        .collect()
+fn spent(outcomes: &[Option<Outcome>]) -> Tokens {
+    outcomes.iter().flatten().map(Outcome::tokens).sum()
 }
 
 /// The kept items in the order they are sent: layer and item by index.
@@ -188,11 +181,11 @@ fn lay_out(layers: &[Layer], fitted: &[Fitted]) -> (Layout, Sent) {
     let mut sections: [Sent; 3] = Default::default();
     for (l, (layer, fitted)) in layers.iter().zip(fitted).enumerate() {
         let mut order: Vec<usize> = (0..layer.items.len())
-            .filter(|&i| fitted.outcomes[i].is_kept())
+            .filter(|&i| fitted.outcomes[i].as_ref().is_some_and(Outcome::is_kept))
             .collect();
         if layer.order == Order::Priority {
             let rank = |i: usize| layer.items[i].score.unwrap_or(layer.items[i].priority);
-            order.sort_by(|&a, &b| rank(b).total_cmp(&rank(a)));
+            order = highest_first(order, rank);
         }
         for i in order {
             sections[section(layer.place, layer.items[i].role) as usize].push((l, i));
@@ -205,7 +198,7 @@ fn lay_out(layers: &[Layer], fitted: &[Fitted]) -> (Layout, Sent) {
 
     let block = |&(l, i): &(usize, usize)| -> Option<Block> {
         let item = &layers[l].items[i];
-        let outcome = &fitted[l].outcomes[i];
+        let outcome = fitted[l].outcomes[i].as_ref()?;
         let shown = match outcome {
             Outcome::Whole { text, .. } => Shown::Whole(text.clone()),
             Outcome::Cut { text, .. } => Shown::Cut(text.clone()),
@@ -267,8 +260,10 @@ fn account(
     for &(l, i) in sent {
         let item = &layers[l].items[i];
         note_findings(&mut report, item);
-        let row = included(&layers[l], item, &fitted[l].outcomes[i]);
-        report.included.push(row);
+        if let Some(outcome) = &fitted[l].outcomes[i] {
+            let row = included(&layers[l], item, outcome);
+            report.included.push(row);
+        }
     }
     for (layer, fitted) in layers.iter().zip(fitted) {
         let mut row = LayerBudget {
@@ -279,6 +274,7 @@ fn account(
             ..LayerBudget::default()
         };
         for (item, outcome) in layer.items.iter().zip(&fitted.outcomes) {
+            let Some(outcome) = outcome else { continue };
             if outcome.is_kept() {
                 row.kept += 1;
                 row.cut += usize::from(matches!(outcome, Outcome::Cut { .. }));

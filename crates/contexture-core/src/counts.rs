@@ -112,6 +112,9 @@ fn longest_within(total: usize, limit: Tokens, fits: impl Fn(usize) -> bool) -> 
     fitting
 }
 
+/// Below this many bytes a text is counted faster than it is looked up.
+const SHORT_TEXT: usize = 256;
+
 /// Most texts that the cache remembers before it starts anew.
 const CACHE_LIMIT: usize = 200_000;
 
@@ -170,6 +173,11 @@ impl Counts {
             && known.covers(limit)
         {
             return known;
+        }
+        if text.body().len() < SHORT_TEXT {
+            let measured = Arc::new(Measured::new(text.body(), &*self.counter, limit));
+            text.remember(self.id, Arc::clone(&measured));
+            return measured;
         }
         let mut cache = self.measured.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = cache.get(&text.hash())

@@ -123,33 +123,32 @@ pub(crate) struct Fitter<'a> {
 }
 
 impl Fitter<'_> {
-    /// Returns what becomes of each item when `allowance` tokens may be spent.
-    /// Items that `decided` holds an outcome for are left alone.
+    /// Decides for each item that has no outcome yet, when `allowance` tokens
+    /// may be spent on those.
     pub(crate) fn fit(
         &mut self,
         fit: &Fit,
         items: &mut [Item],
-        decided: &[Option<Outcome>],
+        outcomes: &mut [Option<Outcome>],
         allowance: Tokens,
-    ) -> Vec<Option<Outcome>> {
-        let mut outcomes = vec![None; items.len()];
-        let open: Vec<usize> = (0..items.len()).filter(|&i| decided[i].is_none()).collect();
+    ) {
+        let open: Vec<usize> = (0..items.len())
+            .filter(|&i| outcomes[i].is_none())
+            .collect();
         match fit {
             Fit::FirstFit => {
-                let mut order = open;
-                order.sort_by(|&a, &b| items[b].priority.total_cmp(&items[a].priority));
-                self.first_fit(items, &Units::of(items, order), allowance, &mut outcomes);
+                let order = highest_first(open, |i| items[i].priority);
+                self.first_fit(items, &Units::of(items, order), allowance, outcomes);
             }
             Fit::ByScore => {
                 let order = self.by_score(items, open);
-                self.first_fit(items, &Units::of(items, order), allowance, &mut outcomes);
+                self.first_fit(items, &Units::of(items, order), allowance, outcomes);
             }
             Fit::Window(window) => {
                 let units = Units::of(items, open);
-                self.window(window, items, &units, allowance, &mut outcomes);
+                self.window(window, items, &units, allowance, outcomes);
             }
         }
-        outcomes
     }
 
     fn by_score(&mut self, items: &mut [Item], open: Vec<usize>) -> Vec<usize> {
@@ -386,7 +385,12 @@ impl Fitter<'_> {
         }
 
         // What is older: the head if one is asked for, and nothing behind it.
-        let used: Tokens = outcomes.iter().flatten().map(Outcome::tokens).sum();
+        let used: Tokens = units
+            .order
+            .iter()
+            .filter_map(|&i| outcomes[i].as_ref())
+            .map(Outcome::tokens)
+            .sum();
         let mut left = if anchor.is_none() {
             head_room.min(allowance - used)
         } else {
@@ -466,6 +470,14 @@ impl Fitter<'_> {
             None => left == 0,
         }
     }
+}
+
+/// Returns `items` by descending rank, ties in the order given.
+pub(crate) fn highest_first(items: Vec<usize>, rank: impl Fn(usize) -> f64) -> Vec<usize> {
+    // Ranks are fetched once: the items are spread over far more memory.
+    let mut ranked: Vec<(f64, usize)> = items.into_iter().map(|i| (rank(i), i)).collect();
+    ranked.sort_by(|a, b| b.0.total_cmp(&a.0));
+    ranked.into_iter().map(|(_, i)| i).collect()
 }
 
 fn before_window(bytes: u64) -> Outcome {

@@ -26,7 +26,8 @@ pub(crate) struct Piece {
 impl Measured {
     /// Measures `body`, which ends with a line end, until `limit` is exceeded.
     pub(crate) fn new(body: &str, counter: &dyn TokenCounter, limit: Tokens) -> Self {
-        let (mut pieces, mut tokens, mut start) = (Vec::new(), 0, 0);
+        let mut pieces = Vec::with_capacity(body.len().min(1 << 20) / LEAST_PIECE + 1);
+        let (mut tokens, mut start) = (0, 0);
         while start < body.len() {
             let end = next_seam(body, start, counter);
             let counted = counter.count_up_to(&body[start..end], limit - tokens);
@@ -42,7 +43,6 @@ impl Measured {
             tokens += count;
             start = end;
         }
-        pieces.shrink_to_fit();
         Self {
             pieces,
             tokens,

@@ -1,5 +1,5 @@
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -48,7 +48,7 @@ pub struct Text(Arc<Inner>);
 struct Inner {
     // The text and one line end behind it, as it stands between its tags.
     body: String,
-    hash: ContentHash,
+    hash: OnceLock<ContentHash>,
     findings: Vec<Finding>,
     // The latest measurement, by the id of the `Counts` that made it.
     memo: Mutex<Option<(u64, Arc<Measured>)>>,
@@ -65,8 +65,8 @@ impl Text {
         let (mut body, findings) = guard::clean(raw, policy);
         body.push('\n');
         Self(Arc::new(Inner {
-            hash: ContentHash::of(body.as_bytes()),
             body,
+            hash: OnceLock::new(),
             findings,
             memo: Mutex::new(None),
         }))
@@ -84,7 +84,10 @@ impl Text {
 
     /// Returns the hash of the guarded text.
     pub fn hash(&self) -> ContentHash {
-        self.0.hash
+        *self
+            .0
+            .hash
+            .get_or_init(|| ContentHash::of(self.0.body.as_bytes()))
     }
 
     /// Returns what the guard changed.
@@ -111,7 +114,7 @@ impl Text {
 
 impl PartialEq for Text {
     fn eq(&self, other: &Self) -> bool {
-        self.0.hash == other.0.hash
+        self.0.body == other.0.body
     }
 }
 

@@ -1,4 +1,5 @@
 //! Where a text is cut, and what the marker says.
+#![allow(clippy::unwrap_used)]
 
 mod support;
 

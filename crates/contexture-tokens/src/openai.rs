@@ -49,18 +49,15 @@ impl OpenAi {
         Self { encoding }
     }
 
-    fn fast(&self) -> &'static tiktoken::CoreBpe {
+    fn fast(&self) -> &'static Fast {
         // Looking the encoding up by name costs as much as counting a word.
-        static O200K: OnceLock<&tiktoken::CoreBpe> = OnceLock::new();
-        static CL100K: OnceLock<&tiktoken::CoreBpe> = OnceLock::new();
+        static O200K: OnceLock<Fast> = OnceLock::new();
+        static CL100K: OnceLock<Fast> = OnceLock::new();
         let loaded = match self.encoding {
             Encoding::O200k => &O200K,
             Encoding::Cl100k => &CL100K,
         };
-        loaded.get_or_init(|| {
-            tiktoken::get_encoding(self.encoding.name())
-                .expect("both vocabularies are compiled in by the crate's features")
-        })
+        loaded.get_or_init(|| Fast::load(self.encoding))
     }
 
     fn linear(&self) -> &'static bpe_openai::Tokenizer {
@@ -71,12 +68,80 @@ impl OpenAi {
     }
 
     fn count_chunk(&self, chunk: &str) -> Tokens {
-        let count = if chunk.len() > LONG_CHUNK {
-            self.linear().count(chunk)
+        if chunk.len() > LONG_CHUNK {
+            self.linear().count(chunk) as Tokens
         } else {
             self.fast().count(chunk)
+        }
+    }
+}
+
+/// The longest run of blanks or line ends that is counted by table.
+const LONGEST_RUN: usize = 64;
+
+/// The fast counter, relieved of what it is slow at.
+///
+/// It takes the white space that begins a line through a regex, which is an
+/// eighth of its time on code. What such a run costs is looked up here instead:
+/// all but the last of the blanks before a word are a piece of their own, and
+/// so are the line ends behind a letter or a digit.
+struct Fast {
+    bpe: &'static tiktoken::CoreBpe,
+    blanks: [Tokens; LONGEST_RUN],
+    line_ends: [Tokens; LONGEST_RUN],
+}
+
+impl Fast {
+    fn load(encoding: Encoding) -> Self {
+        let bpe = tiktoken::get_encoding(encoding.name())
+            .expect("both vocabularies are compiled in by the crate's features");
+        let runs_of =
+            |unit: &str| std::array::from_fn(|length| bpe.count(&unit.repeat(length)) as Tokens);
+        Self {
+            bpe,
+            blanks: runs_of(" "),
+            line_ends: runs_of("\n"),
+        }
+    }
+
+    fn count(&self, text: &str) -> Tokens {
+        let bytes = text.as_bytes();
+        let run = |from: usize, byte: u8| {
+            let rest = &bytes[from..];
+            rest.iter().take_while(|&&b| b == byte).count()
         };
-        count as Tokens
+        let (mut tokens, mut start) = (0, 0);
+        for newline in memchr::memchr_iter(b'\n', bytes) {
+            if newline < start {
+                continue;
+            }
+            let ends = run(newline, b'\n');
+            let blanks = run(newline + ends, b' ');
+            let word = newline + ends + blanks;
+            let begins_word = match bytes.get(word) {
+                Some(byte) => byte.is_ascii_graphic(),
+                None => blanks == 0,
+            };
+            if !begins_word || ends >= LONGEST_RUN || blanks > LONGEST_RUN {
+                continue;
+            }
+            let behind_word = newline > start && bytes[newline - 1].is_ascii_alphanumeric();
+            if behind_word {
+                tokens += self.piecewise(&text[start..newline]) + self.line_ends[ends];
+            } else if blanks > 1 {
+                tokens += self.piecewise(&text[start..newline + ends]);
+            } else {
+                continue;
+            }
+            // The last blank belongs to the word.
+            start = word - blanks.min(1);
+            tokens += self.blanks[blanks.saturating_sub(1)];
+        }
+        tokens + self.piecewise(&text[start..])
+    }
+
+    fn piecewise(&self, text: &str) -> Tokens {
+        self.bpe.count(text) as Tokens
     }
 }
 
