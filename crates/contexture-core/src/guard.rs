@@ -198,6 +198,7 @@ fn sanitise<'t>(raw: &'t str, policy: Policy, findings: &mut Findings) -> Cow<'t
 }
 
 fn escape(text: &str, findings: &mut Findings) -> String {
+    // Room for the line end that a text gets behind it.
     let mut out = String::with_capacity(text.len() + 1);
     let mut copied = 0;
     for at in memchr::memchr2_iter(b'<', b'[', text.as_bytes()) {

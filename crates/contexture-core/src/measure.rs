@@ -1,3 +1,5 @@
+use smallvec::SmallVec;
+
 use crate::counts::{TokenCounter, Tokens};
 
 /// The token counts of a text, piece by piece.
@@ -7,7 +9,8 @@ use crate::counts::{TokenCounter, Tokens};
 /// counts, and a cut needs no second look at more than one piece.
 #[derive(Debug)]
 pub(crate) struct Measured {
-    pieces: Vec<Piece>,
+    // Most texts are one piece, and then need no allocation for it.
+    pieces: SmallVec<[Piece; 1]>,
     tokens: Tokens,
     // How far measuring would have gone. It stops there because the text is
     // then larger than any use of it could be.
@@ -26,7 +29,7 @@ pub(crate) struct Piece {
 impl Measured {
     /// Measures `body`, which ends with a line end, until `limit` is exceeded.
     pub(crate) fn new(body: &str, counter: &dyn TokenCounter, limit: Tokens) -> Self {
-        let mut pieces = Vec::with_capacity(body.len().min(1 << 20) / LEAST_PIECE + 1);
+        let mut pieces = SmallVec::with_capacity(body.len().min(1 << 20) / LEAST_PIECE + 1);
         let (mut tokens, mut start) = (0, 0);
         while start < body.len() {
             let end = next_seam(body, start, counter);

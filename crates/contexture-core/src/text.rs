@@ -47,9 +47,10 @@ pub struct Text(Arc<Inner>);
 
 struct Inner {
     // The text and one line end behind it, as it stands between its tags.
-    body: String,
-    hash: OnceLock<ContentHash>,
-    findings: Vec<Finding>,
+    body: Box<str>,
+    // Boxed, like the findings: most texts are short and have neither.
+    hash: OnceLock<Box<ContentHash>>,
+    findings: Box<[Finding]>,
     // The latest measurement, by the id of the `Counts` that made it.
     memo: Mutex<Option<(u64, Arc<Measured>)>>,
 }
@@ -65,9 +66,9 @@ impl Text {
         let (mut body, findings) = guard::clean(raw, policy);
         body.push('\n');
         Self(Arc::new(Inner {
-            body,
+            body: body.into(),
             hash: OnceLock::new(),
-            findings,
+            findings: findings.into(),
             memo: Mutex::new(None),
         }))
     }
@@ -84,10 +85,10 @@ impl Text {
 
     /// Returns the hash of the guarded text.
     pub fn hash(&self) -> ContentHash {
-        *self
+        **self
             .0
             .hash
-            .get_or_init(|| ContentHash::of(self.0.body.as_bytes()))
+            .get_or_init(|| Box::new(ContentHash::of(self.0.body.as_bytes())))
     }
 
     /// Returns what the guard changed.
