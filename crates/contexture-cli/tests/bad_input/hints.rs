@@ -1,0 +1,117 @@
+//! Hints and turns.
+
+use super::*;
+
+#[test]
+fn hints_with_bad_content() {
+    for (text, message) in [
+        (
+            "keep:\n  - path: a.md\n    touches: many\n",
+            "3:14: keep[0].touches: must be a number, not `many`",
+        ),
+        ("keep: a.md\n", "1:7: keep: must be a list, not `a.md`"),
+        ("keep:\n  - why: no path\n", "2:5: keep[0].path: is missing"),
+        (
+            "keep:\n  - path: ../a.md\n",
+            "2:11: keep[0].path: `../a.md` leads out of the root with `..`",
+        ),
+        (
+            "- a.md\n",
+            "1:1: must be a mapping (`key: value`), not a list",
+        ),
+        ("keep: [\n", "1:7: unclosed bracket '['"),
+    ] {
+        let message = format!("error: hot.yml:{message}\n");
+        small()
+            .file("hot.yml", text)
+            .refuses(&["assemble"], 2, &message);
+    }
+}
+
+#[test]
+fn a_turn_that_is_none() {
+    let hint = "hint: a turn is `{\"messages\":[{\"role\":\"user\",\"content\":\"…\"}]}`";
+    for (turn, message) in [
+        ("junk", "expected value at line 1 column 1"),
+        ("", "EOF while parsing a value at line 1 column 0"),
+        (
+            "[]",
+            "invalid length 0, expected struct Turn with 7 elements at line 1 column 2",
+        ),
+        (
+            "{\"messages\":[{\"role\":\"robot\",\"content\":\"x\"}]}",
+            "unknown variant `robot`, expected one of `system`, `developer`, `user`, `assistant`, \
+             `tool` at line 1 column 28",
+        ),
+    ] {
+        small().file("turn.json", turn).refuses(
+            &["working-set", "observe", "turn.json"],
+            2,
+            &format!("error: turn.json: {message}\n{hint}\n"),
+        );
+    }
+}
+
+#[test]
+fn an_observation_that_is_refused_leaves_nothing_and_can_be_repeated() {
+    let project = small()
+        .file("turn.json", TURN_WITH_TOOL)
+        .file("contexture.toml", "[limits]\nmax_entries = 2\n");
+    project.refuses(
+        &["working-set", "observe", "turn.json"],
+        2,
+        "
+        error: QUOTA_EXCEEDED: the working set may hold 2 entries
+        hint: remove some first, or raise limits.max_entries in contexture.toml
+        ",
+    );
+    fs::remove_file(project.path("contexture.toml")).unwrap();
+    project.ok(&["working-set", "observe", "turn.json"]);
+}
+
+#[test]
+fn what_is_remembered_of_turns_is_damaged() {
+    small()
+        .file("turn.json", TURN_WITH_TOOL)
+        .file(".contexture/sessions/default/observed.json", "{\"turn\":")
+        .refuses(
+            &["working-set", "observe", "turn.json"],
+            2,
+            "
+            error: .contexture/sessions/default/observed.json: EOF while parsing a value at line 1 column 8
+            hint: remove the file to start counting anew
+            ",
+        );
+}
+
+#[test]
+fn a_session_label_cannot_lead_elsewhere() {
+    let above = Project::new();
+    for (path, text) in small().snapshot() {
+        above.write(&format!("root/{path}"), text);
+    }
+    for label in ["../../../evil", "/evil", "..", "."] {
+        let run = above.run(&["assemble", "root", "--session", label]);
+        run.expect_code(0);
+    }
+    let escaped = above
+        .names()
+        .into_iter()
+        .filter(|name| name.ends_with("events.jsonl"))
+        .filter(|name| !name.starts_with("root/.contexture/sessions/"))
+        .collect::<Vec<_>>();
+    assert!(escaped.is_empty(), "{escaped:?}");
+}
+
+#[test]
+fn a_log_behind_a_link_is_not_written_to() {
+    let outside = Project::new().file("target", "mine\n");
+    let project = small();
+    fs::create_dir_all(project.path(".contexture/sessions/default")).unwrap();
+    let project = project.link(
+        ".contexture/sessions/default/events.jsonl",
+        outside.path("target"),
+    );
+    project.run(&["assemble"]).expect_code(0);
+    assert_eq!(outside.read("target"), "mine\n");
+}

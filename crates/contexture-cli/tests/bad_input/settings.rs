@@ -1,0 +1,215 @@
+//! Recipes, settings, models.
+
+use super::*;
+
+#[test]
+fn an_unknown_recipe_suggests_the_nearest() {
+    small().refuses(
+        &["assemble", "--recipe", "working-sets"],
+        2,
+        "
+        error: unknown recipe `working-sets`; did you mean `working-set`? (one of working-set)
+        hint: name a built-in recipe or the file of your own
+        ",
+    );
+    small().refuses(
+        &["assemble", "--recipe", "mine.yml"],
+        2,
+        "error: cannot read recipe mine.yml: No such file or directory (os error 2)\n",
+    );
+}
+
+/// Checks that a recipe is refused with `message`, when it is checked and when
+/// it is used.
+#[track_caller]
+fn check_bad_recipe(recipe: &str, message: &str) {
+    let project = small().file("mine.yml", support::dedent(recipe));
+    project.refuses(&["recipe", "check", "mine.yml"], 2, message);
+    project.refuses(&["assemble", "--recipe", "mine.yml"], 2, message);
+}
+
+#[test]
+fn a_recipe_with_an_unknown_source() {
+    check_bad_recipe(
+        "
+        recipe: mine
+        layers:
+          - layer: files
+            source: working-sett
+            share: 100
+        ",
+        "error: mine.yml:4:13: layers[0].source: unknown source `working-sett`; \
+         did you mean `working-set`? (one of boot, working-set, event)\n",
+    );
+}
+
+#[test]
+fn a_recipe_with_an_unknown_layer() {
+    check_bad_recipe(
+        "
+        recipe: mine
+        layers:
+          - layer: file
+            source: working-set
+            share: 100
+        ",
+        "error: mine.yml:3:12: layers[0].layer: unknown layer `file`; did you mean `files`? \
+         (one of workspace, persona, session, memory, event, files, task)\n",
+    );
+}
+
+#[test]
+fn a_recipe_whose_shares_do_not_add_up() {
+    check_bad_recipe(
+        "
+        recipe: mine
+        layers:
+          - layer: workspace
+            source: boot
+            share: 20
+          - layer: files
+            source: working-set
+            share: 70
+        ",
+        "error: mine.yml:6:5: layers: the shares add up to 90, not 100 (workspace 20, files 70)\n",
+    );
+}
+
+#[test]
+fn a_recipe_with_other_mistakes() {
+    check_bad_recipe(
+        "",
+        "error: mine.yml:1:1: a recipe is one mapping with `recipe` and `layers`\n",
+    );
+    check_bad_recipe(
+        "recipe: mine\n",
+        "error: mine.yml:1:1: layers: a recipe needs at least one layer\n",
+    );
+    check_bad_recipe(
+        "
+        recipe: mine
+        layers:
+          - layer: files
+            source: working-set
+            share: 100
+            shar: 100
+        ",
+        "error: mine.yml:6:5: layers[0].shar: unknown field `shar`; did you mean `share`? \
+         (one of layer, source, share, min, max, cut, fit, place, order, mask_secrets, \
+         min_recent, shrink_to, head)\n",
+    );
+}
+
+#[test]
+fn settings_with_an_unknown_key() {
+    small().file("contexture.toml", "# mine\nmodle = \"gpt-4o\"\n").refuses(
+        &["assemble"],
+        2,
+        "
+        error: contexture.toml:2:1: unknown field `modle`, expected one of `recipe`, `model`, `models`, `limits`, `secrets`, `boot`, `observe`
+        hint: `contexture doctor` prints the settings that exist and their defaults
+        ",
+    );
+}
+
+#[test]
+fn settings_of_a_wrong_type_are_told_in_words_a_user_knows() {
+    let project = small().file("contexture.toml", "[limits]\nmax_entries = \"two\"\n");
+    let run = project.run(&["assemble"]);
+    run.expect_code(2);
+    assert!(
+        run.err.starts_with("error: contexture.toml:2:15: "),
+        "{}",
+        run.err
+    );
+    assert!(run.err.contains("\"two\""), "{}", run.err);
+    assert!(!run.err.contains("usize"), "{}", run.err);
+}
+
+#[test]
+fn settings_that_do_not_parse() {
+    small().file("contexture.toml", "[limits\n").refuses(
+        &[
+            "working-set",
+            "add",
+            "b.md",
+            "--priority",
+            "0.5",
+            "--why",
+            "x",
+        ],
+        2,
+        "
+        error: contexture.toml:1:8: unclosed table, expected `]`
+        hint: `contexture doctor` prints the settings that exist and their defaults
+        ",
+    );
+}
+
+#[test]
+fn settings_behind_a_link_out_of_the_root_are_not_passed_over_in_silence() {
+    let outside = Project::new().file("contexture.toml", "[secrets]\nmask = false\n");
+    let project = small().link("contexture.toml", outside.path("contexture.toml"));
+    let run = project.run(&["assemble"]);
+    assert!(run.err.contains("contexture.toml"), "{run:?}");
+    assert!(run.err.contains("leads out of the root"), "{run:?}");
+}
+
+#[test]
+fn an_unknown_tokenizer_in_the_settings() {
+    small()
+        .file("contexture.toml", "[models.mine]\nwindow = 1000\ntokenizer = \"o200k_bsae\"\n")
+        .refuses(
+            &["assemble"],
+            2,
+            "
+            error: contexture.toml: models.mine.tokenizer: unknown tokenizer `o200k_bsae`; did you mean `o200k_base`? (one of o200k_base, cl100k_base, estimate)
+            hint: or name a tokenizer.json
+            ",
+        );
+}
+
+#[test]
+fn an_unknown_model_is_a_warning() {
+    let project = small();
+    let run = project.run(&["assemble", "--model", "my-model"]);
+    run.expect_code(0);
+    assert!(run.out.contains("alpha"));
+    run.says(
+        "warning: model `my-model` is not in the table: a window of 128000 tokens and an estimate \
+         are assumed; add it under [models] in contexture.toml",
+    );
+    let run = project.run(&["tokens", "a.md", "--model", "my-model"]);
+    run.expect_code(0);
+    run.says("warning: model `my-model` is not in the table; an estimate is used");
+}
+
+#[test]
+fn tokens_of_what_cannot_be_read() {
+    let project = small().file("latin1.txt", b"caf\xE9\n");
+    project.refuses(
+        &["tokens", "a.md", "nowhere.md"],
+        2,
+        "error: cannot read nowhere.md: No such file or directory (os error 2)\n",
+    );
+    project.refuses(
+        &["tokens", "."],
+        2,
+        "error: cannot read .: Is a directory (os error 21)\n",
+    );
+    project.refuses(
+        &["tokens", "latin1.txt"],
+        2,
+        "error: cannot read latin1.txt: stream did not contain valid UTF-8\n",
+    );
+    project.refuses(
+        &["tokens", "a.md", "--tokenizer", "nope"],
+        2,
+        "error: unknown tokenizer `nope` (o200k_base, cl100k_base, estimate, or a .json file)\n",
+    );
+    project.refuses(
+        &["tokens", "a.md", "--tokenizer", "a.json"],
+        2,
+        "error: cannot read tokenizer a.json: No such file or directory (os error 2)\n",
+    );
+}

@@ -1,0 +1,81 @@
+//! What each command is for, from the files it reads to the bytes it writes.
+
+#![allow(clippy::unwrap_used)] // Helpers of a test are not a test to the lint.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod forms;
+mod guard;
+mod hints;
+mod init;
+mod manifest;
+mod others;
+mod report;
+mod working_set;
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+use support::{NOW, Project, dedent, fates, text, warnings};
+
+/// A project with one file of each role.
+fn roles() -> Project {
+    Project::new()
+        .file("rules.md", "Be kind.\n")
+        .file("task.md", "Mend the build.\n")
+        .file("question.md", "Why does it fail?\n")
+        .file("main.rs", "fn main() {}\n")
+        .entries(
+            "
+            main.rs     0.8
+            task.md     0.95 role=developer
+            question.md 0.3  role=user
+            rules.md    1.0  role=system truncate_strategy=never
+            ",
+        )
+}
+
+/// The first lines of every prompt of a project without `.agent`, less the
+/// constitution's.
+const HEADER_BEHIND_CONSTITUTION: &str = "\
+Session: .contexture/sessions/default/
+Output sink: output.md (append-only)
+Working set: working-set.yml
+Cache hints: none
+Tool contract: All calls require `why`
+
+";
+
+fn parsed(text: &str) -> Value {
+    serde_json::from_str(text).unwrap_or_else(|e| panic!("{e}:\n{text}"))
+}
+
+/// Returns the body of the block of `path`.
+#[track_caller]
+fn body<'p>(prompt: &'p str, path: &str) -> &'p str {
+    let open = format!("<context path=\"{path}\">\n");
+    let (_, behind) = prompt
+        .split_once(&open)
+        .unwrap_or_else(|| panic!("no {path} in\n{prompt}"));
+    behind.split_once("</context>\n").unwrap().0
+}
+
+/// Returns the row of `id`, wherever it stands.
+#[track_caller]
+fn row<'r>(report: &'r Value, id: &str) -> &'r Value {
+    let rows = ["included", "excluded"].map(|list| report[list].as_array().unwrap());
+    let mut found = rows.into_iter().flatten().filter(|row| row["id"] == id);
+    let row = found
+        .next()
+        .unwrap_or_else(|| panic!("no {id} in {report:#}"));
+    assert!(found.next().is_none(), "{id} is there twice");
+    row
+}
+
+/// A file of a hundred numbered lines.
+fn hundred() -> String {
+    (1..=100)
+        .map(|n| format!("line {n} of the story\n"))
+        .collect()
+}

@@ -1,0 +1,172 @@
+//! The other commands.
+
+use super::*;
+
+#[test]
+fn tokens_are_counted() {
+    let project = roles().file("long.md", hundred());
+    let expected = bpe_openai::o200k_base().count(&hundred());
+    let total = expected + 3;
+    let run = project.run(&["tokens", "long.md", "rules.md"]);
+    run.expect_code(0);
+    assert_eq!(
+        run.out,
+        format!(
+            "{expected:>12}  long.md\n{:>12}  rules.md\n{total:>12}  total\n",
+            3
+        )
+    );
+    run.says(&format!(
+        "o200k_base for gpt-4o, exact; {:.1} % of its window of 128,000",
+        total as f64 / 1280.0
+    ));
+    let value = parsed(&project.ok(&["tokens", "long.md", "--json"]));
+    assert_eq!(
+        value,
+        json!({
+            "model": "gpt-4o",
+            "tokenizer": {"name": "o200k_base", "exact": true},
+            "files": [{"path": "long.md", "tokens": expected, "bytes": hundred().len()}],
+            "total": expected,
+        })
+    );
+    let run = project.run_with(&["tokens", "-", "--tokenizer", "cl100k_base"], &hundred());
+    run.expect_code(0);
+    let expected = bpe_openai::cl100k_base().count(&hundred());
+    assert_eq!(run.out, format!("{expected:>12}  standard input\n"));
+}
+
+#[test]
+fn an_estimate_is_labelled_as_one() {
+    let project = roles();
+    let value = parsed(&project.ok(&["tokens", "main.rs", "--model", "claude-sonnet-4", "--json"]));
+    assert_eq!(value["tokenizer"]["exact"], false);
+    let (_, report) = project.assemble(&["--model", "claude-sonnet-4"]);
+    assert_eq!(report["tokenizer"]["exact"], false);
+}
+
+#[test]
+fn recipes_are_listed_shown_and_checked() {
+    let project = Project::new();
+    assert!(project.ok(&["recipe", "list"]).starts_with("working-set "));
+    assert_eq!(
+        parsed(&project.ok(&["recipe", "list", "--json"]))[0]["name"],
+        "working-set"
+    );
+    let shown = project.ok(&["recipe", "show", "working-set"]);
+    project.write("mine.yml", &shown);
+    assert_eq!(
+        project.ok(&["recipe", "check", "mine.yml"]),
+        "mine.yml: recipe `working-set` is good: workspace, files, event\n"
+    );
+    assert_eq!(project.ok(&["recipe", "show", "mine.yml"]), shown);
+    let project = roles().file("mine.yml", shown);
+    let args = ["assemble", "--now", NOW];
+    assert_eq!(
+        project.ok(&[&args[..], &["--recipe", "mine.yml"]].concat()),
+        project.ok(&args)
+    );
+}
+
+#[test]
+fn the_doctor_finds_a_good_project_good() {
+    let run = roles().run(&["doctor"]);
+    run.expect_code(0);
+    assert!(!run.out.contains("bad "), "{}", run.out);
+    assert!(
+        run.out
+            .contains("ok   manifest     working-set.yml: 4 entries, 4 files\n"),
+        "{}",
+        run.out
+    );
+    assert!(
+        run.out.contains("  limits.max_entries = 1000\n"),
+        "{}",
+        run.out
+    );
+    let value = parsed(&roles().ok(&["doctor", "--json"]));
+    let states: Vec<&str> = value["checks"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|check| text(&check["state"]))
+        .collect();
+    assert!(states.iter().all(|state| *state == "ok"), "{states:?}");
+}
+
+#[test]
+fn the_doctor_says_what_is_wrong_with_a_bad_project() {
+    let project = roles()
+        .file("contexture.toml", "modle = 1\n")
+        .file("hot.yml", "keep: 5\n")
+        .entries("main.rs 2");
+    let run = project.run(&["doctor"]);
+    run.expect_code(2);
+    assert!(
+        run.out
+            .contains("bad  settings     contexture.toml:1:1: unknown field `modle`"),
+        "{}",
+        run.out
+    );
+    assert!(
+        run.out.contains(
+            "bad  manifest     working-set.yml:6:15: files[0].priority: must be a number from 0 to 1, not `2`\n"
+        ),
+        "{}",
+        run.out
+    );
+    assert_eq!(
+        run.err,
+        "error: something is wrong; see the lines marked `bad`\n"
+    );
+}
+
+#[cfg(unix)]
+#[test]
+fn the_doctor_names_the_files_that_cannot_be_used() {
+    let project = roles().entries("gone.md 0.5\nctl 0.5\nbig.md 0.5");
+    let _listener = std::os::unix::net::UnixListener::bind(project.path("ctl")).unwrap();
+    std::fs::File::create(project.path("big.md"))
+        .unwrap()
+        .set_len(5 << 30)
+        .unwrap();
+    let out = project.ok(&["doctor"]);
+    for (line, name) in [(5, "gone.md"), (7, "ctl"), (9, "big.md")] {
+        let note = format!("note manifest     working-set.yml:{line}: ");
+        let found = out.lines().find(|said| said.starts_with(&note));
+        assert!(
+            found.is_some_and(|said| said.contains(name)),
+            "{name}\n{out}"
+        );
+    }
+}
+
+#[test]
+fn completions_are_written_for_every_shell() {
+    for shell in ["bash", "zsh", "fish"] {
+        let script = Project::new().ok(&["completions", shell]);
+        assert!(
+            script.contains("contexture") && script.contains("working-set"),
+            "{shell}"
+        );
+    }
+}
+
+#[test]
+fn every_command_has_help_with_an_example() {
+    let project = Project::new();
+    for command in [
+        "init",
+        "assemble",
+        "working-set",
+        "tokens",
+        "recipe",
+        "doctor",
+        "completions",
+    ] {
+        let help = project.ok(&[command, "--help"]);
+        assert!(help.contains(&format!("contexture {command}")), "{command}");
+        assert!(help.contains("Examples:"), "{command}");
+    }
+    assert!(project.ok(&["--version"]).starts_with("contexture "));
+}

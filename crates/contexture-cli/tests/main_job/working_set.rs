@@ -1,0 +1,383 @@
+//! `working-set`.
+
+use super::*;
+
+/// A project whose manifest has comments everywhere.
+fn commented() -> Project {
+    Project::new()
+        .file("a.md", "alpha\n")
+        .file("b.md", "beta\n")
+        .file("c.md", "gamma\n")
+        .manifest(
+            "
+            # what the model sees
+            protocol: CONTEXT-ASSEMBLY/0.1
+
+            budget:
+              max_tokens: 1000   # small
+            files:
+              # the first
+              - path: \"a.md\"
+                priority: 0.50   # fifty
+                role: 'context'
+
+              # the second
+              - path: b.md
+                priority: 0.4
+            ",
+        )
+}
+
+const METADATA: &str = "\
+metadata:
+  last_updated: \"2026-01-31T12:00:00Z\"
+  assembled_by: \"user\"
+";
+
+/// Runs a change by a person and checks what it says, and the manifest that it
+/// leaves less its metadata.
+#[track_caller]
+fn check_change(args: &[&str], said: &str, manifest: &str) {
+    let project = commented();
+    let args = [&["working-set", "--now", NOW], args].concat();
+    assert_eq!(project.ok(&args), said);
+    assert_eq!(project.read("working-set.yml"), dedent(manifest) + METADATA);
+    project.ok(&["working-set", "list"]);
+}
+
+#[test]
+fn adding_a_file_keeps_comments_and_layout() {
+    check_change(
+        &[
+            "add",
+            "c.md",
+            "--priority",
+            "0.7",
+            "--why",
+            "found it",
+            "--role",
+            "user",
+        ],
+        "added c.md at 0.7: found it\n",
+        "
+        # what the model sees
+        protocol: CONTEXT-ASSEMBLY/0.1
+
+        budget:
+          max_tokens: 1000   # small
+        files:
+          # the first
+          - path: \"a.md\"
+            priority: 0.50   # fifty
+            role: 'context'
+
+          # the second
+          - path: b.md
+            priority: 0.4
+
+          - path: c.md
+            priority: 0.7
+            role: 'user'
+        ",
+    );
+}
+
+#[test]
+fn adjusting_a_file_keeps_comments_and_layout() {
+    check_change(
+        &[
+            "adjust",
+            "a.md",
+            "--priority",
+            "0.9",
+            "--why",
+            "more relevant",
+        ],
+        "set a.md to 0.9: more relevant\n",
+        "
+        # what the model sees
+        protocol: CONTEXT-ASSEMBLY/0.1
+
+        budget:
+          max_tokens: 1000   # small
+        files:
+          # the first
+          - path: \"a.md\"
+            priority: 0.9   # fifty
+            role: 'context'
+
+          # the second
+          - path: b.md
+            priority: 0.4
+        ",
+    );
+}
+
+#[test]
+fn removing_a_file_keeps_the_other_comments() {
+    check_change(
+        &["remove", "a.md", "--why", "done"],
+        "removed a.md: done\n",
+        "
+        # what the model sees
+        protocol: CONTEXT-ASSEMBLY/0.1
+
+        budget:
+          max_tokens: 1000   # small
+        files:
+          # the second
+          - path: b.md
+            priority: 0.4
+        ",
+    );
+}
+
+#[test]
+fn an_entry_is_found_however_its_path_is_written() {
+    let project = commented().entries("a.md 0.5\n./b.md 0.4\nc.md#L1 0.3");
+    for (path, id) in [
+        ("./a.md", "a.md"),
+        ("b.md", "b.md"),
+        ("./c.md#L1-L1", "c.md#L1"),
+    ] {
+        project.ok(&[
+            "working-set",
+            "adjust",
+            path,
+            "--priority",
+            "0.9",
+            "--why",
+            "x",
+        ]);
+        let (_, report) = project.assemble(&[]);
+        assert_eq!(row(&report, id)["priority"], 0.9, "{path}");
+    }
+}
+
+#[test]
+fn the_model_changes_several_files_in_one_call() {
+    let project = commented();
+    let actions = dedent(
+        "
+        # Add file to working set
+        action: add_to_working_set
+        path: \"c.md\"
+        priority: 0.7
+        why: \"Found relevant documentation\"
+        ---
+        action: remove_from_working_set
+        path: b.md
+        why: Task complete
+        ---
+        action: adjust_priority
+        path: a.md
+        priority: 0.9
+        why: More relevant than thought
+        ",
+    );
+    let run = project.run_with(&["working-set", "apply", "-", "--now", NOW], &actions);
+    run.expect_code(0);
+    assert_eq!(
+        run.out,
+        dedent(
+            "
+            added c.md at 0.7: Found relevant documentation
+            removed b.md: Task complete
+            set a.md to 0.9: More relevant than thought
+            "
+        )
+    );
+    let manifest = project.read("working-set.yml");
+    assert!(manifest.contains("priority: 0.9   # fifty\n"), "{manifest}");
+    assert!(manifest.contains("assembled_by: \"model\"\n"), "{manifest}");
+    project.check_fates("keep a.md fits\nkeep c.md fits\n");
+}
+
+#[test]
+fn changes_and_assemblies_are_logged_with_their_reason() {
+    for (agent, log) in [
+        (false, ".contexture/sessions/default/events.jsonl"),
+        (true, ".agent/sessions/default/events.jsonl"),
+    ] {
+        let mut project = commented();
+        if agent {
+            project = project.file(".agent/notes.md", "n\n");
+        }
+        project.ok(&[
+            "working-set",
+            "add",
+            "c.md",
+            "--priority",
+            "0.7",
+            "--why",
+            "found it",
+            "--now",
+            NOW,
+        ]);
+        project.ok(&["assemble", "--now", "2026-01-31T12:00:01Z"]);
+        let events: Vec<Value> = project.read(log).lines().map(parsed).collect();
+        assert_eq!(events.len(), 2);
+        assert_eq!(
+            events[0],
+            json!({
+                "time": NOW, "event": "working_set_updated", "actor": "user",
+                "action": "add_to_working_set", "priority": 0.7, "path": "c.md", "why": "found it",
+            })
+        );
+        assert_eq!(events[1]["event"], "assembled");
+        assert_eq!(events[1]["time"], "2026-01-31T12:00:01Z");
+        assert_eq!(events[1]["max"], 1000);
+        assert_eq!(events[1]["included"].as_array().unwrap().len(), 4);
+    }
+}
+
+#[test]
+fn a_session_has_its_own_log() {
+    let project = commented();
+    let prompt = project.ok(&["assemble", "--session", "night shift/2"]);
+    assert!(
+        prompt.contains("\nSession: .contexture/sessions/night_shift_2/\n"),
+        "{prompt}"
+    );
+    assert_eq!(
+        project
+            .read(".contexture/sessions/night_shift_2/events.jsonl")
+            .lines()
+            .count(),
+        1
+    );
+}
+
+#[test]
+fn the_list_shows_entries_with_what_is_wrong_with_them() {
+    let project = Project::new()
+        .file("rules.md", "rules\n")
+        .file("src/a.rs", "a\n")
+        .file("src/b.rs", "b\n")
+        .file("hot.yml", "keep:\n  - path: src/a.rs\n    touches: 5\n")
+        .entries(
+            "
+            rules.md  1.0 role=system truncate_strategy=never
+            src/*.rs  0.5
+            gone.md   0.4
+            docs/*.md 0.3
+            ",
+        );
+    assert_eq!(
+        project.ok(&["working-set", "list"]),
+        dedent(
+            "
+            working-set.yml: 4 entries, 4 files, 1,000 tokens
+                1  system     rules.md  pinned
+             0.65 (base 0.5)  context    src/a.rs  from src/*.rs
+              0.5  context    src/b.rs  from src/*.rs
+              0.4  context    gone.md  (there is no file `gone.md`)
+              0.3  context    docs/*.md  (matches no file)
+            "
+        )
+    );
+    let value = parsed(&project.ok(&["working-set", "list", "--json"]));
+    assert_eq!(value["manifest"], "working-set.yml");
+    assert_eq!(value["max_tokens"], 1000);
+    let rows = value["files"].as_array().unwrap();
+    assert_eq!(rows.len(), 5);
+    assert_eq!(rows[1]["entry"], "src/*.rs");
+    assert_eq!(rows[1]["base_priority"], 0.5);
+    assert_eq!(rows[0]["pinned"], true);
+    assert_eq!(rows[3]["status"], "there is no file `gone.md`");
+}
+
+#[test]
+fn changes_can_be_printed_as_json() {
+    let args = ["working-set", "remove", "b.md", "--why", "done", "--json"];
+    let value = parsed(&commented().ok(&args));
+    assert_eq!(
+        value,
+        json!({
+            "manifest": "working-set.yml",
+            "changes": [{"action": "remove_from_working_set", "path": "b.md", "why": "done"}],
+        })
+    );
+}
+
+/// A turn with one user message.
+fn said(words: &str) -> String {
+    json!({"messages": [{"role": "user", "content": words}]}).to_string()
+}
+
+#[test]
+fn what_a_turn_mentions_is_bumped() {
+    let project = commented();
+    let args = ["working-set", "observe", "-", "--now", NOW];
+    let run = project.run_with(&args, &said("Look at b.md, please."));
+    run.expect_code(0);
+    assert_eq!(run.out, "set b.md to 0.5: mentioned in turn 1\n");
+    let manifest = project.read("working-set.yml");
+    assert!(
+        manifest.contains("  # the second\n  - path: b.md\n    priority: 0.5\n"),
+        "{manifest}"
+    );
+    assert!(
+        manifest.contains("assembled_by: \"orchestrator\"\n"),
+        "{manifest}"
+    );
+}
+
+#[test]
+fn a_turn_finds_entries_however_their_path_is_written() {
+    let project = commented().entries("./b.md 0.4");
+    let args = ["working-set", "observe", "-", "--now", NOW];
+    let run = project.run_with(&args, &said("Look at b.md, please."));
+    run.expect_code(0);
+    assert_eq!(run.out, "set b.md to 0.5: mentioned in turn 1\n");
+}
+
+#[test]
+fn what_no_turn_mentions_is_demoted() {
+    let project = commented().entries("a.md 0.5\nb.md 0.4\nc.md 1.0\n");
+    let args = ["working-set", "observe", "-", "--now", NOW];
+    for _ in 1..5 {
+        let run = project.run_with(&args, &said("nothing"));
+        run.expect_code(0);
+        assert_eq!(run.out, "nothing to change\n");
+    }
+    let run = project.run_with(&args, &said("nothing"));
+    run.expect_code(0);
+    assert_eq!(
+        run.out,
+        "set a.md to 0.4: not mentioned for 5 turns\nset b.md to 0.3: not mentioned for 5 turns\n"
+    );
+    assert!(
+        project.read("working-set.yml").contains("priority: 1.0\n"),
+        "1.0 is left alone"
+    );
+}
+
+#[test]
+fn the_newest_tool_outputs_are_files_of_the_working_set() {
+    let project = commented();
+    for n in 1..=7 {
+        let turn = json!({"messages": [
+            {"role": "assistant", "content": [
+                {"type": "tool_call", "id": "c1", "name": "shell", "arguments": {"command": "make"}}]},
+            {"role": "tool", "tool_call_id": "c1", "content": format!("output {n}")},
+        ]});
+        let args = ["working-set", "observe", "-", "--now", NOW];
+        project.run_with(&args, &turn.to_string()).expect_code(0);
+    }
+    let manifest = project.read("working-set.yml");
+    let dir = ".contexture/sessions/default/tool";
+    for n in 1..=7 {
+        let listed = manifest.contains(&format!("{dir}/00000{n}-01-shell.txt"));
+        assert_eq!(listed, n > 2, "{n}: {manifest}");
+    }
+    assert_eq!(
+        project.read(&format!("{dir}/000007-01-shell.txt")),
+        "output 7"
+    );
+    let prompt = project.ok(&["assemble"]);
+    assert!(
+        prompt.contains("\noutput 7\n") && !prompt.contains("\noutput 2\n"),
+        "{prompt}"
+    );
+}
