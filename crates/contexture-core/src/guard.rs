@@ -305,7 +305,7 @@ fn is_plain(text: &str) -> bool {
     // Without an early end inside a chunk the compiler compares many at once.
     text.as_bytes().chunks(128).all(|chunk| {
         chunk.iter().fold(true, |plain, &byte| {
-            plain & ((byte >= 0x20) & (byte < 0x7F) | (byte == b'\n') | (byte == b'\t'))
+            plain & ((0x20..0x7F).contains(&byte) | (byte == b'\n') | (byte == b'\t'))
         })
     })
 }

@@ -104,9 +104,14 @@ impl Engine {
         };
         let mut warnings = Vec::new();
 
+        let needs_manifest = recipe
+            .layers
+            .iter()
+            .any(|layer| layer.source != SourceKind::Event);
         let manifest = match &request.manifest {
             Some(path) => Manifest::read(root, path)?,
-            None => Manifest::read(root, &find_manifest(root)?)?,
+            None if needs_manifest => Manifest::read(root, &find_manifest(root)?)?,
+            None => Manifest::default(),
         };
         warnings.extend(manifest.warnings.iter().cloned());
         let hints = Hints::read(root, manifest.dir())?;

@@ -250,3 +250,24 @@ fn a_manifest_in_the_agent_directory_is_relative_to_the_root() {
         .unwrap();
     assert_eq!(included(&assembled), ["a.md"]);
 }
+
+#[test]
+fn a_recipe_of_the_event_alone_needs_no_manifest() {
+    let project = Project::new(&[(
+        "ask.yml",
+        "recipe: ask\nlayers: [{layer: event, source: event, share: 100}]\n",
+    )]);
+    let root = Root::open(project.path()).unwrap();
+    let request = Request {
+        recipe: Some(project.path().join("ask.yml").display().to_string()),
+        event: Some("Why?".to_owned()),
+        model: Some("gpt-4o".to_owned()),
+        ..Request::default()
+    };
+    let assembled = Engine::for_root(&root)
+        .unwrap()
+        .assemble(&root, &request)
+        .unwrap();
+    let text = assembled.render(Format::Text).unwrap();
+    assert_eq!(text, "<user>\nWhy?\n</user>\n");
+}

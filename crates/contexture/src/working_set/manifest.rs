@@ -13,7 +13,7 @@ pub(crate) const ROLES: &[&str] = &["system", "developer", "user", "context"];
 pub(crate) const STRATEGIES: &[&str] = &["never", "start", "middle", "end"];
 
 /// A `working-set.yml` that was read and checked.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Manifest {
     /// Where it stands, relative to the root.
     pub path: String,
