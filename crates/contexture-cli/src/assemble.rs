@@ -1,5 +1,6 @@
 use std::path::Path;
 
+use contexture::tokens::Provider;
 use contexture::{Assembled, Engine, Format, Request, Root};
 use serde::Serialize;
 
@@ -9,6 +10,12 @@ use crate::{explain, output, progress};
 pub(crate) fn run(args: &AssembleArgs) -> anyhow::Result<()> {
     let root = Root::open(&args.root)?;
     let engine = Engine::for_root(&root)?;
+    let json = !matches!(args.format, FormatArg::Text);
+    if json && args.report.as_deref() == Some(Path::new("-")) {
+        let both = "the report cannot stand behind JSON: give --report FILE, or --format json, \
+                    which holds it";
+        return Err(output::Usage(both.to_owned()).into());
+    }
     let event = match &args.event_file {
         Some(path) => Some(output::read(path)?),
         None => args.event.clone(),
@@ -25,6 +32,12 @@ pub(crate) fn run(args: &AssembleArgs) -> anyhow::Result<()> {
         session: args.session.clone(),
         event,
         model: args.model.clone(),
+        provider: match args.format {
+            FormatArg::Text | FormatArg::Json => None,
+            FormatArg::Anthropic => Some(Provider::Anthropic),
+            FormatArg::OpenaiChat | FormatArg::OpenaiResponses => Some(Provider::OpenAi),
+            FormatArg::Gemini => Some(Provider::Gemini),
+        },
         max_tokens: args.max_tokens,
         reserve_response: args.reserve_response,
         reserve_tools: args.reserve_tools,
@@ -71,7 +84,7 @@ pub(crate) fn run(args: &AssembleArgs) -> anyhow::Result<()> {
         // Guidelines are for who looks closer: --explain and the report.
         let warnings = assembled.report.warnings.iter();
         for warning in warnings.filter(|warning| !warning.starts_with("guideline:")) {
-            output::say(&format!("warning: {warning}"));
+            output::say(&format!("warning: {}", output::visible(warning)));
         }
     }
     Ok(())

@@ -160,19 +160,14 @@ fn check_manifest(root: &Root, config: &Config, checks: &mut Vec<Check>) {
                 format!(
                     "{path}: {} entries, {} files",
                     manifest.files.len(),
-                    candidates.iter().filter(|c| !c.nothing).count()
+                    candidates.iter().filter(|c| c.size(root).is_ok()).count()
                 ),
             );
             for candidate in &candidates {
                 let line = candidate.entry.line;
                 let name = &candidate.id;
                 let limit = config.limits.max_file_bytes;
-                let size = candidate
-                    .bytes
-                    .map_or_else(|| root.size(&candidate.path), Ok);
-                let problem = match size {
-                    _ if candidate.taken => "other entries stand for all its files".to_owned(),
-                    _ if candidate.nothing => "matches no file".to_owned(),
+                let problem = match candidate.size(root) {
                     Err(unusable) => unusable.reason,
                     Ok(bytes) if bytes > limit => {
                         format!("is {bytes} bytes; the limit is {limit} (limits.max_file_bytes)")

@@ -7,6 +7,8 @@ use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Table, Wi
 use contexture::Assembled;
 use contexture::core::grouped;
 
+use crate::output;
+
 const GOOD: Style = AnsiColor::Green.on_default();
 const CUT: Style = AnsiColor::Yellow.on_default();
 const OUT: Style = AnsiColor::Red.on_default();
@@ -42,7 +44,7 @@ pub(crate) fn table(assembled: &Assembled) -> String {
     for row in report.included.iter().take(MOST_ROWS) {
         table.add_row([
             if row.truncated { "cut" } else { "kept" }.to_owned(),
-            row.id.to_string(),
+            output::visible(&row.id),
             row.role.name().to_owned(),
             priority(row.priority, row.base_priority),
             grouped(row.tokens),
@@ -52,7 +54,7 @@ pub(crate) fn table(assembled: &Assembled) -> String {
                 grouped(row.original_tokens)
             ),
             match row.lines_cut {
-                Some(lines) => format!("{}; lines {}-{} went", row.reason, lines.first, lines.last),
+                Some(lines) => format!("{}; {} went", row.reason, lines),
                 None => row.reason.to_string(),
             },
         ]);
@@ -61,12 +63,12 @@ pub(crate) fn table(assembled: &Assembled) -> String {
     for row in report.excluded.iter().take(room) {
         table.add_row([
             "out".to_owned(),
-            row.id.to_string(),
+            output::visible(&row.id),
             row.role.name().to_owned(),
             priority(row.priority, row.base_priority),
             "0".to_owned(),
             format!("{}{}", about(row.estimated), grouped(row.tokens)),
-            row.reason.to_string(),
+            output::visible(&row.reason.to_string()),
         ]);
     }
 
@@ -105,19 +107,23 @@ pub(crate) fn table(assembled: &Assembled) -> String {
         let _ = writeln!(
             out,
             "{CUT}guard:{CUT:#} {}:{}: {what}: {}{times}",
-            line.item, finding.line, finding.what
+            output::visible(&line.item),
+            finding.line,
+            output::visible(&finding.what)
         );
     }
     for hint in &report.hints {
         let why = hint.why.as_deref().unwrap_or("no reason given");
         let _ = writeln!(
             out,
-            "hint: {} ({}): {}: {why}",
-            hint.path, hint.list, hint.verdict
+            "{} hint for {}: {}: {why}",
+            hint.list,
+            output::visible(&hint.path),
+            hint.verdict
         );
     }
     for warning in &report.warnings {
-        let _ = writeln!(out, "{CUT}warning:{CUT:#} {warning}");
+        let _ = writeln!(out, "{CUT}warning:{CUT:#} {}", output::visible(warning));
     }
     out.truncate(out.trim_end().len());
     out

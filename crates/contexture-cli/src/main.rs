@@ -61,8 +61,11 @@ fn report(error: &anyhow::Error) -> ExitCode {
     }
     let known = error.downcast_ref::<contexture::Error>();
     match known {
-        Some(known) => output::say(&format!("error: {known}")),
-        None => output::say(&format!("error: {error:#}")),
+        Some(known) => output::say(&format!("error: {}", output::visible(&known.to_string()))),
+        None => output::say(&format!(
+            "error: {}",
+            output::visible(&format!("{error:#}"))
+        )),
     }
     if let Some(hint) = known.and_then(contexture::Error::hint_text) {
         output::say(&format!("hint: {hint}"));

@@ -33,6 +33,20 @@ pub(crate) fn text(text: &str) -> anyhow::Result<()> {
         .context("cannot write to standard output")
 }
 
+/// Returns `text` with what a terminal would act on written out: names of
+/// files may hold anything.
+pub(crate) fn visible(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        if c.is_control() {
+            out.push_str(&format!("[U+{:04X}]", u32::from(c)));
+        } else {
+            out.push(c);
+        }
+    }
+    out
+}
+
 /// Says something on standard error.
 pub(crate) fn say(text: &str) {
     let mut err = anstream::stderr().lock();

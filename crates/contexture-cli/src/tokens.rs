@@ -22,12 +22,22 @@ pub(crate) fn run(args: &TokensArgs) -> anyhow::Result<()> {
     } else {
         &args.files
     };
-    let rows = progress::with_spinner("counting", || {
-        files
-            .iter()
-            .map(|path| count(path, &*counter))
-            .collect::<anyhow::Result<Vec<_>>>()
-    })?;
+    let counted = progress::with_spinner("counting", || {
+        let counts = files.iter().map(|path| count(path, &*counter));
+        counts.collect::<Vec<_>>()
+    });
+    let mut rows = Vec::with_capacity(counted.len());
+    let mut unread = 0;
+    for result in counted {
+        match result {
+            Ok(row) => rows.push(row),
+            Err(error) if files.len() == 1 => return Err(error),
+            Err(error) => {
+                unread += 1;
+                output::say(&format!("error: {}", output::visible(&error.to_string())));
+            }
+        }
+    }
     let total: u64 = rows.iter().map(|(_, tokens, _)| tokens).sum();
     if args.json {
         let rows: Vec<_> = rows
@@ -40,7 +50,8 @@ pub(crate) fn run(args: &TokensArgs) -> anyhow::Result<()> {
             "files": rows,
             "total": total,
         });
-        return output::text(&format!("{document:#}\n"));
+        output::text(&format!("{document:#}\n"))?;
+        return finish(unread);
     }
     let mut lines = String::new();
     for (path, tokens, _) in &rows {
@@ -59,8 +70,21 @@ pub(crate) fn run(args: &TokensArgs) -> anyhow::Result<()> {
         let percent = total as f64 * 100.0 / window as f64;
         format!("; {percent:.1} % of its window of {}", grouped(window))
     });
-    output::say(&format!("{} for {name}, {exact}{part}", counter.name()));
-    Ok(())
+    let model = if name == counter.name() {
+        String::new()
+    } else {
+        format!(" for {name}")
+    };
+    output::say(&format!("{}{model}, {exact}{part}", counter.name()));
+    finish(unread)
+}
+
+fn finish(unread: usize) -> anyhow::Result<()> {
+    match unread {
+        0 => Ok(()),
+        1 => Err(Usage("1 file was not counted".to_owned()).into()),
+        n => Err(Usage(format!("{n} files were not counted")).into()),
+    }
 }
 
 type Chosen = (String, Arc<dyn TokenCounter>, Option<u64>);

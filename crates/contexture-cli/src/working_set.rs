@@ -187,9 +187,9 @@ fn list(root: &Path, options: &WorkingSetOptions) -> anyhow::Result<()> {
         return output::text(&format!("{document:#}\n"));
     }
     let mut lines = String::new();
-    let budget = manifest
-        .max_tokens
-        .map_or_else(String::new, |max| format!(", {} tokens", grouped(max)));
+    let budget = manifest.max_tokens.map_or_else(String::new, |max| {
+        format!(", a budget of {} tokens", grouped(max))
+    });
     let _ = writeln!(
         lines,
         "{}: {} entries, {} files{budget}",
@@ -197,7 +197,7 @@ fn list(root: &Path, options: &WorkingSetOptions) -> anyhow::Result<()> {
         manifest.files.len(),
         candidates
             .iter()
-            .filter(|candidate| !candidate.nothing)
+            .filter(|candidate| candidate.size(&root).is_ok())
             .count()
     );
     for candidate in &candidates {
@@ -222,25 +222,14 @@ fn list(root: &Path, options: &WorkingSetOptions) -> anyhow::Result<()> {
             lines,
             "{priority:>5}{moved}  {:<9}  {}{from}{pinned}{state}",
             entry.role.name(),
-            candidate.id
+            output::visible(&candidate.id)
         );
     }
     output::text(&lines)
 }
 
 fn status(root: &Root, candidate: &Candidate<'_>) -> String {
-    if candidate.nothing {
-        let why = if candidate.taken {
-            "other entries stand for all its files"
-        } else {
-            "matches no file"
-        };
-        return why.to_owned();
-    }
-    match candidate
-        .bytes
-        .map_or_else(|| root.size(&candidate.path), Ok)
-    {
+    match candidate.size(root) {
         Ok(_) => "ok".to_owned(),
         Err(unusable) => unusable.reason,
     }

@@ -4,6 +4,7 @@ use crate::budget::Budget;
 use crate::counts::{Counts, Tokens};
 use crate::error::{Error, Piece};
 use crate::fit::{Fitter, Outcome, highest_first};
+use crate::guard::Finding;
 use crate::item::{Content, Item, Layer, Order, Place, Role};
 use crate::layout::{Block, Layout, Section, Shown};
 use crate::markup;
@@ -259,8 +260,8 @@ fn account(
     };
     for &(l, i) in sent {
         let item = &layers[l].items[i];
-        note_findings(&mut report, item);
         if let Some(outcome) = &fitted[l].outcomes[i] {
+            note_findings(&mut report, item, outcome);
             let row = included(&layers[l], item, outcome);
             report.included.push(row);
         }
@@ -288,12 +289,29 @@ fn account(
     report
 }
 
-fn note_findings(report: &mut Report, item: &Item) {
-    if let Content::Ready(text) = &item.content {
-        for finding in text.findings() {
+/// Notes what the guard changed in what is shown of an item, by the lines of
+/// its file.
+fn note_findings(report: &mut Report, item: &Item, outcome: &Outcome) {
+    let Content::Ready(text) = &item.content else {
+        return;
+    };
+    let gone = match outcome {
+        Outcome::Cut { text, .. } => Some(text.lines),
+        _ => None,
+    };
+    for finding in text.findings() {
+        let line = finding.line.saturating_add(item.first_line - 1);
+        // Of what occurs several times, some may be left where the first is not.
+        let is_gone = gone.is_some_and(|gone| {
+            finding.count == 1 && !gone.partial && (gone.first..=gone.last).contains(&line)
+        });
+        if !is_gone {
             report.guard.push(GuardLine {
                 item: Arc::clone(item.path.as_ref().unwrap_or(&item.id)),
-                finding: finding.clone(),
+                finding: Finding {
+                    line,
+                    ..finding.clone()
+                },
             });
         }
     }

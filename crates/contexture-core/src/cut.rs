@@ -37,6 +37,8 @@ pub struct CutText {
     pub tokens: Tokens,
     /// Which lines went.
     pub lines: LinesCut,
+    /// True when only a limit on lines took something away.
+    pub by_lines_only: bool,
 }
 
 impl CutText {
@@ -116,18 +118,18 @@ pub(crate) fn cut(
             Cut::End | Cut::Never => whole,
         }),
     };
-    let mut limit = room;
+    let mut limit = room.checked_sub(counts.wrapper(item, body))?;
     // The marker's numbers depend on the cut, and the cut on the marker's
     // length: choose, count, and tighten if it came out too long.
     for _ in 0..8 {
-        let (cut, kept) = cutter.within(limit)?;
+        let (mut cut, kept) = cutter.within(limit)?;
         let total = cut.tokens + counts.wrapper(item, cut.body());
         if total <= room {
-            let enough =
-                kept >= MIN_USEFUL_TOKENS || limited.is_some_and(|b| cutter.shows_all_of(b, &cut));
+            cut.by_lines_only = limited.is_some_and(|b| cutter.shows_all_of(b, &cut));
+            let enough = kept >= MIN_USEFUL_TOKENS || cut.by_lines_only;
             return enough.then_some(cut);
         }
-        limit = limit.checked_sub(total - room)?;
+        limit = limit.min(cut.tokens).checked_sub(total - room)?;
     }
     None
 }
@@ -192,6 +194,7 @@ impl Cutter<'_> {
             body: body.into(),
             tokens,
             lines,
+            by_lines_only: false,
         };
         Some((cut, kept))
     }
@@ -371,17 +374,8 @@ impl Cutter<'_> {
         let name = escape_attribute(name);
         let about = if exact { "" } else { "about " };
         let tokens = grouped(tokens);
-        let what = match lines {
-            LinesCut {
-                first,
-                last,
-                partial: true,
-            } if first == last => format!("part of line {first}"),
-            LinesCut { first, last, .. } if first == last => format!("line {first}"),
-            LinesCut { first, last, .. } => format!("lines {first}-{last}"),
-        };
         let plural = if tokens == "1" { "" } else { "s" };
-        format!("[... {what} of {name} cut, {about}{tokens} token{plural} ...]\n")
+        format!("[... {lines} of {name} cut, {about}{tokens} token{plural} ...]\n")
     }
 }
 

@@ -248,7 +248,7 @@ impl Fitter<'_> {
             if let Some(cut) = cut::cut(item, &text, measured, self.counts, left) {
                 return Outcome::Cut {
                     tokens: cut.tokens + self.counts.wrapper(item, cut.body()),
-                    code: if whole.tokens <= left {
+                    code: if cut.by_lines_only {
                         Code::LineLimit
                     } else {
                         Code::Cut

@@ -104,7 +104,7 @@ pub(crate) fn structure(text: &str) -> Option<(FindingKind, &str)> {
         return ["inst]", "/inst]"]
             .iter()
             .find_map(|token| strip_prefix_any_case(rest, token))
-            .map(|_| (FindingKind::ControlToken, "[INST]"));
+            .map(|_| (FindingKind::ControlToken, "inst"));
     }
     match rest.as_bytes().first()? {
         b'|' => control_name(&rest[1..], "|>"),
@@ -112,7 +112,12 @@ pub(crate) fn structure(text: &str) -> Option<(FindingKind, &str)> {
         b'/' | b' ' | b'\t' | b'<' | b'a'..=b'z' | b'A'..=b'Z' => CONTROL
             .iter()
             .find(|token| strip_prefix_any_case(rest, token).is_some())
-            .map(|token| (FindingKind::ControlToken, *token))
+            .map(|token| {
+                (
+                    FindingKind::ControlToken,
+                    token.trim_matches(['<', '>', '/']),
+                )
+            })
             .or_else(|| Some((FindingKind::Boundary, tag_name(rest)?))),
         _ => None,
     }
@@ -256,7 +261,10 @@ fn write_visible(
         }
         match treatment {
             Treatment::Keep => {}
-            Treatment::LineEnd => out.push('\n'),
+            Treatment::LineEnd => {
+                findings.note(FindingKind::Invisible, "U+000D", out);
+                out.push('\n');
+            }
             Treatment::WriteOut => {
                 let code = format!("U+{:04X}", u32::from(c));
                 findings.note(FindingKind::Invisible, &code, out);

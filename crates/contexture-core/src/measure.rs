@@ -17,7 +17,13 @@ pub(crate) struct Measured {
     limit: Tokens,
     // False when it stopped; the pieces then cover a prefix.
     complete: bool,
+    // The tokens of the first `SAMPLE` bytes, when not even the first piece
+    // was counted and it is longer than that.
+    sample: Option<Tokens>,
 }
+
+/// How much of a line that is too long to count is counted to guess its size.
+const SAMPLE: usize = 4096;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Piece {
@@ -35,7 +41,10 @@ impl Measured {
             let end = next_seam(body, start, counter);
             let counted = counter.count_up_to(&body[start..end], limit - tokens);
             let Some(count) = counted else {
+                let long = pieces.is_empty() && end > SAMPLE;
+                let sample = &body[..body.floor_char_boundary(SAMPLE)];
                 return Self {
+                    sample: long.then(|| counter.count(sample)),
                     pieces,
                     tokens,
                     limit,
@@ -51,6 +60,7 @@ impl Measured {
             tokens,
             limit,
             complete: true,
+            sample: None,
         }
     }
 
@@ -70,6 +80,7 @@ impl Measured {
                 tokens: self.tokens,
                 limit,
                 complete: self.complete,
+                sample: self.sample,
             };
         }
         let mut tokens = 0;
@@ -89,6 +100,7 @@ impl Measured {
                 .sum(),
             limit,
             complete: false,
+            sample: None,
         }
     }
 }
@@ -100,6 +112,7 @@ pub(crate) struct Within<'m> {
     tokens: Tokens,
     limit: Tokens,
     complete: bool,
+    sample: Option<Tokens>,
 }
 
 /// A count, or a guess where counting would have cost more than it told.
@@ -124,8 +137,9 @@ impl Within<'_> {
             };
         }
         // A short prefix says little; four bytes a token is typical.
-        let (bytes, tokens) = match self.pieces.last() {
-            Some(piece) if piece.end >= 1024 => (piece.end, self.tokens),
+        let (bytes, tokens) = match (self.pieces.last(), self.sample) {
+            (_, Some(tokens)) => (SAMPLE, tokens),
+            (Some(piece), _) if piece.end >= 1024 => (piece.end, self.tokens),
             _ => (4, 1),
         };
         let about = tokens as f64 * body.len() as f64 / bytes as f64;

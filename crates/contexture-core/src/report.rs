@@ -148,6 +148,21 @@ pub struct LinesCut {
     pub partial: bool,
 }
 
+impl fmt::Display for LinesCut {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            first,
+            last,
+            partial,
+        } = self;
+        match (first == last, partial) {
+            (true, true) => write!(f, "part of line {first}"),
+            (true, false) => write!(f, "line {first}"),
+            (false, _) => write!(f, "lines {first}-{last}"),
+        }
+    }
+}
+
 /// A candidate that is not in the request.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Excluded {

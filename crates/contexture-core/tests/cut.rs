@@ -186,3 +186,20 @@ fn a_marker_cannot_be_forged_through_a_path() {
     assert_eq!(text.matches("</context>").count(), 1, "{text}");
     assert!(!text.contains("<system>"), "{text}");
 }
+
+#[test]
+fn whatever_the_budget_a_file_that_can_be_cut_is() {
+    // Lines of many lengths: whatever is left, some lines fit, and the cut is
+    // found. A search that gives up too early would drop the file at some.
+    let text: String = (0..120)
+        .map(|n| vec!["w"; 1 + n * 7 % 13].join(" ") + "\n")
+        .collect();
+    for cut in [Cut::Start, Cut::Middle, Cut::End] {
+        for budget in 80..700 {
+            let shown = cut_with(&text, budget, |item| item.cut = cut);
+            assert!(!shown.is_empty(), "{cut:?} at {budget}");
+            let used = Words.count(&shown);
+            assert!(used + 27 >= budget, "{cut:?} at {budget}: only {used} used");
+        }
+    }
+}

@@ -9,7 +9,8 @@ const RULES: Rules = Rules {
     no_blank_text: "anthropic.no_blank_text",
 };
 
-/// The API wants a limit on the answer; this one is taken when none is set.
+/// The API wants a limit on the answer; this one is taken when none is set, or
+/// what the window has left.
 const DEFAULT_MAX_TOKENS: u64 = 4096;
 
 pub(crate) fn request(prompt: &Prompt<'_>) -> Result<Value, Refused> {
@@ -48,7 +49,9 @@ pub(crate) fn request(prompt: &Prompt<'_>) -> Result<Value, Refused> {
 
     let mut request = json!({
         "model": prompt.model,
-        "max_tokens": prompt.max_output.unwrap_or(DEFAULT_MAX_TOKENS),
+        "max_tokens": prompt
+            .max_output
+            .unwrap_or_else(|| DEFAULT_MAX_TOKENS.min(prompt.spare).max(1)),
     });
     if !system.is_empty() {
         request["system"] = Value::Array(system);

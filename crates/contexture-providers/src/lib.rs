@@ -5,7 +5,7 @@
 //! use contexture_providers::{Format, Prompt};
 //!
 //! let layout = Layout::default();
-//! let prompt = Prompt { layout: &layout, model: "gpt-4o", max_output: Some(1024) };
+//! let prompt = Prompt { layout: &layout, model: "gpt-4o", max_output: Some(1024), spare: 9000 };
 //! // A request that a provider would refuse is an error here, with the rule.
 //! let refused = prompt.render(Format::Anthropic).unwrap_err();
 //! assert_eq!(refused.rule, "anthropic.messages_not_empty");
@@ -62,6 +62,8 @@ pub struct Prompt<'a> {
     pub model: &'a str,
     /// Most tokens of the answer, when that is limited.
     pub max_output: Option<u64>,
+    /// What the window has left: an answer can be no longer.
+    pub spare: u64,
 }
 
 /// A request that the provider would not take.

@@ -66,6 +66,7 @@ fn request(layout: &Layout, model: &str, format: Format) -> Value {
         layout,
         model,
         max_output: Some(500),
+        spare: 9000,
     }
     .request(format)
     .unwrap()
@@ -79,6 +80,7 @@ fn text_has_role_tags() {
         layout: &example(),
         model: "gpt-4o",
         max_output: None,
+        spare: 9000,
     };
     assert_eq!(
         prompt.render(Format::Text).unwrap(),
@@ -194,6 +196,7 @@ fn a_request_that_would_be_refused_is_an_error_with_the_rule() {
                 layout,
                 model: "m",
                 max_output: None,
+                spare: 9000,
             };
             prompt.request(format).unwrap_err().rule
         };
@@ -241,7 +244,7 @@ proptest! {
         let layout = layout(&items, Some("go on"));
         let counted = Words.count(&markup::render(&layout));
         for (name, format) in Format::ALL {
-            let prompt = Prompt { layout: &layout, model: "gpt-4o", max_output: None };
+            let prompt = Prompt { layout: &layout, model: "gpt-4o", max_output: None, spare: 9000 };
             let Ok(request) = prompt.request(format) else { continue };
             let mut said = Vec::new();
             strings(&request, &mut said);

@@ -135,8 +135,8 @@ impl Models {
     /// Returns what is known of `name`, with or without a vendor before it and
     /// a date or `-latest` behind it.
     ///
-    /// A model that nobody knows gets a window of [`UNKNOWN_WINDOW`], an
-    /// estimate, and `known: false`.
+    /// A model that nobody knows gets a window of [`UNKNOWN_WINDOW`], the
+    /// counter of its family as far as its name tells, and `known: false`.
     pub fn resolve(&self, name: &str) -> Model {
         let lower = name.to_ascii_lowercase();
         let bare = lower.rsplit('/').next().unwrap_or(&lower);
@@ -147,12 +147,15 @@ impl Models {
                 name: name.to_owned(),
                 ..model
             })
-            .unwrap_or_else(|| Model {
-                name: name.to_owned(),
-                window: UNKNOWN_WINDOW,
-                tokenizer: OPEN,
-                provider: Provider::Other,
-                known: false,
+            .unwrap_or_else(|| {
+                let (tokenizer, provider) = family(bare);
+                Model {
+                    name: name.to_owned(),
+                    window: UNKNOWN_WINDOW,
+                    tokenizer,
+                    provider,
+                    known: false,
+                }
             })
     }
 
@@ -169,6 +172,22 @@ impl Models {
             provider: *provider,
             known: true,
         })
+    }
+}
+
+/// Returns what is most likely for a model that the table does not know.
+fn family(name: &str) -> (Tokenizer, Provider) {
+    let begins = |prefixes: &[&str]| prefixes.iter().any(|prefix| name.starts_with(prefix));
+    if name.contains("claude") {
+        (CLAUDE, Provider::Anthropic)
+    } else if name.contains("gemini") {
+        (GEMINI, Provider::Gemini)
+    } else if begins(&["gpt-3.5", "gpt-4-"]) {
+        (OpenAi(Cl100k), Provider::OpenAi)
+    } else if begins(&["gpt-", "chatgpt-", "o1-", "o3-", "o4-"]) {
+        (OpenAi(O200k), Provider::OpenAi)
+    } else {
+        (OPEN, Provider::Other)
     }
 }
 
@@ -229,6 +248,29 @@ mod tests {
         assert!(!model.known);
         assert_eq!(model.window, 128_000);
         assert_eq!(model.tokenizer, OPEN);
+    }
+
+    #[test]
+    fn an_unknown_model_is_counted_like_its_family() {
+        for (name, tokenizer, provider) in [
+            ("claude-sonnet-9", CLAUDE, Provider::Anthropic),
+            (
+                "us.anthropic.claude-opus-4-v1:0",
+                CLAUDE,
+                Provider::Anthropic,
+            ),
+            ("gemini-9-pro", GEMINI, Provider::Gemini),
+            ("gpt-5.9-codex", OpenAi(O200k), Provider::OpenAi),
+            ("gpt-3.5-turbo-16k", OpenAi(Cl100k), Provider::OpenAi),
+        ] {
+            let model = Models::built_in().resolve(name);
+            assert!(!model.known, "{name}");
+            assert_eq!(
+                (model.tokenizer, model.provider),
+                (tokenizer, provider),
+                "{name}"
+            );
+        }
     }
 
     #[test]

@@ -4,11 +4,11 @@ use std::time::Instant;
 
 use contexture_core::guard::{FindingKind, Policy};
 use contexture_core::{
-    Assembly, Budget, Counts, Cut, Item, Layer, Layout, Report, Role, Section, Text, Tokens, Trust,
-    markup,
+    Assembly, Budget, Code, Counts, Cut, Item, Layer, Layout, Report, Role, Section, Text, Tokens,
+    Trust, markup,
 };
 use contexture_providers::{Format, Prompt, Refused};
-use contexture_tokens::{Model, Models};
+use contexture_tokens::{Model, Models, Provider};
 use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -19,7 +19,7 @@ use crate::files::Root;
 use crate::recipe::{Recipe, RecipeLayer, SourceKind};
 use crate::source::{self, FileLoader};
 use crate::working_set::{
-    BootHeader, Hints, Log, Manifest, find_manifest, guidelines, session_dir,
+    BootHeader, Fate, Hints, Log, Manifest, find_manifest, guidelines, session_dir,
 };
 
 /// What is asked for. Everything has a default.
@@ -36,6 +36,9 @@ pub struct Request {
     pub event: Option<String>,
     /// The model. Default: the configured one.
     pub model: Option<String>,
+    /// The provider the request is rendered for, when that is known: decides
+    /// the model when none is named, and is compared with it when one is.
+    pub provider: Option<Provider>,
     /// The window. Default: what the manifest says, else the model's.
     pub max_tokens: Option<Tokens>,
     /// What is set aside for the response. Default: what the manifest says.
@@ -117,8 +120,7 @@ impl Engine {
         let hints = Hints::read(root, manifest.dir())?;
         warnings.extend(hints.warnings.iter().cloned());
 
-        let model_name = request.model.as_deref().unwrap_or(&self.config.model);
-        let model = self.models.resolve(model_name);
+        let model = self.model(request, &mut warnings)?;
         let budget = self.budget(request, &manifest, &model, &mut warnings)?;
         let counts = self.counts(&model)?;
         clock.lap("resolve");
@@ -153,9 +155,7 @@ impl Engine {
 
         report.recipe = recipe.name.clone();
         report.model = model.name.clone();
-        let fate = |path: &str| fate(&report, &manifest, path);
-        let verdicts = hints.verdicts(fate);
-        report.hints = verdicts;
+        report.hints = hints.verdicts(|path| fate(&report, path));
         warnings.extend(summarise(&report));
         warnings.extend(guidelines(&report, budget.reserve_response()));
         let log = Log::of(root, request.session.as_deref());
@@ -172,6 +172,33 @@ impl Engine {
             session_label: request.session.clone(),
             workspace_path: root.path().display().to_string(),
         })
+    }
+
+    fn model(&self, request: &Request, warnings: &mut Vec<String>) -> Result<Model, Error> {
+        let name = request.model.as_deref().unwrap_or(&self.config.model);
+        if name.trim().is_empty() {
+            return Err(Error::input("the model has no name").hint("give --model NAME"));
+        }
+        let model = self.models.resolve(name);
+        let Some(provider) = request.provider.filter(|&wanted| wanted != model.provider) else {
+            return Ok(model);
+        };
+        if request.model.is_none()
+            && let Some(usual) = usual_model(provider)
+        {
+            return Ok(self.models.resolve(usual));
+        }
+        // Compatible servers take the same form for models of others.
+        if model.known || provider != Provider::OpenAi {
+            warnings.push(format!(
+                "{} is a model of {}, but the request is {}'s: its tokens are counted as {}'s",
+                model.name,
+                model.provider.name(),
+                provider.name(),
+                model.provider.name()
+            ));
+        }
+        Ok(model)
     }
 
     fn budget(
@@ -223,6 +250,32 @@ impl Engine {
         let tools = request.reserve_tools.unwrap_or(0) + manifest.withheld;
         Ok(Budget::new(window, response, tools)?)
     }
+}
+
+/// Returns the model that is taken for a provider when none is named.
+fn usual_model(provider: Provider) -> Option<&'static str> {
+    match provider {
+        Provider::Anthropic => Some("claude-sonnet-4-5"),
+        Provider::OpenAi => Some("gpt-4o"),
+        Provider::Gemini => Some("gemini-2.5-pro"),
+        Provider::Other => None,
+    }
+}
+
+/// Returns the name that the provider's own interface knows: without the
+/// vendor that some put before it.
+fn sent_name(model: &Model) -> &str {
+    let vendors: &[&str] = match model.provider {
+        Provider::Anthropic => &["anthropic/"],
+        Provider::OpenAi => &["openai/"],
+        Provider::Gemini => &["google/", "models/"],
+        Provider::Other => &[],
+    };
+    let name = &model.name;
+    vendors
+        .iter()
+        .find_map(|vendor| name.strip_prefix(vendor))
+        .unwrap_or(name)
 }
 
 /// What the sources draw on.
@@ -291,25 +344,29 @@ impl Gathered<'_> {
     }
 }
 
-/// Returns whether the file at `path` is in the request, and whether it is
-/// pinned; `None` when the working set does not hold it.
-fn fate(report: &Report, manifest: &Manifest, path: &str) -> Option<(bool, bool)> {
+/// Returns what became of the file at `path`; `None` when the working set does
+/// not hold it. Of several ranges of one file, the best fate counts.
+fn fate(report: &Report, path: &str) -> Option<Fate> {
     let is_it = |row: &Option<Arc<str>>| {
-        row.as_deref().is_some_and(|row| {
-            row == path || row.strip_prefix(path).is_some_and(|r| r.starts_with("#L"))
-        })
+        row.as_deref()
+            .and_then(|row| row.strip_prefix(path))
+            .is_some_and(|behind| behind.is_empty() || behind.starts_with("#L"))
     };
-    let pinned = manifest
-        .files
+    let mut rows = report
+        .included
         .iter()
-        .any(|entry| entry.path == path && entry.is_pinned());
-    if report.included.iter().any(|row| is_it(&row.path)) {
-        Some((true, pinned))
-    } else if report.excluded.iter().any(|row| is_it(&row.path)) {
-        Some((false, pinned))
-    } else {
-        None
+        .filter(|row| is_it(&row.path))
+        .peekable();
+    if rows.peek().is_none() {
+        let dropped = report.excluded.iter().any(|row| is_it(&row.path));
+        return dropped.then_some(Fate::Dropped);
     }
+    let best = rows.map(|row| match row.code {
+        Code::Pinned => Fate::Pinned,
+        _ if row.truncated => Fate::Cut,
+        _ => Fate::Whole,
+    });
+    best.min_by_key(|fate| *fate as u8)
 }
 
 /// Says in a few lines what a person should not overlook.
@@ -319,7 +376,7 @@ fn summarise(report: &Report) -> Vec<String> {
     let mut lines = Vec::new();
     for row in unusable.iter().take(MOST_NAMED) {
         let reason = row.reason.to_string();
-        let name = if reason.contains(&*row.id) {
+        let name = if reason.contains(&format!("`{}`", row.id)) {
             String::new()
         } else {
             format!("`{}`: ", row.id)
@@ -342,7 +399,7 @@ fn summarise(report: &Report) -> Vec<String> {
     let halved: Vec<String> = report
         .included
         .iter()
-        .filter(|row| row.truncated && row.tokens * 2 < row.original_tokens)
+        .filter(|row| row.code == Code::Cut && row.tokens * 2 < row.original_tokens)
         .map(|row| format!("`{}`", row.id))
         .collect();
     if !halved.is_empty() {
@@ -438,8 +495,9 @@ impl Assembled {
         let reserve = self.budget.reserve_response();
         Prompt {
             layout: &self.layout,
-            model: &self.model.name,
+            model: sent_name(&self.model),
             max_output: (reserve > 0).then_some(reserve),
+            spare: self.report.budget.remaining,
         }
         .render(format)
     }

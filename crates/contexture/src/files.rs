@@ -289,7 +289,9 @@ pub fn check_path(path: &str) -> Result<(), String> {
     for component in Path::new(path).components() {
         match component {
             Component::ParentDir => {
-                return Err(format!("`{path}` leads out of the root with `..`"));
+                return Err(format!(
+                    "`{path}` holds `..`, which could lead out of the root"
+                ));
             }
             Component::RootDir | Component::Prefix(_) => {
                 return Err(format!(

@@ -147,6 +147,18 @@ impl Recipe {
                 ));
             }
         }
+        for (i, layer) in layers.iter().enumerate() {
+            if layers[..i]
+                .iter()
+                .any(|before| before.source == layer.source)
+            {
+                return Err(source.error(
+                    nodes[i].mark,
+                    &format!("layers[{i}].source"),
+                    "another layer has this source already; everything would be sent twice",
+                ));
+            }
+        }
         check_shares(source, nodes, &layers)?;
         fields.finish(&["recipe", "description", "layers"])?;
         Ok(Self {

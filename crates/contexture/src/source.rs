@@ -59,12 +59,13 @@ fn part_of(text: &str, range: Lines) -> Result<&str, Unusable> {
         let count = memchr::memchr_iter(b'\n', text.as_bytes()).count() + 1;
         return Err(Unusable::new(
             Code::NoSuchLines,
-            format!("has {count} lines; line {} is behind its end", range.first),
+            format!("ends with line {count}; there is no line {}", range.first),
         ));
     };
     let length = (range.last - range.first) as usize;
     let end = starts.nth(length).map_or(text.len(), |next| next - 1);
-    Ok(&text[start..end])
+    let part = &text[start..end];
+    Ok(part.strip_suffix('\r').unwrap_or(part))
 }
 
 /// Returns an item for each file that the manifest stands for.
@@ -83,32 +84,19 @@ pub(crate) fn working_set(
 }
 
 fn item_of(root: &Root, hints: &Hints, policy: Policy, candidate: Candidate<'_>) -> Item {
+    let size = candidate.size(root);
     let Candidate {
         id,
         path,
         entry,
-        bytes,
-        nothing,
-        taken,
+        problem,
+        ..
     } = candidate;
-    let content = if nothing {
-        let (code, what) = match (taken, entry.is_pattern()) {
-            (true, _) => (Code::Duplicate, "other entries stand for all its files"),
-            (false, true) => (Code::NoMatch, "the pattern matches no file"),
-            (false, false) => (
-                Code::NoMatch,
-                "the directory holds no file that is not ignored",
-            ),
-        };
-        Content::Absent {
-            code,
-            reason: what.to_owned(),
-        }
-    } else {
-        match bytes.map_or_else(|| root.size(&path), Ok) {
-            Ok(bytes) => Content::Pending { bytes, policy },
-            Err(Unusable { code, reason }) => Content::Absent { code, reason },
-        }
+    let content = match size {
+        // How large a part of a file is shows only when it is read.
+        Ok(_) if entry.lines.is_some() => Content::Pending { bytes: 0, policy },
+        Ok(bytes) => Content::Pending { bytes, policy },
+        Err(Unusable { code, reason }) => Content::Absent { code, reason },
     };
     let priority = hints.priority(&path, entry);
     let id: Arc<str> = id.into();
@@ -124,7 +112,7 @@ fn item_of(root: &Root, hints: &Hints, policy: Policy, candidate: Candidate<'_>)
         cut: entry.cut,
         max_lines: entry.max_lines,
         first_line: entry.lines.map_or(1, |lines| lines.first),
-        pinned: entry.is_pinned() && !nothing,
+        pinned: entry.is_pinned() && problem.is_none(),
         ..Item::with_content(id, entry.role, content)
     }
 }

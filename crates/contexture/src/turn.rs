@@ -80,7 +80,10 @@ pub enum MessageRole {
 
 /// Text, or blocks of several kinds.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(untagged)]
+#[serde(
+    untagged,
+    expecting = "`content` must be text or a list of blocks (`type`: text, tool_call, tool_result, …)"
+)]
 pub enum MessageContent {
     /// Plain text.
     Text(String),

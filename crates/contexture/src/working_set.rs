@@ -13,7 +13,7 @@ pub mod observe;
 pub use boot::BootHeader;
 pub use expand::{Candidate, expand};
 pub use guidelines::guidelines;
-pub use hints::{Hint, HintList, Hints, MAX_SHIFT};
+pub use hints::{Fate, Hint, HintList, Hints, MAX_SHIFT};
 pub use log::{Log, session_dir};
 pub use manifest::{Entry, Lines, Manifest, PROTOCOL, find_manifest};
 pub(crate) use manifest::{cut_named, split_lines};

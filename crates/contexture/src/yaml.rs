@@ -30,11 +30,7 @@ pub(crate) struct Node {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Value {
     Null,
-    /// Text, and whether it stood without quotes and may so be a number.
-    Scalar {
-        text: String,
-        plain: bool,
-    },
+    Scalar { text: String },
     List(Vec<Node>),
     Map(Vec<(Node, Node)>),
 }
@@ -141,7 +137,6 @@ impl<'t> Reader<'_, 't> {
                 } else {
                     Value::Scalar {
                         text: text.into_owned(),
-                        plain,
                     }
                 }
             }
@@ -164,7 +159,7 @@ impl<'t> Reader<'_, 't> {
                         break Value::Map(entries);
                     }
                     let key = self.node(event, mark, depth + 1)?;
-                    let Value::Scalar { text, .. } = &key.value else {
+                    let Value::Scalar { text } = &key.value else {
                         return Err(self.source.error(mark, "", "a key must be text"));
                     };
                     if !seen.insert(text.clone()) {
@@ -186,7 +181,7 @@ impl Node {
     fn kind(&self) -> String {
         match &self.value {
             Value::Null => "nothing".to_owned(),
-            Value::Scalar { text, .. } => format!("`{text}`"),
+            Value::Scalar { text } => format!("`{text}`"),
             Value::List(_) => "a list".to_owned(),
             Value::Map(_) => "a mapping".to_owned(),
         }
@@ -219,7 +214,7 @@ impl<'n> Fields<'n> {
         let left = entries
             .iter()
             .map(|(key, value)| match &key.value {
-                Value::Scalar { text, .. } => Ok((text.as_str(), key.mark, value)),
+                Value::Scalar { text } => Ok((text.as_str(), key.mark, value)),
                 _ => Err(source.error(key.mark, &prefix, "a key must be text")),
             })
             .collect::<Result<_, _>>()?;
@@ -268,7 +263,7 @@ impl<'n> Fields<'n> {
 
     pub(crate) fn as_text(&self, key: &str, node: &'n Node) -> Result<(&'n str, Mark), Error> {
         match &node.value {
-            Value::Scalar { text, .. } => Ok((text, node.mark)),
+            Value::Scalar { text } => Ok((text, node.mark)),
             _ => Err(self.error(node.mark, key, format!("must be text, not {}", node.kind()))),
         }
     }
@@ -279,7 +274,7 @@ impl<'n> Fields<'n> {
             return Ok(None);
         };
         match &node.value {
-            Value::Scalar { text, plain: true } => text.replace('_', "").parse::<f64>().ok(),
+            Value::Scalar { text } => text.replace('_', "").parse::<f64>().ok(),
             _ => None,
         }
         .filter(|number| number.is_finite())

@@ -140,7 +140,7 @@ fn what_is_wrong_is_named_with_its_place() {
     );
     refused(
         &entry("path: ../a, priority: 1"),
-        "working-set.yml:3:12: files[0].path: `../a` leads out of the root with `..`",
+        "working-set.yml:3:12: files[0].path: `../a` holds `..`, which could lead out of the root",
     );
     refused(
         &entry("path: /etc/passwd, priority: 1"),

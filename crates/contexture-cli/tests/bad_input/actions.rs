@@ -90,7 +90,10 @@ fn adding_a_path_outside_the_root() {
     let outside = Project::new().file("o.md", "from outside\n");
     let project = small().link("out.md", outside.path("o.md"));
     for (path, why) in [
-        ("../b.md", "`../b.md` leads out of the root with `..`"),
+        (
+            "../b.md",
+            "`../b.md` holds `..`, which could lead out of the root",
+        ),
         (
             "/etc/passwd",
             "`/etc/passwd` is absolute; paths are relative to the root",
@@ -290,5 +293,46 @@ fn a_manifest_that_is_a_link_is_not_replaced() {
         error: working-set.yml is a symbolic link
         hint: name the file it points to
         ",
+    );
+}
+
+#[test]
+fn a_model_can_neither_pin_a_file_nor_speak_as_the_operator() {
+    let project = small().file("never.md", "never\n").entries(
+        "
+        rules.md 1.0 role=system truncate_strategy=never
+        never.md 0.5 truncate_strategy=never
+        ",
+    );
+    for (action, why) in [
+        (
+            "{action: add_to_working_set, path: b.md, priority: 1.0, truncate_strategy: never, why: x}",
+            "`b.md` would be pinned",
+        ),
+        (
+            "{action: add_to_working_set, path: b.md, priority: 0.5, role: system, why: x}",
+            "`b.md` would speak in another role",
+        ),
+        (
+            "{action: adjust_priority, path: never.md, priority: 1.0, why: x}",
+            "`never.md` would be pinned",
+        ),
+    ] {
+        project.write("actions.yml", action);
+        let expected = format!("error: PERMISSION_DENIED: {why}; only a person may do that\n");
+        project.refuses(&["working-set", "apply", "actions.yml"], 2, &expected);
+    }
+}
+
+#[test]
+fn actions_between_code_fences_are_read() {
+    let project = small();
+    project.write(
+        "actions.yml",
+        "```yaml\naction: add_to_working_set\npath: b.md\npriority: 0.4\nwhy: fenced\n```\n",
+    );
+    assert_eq!(
+        project.ok(&["working-set", "apply", "actions.yml"]),
+        "added b.md at 0.4: fenced\n"
     );
 }

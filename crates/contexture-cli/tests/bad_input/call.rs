@@ -123,12 +123,42 @@ fn a_file_that_is_not_valid_utf8_by_name() {
         .write_all(b"x\n")
         .unwrap();
     let (_, report) = project.assemble(&[]);
-    assert_eq!(fates(&report), "keep docs/a.md fits\n");
-    let warnings = warnings(&report);
-    assert!(
-        warnings
-            .iter()
-            .any(|warning| warning.contains("its name is not UTF-8")),
-        "{warnings:?}"
+    assert_eq!(
+        fates(&report),
+        "keep docs/a.md fits\n\
+         out  docs/caf\u{FFFD}.md not_utf8: has a name that is not UTF-8\n"
+    );
+}
+
+#[test]
+fn a_name_cannot_act_on_the_terminal() {
+    let project = small()
+        .file("docs/\u{1b}[31mred\n.md", "x\n")
+        .entries("docs 0.5");
+    for args in [&["assemble", "--explain"][..], &["working-set", "list"]] {
+        let run = project.run(args);
+        let shown = format!(
+            "{}{}",
+            if args.len() > 1 && args[0] == "working-set" {
+                &run.out
+            } else {
+                ""
+            },
+            run.err
+        );
+        assert!(!shown.contains('\u{1b}'), "{shown:?}");
+        assert!(
+            shown.contains("docs/[U+001B][31mred[U+000A].md"),
+            "{shown:?}"
+        );
+    }
+}
+
+#[test]
+fn a_report_cannot_stand_behind_json() {
+    small().refuses(
+        &["assemble", "--format", "gemini", "--report", "-"],
+        2,
+        "error: the report cannot stand behind JSON: give --report FILE, or --format json, which holds it\n",
     );
 }

@@ -8,7 +8,7 @@ fn a_path_out_of_the_root() {
         &["assemble"],
         2,
         "
-        error: working-set.yml:5:11: files[0].path: `../a.md` leads out of the root with `..`
+        error: working-set.yml:5:11: files[0].path: `../a.md` holds `..`, which could lead out of the root
         hint: move the file below the root, or run with a root above it
         ",
     );
@@ -20,7 +20,7 @@ fn a_path_that_goes_up_and_down_again_is_refused_too() {
         &["assemble"],
         2,
         "
-        error: working-set.yml:5:11: files[0].path: `docs/../a.md` leads out of the root with `..`
+        error: working-set.yml:5:11: files[0].path: `docs/../a.md` holds `..`, which could lead out of the root
         hint: move the file below the root, or run with a root above it
         ",
     );
@@ -224,7 +224,7 @@ fn lines_behind_the_end_of_a_file() {
     Project::new()
         .file("a.md", "one\ntwo\n")
         .entries("a.md#L3-L4 0.5")
-        .check_fates("out  a.md#L3-L4 no_such_lines: has 2 lines; line 3 is behind its end\n");
+        .check_fates("out  a.md#L3-L4 no_such_lines: ends with line 2; there is no line 3\n");
 }
 
 #[test]

@@ -13,7 +13,7 @@ fn hints_with_bad_content() {
         ("keep:\n  - why: no path\n", "2:5: keep[0].path: is missing"),
         (
             "keep:\n  - path: ../a.md\n",
-            "2:11: keep[0].path: `../a.md` leads out of the root with `..`",
+            "2:11: keep[0].path: `../a.md` holds `..`, which could lead out of the root",
         ),
         (
             "- a.md\n",

@@ -216,3 +216,28 @@ fn gemini_gets_a_system_instruction_and_contents() {
     assert_eq!(value["contents"][0]["role"], "user");
     assert_eq!(value["contents"].as_array().unwrap().len(), 1);
 }
+
+#[test]
+fn the_form_decides_the_model_when_none_is_named() {
+    let project = roles();
+    let request = parsed(&project.ok(&["assemble", "--format", "anthropic"]));
+    assert_eq!(request["model"], "claude-sonnet-4-5");
+    let run = project.run(&["assemble", "--format", "anthropic", "--model", "gpt-4o"]);
+    run.expect_code(0);
+    assert!(
+        run.err.contains(
+            "warning: gpt-4o is a model of openai, but the request is anthropic's: \
+             its tokens are counted as openai's"
+        ),
+        "{}",
+        run.err
+    );
+    let vendor = [
+        "assemble",
+        "--format",
+        "openai-chat",
+        "--model",
+        "openai/gpt-4.1",
+    ];
+    assert_eq!(parsed(&project.ok(&vendor))["model"], "gpt-4.1");
+}

@@ -81,7 +81,7 @@ fn hints_move_priorities_and_get_their_verdict() {
         [
             (("both.md", "hot"), "promoted"),
             (("cold.md", "cold"), "deferred"),
-            (("gone.md", "cold"), "honored"),
+            (("gone.md", "cold"), "deferred"),
             (("hot.md", "hot"), "honored"),
             (("rules.md", "cold"), "overridden"),
             (("unlisted.md", "hot"), "deferred"),

@@ -314,3 +314,42 @@ fn settings_name_a_recipe_below_their_own_directory() {
     let root = project.path("");
     elsewhere.ok(&["assemble", root.to_str().unwrap()]);
 }
+
+#[test]
+fn a_line_limit_is_not_called_a_cut_for_want_of_tokens() {
+    let lines: String = (1..=500)
+        .map(|n| format!("line {n} of the log\n"))
+        .collect();
+    let project = Project::new()
+        .file("s.log", lines)
+        .entries("s.log 0.5 truncate_strategy=start max_lines=20");
+    let (_, report) = project.assemble(&["--max-tokens", "700"]);
+    assert_eq!(row(&report, "s.log")["code"], "line_limit");
+    assert!(
+        !warnings(&report)
+            .iter()
+            .any(|w| w.contains("less than half"))
+    );
+}
+
+#[test]
+fn what_the_guard_changed_in_lines_that_went_is_not_reported() {
+    let secret = ["AKIA", "ZQ3DMVNXJ7R2LKPA"].concat();
+    let lines: String = (2..=50).map(|n| format!("line {n}\n")).collect();
+    let project = Project::new()
+        .file("s.log", format!("key {secret}\n{lines}key {secret}\n"))
+        .entries("s.log 0.5 truncate_strategy=start max_lines=5");
+    let (_, report) = project.assemble(&[]);
+    let guard = report["guard"].as_array().unwrap();
+    assert_eq!(guard.len(), 1, "{guard:?}");
+    assert_eq!(guard[0]["line"], 51);
+}
+
+#[test]
+fn a_range_of_a_file_with_windows_line_ends_is_clean() {
+    let project = Project::new()
+        .file("a.txt", "one\r\ntwo\r\nthree\r\n")
+        .entries("a.txt#L1-L2 0.5");
+    let (prompt, _) = project.assemble(&[]);
+    assert_eq!(body(&prompt, "a.txt#L1-L2"), "one\r\ntwo\n");
+}

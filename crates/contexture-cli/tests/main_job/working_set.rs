@@ -267,12 +267,12 @@ fn the_list_shows_entries_with_what_is_wrong_with_them() {
         project.ok(&["working-set", "list"]),
         dedent(
             "
-            working-set.yml: 4 entries, 4 files, 1,000 tokens
+            working-set.yml: 4 entries, 3 files, a budget of 1,000 tokens
                 1  system     rules.md  pinned
              0.65 (base 0.5)  context    src/a.rs  from src/*.rs
               0.5  context    src/b.rs  from src/*.rs
               0.4  context    gone.md  (there is no file `gone.md`)
-              0.3  context    docs/*.md  (matches no file)
+              0.3  context    docs/*.md  (the pattern matches no file)
             "
         )
     );
@@ -379,5 +379,20 @@ fn the_newest_tool_outputs_are_files_of_the_working_set() {
     assert!(
         prompt.contains("\noutput 7\n") && !prompt.contains("\noutput 2\n"),
         "{prompt}"
+    );
+}
+
+#[test]
+fn a_pattern_is_mentioned_when_one_of_its_files_is() {
+    let project = Project::new()
+        .file("src/a.rs", "a\n")
+        .file(
+            "turn.json",
+            r#"{"messages":[{"role":"user","content":"look at src/a.rs"}]}"#,
+        )
+        .entries("src/*.rs 0.5");
+    assert_eq!(
+        project.ok(&["working-set", "observe", "turn.json"]),
+        "set src/*.rs to 0.6: mentioned in turn 1\n"
     );
 }

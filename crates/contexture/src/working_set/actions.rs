@@ -6,12 +6,13 @@
 use std::fs::File;
 use std::time::Duration;
 
+use contexture_core::Cut;
 use jiff::Timestamp;
 use serde::Serialize;
 
 use super::edit::{self, Edit, EditError};
 use super::log::Log;
-use super::manifest::{Manifest, ROLES, STRATEGIES, id_of, split_lines};
+use super::manifest::{Entry, Manifest, ROLES, STRATEGIES, id_of, split_lines};
 use crate::error::{ActionCode, Error, nearest};
 use crate::files::{self, Root};
 use crate::yaml::{Fields, Source};
@@ -95,7 +96,7 @@ const ACTIONS: &[&str] = &[
 pub fn parse(name: &str, text: &str) -> Result<Vec<Action>, Error> {
     let source = Source { name };
     let documents = source
-        .parse(text)
+        .parse(&without_fences(text))
         .map_err(|e| Error::action(ActionCode::InvalidArgs, e.to_string()))?;
     let mut actions = Vec::new();
     for document in &documents {
@@ -117,6 +118,20 @@ pub fn parse(name: &str, text: &str) -> Result<Vec<Action>, Error> {
         );
     }
     Ok(actions)
+}
+
+/// Models like to put YAML between code fences: lines of three backticks are
+/// blanked, so that line numbers stay.
+fn without_fences(text: &str) -> String {
+    let line = |line: &str| {
+        if line.trim_start().starts_with("```") {
+            String::new()
+        } else {
+            line.to_owned()
+        }
+    };
+    let lines: Vec<String> = text.split('\n').map(line).collect();
+    lines.join("\n")
 }
 
 fn read(source: Source<'_>, node: &crate::yaml::Node) -> Result<Action, Error> {
@@ -341,6 +356,9 @@ fn plan(
     for action in actions {
         let id = canonical(&action.path);
         let at = entries.iter().position(|known| known.id == id);
+        if actor != Actor::User {
+            refuse_promotion(manifest, action)?;
+        }
         if let What::Add { priority, fields } = &action.what {
             if at.is_some() {
                 return Err(Error::action(
@@ -393,6 +411,35 @@ fn plan(
         .hint("remove some first, or raise limits.max_entries in contexture.toml"));
     }
     Ok(edits)
+}
+
+/// Refuses what would let a model speak as the operator, or make a file that
+/// it cannot get rid of again.
+fn refuse_promotion(manifest: &Manifest, action: &Action) -> Result<(), Error> {
+    let refuse = |what: &str| {
+        let message = format!("`{}` {what}; only a person may do that", action.path);
+        Err(Error::action(ActionCode::PermissionDenied, message))
+    };
+    match &action.what {
+        What::Add { priority, fields } => {
+            let is = |key: &str, value: &str| fields.iter().any(|(k, v)| k == key && v == value);
+            if is("role", "system") || is("role", "developer") {
+                return refuse("would speak in another role");
+            }
+            if *priority >= 1.0 && is("truncate_strategy", "never") {
+                return refuse("would be pinned");
+            }
+        }
+        What::Adjust { priority } if *priority >= 1.0 => {
+            let id = canonical(&action.path);
+            let never = |entry: &Entry| entry.id() == id && entry.cut == Cut::Never;
+            if manifest.files.iter().any(never) {
+                return refuse("would be pinned");
+            }
+        }
+        What::Adjust { .. } | What::Remove => {}
+    }
+    Ok(())
 }
 
 /// Returns a path as entries are compared: without `./`, its range written in

@@ -1,11 +1,12 @@
 use std::collections::BTreeSet;
 
+use contexture_core::Code;
 use globset::{GlobBuilder, GlobSetBuilder};
 use ignore::WalkBuilder;
 
 use super::manifest::{Entry, Manifest};
 use crate::error::Error;
-use crate::files::Root;
+use crate::files::{Root, Unusable};
 
 /// Most files that patterns and directories may stand for.
 const MAX_MATCHES: usize = 200_000;
@@ -22,10 +23,20 @@ pub struct Candidate<'m> {
     /// The size, when the walk that found it knows; `None` for a file that the
     /// manifest names.
     pub bytes: Option<u64>,
-    /// True for a pattern or directory that stands for no file.
-    pub nothing: bool,
-    /// True when that is because other entries stand for all its files.
-    pub taken: bool,
+    /// Why nothing can be read, where that is clear already: a pattern that
+    /// stands for no file, a name that is not text.
+    pub problem: Option<Unusable>,
+}
+
+impl Candidate<'_> {
+    /// Returns the size of the file, or why it cannot be read.
+    pub fn size(&self, root: &Root) -> Result<u64, Unusable> {
+        match (&self.problem, self.bytes) {
+            (Some(problem), _) => Err(problem.clone()),
+            (None, Some(bytes)) => Ok(bytes),
+            (None, None) => root.size(&self.path),
+        }
+    }
 }
 
 /// Returns the files that the manifest's entries stand for, in its order.
@@ -69,22 +80,34 @@ pub fn expand<'m>(
             let taken = taken[next_tree];
             next_tree += 1;
             if matches.is_empty() {
+                let (code, reason) = match (taken, entry.is_pattern()) {
+                    (true, _) => (Code::Duplicate, "other entries stand for all its files"),
+                    (false, true) => (Code::NoMatch, "the pattern matches no file"),
+                    (false, false) => (
+                        Code::NoMatch,
+                        "the directory holds no file that is not ignored",
+                    ),
+                };
                 candidates.push(Candidate {
                     id: entry.id(),
                     path: entry.path.clone(),
                     entry,
                     bytes: None,
-                    nothing: true,
-                    taken,
+                    problem: Some(Unusable::new(code, reason)),
                 });
             }
-            candidates.extend(matches.into_iter().map(|(path, bytes)| Candidate {
-                id: path.clone(),
-                path,
-                entry,
-                bytes: Some(bytes),
-                nothing: false,
-                taken: false,
+            candidates.extend(matches.into_iter().map(|(path, bytes)| {
+                Candidate {
+                    id: path.clone(),
+                    // A name that is not text was made one with replacement
+                    // characters; no such file would be found.
+                    problem: bytes
+                        .is_none()
+                        .then(|| Unusable::new(Code::NotUtf8, "has a name that is not UTF-8")),
+                    path,
+                    entry,
+                    bytes,
+                }
             }));
         } else {
             candidates.push(Candidate {
@@ -92,15 +115,15 @@ pub fn expand<'m>(
                 path: entry.path.clone(),
                 entry,
                 bytes: None,
-                nothing: false,
-                taken: false,
+                problem: None,
             });
         }
     }
     Ok(candidates)
 }
 
-type Matches = Vec<(String, u64)>;
+/// Path and size of each file; no size where the name is not text.
+type Matches = Vec<(String, Option<u64>)>;
 
 /// What a walk found, by pattern.
 #[derive(Default)]
@@ -185,13 +208,12 @@ fn walk(
         let Ok(relative) = entry.path().strip_prefix(root.path()) else {
             continue;
         };
-        let Some(relative) = relative.to_str() else {
-            warnings.push(format!(
-                "{} is left out: its name is not UTF-8",
-                relative.display()
-            ));
+        let is_text = relative.to_str().is_some();
+        let relative = &*relative.to_string_lossy();
+        // A link to a directory that an entry names is that entry.
+        if trees.iter().any(|(_, entry)| entry.path == relative) {
             continue;
-        };
+        }
         let hidden = has_hidden(relative);
         let mut matching = globs
             .matches(relative)
@@ -214,7 +236,7 @@ fn walk(
             ))
             .hint("narrow the patterns, or ignore generated files in .gitignore"));
         }
-        let bytes = entry.metadata().map_or(0, |meta| meta.len());
+        let bytes = is_text.then(|| entry.metadata().map_or(0, |meta| meta.len()));
         files[tree].push((relative.to_owned(), bytes));
     }
     for matches in &mut files {

@@ -40,6 +40,19 @@ pub struct Hint {
     pub touches: u64,
 }
 
+/// What became of a file that a hint is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fate {
+    /// It is pinned, and so always there.
+    Pinned,
+    /// It is there whole.
+    Whole,
+    /// A part of it is there.
+    Cut,
+    /// It is not there.
+    Dropped,
+}
+
 /// Which list a hint stands on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -133,21 +146,20 @@ impl Hints {
         ((entry.priority + shift).clamp(0.0, 1.0) * 1e6).round() / 1e6
     }
 
-    /// Returns what became of each hint. `fate` says of a path whether it is
-    /// in the request, or `None` when the working set does not hold it, and
-    /// whether it is pinned.
-    pub fn verdicts(&self, fate: impl Fn(&str) -> Option<(bool, bool)>) -> Vec<HintVerdict> {
+    /// Returns what became of each hint. `fate` says what became of its file,
+    /// or `None` when the working set does not hold it.
+    pub fn verdicts(&self, fate: impl Fn(&str) -> Option<Fate>) -> Vec<HintVerdict> {
         self.hints
             .iter()
             .map(|(path, hint)| {
                 let verdict = match (hint.list, fate(path)) {
-                    (HintList::Hot, None) => "deferred",
+                    (_, None) => "deferred",
                     (HintList::Hot, _) if hint.on_both => "promoted",
-                    (HintList::Hot, Some((true, _))) => "honored",
-                    (HintList::Hot, Some((false, _))) => "overridden",
-                    (HintList::Cold, None | Some((false, _))) => "honored",
-                    (HintList::Cold, Some((true, true))) => "overridden",
-                    (HintList::Cold, Some((true, false))) => "deferred",
+                    (HintList::Hot, Some(Fate::Dropped)) => "overridden",
+                    (HintList::Hot, Some(_)) => "honored",
+                    (HintList::Cold, Some(Fate::Pinned)) => "overridden",
+                    (HintList::Cold, Some(Fate::Cut | Fate::Dropped)) => "honored",
+                    (HintList::Cold, Some(Fate::Whole)) => "deferred",
                 };
                 HintVerdict {
                     path: path.clone(),

@@ -292,7 +292,7 @@ fn read_files(
 
 fn read_priority(fields: &Fields<'_>, node: &Node) -> Result<f64, Error> {
     let text = match &node.value {
-        Value::Scalar { text, .. } => text.as_str(),
+        Value::Scalar { text } => text.as_str(),
         Value::List(_) | Value::Map(_) | Value::Null => "",
     };
     text.parse::<f64>()
@@ -327,7 +327,8 @@ pub(crate) fn id_of(path: &str, lines: Option<Lines>) -> String {
     }
 }
 
-/// Splits `src/main.ts#L10-L80` into path and lines.
+/// Splits `src/main.ts#L10-L80` into path and lines. What only resembles
+/// a range is part of the name.
 pub(crate) fn split_lines(written: &str) -> Result<(&str, Option<Lines>), String> {
     let Some((path, range)) = written.rsplit_once("#L") else {
         return Ok((written, None));
@@ -340,8 +341,9 @@ pub(crate) fn split_lines(written: &str) -> Result<(&str, Option<Lines>), String
         (Ok(first), Ok(last)) if 1 <= first && first <= last => {
             Ok((path, Some(Lines { first, last })))
         }
-        _ => Err(format!(
+        (Ok::<u32, _>(_), Ok::<u32, _>(_)) => Err(format!(
             "`{written}` ends with a line range that is none; write it as `#L10-L80`"
         )),
+        _ => Ok((written, None)),
     }
 }

@@ -7,12 +7,13 @@
 //!
 //! Pinned files and files at priority 1 are left alone.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::actions::{self, Action, Actor, Quota, What};
+use super::expand::expand;
 use super::log::session_dir;
 use super::manifest::Manifest;
 use crate::error::Error;
@@ -117,12 +118,21 @@ pub fn observe(
         .map(|action| action.path.clone())
         .collect();
 
+    // A pattern is mentioned when a file is that it stands for.
+    let mut warnings = Vec::new();
+    let candidates = expand(root, &manifest, &mut warnings)?;
+    let mut mentioned: BTreeSet<String> = BTreeSet::new();
+    for candidate in &candidates {
+        if candidate.problem.is_none() && mentions(turn, &candidate.path) {
+            mentioned.insert(candidate.entry.id());
+        }
+    }
     for entry in &manifest.files {
         let id = entry.id();
         if entry.is_pinned() || entry.priority >= 1.0 || removed.contains(&id) {
             continue;
         }
-        let moved = if mentions(turn, &entry.path) {
+        let moved = if mentioned.contains(&id) {
             memory.last_mention.insert(id.clone(), memory.turn);
             let bumped = round(entry.priority + habits.step).min(habits.ceiling);
             (bumped > entry.priority)
@@ -170,7 +180,7 @@ pub fn observe(
         let actor = Actor::Orchestrator;
         actions::apply_locked(root, manifest_path, &changes, actor, quota, session, now)
     };
-    let warnings = apply().inspect_err(|_| {
+    let applied = apply().inspect_err(|_| {
         for (path, _) in &written {
             root.remove(path);
         }
@@ -178,6 +188,7 @@ pub fn observe(
     let text = serde_json::to_string_pretty(&memory)
         .map_err(|error| Error::failure(format!("cannot write {memory_path}"), error))?;
     write(root, &memory_path, &text)?;
+    warnings.extend(applied);
     Ok((changes, warnings))
 }
 
