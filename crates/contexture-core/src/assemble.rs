@@ -1,3 +1,4 @@
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::budget::Budget;
@@ -93,6 +94,22 @@ fn fit_layers(
         available,
         load,
     };
+
+    // A pinned member pins its group: they only make sense together.
+    for layer in layers.iter_mut() {
+        let groups: BTreeSet<Arc<str>> = layer
+            .items
+            .iter()
+            .filter(|item| item.pinned)
+            .filter_map(|item| item.group.clone())
+            .collect();
+        for item in &mut layer.items {
+            item.pinned |= item
+                .group
+                .as_ref()
+                .is_some_and(|group| groups.contains(group));
+        }
+    }
 
     // What is never cut is charged first.
     let mut fitted: Vec<Fitted> = Vec::with_capacity(layers.len());
@@ -225,6 +242,10 @@ fn lay_out(layers: &[Layer], fitted: &[Fitted]) -> (Layout, Sent) {
 }
 
 fn section(place: Place, role: Role) -> Section {
+    // The header has no tag to tell it apart anywhere else.
+    if role == Role::Header {
+        return Section::System;
+    }
     match place {
         Place::System => Section::System,
         Place::History => Section::History,
@@ -300,7 +321,9 @@ fn note_findings(report: &mut Report, item: &Item, outcome: &Outcome) {
         _ => None,
     };
     for finding in text.findings() {
-        let line = finding.line.saturating_add(item.first_line - 1);
+        let line = finding
+            .line
+            .saturating_add(item.first_line.saturating_sub(1));
         // Of what occurs several times, some may be left where the first is not.
         let is_gone = gone.is_some_and(|gone| {
             finding.count == 1 && !gone.partial && (gone.first..=gone.last).contains(&line)
@@ -352,6 +375,7 @@ fn included(layer: &Layer, item: &Item, outcome: &Outcome) -> Included {
         original_estimated: original.is_some_and(|size| !size.exact),
         priority: item.priority,
         base_priority: item.base_priority,
+        score: item.score,
         scores: item.scores.clone(),
         lines_cut,
         code,
@@ -384,6 +408,7 @@ fn excluded(layer: &Layer, item: &Item, outcome: &Outcome) -> Excluded {
         estimated: !exact,
         priority: item.priority,
         base_priority: item.base_priority,
+        score: item.score,
         scores: item.scores.clone(),
         code,
         reason,

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use unicode_segmentation::GraphemeCursor;
 
 use crate::counts::{Counts, TokenCounter, Tokens};
+use crate::guard;
 use crate::item::Item;
 use crate::markup::escape_attribute;
 use crate::measure::{self, Size, Within};
@@ -126,7 +127,8 @@ pub(crate) fn cut(
         let total = cut.tokens + counts.wrapper(item, cut.body());
         if total <= room {
             cut.by_lines_only = limited.is_some_and(|b| cutter.shows_all_of(b, &cut));
-            let enough = kept >= MIN_USEFUL_TOKENS || cut.by_lines_only;
+            let may_be_cut = item.cut != Cut::Never && kept >= MIN_USEFUL_TOKENS;
+            let enough = may_be_cut || cut.by_lines_only;
             return enough.then_some(cut);
         }
         limit = limit.min(cut.tokens).checked_sub(total - room)?;
@@ -245,7 +247,7 @@ impl Cutter<'_> {
             let fits = self.counter.prefix_within(text, limit);
             let end = match memchr::memrchr(b'\n', &text.as_bytes()[..fits]) {
                 Some(newline) => newline + 1,
-                None if inside => grapheme_floor(text, fits),
+                None if inside => before_structure(text, grapheme_floor(text, fits)),
                 None => 0,
             };
             if end == 0 {
@@ -390,6 +392,17 @@ pub fn grouped(number: Tokens) -> String {
         out.push(digit);
     }
     out
+}
+
+/// Returns `end`, or the start of what ends there and would be read as a tag
+/// once a line end stands behind it: `</context-menu>` cut to `</context`.
+fn before_structure(text: &str, end: usize) -> usize {
+    let look = text.floor_char_boundary(end.saturating_sub(96));
+    let tail = &text[look..end];
+    match tail.rfind(['<', '[']) {
+        Some(at) if guard::structure(&tail[at..]).is_some() => look + at,
+        _ => end,
+    }
 }
 
 fn is_grapheme_boundary(text: &str, at: usize) -> bool {

@@ -65,7 +65,13 @@ const SHORT_TOKENS: f64 = 128.0;
 /// Returns `score` weighed against length: a text four times as long as
 /// a short one must score twice as much to come first.
 pub(crate) fn weighed_score(score: f64, tokens: Tokens) -> f64 {
-    score / (tokens as f64 / SHORT_TOKENS).max(1.0).sqrt()
+    let length = (tokens as f64 / SHORT_TOKENS).max(1.0).sqrt();
+    // A score below zero is no better for being long.
+    if score < 0.0 {
+        score * length
+    } else {
+        score / length
+    }
 }
 
 /// What became of an item.
@@ -178,7 +184,9 @@ impl Fitter<'_> {
     ) {
         let mut left = allowance;
         for unit in units.iter() {
-            if let &[i] = unit {
+            if let &[i] = unit
+                && items[i].group.is_none()
+            {
                 let outcome = self.single(&mut items[i], left);
                 left -= outcome.tokens();
                 outcomes[i] = Some(outcome);
@@ -297,6 +305,9 @@ impl Fitter<'_> {
             .map(|(_, size)| size.tokens)
             .sum();
         let keep = !absent && total <= left;
+        let exact = sizes
+            .iter()
+            .all(|(_, size)| size.as_ref().map_or(true, |(_, size)| size.exact));
         sizes
             .into_iter()
             .map(|(i, size)| {
@@ -313,7 +324,7 @@ impl Fitter<'_> {
                         },
                         needs: Size {
                             tokens: if absent { size.tokens } else { total },
-                            exact: size.exact,
+                            exact,
                         },
                         left,
                     },
@@ -332,11 +343,16 @@ impl Fitter<'_> {
         allowance: Tokens,
         outcomes: &mut [Option<Outcome>],
     ) {
-        let anchor = window.start.as_ref().and_then(|id| {
-            units
-                .iter()
-                .position(|u| u.iter().any(|&i| items[i].id == *id))
-        });
+        // A window begins at the item it began at last time, or at the first
+        // open one behind it when that is pinned now.
+        let anchor = window
+            .start
+            .as_ref()
+            .and_then(|id| items.iter().position(|item| item.id == *id))
+            .map(|start| {
+                let behind = |unit: &[usize]| unit.iter().any(|&i| i >= start);
+                units.iter().position(behind).unwrap_or(units.len())
+            });
         let oldest = anchor.unwrap_or(0);
         let newest_first = (oldest..units.len()).rev();
 
@@ -349,10 +365,12 @@ impl Fitter<'_> {
         for u in newest_first {
             let decided = self.whole_or_none(items, units.get(u), left);
             let cost: Tokens = decided.iter().map(|(_, o)| o.tokens()).sum();
-            let fits = !decided
-                .iter()
-                .any(|(_, o)| matches!(o, Outcome::Dropped { .. }));
-            if !fits {
+            // Only want of room ends the window; what cannot be used leaves a
+            // gap in it.
+            let full = decided.iter().any(|(_, outcome)| {
+                matches!(outcome, Outcome::Dropped { code, .. } if *code != Code::GroupDropped)
+            });
+            if full {
                 for (i, outcome) in decided {
                     outcomes[i] = Some(outcome);
                 }
@@ -401,7 +419,10 @@ impl Fitter<'_> {
             if open {
                 let decided = self.whole_or_none(items, unit, left);
                 let cost: Tokens = decided.iter().map(|(_, o)| o.tokens()).sum();
-                if cost > 0 {
+                let absent = decided
+                    .iter()
+                    .all(|(_, o)| matches!(o, Outcome::Absent { .. }));
+                if cost > 0 || absent {
                     left -= cost;
                     for (i, outcome) in decided {
                         outcomes[i] = Some(outcome);
@@ -426,15 +447,30 @@ impl Fitter<'_> {
         }
     }
 
-    /// Returns what a pinned item costs.
+    /// Returns what a pinned item costs: all of it, or as much as its own limit
+    /// on lines leaves.
     pub(crate) fn pinned(&mut self, item: &mut Item) -> Outcome {
-        match self.ready(item) {
-            Ok(text) => Outcome::Whole {
-                tokens: self.counts.wrapper(item, text.body())
-                    + self.size(&text, Tokens::MAX).tokens,
-                text,
-            },
-            Err(absent) => absent,
+        let text = match self.ready(item) {
+            Ok(text) => text,
+            Err(absent) => return absent,
+        };
+        let mut whole = self.size(&text, Tokens::MAX);
+        whole.tokens += self.counts.wrapper(item, text.body());
+        if cut::is_line_limited(item, &text) {
+            let measured = self.counts.measure(&text, Tokens::MAX);
+            let within = measured.within(Tokens::MAX);
+            if let Some(cut) = cut::cut(item, &text, within, self.counts, Tokens::MAX) {
+                return Outcome::Cut {
+                    tokens: cut.tokens + self.counts.wrapper(item, cut.body()),
+                    text: cut,
+                    original: whole,
+                    code: Code::LineLimit,
+                };
+            }
+        }
+        Outcome::Whole {
+            tokens: whole.tokens,
+            text,
         }
     }
 

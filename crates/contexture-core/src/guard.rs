@@ -18,6 +18,7 @@ mod invisible;
 mod secrets;
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 use invisible::Treatment;
 use serde::{Deserialize, Serialize};
@@ -185,6 +186,7 @@ fn sanitise<'t>(raw: &'t str, policy: Policy, findings: &mut Findings) -> Cow<'t
     } else {
         Vec::new()
     };
+    findings.begin();
     let mut out = String::new();
     let mut at = 0;
     for secret in secrets {
@@ -193,6 +195,10 @@ fn sanitise<'t>(raw: &'t str, policy: Policy, findings: &mut Findings) -> Cow<'t
         out.push_str("[secret masked: ");
         out.push_str(secret.rule);
         out.push(']');
+        // A key of many lines still takes as many, so that the lines behind it
+        // keep their numbers.
+        let lines = memchr::memchr_iter(b'\n', raw[secret.range.clone()].as_bytes()).count();
+        out.extend(std::iter::repeat_n('\n', lines));
         at = secret.range.end;
     }
     if at == 0 && is_plain(raw) {
@@ -203,6 +209,7 @@ fn sanitise<'t>(raw: &'t str, policy: Policy, findings: &mut Findings) -> Cow<'t
 }
 
 fn escape(text: &str, findings: &mut Findings) -> String {
+    findings.begin();
     // Room for the line end that a text gets behind it.
     let mut out = String::with_capacity(text.len() + 1);
     let mut copied = 0;
@@ -278,31 +285,54 @@ fn write_visible(
     out.push_str(&raw[copied..range.end]);
 }
 
+/// Most kinds of things, secrets apart, that one text gets a finding for. More
+/// are counted under the last: a text can hold a million different ones.
+const MOST_KINDS: usize = 64;
+
 /// What was found so far.
 #[derive(Default)]
 struct Findings {
     list: Vec<Finding>,
+    // Where each kind stands in the list, secrets apart.
+    kinds: BTreeMap<(FindingKind, String), usize>,
+    // How far lines have been counted, so that each byte is looked at once.
+    counted: usize,
+    line: u32,
 }
 
 impl Findings {
-    /// Notes a finding that stands right behind `before`.
+    /// Begins a new text, whose lines are counted from its start.
+    fn begin(&mut self) {
+        self.counted = 0;
+        self.line = 1;
+    }
+
+    /// Notes a finding that stands right behind `before`, which only grows.
     fn note(&mut self, kind: FindingKind, what: &str, before: &str) {
-        // Each masking is a line of the report; the rest is counted by kind,
-        // which also keeps a text full of them linear.
-        if kind != FindingKind::Secret
-            && let Some(known) = self
-                .list
-                .iter_mut()
-                .find(|f| f.kind == kind && f.what.eq_ignore_ascii_case(what))
-        {
-            known.count += 1;
-            return;
+        // Each masking is a line of the report; the rest is counted by kind.
+        let key = (kind, what.to_ascii_lowercase());
+        if kind != FindingKind::Secret {
+            if let Some(&at) = self.kinds.get(&key) {
+                self.list[at].count += 1;
+                return;
+            }
+            if self.kinds.len() >= MOST_KINDS
+                && let Some(last) = self.kinds.values().max()
+            {
+                self.list[*last].count += 1;
+                return;
+            }
+            self.kinds.insert(key, self.list.len());
         }
-        let newlines = memchr::memchr_iter(b'\n', before.as_bytes()).count();
+        let newlines = memchr::memchr_iter(b'\n', &before.as_bytes()[self.counted..]).count();
+        self.line = self
+            .line
+            .saturating_add(u32::try_from(newlines).unwrap_or(u32::MAX));
+        self.counted = before.len();
         self.list.push(Finding {
             kind,
             what: what.to_owned(),
-            line: u32::try_from(newlines + 1).unwrap_or(u32::MAX),
+            line: self.line,
             count: 1,
         });
     }

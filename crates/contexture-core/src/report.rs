@@ -124,7 +124,10 @@ pub struct Included {
     /// The priority before hints moved it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub base_priority: Option<f64>,
-    /// What its score is made of, where it was ranked.
+    /// How well it matched, where it was ranked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub score: Option<f64>,
+    /// What the score is made of.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub scores: BTreeMap<String, f64>,
     /// Which lines went.
@@ -184,7 +187,10 @@ pub struct Excluded {
     /// The priority before hints moved it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub base_priority: Option<f64>,
-    /// What its score is made of, where it was ranked.
+    /// How well it matched, where it was ranked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub score: Option<f64>,
+    /// What the score is made of.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub scores: BTreeMap<String, f64>,
     /// Why it is not here: a stable code.

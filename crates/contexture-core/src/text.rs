@@ -127,9 +127,11 @@ impl fmt::Debug for Text {
     }
 }
 
+// A text is written as it was before its structure was escaped, so that reading
+// it, which guards it again, gives the same text.
 impl Serialize for Text {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(self.as_str())
+        serializer.serialize_str(&guard::restore(self.as_str()))
     }
 }
 

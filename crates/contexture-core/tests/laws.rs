@@ -1,5 +1,7 @@
 //! What holds for any input.
 
+#![allow(clippy::unwrap_used)]
+
 mod support;
 
 use std::collections::BTreeSet;
@@ -281,47 +283,38 @@ fn holds(
             .filter(|row| row.layer == layer.name)
             .map(|row| row.tokens)
             .sum();
-        let pinned: u64 = report
-            .included
+        let budget = report
+            .budget
+            .layers
             .iter()
-            .filter(|row| row.layer == layer.name && row.code.as_str() == "pinned")
-            .map(|row| row.tokens)
-            .sum();
+            .find(|row| row.name == layer.name);
+        let pinned = budget.unwrap().pinned;
         if let Some(max) = layer.share.max {
             prop_assert!(spent <= max.max(pinned), "layer over its max");
         }
         for item in &layer.items {
             let row = kept(&item.id);
             if item.pinned {
-                prop_assert!(
-                    row.is_some_and(|row| !row.truncated),
-                    "pinned but not whole"
-                );
+                let whole = row.is_some_and(|row| !row.truncated || item.max_lines.is_some());
+                prop_assert!(whole, "pinned but not whole");
             }
             if item.cut == Cut::Never && item.max_lines.is_none() {
                 prop_assert!(row.is_none_or(|row| !row.truncated), "cut but may not be");
             }
-            // Groups are whole or absent, among what is not pinned.
-            if let (Some(group), false) = (&item.group, item.pinned) {
-                for other in layer
-                    .items
-                    .iter()
-                    .filter(|o| o.group.as_ref() == Some(group) && !o.pinned)
-                {
-                    if matches!(layer.fit, Fit::Window(_))
-                        || layer
-                            .items
-                            .iter()
-                            .filter(|o| o.group.as_ref() == Some(group) && !o.pinned)
-                            .count()
-                            > 1
-                    {
-                        prop_assert_eq!(
-                            row.is_some(),
-                            kept(&other.id).is_some(),
-                            "a group is torn"
-                        );
-                    }
+            if item.cut == Cut::Never && !item.pinned && row.is_some_and(|row| row.truncated) {
+                let code = row.unwrap().code.as_str();
+                prop_assert_eq!(code, "line_limit", "cut by tokens but may not be");
+            }
+            if item.group.is_some() {
+                let members = layer.items.iter().filter(|other| other.group == item.group);
+                for member in members {
+                    prop_assert_eq!(row.is_some(), kept(&member.id).is_some(), "a group is torn");
+                }
+                if !item.pinned {
+                    prop_assert!(
+                        row.is_none_or(|row| !row.truncated || row.code.as_str() == "line_limit"),
+                        "a group is cut"
+                    );
                 }
             }
         }
