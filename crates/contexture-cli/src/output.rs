@@ -74,7 +74,13 @@ pub(crate) fn file(path: &Path, text: &str) -> anyhow::Result<()> {
         name.to_string_lossy(),
         std::process::id()
     ));
-    let written = std::fs::write(&temporary, text).and_then(|()| std::fs::rename(&temporary, path));
+    // Never through a link that someone put there.
+    let written = std::fs::OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .open(&temporary)
+        .and_then(|mut file| file.write_all(text.as_bytes()))
+        .and_then(|()| std::fs::rename(&temporary, path));
     if written.is_err() {
         let _ = std::fs::remove_file(&temporary);
     }

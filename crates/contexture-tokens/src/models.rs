@@ -191,12 +191,14 @@ fn family(name: &str) -> (Tokenizer, Provider) {
     }
 }
 
-/// Returns `name` without a trailing `-latest`, `-20250514` or `-2024-08-06`.
+/// Returns `name` without a trailing `-latest`, `-preview`, `-20250514`,
+/// `-2024-08-06`, `-0613` or `-001`.
 fn without_suffix(name: &str) -> &str {
-    if let Some(base) = name.strip_suffix("-latest") {
+    let latest = ["-latest", "-preview"];
+    if let Some(base) = latest.iter().find_map(|suffix| name.strip_suffix(suffix)) {
         return base;
     }
-    let shapes: [&[usize]; 2] = [&[8], &[2, 2, 4]];
+    let shapes: [&[usize]; 4] = [&[8], &[2, 2, 4], &[4], &[3]];
     shapes
         .iter()
         .find_map(|groups| strip_digit_groups(name, groups))
@@ -234,6 +236,9 @@ mod tests {
             ("claude-3-5-sonnet@20241022", 200_000),
             ("anthropic/claude-opus-4", 200_000),
             ("models/gemini-1.5-pro", 2_097_152),
+            ("gemini-2.0-flash-001", 1_048_576),
+            ("gpt-4-0613", 8_192),
+            ("gpt-3.5-turbo-0125", 16_385),
         ] {
             let model = models.resolve(name);
             assert!(model.known, "{name}");

@@ -149,7 +149,7 @@ impl Config {
 
     /// Reads the text of a `contexture.toml`.
     pub fn parse(text: &str) -> Result<Self, Error> {
-        toml::from_str(text).map_err(|error| {
+        let config: Self = toml::from_str(text).map_err(|error| {
             let place = error.span().map_or_else(String::new, |span| {
                 let before = &text[..span.start.min(text.len())];
                 let line = before.matches('\n').count() + 1;
@@ -158,7 +158,34 @@ impl Config {
             });
             Error::input(format!("{FILE}{place}: {}", plain(error.message())))
                 .hint("`contexture doctor` prints the settings that exist and their defaults")
-        })
+        })?;
+        config.check()?;
+        Ok(config)
+    }
+
+    /// Refuses numbers that make no sense.
+    fn check(&self) -> Result<(), Error> {
+        let refuse =
+            |name: String, must: &str| Err(Error::input(format!("{FILE}: {name}: must be {must}")));
+        for (name, model) in &self.models {
+            if model.factor.is_some_and(|f| !(1.0..=100.0).contains(&f)) {
+                return refuse(format!("models.{name}.factor"), "from 1 to 100");
+            }
+            if model.window == 0 {
+                return refuse(format!("models.{name}.window"), "at least 1");
+            }
+        }
+        for (name, part) in [
+            ("step", self.observe.step),
+            ("floor", self.observe.floor),
+            ("ceiling", self.observe.ceiling),
+            ("tool_output_priority", self.observe.tool_output_priority),
+        ] {
+            if !(0.0..=1.0).contains(&part) {
+                return refuse(format!("observe.{name}"), "from 0 to 1");
+            }
+        }
+        Ok(())
     }
 
     /// Returns the recipe that is followed when none is named. A file's name is

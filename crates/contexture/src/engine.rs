@@ -155,14 +155,21 @@ impl Engine {
 
         report.recipe = recipe.name.clone();
         report.model = model.name.clone();
-        report.hints = hints.verdicts(|path| fate(&report, path));
+        let verdicts = {
+            let fates = fates(&report);
+            hints.verdicts(|path| fates.get(path).copied())
+        };
+        report.hints = verdicts;
         warnings.extend(summarise(&report));
         warnings.extend(guidelines(&report, budget.reserve_response()));
         let log = Log::of(root, request.session.as_deref());
         warnings.extend(log.append(now, "assembled", Logged::of(&report)));
         report.warnings = warnings;
         clock.lap("account");
-        report.timings_ms = clock.laps;
+        // With the clock given, the output is to be the same each time.
+        if request.now.is_none() {
+            report.timings_ms = clock.laps;
+        }
 
         Ok(Assembled {
             layout,
@@ -246,8 +253,12 @@ impl Engine {
             .reserve_response
             .or(manifest.reserved_for_response)
             .unwrap_or(0);
+        let mut tools = request.reserve_tools.unwrap_or(0);
         // What the manifest withholds is nobody's: it is kept with the tools'.
-        let tools = request.reserve_tools.unwrap_or(0) + manifest.withheld;
+        if let Some(effective) = manifest.effective {
+            let left = window.saturating_sub(response).saturating_sub(tools);
+            tools = tools.saturating_add(left.saturating_sub(effective));
+        }
         Ok(Budget::new(window, response, tools)?)
     }
 }
@@ -344,29 +355,31 @@ impl Gathered<'_> {
     }
 }
 
-/// Returns what became of the file at `path`; `None` when the working set does
-/// not hold it. Of several ranges of one file, the best fate counts.
-fn fate(report: &Report, path: &str) -> Option<Fate> {
-    let is_it = |row: &Option<Arc<str>>| {
-        row.as_deref()
-            .and_then(|row| row.strip_prefix(path))
-            .is_some_and(|behind| behind.is_empty() || behind.starts_with("#L"))
-    };
-    let mut rows = report
-        .included
-        .iter()
-        .filter(|row| is_it(&row.path))
-        .peekable();
-    if rows.peek().is_none() {
-        let dropped = report.excluded.iter().any(|row| is_it(&row.path));
-        return dropped.then_some(Fate::Dropped);
-    }
-    let best = rows.map(|row| match row.code {
-        Code::Pinned => Fate::Pinned,
-        _ if row.truncated => Fate::Cut,
-        _ => Fate::Whole,
+/// Returns what became of each file. Of several ranges of one file, the best
+/// fate counts.
+fn fates(report: &Report) -> BTreeMap<&str, Fate> {
+    let mut fates: BTreeMap<&str, Fate> = BTreeMap::new();
+    let kept = report.included.iter().map(|row| {
+        let fate = match row.code {
+            Code::Pinned => Fate::Pinned,
+            _ if row.truncated => Fate::Cut,
+            _ => Fate::Whole,
+        };
+        (row.path.as_deref(), fate)
     });
-    best.min_by_key(|fate| *fate as u8)
+    let dropped = report
+        .excluded
+        .iter()
+        .map(|row| (row.path.as_deref(), Fate::Dropped));
+    for (path, fate) in kept.chain(dropped) {
+        let Some(path) = path else { continue };
+        let file = crate::working_set::split_lines(path).map_or(path, |(file, _)| file);
+        fates
+            .entry(file)
+            .and_modify(|best| *best = (*best).min(fate))
+            .or_insert(fate);
+    }
+    fates
 }
 
 /// Says in a few lines what a person should not overlook.

@@ -120,6 +120,10 @@ impl From<contexture_core::Error> for Error {
 
 /// Returns the word of `known` that is nearest to `word`, if one is near.
 pub(crate) fn nearest<'k>(word: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
+    // Likeness takes time with the product of both lengths.
+    if word.len() > LONGEST_WORD {
+        return None;
+    }
     known
         .into_iter()
         .map(|candidate| (strsim::jaro_winkler(word, candidate), candidate))
@@ -128,8 +132,12 @@ pub(crate) fn nearest<'k>(word: &str, known: impl IntoIterator<Item = &'k str>) 
         .map(|(_, candidate)| candidate)
 }
 
+/// The longest word that is compared with others or shown whole.
+const LONGEST_WORD: usize = 256;
+
 /// Says that `word` is none of `known`, and which one was probably meant.
 pub(crate) fn not_one_of(what: &str, word: &str, known: &[&str]) -> String {
+    let word = &word[..word.floor_char_boundary(LONGEST_WORD)];
     let meant = match nearest(word, known.iter().copied()) {
         Some(nearest) => format!("; did you mean `{nearest}`?"),
         None => String::new(),

@@ -73,7 +73,7 @@ impl Root {
 
     /// Returns true when there is a directory at `path`.
     pub fn is_dir(&self, path: &str) -> bool {
-        self.dir.metadata(path).is_ok_and(|meta| meta.is_dir())
+        path.is_empty() || self.dir.metadata(path).is_ok_and(|meta| meta.is_dir())
     }
 
     /// Returns the size of the file at `path`.
@@ -164,8 +164,7 @@ impl Root {
             Some((parent, name)) => (self.dir.open_dir(parent).map_err(failed)?, name),
             None => (self.dir.try_clone().map_err(failed)?, path),
         };
-        // A user's manifest may be a link to elsewhere below the root: replace
-        // what it points to would need the target's directory, so refuse.
+        // Renaming would put a file in the place of the link.
         let permissions = match parent.symlink_metadata(name) {
             Ok(meta) if meta.file_type().is_symlink() => {
                 return Err(Error::input(format!("{path} is a symbolic link"))
@@ -198,9 +197,11 @@ impl Root {
     pub(crate) fn append_line(&self, path: &str, line: &str) -> std::io::Result<()> {
         self.create_dir_of(path)?;
         let mut options = OpenOptions::new();
+        // A pipe in the log's place must not make every call wait.
         options
             .append(true)
             .create(true)
+            .nonblock(true)
             .follow(cap_fs_ext::FollowSymlinks::No);
         let mut file = self.dir.open_with(path, &options)?;
         // One write: lines of two processes do not mix.

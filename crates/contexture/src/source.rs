@@ -105,6 +105,7 @@ fn item_of(root: &Root, hints: &Hints, policy: Policy, candidate: Candidate<'_>)
         trust: match entry.role {
             Role::System | Role::Developer => Trust::Operator,
             Role::User => Trust::User,
+            _ if path.contains("/sessions/") && path.contains("/tool/") => Trust::Tool,
             _ => Trust::Retrieved,
         },
         priority,

@@ -95,7 +95,7 @@ fn an_effective_that_disagrees_is_a_warning_and_the_smaller_is_used() {
         ["working-set.yml:2: budget.effective says 800, but 1000 less 100 is 900; 800 is used"]
     );
     assert_eq!(manifest.reserved_for_response, Some(100));
-    assert_eq!(manifest.withheld, 100);
+    assert_eq!(manifest.effective, Some(800));
 }
 
 #[test]

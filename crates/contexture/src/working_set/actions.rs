@@ -6,7 +6,7 @@
 use std::fs::File;
 use std::time::Duration;
 
-use contexture_core::Cut;
+use contexture_core::Role;
 use jiff::Timestamp;
 use serde::Serialize;
 
@@ -215,6 +215,8 @@ pub fn apply(
     now: Timestamp,
 ) -> Result<Vec<String>, Error> {
     check_arguments(root, actions, quota)?;
+    // A manifest that is not there is told as such, not as a lock that failed.
+    Manifest::read_text(root, manifest)?;
     let _lock = lock(root, manifest)?;
     apply_locked(root, manifest, actions, actor, quota, session, now)
 }
@@ -229,8 +231,8 @@ pub(super) fn apply_locked(
     session: Option<&str>,
     now: Timestamp,
 ) -> Result<Vec<String>, Error> {
-    let current = Manifest::read(root, manifest)?;
-    let source = root.read_required(manifest)?;
+    let source = Manifest::read_text(root, manifest)?;
+    let current = Manifest::parse(manifest, &source)?;
     let mut edits = plan(&current, actions, actor, quota)?;
     for (key, value) in [
         ("last_updated", now.to_string()),
@@ -246,8 +248,11 @@ pub(super) fn apply_locked(
         _ => Error::action(ActionCode::InvalidArgs, format!("{manifest}: {error}")),
     })?;
     // What was written must be a manifest; it is checked before it counts.
-    Manifest::parse(manifest, &updated)
+    let changed = Manifest::parse(manifest, &updated)
         .map_err(|e| Error::action(ActionCode::InvalidArgs, e.to_string()))?;
+    if actor != Actor::User {
+        refuse_promotion(&current, &changed)?;
+    }
     root.replace(manifest, &updated)?;
     let log = Log::of(root, session);
     Ok(actions
@@ -356,9 +361,6 @@ fn plan(
     for action in actions {
         let id = canonical(&action.path);
         let at = entries.iter().position(|known| known.id == id);
-        if actor != Actor::User {
-            refuse_promotion(manifest, action)?;
-        }
         if let What::Add { priority, fields } = &action.what {
             if at.is_some() {
                 return Err(Error::action(
@@ -413,31 +415,27 @@ fn plan(
     Ok(edits)
 }
 
-/// Refuses what would let a model speak as the operator, or make a file that
+/// Refuses what would let a model speak as somebody else, or make a file that
 /// it cannot get rid of again.
-fn refuse_promotion(manifest: &Manifest, action: &Action) -> Result<(), Error> {
-    let refuse = |what: &str| {
-        let message = format!("`{}` {what}; only a person may do that", action.path);
-        Err(Error::action(ActionCode::PermissionDenied, message))
-    };
-    match &action.what {
-        What::Add { priority, fields } => {
-            let is = |key: &str, value: &str| fields.iter().any(|(k, v)| k == key && v == value);
-            if is("role", "system") || is("role", "developer") {
-                return refuse("would speak in another role");
-            }
-            if *priority >= 1.0 && is("truncate_strategy", "never") {
-                return refuse("would be pinned");
-            }
-        }
-        What::Adjust { priority } if *priority >= 1.0 => {
-            let id = canonical(&action.path);
-            let never = |entry: &Entry| entry.id() == id && entry.cut == Cut::Never;
-            if manifest.files.iter().any(never) {
-                return refuse("would be pinned");
-            }
-        }
-        What::Adjust { .. } | What::Remove => {}
+///
+/// The manifests before and behind the change are compared, so that no way of
+/// getting there is overlooked.
+fn refuse_promotion(before: &Manifest, behind: &Manifest) -> Result<(), Error> {
+    for entry in &behind.files {
+        let id = entry.id();
+        let known = before.files.iter().find(|known| known.id() == id);
+        let was_pinned = known.is_some_and(Entry::is_pinned);
+        let what = if entry.is_pinned() && !was_pinned {
+            "would be pinned"
+        } else if known.is_none() && entry.role != Role::Context {
+            "would speak in another role"
+        } else {
+            continue;
+        };
+        return Err(Error::action(
+            ActionCode::PermissionDenied,
+            format!("`{id}` {what}; only a person may do that"),
+        ));
     }
     Ok(())
 }

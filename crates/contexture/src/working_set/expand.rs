@@ -172,6 +172,7 @@ fn walk(
     let wants_hidden: Vec<bool> = trees.iter().map(|(_, e)| has_hidden(&e.path)).collect();
     let mut files: Vec<Matches> = vec![Vec::new(); trees.len()];
     let mut taken = vec![false; trees.len()];
+    let tree_paths: BTreeSet<&str> = trees.iter().map(|(_, entry)| entry.path.as_str()).collect();
     let mut count = 0;
     // The walk begins at the root, so that its `.gitignore` counts, but goes
     // down only towards where the patterns lie.
@@ -211,7 +212,7 @@ fn walk(
         let is_text = relative.to_str().is_some();
         let relative = &*relative.to_string_lossy();
         // A link to a directory that an entry names is that entry.
-        if trees.iter().any(|(_, entry)| entry.path == relative) {
+        if tree_paths.contains(relative) {
             continue;
         }
         let hidden = has_hidden(relative);

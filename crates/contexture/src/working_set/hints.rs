@@ -40,8 +40,8 @@ pub struct Hint {
     pub touches: u64,
 }
 
-/// What became of a file that a hint is about.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// What became of a file that a hint is about, the best first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Fate {
     /// It is pinned, and so always there.
     Pinned,

@@ -21,8 +21,9 @@ pub struct Manifest {
     pub max_tokens: Option<Tokens>,
     /// What it sets aside for the response.
     pub reserved_for_response: Option<Tokens>,
-    /// What a stated `effective` withholds beyond that.
-    pub withheld: Tokens,
+    /// What it says is left for the prompt, when that is less than the two
+    /// above come to.
+    pub effective: Option<Tokens>,
     /// The entries in the order they stand.
     pub files: Vec<Entry>,
     /// Who wrote it last.
@@ -100,6 +101,11 @@ pub fn find_manifest(root: &Root) -> Result<String, Error> {
 impl Manifest {
     /// Reads the manifest at `path` below `root`.
     pub fn read(root: &Root, path: &str) -> Result<Self, Error> {
+        Self::parse(path, &Self::read_text(root, path)?)
+    }
+
+    /// Reads the text of the manifest at `path` below `root`.
+    pub(crate) fn read_text(root: &Root, path: &str) -> Result<String, Error> {
         files::check_path(path).map_err(|why| Error::input(format!("the manifest {why}")))?;
         if root.is_absent(path) {
             return Err(Error::input(format!(
@@ -108,7 +114,7 @@ impl Manifest {
             ))
             .hint("run `contexture init` there, or name one with --manifest"));
         }
-        Self::parse(path, &root.read_required(path)?)
+        root.read_required(path)
     }
 
     /// Reads `text`, the content of the manifest at `path`.
@@ -158,7 +164,7 @@ impl Manifest {
             path: path.to_owned(),
             max_tokens: budget.max_tokens.or(older),
             reserved_for_response: budget.reserved,
-            withheld: budget.withheld,
+            effective: budget.effective,
             files,
             assembled_by,
             warnings,
@@ -176,7 +182,7 @@ impl Manifest {
 struct ManifestBudget {
     max_tokens: Option<Tokens>,
     reserved: Option<Tokens>,
-    withheld: Tokens,
+    effective: Option<Tokens>,
 }
 
 fn read_budget(
@@ -188,7 +194,6 @@ fn read_budget(
     let max_tokens = fields.whole("max_tokens", 1)?;
     let reserved = fields.whole_at("reserved_for_response", 0)?;
     let stated = fields.whole_at("effective", 1)?;
-    let mut withheld = 0;
     if let (Some(max), Some((held, mark))) = (max_tokens, reserved)
         && held >= max
     {
@@ -210,14 +215,13 @@ fn read_budget(
                 mark.line,
                 reserved.unwrap_or(0)
             ));
-            withheld = effective - used;
         }
     }
     warnings.extend(fields.warn_unknown());
     Ok(ManifestBudget {
         max_tokens,
         reserved,
-        withheld,
+        effective: stated.map(|(stated, _)| stated),
     })
 }
 

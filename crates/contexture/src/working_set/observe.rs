@@ -77,7 +77,12 @@ pub fn observe(
     let dir = session_dir(root, session);
     let memory_path = format!("{dir}observed.json");
     let mut memory = read_memory(root, &memory_path)?;
-    memory.turn += 1;
+    // What was forgotten must not make an old turn's files be written again.
+    let listed = manifest.files.iter().filter_map(|entry| {
+        let name = entry.path.strip_prefix(&dir)?.strip_prefix("tool/")?;
+        name.split('-').next()?.parse::<u64>().ok()
+    });
+    memory.turn = memory.turn.max(listed.max().unwrap_or(0)) + 1;
 
     let mut changes = Vec::new();
     let mut written = Vec::new();
@@ -85,6 +90,10 @@ pub fn observe(
     let skip = outputs.len().saturating_sub(habits.keep_tool_outputs);
     for (i, (tool, output)) in outputs.iter().enumerate().skip(skip) {
         let path = format!("{dir}tool/{:06}-{:02}-{tool}.txt", memory.turn, i + 1);
+        // A turn that was written but not remembered is observed again.
+        if manifest.files.iter().any(|entry| entry.id() == path) {
+            continue;
+        }
         written.push((path.clone(), output));
         changes.push(Action {
             what: What::Add {
@@ -101,7 +110,9 @@ pub fn observe(
         .len()
         .saturating_sub(habits.keep_tool_outputs);
     for path in memory.tool_outputs.drain(..old) {
-        if manifest.files.iter().any(|entry| entry.id() == path) {
+        // One that a person pinned stays, and is theirs from now on.
+        let listed = manifest.files.iter().find(|entry| entry.id() == path);
+        if listed.is_some_and(|entry| !entry.is_pinned() && entry.priority < 1.0) {
             changes.push(Action {
                 what: What::Remove,
                 path,
@@ -171,7 +182,6 @@ pub fn observe(
     };
     let apply = || -> Result<Vec<String>, Error> {
         for (path, output) in &written {
-            // A turn that failed before it was remembered is observed again.
             write(root, path, output)?;
         }
         if changes.is_empty() {
