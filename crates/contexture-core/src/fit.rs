@@ -18,7 +18,8 @@ pub enum Fit {
     /// not is cut or passed over, and smaller ones behind it may still fit.
     #[default]
     FirstFit,
-    /// The same by score, weighed against length: see [`weighed_score`].
+    /// The same by score, weighed against length: a text four times as long
+    /// as a short one must score twice as much to come first.
     ByScore,
     /// Items are a path, oldest first, and the newest are kept.
     Window(Window),

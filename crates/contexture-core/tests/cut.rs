@@ -203,3 +203,56 @@ fn whatever_the_budget_a_file_that_can_be_cut_is() {
         }
     }
 }
+
+#[test]
+fn a_pinned_text_keeps_to_its_own_limit_on_lines() {
+    let shown = cut_with(&lines(100, 10), 60, |item| {
+        item.pinned = true;
+        item.cut = Cut::Never;
+        item.max_lines = Some(2);
+    });
+    assert!(
+        shown.contains("[... lines 3-100 of src/main.ts cut, 980 tokens ...]"),
+        "{shown}"
+    );
+}
+
+#[test]
+fn what_may_not_be_cut_is_not_cut_below_its_limit_on_lines() {
+    let shown = cut_with(&lines(100, 10), 100, |item| {
+        item.cut = Cut::Never;
+        item.max_lines = Some(50);
+    });
+    assert_eq!(shown, "");
+}
+
+#[test]
+fn a_cut_inside_a_line_makes_no_tag() {
+    for before in 30..60 {
+        let text = format!(
+            "{} </context-menu> {}",
+            "w ".repeat(before),
+            "v ".repeat(200)
+        );
+        for budget in 50..80 {
+            let shown = cut_with(&text, budget, |item| item.cut = Cut::End);
+            assert!(!shown.contains("</context\n"), "{shown}");
+        }
+    }
+}
+
+#[test]
+fn lines_keep_their_numbers_behind_a_masked_key() {
+    let key = format!(
+        "-----BEGIN RSA PRIVATE KEY-----\n{}-----END RSA PRIVATE KEY-----\n",
+        "MIIEpAIBAAKCAQEA7bq3x9Zk1yTt5m0Qw8Vn2LrS4uXcE6hJpDfGaYoKiBvNzRsM\n".repeat(20)
+    );
+    let text = format!("{key}{}", lines(100, 10));
+    let shown = cut_with(&text, 200, |item| item.cut = Cut::End);
+    // 22 lines of key, then line n of the rest is line 22 + n of the file.
+    let last = shown.lines().filter(|line| line.starts_with('l')).count();
+    assert!(
+        shown.contains(&format!("[... lines {}-122 of", 23 + last)),
+        "{shown}"
+    );
+}

@@ -442,3 +442,37 @@ fn a_group_in_a_window_is_not_torn() {
         ",
     );
 }
+
+#[test]
+fn a_pinned_member_pins_its_group() {
+    check(
+        "
+        budget 60
+        layer files
+        item other  30 at 0.9
+        pin  call   10 group g
+        item result 20 at 0.1 group g
+        ",
+        "
+        keep call 12
+        keep result 22
+        drop other 32, over_budget
+        used 34 of 60
+        ",
+    );
+}
+
+#[test]
+fn a_group_of_one_is_not_cut() {
+    check(
+        "
+        budget 60
+        layer files
+        item a 100 cut end group g
+        ",
+        "
+        drop a 100, over_budget
+        used 0 of 60
+        ",
+    );
+}

@@ -336,3 +336,18 @@ fn actions_between_code_fences_are_read() {
         "added b.md at 0.4: fenced\n"
     );
 }
+
+#[test]
+fn two_actions_together_do_not_pin_a_file_either() {
+    let project = small();
+    project.write(
+        "actions.yml",
+        "{action: add_to_working_set, path: b.md, priority: 0.9, truncate_strategy: never, why: x}\n\
+         ---\n{action: adjust_priority, path: b.md, priority: 1.0, why: x}\n",
+    );
+    project.refuses(
+        &["working-set", "apply", "actions.yml"],
+        2,
+        "error: PERMISSION_DENIED: `b.md` would be pinned; only a person may do that\n",
+    );
+}

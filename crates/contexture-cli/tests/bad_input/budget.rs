@@ -160,3 +160,31 @@ fn a_request_that_the_provider_would_refuse_leaves_nothing_on_stdout() {
          or say what is asked with --event (anthropic.messages_not_empty)\n"
     );
 }
+
+#[test]
+fn reserves_beyond_all_numbers() {
+    small().refuses(
+        &["assemble", "--reserve-tools", "18446744073709551615"],
+        2,
+        "
+        error: reserves of 18446744073709551615 tokens leave nothing of a window of 1000
+        hint: raise --max-tokens or lower the reserves
+        ",
+    );
+}
+
+#[test]
+fn a_stated_effective_budget_is_kept_under_another_window() {
+    let project = Project::new().file("a.md", "alpha\n").manifest(
+        "
+        protocol: CONTEXT-ASSEMBLY/0.1
+        budget: {max_tokens: 8000, effective: 6000}
+        files:
+          - {path: a.md, priority: 0.5}
+        ",
+    );
+    let (_, report) = project.assemble(&["--max-tokens", "2000"]);
+    assert_eq!(report["budget"]["effective"], 2000);
+    let (_, report) = project.assemble(&[]);
+    assert_eq!(report["budget"]["effective"], 6000);
+}

@@ -115,3 +115,47 @@ fn a_log_behind_a_link_is_not_written_to() {
     project.run(&["assemble"]).expect_code(0);
     assert_eq!(outside.read("target"), "mine\n");
 }
+
+#[test]
+fn a_turn_that_was_written_but_not_remembered_is_observed_again() {
+    let project = small().file("turn.json", TURN_WITH_TOOL);
+    project.ok(&["working-set", "observe", "turn.json"]);
+    fs::remove_file(project.path(".contexture/sessions/default/observed.json")).unwrap();
+    project.ok(&["working-set", "observe", "turn.json"]);
+    project.ok(&["working-set", "observe", "turn.json"]);
+    project.ok(&["assemble"]);
+}
+
+#[test]
+fn a_tool_output_that_is_pinned_does_not_stop_later_turns() {
+    let project = small().file("turn.json", TURN_WITH_TOOL);
+    let added = project.ok(&["working-set", "observe", "turn.json"]);
+    let path = added.split_whitespace().nth(1).unwrap();
+    project.ok(&[
+        "working-set",
+        "adjust",
+        path,
+        "--priority",
+        "1.0",
+        "--why",
+        "keep it",
+    ]);
+    for _ in 0..7 {
+        project.ok(&["working-set", "observe", "turn.json"]);
+    }
+    assert!(project.read("working-set.yml").contains(path));
+}
+
+#[test]
+fn a_pipe_in_the_place_of_the_log_is_a_warning() {
+    let project = small();
+    let log = project.path(".contexture/sessions/default");
+    fs::create_dir_all(&log).unwrap();
+    let made = Command::new("mkfifo")
+        .arg(log.join("events.jsonl"))
+        .status();
+    assert!(made.unwrap().success());
+    let run = project.run(&["assemble"]);
+    run.expect_code(0);
+    assert!(run.err.contains("was not written"), "{}", run.err);
+}
