@@ -130,6 +130,7 @@ fn scan(text: &str) -> Vec<Secret> {
         bytes,
         keys_done: 0,
         blocks_done: 0,
+        runs: tokens::Runs::default(),
         found: Vec::new(),
     };
     let mut at = 0;
@@ -286,6 +287,8 @@ struct Scan<'t> {
     keys_done: usize,
     /// Private keys that begin before this have been looked at.
     blocks_done: usize,
+    /// Long runs that have been looked at.
+    runs: tokens::Runs,
     found: Vec<Secret>,
 }
 
@@ -305,7 +308,7 @@ impl Scan<'_> {
     fn matched(&mut self, kind: Kind, at: usize) {
         let (text, bytes) = (self.text, self.bytes);
         let secret = match kind {
-            Kind::Token(row) => tokens::TOKENS[row].find(bytes, at),
+            Kind::Token(row) => tokens::TOKENS[row].find(bytes, at, &mut self.runs),
             Kind::Key => assignment::find(text, at, &mut self.keys_done),
             Kind::Authorization => blocks::authorization(text, at),
             Kind::Bearer => blocks::bearer(text, at),

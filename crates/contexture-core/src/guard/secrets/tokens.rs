@@ -59,6 +59,35 @@ fn run(bytes: &[u8], at: usize, class: u16, max: usize) -> usize {
     end
 }
 
+/// Runs of at least this limit are remembered.
+const LONG_RUN: usize = 512;
+
+/// The long runs looked at last, by class: a text that is one run, with a prefix
+/// every few bytes, is read once and not once for each prefix.
+#[derive(Default)]
+pub(super) struct Runs {
+    known: Vec<(u16, std::ops::Range<usize>)>,
+}
+
+impl Runs {
+    /// Does what [`run`] does.
+    fn end(&mut self, bytes: &[u8], at: usize, class: u16, max: usize) -> usize {
+        if max < LONG_RUN {
+            return run(bytes, at, class, max);
+        }
+        let known = self.known.iter().position(|(known, _)| *known == class);
+        let known = known.unwrap_or_else(|| {
+            self.known.push((class, 0..0));
+            self.known.len() - 1
+        });
+        let range = &mut self.known[known].1;
+        if !range.contains(&at) {
+            *range = at..run(bytes, at, class, usize::MAX);
+        }
+        range.end.min(at + max)
+    }
+}
+
 /// Returns the start of the run of `class` that ends before `end`, `max` bytes long at most.
 fn run_back(bytes: &[u8], end: usize, class: u16, max: usize) -> usize {
     let mut start = end;
@@ -114,7 +143,7 @@ impl Token {
         ([prefix[at], prefix[at + 1], prefix[at + 2]], at)
     }
 
-    pub(super) fn find(&self, bytes: &[u8], at: usize) -> Option<Secret> {
+    pub(super) fn find(&self, bytes: &[u8], at: usize, runs: &mut Runs) -> Option<Secret> {
         if !bytes.get(at..)?.starts_with(self.prefix.as_bytes()) || !starts_word(bytes, at) {
             return None;
         }
@@ -128,7 +157,7 @@ impl Token {
         for part in self.parts {
             match *part {
                 Run(class, min, max) => {
-                    let stop = run(bytes, end, class, max);
+                    let stop = runs.end(bytes, end, class, max);
                     if stop - end < min {
                         return None;
                     }
