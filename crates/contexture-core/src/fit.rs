@@ -57,6 +57,9 @@ impl Default for Window {
 /// A text up to this long is counted whole even when it cannot be used.
 const SHORT_TEXT_TOKENS: Tokens = 256;
 
+/// A text up to this long is counted before its turn comes.
+const SHORT_TEXT_BYTES: usize = 256;
+
 /// The same for a text that may be cut; there are few of those in a request.
 const SHORT_FILE_TOKENS: Tokens = 4096;
 
@@ -183,8 +186,24 @@ impl Fitter<'_> {
         allowance: Tokens,
         outcomes: &mut [Option<Outcome>],
     ) {
+        let short = self.short_texts(items);
         let mut left = allowance;
         for unit in units.iter() {
+            if let &[i] = unit
+                && let Some((whole, cut)) = short[i]
+                && whole > left
+                && (cut == Cut::Never || left <= MIN_USEFUL_TOKENS)
+            {
+                outcomes[i] = Some(Outcome::Dropped {
+                    code: over_budget(whole, self.available, cut),
+                    needs: Size {
+                        tokens: whole,
+                        exact: true,
+                    },
+                    left,
+                });
+                continue;
+            }
             if let &[i] = unit
                 && items[i].group.is_none()
             {
@@ -198,6 +217,26 @@ impl Fitter<'_> {
                 outcomes[i] = Some(outcome);
             }
         }
+    }
+
+    /// Returns what each short text costs whole, and how it may be cut.
+    ///
+    /// They are counted in the order they lie in memory: the order of priority
+    /// is as good as random, and for many small items fetching them would take
+    /// longer than counting.
+    fn short_texts(&self, items: &[Item]) -> Vec<Option<(Tokens, Cut)>> {
+        let short = |item: &Item| match &item.content {
+            Content::Ready(text)
+                if text.body().len() <= SHORT_TEXT_BYTES
+                    && item.group.is_none()
+                    && item.max_lines.is_none() =>
+            {
+                let wrapper = self.counts.wrapper(item, text.body());
+                Some((wrapper + self.size(text, Tokens::MAX).tokens, item.cut))
+            }
+            _ => None,
+        };
+        items.iter().map(short).collect()
     }
 
     /// Decides for an item that stands alone: whole, cut, or dropped.
@@ -248,11 +287,7 @@ impl Fitter<'_> {
                 tokens: whole.tokens,
             };
         }
-        let mut code = if whole.tokens > self.available && item.cut == Cut::Never {
-            Code::TooLarge
-        } else {
-            Code::OverBudget
-        };
+        let mut code = over_budget(whole.tokens, self.available, item.cut);
         if may_be_cut || line_limited {
             if let Some(cut) = cut::cut(item, &text, measured, self.counts, left) {
                 return Outcome::Cut {
@@ -506,6 +541,15 @@ impl Fitter<'_> {
             Some(longest) => bytes / longest.max(1) > left,
             None => left == 0,
         }
+    }
+}
+
+/// Returns why an item that needs `tokens` did not fit.
+fn over_budget(tokens: Tokens, available: Tokens, cut: Cut) -> Code {
+    if tokens > available && cut == Cut::Never {
+        Code::TooLarge
+    } else {
+        Code::OverBudget
     }
 }
 
