@@ -235,7 +235,7 @@ pub(super) fn apply_locked(
     let current = Manifest::parse(manifest, &source)?;
     let mut edits = plan(&current, actions, actor, quota)?;
     for (key, value) in [
-        ("last_updated", now.to_string()),
+        ("last_updated", to_the_second(now).to_string()),
         ("assembled_by", actor.name().to_owned()),
     ] {
         edits.push(Edit::SetMetadata {
@@ -260,6 +260,11 @@ pub(super) fn apply_locked(
         .filter_map(|action| log.append(now, "working_set_updated", Logged { actor, action }))
         .take(1)
         .collect())
+}
+
+/// A person reads this in their own file; the log has the fractions.
+fn to_the_second(now: Timestamp) -> Timestamp {
+    Timestamp::from_second(now.as_second()).unwrap_or(now)
 }
 
 #[derive(Serialize)]
