@@ -259,7 +259,13 @@ fn write_visible(
         }
         let mut rest = raw[at..].chars();
         let Some(c) = rest.next() else { break };
-        let previous = raw[..at].chars().next_back();
+        // What stands before it now, not what stood there: cleaning what is
+        // clean must change nothing.
+        let previous = if at > copied {
+            raw[..at].chars().next_back()
+        } else {
+            out.chars().next_back()
+        };
         let behind = at + c.len_utf8();
         let treatment = invisible::treat(c, previous, rest.next());
         if treatment != Treatment::Keep {

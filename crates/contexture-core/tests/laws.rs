@@ -118,6 +118,14 @@ proptest! {
     }
 
     #[test]
+    fn a_text_survives_serialisation(text in hostile()) {
+        let text = Text::new(&text);
+        let json = serde_json::to_string(&text).unwrap();
+        let back: Text = serde_json::from_str(&json).unwrap();
+        prop_assert_eq!(back, text);
+    }
+
+    #[test]
     fn cleaned_text_holds_no_structure_and_nothing_invisible(text in hostile()) {
         let (cleaned, _) = guard::clean(&text, Policy::default());
         for tag in ["<system>", "</system>", "<context path=\"", "</context>", "<|im_start|>",

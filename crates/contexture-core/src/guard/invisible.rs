@@ -10,7 +10,8 @@ pub(super) enum Treatment {
     WriteOut,
 }
 
-/// Returns what to do with `c`, which stands between `previous` and `next`.
+/// Returns what to do with `c`, which stands between `previous`, as it was
+/// written, and `next`.
 pub(super) fn treat(c: char, previous: Option<char>, next: Option<char>) -> Treatment {
     let keep = match c {
         '\r' => {
@@ -22,7 +23,9 @@ pub(super) fn treat(c: char, previous: Option<char>, next: Option<char>) -> Trea
         }
         // Joiners make emoji and are part of Persian and Indic spelling: they
         // are kept between characters that can need one, once.
-        '\u{200C}' | '\u{200D}' => joins(previous) && joins(next),
+        '\u{200C}' | '\u{200D}' => {
+            joins(previous) && next.is_some_and(|c| !c.is_ascii() && !is_invisible(c))
+        }
         // A variation selector chooses the look of the character before it. A
         // second one, or one behind plain text, carries something hidden.
         '\u{FE0E}' | '\u{FE0F}' => previous.is_some_and(has_variants),
