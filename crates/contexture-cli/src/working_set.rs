@@ -3,7 +3,7 @@ use std::path::Path;
 
 use contexture::core::grouped;
 use contexture::turn::Turn;
-use contexture::working_set::actions::{self, Action, Actor, What};
+use contexture::working_set::actions::{self, Action, Actor, Target, What};
 use contexture::working_set::{Candidate, Hints, Manifest, expand, find_manifest, observe};
 use contexture::{Engine, Root, Timestamp};
 use serde_json::json;
@@ -84,6 +84,21 @@ fn manifest_of(root: &Root, options: &WorkingSetOptions) -> anyhow::Result<Strin
     })
 }
 
+fn target<'a>(
+    root: &'a Root,
+    manifest: &'a str,
+    engine: &Engine,
+    options: &'a WorkingSetOptions,
+) -> Target<'a> {
+    Target {
+        root,
+        manifest,
+        session: options.session.as_deref(),
+        quota: engine.config().limits.quota(),
+        now: options.now.unwrap_or_else(Timestamp::now),
+    }
+}
+
 fn change(
     root: &Path,
     options: &WorkingSetOptions,
@@ -93,15 +108,8 @@ fn change(
     let root = Root::open(root)?;
     let engine = Engine::for_root(&root)?;
     let manifest = manifest_of(&root, options)?;
-    let warnings = actions::apply(
-        &root,
-        &manifest,
-        actions,
-        actor,
-        engine.config().limits.quota(),
-        options.session.as_deref(),
-        options.now.unwrap_or_else(Timestamp::now),
-    )?;
+    let target = target(&root, &manifest, &engine, options);
+    let warnings = actions::apply(target, actions, actor)?;
     show_changes(actions, &warnings, &manifest, options)
 }
 
@@ -110,15 +118,8 @@ fn observe_turn(file: &Path, root: &Path, options: &WorkingSetOptions) -> anyhow
     let root = Root::open(root)?;
     let engine = Engine::for_root(&root)?;
     let manifest = manifest_of(&root, options)?;
-    let (changes, warnings) = observe::observe(
-        &root,
-        &manifest,
-        &turn,
-        engine.config().observe,
-        engine.config().limits.quota(),
-        options.session.as_deref(),
-        options.now.unwrap_or_else(Timestamp::now),
-    )?;
+    let target = target(&root, &manifest, &engine, options);
+    let (changes, warnings) = observe::observe(target, &turn, engine.config().observe)?;
     show_changes(&changes, &warnings, &manifest, options)
 }
 

@@ -162,21 +162,15 @@ impl Fitter<'_> {
     }
 
     fn by_score(&mut self, items: &mut [Item], open: Vec<usize>) -> Vec<usize> {
-        let mut weighed: Vec<(f64, usize)> = open
-            .into_iter()
-            .map(|i| {
-                let tokens = match self.ready(&mut items[i]) {
-                    Ok(text) => self.size(&text, self.available).tokens,
-                    Err(_) => 0,
-                };
-                (weighed_score(items[i].score.unwrap_or(0.0), tokens), i)
-            })
-            .collect();
-        weighed.sort_by(|a, b| {
-            b.0.total_cmp(&a.0)
-                .then_with(|| items[a.1].id.cmp(&items[b.1].id))
-        });
-        weighed.into_iter().map(|(_, i)| i).collect()
+        let mut weighed = vec![0.0; items.len()];
+        for &i in &open {
+            let tokens = match self.ready(&mut items[i]) {
+                Ok(text) => self.size(&text, self.available).tokens,
+                Err(_) => 0,
+            };
+            weighed[i] = weighed_score(items[i].score.unwrap_or(0.0), tokens);
+        }
+        highest_first(open, |i| weighed[i])
     }
 
     fn first_fit(

@@ -434,6 +434,14 @@ mod tests {
     }
 
     #[test]
+    fn a_text_full_of_different_things_gets_a_short_list() {
+        let text: String = (0..10_000).map(|n| format!("<|t{n}|>")).collect();
+        let (_, findings) = clean(&text, Policy::default());
+        assert_eq!(findings.len(), MOST_KINDS);
+        assert_eq!(findings.iter().map(|f| f.count).sum::<u32>(), 10_000);
+    }
+
+    #[test]
     fn findings_are_counted_with_the_first_line() {
         let (_, findings) = clean("a\n<user>\n<USER>\n\u{202E}", Policy::default());
         assert_eq!(

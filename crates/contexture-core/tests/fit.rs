@@ -308,6 +308,23 @@ fn by_score_weighs_length_but_does_not_favour_the_very_short() {
 }
 
 #[test]
+fn equal_scores_keep_the_order_given() {
+    check(
+        "
+        budget 25
+        layer memory by-score
+        item z 20 score 0.5
+        item a 20 score 0.5
+        ",
+        "
+        keep z 22
+        drop a 22, over_budget
+        used 22 of 25
+        ",
+    );
+}
+
+#[test]
 fn a_window_keeps_the_newest() {
     check(
         "

@@ -84,6 +84,21 @@ pub struct Quota {
     pub max_actions: usize,
 }
 
+/// What is changed, for whom, and within which limits.
+#[derive(Debug, Clone, Copy)]
+pub struct Target<'a> {
+    /// The directory that all paths are relative to.
+    pub root: &'a Root,
+    /// The manifest, relative to the root.
+    pub manifest: &'a str,
+    /// The session whose log is written.
+    pub session: Option<&'a str>,
+    /// What a call may do.
+    pub quota: Quota,
+    /// The clock.
+    pub now: Timestamp,
+}
+
 const ACTIONS: &[&str] = &[
     "add_to_working_set",
     "remove_from_working_set",
@@ -205,32 +220,25 @@ fn read(source: Source<'_>, node: &crate::yaml::Node) -> Result<Action, Error> {
 ///
 /// Returns warnings. The file is read, checked and replaced under a lock, so
 /// that two writers never lose each other's changes.
-pub fn apply(
-    root: &Root,
-    manifest: &str,
-    actions: &[Action],
-    actor: Actor,
-    quota: Quota,
-    session: Option<&str>,
-    now: Timestamp,
-) -> Result<Vec<String>, Error> {
-    check_arguments(root, actions, quota)?;
-    // A manifest that is not there is told as such, not as a lock that failed.
-    Manifest::read_text(root, manifest)?;
-    let _lock = lock(root, manifest)?;
-    apply_locked(root, manifest, actions, actor, quota, session, now)
+pub fn apply(target: Target<'_>, actions: &[Action], actor: Actor) -> Result<Vec<String>, Error> {
+    check_arguments(target.root, actions, target.quota)?;
+    let _lock = lock(target)?;
+    apply_locked(target, actions, actor)
 }
 
 /// The same for a caller that holds the lock and has checked the arguments.
 pub(super) fn apply_locked(
-    root: &Root,
-    manifest: &str,
+    target: Target<'_>,
     actions: &[Action],
     actor: Actor,
-    quota: Quota,
-    session: Option<&str>,
-    now: Timestamp,
 ) -> Result<Vec<String>, Error> {
+    let Target {
+        root,
+        manifest,
+        session,
+        quota,
+        now,
+    } = target;
     let source = Manifest::read_text(root, manifest)?;
     let current = Manifest::parse(manifest, &source)?;
     let mut edits = plan(&current, actions, actor, quota)?;
@@ -455,7 +463,10 @@ fn canonical(path: &str) -> String {
 }
 
 /// Waits for the lock of a manifest, at most five seconds.
-pub(super) fn lock(root: &Root, manifest: &str) -> Result<File, Error> {
+pub(super) fn lock(target: Target<'_>) -> Result<File, Error> {
+    let Target { root, manifest, .. } = target;
+    // A manifest that is not there is told as such, not as a lock that failed.
+    Manifest::read_text(root, manifest)?;
     let failed = |source: std::io::Error| {
         Error::failure(
             format!("cannot lock the directory of {manifest}: {source}"),

@@ -9,10 +9,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::actions::{self, Action, Actor, Quota, What};
+use super::actions::{self, Action, Actor, Target, What};
 use super::expand::expand;
 use super::log::session_dir;
 use super::manifest::Manifest;
@@ -61,20 +60,16 @@ struct Memory {
 }
 
 /// Updates the working set from `turn`; returns the changes and warnings.
-#[allow(clippy::too_many_arguments)]
 pub fn observe(
-    root: &Root,
-    manifest_path: &str,
+    target: Target<'_>,
     turn: &Turn,
     habits: Habits,
-    quota: Quota,
-    session: Option<&str>,
-    now: Timestamp,
 ) -> Result<(Vec<Action>, Vec<String>), Error> {
+    let root = target.root;
     // What is remembered and what is written belong together: one lock.
-    let _lock = actions::lock(root, manifest_path)?;
-    let manifest = Manifest::read(root, manifest_path)?;
-    let dir = session_dir(root, session);
+    let _lock = actions::lock(target)?;
+    let manifest = Manifest::read(root, target.manifest)?;
+    let dir = session_dir(root, target.session);
     let memory_path = format!("{dir}observed.json");
     let mut memory = read_memory(root, &memory_path)?;
     // What was forgotten must not make an old turn's files be written again.
@@ -82,7 +77,8 @@ pub fn observe(
         let name = entry.path.strip_prefix(&dir)?.strip_prefix("tool/")?;
         name.split('-').next()?.parse::<u64>().ok()
     });
-    memory.turn = memory.turn.max(listed.max().unwrap_or(0)) + 1;
+    let latest = memory.turn.max(listed.max().unwrap_or(0));
+    memory.turn = latest.saturating_add(1);
 
     let mut changes = Vec::new();
     let mut written = Vec::new();
@@ -154,7 +150,8 @@ pub fn observe(
                 .last_mention
                 .entry(id.clone())
                 .or_insert(memory.turn - 1);
-            let silent = memory.turn - last;
+            // The file is a person's to edit: it may say anything.
+            let silent = memory.turn.saturating_sub(last);
             let demoted = round(entry.priority - habits.step).max(habits.floor);
             let overdue = silent >= habits.untouched_turns;
             if overdue {
@@ -176,10 +173,6 @@ pub fn observe(
         .last_mention
         .retain(|id, _| manifest.files.iter().any(|entry| entry.id() == *id));
 
-    let quota = Quota {
-        max_actions: usize::MAX,
-        ..quota
-    };
     let apply = || -> Result<Vec<String>, Error> {
         for (path, output) in &written {
             write(root, path, output)?;
@@ -188,7 +181,7 @@ pub fn observe(
             return Ok(Vec::new());
         }
         let actor = Actor::Orchestrator;
-        actions::apply_locked(root, manifest_path, &changes, actor, quota, session, now)
+        actions::apply_locked(target, &changes, actor)
     };
     let applied = apply().inspect_err(|_| {
         for (path, _) in &written {
