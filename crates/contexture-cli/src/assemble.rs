@@ -45,8 +45,8 @@ pub(crate) fn run(args: &AssembleArgs) -> anyhow::Result<()> {
     };
     let assembled = progress::with_spinner("assembling", || engine.assemble(&root, &request))?;
 
-    // The request is rendered before anything is written, so that one the
-    // provider would refuse leaves nothing behind.
+    // The request is rendered before the report is written, so that one the
+    // provider would refuse leaves none behind.
     let rendered = match args.format {
         FormatArg::Json => format!("{:#}\n", assembled.to_json()),
         FormatArg::Text => assembled.render(Format::Text)?,

@@ -138,7 +138,7 @@ fn fit_layers(
                 Some(Piece { id, tokens })
             })
             .collect();
-        return Err(Error::pinned_over_budget(charged, limit, pieces));
+        return Err(Error::pinned_over_budget(charged, available, pieces));
     }
 
     // Then each layer its part, less what its own pinned items took of it, but

@@ -129,7 +129,8 @@ pub(crate) fn read_ahead(
     counts: &Counts,
     available: Tokens,
 ) {
-    // Few texts have less than two bytes in a token; more is read on demand.
+    // Four bytes a token is typical; where texts have more, the rest is read on
+    // demand.
     let mut budget = available.saturating_mul(4);
     let mut order: Vec<usize> = (0..layer.items.len()).collect();
     order.sort_by(|&a, &b| layer.items[b].priority.total_cmp(&layer.items[a].priority));
