@@ -22,10 +22,6 @@ pub struct Assembly {
     pub report: Report,
 }
 
-/// How often the fit is tightened for a counter whose sums may fall short of
-/// the whole.
-const TIGHTENINGS: u32 = 16;
-
 /// Decides what is sent.
 ///
 /// Pinned items are charged first; each layer then gets its part of the rest,
@@ -43,7 +39,8 @@ pub fn assemble(
     load: &mut dyn FnMut(&Item) -> Content,
 ) -> Result<Assembly, Error> {
     let mut limit = budget.available();
-    for _ in 0..TIGHTENINGS {
+    let mut step: Tokens = 1;
+    loop {
         let fitted = fit_layers(&mut layers, limit, budget.available(), counts, load)?;
         let (layout, sent) = lay_out(&layers, &fitted);
         let mut used = layout.tokens();
@@ -57,13 +54,15 @@ pub fn assemble(
             let report = account(&layers, &fitted, &sent, used, budget, counts);
             return Ok(Assembly { layout, report });
         }
+        // Smaller items take the place of what no longer fits, so the excess
+        // alone may never be enough: each time, twice as much is asked for.
+        if limit == 0 {
+            return Err(Error::count_does_not_settle(counted, budget.available()));
+        }
         let excess = counted - budget.available();
-        limit = limit
-            .checked_sub(excess)
-            .filter(|&limit| limit > 0)
-            .ok_or_else(|| Error::count_does_not_settle(counted, budget.available()))?;
+        limit = limit.saturating_sub(excess.saturating_mul(step));
+        step = step.saturating_mul(2);
     }
-    Err(Error::count_does_not_settle(limit, budget.available()))
 }
 
 /// A loader for layers whose content is all there.
@@ -127,7 +126,7 @@ fn fit_layers(
         });
     }
     let charged: Tokens = fitted.iter().map(|layer| layer.pinned).sum();
-    if charged > limit {
+    if charged > available {
         let pieces = layers
             .iter()
             .zip(&fitted)
@@ -140,6 +139,8 @@ fn fit_layers(
             .collect();
         return Err(Error::pinned_over_budget(charged, available, pieces));
     }
+    // However tight the limit, what is pinned stays.
+    let limit = limit.max(charged);
 
     // Then each layer its part, less what its own pinned items took of it, but
     // leaving to the ones behind it what they are to get in any case.
