@@ -47,7 +47,7 @@ pub fn assemble(
         let counted = if counts.counter().sums_are_bounds() {
             used
         } else {
-            counts.counter().count(&markup::render(&layout))
+            counts.counter().count(&markup::render(&layout)) + layout.surcharges()
         };
         if counted <= budget.available() {
             used = used.max(counted);
@@ -227,9 +227,12 @@ fn lay_out(layers: &[Layer], fitted: &[Fitted]) -> (Layout, Sent) {
             id: Arc::clone(&item.id),
             layer: Arc::clone(&layers[l].name),
             role: item.role,
+            part: item.part.clone(),
             trust: item.trust,
             path: item.path.clone(),
             tokens: outcome.tokens(),
+            surcharge: item.surcharge,
+            group: item.group.clone(),
             shown,
         })
     };

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use crate::markup;
 use crate::measure::{self, Measured};
 use crate::text::{ContentHash, Text};
-use crate::{Item, Role};
+use crate::{Item, Part, Role};
 
 /// A number of tokens.
 pub type Tokens = u64;
@@ -205,8 +205,50 @@ impl Counts {
         self.measure(text, limit);
     }
 
+    /// Takes `tokens` as the count of `text`, which was counted before and
+    /// kept somewhere. The number must be the one that
+    /// [`count_of`](Counts::count_of) gave.
+    pub fn know(&self, text: &Text, tokens: Tokens) {
+        let measured = Measured::known(text.body().len(), tokens);
+        text.remember(self.id, Arc::new(measured));
+    }
+
+    /// Returns the count of `text` as it stands between its tags, to be kept
+    /// beside it.
+    pub fn count_of(&self, text: &Text) -> Tokens {
+        let measured = self.measure(text, Tokens::MAX);
+        measured.within(Tokens::MAX).size(text.body()).tokens
+    }
+
+    /// Returns the counts of `text` piece by piece, also where only its total
+    /// was [known](Counts::know).
+    pub(crate) fn measure_pieces(&self, text: &Text, limit: Tokens) -> Arc<Measured> {
+        let measured = self.measure(text, limit);
+        if measured.has_pieces() {
+            return measured;
+        }
+        let measured = Arc::new(Measured::new(text.body(), &*self.counter, limit));
+        text.remember(self.id, Arc::clone(&measured));
+        measured
+    }
+
     /// Returns what the tags around `item` add to the count of `body`.
     pub(crate) fn wrapper(&self, item: &Item, body: &str) -> Tokens {
+        item.surcharge + self.tags(item, body)
+    }
+
+    fn tags(&self, item: &Item, body: &str) -> Tokens {
+        if item.part != Part::Text {
+            // No two calls have the same tag: not worth remembering.
+            let open = markup::open(item.role, item.path.as_deref(), &item.part);
+            let close = self.counter.count(markup::close(item.role));
+            let open = if self.counter.is_seam(&open, body) {
+                self.counter.count(&open)
+            } else {
+                self.joined(&open, body)
+            };
+            return open + close;
+        }
         let path = item.path.as_ref().filter(|_| item.role.shows_path());
         let key = (item.role, path.cloned());
         let mut cache = self.wrappers.lock().unwrap_or_else(PoisonError::into_inner);
@@ -214,7 +256,7 @@ impl Counts {
             cache.clear();
         }
         let wrapper = cache.entry(key).or_insert_with_key(|(role, path)| {
-            let open = markup::open(*role, path.as_deref());
+            let open = markup::open(*role, path.as_deref(), &Part::Text);
             let close = self.counter.count(markup::close(*role));
             Wrapper {
                 apart: self.counter.count(&open) + close,
@@ -225,10 +267,15 @@ impl Counts {
         if wrapper.open.is_empty() || self.counter.is_seam(&wrapper.open, body) {
             return wrapper.apart;
         }
-        // The tag and the first line share a token: count them as one.
+        self.joined(&wrapper.open, body) + wrapper.close
+    }
+
+    /// Returns what the opening tag adds to the count of `body` when the two
+    /// share a token.
+    fn joined(&self, open: &str, body: &str) -> Tokens {
         let first = &body[..measure::next_seam(body, 0, &*self.counter)];
-        let joined = self.counter.count(&format!("{}{first}", wrapper.open));
-        joined.saturating_sub(self.counter.count(first)) + wrapper.close
+        let joined = self.counter.count(&format!("{open}{first}"));
+        joined.saturating_sub(self.counter.count(first))
     }
 }
 

@@ -267,7 +267,7 @@ impl Fitter<'_> {
         } else {
             left.max(SHORT_TEXT_TOKENS)
         };
-        let counted = self.counts.measure(&text, limit);
+        let counted = self.counts.measure_pieces(&text, limit);
         let measured = counted.within(limit);
         let mut whole = measured.size(text.body());
         if item.cut == Cut::Never && !whole.exact && whole.tokens * 5 / 4 > self.available {
@@ -365,6 +365,58 @@ impl Fitter<'_> {
             .collect()
     }
 
+    /// Cuts those members of a group that may be cut, the largest most, so
+    /// that the whole costs at most `left`. Returns `None` when that is not
+    /// enough.
+    fn cut_to_fit(
+        &mut self,
+        items: &mut [Item],
+        members: &[usize],
+        left: Tokens,
+    ) -> Option<Vec<(usize, Outcome)>> {
+        let mut room = left;
+        let mut outcomes = Vec::with_capacity(members.len());
+        let mut open = Vec::new();
+        for &i in members {
+            let text = self.ready(&mut items[i]).ok()?;
+            let wrapper = self.counts.wrapper(&items[i], text.body());
+            let tokens = wrapper + self.size(&text, self.available).tokens;
+            if items[i].cut == Cut::Never {
+                room = room.checked_sub(tokens)?;
+                outcomes.push((i, Outcome::Whole { text, tokens }));
+            } else {
+                open.push((tokens, i, text));
+            }
+        }
+        // The smallest first: what they leave of an equal part goes to the
+        // larger ones.
+        open.sort_by_key(|(tokens, i, _)| (*tokens, *i));
+        let mut waiting = open.len() as Tokens;
+        for (tokens, i, text) in open {
+            let part = room / waiting.max(1);
+            waiting -= 1;
+            let outcome = if tokens <= part {
+                Outcome::Whole { text, tokens }
+            } else {
+                let measured = self.counts.measure_pieces(&text, self.available);
+                let within = measured.within(self.available);
+                let cut = cut::cut(&items[i], &text, within, self.counts, part)?;
+                Outcome::Cut {
+                    tokens: cut.tokens + self.counts.wrapper(&items[i], cut.body()),
+                    code: Code::Cut,
+                    original: Size {
+                        tokens,
+                        exact: within.is_complete(),
+                    },
+                    text: cut,
+                }
+            };
+            room -= outcome.tokens();
+            outcomes.push((i, outcome));
+        }
+        Some(outcomes)
+    }
+
     fn window(
         &mut self,
         window: &Window,
@@ -393,14 +445,17 @@ impl Fitter<'_> {
         let (mut left, mut begin, mut shrunk_begin) = (allowance, units.len(), units.len());
         let mut kept = Vec::new();
         for u in newest_first {
-            let decided = self.whole_or_none(items, units.get(u), left);
+            let recent = units.len() - u <= window.min_recent;
+            let mut decided = self.whole_or_none(items, units.get(u), left);
+            if recent && decided.iter().any(|(_, outcome)| is_out_of_room(outcome)) {
+                decided = self
+                    .cut_to_fit(items, units.get(u), left)
+                    .unwrap_or(decided);
+            }
             let cost: Tokens = decided.iter().map(|(_, o)| o.tokens()).sum();
             // Only want of room ends the window; what cannot be used leaves a
             // gap in it.
-            let full = decided.iter().any(|(_, outcome)| {
-                matches!(outcome, Outcome::Dropped { code, .. } if *code != Code::GroupDropped)
-            });
-            if full {
+            if decided.iter().any(|(_, outcome)| is_out_of_room(outcome)) {
                 for (i, outcome) in decided {
                     outcomes[i] = Some(outcome);
                 }
@@ -408,7 +463,6 @@ impl Fitter<'_> {
             }
             left -= cost;
             begin = u;
-            let recent = units.len() - u <= window.min_recent;
             if recent || allowance - left <= shrunk.saturating_sub(head_room) {
                 shrunk_begin = u;
             }
@@ -487,7 +541,7 @@ impl Fitter<'_> {
         let mut whole = self.size(&text, Tokens::MAX);
         whole.tokens += self.counts.wrapper(item, text.body());
         if cut::is_line_limited(item, &text) {
-            let measured = self.counts.measure(&text, Tokens::MAX);
+            let measured = self.counts.measure_pieces(&text, Tokens::MAX);
             let within = measured.within(Tokens::MAX);
             if let Some(cut) = cut::cut(item, &text, within, self.counts, Tokens::MAX) {
                 return Outcome::Cut {
@@ -553,6 +607,12 @@ pub(crate) fn highest_first(items: Vec<usize>, rank: impl Fn(usize) -> f64) -> V
     let mut ranked: Vec<(f64, usize)> = items.into_iter().map(|i| (rank(i), i)).collect();
     ranked.sort_by(|a, b| b.0.total_cmp(&a.0));
     ranked.into_iter().map(|(_, i)| i).collect()
+}
+
+/// Returns true for what was dropped for want of room, not because something
+/// else is missing.
+fn is_out_of_room(outcome: &Outcome) -> bool {
+    matches!(outcome, Outcome::Dropped { code, .. } if *code != Code::GroupDropped)
 }
 
 fn before_window(bytes: u64) -> Outcome {

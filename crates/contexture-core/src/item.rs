@@ -4,9 +4,11 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::budget::Share;
+use crate::counts::Tokens;
 use crate::cut::Cut;
 use crate::fit::Fit;
 use crate::guard::Policy;
+use crate::part::Part;
 use crate::report::Code;
 use crate::text::Text;
 
@@ -121,6 +123,10 @@ pub struct Item {
     pub path: Option<Arc<str>>,
     /// Whose words it holds.
     pub role: Role,
+    /// What kind of thing it is.
+    pub part: Part,
+    /// What it costs beyond its text and tags: a picture, say.
+    pub surcharge: Tokens,
     /// How far it is to be believed.
     pub trust: Trust,
     /// From 0 to 1; higher is kept first.
@@ -139,7 +145,8 @@ pub struct Item {
     pub first_line: u32,
     /// Never dropped and never cut: charged before everything else.
     pub pinned: bool,
-    /// Items of one group are kept or dropped as one, and never cut.
+    /// Items of one group are kept or dropped as one. Only the newest of a
+    /// window are cut rather than dropped, where they may be.
     pub group: Option<Arc<str>>,
     /// What it holds.
     pub content: Content,
@@ -158,6 +165,8 @@ impl Item {
             path: role.shows_path().then(|| Arc::clone(&id)),
             id,
             role,
+            part: Part::default(),
+            surcharge: 0,
             trust: Trust::default(),
             priority: 0.5,
             base_priority: None,
@@ -188,6 +197,12 @@ impl Item {
     pub fn pinned(mut self) -> Self {
         self.pinned = true;
         self.cut = Cut::Never;
+        self
+    }
+
+    /// Sets what kind of thing it is.
+    pub fn part(mut self, part: Part) -> Self {
+        self.part = part;
         self
     }
 

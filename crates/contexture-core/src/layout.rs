@@ -5,6 +5,7 @@ use serde::Serialize;
 use crate::counts::Tokens;
 use crate::cut::CutText;
 use crate::item::{Role, Trust};
+use crate::part::Part;
 use crate::text::Text;
 
 /// The three parts of a request, by how often they change.
@@ -28,12 +29,18 @@ pub struct Block {
     pub layer: Arc<str>,
     /// Whose words it holds.
     pub role: Role,
+    /// What kind of thing it is.
+    pub part: Part,
     /// How far it is to be believed.
     pub trust: Trust,
     /// Its path, when it is a file.
     pub path: Option<Arc<str>>,
     /// What it costs, tags included.
     pub tokens: Tokens,
+    /// How much of that is neither text nor tags.
+    pub surcharge: Tokens,
+    /// Items of one group were kept as one.
+    pub group: Option<Arc<str>>,
     pub(crate) shown: Shown,
 }
 
@@ -69,6 +76,11 @@ impl Layout {
     /// Returns every block in the order it is sent.
     pub fn blocks(&self) -> impl Iterator<Item = &Block> {
         self.system.iter().chain(&self.history).chain(&self.current)
+    }
+
+    /// Returns what the blocks cost beyond their text and tags.
+    pub(crate) fn surcharges(&self) -> Tokens {
+        self.blocks().map(|block| block.surcharge).sum()
     }
 
     /// Returns what the blocks cost together.

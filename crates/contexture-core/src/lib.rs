@@ -40,8 +40,10 @@ mod item;
 mod layout;
 pub mod markup;
 mod measure;
+mod part;
 mod report;
 mod text;
+mod usage;
 
 pub use assemble::{Assembly, assemble, no_loader};
 pub use budget::{Budget, Share};
@@ -51,8 +53,10 @@ pub use error::{Error, Piece as ErrorPiece};
 pub use fit::{Fit, Window};
 pub use item::{Content, Item, Layer, Order, Place, Role, Trust};
 pub use layout::{Block, Layout, Section};
+pub use part::{Media, MediaKind, MediaSource, Part};
 pub use report::{
     BudgetReport, CacheReport, Code, Difference, Excluded, GuardLine, HintVerdict, Included,
     LayerBudget, LinesCut, Reason, Report, TokenizerInfo,
 };
 pub use text::{ContentHash, Text};
+pub use usage::Usage;

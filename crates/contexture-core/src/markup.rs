@@ -6,21 +6,34 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-use crate::Role;
 use crate::guard;
 use crate::layout::{Block, Layout};
+use crate::{Part, Role};
 
 /// Returns the opening tag of a block, with its line end.
 ///
 /// The header of a request stands bare and has none.
-pub fn open(role: Role, path: Option<&str>) -> String {
+pub fn open(role: Role, path: Option<&str>, part: &Part) -> String {
+    let mut out = String::new();
+    write_open(&mut out, role, path, part);
+    out
+}
+
+fn write_open(out: &mut String, role: Role, path: Option<&str>, part: &Part) {
     let Some(tag) = role.tag() else {
-        return String::new();
+        return;
     };
-    match path.filter(|_| role.shows_path()) {
-        Some(path) => format!("<{tag} path=\"{}\">\n", escape_attribute(path)),
-        None => format!("<{tag}>\n"),
+    out.push('<');
+    out.push_str(tag);
+    let path = path.filter(|_| role.shows_path());
+    for (name, value) in path
+        .map(|path| ("path", path))
+        .into_iter()
+        .chain(part.attributes())
+    {
+        let _ = write!(out, " {name}=\"{}\"", escape_attribute(value));
     }
+    out.push_str(">\n");
 }
 
 /// Returns the closing tag of a block and the blank line behind it.
@@ -52,15 +65,7 @@ pub fn render(layout: &Layout) -> String {
 
 /// Writes one block with its tags, as [`render`] does.
 pub fn write_block(out: &mut String, block: &Block) {
-    match (block.role.tag(), block.path.as_deref()) {
-        (Some(tag), Some(path)) if block.role.shows_path() => {
-            let _ = writeln!(out, "<{tag} path=\"{}\">", escape_attribute(path));
-        }
-        (Some(tag), _) => {
-            let _ = writeln!(out, "<{tag}>");
-        }
-        (None, _) => {}
-    }
+    write_open(out, block.role, block.path.as_deref(), &block.part);
     out.push_str(block.text());
     out.push('\n');
     out.push_str(close(block.role));
@@ -73,6 +78,8 @@ pub struct Parsed {
     pub role: Role,
     /// The path attribute, for a context block.
     pub path: Option<String>,
+    /// The other attributes, which say what kind of thing it is.
+    pub attributes: Vec<(String, String)>,
     /// The content as it was before its boundaries were escaped.
     pub text: String,
 }
@@ -96,12 +103,16 @@ pub fn parse(text: &str) -> Result<Vec<Parsed>, usize> {
         blocks.push(Parsed {
             role: Role::Header,
             path: None,
+            attributes: Vec::new(),
             text: guard::restore(body).into_owned(),
         });
         at = end;
     }
     while at < text.len() {
-        let (role, path, opened) = parse_open(&text[at..]).ok_or(at)?;
+        let (role, mut attributes, opened) = parse_open(&text[at..]).ok_or(at)?;
+        let is_path = |(name, _): &(String, String)| name == "path";
+        let path = attributes.iter().position(is_path);
+        let path = path.map(|at| attributes.remove(at).1);
         let body = at + opened;
         let close = close(role).trim_end();
         let end = memchr::memmem::find(&text.as_bytes()[body..], close.as_bytes()).ok_or(at)?;
@@ -109,6 +120,7 @@ pub fn parse(text: &str) -> Result<Vec<Parsed>, usize> {
         blocks.push(Parsed {
             role,
             path,
+            attributes,
             text: guard::restore(inner).into_owned(),
         });
         at = body + end + close.len();
@@ -128,19 +140,26 @@ fn find_open(text: &str) -> Option<usize> {
         .find(|&at| parse_open(&text[at..]).is_some())
 }
 
-/// Reads an opening tag: its role, its path, and how long it is.
-fn parse_open(text: &str) -> Option<(Role, Option<String>, usize)> {
+/// Reads an opening tag: its role, its attributes, and how long it is.
+fn parse_open(text: &str) -> Option<(Role, Vec<(String, String)>, usize)> {
     let end = text.find(">\n")?;
     let inside = text.get(1..end).filter(|_| text.starts_with('<'))?;
-    let (tag, path) = match inside.split_once(' ') {
-        Some((tag, attribute)) => {
-            let value = attribute.strip_prefix("path=\"")?.strip_suffix('"')?;
-            (tag, Some(unescape_attribute(value)?))
-        }
+    let (tag, mut rest) = match inside.split_once(' ') {
+        Some((tag, rest)) => (tag, Some(rest)),
         None => (inside, None),
     };
     let role = Role::from_tag(tag)?;
-    Some((role, path, end + 2))
+    let mut attributes = Vec::new();
+    while let Some(attribute) = rest {
+        let (name, value) = attribute.split_once("=\"")?;
+        let (value, behind) = value.split_once('"')?;
+        attributes.push((name.to_owned(), unescape_attribute(value)?));
+        rest = match behind {
+            "" => None,
+            more => Some(more.strip_prefix(' ')?),
+        };
+    }
+    Some((role, attributes, end + 2))
 }
 
 fn is_plain(c: char) -> bool {

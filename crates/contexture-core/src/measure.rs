@@ -17,6 +17,8 @@ pub(crate) struct Measured {
     limit: Tokens,
     // False when it stopped; the pieces then cover a prefix.
     complete: bool,
+    // True when only the total is known, from an earlier count.
+    total_only: bool,
     // The tokens of the first `SAMPLE` bytes, when not even the first piece
     // was counted and it is longer than that.
     sample: Option<Tokens>,
@@ -49,6 +51,7 @@ impl Measured {
                     tokens,
                     limit,
                     complete: false,
+                    total_only: false,
                 };
             };
             pieces.push(Piece { end, tokens: count });
@@ -60,8 +63,26 @@ impl Measured {
             tokens,
             limit,
             complete: true,
+            total_only: false,
             sample: None,
         }
+    }
+
+    /// Returns a text of `bytes` bytes whose total is known and nothing else.
+    pub(crate) fn known(bytes: usize, tokens: Tokens) -> Self {
+        Self {
+            pieces: SmallVec::from_elem(Piece { end: bytes, tokens }, 1),
+            tokens,
+            limit: tokens,
+            complete: true,
+            total_only: true,
+            sample: None,
+        }
+    }
+
+    /// Returns false when only the total is known.
+    pub(crate) fn has_pieces(&self) -> bool {
+        !self.total_only
     }
 
     /// Returns true when measuring again with `limit` would tell nothing new.

@@ -229,6 +229,8 @@ pub struct Difference {
     pub layer: Arc<str>,
     /// The item that differs first.
     pub item: Arc<str>,
+    /// The first byte that differs, counted in the text form.
+    pub byte: u64,
 }
 
 macro_rules! codes {
@@ -267,6 +269,12 @@ codes! {
     GroupDropped = "group_dropped",
     /// It is older than what the window holds.
     BeforeWindow = "before_window",
+    /// A summary stands for it.
+    Compacted = "compacted",
+    /// The provider takes nothing of its kind here.
+    NotForProvider = "not_for_provider",
+    /// The role or its permissions do not allow it.
+    NotPermitted = "not_permitted",
     /// There is no such file.
     Missing = "missing",
     /// It is empty.

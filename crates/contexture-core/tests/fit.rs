@@ -493,3 +493,42 @@ fn a_group_of_one_is_not_cut() {
         ",
     );
 }
+
+#[test]
+fn the_newest_of_a_window_are_cut_rather_than_dropped() {
+    // A call and its large result, the newest: the result gives way, the rest
+    // of the group does not.
+    check(
+        "
+        budget 100
+        layer history share 100 window recent 2
+        item old    20
+        item call   10 group t2
+        item result 300 cut middle group t2
+        item answer 5 group t2
+        ",
+        "
+        keep call 12
+        cut  result 72 of 350, lines 4-27
+        keep answer 7
+        drop old 22, over_budget
+        used 91 of 100
+        ",
+    );
+    // Older ones are whole or not there.
+    check(
+        "
+        budget 100
+        layer history share 100 window recent 1
+        item call   10 group t1
+        item result 300 cut middle group t1
+        item newest 20
+        ",
+        "
+        keep newest 22
+        drop call 362, over_budget
+        drop result 362, over_budget
+        used 22 of 100
+        ",
+    );
+}

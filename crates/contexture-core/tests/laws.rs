@@ -9,8 +9,8 @@ use std::collections::BTreeSet;
 use contexture_core::guard::{self, Policy};
 use contexture_core::markup::{self, Parsed};
 use contexture_core::{
-    Budget, Counts, Cut, Fit, Item, Layer, Order, Place, Role, Share, Text, TokenCounter, Window,
-    assemble, no_loader,
+    Budget, Counts, Cut, Fit, Item, Layer, Order, Part, Place, Role, Share, Text, TokenCounter,
+    Window, assemble, no_loader,
 };
 use proptest::prelude::*;
 use support::{Sticky, Words, words};
@@ -84,7 +84,7 @@ proptest! {
     #[test]
     fn rendering_can_be_read_back(
         header in prop::option::of(hostile()),
-        blocks in prop::collection::vec((role(), hostile(), hostile()), 0..6),
+        blocks in prop::collection::vec((role(), hostile(), hostile(), prop::option::of((hostile(), hostile()))), 0..6),
     ) {
         let mut layer = Layer::new("files");
         layer.place = Place::Current;
@@ -92,15 +92,21 @@ proptest! {
         if let Some(header) = &header {
             layer.items.push(Item::new("header", Role::Header, Text::new(header)).pinned());
             let text = guard::visible(header, Policy::default()).into_owned();
-            expected.push(Parsed { role: Role::Header, path: None, text });
+            expected.push(Parsed { role: Role::Header, path: None, attributes: Vec::new(), text });
         }
-        for (i, (role, path, content)) in blocks.iter().enumerate() {
+        for (i, (role, path, content, call)) in blocks.iter().enumerate() {
             let mut item = Item::new(format!("{i}"), *role, Text::new(content)).pinned();
             item.path = Some(path.as_str().into());
+            let mut attributes = Vec::new();
+            if let Some((id, name)) = call {
+                item.part = Part::ToolCall { id: id.as_str().into(), name: name.as_str().into() };
+                attributes = vec![("call".to_owned(), id.clone()), ("tool".to_owned(), name.clone())];
+            }
             layer.items.push(item);
             expected.push(Parsed {
                 role: *role,
                 path: (*role == Role::Context).then(|| path.clone()),
+                attributes,
                 text: guard::visible(content, Policy::default()).into_owned(),
             });
         }
@@ -334,7 +340,8 @@ fn holds(
                 for member in members {
                     prop_assert_eq!(row.is_some(), kept(&member.id).is_some(), "a group is torn");
                 }
-                if !item.pinned {
+                // The newest of a window are cut rather than dropped.
+                if !item.pinned && !matches!(layer.fit, Fit::Window(_)) {
                     prop_assert!(
                         row.is_none_or(|row| !row.truncated || row.code.as_str() == "line_limit"),
                         "a group is cut"

@@ -1,0 +1,110 @@
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+/// What kind of thing a block is, where a provider has a place of its own for
+/// it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Part {
+    /// Words.
+    #[default]
+    Text,
+    /// A tool that the model may call. The text is a JSON object with its
+    /// `description` and its `parameters`.
+    Tool {
+        /// The tool's name.
+        name: Arc<str>,
+    },
+    /// The model calls a tool. The text is the JSON of the arguments.
+    ToolCall {
+        /// Names the call.
+        id: Arc<str>,
+        /// The tool.
+        name: Arc<str>,
+    },
+    /// What a tool returned. The text is the result.
+    ToolResult {
+        /// The call it answers.
+        id: Arc<str>,
+        /// The tool.
+        name: Arc<str>,
+        /// Whether the tool failed.
+        is_error: bool,
+    },
+    /// What the model thought. Providers take it back unchanged or not at all.
+    Thinking {
+        /// The provider's seal on it.
+        signature: Arc<str>,
+    },
+    /// A picture, a recording or a document. The text says what it is.
+    Media(Arc<Media>),
+}
+
+/// What is not text.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Media {
+    /// What it is to a provider.
+    pub kind: MediaKind,
+    /// Its media type, such as `image/png`.
+    pub media_type: String,
+    /// Where its bytes are.
+    #[serde(flatten)]
+    pub source: MediaSource,
+}
+
+/// What a provider makes of a medium.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MediaKind {
+    /// A picture.
+    Image,
+    /// A recording.
+    Audio,
+    /// A document, such as a PDF.
+    Document,
+}
+
+impl MediaKind {
+    /// Returns the word for it.
+    pub fn name(self) -> &'static str {
+        match self {
+            MediaKind::Image => "image",
+            MediaKind::Audio => "audio",
+            MediaKind::Document => "document",
+        }
+    }
+}
+
+/// Where the bytes of a medium are.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MediaSource {
+    /// Here, in base64.
+    Data(String),
+    /// Elsewhere.
+    Url(String),
+}
+
+impl Part {
+    /// Returns the attributes that tell the part apart in the text form.
+    pub fn attributes(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        let (first, second, third) = match self {
+            Part::Text => (None, None, None),
+            Part::Tool { name } => (Some(("tool", &**name)), None, None),
+            Part::ToolCall { id, name } => (Some(("call", &**id)), Some(("tool", &**name)), None),
+            Part::ToolResult { id, name, is_error } => (
+                Some(("call", &**id)),
+                Some(("tool", &**name)),
+                is_error.then_some(("error", "true")),
+            ),
+            // The seal says nothing to a reader; providers get it.
+            Part::Thinking { .. } => (Some(("thinking", "true")), None, None),
+            Part::Media(media) => (
+                Some((media.kind.name(), media.media_type.as_str())),
+                None,
+                None,
+            ),
+        };
+        [first, second, third].into_iter().flatten()
+    }
+}
