@@ -71,6 +71,9 @@ pub fn write_block(out: &mut String, block: &Block) {
     out.push_str(close(block.role));
 }
 
+/// Names and values, in order.
+pub type Attributes = Vec<(String, String)>;
+
 /// A block read back from text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Parsed {
@@ -79,7 +82,7 @@ pub struct Parsed {
     /// The path attribute, for a context block.
     pub path: Option<String>,
     /// The other attributes, which say what kind of thing it is.
-    pub attributes: Vec<(String, String)>,
+    pub attributes: Attributes,
     /// The content as it was before its boundaries were escaped.
     pub text: String,
 }
@@ -141,7 +144,7 @@ fn find_open(text: &str) -> Option<usize> {
 }
 
 /// Reads an opening tag: its role, its attributes, and how long it is.
-fn parse_open(text: &str) -> Option<(Role, Vec<(String, String)>, usize)> {
+fn parse_open(text: &str) -> Option<(Role, Attributes, usize)> {
     let end = text.find(">\n")?;
     let inside = text.get(1..end).filter(|_| text.starts_with('<'))?;
     let (tag, mut rest) = match inside.split_once(' ') {
