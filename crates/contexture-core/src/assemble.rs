@@ -232,6 +232,7 @@ fn lay_out(layers: &[Layer], fitted: &[Fitted]) -> (Layout, Sent) {
             path: item.path.clone(),
             tokens: outcome.tokens(),
             surcharge: item.surcharge,
+            volatile: layers[l].volatile,
             group: item.group.clone(),
             shown,
         })

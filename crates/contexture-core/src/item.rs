@@ -259,6 +259,9 @@ pub struct Layer {
     pub place: Place,
     /// In what order.
     pub order: Order,
+    /// Whether its items are new each time, so that nothing is to be gained
+    /// from a provider's cache behind them.
+    pub volatile: bool,
     /// The candidates.
     pub items: Vec<Item>,
 }
@@ -275,6 +278,7 @@ impl Layer {
             fit: Fit::FirstFit,
             place: Place::Current,
             order: Order::Stable,
+            volatile: false,
             items: Vec::new(),
         }
     }

@@ -39,6 +39,8 @@ pub struct Block {
     pub tokens: Tokens,
     /// How much of that is neither text nor tags.
     pub surcharge: Tokens,
+    /// Whether it is new each time.
+    pub volatile: bool,
     /// Items of one group were kept as one.
     pub group: Option<Arc<str>>,
     pub(crate) shown: Shown,

@@ -69,7 +69,7 @@ impl Conversation {
     fn say(&mut self, speaker: Speaker, text: String, block: &Block) {
         let part = Part {
             text,
-            stable: &*block.layer != "event",
+            stable: !block.volatile,
         };
         match self.messages.last_mut() {
             Some(last) if last.speaker == speaker => last.parts.push(part),

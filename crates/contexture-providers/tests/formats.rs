@@ -37,6 +37,7 @@ fn layout(items: &[(&str, Role, &str)], event: Option<&str>) -> Layout {
         .map(|(id, role, text)| Item::new(*id, *role, Text::new(text)))
         .collect();
     let mut last = Layer::new("event");
+    last.volatile = true;
     last.items = event
         .iter()
         .map(|text| Item::new("event", Role::User, Text::new(text)).pinned())

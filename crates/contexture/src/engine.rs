@@ -322,6 +322,7 @@ impl Gathered<'_> {
             fit: recipe.fit.clone(),
             place: recipe.place,
             order: recipe.order,
+            volatile: recipe.source == SourceKind::Event,
             items,
         })
     }
