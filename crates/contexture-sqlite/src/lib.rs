@@ -1,0 +1,1 @@
+//! The embedded store of Contexture, on SQLite.

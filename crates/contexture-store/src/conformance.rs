@@ -1,0 +1,933 @@
+//! The suite that every store passes, unchanged.
+//!
+//! A store's test file holds one line:
+//!
+//! ```text
+//! contexture_store::conformance!(with_fresh_store);
+//! ```
+//!
+//! where `with_fresh_store` is a `fn(impl FnOnce(&dyn Store))` that makes an
+//! empty store, calls what it is given, and cleans up.
+
+// These are tests, kept where every store can run them.
+#![allow(clippy::unwrap_used, missing_docs)]
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use contexture_core::{ContentHash, Usage};
+use jiff::Timestamp;
+
+use crate::{
+    Blob, Block, Compaction, Counted, Message, MessageContent, MessageRole, NewSession, NewTurn,
+    Recorded, Sample, SessionChange, SessionStatus, Snapshot, Store, StoreError, Trigger, TurnHead,
+    TurnId, TurnKind, Walk,
+};
+
+/// Makes a test of every function of the suite.
+#[macro_export]
+macro_rules! conformance {
+    ($with_store:path) => {
+        $crate::conformance!($with_store;
+            a_session_is_found_by_label_and_alias,
+            a_session_is_made_once,
+            what_is_unknown_is_said,
+            sessions_are_listed_by_label,
+            a_turn_comes_back_as_it_was,
+            turns_form_a_chain,
+            the_same_turns_have_the_same_ids_everywhere,
+            a_stale_parent_is_a_conflict,
+            a_retry_is_recorded_once,
+            a_key_stands_for_one_turn,
+            what_makes_no_sense_leaves_no_trace,
+            a_result_answers_a_call,
+            calls_left_open_can_be_answered_later_or_given_up,
+            a_fork_shares_its_ancestors,
+            the_head_moves_and_its_moves_are_kept,
+            a_compaction_is_a_turn_of_its_own,
+            a_walk_stops_when_its_budget_is_spent,
+            a_walk_stops_where_a_history_can_begin,
+            counts_are_kept_by_counter,
+            a_clock_that_goes_back_does_no_harm,
+            writers_make_one_chain,
+            retries_of_many_writers_are_recorded_once,
+            readers_see_whole_turns,
+            snapshots_are_kept_by_content,
+            samples_come_back_newest_first,
+            any_text_comes_back,
+        );
+    };
+    ($with_store:path; $($test:ident,)*) => {
+        $(
+            #[test]
+            fn $test() {
+                $with_store($crate::conformance::$test);
+            }
+        )*
+    };
+}
+
+fn at(seconds: i64) -> Timestamp {
+    Timestamp::from_second(1_770_000_000 + seconds).unwrap()
+}
+
+fn message(role: MessageRole, content: MessageContent) -> Message {
+    Message {
+        role,
+        source: None,
+        content,
+        tool_call_id: None,
+        context_json: None,
+    }
+}
+
+fn text(role: MessageRole, text: &str) -> Message {
+    message(role, MessageContent::Text(text.to_owned()))
+}
+
+/// A turn in which `asked` is answered with `answered`.
+fn turn(asked: &str, answered: &str) -> NewTurn {
+    NewTurn {
+        messages: vec![
+            text(MessageRole::User, asked),
+            text(MessageRole::Assistant, answered),
+        ],
+        ..NewTurn::default()
+    }
+}
+
+fn calls(ids: &[&str]) -> Message {
+    let block = |id: &&str| Block::ToolCall {
+        id: (*id).to_owned(),
+        name: "shell".to_owned(),
+        arguments: serde_json::json!({"command": "make"}),
+    };
+    message(
+        MessageRole::Assistant,
+        MessageContent::Blocks(ids.iter().map(block).collect()),
+    )
+}
+
+fn result(id: &str) -> Message {
+    Message {
+        tool_call_id: Some(id.to_owned()),
+        ..text(MessageRole::Tool, "done")
+    }
+}
+
+fn session(store: &dyn Store, label: &str) {
+    let new = NewSession {
+        label: label.to_owned(),
+        ..NewSession::default()
+    };
+    store.create_session(&new, at(0)).unwrap();
+}
+
+fn record(store: &dyn Store, label: &str, said: &str) -> Recorded {
+    store
+        .record(label, &turn(said, "yes"), None, at(1))
+        .unwrap()
+}
+
+const NO_LIMIT: Walk<'static> = Walk {
+    counter: "words",
+    tokens: u64::MAX,
+    at_least: 0,
+    through: None,
+};
+
+fn path(store: &dyn Store, from: TurnId) -> Vec<TurnHead> {
+    store.walk(from, &NO_LIMIT).unwrap()
+}
+
+fn ids(heads: &[TurnHead]) -> Vec<TurnId> {
+    heads.iter().map(|head| head.id).collect()
+}
+
+pub fn a_session_is_found_by_label_and_alias(store: &dyn Store) {
+    let new = NewSession {
+        label: "main".to_owned(),
+        aliases: vec!["work".to_owned(), "b".to_owned()],
+        persona: Some("atlas".to_owned()),
+        task: Some("mend the build".to_owned()),
+        ..NewSession::default()
+    };
+    let made = store.create_session(&new, at(0)).unwrap();
+    assert_eq!(made.label, "main");
+    assert_eq!(made.aliases, ["b", "work"]);
+    assert_eq!(made.head, None);
+    assert_eq!(made.turns, 0);
+    assert_eq!(made.persona.as_deref(), Some("atlas"));
+    assert_eq!(made.task.as_deref(), Some("mend the build"));
+    assert_eq!(made.status, SessionStatus::Active);
+    assert_eq!(made.created_at, at(0));
+    for name in ["main", "work", "b"] {
+        assert_eq!(store.session(name).unwrap(), made, "{name}");
+    }
+    let more = store
+        .change_session("work", &SessionChange::Alias("c".to_owned()))
+        .unwrap();
+    assert_eq!(more.aliases, ["b", "c", "work"]);
+    let done = store
+        .change_session("c", &SessionChange::Status(SessionStatus::Completed))
+        .unwrap();
+    assert_eq!(done.status, SessionStatus::Completed);
+    assert_eq!(store.session("main").unwrap(), done);
+}
+
+pub fn a_session_is_made_once(store: &dyn Store) {
+    let new = |label: &str, alias: &str| NewSession {
+        label: label.to_owned(),
+        aliases: vec![alias.to_owned()],
+        ..NewSession::default()
+    };
+    store.create_session(&new("a", "x"), at(0)).unwrap();
+    session(store, "b");
+    let taken = [
+        ("a", "y"), // a label of its own
+        ("x", "y"), // an alias of another
+        ("c", "a"), // an alias that is a label
+        ("c", "x"), // an alias that is taken
+    ];
+    for (label, alias) in taken {
+        let refused = store.create_session(&new(label, alias), at(1));
+        assert!(
+            matches!(refused, Err(StoreError::Exists { .. })),
+            "{label} {alias}"
+        );
+    }
+    // An alias cannot stand for itself, nor two for each other.
+    let itself = store.create_session(&new("c", "c"), at(1));
+    assert!(
+        matches!(itself, Err(StoreError::Invalid { .. })),
+        "{itself:?}"
+    );
+    for (label, alias) in [("a", "b"), ("b", "a"), ("b", "x"), ("a", "x")] {
+        let refused = store.change_session(label, &SessionChange::Alias(alias.to_owned()));
+        assert!(
+            matches!(refused, Err(StoreError::Exists { .. })),
+            "{label} {alias}"
+        );
+    }
+    // Nothing of what was refused is there.
+    assert!(matches!(
+        store.session("c"),
+        Err(StoreError::NotFound { .. })
+    ));
+    assert!(matches!(
+        store.session("y"),
+        Err(StoreError::NotFound { .. })
+    ));
+    for label in ["", " ", "a\nb", &"x".repeat(201)] {
+        let refused = store.create_session(&new(label, "fine"), at(1));
+        assert!(
+            matches!(refused, Err(StoreError::Invalid { .. })),
+            "{label:?}"
+        );
+    }
+}
+
+pub fn what_is_unknown_is_said(store: &dyn Store) {
+    let nobody = TurnId::of(b"nobody");
+    let unknown = |refused: Option<StoreError>| {
+        assert!(
+            matches!(refused, Some(StoreError::NotFound { .. })),
+            "{refused:?}"
+        );
+    };
+    unknown(store.session("nowhere").err());
+    unknown(store.record("nowhere", &turn("a", "b"), None, at(0)).err());
+    unknown(store.head_moves("nowhere", 10).err());
+    unknown(store.walk(nobody, &NO_LIMIT).err());
+    unknown(store.turns(&[nobody], "words").err());
+    unknown(store.move_head("nowhere", None, None, "why", at(0)).err());
+    let change = SessionChange::Status(SessionStatus::Failed);
+    unknown(store.change_session("nowhere", &change).err());
+    session(store, "here");
+    unknown(
+        store
+            .move_head("here", None, Some(nobody), "why", at(0))
+            .err(),
+    );
+    let fork = NewSession {
+        label: "fork".to_owned(),
+        head: Some(nobody),
+        ..NewSession::default()
+    };
+    unknown(store.create_session(&fork, at(0)).err());
+    assert_eq!(store.sessions(None, 10).unwrap().len(), 1);
+}
+
+pub fn sessions_are_listed_by_label(store: &dyn Store) {
+    assert_eq!(store.sessions(None, 10).unwrap(), []);
+    for label in ["b", "a", "d", "c"] {
+        session(store, label);
+    }
+    let labels = |after: Option<&str>, limit| -> Vec<String> {
+        let found = store.sessions(after, limit).unwrap();
+        found.into_iter().map(|session| session.label).collect()
+    };
+    assert_eq!(labels(None, 10), ["a", "b", "c", "d"]);
+    assert_eq!(labels(None, 2), ["a", "b"]);
+    assert_eq!(labels(Some("b"), 10), ["c", "d"]);
+    assert_eq!(labels(Some("bb"), 1), ["c"]);
+    assert_eq!(labels(Some("d"), 10), Vec::<String>::new());
+}
+
+pub fn a_turn_comes_back_as_it_was(store: &dyn Store) {
+    session(store, "s");
+    let json = r#"{"messages":[
+        {"role":"user","source":"human","content":"Why does the build fail?","context_json":{"event":{"platform":"slack"}}},
+        {"role":"assistant","content":[{"type":"thinking","text":"hm","signature":"seal"},{"type":"text","text":"Let me look."},
+           {"type":"tool_call","id":"c1","name":"shell","arguments":{"z":1,"a":[null,{"b":"c"}]}}]},
+        {"role":"tool","tool_call_id":"c1","content":"undefined reference to foo"},
+        {"role":"user","content":[{"type":"image","media_type":"image/png","url":"https://example.com/a.png"}]},
+        {"role":"assistant","content":"foo is never linked."}],
+       "model":"claude-sonnet-4","provider":"anthropic",
+       "usage":{"input_tokens":5120,"output_tokens":96,"cached_input_tokens":4096,"cache_write_tokens":512,"reasoning_tokens":7},
+       "stop_reason":"end_turn","role":"worker","toolset_name":"coding","tools":["shell"],
+       "permissions_granted":["shell"],"source_event_id":"e1","request_hash":"abc","idempotency_key":"k1",
+       "error":{"kind":"rate_limit","message":"slow down"},"status":"failed"}"#;
+    let new: NewTurn = serde_json::from_str(json).unwrap();
+    let recorded = store.record("s", &new, None, at(5)).unwrap();
+    let stored = store.turns(&[recorded.id], "words").unwrap().remove(0);
+    assert_eq!(stored.turn, new);
+    assert_eq!(stored.id, recorded.id);
+    assert_eq!(stored.parent, None);
+    assert_eq!(stored.depth, 1);
+    assert_eq!(stored.kind, TurnKind::Normal);
+    assert_eq!(stored.created_at, at(5));
+    assert_eq!(stored.compaction, None);
+    assert_eq!(stored.counts, None);
+    let usage = Usage {
+        input_tokens: 5120,
+        output_tokens: 96,
+        cached_input_tokens: 4096,
+        cache_write_tokens: 512,
+        reasoning_tokens: 7,
+    };
+    assert_eq!(stored.turn.usage, Some(usage));
+}
+
+pub fn turns_form_a_chain(store: &dyn Store) {
+    session(store, "s");
+    let first = record(store, "s", "one");
+    let second = record(store, "s", "two");
+    let third = record(store, "s", "three");
+    assert_eq!((first.parent, first.depth), (None, 1));
+    assert_eq!((second.parent, second.depth), (Some(first.id), 2));
+    assert_eq!((third.parent, third.depth), (Some(second.id), 3));
+    let session = store.session("s").unwrap();
+    assert_eq!((session.head, session.turns), (Some(third.id), 3));
+    let walked = path(store, third.id);
+    assert_eq!(ids(&walked), [third.id, second.id, first.id]);
+    assert_eq!(walked[0].bytes, 8);
+    assert!(
+        walked
+            .iter()
+            .all(|head| head.begins && head.compaction.is_none())
+    );
+    // In the order asked for, and as often.
+    let turns = store
+        .turns(&[second.id, first.id, second.id], "words")
+        .unwrap();
+    let found: Vec<TurnId> = turns.iter().map(|turn| turn.id).collect();
+    assert_eq!(found, [second.id, first.id, second.id]);
+}
+
+pub fn the_same_turns_have_the_same_ids_everywhere(store: &dyn Store) {
+    session(store, "s");
+    let first = record(store, "s", "one");
+    let second = record(store, "s", "two");
+    assert_eq!(first.id.to_string(), "8d7fbb4a2ca1bf5df3bb75d4ad57be9c");
+    assert_eq!(second.id.to_string(), "a15ca0f1a5ca53f13ba2ac31c24a4d8a");
+}
+
+pub fn a_stale_parent_is_a_conflict(store: &dyn Store) {
+    session(store, "s");
+    let first = record(store, "s", "one");
+    let behind = |parent: TurnId, said: &str| NewTurn {
+        parent_turn_id: Some(parent),
+        ..turn(said, "yes")
+    };
+    let second = store
+        .record("s", &behind(first.id, "two"), None, at(2))
+        .unwrap();
+    let refused = store.record("s", &behind(first.id, "late"), None, at(3));
+    match refused {
+        Err(StoreError::Conflict {
+            session,
+            expected,
+            head,
+        }) => {
+            assert_eq!(session, "s");
+            assert_eq!(expected, Some(first.id));
+            assert_eq!(head, Some(second.id));
+        }
+        other => panic!("{other:?}"),
+    }
+    let unknown = store.record("s", &behind(TurnId::of(b"x"), "lost"), None, at(3));
+    assert!(matches!(unknown, Err(StoreError::Conflict { .. })));
+    assert_eq!(store.session("s").unwrap().turns, 2);
+    // The same with what was read again.
+    store
+        .record("s", &behind(second.id, "late"), None, at(4))
+        .unwrap();
+}
+
+pub fn a_retry_is_recorded_once(store: &dyn Store) {
+    session(store, "s");
+    session(store, "other");
+    let keyed = |said: &str| NewTurn {
+        idempotency_key: Some("key".to_owned()),
+        ..turn(said, "yes")
+    };
+    let first = store.record("s", &keyed("one"), None, at(1)).unwrap();
+    assert!(!first.replayed);
+    record(store, "s", "two");
+    // Later, and with the parent that the first attempt had.
+    let again = NewTurn {
+        parent_turn_id: Some(first.id),
+        ..keyed("one")
+    };
+    for retry in [keyed("one"), again] {
+        let retried = store.record("s", &retry, None, at(9)).unwrap();
+        assert_eq!((retried.id, retried.replayed), (first.id, true));
+        assert_eq!((retried.parent, retried.depth), (None, 1));
+    }
+    assert_eq!(store.session("s").unwrap().turns, 2);
+    // A key belongs to its session.
+    let elsewhere = store.record("other", &keyed("three"), None, at(1)).unwrap();
+    assert!(!elsewhere.replayed);
+}
+
+pub fn a_key_stands_for_one_turn(store: &dyn Store) {
+    session(store, "s");
+    let keyed = |said: &str| NewTurn {
+        idempotency_key: Some("key".to_owned()),
+        ..turn(said, "yes")
+    };
+    store.record("s", &keyed("one"), None, at(1)).unwrap();
+    let refused = store.record("s", &keyed("two"), None, at(1));
+    assert!(matches!(refused, Err(StoreError::KeyReused { key }) if key == "key"));
+    assert_eq!(store.session("s").unwrap().turns, 1);
+}
+
+pub fn what_makes_no_sense_leaves_no_trace(store: &dyn Store) {
+    session(store, "s");
+    let first = record(store, "s", "one");
+    let user = || text(MessageRole::User, "go");
+    let wrong: Vec<(&str, Vec<Message>)> = vec![
+        ("messages", vec![]),
+        ("messages", vec![text(MessageRole::User, " \n")]),
+        ("messages[1].content", vec![user(), result("nobody")]),
+        (
+            "messages[1].tool_call_id",
+            vec![user(), text(MessageRole::Tool, "x")],
+        ),
+        (
+            "messages[2].content[1].id",
+            vec![
+                user(),
+                text(MessageRole::Assistant, "x"),
+                calls(&["a", "a"]),
+            ],
+        ),
+        (
+            "messages[2]",
+            vec![user(), calls(&["a"]), text(MessageRole::Assistant, "x")],
+        ),
+        (
+            "messages[3].content",
+            vec![user(), calls(&["a"]), result("a"), result("a")],
+        ),
+        (
+            "messages[0].content[0]",
+            vec![message(
+                MessageRole::User,
+                MessageContent::Blocks(vec![Block::Image {
+                    media_type: "image/png".to_owned(),
+                    data: None,
+                    url: None,
+                }]),
+            )],
+        ),
+        (
+            "messages[0].content[0]",
+            vec![Message {
+                role: MessageRole::User,
+                ..calls(&["a"])
+            }],
+        ),
+    ];
+    for (place, messages) in wrong {
+        let turn = NewTurn {
+            messages,
+            ..NewTurn::default()
+        };
+        match store.record("s", &turn, None, at(2)) {
+            Err(StoreError::Invalid { field, .. }) => assert_eq!(field, place, "{turn:?}"),
+            other => panic!("{place}: {other:?}"),
+        }
+    }
+    let session = store.session("s").unwrap();
+    assert_eq!((session.head, session.turns), (Some(first.id), 1));
+    assert_eq!(store.head_moves("s", 10).unwrap().len(), 2);
+}
+
+pub fn a_result_answers_a_call(store: &dyn Store) {
+    session(store, "s");
+    let parallel = NewTurn {
+        messages: vec![
+            text(MessageRole::User, "go"),
+            calls(&["a", "b"]),
+            result("b"),
+            result("a"),
+            calls(&["c"]),
+            result("c"),
+            text(MessageRole::Assistant, "done"),
+        ],
+        ..NewTurn::default()
+    };
+    store.record("s", &parallel, None, at(1)).unwrap();
+    // The same names may be used again in another turn.
+    store.record("s", &parallel, None, at(2)).unwrap();
+}
+
+pub fn calls_left_open_can_be_answered_later_or_given_up(store: &dyn Store) {
+    session(store, "s");
+    let messages = |messages: Vec<Message>| NewTurn {
+        messages,
+        ..NewTurn::default()
+    };
+    let asks = messages(vec![text(MessageRole::User, "go"), calls(&["a", "b"])]);
+    let asked = store.record("s", &asks, None, at(1)).unwrap();
+    let half = messages(vec![result("a")]);
+    let half = store.record("s", &half, None, at(2)).unwrap();
+    let rest = messages(vec![result("b"), text(MessageRole::Assistant, "done")]);
+    let rest = store.record("s", &rest, None, at(3)).unwrap();
+    let begins: Vec<bool> = path(store, rest.id)
+        .iter()
+        .map(|head| head.begins)
+        .collect();
+    assert_eq!(begins, [false, false, true], "newest first");
+    // Answered is answered.
+    let again = messages(vec![result("b")]);
+    let refused = store.record("s", &again, None, at(4));
+    assert!(matches!(refused, Err(StoreError::Invalid { .. })));
+    // Back to where both are open: the user may go on without them.
+    let move_to = |to: TurnId| {
+        let head = store.session("s").unwrap().head;
+        store.move_head("s", head, Some(to), "test", at(5)).unwrap();
+    };
+    move_to(asked.id);
+    let on = store
+        .record("s", &turn("never mind", "fine"), None, at(6))
+        .unwrap();
+    assert!(path(store, on.id)[0].begins);
+    let late = store.record("s", &messages(vec![result("a")]), None, at(7));
+    assert!(matches!(late, Err(StoreError::Invalid { .. })));
+    move_to(half.id);
+    let late = store.record("s", &messages(vec![result("a")]), None, at(8));
+    assert!(
+        matches!(late, Err(StoreError::Invalid { .. })),
+        "a was answered"
+    );
+}
+
+pub fn a_fork_shares_its_ancestors(store: &dyn Store) {
+    session(store, "s");
+    let first = record(store, "s", "one");
+    let second = record(store, "s", "two");
+    let fork = NewSession {
+        label: "fork".to_owned(),
+        head: Some(first.id),
+        parent_session: Some("s".to_owned()),
+        ..NewSession::default()
+    };
+    let fork = store.create_session(&fork, at(3)).unwrap();
+    assert_eq!((fork.head, fork.turns), (Some(first.id), 1));
+    assert_eq!(fork.parent_session.as_deref(), Some("s"));
+    assert_eq!(fork.parent_turn, Some(first.id));
+    let other = record(store, "fork", "two");
+    assert_ne!(other.id, second.id, "said elsewhere");
+    assert_eq!(ids(&path(store, other.id)), [other.id, first.id]);
+    assert_eq!(ids(&path(store, second.id)), [second.id, first.id]);
+    assert_eq!(store.session("s").unwrap().head, Some(second.id));
+}
+
+pub fn the_head_moves_and_its_moves_are_kept(store: &dyn Store) {
+    session(store, "s");
+    let first = record(store, "s", "one");
+    let second = record(store, "s", "two");
+    let moved = store
+        .move_head("s", Some(second.id), Some(first.id), "wrong turn", at(9))
+        .unwrap();
+    assert_eq!((moved.head, moved.turns), (Some(first.id), 1));
+    let stale = store.move_head("s", Some(second.id), Some(first.id), "again", at(9));
+    assert!(matches!(stale, Err(StoreError::Conflict { .. })));
+    let moves = store.head_moves("s", 10).unwrap();
+    let said: Vec<(&str, Option<TurnId>, Option<TurnId>)> = moves
+        .iter()
+        .map(|one| (one.reason.as_str(), one.from, one.to))
+        .collect();
+    assert_eq!(
+        said,
+        [
+            ("wrong turn", Some(second.id), Some(first.id)),
+            ("recorded", Some(first.id), Some(second.id)),
+            ("recorded", None, Some(first.id)),
+            ("created", None, None),
+        ]
+    );
+    assert_eq!(store.head_moves("s", 1).unwrap().len(), 1);
+    // What was recorded stays, though no head is there.
+    assert_eq!(store.turns(&[second.id], "words").unwrap()[0].id, second.id);
+    let back = store
+        .move_head("s", Some(first.id), None, "to the start", at(9))
+        .unwrap();
+    assert_eq!((back.head, back.turns), (None, 0));
+}
+
+fn summary(first_kept: Option<TurnId>, through: TurnId) -> Compaction {
+    Compaction {
+        summary: "We spoke.".to_owned(),
+        summarized_through: Some(through),
+        first_kept,
+        trigger: Trigger::Manual,
+        focus: Some("names".to_owned()),
+        summariser: "extractive".to_owned(),
+        tokens_before: 100,
+        tokens_after: 3,
+        usage: None,
+    }
+}
+
+pub fn a_compaction_is_a_turn_of_its_own(store: &dyn Store) {
+    session(store, "s");
+    let first = record(store, "s", "one");
+    let second = record(store, "s", "two");
+    let made = summary(Some(second.id), first.id);
+    let stale = store.compact("s", first.id, &made, at(3));
+    assert!(matches!(stale, Err(StoreError::Conflict { .. })));
+    let compacted = store.compact("s", second.id, &made, at(3)).unwrap();
+    assert_eq!((compacted.parent, compacted.depth), (Some(second.id), 2));
+    let session = store.session("s").unwrap();
+    assert_eq!((session.head, session.turns), (Some(compacted.id), 2));
+    let third = record(store, "s", "three");
+    let walked = path(store, third.id);
+    assert_eq!(
+        ids(&walked),
+        [third.id, compacted.id, second.id, first.id],
+        "nothing is lost"
+    );
+    let latest: Vec<Option<TurnId>> = walked.iter().map(|head| head.compaction).collect();
+    assert_eq!(latest, [Some(compacted.id), Some(compacted.id), None, None]);
+    assert_eq!(walked[1].kind, TurnKind::Compaction);
+    let stored = store.turns(&[compacted.id], "words").unwrap().remove(0);
+    assert_eq!(stored.compaction, Some(made));
+    assert_eq!(stored.turn.messages, []);
+    assert_eq!(store.head_moves("s", 2).unwrap()[1].reason, "compacted");
+}
+
+fn counted(words: &[u64]) -> Counted {
+    Counted {
+        counter: "words".to_owned(),
+        blocks: words.iter().map(|&n| vec![n]).collect(),
+    }
+}
+
+pub fn a_walk_stops_when_its_budget_is_spent(store: &dyn Store) {
+    session(store, "s");
+    let mut made = Vec::new();
+    for i in 0..10 {
+        let turn = turn(&format!("say {i}"), "yes");
+        let recorded = store
+            .record("s", &turn, Some(&counted(&[6, 4])), at(i))
+            .unwrap();
+        made.push(recorded.id);
+    }
+    made.reverse();
+    let walk = |tokens, at_least, through| {
+        let walk = Walk {
+            counter: "words",
+            tokens,
+            at_least,
+            through,
+        };
+        ids(&store.walk(made[0], &walk).unwrap())
+    };
+    // Until they count more than that.
+    assert_eq!(walk(35, 0, None), made[..4]);
+    assert_eq!(walk(30, 0, None), made[..4]);
+    assert_eq!(walk(29, 0, None), made[..3]);
+    assert_eq!(walk(0, 0, None), made[..1]);
+    assert_eq!(walk(0, 3, None), made[..3]);
+    assert_eq!(walk(1000, 0, None), made[..]);
+    assert_eq!(walk(1000, 0, Some(made[4])), made[..5]);
+    assert_eq!(walk(0, 3, Some(made[0])), made[..1]);
+    let head = store.walk(made[0], &NO_LIMIT).unwrap()[0];
+    assert_eq!((head.tokens, head.weight()), (Some(10), 10));
+    // Another counter knows nothing of them, and looks at the bytes.
+    let guess = Walk {
+        counter: "letters",
+        tokens: 5,
+        at_least: 0,
+        through: None,
+    };
+    let walked = store.walk(made[0], &guess).unwrap();
+    assert_eq!((walked[0].tokens, walked[0].weight()), (None, 2));
+    assert_eq!(walked.len(), 3);
+}
+
+pub fn a_walk_stops_where_a_history_can_begin(store: &dyn Store) {
+    session(store, "s");
+    let messages = |messages: Vec<Message>| NewTurn {
+        messages,
+        ..NewTurn::default()
+    };
+    let one = record(store, "s", "one");
+    let asks = messages(vec![text(MessageRole::User, "go"), calls(&["a"])]);
+    let asks = store
+        .record("s", &asks, Some(&counted(&[5, 5])), at(1))
+        .unwrap();
+    let answers = messages(vec![result("a")]);
+    let answers = store
+        .record("s", &answers, Some(&counted(&[10])), at(2))
+        .unwrap();
+    let alone = messages(vec![text(MessageRole::Assistant, "also")]);
+    let alone = store
+        .record("s", &alone, Some(&counted(&[10])), at(3))
+        .unwrap();
+    let walk = Walk {
+        tokens: 5,
+        ..NO_LIMIT
+    };
+    let walked = store.walk(alone.id, &walk).unwrap();
+    assert_eq!(ids(&walked), [alone.id, answers.id, asks.id]);
+    assert_eq!(ids(&path(store, alone.id)).last(), Some(&one.id));
+}
+
+pub fn counts_are_kept_by_counter(store: &dyn Store) {
+    session(store, "s");
+    let first = store
+        .record("s", &turn("a b", "c"), Some(&counted(&[2, 1])), at(1))
+        .unwrap();
+    let second = record(store, "s", "one");
+    let of = |id: TurnId, counter: &str| store.turns(&[id], counter).unwrap()[0].counts.clone();
+    assert_eq!(of(first.id, "words"), Some(vec![vec![2], vec![1]]));
+    assert_eq!(of(first.id, "letters"), None);
+    let letters = Counted {
+        counter: "letters".to_owned(),
+        blocks: vec![vec![3], vec![1]],
+    };
+    let wrong = counted(&[9, 9]);
+    store
+        .put_counts(&[
+            (first.id, letters),
+            (first.id, wrong),
+            (second.id, counted(&[1, 1])),
+        ])
+        .unwrap();
+    assert_eq!(of(first.id, "letters"), Some(vec![vec![3], vec![1]]));
+    assert_eq!(of(first.id, "words"), Some(vec![vec![2], vec![1]]), "stays");
+    assert_eq!(of(second.id, "words"), Some(vec![vec![1], vec![1]]));
+    let walk = Walk {
+        counter: "letters",
+        ..NO_LIMIT
+    };
+    let tokens: Vec<Option<u64>> = store
+        .walk(second.id, &walk)
+        .unwrap()
+        .iter()
+        .map(|head| head.tokens)
+        .collect();
+    assert_eq!(tokens, [None, Some(4)]);
+    store.put_counts(&[]).unwrap();
+}
+
+pub fn a_clock_that_goes_back_does_no_harm(store: &dyn Store) {
+    session(store, "s");
+    let mut made = Vec::new();
+    for second in [100, 50, 75, -10] {
+        let turn = turn(&format!("at {second}"), "yes");
+        made.push(store.record("s", &turn, None, at(second)).unwrap().id);
+        assert_eq!(store.session("s").unwrap().updated_at, at(100));
+    }
+    made.reverse();
+    assert_eq!(ids(&path(store, made[0])), made);
+}
+
+pub fn writers_make_one_chain(store: &dyn Store) {
+    session(store, "s");
+    let (writers, each) = (64, 4);
+    let (recorded, conflicts) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    std::thread::scope(|scope| {
+        for writer in 0..writers {
+            let (recorded, conflicts) = (&recorded, &conflicts);
+            scope.spawn(move || {
+                for i in 0..each {
+                    // Half of them say where they take the head to be.
+                    let parent_turn_id = (writer % 2 == 0)
+                        .then(|| store.session("s").unwrap().head)
+                        .flatten();
+                    let new = NewTurn {
+                        parent_turn_id,
+                        ..turn(&format!("{writer} says {i}"), "yes")
+                    };
+                    match store.record("s", &new, None, at(1)) {
+                        Ok(_) => recorded.fetch_add(1, Ordering::Relaxed),
+                        Err(StoreError::Conflict { .. }) => {
+                            conflicts.fetch_add(1, Ordering::Relaxed)
+                        }
+                        Err(other) => panic!("{other}"),
+                    };
+                }
+            });
+        }
+    });
+    let (recorded, conflicts) = (recorded.into_inner(), conflicts.into_inner());
+    assert_eq!(recorded + conflicts, writers * each);
+    assert!(recorded >= writers / 2 * each, "{recorded}");
+    let session = store.session("s").unwrap();
+    assert_eq!(session.turns, recorded as u64);
+    let walked = path(store, session.head.unwrap());
+    assert_eq!(walked.len(), recorded);
+    for (i, head) in walked.iter().enumerate() {
+        assert_eq!(head.depth, (recorded - i) as u64, "gapless");
+        assert_eq!(head.parent, walked.get(i + 1).map(|parent| parent.id));
+    }
+    let turns = store.turns(&ids(&walked), "words").unwrap();
+    let said: BTreeSet<String> = turns
+        .iter()
+        .map(|turn| format!("{:?}", turn.turn.messages[0].content))
+        .collect();
+    assert_eq!(said.len(), recorded, "each once");
+}
+
+pub fn retries_of_many_writers_are_recorded_once(store: &dyn Store) {
+    session(store, "s");
+    let replayed = AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        for _ in 0..16 {
+            scope.spawn(|| {
+                let new = NewTurn {
+                    idempotency_key: Some("once".to_owned()),
+                    ..turn("only once", "yes")
+                };
+                let recorded = store.record("s", &new, None, at(1)).unwrap();
+                replayed.fetch_add(usize::from(recorded.replayed), Ordering::Relaxed);
+            });
+        }
+    });
+    assert_eq!(replayed.into_inner(), 15);
+    assert_eq!(store.session("s").unwrap().turns, 1);
+}
+
+pub fn readers_see_whole_turns(store: &dyn Store) {
+    session(store, "s");
+    record(store, "s", "first");
+    let done = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for i in 0..50 {
+                let messages = (0..6)
+                    .map(|n| match n % 2 {
+                        0 => text(MessageRole::User, &format!("{i} {n}")),
+                        _ => text(MessageRole::Assistant, &format!("{i} {n}")),
+                    })
+                    .collect();
+                let new = NewTurn {
+                    messages,
+                    ..NewTurn::default()
+                };
+                store
+                    .record("s", &new, Some(&counted(&[1; 6])), at(2))
+                    .unwrap();
+            }
+            done.store(true, Ordering::Release);
+        });
+        while !done.load(Ordering::Acquire) {
+            let session = store.session("s").unwrap();
+            let walked = path(store, session.head.unwrap());
+            assert_eq!(walked.len() as u64, session.turns);
+            let turns = store.turns(&ids(&walked), "words").unwrap();
+            for turn in &turns[..turns.len() - 1] {
+                assert_eq!(turn.turn.messages.len(), 6);
+                assert_eq!(turn.counts.as_ref().map(Vec::len), Some(6));
+            }
+        }
+    });
+}
+
+pub fn snapshots_are_kept_by_content(store: &dyn Store) {
+    let blob = |text: &str| Blob {
+        hash: ContentHash::of(text.as_bytes()),
+        bytes: text.as_bytes().to_vec(),
+    };
+    let snapshot = |session: &str, name: &str, second: i64| Snapshot {
+        hash: ContentHash::of(name.as_bytes()),
+        session: session.to_owned(),
+        parent_turn: Some(TurnId::of(b"parent")),
+        model: "gpt-4o".to_owned(),
+        tokens: 12,
+        counter: "words".to_owned(),
+        root: ContentHash::of(b"a"),
+        created_at: at(second),
+    };
+    assert_eq!(store.snapshots(None, 10).unwrap(), []);
+    let first = snapshot("s", "one", 1);
+    let second = snapshot("s", "two", 2);
+    let other = snapshot("t", "three", 3);
+    store
+        .put_snapshot(&first, &[blob("a"), blob("b"), blob("a")])
+        .unwrap();
+    store
+        .put_snapshot(&second, &[blob("b"), blob("c")])
+        .unwrap();
+    store.put_snapshot(&other, &[]).unwrap();
+    let hashes = ["c", "nothing", "a"].map(|text| ContentHash::of(text.as_bytes()));
+    let found = store.blobs(&hashes).unwrap();
+    assert_eq!(found, [Some(b"c".to_vec()), None, Some(b"a".to_vec())]);
+    let of = |session, limit| store.snapshots(session, limit).unwrap();
+    assert_eq!(of(Some("s"), 10), [second.clone(), first.clone()]);
+    assert_eq!(of(Some("s"), 1), [second.clone()]);
+    assert_eq!(of(None, 10), [other.clone(), second.clone(), first.clone()]);
+    assert_eq!(of(Some("nowhere"), 10), []);
+    // The same request once more is the latest, once.
+    let again = snapshot("s", "one", 4);
+    store.put_snapshot(&again, &[blob("a")]).unwrap();
+    assert_eq!(of(Some("s"), 10), [again.clone(), second.clone()]);
+    let hex = second.hash.to_string();
+    assert_eq!(store.find_snapshots(&hex).unwrap(), [second.clone()]);
+    assert_eq!(store.find_snapshots(&hex[..12]).unwrap(), [second]);
+    assert_eq!(store.find_snapshots("").unwrap().len(), 2);
+    assert_eq!(store.find_snapshots("zz").unwrap(), []);
+}
+
+pub fn samples_come_back_newest_first(store: &dyn Store) {
+    let sample = |counted, actual| Sample { counted, actual };
+    assert_eq!(store.samples("m", "words", 10).unwrap(), []);
+    for i in 1..=5 {
+        store.put_sample("m", "words", sample(i, i * 2)).unwrap();
+    }
+    store.put_sample("m", "letters", sample(9, 9)).unwrap();
+    store.put_sample("n", "words", sample(8, 8)).unwrap();
+    let found = store.samples("m", "words", 2).unwrap();
+    assert_eq!(found, [sample(5, 10), sample(4, 8)]);
+    assert_eq!(store.samples("m", "words", 10).unwrap().len(), 5);
+}
+
+pub fn any_text_comes_back(store: &dyn Store) {
+    session(store, "s; DROP TABLE turns; --");
+    let hostile = "'\"; DROP TABLE sessions; -- \u{0} \u{202e} \u{1F600} 你好\r\n\\u0000";
+    let recorded = store
+        .record("s; DROP TABLE turns; --", &turn(hostile, "ok"), None, at(1))
+        .unwrap();
+    let stored = store.turns(&[recorded.id], "words").unwrap().remove(0);
+    assert_eq!(stored.turn, turn(hostile, "ok"));
+    assert!(matches!(
+        store.session("' OR 1=1"),
+        Err(StoreError::NotFound { .. })
+    ));
+}

@@ -1,0 +1,41 @@
+//! What Contexture stores, and what a store must do.
+//!
+//! [`Ledger`] keeps conversations: turns form a tree, a [`Session`] is a name
+//! for its head, a fork shares its ancestors, and nothing is ever changed.
+//! [`Snapshots`] keeps the requests that were assembled, by content.
+//! [`Samples`] keeps what calibration learns from.
+//!
+//! A store promises what the documentation of these traits says, and proves it
+//! with the suite in `conformance` (feature of that name):
+//!
+//! ```text
+//! contexture_store::conformance!(fresh_store());
+//! ```
+//!
+//! Calls block. A caller that must not wait hands them to a thread.
+
+mod compaction;
+#[cfg(feature = "conformance")]
+pub mod conformance;
+mod error;
+mod id;
+mod ledger;
+mod message;
+mod session;
+mod snapshot;
+mod turn;
+
+pub use compaction::{Compaction, Trigger};
+pub use error::StoreError;
+pub use id::{NotAnId, TurnId};
+pub use ledger::{Counted, Ledger, Recorded, TurnHead, Walk};
+pub use message::{Block, Message, MessageContent, MessageRole, Source};
+pub use session::{
+    HeadMove, MAX_LABEL_BYTES, NewSession, Session, SessionChange, SessionStatus, check_alias,
+    check_label,
+};
+pub use snapshot::{Blob, Sample, Samples, Snapshot, Snapshots, Store};
+pub use turn::{
+    AgentRole, BlockCounts, ErrorKind, MAX_MESSAGES, NewTurn, OpenCall, Outline, StopReason,
+    ToolCallRecord, Turn, TurnError, TurnKind, TurnStatus, turn_id,
+};

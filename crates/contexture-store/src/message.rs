@@ -1,0 +1,266 @@
+use std::borrow::Cow;
+
+use contexture_core::{Media, MediaKind, MediaSource};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// One message of a turn.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Message {
+    /// Whose it is.
+    pub role: MessageRole,
+    /// What caused it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<Source>,
+    /// What it says.
+    pub content: MessageContent,
+    /// For a tool's message, the call it answers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool_call_id: Option<String>,
+    /// What was put into it or attached to it: hashes and versions of what
+    /// went into a system message; event, hooks and attachments of a user's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub context_json: Option<Value>,
+}
+
+/// Whose a message is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MessageRole {
+    /// The operator's.
+    System,
+    /// The developer's.
+    Developer,
+    /// The user's.
+    User,
+    /// The model's.
+    Assistant,
+    /// A tool's.
+    Tool,
+}
+
+impl MessageRole {
+    /// Returns the role's name.
+    pub fn name(self) -> &'static str {
+        match self {
+            MessageRole::System => "system",
+            MessageRole::Developer => "developer",
+            MessageRole::User => "user",
+            MessageRole::Assistant => "assistant",
+            MessageRole::Tool => "tool",
+        }
+    }
+}
+
+/// What caused a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Source {
+    /// A person.
+    Human,
+    /// A rule that fired.
+    Trigger,
+    /// Another agent.
+    Agent,
+    /// A call from outside.
+    Webhook,
+    /// A schedule.
+    Cron,
+    /// Some other event.
+    Event,
+}
+
+/// Text, or blocks of several kinds.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(
+    untagged,
+    expecting = "`content` must be text or a list of blocks (`type`: text, image, audio, document, tool_call, tool_result, thinking)"
+)]
+pub enum MessageContent {
+    /// Plain text.
+    Text(String),
+    /// Blocks in order.
+    Blocks(Vec<Block>),
+}
+
+/// A part of a message.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
+pub enum Block {
+    /// Text.
+    Text {
+        /// The text.
+        text: String,
+    },
+    /// A picture.
+    Image {
+        /// Its media type.
+        media_type: String,
+        /// Its bytes in base64.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        data: Option<String>,
+        /// Where it is.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        url: Option<String>,
+    },
+    /// A recording.
+    Audio {
+        /// Its media type.
+        media_type: String,
+        /// Its bytes in base64.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        data: Option<String>,
+        /// Where it is.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        url: Option<String>,
+    },
+    /// A document.
+    Document {
+        /// Its media type.
+        media_type: String,
+        /// Its bytes in base64.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        data: Option<String>,
+        /// Where it is.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        url: Option<String>,
+    },
+    /// The model calls a tool.
+    ToolCall {
+        /// Names the call.
+        id: String,
+        /// The tool.
+        name: String,
+        /// What it is given.
+        arguments: Value,
+    },
+    /// What a tool returned.
+    ToolResult {
+        /// The call it answers.
+        tool_call_id: String,
+        /// What it returned.
+        content: String,
+        /// Whether it failed.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        is_error: bool,
+    },
+    /// What the model thought.
+    Thinking {
+        /// The thought.
+        text: String,
+        /// The provider's seal on it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        signature: Option<String>,
+    },
+}
+
+impl Block {
+    /// Returns the picture, recording or document that the block is, if it is
+    /// one and says where its bytes are.
+    pub fn media(&self) -> Option<Media> {
+        let (kind, media_type, data, url) = match self {
+            Block::Image {
+                media_type,
+                data,
+                url,
+            } => (MediaKind::Image, media_type, data, url),
+            Block::Audio {
+                media_type,
+                data,
+                url,
+            } => (MediaKind::Audio, media_type, data, url),
+            Block::Document {
+                media_type,
+                data,
+                url,
+            } => (MediaKind::Document, media_type, data, url),
+            _ => return None,
+        };
+        let source = match (data, url) {
+            (Some(data), None) => MediaSource::Data(data.clone()),
+            (None, Some(url)) => MediaSource::Url(url.clone()),
+            _ => return None,
+        };
+        Some(Media {
+            kind,
+            media_type: media_type.clone(),
+            source,
+        })
+    }
+
+    /// Returns how many bytes the block holds.
+    pub fn bytes(&self) -> usize {
+        match self {
+            Block::Text { text } | Block::Thinking { text, .. } => text.len(),
+            Block::Image { data, url, .. }
+            | Block::Audio { data, url, .. }
+            | Block::Document { data, url, .. } => {
+                let length = |text: &Option<String>| text.as_ref().map_or(0, String::len);
+                length(data) + length(url)
+            }
+            Block::ToolCall {
+                name, arguments, ..
+            } => name.len() + arguments.to_string().len(),
+            Block::ToolResult { content, .. } => content.len(),
+        }
+    }
+}
+
+impl Message {
+    /// Returns the message as blocks. The text of a tool's message that names
+    /// its call is the result of that call.
+    pub fn blocks(&self) -> Vec<Cow<'_, Block>> {
+        match (&self.content, &self.tool_call_id) {
+            (MessageContent::Text(text), Some(call)) if self.role == MessageRole::Tool => {
+                vec![Cow::Owned(Block::ToolResult {
+                    tool_call_id: call.clone(),
+                    content: text.clone(),
+                    is_error: false,
+                })]
+            }
+            (MessageContent::Text(text), _) => vec![Cow::Owned(Block::Text { text: text.clone() })],
+            (MessageContent::Blocks(blocks), Some(call)) if self.role == MessageRole::Tool => {
+                // Text blocks beside the id of a call are its result.
+                blocks
+                    .iter()
+                    .map(|block| match block {
+                        Block::Text { text } => Cow::Owned(Block::ToolResult {
+                            tool_call_id: call.clone(),
+                            content: text.clone(),
+                            is_error: false,
+                        }),
+                        other => Cow::Borrowed(other),
+                    })
+                    .collect()
+            }
+            (MessageContent::Blocks(blocks), _) => blocks.iter().map(Cow::Borrowed).collect(),
+        }
+    }
+
+    /// Returns how many bytes the message holds.
+    pub fn bytes(&self) -> usize {
+        match &self.content {
+            MessageContent::Text(text) => text.len(),
+            MessageContent::Blocks(blocks) => blocks.iter().map(Block::bytes).sum(),
+        }
+    }
+
+    /// Calls `each` with every piece of text in the message, tool arguments
+    /// and results among them.
+    pub fn each_text(&self, mut each: impl FnMut(&str)) {
+        match &self.content {
+            MessageContent::Text(text) => each(text),
+            MessageContent::Blocks(blocks) => {
+                for block in blocks {
+                    match block {
+                        Block::Text { text } | Block::Thinking { text, .. } => each(text),
+                        Block::ToolCall { arguments, .. } => each(&arguments.to_string()),
+                        Block::ToolResult { content, .. } => each(content),
+                        Block::Image { .. } | Block::Audio { .. } | Block::Document { .. } => {}
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,81 @@
+use contexture_core::{ContentHash, Tokens};
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::error::StoreError;
+use crate::id::TurnId;
+
+/// A request that was assembled, without its content.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Snapshot {
+    /// The hash of everything that was sent.
+    pub hash: ContentHash,
+    /// The session it was made for.
+    pub session: String,
+    /// The head of the session at that time: the turn that answers it has this
+    /// parent.
+    pub parent_turn: Option<TurnId>,
+    /// The model it was made for.
+    pub model: String,
+    /// What it counted.
+    pub tokens: Tokens,
+    /// What counted it.
+    pub counter: String,
+    /// The blob that lists what is in it.
+    pub root: ContentHash,
+    /// When it was made.
+    pub created_at: Timestamp,
+}
+
+/// Content, by its hash.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Blob {
+    /// The hash of the bytes.
+    pub hash: ContentHash,
+    /// The bytes.
+    pub bytes: Vec<u8>,
+}
+
+/// What a store does for requests that were assembled. Content is kept once,
+/// by its hash, however many requests hold it.
+pub trait Snapshots: Send + Sync {
+    /// Keeps a snapshot and the content that is new in it. One that is there
+    /// already becomes the latest of its session.
+    fn put_snapshot(&self, snapshot: &Snapshot, blobs: &[Blob]) -> Result<(), StoreError>;
+
+    /// Returns the snapshots whose hash, in hexadecimal, begins with `prefix`:
+    /// at most two, which is enough to tell that a prefix is ambiguous. The
+    /// same request made for several sessions is one.
+    fn find_snapshots(&self, prefix: &str) -> Result<Vec<Snapshot>, StoreError>;
+
+    /// Returns the latest `limit` snapshots, of one session or of all, newest
+    /// first.
+    fn snapshots(&self, session: Option<&str>, limit: usize) -> Result<Vec<Snapshot>, StoreError>;
+
+    /// Returns content, in the order asked for; `None` for what is not there.
+    fn blobs(&self, hashes: &[ContentHash]) -> Result<Vec<Option<Vec<u8>>>, StoreError>;
+}
+
+/// What a request was counted at, and what the provider counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sample {
+    /// Our count.
+    pub counted: Tokens,
+    /// The provider's.
+    pub actual: Tokens,
+}
+
+/// What a store does for calibration.
+pub trait Samples: Send + Sync {
+    /// Keeps a sample for a model and the counter it was counted with.
+    fn put_sample(&self, model: &str, counter: &str, sample: Sample) -> Result<(), StoreError>;
+
+    /// Returns the latest `limit` samples, newest first.
+    fn samples(&self, model: &str, counter: &str, limit: usize) -> Result<Vec<Sample>, StoreError>;
+}
+
+/// Everything that a store does.
+pub trait Store: crate::Ledger + Snapshots + Samples {
+    /// Returns where the store is, for messages.
+    fn address(&self) -> String;
+}
