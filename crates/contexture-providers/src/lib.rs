@@ -22,7 +22,8 @@
 //!
 //! What a provider would refuse is refused here, with the name of the rule:
 //! the conversation before it is rendered, and the finished request once more
-//! by [`preflight`], which anybody can ask about any request.
+//! by [`preflight`], which anybody can ask about any request. What a provider
+//! answers is read by [`usage_of`] and [`error_kind`].
 //!
 //! It does not send anything.
 
@@ -37,6 +38,7 @@ mod openai;
 mod openai_chat;
 mod openai_responses;
 mod preflight;
+mod response;
 
 use std::fmt;
 
@@ -47,6 +49,7 @@ use crate::dialect::Dialect;
 
 pub use media::{describe, media_tokens};
 pub use preflight::preflight;
+pub use response::{ErrorKind, error_kind, usage_of};
 
 /// The forms a request can be rendered to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
