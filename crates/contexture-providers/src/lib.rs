@@ -29,6 +29,8 @@
 
 mod anthropic;
 mod check;
+#[cfg(feature = "http")]
+pub mod client;
 mod conversation;
 mod dialect;
 mod gemini;

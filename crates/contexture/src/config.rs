@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use contexture_core::Tokens;
-use contexture_tokens::{Model, Models, Provider, Tokenizer};
+use contexture_tokens::{Model, Models, Prices, Provider, Tokenizer};
 use serde::Deserialize;
 
+pub use crate::broker::Permissions;
 use crate::error::Error;
 use crate::files::Root;
 use crate::recipe::Recipe;
@@ -34,6 +35,28 @@ pub struct Config {
     pub boot: Boot,
     /// What the orchestrator changes after a turn.
     pub observe: Habits,
+    /// The workspace's files.
+    pub workspace: Workspace,
+    /// Who speaks.
+    pub persona: Persona,
+    /// What the agent can do.
+    pub environment: Environment,
+    /// Where it runs.
+    pub runtime: Runtime,
+    /// The tools it is given.
+    pub tools: Tools,
+    /// Tools by the name of their set.
+    pub toolsets: BTreeMap<String, Vec<String>>,
+    /// What it may use.
+    pub permissions: Permissions,
+    /// When and how history is summarised.
+    pub compaction: CompactionConfig,
+    /// What writes summaries.
+    pub summariser: Summariser,
+    /// Where conversations are kept.
+    pub store: StoreConfig,
+    /// Whether requests are kept.
+    pub snapshots: SnapshotConfig,
 }
 
 impl Default for Config {
@@ -46,6 +69,17 @@ impl Default for Config {
             secrets: Secrets::default(),
             boot: Boot::default(),
             observe: Habits::default(),
+            workspace: Workspace::default(),
+            persona: Persona::default(),
+            environment: Environment::default(),
+            runtime: Runtime::default(),
+            tools: Tools::default(),
+            toolsets: BTreeMap::new(),
+            permissions: Permissions::default(),
+            compaction: CompactionConfig::default(),
+            summariser: Summariser::default(),
+            store: StoreConfig::default(),
+            snapshots: SnapshotConfig::default(),
         }
     }
 }
@@ -66,6 +100,9 @@ pub struct ModelConfig {
     /// Whose API it is called through.
     #[serde(default = "other")]
     pub provider: Provider,
+    /// What it costs.
+    #[serde(default)]
+    pub prices: Option<Prices>,
 }
 
 fn estimate() -> String {
@@ -86,6 +123,8 @@ pub struct Limits {
     pub max_entries: usize,
     /// Most actions in one call.
     pub max_actions: usize,
+    /// The largest message that is recorded.
+    pub max_message_bytes: u64,
 }
 
 impl Default for Limits {
@@ -94,6 +133,7 @@ impl Default for Limits {
             max_file_bytes: 8 * 1024 * 1024,
             max_entries: 1000,
             max_actions: 64,
+            max_message_bytes: 16 * 1024 * 1024,
         }
     }
 }
@@ -135,6 +175,187 @@ impl Default for Boot {
         Self {
             output_sink: "output.md".to_owned(),
         }
+    }
+}
+
+/// The workspace's files, in the order they stand in the system prompt.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Workspace {
+    /// Paths or patterns below the root, else below `.agent/`. What is not
+    /// there is left out.
+    pub files: Vec<String>,
+}
+
+impl Default for Workspace {
+    fn default() -> Self {
+        let files = ["AGENTS.md", "IDENTITY.md", "rules/*.md"];
+        Self {
+            files: files.map(str::to_owned).to_vec(),
+        }
+    }
+}
+
+/// Who speaks.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Persona {
+    /// The persona of sessions that name none. Without one, the files are in
+    /// `persona/`.
+    pub name: Option<String>,
+    /// Where personas are: each a directory with `SOUL.md`, `IDENTITY.md` and
+    /// `permissions.yml`.
+    pub dir: String,
+}
+
+impl Default for Persona {
+    fn default() -> Self {
+        Self {
+            name: None,
+            dir: "personas".to_owned(),
+        }
+    }
+}
+
+/// What the agent can do.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Environment {
+    /// A file of capabilities. Default: `capabilities.yml` or `.json`, if one
+    /// is there.
+    pub file: Option<String>,
+    /// A command that prints them as JSON, instead of a file.
+    pub command: Vec<String>,
+    /// How long the command may take.
+    pub timeout_ms: u64,
+}
+
+impl Default for Environment {
+    fn default() -> Self {
+        Self {
+            file: None,
+            command: Vec::new(),
+            timeout_ms: 5_000,
+        }
+    }
+}
+
+/// Where the agent runs.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Runtime {
+    /// The host's name. Default: what the system says.
+    pub host: Option<String>,
+}
+
+/// The tools that an agent is given.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Tools {
+    /// Their definitions. Default: `tools.json` or `.yml`, if one is there.
+    pub file: Option<String>,
+    /// The set that is taken when none is named.
+    pub toolset: Option<String>,
+}
+
+/// When and how history is summarised.
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct CompactionConfig {
+    /// Whether it is done when the budget asks for it.
+    pub enabled: bool,
+    /// Percent of what is available from which on it is done.
+    pub threshold: f64,
+    /// Percent of what is available that the request is brought down to.
+    pub target: f64,
+    /// The same after the provider said that a request was too long.
+    pub overflow_target: f64,
+    /// How many of the latest turns are kept in any case.
+    pub keep_turns: usize,
+    /// The longest summary, in percent of what is available.
+    pub summary: f64,
+}
+
+impl Default for CompactionConfig {
+    fn default() -> Self {
+        Self {
+            enabled: true,
+            threshold: 85.0,
+            target: 60.0,
+            overflow_target: 40.0,
+            keep_turns: 3,
+            summary: 10.0,
+        }
+    }
+}
+
+/// What writes summaries.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Summariser {
+    /// `extractive`, which needs no network, or the API of a language model:
+    /// `openai` (and what is compatible) or `anthropic`.
+    pub kind: SummariserKind,
+    /// The API's address.
+    pub base_url: Option<String>,
+    /// The model.
+    pub model: Option<String>,
+    /// The environment variable that holds the key.
+    pub api_key_env: Option<String>,
+    /// How long a summary may take, retries included.
+    pub deadline_ms: u64,
+    /// How often a call is tried.
+    pub attempts: u32,
+    /// The pause before the first retry; it doubles.
+    pub back_off_ms: u64,
+}
+
+impl Default for Summariser {
+    fn default() -> Self {
+        Self {
+            kind: SummariserKind::Extractive,
+            base_url: None,
+            model: None,
+            api_key_env: None,
+            deadline_ms: 60_000,
+            attempts: 3,
+            back_off_ms: 500,
+        }
+    }
+}
+
+/// What kind of thing writes summaries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SummariserKind {
+    /// Takes sentences out of the conversation.
+    Extractive,
+    /// Asks a model through OpenAI's Chat Completions.
+    #[serde(rename = "openai")]
+    OpenAi,
+    /// Asks a model through Anthropic's Messages.
+    Anthropic,
+}
+
+/// Where conversations are kept.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct StoreConfig {
+    /// `sqlite:PATH`. Default: `.contexture/contexture.db` below the root.
+    pub url: Option<String>,
+}
+
+/// Whether requests are kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct SnapshotConfig {
+    /// Whether every assembled request is kept, by content.
+    pub keep: bool,
+}
+
+impl Default for SnapshotConfig {
+    fn default() -> Self {
+        Self { keep: true }
     }
 }
 
@@ -185,6 +406,25 @@ impl Config {
                 return refuse(format!("observe.{name}"), "from 0 to 1");
             }
         }
+        for (name, percent) in [
+            ("threshold", self.compaction.threshold),
+            ("target", self.compaction.target),
+            ("overflow_target", self.compaction.overflow_target),
+            ("summary", self.compaction.summary),
+        ] {
+            if !(1.0..=100.0).contains(&percent) {
+                return refuse(format!("compaction.{name}"), "percent, from 1 to 100");
+            }
+        }
+        if self.compaction.target > self.compaction.threshold {
+            return refuse(
+                "compaction.target".to_owned(),
+                "at most compaction.threshold",
+            );
+        }
+        if self.summariser.kind != SummariserKind::Extractive && self.summariser.model.is_none() {
+            return refuse("summariser.model".to_owned(), "given with this kind");
+        }
         Ok(())
     }
 
@@ -223,6 +463,7 @@ impl Config {
                 window: model.window,
                 tokenizer,
                 provider: model.provider,
+                prices: model.prices,
                 known: true,
             });
         }

@@ -13,7 +13,7 @@ use contexture_core::{
     TokenCounter, Tokens, Trust, markup,
 };
 use contexture_providers::{Format, Prompt};
-use contexture_store::{Blob, Snapshot, Store, StoreError, TurnId};
+use contexture_store::{Blob, Snapshot, Store, TurnId};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -514,38 +514,5 @@ pub fn find(store: &dyn Store, prefix: &str) -> Result<Snapshot, Error> {
         _ => Err(Error::input(format!(
             "`{prefix}` is the beginning of several snapshots; give more digits"
         ))),
-    }
-}
-
-impl From<StoreError> for Error {
-    fn from(error: StoreError) -> Self {
-        let hint = match &error {
-            StoreError::NotFound { what: "session", .. } => {
-                Some("`contexture session list` shows those there are; `session new` makes one")
-            }
-            StoreError::NotFound { what: "turn", .. } => Some("`contexture session history` shows them"),
-            StoreError::Conflict { .. } => {
-                Some("assemble again, so that the turn answers what is there now, and record that")
-            }
-            StoreError::KeyReused { .. } => Some("take a new key for another turn"),
-            StoreError::Busy { .. } => Some("try again when the other process is done"),
-            StoreError::ReadOnly { .. } => {
-                Some("check the permissions of the file and its directory, or name another with --db")
-            }
-            StoreError::Newer { .. } => Some("install the newer version, or name another file with --db"),
-            StoreError::NotAStore { .. } => {
-                Some("move the file away or name another with --db; nothing was written to it")
-            }
-            _ => None,
-        };
-        let told = if error.is_input() {
-            Error::input(error.to_string())
-        } else {
-            Error::failure(error.to_string(), error)
-        };
-        match hint {
-            Some(hint) => told.hint(hint),
-            None => told,
-        }
     }
 }
