@@ -7,8 +7,9 @@
 mod common;
 
 use std::io::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::LazyLock;
 
 use common::generate::{talk, unit};
 use common::*;
@@ -18,11 +19,14 @@ use proptest::strategy::{Strategy as _, ValueTree as _};
 use proptest::test_runner::TestRunner;
 use serde_json::{Value, json};
 
-/// Returns the verdicts on requests, in order.
-fn judge(requests: &[(String, Format, Value)]) -> Vec<Value> {
-    let scripts = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/sdk");
+fn scripts() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/sdk")
+}
+
+/// A Python that has the client libraries. The tests of this file share it.
+static PYTHON: LazyLock<String> = LazyLock::new(|| {
     let made = Command::new("sh")
-        .arg(scripts.join("setup.sh"))
+        .arg(scripts().join("setup.sh"))
         .arg(Path::new(env!("CARGO_TARGET_TMPDIR")).join("sdk"))
         .output()
         .expect("this test needs sh");
@@ -32,11 +36,14 @@ fn judge(requests: &[(String, Format, Value)]) -> Vec<Value> {
          libraries of the providers:\n{}",
         String::from_utf8_lossy(&made.stderr)
     );
-    let python = String::from_utf8(made.stdout).unwrap();
-    let python = python.lines().last().unwrap();
+    let printed = String::from_utf8(made.stdout).unwrap();
+    printed.lines().last().unwrap().to_owned()
+});
 
-    let mut child = Command::new(python)
-        .arg(scripts.join("validate.py"))
+/// Returns the verdicts on requests, in order.
+fn judge(requests: &[(String, Format, Value)]) -> Vec<Value> {
+    let mut child = Command::new(&*PYTHON)
+        .arg(scripts().join("validate.py"))
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()
