@@ -30,7 +30,7 @@ pub(crate) enum Seen<'a> {
 pub(crate) struct Demands {
     /// The user begins and ends, and nobody speaks twice in a row.
     pub(crate) alternation: bool,
-    /// Results stand in the message behind the calls, before anything else.
+    /// Results stand in the message directly behind the calls.
     pub(crate) adjacent: bool,
     /// Results stand before the other parts of their message.
     pub(crate) results_first: bool,

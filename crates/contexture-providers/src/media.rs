@@ -188,7 +188,7 @@ fn decoded_len(base64: &str) -> u64 {
 /// Returns the first bytes that `base64` stands for, about `most` of them, as
 /// far as it can be read.
 fn decode(base64: &str, most: usize) -> Vec<u8> {
-    let digits = base64.len().min(most.saturating_add(2) / 3 * 4);
+    let digits = base64.len().min(most.div_ceil(3).saturating_mul(4));
     let mut out = Vec::with_capacity(digits / 4 * 3);
     let (mut bits, mut held) = (0u32, 0);
     for digit in base64.as_bytes()[..digits].iter().map_while(|&c| digit(c)) {

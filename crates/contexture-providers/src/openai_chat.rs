@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::check::{self, refused};
 use crate::conversation::{Content, Conversation, Message, Speaker};
 use crate::dialect::{Dialect, PLAIN_NAMES, call_id, is_graphic, is_plain_name, rules};
-use crate::openai::{FILE_NAME, address, has_developer_role, instructions, joined, only};
+use crate::openai::{FILE_NAME, address, has_developer_role, instructions};
 use crate::{Prompt, Refused, media};
 
 pub(crate) const DIALECT: Dialect = Dialect {
@@ -62,22 +62,20 @@ pub(crate) fn request(prompt: &Prompt<'_>) -> Result<Value, Refused> {
 }
 
 fn assistant(message: &Message<'_>) -> Value {
-    let texts = only(&message.pieces, |piece| match &piece.content {
-        Content::Text(text) => Some(&**text),
-        _ => None,
-    });
-    let calls = only(&message.pieces, |piece| match &piece.content {
-        Content::Call(call) => Some(json!({
-            "id": call.id,
-            "type": "function",
-            "function": {"name": call.name, "arguments": call.json},
-        })),
-        _ => None,
-    });
-    let content = match texts.is_empty() {
-        true => Value::Null,
-        false => joined(texts.into_iter()).into(),
-    };
+    let mut texts = Vec::new();
+    let mut calls = Vec::new();
+    for piece in &message.pieces {
+        match &piece.content {
+            Content::Text(text) => texts.push(&**text),
+            Content::Call(call) => calls.push(json!({
+                "id": call.id,
+                "type": "function",
+                "function": {"name": call.name, "arguments": call.json},
+            })),
+            Content::Result(_) | Content::Thinking { .. } | Content::Media(_) => {}
+        }
+    }
+    let content = (!texts.is_empty()).then(|| texts.join("\n\n"));
     let mut message = json!({"role": "assistant", "content": content});
     if !calls.is_empty() {
         message["tool_calls"] = Value::Array(calls);
@@ -111,7 +109,7 @@ fn user(message: &Message<'_>, messages: &mut Vec<Value>) {
     if has_media {
         messages.push(json!({"role": "user", "content": parts}));
     } else if !texts.is_empty() {
-        messages.push(json!({"role": "user", "content": joined(texts.into_iter())}));
+        messages.push(json!({"role": "user", "content": texts.join("\n\n")}));
     }
 }
 

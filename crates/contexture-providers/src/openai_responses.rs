@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::check::{self, refused};
 use crate::conversation::{Content, Conversation, Message, Speaker, ToolResult, is_blank};
 use crate::dialect::{Dialect, PLAIN_NAMES, call_id, is_graphic, is_plain_name, rules};
-use crate::openai::{FILE_NAME, address, has_developer_role, instructions, joined};
+use crate::openai::{FILE_NAME, address, has_developer_role, instructions};
 use crate::{Prompt, Refused, media};
 
 pub(crate) const DIALECT: Dialect = Dialect {
@@ -66,21 +66,18 @@ pub(crate) fn request(prompt: &Prompt<'_>) -> Result<Value, Refused> {
 
 /// The model's texts are messages, its calls are items beside them.
 fn assistant(message: &Message<'_>, input: &mut Vec<Value>) {
-    let is_text = |content: &Content<'_>| matches!(content, Content::Text(_));
-    for run in message
-        .pieces
-        .chunk_by(|a, b| is_text(&a.content) && is_text(&b.content))
-    {
-        let texts = run.iter().filter_map(|piece| match &piece.content {
-            Content::Text(text) => Some(&**text),
-            _ => None,
-        });
-        let text = joined(texts);
-        if !text.is_empty() {
+    let mut texts: Vec<&str> = Vec::new();
+    let flush = |texts: &mut Vec<&str>, input: &mut Vec<Value>| {
+        if !texts.is_empty() {
+            let text = std::mem::take(texts).join("\n\n");
             input.push(json!({"type": "message", "role": "assistant", "content": text}));
         }
-        for piece in run {
-            if let Content::Call(call) = &piece.content {
+    };
+    for piece in &message.pieces {
+        match &piece.content {
+            Content::Text(text) => texts.push(text),
+            Content::Call(call) => {
+                flush(&mut texts, input);
                 input.push(json!({
                     "type": "function_call",
                     "call_id": call.id,
@@ -88,8 +85,10 @@ fn assistant(message: &Message<'_>, input: &mut Vec<Value>) {
                     "arguments": call.json,
                 }));
             }
+            Content::Result(_) | Content::Thinking { .. } | Content::Media(_) => {}
         }
     }
+    flush(&mut texts, input);
 }
 
 fn user(message: &Message<'_>, input: &mut Vec<Value>) {
