@@ -64,9 +64,8 @@ impl Assembled {
             Section::History => &self.layout.history,
             Section::Current => &self.layout.current,
         };
-        let used = |section: Section| -> Tokens {
-            blocks(section).iter().map(|block| block.tokens).sum()
-        };
+        let used =
+            |section: Section| -> Tokens { blocks(section).iter().map(|block| block.tokens).sum() };
         let layers = |names: &[&str]| -> Tokens {
             let layers = self.report.budget.layers.iter();
             let named = layers.filter(|layer| names.contains(&&*layer.name));
@@ -130,7 +129,7 @@ impl Assembled {
 
 /// Returns blocks as one text: what has no tags in a provider's form has none
 /// here, and a blank line stands between two of them.
-fn bare(blocks: &[Block]) -> String {
+pub(crate) fn bare(blocks: &[Block]) -> String {
     let mut out = String::new();
     for block in blocks {
         if matches!(block.part, Part::Tool { .. }) {

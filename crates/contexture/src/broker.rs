@@ -10,10 +10,10 @@ mod tools;
 
 pub(crate) use environment::Environments;
 pub(crate) use event::event_items;
-pub(crate) use permissions::Permissions;
+pub use permissions::Permissions;
 pub(crate) use role::{role_items, runtime_items, task_items};
 pub(crate) use standing::{persona_dir, persona_items, standing_files};
-pub(crate) use tools::{Toolbox, tool_items};
+pub(crate) use tools::{Toolbox, guarded_json, tool_items};
 
 use std::sync::Arc;
 

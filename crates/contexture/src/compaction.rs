@@ -171,11 +171,7 @@ impl Compactor<'_> {
         }))
     }
 
-    fn earlier(
-        &self,
-        head: TurnId,
-        counter: &str,
-    ) -> Result<Option<(TurnId, Compaction)>, Error> {
+    fn earlier(&self, head: TurnId, counter: &str) -> Result<Option<(TurnId, Compaction)>, Error> {
         let walk = Walk {
             counter,
             tokens: 0,
@@ -370,13 +366,12 @@ impl Script {
 ///
 /// When nothing was said since, the head moves back; otherwise what stood
 /// before is put back behind it, so that nothing that was said is lost.
-pub(crate) fn undo(
-    store: &dyn Store,
-    session: &Session,
-    now: Timestamp,
-) -> Result<Undone, Error> {
+pub(crate) fn undo(store: &dyn Store, session: &Session, now: Timestamp) -> Result<Undone, Error> {
     let none = || {
-        Error::input(format!("session `{}` has no compaction to undo", session.label))
+        Error::input(format!(
+            "session `{}` has no compaction to undo",
+            session.label
+        ))
     };
     let Some(head) = session.head else {
         return Err(none());
@@ -388,7 +383,10 @@ pub(crate) fn undo(
         through: Some(from),
     };
     let newest = store.walk(head, &only(head))?;
-    let latest = newest.first().and_then(|head| head.compaction).ok_or_else(none)?;
+    let latest = newest
+        .first()
+        .and_then(|head| head.compaction)
+        .ok_or_else(none)?;
     let turn = store.turns(&[latest], "")?.into_iter().next();
     let turn = turn.ok_or_else(none)?;
     let undone = turn.compaction.ok_or_else(none)?;
@@ -412,12 +410,16 @@ pub(crate) fn undo(
     };
     let before = before.and_then(|turn| turn.compaction);
     let restored = Compaction {
-        summary: before.as_ref().map_or_else(String::new, |b| b.summary.clone()),
+        summary: before
+            .as_ref()
+            .map_or_else(String::new, |b| b.summary.clone()),
         summarized_through: before.as_ref().and_then(|b| b.summarized_through),
         first_kept: before.as_ref().and_then(|b| b.first_kept),
         trigger: Trigger::Undo,
         focus: None,
-        summariser: before.as_ref().map_or_else(String::new, |b| b.summariser.clone()),
+        summariser: before
+            .as_ref()
+            .map_or_else(String::new, |b| b.summariser.clone()),
         tokens_before: before.as_ref().map_or(0, |b| b.tokens_before),
         tokens_after: before.as_ref().map_or(0, |b| b.tokens_after),
         usage: None,

@@ -13,7 +13,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::account::{Logged, fates, summarise};
-use crate::assembled::Assembled;
+use crate::assembled::{Assembled, bare};
 use crate::broker::{self, Environments, Permissions, Toolbox};
 use crate::compaction::{Compacted, Compactor, Plan};
 use crate::config::Config;
@@ -24,7 +24,9 @@ use crate::history::{self, History, Reader, TurnCache};
 use crate::recipe::{Recipe, RecipeLayer, SourceKind};
 use crate::snapshot::{self, Saved};
 use crate::source::{self, FileLoader};
-use crate::working_set::{BootHeader, Hints, Log, Manifest, find_manifest, guidelines, session_dir};
+use crate::working_set::{
+    BootHeader, Hints, Log, Manifest, find_manifest, guidelines, session_dir,
+};
 use crate::{calibration, snapshot as snapshots};
 
 /// What is asked for. Everything has a default.
@@ -142,8 +144,8 @@ impl Engine {
 
         let mut made = call.attempt(&mut clock)?;
         let mut compacted = None;
-        if let Some(plan) = call.needs_compaction(&made) {
-            compacted = call.compact(&plan)?;
+        if let Some(fixed) = call.needs_compaction(&made) {
+            compacted = call.compact(&made, fixed)?;
             clock.lap("compact");
             if compacted.is_some() {
                 made = call.attempt(&mut clock)?;
@@ -204,7 +206,11 @@ impl Engine {
             false => String::new(),
         };
         let permissions = match uses_persona {
-            true => self.config.permissions.clone().with_persona(root, &persona_dir)?,
+            true => self
+                .config
+                .permissions
+                .clone()
+                .with_persona(root, &persona_dir)?,
             false => Permissions::default(),
         };
 
@@ -413,8 +419,10 @@ impl Call<'_> {
         };
         let Some((name, tools)) = config.toolsets.get_key_value(name) else {
             let known: Vec<&str> = config.toolsets.keys().map(String::as_str).collect();
-            return Err(Error::input(crate::error::not_one_of("toolset", name, &known))
-                .hint("toolsets are lists of names under [toolsets] in contexture.toml"));
+            return Err(
+                Error::input(crate::error::not_one_of("toolset", name, &known))
+                    .hint("toolsets are lists of names under [toolsets] in contexture.toml"),
+            );
         };
         Ok(Some((name, tools)))
     }
@@ -479,19 +487,19 @@ impl Call<'_> {
         over.then_some(made.report.budget.used - history)
     }
 
-    fn compact(&mut self, fixed: &Tokens) -> Result<Option<Compacted>, Error> {
+    fn compact(&mut self, made: &Made, fixed: Tokens) -> Result<Option<Compacted>, Error> {
         let Some(session) = &self.session else {
             return Ok(None);
         };
         let engine = self.engine;
         let store = engine.store()?;
-        let system = String::new();
+        let system = bare(&made.layout.system);
         let plan = Plan {
             session,
             trigger: Trigger::ContextLimit,
             focus: None,
             available: self.budget.available(),
-            fixed: *fixed,
+            fixed,
             target: Some(engine.config.compaction.target),
             system: &system,
             now: self.now,
@@ -544,7 +552,11 @@ impl Call<'_> {
             .extend(guidelines(&report, self.budget.reserve_response()));
         let toolset_name = self.toolset()?.map(|(name, _)| name.to_owned());
         let is_broker = self.session.is_some()
-            || self.recipe.layers.iter().any(|layer| layer.source == SourceKind::History);
+            || self
+                .recipe
+                .layers
+                .iter()
+                .any(|layer| layer.source == SourceKind::History);
         let context_json = self.context_json(&layout);
         let mut assembled = Assembled {
             layout,
@@ -562,7 +574,11 @@ impl Call<'_> {
                 true => self.permissions.granted(),
                 false => Vec::new(),
             },
-            source_event_id: self.request.event.as_ref().and_then(|event| event.id.clone()),
+            source_event_id: self
+                .request
+                .event
+                .as_ref()
+                .and_then(|event| event.id.clone()),
             compacted,
             snapshot: None,
             context_json,
@@ -600,7 +616,10 @@ impl Call<'_> {
             }
             None => None,
         };
-        let is_new = self.previous.as_ref().is_none_or(|previous| previous.hash != saved.hash);
+        let is_new = self
+            .previous
+            .as_ref()
+            .is_none_or(|previous| previous.hash != saved.hash);
         if is_new && let Err(error) = store.put_snapshot(&snapshot, &blobs) {
             self.warnings
                 .push(format!("the request was not kept: {error}"));
@@ -609,7 +628,11 @@ impl Call<'_> {
         }
         assembled.report.cache = cache;
         assembled.snapshot = Some(saved.hash.to_string());
-        let mut latest = self.engine.latest.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut latest = self
+            .engine
+            .latest
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         latest.insert(label.to_owned(), Arc::new(saved));
         Ok(())
     }
@@ -628,7 +651,15 @@ impl Call<'_> {
             }
         };
         let mut system = json!({});
-        for layer in ["workspace", "persona", "environment", "runtime", "role", "task", "tools"] {
+        for layer in [
+            "workspace",
+            "persona",
+            "environment",
+            "runtime",
+            "role",
+            "task",
+            "tools",
+        ] {
             let hash = hash(layer);
             if !hash.is_null() {
                 system[layer] = hash;
@@ -744,7 +775,12 @@ impl Gathered<'_, '_> {
                 )));
             }
         }
-        Ok(broker::tool_items(&toolbox, toolset, &call.permissions, policy))
+        Ok(broker::tool_items(
+            &toolbox,
+            toolset,
+            &call.permissions,
+            policy,
+        ))
     }
 
     fn history(&self, policy: Policy, fit: &mut Fit) -> Result<History, Error> {
@@ -755,7 +791,10 @@ impl Gathered<'_, '_> {
         let mut min_recent = call.engine.config.compaction.keep_turns;
         if let Fit::Window(window) = fit {
             min_recent = window.min_recent;
-            let start = call.previous.as_ref().and_then(|saved| saved.history_start());
+            let start = call
+                .previous
+                .as_ref()
+                .and_then(|saved| saved.history_start());
             window.start = window.start.take().or(start);
         }
         let reader = Reader {
@@ -777,12 +816,20 @@ impl Gathered<'_, '_> {
         };
         // Among files the question stands alone; an agent is told when it is
         // and who asks.
-        let is_agent = call.recipe.layers.iter().any(|layer| {
-            matches!(layer.source, SourceKind::History | SourceKind::Workspace)
-        });
+        let is_agent = call
+            .recipe
+            .layers
+            .iter()
+            .any(|layer| matches!(layer.source, SourceKind::History | SourceKind::Workspace));
         let max_file_bytes = call.engine.config.limits.max_file_bytes;
-        let mut items =
-            broker::event_items(event, call.role(), call.now, call.root, max_file_bytes, policy);
+        let mut items = broker::event_items(
+            event,
+            call.role(),
+            call.now,
+            call.root,
+            max_file_bytes,
+            policy,
+        );
         if !is_agent {
             items.retain(|item| &*item.id != "event context");
         }
@@ -812,7 +859,11 @@ impl Engine {
         turn: &contexture_store::NewTurn,
         model: &Model,
     ) -> Result<contexture_store::Counted, Error> {
-        Ok(history::count_turn(turn, &*self.counts(model)?, self.policy()))
+        Ok(history::count_turn(
+            turn,
+            &*self.counts(model)?,
+            self.policy(),
+        ))
     }
 }
 

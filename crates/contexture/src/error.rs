@@ -123,19 +123,23 @@ impl From<contexture_core::Error> for Error {
 impl From<StoreError> for Error {
     fn from(error: StoreError) -> Self {
         let hint = match &error {
-            StoreError::NotFound { what: "session", .. } => {
-                Some("`contexture session list` shows those there are; `session new` makes one")
+            StoreError::NotFound {
+                what: "session", ..
+            } => Some("`contexture session list` shows those there are; `session new` makes one"),
+            StoreError::NotFound { what: "turn", .. } => {
+                Some("`contexture session history` shows them")
             }
-            StoreError::NotFound { what: "turn", .. } => Some("`contexture session history` shows them"),
             StoreError::Conflict { .. } => {
                 Some("assemble again, so that the turn answers what is there now, and record that")
             }
             StoreError::KeyReused { .. } => Some("take a new key for another turn"),
             StoreError::Busy { .. } => Some("try again when the other process is done"),
-            StoreError::ReadOnly { .. } => {
-                Some("check the permissions of the file and its directory, or name another with --db")
+            StoreError::ReadOnly { .. } => Some(
+                "check the permissions of the file and its directory, or name another with --db",
+            ),
+            StoreError::Newer { .. } => {
+                Some("install the newer version, or name another file with --db")
             }
-            StoreError::Newer { .. } => Some("install the newer version, or name another file with --db"),
             StoreError::NotAStore { .. } => {
                 Some("move the file away or name another with --db; nothing was written to it")
             }

@@ -118,9 +118,8 @@ impl Event {
 
     /// Checks what the types do not say.
     pub fn check(&self, name: &str) -> Result<(), Error> {
-        let refuse = |field: String, message: &str| {
-            Err(Error::input(format!("{name}: {field}: {message}")))
-        };
+        let refuse =
+            |field: String, message: &str| Err(Error::input(format!("{name}: {field}: {message}")));
         if self.content.trim().is_empty() && self.attachments.is_empty() {
             return refuse("content".to_owned(), "the event is empty");
         }

@@ -7,13 +7,11 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use contexture_core::guard::Policy;
-use contexture_core::{
-    Code, Counts, Cut, Excluded, Item, Part, Reason, Role, Text, Tokens, Trust,
-};
+use contexture_core::{Code, Counts, Cut, Excluded, Item, Part, Reason, Role, Text, Tokens, Trust};
 use contexture_providers::{describe, media_tokens};
 use contexture_store::{
-    Block, BlockCounts, Compaction, Counted, MessageRole, NewTurn, Session, Store, StoreError, Turn,
-    TurnHead, TurnId, TurnKind, Walk,
+    Block, BlockCounts, Compaction, Counted, MessageRole, NewTurn, Session, Store, StoreError,
+    Turn, TurnHead, TurnId, TurnKind, Walk,
 };
 use contexture_tokens::Provider;
 
@@ -116,7 +114,11 @@ pub(crate) struct History {
 
 /// Returns the name of what counted and guarded, beside which counts are kept.
 pub(crate) fn counter_name(counts: &Counts, policy: Policy) -> String {
-    let masked = if policy.mask_secrets { "masked" } else { "plain" };
+    let masked = if policy.mask_secrets {
+        "masked"
+    } else {
+        "plain"
+    };
     // A change of the guard changes counts, and so this number.
     format!("{}/{masked}/1", counts.counter().name())
 }
@@ -236,7 +238,10 @@ impl Reader<'_> {
     fn prepare(&self, turn: &Turn, counter: &str) -> (Prepared, Option<Counted>) {
         let mut maker = Maker::new(turn, self.policy, self.provider);
         let items = maker.items(&turn.turn);
-        let known = turn.counts.as_ref().filter(|counts| fits(counts, &turn.turn));
+        let known = turn
+            .counts
+            .as_ref()
+            .filter(|counts| fits(counts, &turn.turn));
         let counted = match known {
             Some(counts) => {
                 for made in &items {
@@ -400,7 +405,8 @@ impl Maker {
                 name,
                 arguments,
             } => {
-                let (call, name): (Arc<str>, Arc<str>) = (call.as_str().into(), name.as_str().into());
+                let (call, name): (Arc<str>, Arc<str>) =
+                    (call.as_str().into(), name.as_str().into());
                 self.names.insert(call.to_string(), Arc::clone(&name));
                 self.open.push((Arc::clone(&call), Arc::clone(&name)));
                 let text = guarded_json(arguments, self.policy);
@@ -418,12 +424,13 @@ impl Maker {
                     None => self.answers.push(Arc::clone(&call)),
                 }
                 let name = self.names.get(tool_call_id).cloned().unwrap_or_default();
-                let mut item = item(id, Role::Tool, guarded(content.trim_end()), Trust::Tool)
-                    .part(Part::ToolResult {
+                let mut item = item(id, Role::Tool, guarded(content.trim_end()), Trust::Tool).part(
+                    Part::ToolResult {
                         id: call,
                         name,
                         is_error: *is_error,
-                    });
+                    },
+                );
                 // The newest results give way when nothing else can.
                 item.cut = Cut::Middle;
                 item
@@ -466,7 +473,10 @@ impl Maker {
             }
         }
         let talks = |item: &&Item| matches!(item.role, Role::User | Role::Assistant);
-        let begins = items.iter().find(talks).is_some_and(|item| item.role == Role::User)
+        let begins = items
+            .iter()
+            .find(talks)
+            .is_some_and(|item| item.role == Role::User)
             && self.answers.is_empty();
         Prepared {
             items,
@@ -484,7 +494,11 @@ impl Maker {
 fn join(history: &mut History, prepared: &[Arc<Prepared>]) {
     let mut group: Arc<str> = "".into();
     let mut open: Vec<(Arc<str>, Arc<str>)> = Vec::new();
-    let give_up = |history: &mut History, open: &mut Vec<(Arc<str>, Arc<str>)>, group: &Arc<str>| {
+    let mut calls = CallNames::default();
+    let give_up = |history: &mut History,
+                   open: &mut Vec<(Arc<str>, Arc<str>)>,
+                   calls: &CallNames,
+                   group: &Arc<str>| {
         for (call, name) in open.drain(..) {
             let id = format!("{group}/{call}");
             let mut item = Item::new(id, Role::Tool, Text::new(NO_RESULT)).cut(Cut::Never);
@@ -500,7 +514,7 @@ fn join(history: &mut History, prepared: &[Arc<Prepared>]) {
     };
     for (i, turn) in prepared.iter().enumerate() {
         if turn.begins || i == 0 {
-            give_up(history, &mut open, &group);
+            give_up(history, &mut open, &calls, &group);
             group = turn_name(history.heads[i].id).into();
         }
         if i == 0 && !turn.begins && history.heads[0].depth == 1 {
@@ -511,23 +525,32 @@ fn join(history: &mut History, prepared: &[Arc<Prepared>]) {
             history.items.push(item);
         }
         // Somebody speaks before every call has its result: it is given up.
-        let answered_first = turn.items.first().is_some_and(|item| item.role == Role::Tool);
+        let answered_first = turn
+            .items
+            .first()
+            .is_some_and(|item| item.role == Role::Tool);
         if !answered_first {
-            give_up(history, &mut open, &group);
+            give_up(history, &mut open, &calls, &group);
         }
         let mut waits = !open.is_empty();
         for item in &turn.items {
             if waits && item.role != Role::Tool {
                 waits = false;
                 open.retain(|(call, _)| !turn.answers.contains(call));
-                give_up(history, &mut open, &group);
+                give_up(history, &mut open, &calls, &group);
             }
             let mut item = item.clone();
-            if let Part::ToolResult { id, name, .. } = &mut item.part
-                && name.is_empty()
-                && let Some((_, known)) = open.iter().find(|(call, _)| call == id)
-            {
-                *name = Arc::clone(known);
+            match &mut item.part {
+                Part::ToolCall { id, .. } => *id = calls.call(id, history.heads[i].id),
+                Part::ToolResult { id, name, .. } => {
+                    if name.is_empty()
+                        && let Some((_, known)) = open.iter().find(|(call, _)| call == id)
+                    {
+                        *name = Arc::clone(known);
+                    }
+                    *id = calls.result(id);
+                }
+                _ => {}
             }
             item.group = Some(Arc::clone(&group));
             history.items.push(item);
@@ -535,11 +558,43 @@ fn join(history: &mut History, prepared: &[Arc<Prepared>]) {
         open.retain(|(call, _)| !turn.answers.contains(call));
         open.extend(turn.open.iter().cloned());
         for (id, role, reason) in &turn.unsent {
-            let row = row(id, *role, Code::NotForProvider, 0, Reason::Unusable(reason.clone()));
+            let row = row(
+                id,
+                *role,
+                Code::NotForProvider,
+                0,
+                Reason::Unusable(reason.clone()),
+            );
             history.unsent.push(row);
         }
     }
-    give_up(history, &mut open, &group);
+    give_up(history, &mut open, &calls, &group);
+}
+
+/// The ids of calls, made unique: providers refuse two calls of one id in a
+/// request, and agents often count theirs from one in each turn.
+///
+/// The first keeps its id, and a later one gets its turn's name behind it:
+/// nothing that comes later changes what is there.
+#[derive(Default)]
+struct CallNames {
+    // The latest name of each id.
+    latest: BTreeMap<Arc<str>, Arc<str>>,
+}
+
+impl CallNames {
+    fn call(&mut self, id: &Arc<str>, turn: TurnId) -> Arc<str> {
+        let name = match self.latest.contains_key(id) {
+            true => format!("{id}-{}", turn_name(turn)).into(),
+            false => Arc::clone(id),
+        };
+        self.latest.insert(Arc::clone(id), Arc::clone(&name));
+        name
+    }
+
+    fn result(&self, id: &Arc<str>) -> Arc<str> {
+        Arc::clone(self.latest.get(id).unwrap_or(id))
+    }
 }
 
 /// Notes what lies before the part that was read, as one row.
@@ -562,7 +617,10 @@ fn unread(history: &mut History) {
             format!("turns 1-{older}"),
             Code::Compacted,
             compaction.tokens_before,
-            format!("{older} {turns}: the summary {} stands for them", turn_name(*id)),
+            format!(
+                "{older} {turns}: the summary {} stands for them",
+                turn_name(*id)
+            ),
         ),
         None => (
             format!("turns 1-{older}"),
@@ -571,9 +629,10 @@ fn unread(history: &mut History) {
             format!("{older} older {turns}: not read, the budget is spent before them"),
         ),
     };
-    history
-        .unsent
-        .insert(0, row(&id, Role::User, code, tokens, Reason::Unusable(reason)));
+    history.unsent.insert(
+        0,
+        row(&id, Role::User, code, tokens, Reason::Unusable(reason)),
+    );
 }
 
 fn row(id: &str, role: Role, code: Code, tokens: Tokens, reason: Reason) -> Excluded {

@@ -245,10 +245,12 @@ impl Saved {
 
     /// Returns where the window over history began.
     pub(crate) fn history_start(&self) -> Option<Arc<str>> {
-        let is_start = |entry: &&Entry| {
-            entry.section == Section::History && !entry.id.starts_with("summary:")
-        };
-        self.entries.iter().find(is_start).map(|entry| Arc::clone(&entry.id))
+        let is_start =
+            |entry: &&Entry| entry.section == Section::History && !entry.id.starts_with("summary:");
+        self.entries
+            .iter()
+            .find(is_start)
+            .map(|entry| Arc::clone(&entry.id))
     }
 
     /// Returns the request with its content.
@@ -283,7 +285,9 @@ impl Saved {
                 SavedPart::Text => Part::Text,
                 SavedPart::Tool { name } => Part::Tool { name },
                 SavedPart::ToolCall { id, name } => Part::ToolCall { id, name },
-                SavedPart::ToolResult { id, name, is_error } => Part::ToolResult { id, name, is_error },
+                SavedPart::ToolResult { id, name, is_error } => {
+                    Part::ToolResult { id, name, is_error }
+                }
                 SavedPart::Thinking { signature } => Part::Thinking { signature },
                 SavedPart::Media(hash) => {
                     let media: Media = parse(&fetch(store, &[hash])?[0])?;
@@ -340,6 +344,7 @@ impl Saved {
         store: &dyn Store,
         previous: &Saved,
         counter: &dyn TokenCounter,
+        layout: &Layout,
     ) -> Result<CacheReport, Error> {
         let same = |a: &Entry, b: &Entry| {
             a.role == b.role && a.path == b.path && a.part == b.part && a.body == b.body
@@ -351,15 +356,17 @@ impl Saved {
         let mut byte: u64 = self.entries[..equal].iter().map(rendered_bytes).sum();
         let (now, before) = (self.entries.get(equal), previous.entries.get(equal));
         if let (Some(now), Some(before)) = (now, before) {
-            let same_tag = now.role == before.role && now.path == before.path && now.part == before.part;
+            let same_tag =
+                now.role == before.role && now.path == before.path && now.part == before.part;
             let open = open_tag(now);
             if same_tag {
-                let bodies = fetch(store, &[now.body, before.body])?;
-                let common = common_prefix(&bodies[0], &bodies[1]);
+                let own = layout.blocks().nth(equal).map_or("", Block::body);
+                let other = fetch(store, &[before.body])?.remove(0);
+                let common = common_prefix(own.as_bytes(), &other);
                 byte += (open.len() + common) as u64;
-                let head = String::from_utf8_lossy(&bodies[0][..common]).into_owned();
                 // The last token may reach beyond what is shared.
-                let within = counter.count(&format!("{open}{head}")).saturating_sub(1);
+                let head = format!("{open}{}", &own[..common]);
+                let within = counter.count(&head).saturating_sub(1);
                 shared_tokens += within.min(now.tokens);
             } else {
                 byte += common_prefix(open.as_bytes(), open_tag(before).as_bytes()) as u64;
@@ -390,10 +397,17 @@ impl Saved {
             Ok(String::from_utf8_lossy(&body).into_owned())
         };
         let mut changes = Vec::new();
-        let before: std::collections::BTreeMap<_, &Entry> =
-            previous.entries.iter().map(|entry| (key(entry), entry)).collect();
+        let before: std::collections::BTreeMap<_, &Entry> = previous
+            .entries
+            .iter()
+            .map(|entry| (key(entry), entry))
+            .collect();
         let now: std::collections::BTreeSet<_> = self.entries.iter().map(key).collect();
-        for entry in previous.entries.iter().filter(|entry| !now.contains(&key(entry))) {
+        for entry in previous
+            .entries
+            .iter()
+            .filter(|entry| !now.contains(&key(entry)))
+        {
             changes.push(Change::of(entry, Some(text(entry)?), None));
         }
         for entry in &self.entries {
@@ -477,7 +491,9 @@ fn fetch(store: &dyn Store, hashes: &[ContentHash]) -> Result<Vec<Vec<u8>>, Erro
     let mut blobs = Vec::with_capacity(found.len());
     for (hash, bytes) in hashes.iter().zip(found) {
         let bytes = bytes.ok_or_else(|| {
-            Error::input(format!("content {hash} of the snapshot is not in the store"))
+            Error::input(format!(
+                "content {hash} of the snapshot is not in the store"
+            ))
         })?;
         if ContentHash::of(&bytes) != *hash {
             return Err(damaged(*hash));

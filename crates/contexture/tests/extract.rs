@@ -1,8 +1,8 @@
 //! Conversations in, summaries out.
 #![allow(clippy::unwrap_used)]
 
-use contexture_tokens::{Encoding, OpenAi, TokenCounter};
 use contexture::compaction::{Passage, Speaker, extract};
+use contexture_tokens::{Encoding, OpenAi, TokenCounter};
 use proptest::prelude::*;
 
 fn counter() -> OpenAi {

@@ -68,7 +68,12 @@ impl Environments {
             Answer::Text { name, text } => (name, text),
         };
         let key = ContentHash::of(text.as_bytes()).to_string();
-        let known = self.made.lock().unwrap_or_else(PoisonError::into_inner).get(&key).cloned();
+        let known = self
+            .made
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .get(&key)
+            .cloned();
         let snapshot = match known {
             Some(snapshot) => snapshot,
             None => {
@@ -119,7 +124,9 @@ fn read(
     match answer {
         Ok(text) => {
             // Kept for the next time it fails; not being able to is no harm.
-            let unchanged = root.read_text(KEPT, MAX_ANSWER).is_ok_and(|kept| kept == text.trim_end());
+            let unchanged = root
+                .read_text(KEPT, MAX_ANSWER)
+                .is_ok_and(|kept| kept == text.trim_end());
             if !unchanged && root.create_dir_of(KEPT).is_ok() {
                 let _ = root.replace(KEPT, &text);
             }
@@ -273,7 +280,11 @@ impl Snapshot {
     }
 
     fn add(&mut self, category: &str, list: Vec<Capability>) {
-        match self.categories.iter_mut().find(|(name, _)| name == category) {
+        match self
+            .categories
+            .iter_mut()
+            .find(|(name, _)| name == category)
+        {
             Some((_, known)) => known.extend(list),
             None => self.categories.push((category.to_owned(), list)),
         }

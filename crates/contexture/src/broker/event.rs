@@ -1,5 +1,7 @@
 use contexture_core::guard::Policy;
-use contexture_core::{Code, Content, Item, Media, MediaKind, MediaSource, Part, Role, Text, Trust};
+use contexture_core::{
+    Code, Content, Item, Media, MediaKind, MediaSource, Part, Role, Text, Trust,
+};
 use contexture_providers::{describe, media_tokens};
 use contexture_store::AgentRole;
 use jiff::Timestamp;
@@ -44,7 +46,12 @@ pub(crate) fn event_items(
             (None, None) => {}
         }
     }
-    let mut items = vec![said("event context", &lines.join("\n"), Trust::Operator, policy)];
+    let mut items = vec![said(
+        "event context",
+        &lines.join("\n"),
+        Trust::Operator,
+        policy,
+    )];
     let loader = FileLoader {
         root,
         max_file_bytes,

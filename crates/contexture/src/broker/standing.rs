@@ -81,10 +81,10 @@ pub(crate) fn persona_dir(root: &Root, dir: &str, name: Option<&str>) -> Result<
     }
     let place = place_of(root, &path);
     if !root.is_dir(&place) {
-        return Err(
-            Error::input(format!("there is no persona `{name}`: {place} is no directory"))
-                .hint("make it, with SOUL.md and IDENTITY.md, or set persona.dir in contexture.toml"),
-        );
+        return Err(Error::input(format!(
+            "there is no persona `{name}`: {place} is no directory"
+        ))
+        .hint("make it, with SOUL.md and IDENTITY.md, or set persona.dir in contexture.toml"));
     }
     Ok(place)
 }

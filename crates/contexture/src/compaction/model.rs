@@ -49,7 +49,9 @@ impl Summary<'_> {
         let api_key = match &self.config.api_key_env {
             None => None,
             Some(name) => Some(std::env::var(name).map_err(|_| {
-                format!("the summariser's key is not there: the environment variable {name} is not set")
+                format!(
+                    "the summariser's key is not there: the environment variable {name} is not set"
+                )
             })?),
         };
         let room = self.window * 6 / 10;
@@ -58,7 +60,11 @@ impl Summary<'_> {
         for chunk in self.chunks(passages, room) {
             let endpoint = Endpoint {
                 protocol,
-                base_url: self.config.base_url.clone().unwrap_or_else(|| usual.to_owned()),
+                base_url: self
+                    .config
+                    .base_url
+                    .clone()
+                    .unwrap_or_else(|| usual.to_owned()),
                 model: model.clone(),
                 api_key: api_key.clone(),
                 deadline: deadline.saturating_duration_since(Instant::now()),
@@ -91,7 +97,10 @@ impl Summary<'_> {
     /// Without the feature there is nobody to ask.
     #[cfg(not(feature = "http"))]
     pub(super) fn make(&self, _: &[Passage<'_>]) -> Result<Made, String> {
-        Err("a summariser over HTTP needs the feature `http`, without which this was built".to_owned())
+        Err(
+            "a summariser over HTTP needs the feature `http`, without which this was built"
+                .to_owned(),
+        )
     }
 
     /// Returns the conversation as texts of at most `room` tokens each.
@@ -108,7 +117,10 @@ impl Summary<'_> {
                 (Speaker::Other, _) => "note".to_owned(),
             };
             let failed = if passage.failed { " (failed)" } else { "" };
-            let mut line = format!("[turn {}, {who}{failed}]\n{}\n\n", passage.turn, passage.text);
+            let mut line = format!(
+                "[turn {}, {who}{failed}]\n{}\n\n",
+                passage.turn, passage.text
+            );
             let mut cost = self.counter.count(&line);
             if cost > room {
                 let end = self.counter.prefix_within(&line, room);
@@ -137,7 +149,9 @@ impl Summary<'_> {
                 // Between tags that it cannot close.
                 let mask_secrets = false;
                 let (content, _) = guard::clean(content.trim(), Policy { mask_secrets });
-                text.push_str(&format!("<context path=\"{name}\">\n{content}\n</context>\n\n"));
+                text.push_str(&format!(
+                    "<context path=\"{name}\">\n{content}\n</context>\n\n"
+                ));
             }
         };
         // What it is told is only to be understood: it stays in the request.
