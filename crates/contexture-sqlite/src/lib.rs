@@ -1,1 +1,249 @@
-//! The embedded store of Contexture, on SQLite.
+//! The embedded store of Contexture: one file, on SQLite.
+//!
+//! ```
+//! use contexture_sqlite::SqliteStore;
+//! use contexture_store::{Ledger, NewSession};
+//!
+//! # let directory = tempfile::tempdir()?;
+//! # let path = directory.path().join("contexture.db");
+//! let store = SqliteStore::open(&path)?;
+//! let new = NewSession { label: "main".to_owned(), ..NewSession::default() };
+//! let session = store.create_session(&new, "2026-02-02T10:00:00Z".parse()?)?;
+//! assert_eq!(session.turns, 0);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! What is acknowledged survives a power cut: the file is written with a
+//! write-ahead log and `synchronous=FULL`, and nobody is answered before the
+//! commit. Several processes may use one file.
+//!
+//! It does not search, and it does not encrypt. It belongs on a local disk: a
+//! write-ahead log does not work over a network.
+
+use std::path::Path;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
+
+use contexture_store::{Store, StoreError};
+use rusqlite::{Connection, OptionalExtension};
+
+use crate::connect::Place;
+use crate::error::Fault;
+use crate::readers::Readers;
+use crate::writer::Writer;
+
+mod connect;
+mod error;
+mod ledger;
+mod readers;
+mod record;
+mod row;
+mod schema;
+mod sessions;
+mod snapshots;
+mod turns;
+mod writer;
+
+/// How a store is opened.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Options {
+    /// How long to wait for another process that writes.
+    pub busy_timeout: Duration,
+    /// The largest message that is taken.
+    pub max_message_bytes: u64,
+    /// How large the file may become, if there is a limit. What does not fit is
+    /// refused.
+    pub max_bytes: Option<u64>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            busy_timeout: Duration::from_secs(5),
+            max_message_bytes: 16 << 20,
+            max_bytes: None,
+        }
+    }
+}
+
+/// A store in a SQLite file, as one tenant sees it. Clones share everything.
+#[derive(Clone)]
+pub struct SqliteStore {
+    shared: Arc<Shared>,
+    tenant: Tenant,
+}
+
+struct Shared {
+    place: Place,
+    readers: Readers,
+    // Started by the first write: a program that only reads needs none.
+    writer: Mutex<Option<Arc<Writer>>>,
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        // Whoever closes last tidies the log away, and only a writer can.
+        self.readers.close();
+    }
+}
+
+impl SqliteStore {
+    /// Opens the store in the file at `path`, and makes it if there is none,
+    /// with the directories it is in. What is made is for its owner only.
+    ///
+    /// A file that cannot be written can still be read; writing then fails.
+    pub fn open(path: impl AsRef<Path>) -> Result<Self, StoreError> {
+        Self::open_with(path, Options::default())
+    }
+
+    /// Opens the store in the file at `path`, for reading only. It must exist.
+    pub fn open_read_only(path: impl AsRef<Path>) -> Result<Self, StoreError> {
+        Self::open_place(Place::new(path.as_ref(), Options::default(), true))
+    }
+
+    /// Opens a store like [`open`](Self::open), with other options.
+    pub fn open_with(path: impl AsRef<Path>, options: Options) -> Result<Self, StoreError> {
+        Self::open_place(Place::new(path.as_ref(), options, false))
+    }
+
+    fn open_place(place: Place) -> Result<Self, StoreError> {
+        let readers = Readers::new(place.prepare()?);
+        let shared = Shared {
+            place,
+            readers,
+            writer: Mutex::new(None),
+        };
+        Ok(Self {
+            shared: Arc::new(shared),
+            tenant: Tenant::new(""),
+        })
+    }
+
+    /// Returns the same store as another tenant sees it. Tenants share nothing:
+    /// what one has stored, another can neither see nor name. The tenant of a
+    /// store that was just opened is `""`.
+    pub fn for_tenant(&self, tenant: &str) -> Self {
+        Self {
+            shared: Arc::clone(&self.shared),
+            tenant: Tenant::new(tenant),
+        }
+    }
+
+    /// Calls `read` with a connection and the tenant's key, in a transaction.
+    pub(crate) fn read<T>(
+        &self,
+        read: impl FnOnce(&Connection, i64) -> Result<T, Fault>,
+    ) -> Result<T, StoreError> {
+        let place = &self.shared.place;
+        let read = |connection: &Connection| {
+            let tenant = self.tenant.find(connection)?;
+            read(connection, tenant)
+        };
+        let result = self.shared.readers.run(place, read);
+        result.map_err(|fault| fault.at(&place.address))
+    }
+
+    /// Calls `write` with a connection and the tenant's key, in a transaction
+    /// that is on disk when this returns.
+    pub(crate) fn write<T: Send + 'static>(
+        &self,
+        write: impl FnOnce(&Connection, i64) -> Result<T, Fault> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let place = &self.shared.place;
+        let writer = self.writer().map_err(|fault| fault.at(&place.address))?;
+        let tenant = self.tenant.clone();
+        let answer = writer.run(move |connection| {
+            let tenant = tenant.find_or_add(connection)?;
+            write(connection, tenant)
+        });
+        answer.unwrap_or_else(|| {
+            // It panicked. The next call starts another.
+            let mut current = self.lock_writer();
+            if current.as_ref().is_some_and(|it| Arc::ptr_eq(it, &writer)) {
+                *current = None;
+            }
+            Err(StoreError::Backend {
+                store: "sqlite",
+                source: format!("{}: the thread that writes has stopped", place.address).into(),
+            })
+        })
+    }
+
+    fn writer(&self) -> Result<Arc<Writer>, Fault> {
+        let mut current = self.lock_writer();
+        if let Some(writer) = &*current {
+            return Ok(Arc::clone(writer));
+        }
+        let place = &self.shared.place;
+        let connection = place.writing_connection()?;
+        let writer = Writer::start(
+            connection,
+            place.address.clone(),
+            place.options.busy_timeout,
+        );
+        let writer = writer.map_err(|error| StoreError::Backend {
+            store: "sqlite",
+            source: Box::new(error),
+        })?;
+        Ok(Arc::clone(current.insert(Arc::new(writer))))
+    }
+
+    fn lock_writer(&self) -> std::sync::MutexGuard<'_, Option<Arc<Writer>>> {
+        (self.shared.writer.lock()).unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Store for SqliteStore {
+    fn address(&self) -> String {
+        self.shared.place.address.clone()
+    }
+}
+
+/// Whose rows are seen.
+#[derive(Clone)]
+struct Tenant {
+    name: Arc<str>,
+    // Known as soon as it was read once: a tenant keeps its key for ever.
+    key: Arc<OnceLock<i64>>,
+}
+
+impl Tenant {
+    /// The key of nobody: SQLite counts from 1.
+    const NOBODY: i64 = 0;
+
+    fn new(name: &str) -> Self {
+        Self {
+            name: name.into(),
+            key: Arc::default(),
+        }
+    }
+
+    fn find(&self, connection: &Connection) -> Result<i64, Fault> {
+        if let Some(key) = self.key.get() {
+            return Ok(*key);
+        }
+        match Self::select(connection, &self.name)? {
+            Some(key) => Ok(*self.key.get_or_init(|| key)),
+            None => Ok(Self::NOBODY),
+        }
+    }
+
+    /// Does not remember the key: the transaction may still be undone.
+    fn find_or_add(&self, connection: &Connection) -> Result<i64, Fault> {
+        if let Some(key) = self.key.get() {
+            return Ok(*key);
+        }
+        if let Some(key) = Self::select(connection, &self.name)? {
+            return Ok(key);
+        }
+        connection
+            .prepare_cached("INSERT INTO tenants (name) VALUES (?1)")?
+            .execute([&self.name])?;
+        Ok(connection.last_insert_rowid())
+    }
+
+    fn select(connection: &Connection, name: &str) -> Result<Option<i64>, Fault> {
+        let mut select = connection.prepare_cached("SELECT key FROM tenants WHERE name = ?1")?;
+        Ok(select.query_row([name], |row| row.get(0)).optional()?)
+    }
+}

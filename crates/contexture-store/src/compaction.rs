@@ -1,7 +1,9 @@
 use contexture_core::{Tokens, Usage};
 use serde::{Deserialize, Serialize};
 
+use crate::error::StoreError;
 use crate::id::TurnId;
+use crate::turn::{Body, check_number, check_usage};
 
 /// A summary that stands for the turns before it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -29,6 +31,20 @@ pub struct Compaction {
     /// What the summary cost, when a model made it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<Usage>,
+}
+
+impl Compaction {
+    /// Checks that its numbers can be stored.
+    pub fn check(&self) -> Result<(), StoreError> {
+        check_number("tokens_before", self.tokens_before)?;
+        check_number("tokens_after", self.tokens_after)?;
+        self.usage.as_ref().map_or(Ok(()), check_usage)
+    }
+
+    /// Returns what is hashed of the compaction: everything.
+    pub fn body(&self) -> Body {
+        Body::of(self)
+    }
 }
 
 /// What caused a compaction.

@@ -55,6 +55,12 @@ macro_rules! conformance {
             snapshots_are_kept_by_content,
             samples_come_back_newest_first,
             any_text_comes_back,
+            any_number_comes_back_or_is_refused,
+            times_are_kept_to_the_millisecond,
+            the_same_turn_twice_is_one_turn,
+            a_session_knows_where_it_came_from,
+            a_compaction_leaves_calls_open,
+            a_compaction_names_turns_that_are_known,
         );
     };
     ($with_store:path; $($test:ident,)*) => {
@@ -339,8 +345,8 @@ pub fn the_same_turns_have_the_same_ids_everywhere(store: &dyn Store) {
     session(store, "s");
     let first = record(store, "s", "one");
     let second = record(store, "s", "two");
-    assert_eq!(first.id.to_string(), "8d7fbb4a2ca1bf5df3bb75d4ad57be9c");
-    assert_eq!(second.id.to_string(), "a15ca0f1a5ca53f13ba2ac31c24a4d8a");
+    assert_eq!(first.id.to_string(), "39b161b67a4ceb0a0ea1caf42017c18a");
+    assert_eq!(second.id.to_string(), "228f29ae3a1550c002713919911481d2");
 }
 
 pub fn a_stale_parent_is_a_conflict(store: &dyn Store) {
@@ -931,4 +937,175 @@ pub fn any_text_comes_back(store: &dyn Store) {
         store.session("' OR 1=1"),
         Err(StoreError::NotFound { .. })
     ));
+}
+
+pub fn any_number_comes_back_or_is_refused(store: &dyn Store) {
+    session(store, "s");
+    let with = |arguments: serde_json::Value| {
+        let call = Block::ToolCall {
+            id: "a".to_owned(),
+            name: "shell".to_owned(),
+            arguments,
+        };
+        let blocks = MessageContent::Blocks(vec![call]);
+        NewTurn {
+            messages: vec![message(MessageRole::Assistant, blocks)],
+            ..NewTurn::default()
+        }
+    };
+    let numbers = serde_json::json!({
+        "a": 5e-324, "b": 0.1 + 0.2, "c": 1.797_693_134_862_315_7e308, "d": -0.0,
+        "e": u64::MAX, "f": i64::MIN, "g": 2.225_073_858_507_201e-308, "h": 1.0,
+    });
+    let recorded = store
+        .record("s", &with(numbers.clone()), None, at(1))
+        .unwrap();
+    let stored = store.turns(&[recorded.id], "words").unwrap().remove(0);
+    assert_eq!(stored.turn, with(numbers));
+    let id = stored.turn.body().id(None, "s", at(1));
+    assert_eq!(id, recorded.id, "the id follows from what comes back");
+    // Readers of JSON have a limit, and what is stored must be readable.
+    let nested = |levels: usize| {
+        (0..levels).fold(
+            serde_json::json!({}),
+            |inner, _| serde_json::json!({"x": inner}),
+        )
+    };
+    let deep = store.record("s", &with(nested(99)), None, at(2)).unwrap();
+    assert_eq!(
+        store.turns(&[deep.id], "").unwrap()[0].turn,
+        with(nested(99))
+    );
+    let too_deep = store.record("s", &with(nested(100)), None, at(3));
+    assert!(
+        matches!(&too_deep, Err(StoreError::Invalid { field, .. })
+            if field == "messages[0].content[0].arguments"),
+        "{too_deep:?}"
+    );
+    let usage = |output_tokens| NewTurn {
+        usage: Some(Usage {
+            output_tokens,
+            ..Usage::default()
+        }),
+        ..turn("how much?", "that much")
+    };
+    let most = store
+        .record("s", &usage(crate::MAX_NUMBER), None, at(4))
+        .unwrap();
+    let stored = store.turns(&[most.id], "words").unwrap().remove(0);
+    assert_eq!(stored.turn, usage(crate::MAX_NUMBER));
+    let too_much = store.record("s", &usage(u64::MAX), None, at(5));
+    assert!(
+        matches!(&too_much, Err(StoreError::Invalid { field, .. })
+            if field == "usage.output_tokens"),
+        "{too_much:?}"
+    );
+    let sample = Sample {
+        counted: u64::MAX,
+        actual: 1,
+    };
+    let refused = store.put_sample("m", "words", sample);
+    assert!(matches!(refused, Err(StoreError::Invalid { .. })));
+    assert_eq!(store.session("s").unwrap().turns, 3);
+}
+
+pub fn times_are_kept_to_the_millisecond(store: &dyn Store) {
+    let fine = Timestamp::from_nanosecond(1_770_000_000_123_456_789).unwrap();
+    let kept = Timestamp::from_millisecond(1_770_000_000_123).unwrap();
+    let new = NewSession {
+        label: "s".to_owned(),
+        ..NewSession::default()
+    };
+    let made = store.create_session(&new, fine).unwrap();
+    assert_eq!(made.created_at, kept);
+    assert_eq!(store.session("s").unwrap(), made);
+    let recorded = store.record("s", &turn("a", "b"), None, fine).unwrap();
+    let stored = store.turns(&[recorded.id], "words").unwrap().remove(0);
+    assert_eq!(stored.created_at, kept);
+    assert_eq!(stored.turn.body().id(None, "s", kept), recorded.id);
+    assert_eq!(store.head_moves("s", 1).unwrap()[0].at, kept);
+}
+
+pub fn the_same_turn_twice_is_one_turn(store: &dyn Store) {
+    session(store, "s");
+    let first = record(store, "s", "one");
+    let second = record(store, "s", "two");
+    let back = |from: TurnId, to| {
+        let moved = store.move_head("s", Some(from), to, "back", at(2));
+        moved.unwrap();
+    };
+    back(second.id, Some(first.id));
+    assert_eq!(record(store, "s", "two"), second);
+    assert_eq!(store.session("s").unwrap().head, Some(second.id));
+    let made = summary(None, second.id);
+    let compacted = store.compact("s", second.id, &made, at(3)).unwrap();
+    back(compacted.id, Some(second.id));
+    let again = store.compact("s", second.id, &made, at(3)).unwrap();
+    assert_eq!(again, compacted);
+    let walked = path(store, compacted.id);
+    assert_eq!(ids(&walked), [compacted.id, second.id, first.id]);
+}
+
+pub fn a_session_knows_where_it_came_from(store: &dyn Store) {
+    session(store, "s");
+    let first = record(store, "s", "one");
+    let alias = SessionChange::Alias("other name".to_owned());
+    store.change_session("s", &alias).unwrap();
+    let task = |label: &str, parent: &str| NewSession {
+        label: label.to_owned(),
+        parent_session: Some(parent.to_owned()),
+        ..NewSession::default()
+    };
+    let made = store
+        .create_session(&task("t", "other name"), at(2))
+        .unwrap();
+    assert_eq!(made.parent_session.as_deref(), Some("s"));
+    assert_eq!((made.parent_turn, made.head), (Some(first.id), None));
+    assert_eq!(store.head_moves("t", 5).unwrap()[0].reason, "created");
+    let lost = store.create_session(&task("u", "nowhere"), at(2));
+    assert!(matches!(lost, Err(StoreError::NotFound { .. })), "{lost:?}");
+    let fork = NewSession {
+        head: Some(first.id),
+        ..task("f", "s")
+    };
+    store.create_session(&fork, at(2)).unwrap();
+    assert_eq!(store.head_moves("f", 5).unwrap()[0].reason, "forked");
+}
+
+pub fn a_compaction_leaves_calls_open(store: &dyn Store) {
+    session(store, "s");
+    let messages = |messages: Vec<Message>| NewTurn {
+        messages,
+        ..NewTurn::default()
+    };
+    let asks = messages(vec![text(MessageRole::User, "go"), calls(&["a"])]);
+    let asks = store.record("s", &asks, None, at(1)).unwrap();
+    let compacted = store
+        .compact("s", asks.id, &summary(None, asks.id), at(2))
+        .unwrap();
+    let answer = messages(vec![result("a")]);
+    let answer = store.record("s", &answer, None, at(3)).unwrap();
+    assert_eq!((answer.parent, answer.depth), (Some(compacted.id), 2));
+    let begins: Vec<bool> = path(store, answer.id)
+        .iter()
+        .map(|head| head.begins)
+        .collect();
+    assert_eq!(begins, [false, false, true]);
+}
+
+pub fn a_compaction_names_turns_that_are_known(store: &dyn Store) {
+    session(store, "s");
+    let first = record(store, "s", "one");
+    let nobody = TurnId::of(b"nobody");
+    for made in [summary(None, nobody), summary(Some(nobody), first.id)] {
+        let refused = store.compact("s", first.id, &made, at(2));
+        assert!(
+            matches!(refused, Err(StoreError::NotFound { .. })),
+            "{refused:?}"
+        );
+    }
+    let unknown = store.put_counts(&[(first.id, counted(&[1, 1])), (nobody, counted(&[1]))]);
+    assert!(matches!(unknown, Err(StoreError::NotFound { .. })));
+    let stored = store.turns(&[first.id], "words").unwrap().remove(0);
+    assert_eq!(stored.counts, None, "all or nothing");
 }

@@ -14,9 +14,18 @@ pub struct TurnId([u8; 16]);
 impl TurnId {
     /// Returns the id of a turn whose canonical form is `bytes`.
     pub fn of(bytes: &[u8]) -> Self {
-        let hash = blake3::hash(bytes);
+        Self::of_parts(&[bytes])
+    }
+
+    /// Returns the id of a turn whose canonical form is `parts`, one behind the
+    /// other.
+    pub(crate) fn of_parts(parts: &[&[u8]]) -> Self {
+        let mut hasher = blake3::Hasher::new();
+        for part in parts {
+            hasher.update(part);
+        }
         let mut id = [0; 16];
-        id.copy_from_slice(&hash.as_bytes()[..16]);
+        id.copy_from_slice(&hasher.finalize().as_bytes()[..16]);
         Self(id)
     }
 

@@ -12,15 +12,20 @@ use crate::turn::{BlockCounts, NewTurn, Turn, TurnKind};
 ///
 /// Every method is one transaction. What a writing method acknowledges
 /// survives a power cut; what it refuses leaves no trace.
+///
+/// Times are kept to the millisecond. A label that is an alias stands for its
+/// session, everywhere.
 pub trait Ledger: Send + Sync {
     /// Makes a session.
     ///
     /// Fails when its label or an alias is taken, as label or alias, or when
-    /// its head is not a known turn.
+    /// its head is not a known turn or its parent session not a known session.
+    /// Its parent turn is where it begins; if it begins empty, the head of its
+    /// parent session.
     fn create_session(&self, new: &NewSession, now: Timestamp) -> Result<Session, StoreError>;
 
-    /// Changes a session and returns it. A label that is an alias stands for
-    /// its session, here and everywhere.
+    /// Changes a session and returns it. To give it an alias that it has is an
+    /// error, as for one that another has.
     fn change_session(&self, label: &str, change: &SessionChange) -> Result<Session, StoreError>;
 
     /// Returns a session.
@@ -37,6 +42,10 @@ pub trait Ledger: Send + Sync {
     /// the head. A turn whose idempotency key was used in this session before
     /// is not recorded again: the first one is returned if the two say the
     /// same, and it is an error if they do not.
+    ///
+    /// A turn follows from what is in it: one that is recorded again behind the
+    /// same parent at the same millisecond, when the head was moved back, is
+    /// the same turn, and the head moves there.
     fn record(
         &self,
         label: &str,
@@ -45,7 +54,9 @@ pub trait Ledger: Send + Sync {
         now: Timestamp,
     ) -> Result<Recorded, StoreError>;
 
-    /// Appends a compaction behind `parent`, which must be the head.
+    /// Appends a compaction behind `parent`, which must be the head. The turns
+    /// that it names must be known. Calls that are open stay so, and no history
+    /// begins with it.
     fn compact(
         &self,
         label: &str,
@@ -78,7 +89,8 @@ pub trait Ledger: Send + Sync {
     fn turns(&self, ids: &[TurnId], counter: &str) -> Result<Vec<Turn>, StoreError>;
 
     /// Keeps counts for turns that were recorded without them, or with
-    /// another counter's. Counts that are there stay as they are.
+    /// another counter's. Counts that are there stay as they are. Fails when a
+    /// turn is not known.
     fn put_counts(&self, counts: &[(TurnId, Counted)]) -> Result<(), StoreError>;
 }
 
@@ -94,7 +106,8 @@ pub struct Counted {
 impl Counted {
     /// Returns the tokens of the whole turn.
     pub fn total(&self) -> Tokens {
-        self.blocks.iter().flatten().sum()
+        let all = self.blocks.iter().flatten();
+        all.fold(0, |sum, tokens| sum.saturating_add(*tokens))
     }
 }
 

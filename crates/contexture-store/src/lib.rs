@@ -36,6 +36,6 @@ pub use session::{
 };
 pub use snapshot::{Blob, Sample, Samples, Snapshot, Snapshots, Store};
 pub use turn::{
-    AgentRole, BlockCounts, ErrorKind, MAX_MESSAGES, NewTurn, OpenCall, Outline, StopReason,
-    ToolCallRecord, Turn, TurnError, TurnKind, TurnStatus, turn_id,
+    AgentRole, BlockCounts, Body, ErrorKind, MAX_DEPTH, MAX_MESSAGES, MAX_NUMBER, NewTurn,
+    OpenCall, Outline, StopReason, ToolCallRecord, Turn, TurnError, TurnKind, TurnStatus,
 };

@@ -3,6 +3,7 @@ use std::collections::BTreeSet;
 use contexture_core::{Tokens, Usage};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::compaction::Compaction;
 use crate::error::StoreError;
@@ -231,6 +232,14 @@ pub struct Outline {
 /// The most messages in one turn.
 pub const MAX_MESSAGES: usize = 10_000;
 
+/// How deep the JSON of a tool's arguments or of `context_json` may be nested.
+/// Readers of JSON have a limit, and what is stored must be readable.
+pub const MAX_DEPTH: usize = 100;
+
+/// The largest number that is stored, for tokens: databases have no unsigned
+/// ones.
+pub const MAX_NUMBER: u64 = i64::MAX as u64;
+
 impl NewTurn {
     /// Checks the turn and returns its outline. `open` are the calls that the
     /// turn before left without a result; `max_message_bytes` is the largest
@@ -262,6 +271,9 @@ impl NewTurn {
         if self.idempotency_key.as_deref() == Some("") {
             return Err(StoreError::invalid("idempotency_key", "is empty"));
         }
+        if let Some(usage) = &self.usage {
+            check_usage(usage)?;
+        }
         let mut checker = Checker {
             inherited: open.to_vec(),
             ..Checker::default()
@@ -290,15 +302,14 @@ impl NewTurn {
         }
     }
 
-    /// Returns a hash of what the turn says, without where it was to go: a
-    /// retry has the same.
-    pub fn body_hash(&self) -> TurnId {
-        let body = NewTurn {
+    /// Returns what is hashed of the turn: everything but `parent_turn_id` and
+    /// `idempotency_key`.
+    pub fn body(&self) -> Body {
+        Body::of(&NewTurn {
             parent_turn_id: None,
             idempotency_key: None,
             ..self.clone()
-        };
-        TurnId::of(&canonical(&body))
+        })
     }
 }
 
@@ -325,6 +336,9 @@ impl Checker {
             ));
         }
         self.outline.bytes += bytes;
+        if let Some(context) = &message.context_json {
+            check_depth(&format!("{at}.context_json"), context)?;
+        }
         let blocks = message.blocks();
         let is_result = |block: &Block| matches!(block, Block::ToolResult { .. });
         let answers = blocks.iter().any(|block| is_result(block));
@@ -422,6 +436,7 @@ impl Checker {
                         "must be an object",
                     ));
                 }
+                check_depth(&format!("{at}.arguments"), arguments)?;
                 if !self.seen.insert(id.clone()) {
                     return Err(StoreError::invalid(
                         format!("{at}.id"),
@@ -480,24 +495,103 @@ impl Checker {
     }
 }
 
-/// Returns the id of a turn: it follows from everything in it.
-pub fn turn_id(
-    parent: Option<TurnId>,
-    session: &str,
-    created_at: Timestamp,
-    body: &impl Serialize,
-) -> TurnId {
-    TurnId::of(&canonical(&(
-        parent,
-        session,
-        created_at.as_millisecond(),
-        body,
-    )))
+fn check_depth(at: &str, value: &Value) -> Result<(), StoreError> {
+    fn is_deeper(value: &Value, than: usize) -> bool {
+        let mut inside: Box<dyn Iterator<Item = &Value>> = match value {
+            Value::Array(values) => Box::new(values.iter()),
+            Value::Object(fields) => Box::new(fields.values()),
+            _ => return false,
+        };
+        than == 0 || inside.any(|value| is_deeper(value, than - 1))
+    }
+    if is_deeper(value, MAX_DEPTH) {
+        return Err(StoreError::invalid(
+            at,
+            format!("is nested more than {MAX_DEPTH} levels deep"),
+        ));
+    }
+    Ok(())
 }
 
-/// Returns the bytes that are hashed. Our types serialise to JSON in the order
-/// of their fields, and so always to the same bytes.
-pub(crate) fn canonical(value: &impl Serialize) -> Vec<u8> {
-    // It fails only for maps with keys that are no text, which none of them has.
-    serde_json::to_vec(value).unwrap_or_default()
+/// Checks that the numbers in `usage` can be stored.
+pub(crate) fn check_usage(usage: &Usage) -> Result<(), StoreError> {
+    let numbers = [
+        ("input_tokens", usage.input_tokens),
+        ("output_tokens", usage.output_tokens),
+        ("cached_input_tokens", usage.cached_input_tokens),
+        ("cache_write_tokens", usage.cache_write_tokens),
+        ("reasoning_tokens", usage.reasoning_tokens),
+    ];
+    for (name, number) in numbers {
+        check_number(&format!("usage.{name}"), number)?;
+    }
+    Ok(())
+}
+
+/// Checks that a number can be stored.
+pub(crate) fn check_number(field: &str, number: u64) -> Result<(), StoreError> {
+    if number > MAX_NUMBER {
+        return Err(StoreError::invalid(
+            field,
+            format!("{number} is too large; the limit is {MAX_NUMBER}"),
+        ));
+    }
+    Ok(())
+}
+
+/// What a turn or a compaction holds, in the one form that is hashed.
+///
+/// A turn's place in its session and its idempotency key are no part of it, so
+/// that a retry has the same. Every store makes ids from it, and so the same
+/// turns have the same ids everywhere.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Body(Vec<u8>);
+
+impl Body {
+    // Our types serialise to JSON in the order of their fields, and so always
+    // to the same bytes.
+    pub(crate) fn of(value: &impl Serialize) -> Self {
+        // It fails only for maps with keys that are no text, which none has.
+        Self(serde_json::to_vec(value).unwrap_or_default())
+    }
+
+    /// Returns a hash of what is said, wherever it is said.
+    pub fn hash(&self) -> TurnId {
+        TurnId::of(&self.0)
+    }
+
+    /// Returns the id of the turn that says it behind `parent`, in the session
+    /// of that label (not an alias), at that time (to the millisecond): the
+    /// hash of the JSON `[parent,session,milliseconds,body]`.
+    pub fn id(&self, parent: Option<TurnId>, session: &str, created_at: Timestamp) -> TurnId {
+        let place = Self::of(&(parent, session, created_at.as_millisecond()));
+        // The body can be large, and is not copied in between the brackets.
+        let open = place.0.strip_suffix(b"]").unwrap_or(&place.0);
+        TurnId::of_parts(&[open, b",", &self.0, b"]"])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_is_the_hash_of_a_list() {
+        let parent = TurnId::of(b"parent");
+        let now = Timestamp::from_millisecond(1_770_000_000_123).unwrap();
+        let turn = NewTurn {
+            model: Some("m".to_owned()),
+            ..NewTurn::default()
+        };
+        let placed = NewTurn {
+            parent_turn_id: Some(parent),
+            idempotency_key: Some("k".to_owned()),
+            ..turn.clone()
+        };
+        let json = format!(r#"["{parent}","a\"b",1770000000123,{{"messages":[],"model":"m"}}]"#);
+        let id = TurnId::of(json.as_bytes());
+        assert_eq!(turn.body().id(Some(parent), "a\"b", now), id);
+        assert_eq!(placed.body().id(Some(parent), "a\"b", now), id);
+        assert_eq!(placed.body().hash(), turn.body().hash());
+    }
 }

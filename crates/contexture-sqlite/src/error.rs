@@ -1,0 +1,111 @@
+use contexture_store::StoreError;
+use rusqlite::ErrorCode;
+
+/// What goes wrong inside, before it is known which store it went wrong in.
+#[derive(Debug)]
+pub(crate) enum Fault {
+    /// The store says no, and says why.
+    Refused(StoreError),
+    /// SQLite failed.
+    Sql(rusqlite::Error),
+}
+
+impl From<StoreError> for Fault {
+    fn from(error: StoreError) -> Self {
+        Fault::Refused(error)
+    }
+}
+
+impl From<rusqlite::Error> for Fault {
+    fn from(error: rusqlite::Error) -> Self {
+        Fault::Sql(error)
+    }
+}
+
+impl Fault {
+    pub(crate) fn not_found(what: &'static str, name: impl ToString) -> Self {
+        let name = name.to_string();
+        Fault::Refused(StoreError::NotFound { what, name })
+    }
+
+    pub(crate) fn exists(what: &'static str, name: impl ToString) -> Self {
+        let name = name.to_string();
+        Fault::Refused(StoreError::Exists { what, name })
+    }
+
+    /// Returns true when somebody else holds a lock.
+    pub(crate) fn is_busy(&self) -> bool {
+        matches!(self.code(), Some(ErrorCode::DatabaseBusy))
+    }
+
+    pub(crate) fn code(&self) -> Option<ErrorCode> {
+        match self {
+            Fault::Sql(error) => error.sqlite_error_code(),
+            Fault::Refused(_) => None,
+        }
+    }
+
+    /// Returns the error for the store at `address`.
+    pub(crate) fn at(self, address: &str) -> StoreError {
+        match self {
+            Fault::Refused(error) => error,
+            Fault::Sql(error) => failed(address, error),
+        }
+    }
+}
+
+fn failed(address: &str, error: rusqlite::Error) -> StoreError {
+    use rusqlite::Error as E;
+    let store = address.to_owned();
+    // Rows that are not as we write them, or a key that leads nowhere.
+    if let E::FromSqlConversionFailure(..)
+    | E::IntegralValueOutOfRange(..)
+    | E::InvalidColumnType(..)
+    | E::QueryReturnedNoRows
+    | E::Utf8Error(..) = error
+    {
+        let message = format!("is damaged: {error}");
+        return StoreError::NotAStore { store, message };
+    }
+    match error.sqlite_error_code() {
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => StoreError::Busy { store },
+        Some(ErrorCode::ReadOnly) => StoreError::ReadOnly { store },
+        Some(ErrorCode::NotADatabase) => StoreError::NotAStore {
+            store,
+            message: "is not a SQLite database, or its beginning is damaged".to_owned(),
+        },
+        Some(ErrorCode::DatabaseCorrupt) => StoreError::NotAStore {
+            store,
+            message: format!(
+                "is damaged, or shorter than it was ({error}); restore a copy, or save what can \
+                 be read with `sqlite3 FILE .recover`"
+            ),
+        },
+        Some(ErrorCode::TooBig) => {
+            StoreError::invalid("", "is larger than one row of SQLite can be")
+        }
+        _ => StoreError::Backend {
+            store: "sqlite",
+            source: Box::new(Located { store, error }),
+        },
+    }
+}
+
+/// An error of SQLite with the store it happened in.
+#[derive(Debug)]
+struct Located {
+    store: String,
+    error: rusqlite::Error,
+}
+
+impl std::fmt::Display for Located {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}: {}", self.store, self.error)
+    }
+}
+
+impl std::error::Error for Located {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(&self.error)
+    }
+}

@@ -1,0 +1,94 @@
+use contexture_store::{
+    Compaction, Counted, HeadMove, Ledger, NewSession, NewTurn, Recorded, Session, SessionChange,
+    StoreError, Turn, TurnHead, TurnId, Walk,
+};
+use jiff::Timestamp;
+
+use crate::record::Prepared;
+use crate::{SqliteStore, record, sessions, turns};
+
+impl Ledger for SqliteStore {
+    fn create_session(&self, new: &NewSession, now: Timestamp) -> Result<Session, StoreError> {
+        let new = new.clone();
+        self.write(move |db, tenant| sessions::create(db, tenant, &new, now))
+    }
+
+    fn change_session(&self, label: &str, change: &SessionChange) -> Result<Session, StoreError> {
+        let (label, change) = (label.to_owned(), change.clone());
+        self.write(move |db, tenant| sessions::change(db, tenant, &label, &change))
+    }
+
+    fn session(&self, label: &str) -> Result<Session, StoreError> {
+        self.read(|db, tenant| sessions::get(db, tenant, label))
+    }
+
+    fn sessions(&self, after: Option<&str>, limit: usize) -> Result<Vec<Session>, StoreError> {
+        self.read(|db, tenant| sessions::list(db, tenant, after, limit))
+    }
+
+    fn record(
+        &self,
+        label: &str,
+        turn: &NewTurn,
+        counted: Option<&Counted>,
+        now: Timestamp,
+    ) -> Result<Recorded, StoreError> {
+        let most = self.shared.place.options.max_message_bytes;
+        let new = Prepared::new(turn).map_err(|fault| fault.at(&self.shared.place.address))?;
+        let (label, counted) = (label.to_owned(), counted.cloned());
+        self.write(move |db, tenant| {
+            record::record(db, tenant, &label, &new, counted.as_ref(), now, most)
+        })
+    }
+
+    fn compact(
+        &self,
+        label: &str,
+        parent: TurnId,
+        compaction: &Compaction,
+        now: Timestamp,
+    ) -> Result<Recorded, StoreError> {
+        let (label, compaction) = (label.to_owned(), compaction.clone());
+        self.write(move |db, tenant| record::compact(db, tenant, &label, parent, &compaction, now))
+    }
+
+    fn move_head(
+        &self,
+        label: &str,
+        from: Option<TurnId>,
+        to: Option<TurnId>,
+        reason: &str,
+        now: Timestamp,
+    ) -> Result<Session, StoreError> {
+        let (label, reason) = (label.to_owned(), reason.to_owned());
+        self.write(move |db, tenant| {
+            sessions::move_head_from(db, tenant, &label, (from, to), &reason, now)
+        })
+    }
+
+    fn head_moves(&self, label: &str, limit: usize) -> Result<Vec<HeadMove>, StoreError> {
+        self.read(|db, tenant| sessions::head_moves(db, tenant, label, limit))
+    }
+
+    fn walk(&self, from: TurnId, walk: &Walk<'_>) -> Result<Vec<TurnHead>, StoreError> {
+        self.read(|db, tenant| turns::walk(db, tenant, from, walk))
+    }
+
+    fn turns(&self, ids: &[TurnId], counter: &str) -> Result<Vec<Turn>, StoreError> {
+        self.read(|db, tenant| turns::turns(db, tenant, ids, counter))
+    }
+
+    fn put_counts(&self, counts: &[(TurnId, Counted)]) -> Result<(), StoreError> {
+        if counts.is_empty() {
+            return Ok(());
+        }
+        let counts = counts.to_vec();
+        self.write(move |db, tenant| {
+            for (id, counted) in &counts {
+                let turn = turns::key(db, tenant, *id)?;
+                record::insert_counts(db, tenant, turn, counted)?;
+            }
+            Ok(())
+        })
+    }
+}

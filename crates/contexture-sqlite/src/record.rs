@@ -1,0 +1,350 @@
+//! Appending turns.
+
+use contexture_store::{
+    Body, Compaction, Counted, NewTurn, OpenCall, Outline, Recorded, StoreError, TurnId, TurnKind,
+};
+use jiff::Timestamp;
+use rusqlite::{Connection, OptionalExtension, params};
+
+use crate::error::Fault;
+use crate::row::{Id, Json, Time, Word, id, json, number, unsigned};
+use crate::sessions::{self, SessionRow};
+use crate::turns;
+
+/// A turn with everything that can be made of it before it is the turn's turn:
+/// the thread that writes has only to write.
+pub(crate) struct Prepared {
+    turn: NewTurn,
+    body: Body,
+    // The JSON of each message's content and context.
+    messages: Vec<(String, Option<String>)>,
+}
+
+impl Prepared {
+    pub(crate) fn new(turn: &NewTurn) -> Result<Self, Fault> {
+        let json = |error: serde_json::Error| {
+            Fault::Refused(StoreError::invalid("messages", error.to_string()))
+        };
+        let mut messages = Vec::with_capacity(turn.messages.len());
+        for message in &turn.messages {
+            let content = serde_json::to_string(&message.content).map_err(json)?;
+            let context = message.context_json.as_ref().map(serde_json::to_string);
+            messages.push((content, context.transpose().map_err(json)?));
+        }
+        Ok(Self {
+            turn: turn.clone(),
+            body: turn.body(),
+            messages,
+        })
+    }
+}
+
+/// The turn that a new one follows.
+#[derive(Default)]
+struct Parent {
+    key: Option<i64>,
+    id: Option<TurnId>,
+    depth: u64,
+    /// The latest compaction on the path to it, itself included.
+    compaction: Option<i64>,
+    open_calls: Vec<OpenCall>,
+}
+
+fn head_of(db: &Connection, session: &SessionRow) -> Result<Parent, Fault> {
+    let Some(key) = session.head else {
+        return Ok(Parent::default());
+    };
+    let mut select = db.prepare_cached(
+        "SELECT id, depth, kind, compaction, open_calls FROM turns WHERE key = ?1",
+    )?;
+    Ok(select.query_row([key], |row| {
+        Ok(Parent {
+            key: Some(key),
+            id: id(row, 0)?,
+            depth: unsigned(row, 1)?,
+            compaction: match row.get::<_, Word<TurnKind>>(2)?.0 {
+                TurnKind::Compaction => Some(key),
+                TurnKind::Normal => row.get(3)?,
+            },
+            open_calls: json(row, 4)?.unwrap_or_default(),
+        })
+    })?)
+}
+
+pub(crate) fn record(
+    db: &Connection,
+    tenant: i64,
+    label: &str,
+    new: &Prepared,
+    counted: Option<&Counted>,
+    now: Timestamp,
+    max_message_bytes: u64,
+) -> Result<Recorded, Fault> {
+    let session = sessions::find(db, tenant, label)?;
+    // A retry comes first: what it answered is answered, and the head has moved
+    // on.
+    if let Some(key) = &new.turn.idempotency_key
+        && let Some(first) = replay(db, &session, key, &new.body)?
+    {
+        return Ok(first);
+    }
+    let parent = head_of(db, &session)?;
+    if new.turn.parent_turn_id.is_some() {
+        sessions::check_head(&session, parent.id, new.turn.parent_turn_id)?;
+    }
+    let outline = new.turn.outline(&parent.open_calls, max_message_bytes)?;
+    let recorded = Recorded {
+        id: new.body.id(parent.id, &session.label, now),
+        parent: parent.id,
+        depth: parent.depth + 1,
+        replayed: false,
+    };
+    let key = match turns::find_key(db, tenant, recorded.id)? {
+        // The same turn was recorded before the head was moved back.
+        Some(key) => key,
+        None => {
+            let key = insert_turn(db, tenant, &session, &parent, &recorded, new, &outline, now)?;
+            insert_calls(db, key, &outline)?;
+            insert_messages(db, key, new)?;
+            key
+        }
+    };
+    if let Some(counted) = counted {
+        insert_counts(db, tenant, key, counted)?;
+    }
+    if let Some(name) = &new.turn.idempotency_key {
+        db.prepare_cached(
+            "INSERT INTO idempotency_keys (session, key, turn, body) VALUES (?1, ?2, ?3, ?4)",
+        )?
+        .execute((session.key, name, key, Id(new.body.hash())))?;
+    }
+    sessions::move_head(db, &session, Some(key), "recorded", now)?;
+    Ok(recorded)
+}
+
+/// Returns what was recorded with that key before.
+fn replay(
+    db: &Connection,
+    session: &SessionRow,
+    key: &str,
+    body: &Body,
+) -> Result<Option<Recorded>, Fault> {
+    let mut select = db.prepare_cached(
+        "SELECT t.id, parent.id, t.depth, k.body FROM idempotency_keys k
+         JOIN turns t ON t.key = k.turn LEFT JOIN turns parent ON parent.key = t.parent
+         WHERE k.session = ?1 AND k.key = ?2",
+    )?;
+    let found = select.query_row((session.key, key), |row| {
+        let recorded = Recorded {
+            id: row.get::<_, Id>(0)?.0,
+            parent: id(row, 1)?,
+            depth: unsigned(row, 2)?,
+            replayed: true,
+        };
+        Ok((recorded, row.get::<_, Id>(3)?.0))
+    });
+    match found.optional()? {
+        Some((_, said)) if said != body.hash() => Err(Fault::Refused(StoreError::KeyReused {
+            key: key.to_owned(),
+        })),
+        found => Ok(found.map(|(recorded, _)| recorded)),
+    }
+}
+
+#[expect(clippy::too_many_arguments)]
+fn insert_turn(
+    db: &Connection,
+    tenant: i64,
+    session: &SessionRow,
+    parent: &Parent,
+    recorded: &Recorded,
+    new: &Prepared,
+    outline: &Outline,
+    now: Timestamp,
+) -> Result<i64, Fault> {
+    let turn = &new.turn;
+    let usage = turn.usage.as_ref();
+    let tokens =
+        |field: &str, tokens: Option<u64>| tokens.map(|tokens| number(field, tokens)).transpose();
+    db.prepare_cached(
+        "INSERT INTO turns (tenant, id, session, parent, depth, kind, compaction, begins, bytes,
+             created_at, open_calls, model, provider, input_tokens, output_tokens,
+             cached_input_tokens, cache_write_tokens, reasoning_tokens, stop_reason, error_kind,
+             error_message, status, role, toolset_name, tools, permissions_granted,
+             source_event_id, request_hash, parent_given, idempotency_key)
+         VALUES (?1, ?2, ?3, ?4, ?5, 'normal', ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16,
+             ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29)",
+    )?
+    .execute(params![
+        tenant,
+        Id(recorded.id),
+        session.key,
+        parent.key,
+        number("depth", recorded.depth)?,
+        parent.compaction,
+        outline.begins,
+        number("messages", outline.bytes)?,
+        Time(now),
+        list(&outline.open_calls),
+        turn.model,
+        turn.provider,
+        tokens("usage.input_tokens", usage.map(|u| u.input_tokens))?,
+        tokens("usage.output_tokens", usage.map(|u| u.output_tokens))?,
+        tokens(
+            "usage.cached_input_tokens",
+            usage.map(|u| u.cached_input_tokens)
+        )?,
+        tokens(
+            "usage.cache_write_tokens",
+            usage.map(|u| u.cache_write_tokens)
+        )?,
+        tokens("usage.reasoning_tokens", usage.map(|u| u.reasoning_tokens))?,
+        turn.stop_reason.map(Word),
+        turn.error.as_ref().map(|error| Word(error.kind)),
+        turn.error.as_ref().map(|error| &error.message),
+        turn.status.map(Word),
+        turn.role.map(Word),
+        turn.toolset_name,
+        list(&turn.tools),
+        list(&turn.permissions_granted),
+        turn.source_event_id,
+        turn.request_hash,
+        turn.parent_turn_id.is_some(),
+        turn.idempotency_key,
+    ])?;
+    Ok(db.last_insert_rowid())
+}
+
+/// Returns a list as a column; an empty one takes no room.
+fn list<T: serde::Serialize>(values: &[T]) -> Option<Json<&[T]>> {
+    (!values.is_empty()).then_some(Json(values))
+}
+
+fn insert_messages(db: &Connection, turn: i64, new: &Prepared) -> Result<(), Fault> {
+    let mut insert = db.prepare_cached(
+        "INSERT INTO messages (key, role, source, content, tool_call_id, context_json)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+    )?;
+    let messages = new.turn.messages.iter().zip(&new.messages);
+    for (seq, (message, (content, context))) in messages.enumerate() {
+        insert.execute(params![
+            turns::message_key(turn, seq),
+            message.role.name(),
+            message.source.map(Word),
+            content,
+            message.tool_call_id,
+            context,
+        ])?;
+    }
+    Ok(())
+}
+
+fn insert_calls(db: &Connection, turn: i64, outline: &Outline) -> Result<(), Fault> {
+    let mut insert = db.prepare_cached(
+        "INSERT INTO tool_calls (turn, seq, id, name, message, is_error)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+    )?;
+    for (seq, call) in outline.calls.iter().enumerate() {
+        let (seq, message) = (seq as i64, call.message as i64);
+        insert.execute((turn, seq, &call.id, &call.name, message, call.is_error))?;
+    }
+    let mut insert = db.prepare_cached(
+        "INSERT INTO late_results (turn, seq, id, is_error) VALUES (?1, ?2, ?3, ?4)",
+    )?;
+    for (seq, (id, is_error)) in outline.answered.iter().enumerate() {
+        insert.execute((turn, seq as i64, id, is_error))?;
+    }
+    Ok(())
+}
+
+/// Keeps the counts of a turn, unless that counter's are there.
+pub(crate) fn insert_counts(
+    db: &Connection,
+    tenant: i64,
+    turn: i64,
+    counted: &Counted,
+) -> Result<(), Fault> {
+    let counter = match turns::counter(db, tenant, &counted.counter)? {
+        Some(counter) => counter,
+        None => {
+            db.prepare_cached("INSERT INTO counters (tenant, name) VALUES (?1, ?2)")?
+                .execute((tenant, &counted.counter))?;
+            db.last_insert_rowid()
+        }
+    };
+    db.prepare_cached(
+        "INSERT INTO counts (turn, counter, total, blocks) VALUES (?1, ?2, ?3, ?4)
+         ON CONFLICT DO NOTHING",
+    )?
+    .execute((
+        turn,
+        counter,
+        number("counts", counted.total())?,
+        Json(&counted.blocks),
+    ))?;
+    Ok(())
+}
+
+pub(crate) fn compact(
+    db: &Connection,
+    tenant: i64,
+    label: &str,
+    expected: TurnId,
+    compaction: &Compaction,
+    now: Timestamp,
+) -> Result<Recorded, Fault> {
+    compaction.check()?;
+    let session = sessions::find(db, tenant, label)?;
+    let parent = head_of(db, &session)?;
+    sessions::check_head(&session, parent.id, Some(expected))?;
+    let known = |id: Option<TurnId>| id.map(|id| turns::key(db, tenant, id)).transpose();
+    let through = known(compaction.summarized_through)?;
+    let first_kept = known(compaction.first_kept)?;
+    let recorded = Recorded {
+        id: compaction.body().id(parent.id, &session.label, now),
+        parent: parent.id,
+        depth: parent.depth,
+        replayed: false,
+    };
+    let key = match turns::find_key(db, tenant, recorded.id)? {
+        Some(key) => key,
+        None => {
+            db.prepare_cached(
+                "INSERT INTO turns (tenant, id, session, parent, depth, kind, compaction, begins,
+                     bytes, created_at, open_calls, parent_given)
+                 VALUES (?1, ?2, ?3, ?4, ?5, 'compaction', ?6, FALSE, 0, ?7, ?8, FALSE)",
+            )?
+            .execute(params![
+                tenant,
+                Id(recorded.id),
+                session.key,
+                parent.key,
+                number("depth", recorded.depth)?,
+                parent.compaction,
+                Time(now),
+                list(&parent.open_calls),
+            ])?;
+            let key = db.last_insert_rowid();
+            db.prepare_cached(
+                "INSERT INTO compactions (turn, summary, summarized_through, first_kept,
+                     trigger_name, focus, summariser, tokens_before, tokens_after, usage)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
+            )?
+            .execute(params![
+                key,
+                compaction.summary,
+                through,
+                first_kept,
+                compaction.trigger.name(),
+                compaction.focus,
+                compaction.summariser,
+                number("tokens_before", compaction.tokens_before)?,
+                number("tokens_after", compaction.tokens_after)?,
+                compaction.usage.as_ref().map(Json),
+            ])?;
+            key
+        }
+    };
+    sessions::move_head(db, &session, Some(key), "compacted", now)?;
+    Ok(recorded)
+}

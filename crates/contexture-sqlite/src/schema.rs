@@ -1,0 +1,143 @@
+//! The schema, and how a file comes to have it.
+
+use contexture_store::StoreError;
+use rusqlite::{Connection, TransactionBehavior};
+
+use crate::error::Fault;
+
+/// Stands in the header of our files (`PRAGMA application_id`): "CTXR".
+pub(crate) const APPLICATION_ID: i32 = i32::from_be_bytes(*b"CTXR");
+
+/// Step `n` makes version `n + 1` of version `n`; version 0 is an empty file.
+/// A step that was released is never changed.
+pub(crate) const STEPS: &[&str] = &[include_str!("v1.sql")];
+
+/// What a database says about itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum State {
+    /// It holds nothing yet.
+    Blank,
+    /// It is ours, of that version.
+    Ours(u32),
+}
+
+/// Reads what the database is, and refuses one that is not ours or newer than
+/// `steps`.
+pub(crate) fn state(
+    connection: &Connection,
+    address: &str,
+    steps: &[&str],
+) -> Result<State, Fault> {
+    let pragma = |name| connection.pragma_query_value(None, name, |row| row.get::<_, i32>(0));
+    let not_a_store = |message: String| {
+        Err(Fault::Refused(StoreError::NotAStore {
+            store: address.to_owned(),
+            message,
+        }))
+    };
+    let (id, version) = (pragma("application_id")?, pragma("user_version")?);
+    match id {
+        APPLICATION_ID => {}
+        0 => {
+            let objects: i64 =
+                connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
+            return match (objects, version) {
+                (0, 0) => Ok(State::Blank),
+                _ => not_a_store("is a SQLite database of another program".to_owned()),
+            };
+        }
+        other => {
+            return not_a_store(format!(
+                "is a SQLite database of another program (application id {other:#010x})"
+            ));
+        }
+    }
+    let known = steps.len() as u32;
+    match u32::try_from(version) {
+        Ok(version @ 1..) if version <= known => Ok(State::Ours(version)),
+        Ok(version @ 1..) => Err(Fault::Refused(StoreError::Newer {
+            store: address.to_owned(),
+            found: version,
+            known,
+        })),
+        _ => not_a_store(format!("has no schema version ({version})")),
+    }
+}
+
+/// Brings the database to the newest version: all steps, or none.
+pub(crate) fn migrate(
+    connection: &mut Connection,
+    address: &str,
+    steps: &[&str],
+) -> Result<(), Fault> {
+    // The lock comes first: another process may be doing the same.
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let version = match state(&transaction, address, steps)? {
+        State::Blank => 0,
+        State::Ours(version) => version as usize,
+    };
+    for step in &steps[version..] {
+        transaction.execute_batch(step)?;
+    }
+    // Both are in the header of the file and part of the transaction.
+    transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
+    transaction.pragma_update(None, "user_version", steps.len() as u32)?;
+    transaction.commit()?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FIRST: &str = "CREATE TABLE a (x); INSERT INTO a VALUES (1);";
+
+    fn file() -> (tempfile::TempDir, std::path::PathBuf) {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("store.db");
+        (directory, path)
+    }
+
+    #[test]
+    fn an_older_schema_is_brought_up_to_date() {
+        let (_directory, path) = file();
+        let mut connection = Connection::open(&path).unwrap();
+        migrate(&mut connection, "here", &[FIRST]).unwrap();
+        assert_eq!(
+            state(&connection, "here", &[FIRST]).unwrap(),
+            State::Ours(1)
+        );
+        let second = "CREATE TABLE b AS SELECT x + 1 AS y FROM a";
+        migrate(&mut connection, "here", &[FIRST, second]).unwrap();
+        migrate(&mut connection, "here", &[FIRST, second]).unwrap();
+        let y: i64 = connection
+            .query_row("SELECT y FROM b", [], |row| row.get(0))
+            .unwrap();
+        assert_eq!(y, 2);
+        assert_eq!(
+            state(&connection, "here", &[FIRST, second]).unwrap(),
+            State::Ours(2)
+        );
+        let newer = state(&connection, "here", &[FIRST]);
+        assert!(matches!(
+            newer,
+            Err(Fault::Refused(StoreError::Newer {
+                found: 2,
+                known: 1,
+                ..
+            }))
+        ));
+    }
+
+    #[test]
+    fn a_step_that_fails_leaves_the_file_as_it_was() {
+        let (_directory, path) = file();
+        let mut connection = Connection::open(&path).unwrap();
+        migrate(&mut connection, "here", &[FIRST]).unwrap();
+        let before = std::fs::read(&path).unwrap();
+        let steps = [FIRST, "DELETE FROM a; CREATE TABLE c (x)", "no such step"];
+        migrate(&mut connection, "here", &steps).unwrap_err();
+        drop(connection);
+        assert_eq!(std::fs::read(&path).unwrap(), before);
+    }
+}

@@ -1,0 +1,269 @@
+//! Sessions and their heads.
+
+use contexture_store::{
+    HeadMove, NewSession, Session, SessionChange, StoreError, TurnId, check_alias,
+};
+use jiff::Timestamp;
+use rusqlite::{Connection, OptionalExtension, Row, params};
+
+use crate::error::Fault;
+use crate::row::{Time, Word, id, limit, unsigned};
+use crate::turns;
+
+/// What recording needs to know of a session.
+pub(crate) struct SessionRow {
+    pub(crate) key: i64,
+    pub(crate) label: String,
+    /// The key of its latest turn.
+    pub(crate) head: Option<i64>,
+    moves: i64,
+}
+
+/// Finds a session by its label or an alias.
+pub(crate) fn find(db: &Connection, tenant: i64, label: &str) -> Result<SessionRow, Fault> {
+    let found = |row: &Row<'_>| {
+        Ok(SessionRow {
+            key: row.get(0)?,
+            label: row.get(1)?,
+            head: row.get(2)?,
+            moves: row.get(3)?,
+        })
+    };
+    let mut by_label = db.prepare_cached(
+        "SELECT key, label, head, moves FROM sessions WHERE tenant = ?1 AND label = ?2",
+    )?;
+    if let Some(session) = by_label.query_row((tenant, label), found).optional()? {
+        return Ok(session);
+    }
+    let mut by_alias = db.prepare_cached(
+        "SELECT s.key, s.label, s.head, s.moves FROM aliases a JOIN sessions s ON s.key = a.session
+         WHERE a.tenant = ?1 AND a.alias = ?2",
+    )?;
+    let session = by_alias.query_row((tenant, label), found).optional()?;
+    session.ok_or_else(|| Fault::not_found("session", label))
+}
+
+const COLUMNS: &str = "SELECT s.label, head.id, ifnull(head.depth, 0), s.persona, p.label, \
+    parent.id, s.task, s.status, s.created_at, s.updated_at, s.key
+    FROM sessions s
+    LEFT JOIN turns head ON head.key = s.head
+    LEFT JOIN sessions p ON p.key = s.parent_session
+    LEFT JOIN turns parent ON parent.key = s.parent_turn";
+
+fn session(row: &Row<'_>) -> rusqlite::Result<(i64, Session)> {
+    let session = Session {
+        label: row.get(0)?,
+        aliases: Vec::new(),
+        head: id(row, 1)?,
+        turns: unsigned(row, 2)?,
+        persona: row.get(3)?,
+        parent_session: row.get(4)?,
+        parent_turn: id(row, 5)?,
+        task: row.get(6)?,
+        status: row.get::<_, Word<_>>(7)?.0,
+        created_at: row.get::<_, Time>(8)?.0,
+        updated_at: row.get::<_, Time>(9)?.0,
+    };
+    Ok((row.get(10)?, session))
+}
+
+fn with_aliases(db: &Connection, (key, mut session): (i64, Session)) -> Result<Session, Fault> {
+    let mut select =
+        db.prepare_cached("SELECT alias FROM aliases WHERE session = ?1 ORDER BY alias")?;
+    let aliases = select.query_map([key], |row| row.get(0))?;
+    session.aliases = aliases.collect::<Result<_, _>>()?;
+    Ok(session)
+}
+
+fn by_key(db: &Connection, key: i64) -> Result<Session, Fault> {
+    let mut select = db.prepare_cached(&format!("{COLUMNS} WHERE s.key = ?1"))?;
+    with_aliases(db, select.query_row([key], session)?)
+}
+
+pub(crate) fn get(db: &Connection, tenant: i64, label: &str) -> Result<Session, Fault> {
+    by_key(db, find(db, tenant, label)?.key)
+}
+
+pub(crate) fn list(
+    db: &Connection,
+    tenant: i64,
+    after: Option<&str>,
+    most: usize,
+) -> Result<Vec<Session>, Fault> {
+    // Every label comes behind the empty text.
+    let mut select = db.prepare_cached(&format!(
+        "{COLUMNS} WHERE s.tenant = ?1 AND s.label > ?2 ORDER BY s.label LIMIT ?3"
+    ))?;
+    let found = select.query_map((tenant, after.unwrap_or(""), limit(most)), session)?;
+    found
+        .map(|found| with_aliases(db, found?))
+        .collect::<Result<_, _>>()
+}
+
+pub(crate) fn create(
+    db: &Connection,
+    tenant: i64,
+    new: &NewSession,
+    now: Timestamp,
+) -> Result<Session, Fault> {
+    new.check()?;
+    check_free(db, tenant, &new.label)?;
+    let head = new
+        .head
+        .map(|head| turns::key(db, tenant, head))
+        .transpose()?;
+    let parent = new.parent_session.as_ref();
+    let parent = parent.map(|label| find(db, tenant, label)).transpose()?;
+    let parent_turn = head.or(parent.as_ref().and_then(|parent| parent.head));
+    db.prepare_cached(
+        "INSERT INTO sessions (tenant, label, moves, persona, parent_session, parent_turn, task,
+             status, created_at, updated_at)
+         VALUES (?1, ?2, 0, ?3, ?4, ?5, ?6, 'active', ?7, ?7)",
+    )?
+    .execute(params![
+        tenant,
+        new.label,
+        new.persona,
+        parent.map(|parent| parent.key),
+        parent_turn,
+        new.task,
+        Time(now),
+    ])?;
+    let session = SessionRow {
+        key: db.last_insert_rowid(),
+        label: new.label.clone(),
+        head: None,
+        moves: 0,
+    };
+    for alias in &new.aliases {
+        add_alias(db, tenant, session.key, alias)?;
+    }
+    let reason = match head {
+        Some(_) => "forked",
+        None => "created",
+    };
+    move_head(db, &session, head, reason, now)?;
+    by_key(db, session.key)
+}
+
+fn check_free(db: &Connection, tenant: i64, name: &str) -> Result<(), Fault> {
+    match find(db, tenant, name) {
+        Ok(_) => Err(Fault::exists("session", name)),
+        Err(Fault::Refused(StoreError::NotFound { .. })) => Ok(()),
+        Err(fault) => Err(fault),
+    }
+}
+
+fn add_alias(db: &Connection, tenant: i64, session: i64, alias: &str) -> Result<(), Fault> {
+    check_free(db, tenant, alias)?;
+    db.prepare_cached("INSERT INTO aliases (tenant, alias, session) VALUES (?1, ?2, ?3)")?
+        .execute((tenant, alias, session))?;
+    Ok(())
+}
+
+pub(crate) fn change(
+    db: &Connection,
+    tenant: i64,
+    label: &str,
+    change: &SessionChange,
+) -> Result<Session, Fault> {
+    let session = find(db, tenant, label)?;
+    match change {
+        SessionChange::Alias(alias) => {
+            check_alias(alias, &session.label)?;
+            add_alias(db, tenant, session.key, alias)?;
+        }
+        SessionChange::Status(status) => {
+            db.prepare_cached("UPDATE sessions SET status = ?1 WHERE key = ?2")?
+                .execute((Word(status), session.key))?;
+        }
+    }
+    by_key(db, session.key)
+}
+
+/// Moves the head of a session and notes it. The session is not read again: it
+/// must be as it was found in this transaction.
+pub(crate) fn move_head(
+    db: &Connection,
+    session: &SessionRow,
+    to: Option<i64>,
+    reason: &str,
+    now: Timestamp,
+) -> Result<(), Fault> {
+    db.prepare_cached(
+        "INSERT INTO head_moves (session, seq, source, target, reason, at)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+    )?
+    .execute(params![
+        session.key,
+        session.moves,
+        session.head,
+        to,
+        reason,
+        Time(now)
+    ])?;
+    // A clock that goes back does not take the session with it.
+    db.prepare_cached(
+        "UPDATE sessions SET head = ?1, moves = ?2, updated_at = max(updated_at, ?3)
+         WHERE key = ?4",
+    )?
+    .execute((to, session.moves + 1, Time(now), session.key))?;
+    Ok(())
+}
+
+/// Fails with a conflict unless `head`, where the session's head is, is where
+/// it was expected.
+pub(crate) fn check_head(
+    session: &SessionRow,
+    head: Option<TurnId>,
+    expected: Option<TurnId>,
+) -> Result<(), Fault> {
+    if head == expected {
+        return Ok(());
+    }
+    Err(Fault::Refused(StoreError::Conflict {
+        session: session.label.clone(),
+        expected,
+        head,
+    }))
+}
+
+pub(crate) fn move_head_from(
+    db: &Connection,
+    tenant: i64,
+    label: &str,
+    (from, to): (Option<TurnId>, Option<TurnId>),
+    reason: &str,
+    now: Timestamp,
+) -> Result<Session, Fault> {
+    let session = find(db, tenant, label)?;
+    let head = session.head.map(|key| turns::id_of(db, key)).transpose()?;
+    check_head(&session, head, from)?;
+    let to = to.map(|to| turns::key(db, tenant, to)).transpose()?;
+    move_head(db, &session, to, reason, now)?;
+    by_key(db, session.key)
+}
+
+pub(crate) fn head_moves(
+    db: &Connection,
+    tenant: i64,
+    label: &str,
+    most: usize,
+) -> Result<Vec<HeadMove>, Fault> {
+    let session = find(db, tenant, label)?;
+    let mut select = db.prepare_cached(
+        "SELECT source.id, target.id, m.reason, m.at FROM head_moves m
+         LEFT JOIN turns source ON source.key = m.source
+         LEFT JOIN turns target ON target.key = m.target
+         WHERE m.session = ?1 ORDER BY m.seq DESC LIMIT ?2",
+    )?;
+    let moves = select.query_map((session.key, limit(most)), |row| {
+        Ok(HeadMove {
+            from: id(row, 0)?,
+            to: id(row, 1)?,
+            reason: row.get(2)?,
+            at: row.get::<_, Time>(3)?.0,
+        })
+    })?;
+    Ok(moves.collect::<Result<_, _>>()?)
+}

@@ -1,0 +1,185 @@
+use contexture_core::ContentHash;
+use contexture_store::{Blob, Sample, Samples, Snapshot, Snapshots, StoreError};
+use rusqlite::{Connection, OptionalExtension, Row, params};
+
+use crate::SqliteStore;
+use crate::error::Fault;
+use crate::row::{Hash, Id, Time, id, limit, number, unsigned};
+
+/// Samples that are kept for a model and a counter: calibration looks at the
+/// latest only.
+const MAX_SAMPLES: i64 = 1000;
+
+impl Snapshots for SqliteStore {
+    fn put_snapshot(&self, snapshot: &Snapshot, blobs: &[Blob]) -> Result<(), StoreError> {
+        // Most of a request was in the one before. What is there stays, so it
+        // need not be copied for the thread that writes.
+        let new: Vec<Blob> = self.read(|db, tenant| {
+            let mut new = Vec::new();
+            for blob in blobs {
+                if !has_blob(db, tenant, blob.hash)? {
+                    new.push(blob.clone());
+                }
+            }
+            Ok(new)
+        })?;
+        let snapshot = snapshot.clone();
+        self.write(move |db, tenant| {
+            put_blobs(db, tenant, &new)?;
+            put_snapshot(db, tenant, &snapshot)
+        })
+    }
+
+    fn find_snapshots(&self, prefix: &str) -> Result<Vec<Snapshot>, StoreError> {
+        let Some((first, last)) = range(prefix) else {
+            return Ok(Vec::new());
+        };
+        self.read(|db, tenant| {
+            let mut select = db.prepare_cached(&format!(
+                "{COLUMNS} WHERE key IN (
+                     SELECT max(key) FROM snapshots
+                     WHERE tenant = ?1 AND hash BETWEEN ?2 AND ?3 GROUP BY hash LIMIT 2)
+                 ORDER BY hash"
+            ))?;
+            let found = select.query_map((tenant, Hash(first), Hash(last)), snapshot_row)?;
+            Ok(found.collect::<Result<_, _>>()?)
+        })
+    }
+
+    fn snapshots(&self, session: Option<&str>, most: usize) -> Result<Vec<Snapshot>, StoreError> {
+        self.read(|db, tenant| {
+            let found: Result<_, _> = match session {
+                Some(session) => db
+                    .prepare_cached(&format!(
+                        "{COLUMNS} WHERE tenant = ?1 AND session = ?2 ORDER BY key DESC LIMIT ?3"
+                    ))?
+                    .query_map((tenant, session, limit(most)), snapshot_row)?
+                    .collect(),
+                None => db
+                    .prepare_cached(&format!(
+                        "{COLUMNS} WHERE tenant = ?1 ORDER BY key DESC LIMIT ?2"
+                    ))?
+                    .query_map((tenant, limit(most)), snapshot_row)?
+                    .collect(),
+            };
+            Ok(found?)
+        })
+    }
+
+    fn blobs(&self, hashes: &[ContentHash]) -> Result<Vec<Option<Vec<u8>>>, StoreError> {
+        self.read(|db, tenant| {
+            let mut select =
+                db.prepare_cached("SELECT bytes FROM blobs WHERE tenant = ?1 AND hash = ?2")?;
+            let mut get = |hash: &ContentHash| {
+                let found = select.query_row((tenant, Hash(*hash)), |row| row.get(0));
+                Ok(found.optional()?)
+            };
+            hashes.iter().map(&mut get).collect()
+        })
+    }
+}
+
+const COLUMNS: &str = "SELECT hash, session, parent_turn, model, tokens, counter, root, \
+    created_at FROM snapshots";
+
+fn snapshot_row(row: &Row<'_>) -> rusqlite::Result<Snapshot> {
+    Ok(Snapshot {
+        hash: row.get::<_, Hash>(0)?.0,
+        session: row.get(1)?,
+        parent_turn: id(row, 2)?,
+        model: row.get(3)?,
+        tokens: unsigned(row, 4)?,
+        counter: row.get(5)?,
+        root: row.get::<_, Hash>(6)?.0,
+        created_at: row.get::<_, Time>(7)?.0,
+    })
+}
+
+fn has_blob(db: &Connection, tenant: i64, hash: ContentHash) -> Result<bool, Fault> {
+    let mut select = db.prepare_cached("SELECT 1 FROM blobs WHERE tenant = ?1 AND hash = ?2")?;
+    Ok(select.exists((tenant, Hash(hash)))?)
+}
+
+fn put_blobs(db: &Connection, tenant: i64, blobs: &[Blob]) -> Result<(), Fault> {
+    let mut insert = db.prepare_cached(
+        "INSERT INTO blobs (tenant, hash, bytes) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING",
+    )?;
+    for blob in blobs {
+        insert.execute((tenant, Hash(blob.hash), &blob.bytes))?;
+    }
+    Ok(())
+}
+
+fn put_snapshot(db: &Connection, tenant: i64, snapshot: &Snapshot) -> Result<(), Fault> {
+    // The latest has the largest key, so one that is there gets a new one.
+    db.prepare_cached("DELETE FROM snapshots WHERE tenant = ?1 AND hash = ?2 AND session = ?3")?
+        .execute((tenant, Hash(snapshot.hash), &snapshot.session))?;
+    db.prepare_cached(
+        "INSERT INTO snapshots (tenant, session, hash, parent_turn, model, tokens, counter, root,
+             created_at)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+    )?
+    .execute(params![
+        tenant,
+        snapshot.session,
+        Hash(snapshot.hash),
+        snapshot.parent_turn.map(Id),
+        snapshot.model,
+        number("tokens", snapshot.tokens)?,
+        snapshot.counter,
+        Hash(snapshot.root),
+        Time(snapshot.created_at),
+    ])?;
+    Ok(())
+}
+
+/// Returns the first and the last hash whose hexadecimal form begins with
+/// `prefix`, if there can be any.
+fn range(prefix: &str) -> Option<(ContentHash, ContentHash)> {
+    let rest = 64_usize.checked_sub(prefix.len())?;
+    let first = ContentHash::from_hex(&(prefix.to_owned() + &"0".repeat(rest)))?;
+    let last = ContentHash::from_hex(&(prefix.to_owned() + &"f".repeat(rest)))?;
+    Some((first, last))
+}
+
+impl Samples for SqliteStore {
+    fn put_sample(&self, model: &str, counter: &str, sample: Sample) -> Result<(), StoreError> {
+        let (model, counter) = (model.to_owned(), counter.to_owned());
+        self.write(move |db, tenant| {
+            db.prepare_cached(
+                "INSERT INTO samples (tenant, model, counter, counted, actual)
+                 VALUES (?1, ?2, ?3, ?4, ?5)",
+            )?
+            .execute((
+                tenant,
+                &model,
+                &counter,
+                number("counted", sample.counted)?,
+                number("actual", sample.actual)?,
+            ))?;
+            db.prepare_cached(
+                "DELETE FROM samples WHERE tenant = ?1 AND model = ?2 AND counter = ?3 AND key <= (
+                     SELECT key FROM samples WHERE tenant = ?1 AND model = ?2 AND counter = ?3
+                     ORDER BY key DESC LIMIT 1 OFFSET ?4)",
+            )?
+            .execute((tenant, &model, &counter, MAX_SAMPLES))?;
+            Ok(())
+        })
+    }
+
+    fn samples(&self, model: &str, counter: &str, most: usize) -> Result<Vec<Sample>, StoreError> {
+        self.read(|db, tenant| {
+            let mut select = db.prepare_cached(
+                "SELECT counted, actual FROM samples
+                 WHERE tenant = ?1 AND model = ?2 AND counter = ?3 ORDER BY key DESC LIMIT ?4",
+            )?;
+            let found = select.query_map((tenant, model, counter, limit(most)), |row| {
+                Ok(Sample {
+                    counted: unsigned(row, 0)?,
+                    actual: unsigned(row, 1)?,
+                })
+            })?;
+            Ok(found.collect::<Result<_, _>>()?)
+        })
+    }
+}

@@ -1,0 +1,225 @@
+//! The thread that writes.
+//!
+//! SQLite has one writer at a time, and a commit waits for the disk. So there
+//! is one thread with the only connection that writes: it takes everything that
+//! waits, runs it in one transaction, commits once, and answers then. Callers
+//! wait for the disk together instead of one after the other.
+
+use std::collections::VecDeque;
+use std::sync::mpsc::{self, Receiver, Sender, SyncSender};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use contexture_store::StoreError;
+use rusqlite::{Connection, ErrorCode, ffi};
+
+use crate::error::Fault;
+
+/// The most requests in one transaction, so that no caller waits for a flood of
+/// others.
+const MAX_BATCH: usize = 256;
+
+/// How long to wait before a lock is tried again. SQLite's own handler waits up
+/// to 100 ms, and would hardly ever find a gap between the transactions of
+/// another busy process.
+const RETRY: Duration = Duration::from_millis(1);
+
+/// A handle on the thread. Dropping it waits until everything that was asked
+/// for is done and the connection is closed.
+pub(crate) struct Writer {
+    // `None` only while it is dropped.
+    requests: Option<Sender<Box<dyn Request>>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Writer {
+    /// Starts the thread on a connection.
+    pub(crate) fn start(
+        connection: Connection,
+        address: String,
+        busy_timeout: Duration,
+    ) -> std::io::Result<Writer> {
+        let (requests, waiting) = mpsc::channel();
+        let thread = std::thread::Builder::new()
+            .name("contexture-sqlite".to_owned())
+            .spawn(move || {
+                let mut thread = Thread {
+                    connection,
+                    address,
+                    busy_timeout,
+                };
+                thread.run(&waiting);
+            })?;
+        Ok(Writer {
+            requests: Some(requests),
+            thread: Some(thread),
+        })
+    }
+
+    /// Runs `work` in a transaction and returns what it gave once that is on
+    /// disk. `None` when the thread is gone.
+    pub(crate) fn run<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Connection) -> Result<T, Fault> + Send + 'static,
+    ) -> Option<Result<T, StoreError>> {
+        let (reply, answer) = mpsc::sync_channel(1);
+        let task = Task {
+            work: Some(work),
+            result: None,
+            reply,
+        };
+        self.requests.as_ref()?.send(Box::new(task)).ok()?;
+        answer.recv().ok()
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        self.requests.take();
+        if let Some(thread) = self.thread.take() {
+            // If it panicked, whoever waited for it has been told.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Something to be done in a transaction.
+trait Request: Send {
+    /// Does it, and returns true when what it did is to be kept.
+    fn run(&mut self, connection: &Connection, address: &str) -> bool;
+
+    /// Answers the caller: with what `run` gave, or with what went wrong for
+    /// everybody.
+    fn answer(self: Box<Self>, failure: Option<StoreError>);
+}
+
+struct Task<T, F> {
+    work: Option<F>,
+    result: Option<Result<T, StoreError>>,
+    reply: SyncSender<Result<T, StoreError>>,
+}
+
+impl<T, F> Request for Task<T, F>
+where
+    T: Send,
+    F: FnOnce(&Connection) -> Result<T, Fault> + Send,
+{
+    fn run(&mut self, connection: &Connection, address: &str) -> bool {
+        let result = self.work.take().map(|work| work(connection));
+        self.result = result.map(|result| result.map_err(|fault| fault.at(address)));
+        matches!(self.result, Some(Ok(_)))
+    }
+
+    fn answer(self: Box<Self>, failure: Option<StoreError>) {
+        let answer = match failure {
+            Some(failure) => Some(Err(failure)),
+            None => self.result,
+        };
+        if let Some(answer) = answer {
+            // A caller that is gone does not mind.
+            let _ = self.reply.send(answer);
+        }
+    }
+}
+
+struct Thread {
+    connection: Connection,
+    address: String,
+    busy_timeout: Duration,
+}
+
+impl Thread {
+    fn run(&mut self, waiting: &Receiver<Box<dyn Request>>) {
+        while let Ok(first) = waiting.recv() {
+            let mut batch = VecDeque::from([first]);
+            batch.extend(waiting.try_iter().take(MAX_BATCH - 1));
+            while !batch.is_empty() {
+                self.commit(&mut batch);
+            }
+        }
+    }
+
+    /// Runs requests in one transaction, commits, and answers them. Takes all
+    /// of them unless the transaction is lost on the way.
+    fn commit(&mut self, batch: &mut VecDeque<Box<dyn Request>>) {
+        let mut done = Vec::with_capacity(batch.len());
+        let outcome = self.transact(batch, &mut done);
+        if outcome.is_err() && !self.connection.is_autocommit() {
+            // The next transaction must not find what is left of this one.
+            let _ = self.execute("ROLLBACK");
+        }
+        // A refusal, too, is answered only now: it may be due to what another
+        // request of the batch did, and would be wrong if that is undone.
+        for request in done {
+            let failure = outcome.as_ref().err();
+            request.answer(failure.map(|error| Fault::Sql(copy(error)).at(&self.address)));
+        }
+    }
+
+    fn transact(
+        &self,
+        batch: &mut VecDeque<Box<dyn Request>>,
+        done: &mut Vec<Box<dyn Request>>,
+    ) -> rusqlite::Result<()> {
+        if let Err(error) = self.begin() {
+            done.extend(batch.drain(..));
+            return Err(error);
+        }
+        while let Some(mut request) = batch.pop_front() {
+            self.execute("SAVEPOINT request")?;
+            let keep = request.run(&self.connection, &self.address);
+            if self.connection.is_autocommit() {
+                // Some failures, such as a full disk, can end the transaction.
+                // This one knows its own; those before it hear of it.
+                request.answer(None);
+                return Err(lost());
+            }
+            done.push(request);
+            if !keep {
+                self.execute("ROLLBACK TO request")?;
+            }
+            self.execute("RELEASE request")?;
+        }
+        self.execute("COMMIT")
+    }
+
+    /// Begins a transaction as soon as no other process writes.
+    fn begin(&self) -> rusqlite::Result<()> {
+        let start = Instant::now();
+        loop {
+            match self.execute("BEGIN IMMEDIATE") {
+                Err(error)
+                    if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy)
+                        && start.elapsed() < self.busy_timeout =>
+                {
+                    std::thread::sleep(RETRY);
+                }
+                other => return other,
+            }
+        }
+    }
+
+    fn execute(&self, sql: &str) -> rusqlite::Result<()> {
+        self.connection.prepare_cached(sql)?.execute([]).map(drop)
+    }
+}
+
+/// Returns the error once more: everybody in a batch gets it.
+fn copy(error: &rusqlite::Error) -> rusqlite::Error {
+    match error {
+        rusqlite::Error::SqliteFailure(code, message) => {
+            rusqlite::Error::SqliteFailure(*code, message.clone())
+        }
+        other => rusqlite::Error::SqliteFailure(
+            ffi::Error::new(ffi::SQLITE_ERROR),
+            Some(other.to_string()),
+        ),
+    }
+}
+
+fn lost() -> rusqlite::Error {
+    rusqlite::Error::SqliteFailure(
+        ffi::Error::new(ffi::SQLITE_ABORT_ROLLBACK),
+        Some("rolled back, because a write beside it failed; try again".to_owned()),
+    )
+}
