@@ -112,6 +112,9 @@ pub(crate) fn table(assembled: &Assembled) -> String {
             output::visible(&finding.what)
         );
     }
+    if let Some(shared) = crate::snapshot::shared(report) {
+        let _ = writeln!(out, "{DIM}{shared}{DIM:#}");
+    }
     for hint in &report.hints {
         let why = hint.why.as_deref().unwrap_or("no reason given");
         let _ = writeln!(

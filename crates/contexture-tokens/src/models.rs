@@ -375,7 +375,10 @@ mod tests {
     fn prices_are_of_models_that_there_are() {
         for (name, input, cached, written, output) in PRICES {
             assert!(BUILT_IN.iter().any(|(known, ..)| known == name), "{name}");
-            assert!(cached <= input && input <= written && input <= output, "{name}");
+            assert!(
+                cached <= input && input <= written && input <= output,
+                "{name}"
+            );
         }
         let model = Models::built_in().resolve("claude-sonnet-4-20250514");
         let usage = Usage {
@@ -387,7 +390,10 @@ mod tests {
         };
         let prices = model.prices.unwrap();
         let cost = prices.cost(&usage);
-        assert!((cost - (0.15 + 0.27 + 0.1875 + 0.15)).abs() < 1e-9, "{cost}");
+        assert!(
+            (cost - (0.15 + 0.27 + 0.1875 + 0.15)).abs() < 1e-9,
+            "{cost}"
+        );
         assert!((prices.cost_uncached(&usage) - 3.15).abs() < 1e-9);
     }
 

@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 use crate::account::{Logged, fates, summarise};
 use crate::assembled::{Assembled, bare};
 use crate::broker::{self, Environments, Permissions, Toolbox};
+use crate::calibration;
 use crate::compaction::{Compacted, Compactor, Plan};
 use crate::config::Config;
 use crate::error::Error;
@@ -27,7 +28,6 @@ use crate::source::{self, FileLoader};
 use crate::working_set::{
     BootHeader, Hints, Log, Manifest, find_manifest, guidelines, session_dir,
 };
-use crate::{calibration, snapshot as snapshots};
 
 /// What is asked for. Everything has a default.
 #[derive(Debug, Clone, Default)]
@@ -168,10 +168,7 @@ impl Engine {
     }
 
     fn prepare<'a>(&'a self, root: &'a Root, request: &'a Request) -> Result<Call<'a>, Error> {
-        let recipe = match &request.recipe {
-            Some(name) => Recipe::load(name)?,
-            None => self.config.recipe(root)?,
-        };
+        let recipe = self.recipe(root, request)?;
         let mut warnings = Vec::new();
         let uses = |kind: SourceKind| recipe.layers.iter().any(|layer| layer.source == kind);
         let needs_manifest = uses(SourceKind::Boot) || uses(SourceKind::WorkingSet);
@@ -584,57 +581,16 @@ impl Call<'_> {
             context_json,
             workspace_path: self.root.path().display().to_string(),
         };
-        self.keep(&mut assembled)?;
+        let previous = self.previous.as_deref();
+        let unkept = self
+            .engine
+            .keep_behind(&mut assembled, previous, self.now)?;
+        self.warnings.extend(unkept);
         let log = Log::of(self.root, self.request.session.as_deref());
         self.warnings
             .extend(log.append(self.now, "assembled", Logged::of(&assembled.report)));
         assembled.report.warnings = self.warnings;
         Ok(assembled)
-    }
-
-    /// Compares the request with the one before it in its session, and keeps
-    /// it.
-    fn keep(&mut self, assembled: &mut Assembled) -> Result<(), Error> {
-        let (Some(store), true) = (&self.engine.store, self.engine.config.snapshots.keep) else {
-            return Ok(());
-        };
-        let label = assembled.session_label.clone();
-        let label = label.as_deref().unwrap_or("default");
-        let prompt = assembled.prompt();
-        let made = snapshots::Made {
-            session: label,
-            parent_turn: assembled.parent_turn_id,
-            prompt: &prompt,
-            tokens: assembled.report.budget.used,
-            counter: &assembled.report.tokenizer.name,
-            now: self.now,
-        };
-        let (saved, snapshot, blobs) = snapshot::take(&made, self.previous.as_deref());
-        let cache = match &self.previous {
-            Some(previous) => {
-                Some(saved.compare(&**store, previous, self.counts.counter(), &assembled.layout)?)
-            }
-            None => None,
-        };
-        let is_new = self
-            .previous
-            .as_ref()
-            .is_none_or(|previous| previous.hash != saved.hash);
-        if is_new && let Err(error) = store.put_snapshot(&snapshot, &blobs) {
-            self.warnings
-                .push(format!("the request was not kept: {error}"));
-            assembled.report.cache = cache;
-            return Ok(());
-        }
-        assembled.report.cache = cache;
-        assembled.snapshot = Some(saved.hash.to_string());
-        let mut latest = self
-            .engine
-            .latest
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        latest.insert(label.to_owned(), Arc::new(saved));
-        Ok(())
     }
 
     /// Returns what is kept beside the messages: hashes of what went into the
@@ -838,6 +794,71 @@ impl Gathered<'_, '_> {
 }
 
 impl Engine {
+    /// Returns true when what is asked for cannot be made without a store.
+    pub fn needs_store(&self, root: &Root, request: &Request) -> Result<bool, Error> {
+        let recipe = self.recipe(root, request)?;
+        let mut sources = recipe.layers.iter().map(|layer| layer.source);
+        Ok(request.session.is_some() && sources.any(|source| source == SourceKind::History))
+    }
+
+    fn recipe(&self, root: &Root, request: &Request) -> Result<Recipe, Error> {
+        match &request.recipe {
+            Some(name) => Recipe::load(name),
+            None => self.config.recipe(root),
+        }
+    }
+
+    /// Keeps a request that was assembled without a store. Returns what a
+    /// person should look at when it could not be kept.
+    pub fn keep(
+        &self,
+        assembled: &mut Assembled,
+        now: Option<Timestamp>,
+    ) -> Result<Option<String>, Error> {
+        let previous = self.previous(assembled.session_label.as_deref())?;
+        let now = now.unwrap_or_else(Timestamp::now);
+        self.keep_behind(assembled, previous.as_deref(), now)
+    }
+
+    /// Compares the request with the one before it in its session, and keeps
+    /// it.
+    fn keep_behind(
+        &self,
+        assembled: &mut Assembled,
+        previous: Option<&Saved>,
+        now: Timestamp,
+    ) -> Result<Option<String>, Error> {
+        let (Some(store), true) = (&self.store, self.config.snapshots.keep) else {
+            return Ok(None);
+        };
+        let label = assembled.session_label.clone();
+        let label = label.as_deref().unwrap_or("default");
+        let prompt = assembled.prompt();
+        let made = snapshot::Made {
+            session: label,
+            parent_turn: assembled.parent_turn_id,
+            prompt: &prompt,
+            tokens: assembled.report.budget.used,
+            counter: &assembled.report.tokenizer.name,
+            now,
+        };
+        let (saved, snapshot, blobs) = snapshot::take(&made, previous);
+        if let Some(previous) = previous {
+            let counts = self.counts(&assembled.model)?;
+            let layout = &assembled.layout;
+            let cache = saved.compare(&**store, previous, counts.counter(), layout)?;
+            assembled.report.cache = Some(cache);
+        }
+        let is_new = previous.is_none_or(|previous| previous.hash != saved.hash);
+        if is_new && let Err(error) = store.put_snapshot(&snapshot, &blobs) {
+            return Ok(Some(format!("the request was not kept: {error}")));
+        }
+        assembled.snapshot = Some(saved.hash.to_string());
+        let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
+        latest.insert(label.to_owned(), Arc::new(saved));
+        Ok(None)
+    }
+
     pub(crate) fn compactor<'a>(
         &'a self,
         store: &'a dyn Store,

@@ -3,29 +3,25 @@
 //! Only the tail is read: the walk from the head stops when the budget is
 //! spent. Turns never change, so what was made of one is kept in memory.
 
+mod items;
+mod join;
+
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use contexture_core::guard::Policy;
-use contexture_core::{Code, Counts, Cut, Excluded, Item, Part, Reason, Role, Text, Tokens, Trust};
-use contexture_providers::{describe, media_tokens};
+use contexture_core::{Code, Counts, Excluded, Item, Reason, Role, Text, Tokens, Trust};
 use contexture_store::{
-    Block, BlockCounts, Compaction, Counted, MessageRole, NewTurn, Session, Store, StoreError,
-    Turn, TurnHead, TurnId, TurnKind, Walk,
+    Compaction, Counted, Session, Store, StoreError, Turn, TurnHead, TurnId, TurnKind, Walk,
 };
 use contexture_tokens::Provider;
 
-use crate::broker::guarded_json;
+pub(crate) use items::count_turn;
+use items::{Maker, count, fits};
+use join::join;
 
 /// What a summary begins with, so that nobody takes it for somebody's words.
 pub(crate) const SUMMARY_MARK: &str = "[Previous conversation summary]";
-
-/// What stands for the result of a call that has none.
-const NO_RESULT: &str = "(no result was recorded)";
-
-/// What stands before a conversation that the model began: providers want the
-/// user first.
-const MODEL_BEGAN: &str = "(the conversation begins with the assistant)";
 
 /// How many digits of a turn's id name it in the report.
 const ID_DIGITS: usize = 12;
@@ -236,7 +232,7 @@ impl Reader<'_> {
     /// Makes the items of a turn, and the counts of its blocks if it has none
     /// yet.
     fn prepare(&self, turn: &Turn, counter: &str) -> (Prepared, Option<Counted>) {
-        let mut maker = Maker::new(turn, self.policy, self.provider);
+        let mut maker = Maker::new(turn.id, self.policy, self.provider);
         let items = maker.items(&turn.turn);
         let known = turn
             .counts
@@ -257,343 +253,6 @@ impl Reader<'_> {
             }),
         };
         (maker.finish(items), counted)
-    }
-}
-
-/// Returns the counts of a turn that is about to be recorded.
-pub(crate) fn count_turn(turn: &NewTurn, counts: &Counts, policy: Policy) -> Counted {
-    let nobody = TurnId::of(b"");
-    let mut maker = Maker {
-        name: turn_name(nobody),
-        names: BTreeMap::new(),
-        policy,
-        provider: Provider::Other,
-        unsent: Vec::new(),
-        open: Vec::new(),
-        answers: Vec::new(),
-    };
-    let items = maker.items(turn);
-    Counted {
-        counter: counter_name(counts, policy),
-        blocks: count(&items, turn, counts),
-    }
-}
-
-fn fits(counts: &BlockCounts, turn: &NewTurn) -> bool {
-    counts.len() == turn.messages.len()
-        && counts
-            .iter()
-            .zip(&turn.messages)
-            .all(|(counts, message)| counts.len() == message.blocks().len())
-}
-
-fn count(items: &[Made], turn: &NewTurn, counts: &Counts) -> BlockCounts {
-    let mut blocks: BlockCounts = turn
-        .messages
-        .iter()
-        .map(|message| vec![0; message.blocks().len()])
-        .collect();
-    for made in items {
-        if let Some(text) = made.text() {
-            blocks[made.message][made.block] = counts.count_of(text);
-        }
-    }
-    blocks
-}
-
-/// A block of a message, made an item or kept back.
-struct Made {
-    message: usize,
-    block: usize,
-    what: Result<Item, (String, Role, String, Text)>,
-}
-
-impl Made {
-    fn text(&self) -> Option<&Text> {
-        match &self.what {
-            Ok(item) => match &item.content {
-                contexture_core::Content::Ready(text) => Some(text),
-                _ => None,
-            },
-            Err((.., text)) => Some(text),
-        }
-    }
-}
-
-/// Makes items of a turn.
-struct Maker {
-    name: String,
-    // The tool of each call.
-    names: BTreeMap<String, Arc<str>>,
-    policy: Policy,
-    provider: Provider,
-    unsent: Vec<(String, Role, String)>,
-    open: Vec<(Arc<str>, Arc<str>)>,
-    answers: Vec<Arc<str>>,
-}
-
-impl Maker {
-    fn new(turn: &Turn, policy: Policy, provider: Provider) -> Self {
-        Self {
-            name: turn_name(turn.id),
-            names: BTreeMap::new(),
-            policy,
-            provider,
-            unsent: Vec::new(),
-            open: Vec::new(),
-            answers: Vec::new(),
-        }
-    }
-
-    fn items(&mut self, turn: &NewTurn) -> Vec<Made> {
-        let mut made = Vec::new();
-        for (m, message) in turn.messages.iter().enumerate() {
-            let blocks = message.blocks();
-            let calls = blocks
-                .iter()
-                .any(|block| matches!(&**block, Block::ToolCall { .. }));
-            for (b, block) in blocks.iter().enumerate() {
-                let id = match blocks.len() {
-                    1 => format!("{}/{m}", self.name),
-                    _ => format!("{}/{m}.{b}", self.name),
-                };
-                made.push(Made {
-                    message: m,
-                    block: b,
-                    what: self.block(id, message.role, block, calls),
-                });
-            }
-        }
-        made
-    }
-
-    fn block(
-        &mut self,
-        id: String,
-        message: MessageRole,
-        block: &Block,
-        calls: bool,
-    ) -> Result<Item, (String, Role, String, Text)> {
-        let (role, trust) = match message {
-            MessageRole::User => (Role::User, Trust::User),
-            MessageRole::Assistant => (Role::Assistant, Trust::User),
-            MessageRole::Tool => (Role::Tool, Trust::Tool),
-            MessageRole::System => (Role::System, Trust::Operator),
-            MessageRole::Developer => (Role::Developer, Trust::Operator),
-        };
-        let guarded = |text: &str| Text::guarded(text, self.policy);
-        let item = |id: String, role: Role, text: Text, trust: Trust| {
-            let mut item = Item::new(id, role, text).cut(Cut::Never);
-            item.trust = trust;
-            item
-        };
-        if matches!(role, Role::System | Role::Developer) {
-            let mut text = String::new();
-            if let Block::Text { text: said } = block {
-                text.push_str(said);
-            }
-            let reason = "kept for the record: the system prompt is made anew each time";
-            return Err((id, role, reason.to_owned(), guarded(&text)));
-        }
-        Ok(match block {
-            Block::Text { text } if text.trim().is_empty() => {
-                return Err((id, role, "is blank".to_owned(), guarded("")));
-            }
-            Block::Text { text } => item(id, role, guarded(text), trust),
-            Block::ToolCall {
-                id: call,
-                name,
-                arguments,
-            } => {
-                let (call, name): (Arc<str>, Arc<str>) =
-                    (call.as_str().into(), name.as_str().into());
-                self.names.insert(call.to_string(), Arc::clone(&name));
-                self.open.push((Arc::clone(&call), Arc::clone(&name)));
-                let text = guarded_json(arguments, self.policy);
-                item(id, role, text, trust).part(Part::ToolCall { id: call, name })
-            }
-            Block::ToolResult {
-                tool_call_id,
-                content,
-                is_error,
-            } => {
-                let call: Arc<str> = tool_call_id.as_str().into();
-                let own = self.open.iter().position(|(open, _)| *open == call);
-                match own {
-                    Some(at) => drop(self.open.remove(at)),
-                    None => self.answers.push(Arc::clone(&call)),
-                }
-                let name = self.names.get(tool_call_id).cloned().unwrap_or_default();
-                let mut item = item(id, Role::Tool, guarded(content.trim_end()), Trust::Tool).part(
-                    Part::ToolResult {
-                        id: call,
-                        name,
-                        is_error: *is_error,
-                    },
-                );
-                // The newest results give way when nothing else can.
-                item.cut = Cut::Middle;
-                item
-            }
-            Block::Thinking { text, signature } => {
-                // Providers want it back unchanged where tools were called, and
-                // have no use for it elsewhere.
-                let wanted = calls && self.provider == Provider::Anthropic;
-                match signature {
-                    Some(signature) if wanted && !signature.is_empty() => {
-                        item(id, role, guarded(text), trust).part(Part::Thinking {
-                            signature: signature.as_str().into(),
-                        })
-                    }
-                    _ => {
-                        let reason = "thinking that the provider does not want back";
-                        return Err((id, role, reason.to_owned(), guarded(text)));
-                    }
-                }
-            }
-            Block::Image { .. } | Block::Audio { .. } | Block::Document { .. } => {
-                let Some(media) = block.media() else {
-                    return Err((id, role, "has neither data nor url".to_owned(), guarded("")));
-                };
-                let mut item = item(id, role, guarded(&describe(&media)), trust);
-                item.surcharge = media_tokens(&media);
-                item.part(Part::Media(media.into()))
-            }
-        })
-    }
-
-    fn finish(mut self, made: Vec<Made>) -> Prepared {
-        let mut items = Vec::with_capacity(made.len());
-        let mut bytes = 0;
-        for one in made {
-            bytes += one.text().map_or(0, |text| text.as_str().len() + 256);
-            match one.what {
-                Ok(item) => items.push(item),
-                Err((id, role, reason, _)) => self.unsent.push((id, role, reason)),
-            }
-        }
-        let talks = |item: &&Item| matches!(item.role, Role::User | Role::Assistant);
-        let begins = items
-            .iter()
-            .find(talks)
-            .is_some_and(|item| item.role == Role::User)
-            && self.answers.is_empty();
-        Prepared {
-            items,
-            unsent: self.unsent,
-            open: self.open,
-            answers: self.answers,
-            begins,
-            bytes,
-        }
-    }
-}
-
-/// Puts turns together: those that only make sense with the one before them,
-/// because they answer its calls or go on where it stopped, form one group.
-fn join(history: &mut History, prepared: &[Arc<Prepared>]) {
-    let mut group: Arc<str> = "".into();
-    let mut open: Vec<(Arc<str>, Arc<str>)> = Vec::new();
-    let mut calls = CallNames::default();
-    let give_up = |history: &mut History,
-                   open: &mut Vec<(Arc<str>, Arc<str>)>,
-                   calls: &CallNames,
-                   group: &Arc<str>| {
-        for (call, name) in open.drain(..) {
-            let id = format!("{group}/{call}");
-            let mut item = Item::new(id, Role::Tool, Text::new(NO_RESULT)).cut(Cut::Never);
-            item.trust = Trust::Operator;
-            item.part = Part::ToolResult {
-                id: call,
-                name,
-                is_error: true,
-            };
-            item.group = Some(Arc::clone(group));
-            history.items.push(item);
-        }
-    };
-    for (i, turn) in prepared.iter().enumerate() {
-        if turn.begins || i == 0 {
-            give_up(history, &mut open, &calls, &group);
-            group = turn_name(history.heads[i].id).into();
-        }
-        if i == 0 && !turn.begins && history.heads[0].depth == 1 {
-            let id = format!("{group}/opening");
-            let mut item = Item::new(id, Role::User, Text::new(MODEL_BEGAN)).cut(Cut::Never);
-            item.trust = Trust::Operator;
-            item.group = Some(Arc::clone(&group));
-            history.items.push(item);
-        }
-        // Somebody speaks before every call has its result: it is given up.
-        let answered_first = turn
-            .items
-            .first()
-            .is_some_and(|item| item.role == Role::Tool);
-        if !answered_first {
-            give_up(history, &mut open, &calls, &group);
-        }
-        let mut waits = !open.is_empty();
-        for item in &turn.items {
-            if waits && item.role != Role::Tool {
-                waits = false;
-                open.retain(|(call, _)| !turn.answers.contains(call));
-                give_up(history, &mut open, &calls, &group);
-            }
-            let mut item = item.clone();
-            match &mut item.part {
-                Part::ToolCall { id, .. } => *id = calls.call(id, history.heads[i].id),
-                Part::ToolResult { id, name, .. } => {
-                    if name.is_empty()
-                        && let Some((_, known)) = open.iter().find(|(call, _)| call == id)
-                    {
-                        *name = Arc::clone(known);
-                    }
-                    *id = calls.result(id);
-                }
-                _ => {}
-            }
-            item.group = Some(Arc::clone(&group));
-            history.items.push(item);
-        }
-        open.retain(|(call, _)| !turn.answers.contains(call));
-        open.extend(turn.open.iter().cloned());
-        for (id, role, reason) in &turn.unsent {
-            let row = row(
-                id,
-                *role,
-                Code::NotForProvider,
-                0,
-                Reason::Unusable(reason.clone()),
-            );
-            history.unsent.push(row);
-        }
-    }
-    give_up(history, &mut open, &calls, &group);
-}
-
-/// The ids of calls, made unique: providers refuse two calls of one id in a
-/// request, and agents often count theirs from one in each turn.
-///
-/// The first keeps its id, and a later one gets its turn's name behind it:
-/// nothing that comes later changes what is there.
-#[derive(Default)]
-struct CallNames {
-    // The latest name of each id.
-    latest: BTreeMap<Arc<str>, Arc<str>>,
-}
-
-impl CallNames {
-    fn call(&mut self, id: &Arc<str>, turn: TurnId) -> Arc<str> {
-        let name = match self.latest.contains_key(id) {
-            true => format!("{id}-{}", turn_name(turn)).into(),
-            false => Arc::clone(id),
-        };
-        self.latest.insert(Arc::clone(id), Arc::clone(&name));
-        name
-    }
-
-    fn result(&self, id: &Arc<str>) -> Arc<str> {
-        Arc::clone(self.latest.get(id).unwrap_or(id))
     }
 }
 

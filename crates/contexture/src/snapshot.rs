@@ -427,6 +427,11 @@ impl Saved {
         self.entries.iter().map(|entry| entry.tokens).sum()
     }
 
+    /// Returns the model it was made for.
+    pub fn model(&self) -> &str {
+        &self.settings.model
+    }
+
     /// Returns how many blocks there are.
     pub fn blocks(&self) -> usize {
         self.entries.len()

@@ -1,0 +1,133 @@
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use contexture_core::{Code, Cut, Item, Part, Reason, Role, Text, Trust};
+use contexture_store::TurnId;
+
+use super::{History, Prepared, row, turn_name};
+
+/// What stands for the result of a call that has none.
+const NO_RESULT: &str = "(no result was recorded)";
+
+/// What stands before a conversation that the model began: providers want the
+/// user first.
+const MODEL_BEGAN: &str = "(the conversation begins with the assistant)";
+
+/// Puts turns together: those that only make sense with the one before them,
+/// because they answer its calls or go on where it stopped, form one group.
+pub(super) fn join(history: &mut History, turns: &[Arc<Prepared>]) {
+    let mut joiner = Joiner {
+        history,
+        group: "".into(),
+        open: Vec::new(),
+        names: CallNames::default(),
+    };
+    for (i, turn) in turns.iter().enumerate() {
+        joiner.turn(i, turn);
+    }
+    joiner.give_up();
+}
+
+struct Joiner<'h> {
+    history: &'h mut History,
+    group: Arc<str>,
+    // Calls that wait for their result: id and tool.
+    open: Vec<(Arc<str>, Arc<str>)>,
+    names: CallNames,
+}
+
+impl Joiner<'_> {
+    fn turn(&mut self, i: usize, turn: &Prepared) {
+        let head = self.history.heads[i];
+        if turn.begins || i == 0 {
+            self.give_up();
+            self.group = turn_name(head.id).into();
+        }
+        if i == 0 && !turn.begins && head.depth == 1 {
+            let id = format!("{}/opening", self.group);
+            self.add(ours(id, Role::User, MODEL_BEGAN));
+        }
+        // Results of calls of the turn before come first; whoever speaks
+        // before they are all there has given up waiting.
+        let mut answering = !self.open.is_empty();
+        for item in &turn.items {
+            if answering && item.role != Role::Tool {
+                answering = false;
+                self.open.retain(|(call, _)| !turn.answers.contains(call));
+                self.give_up();
+            }
+            let mut item = item.clone();
+            match &mut item.part {
+                Part::ToolCall { id, .. } => *id = self.names.call(id, head.id),
+                Part::ToolResult { id, name, .. } => {
+                    let asked = self.open.iter().find(|(call, _)| call == id);
+                    if let (true, Some((_, asked))) = (name.is_empty(), asked) {
+                        *name = Arc::clone(asked);
+                    }
+                    *id = self.names.result(id);
+                }
+                _ => {}
+            }
+            self.add(item);
+        }
+        self.open.retain(|(call, _)| !turn.answers.contains(call));
+        self.open.extend(turn.open.iter().cloned());
+        for (id, role, reason) in &turn.unsent {
+            let reason = Reason::Unusable(reason.clone());
+            let row = row(id, *role, Code::NotForProvider, 0, reason);
+            self.history.unsent.push(row);
+        }
+    }
+
+    fn add(&mut self, mut item: Item) {
+        item.group = Some(Arc::clone(&self.group));
+        self.history.items.push(item);
+    }
+
+    /// Gives every call that still waits a result that says that there is none:
+    /// a provider refuses a call without one.
+    fn give_up(&mut self) {
+        for (call, name) in std::mem::take(&mut self.open) {
+            let id = format!("{}/{call}", self.group);
+            let part = Part::ToolResult {
+                id: self.names.result(&call),
+                name,
+                is_error: true,
+            };
+            self.add(ours(id, Role::Tool, NO_RESULT).part(part));
+        }
+    }
+}
+
+/// Returns an item of our own words.
+fn ours(id: String, role: Role, text: &str) -> Item {
+    let mut item = Item::new(id, role, Text::new(text)).cut(Cut::Never);
+    item.trust = Trust::Operator;
+    item
+}
+
+/// The ids of calls, made unique: providers refuse two calls of one id in a
+/// request, and agents often count theirs from one in each turn.
+///
+/// The first keeps its id, and a later one gets its turn's name behind it:
+/// nothing that comes later changes what is there.
+#[derive(Default)]
+struct CallNames {
+    // The latest name of each id.
+    latest: BTreeMap<Arc<str>, Arc<str>>,
+}
+
+impl CallNames {
+    fn call(&mut self, id: &Arc<str>, turn: TurnId) -> Arc<str> {
+        let name = match self.latest.contains_key(id) {
+            true => format!("{id}-{}", turn_name(turn)).into(),
+            false => Arc::clone(id),
+        };
+        self.latest.insert(Arc::clone(id), Arc::clone(&name));
+        name
+    }
+
+    fn result(&self, id: &Arc<str>) -> Arc<str> {
+        Arc::clone(self.latest.get(id).unwrap_or(id))
+    }
+}
