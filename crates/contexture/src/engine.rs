@@ -399,6 +399,11 @@ struct Made {
 }
 
 impl Call<'_> {
+    fn uses(&self, source: SourceKind) -> bool {
+        let mut sources = self.recipe.layers.iter().map(|layer| layer.source);
+        sources.any(|one| one == source)
+    }
+
     fn role(&self) -> AgentRole {
         self.request.role.unwrap_or_default()
     }
@@ -545,15 +550,13 @@ impl Call<'_> {
         };
         report.hints = verdicts;
         self.warnings.extend(summarise(&report));
-        self.warnings
-            .extend(guidelines(&report, self.budget.reserve_response()));
+        // What is typical is known of prompts from files.
+        if self.uses(SourceKind::WorkingSet) {
+            let reserved = self.budget.reserve_response();
+            self.warnings.extend(guidelines(&report, reserved));
+        }
         let toolset_name = self.toolset()?.map(|(name, _)| name.to_owned());
-        let is_broker = self.session.is_some()
-            || self
-                .recipe
-                .layers
-                .iter()
-                .any(|layer| layer.source == SourceKind::History);
+        let is_broker = self.session.is_some() || self.uses(SourceKind::History);
         let context_json = self.context_json(&layout);
         let mut assembled = Assembled {
             layout,
@@ -772,11 +775,7 @@ impl Gathered<'_, '_> {
         };
         // Among files the question stands alone; an agent is told when it is
         // and who asks.
-        let is_agent = call
-            .recipe
-            .layers
-            .iter()
-            .any(|layer| matches!(layer.source, SourceKind::History | SourceKind::Workspace));
+        let is_agent = call.uses(SourceKind::History) || call.uses(SourceKind::Workspace);
         let max_file_bytes = call.engine.config.limits.max_file_bytes;
         let mut items = broker::event_items(
             event,
