@@ -48,12 +48,12 @@ impl Place {
 
     /// Opens the store, and makes it when there is none.
     pub(crate) fn open(self) -> Result<Arc<dyn Store>, Error> {
-        if let (true, Some(dir)) = (self.usual, self.path.parent())
-            && !dir.exists()
-            && std::fs::create_dir(dir).is_ok()
-        {
-            // Not being able to is no harm.
-            let _ = std::fs::write(dir.join(".gitignore"), "*\n");
+        if let (true, Some(dir)) = (self.usual, self.path.parent()) {
+            let note = dir.join(".gitignore");
+            if !note.exists() && std::fs::create_dir_all(dir).is_ok() {
+                // Not being able to is no harm.
+                let _ = std::fs::write(note, "*\n");
+            }
         }
         let store = SqliteStore::open_with(&self.path, self.options)?;
         Ok(Arc::new(store))

@@ -12,7 +12,7 @@ use crate::message::{Block, Message, MessageRole};
 
 /// A turn as a program hands it over: what was said and done.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a turn: an object with `messages`")]
 pub struct NewTurn {
     /// The messages, in order.
     pub messages: Vec<Message>,

@@ -4,10 +4,11 @@ use contexture_store::Source;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
+use crate::turn::json_with_path;
 
 /// What is asked now.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "an event: an object with `content`")]
 pub struct Event {
     /// What it says.
     pub content: String,
@@ -108,9 +109,8 @@ impl Event {
         if !is_json_file && !looks_like_one {
             return Ok(Self::from(text.trim_end()));
         }
-        let event: Self = serde_json::from_str(text).map_err(|error| {
-            Error::input(format!("{name}: {error}"))
-                .hint("an event is `{\"content\":\"…\",\"timezone\":\"Europe/Berlin\"}`")
+        let event: Self = json_with_path(name, text).map_err(|error| {
+            error.hint("an event is `{\"content\":\"…\",\"timezone\":\"Europe/Berlin\"}`")
         })?;
         event.check(name)?;
         Ok(event)

@@ -36,11 +36,11 @@ fn a_turn_that_is_none() {
         ("", "EOF while parsing a value at line 1 column 0"),
         (
             "[]",
-            "invalid length 0, expected struct Turn with 7 elements at line 1 column 2",
+            "invalid length 0, expected a turn: an object with `messages` at line 1 column 2",
         ),
         (
             "{\"messages\":[{\"role\":\"robot\",\"content\":\"x\"}]}",
-            "unknown variant `robot`, expected one of `system`, `developer`, `user`, `assistant`, \
+            "messages[0].role: unknown variant `robot`, expected one of `system`, `developer`, `user`, `assistant`, \
              `tool` at line 1 column 28",
         ),
     ] {
