@@ -18,7 +18,7 @@ use serde::Serialize;
 
 use crate::config::{Config, SummariserKind};
 use crate::error::Error;
-use crate::history::{counter_name, turn_name};
+use crate::history::{Latest, counter_name, turn_name};
 
 /// The longest summary, whatever the window.
 const MAX_SUMMARY: Tokens = 8_192;
@@ -93,18 +93,12 @@ impl Compactor<'_> {
             return Ok(None);
         };
         let counter = counter_name(self.counts, self.policy);
-        let earlier = self.earlier(head, &counter)?;
+        let earlier = Latest::find(self.store, head)?;
         let walk = Walk {
             counter: &counter,
             tokens: plan.available.saturating_mul(MOST_READ),
             at_least: self.config.compaction.keep_turns + 1,
-            through: earlier.as_ref().and_then(|(id, earlier)| {
-                match (earlier.first_kept, earlier.summary.is_empty()) {
-                    (Some(kept), _) => Some(kept),
-                    (None, false) => Some(*id),
-                    (None, true) => None,
-                }
-            }),
+            through: earlier.as_ref().and_then(Latest::through),
         };
         let mut heads = self.store.walk(head, &walk)?;
         heads.retain(|head| head.kind == TurnKind::Normal);
@@ -119,10 +113,7 @@ impl Compactor<'_> {
 
         let ids: Vec<TurnId> = old.iter().map(|head| head.id).collect();
         let turns = self.store.turns(&ids, &counter)?;
-        let earlier_text = earlier
-            .as_ref()
-            .map(|(_, earlier)| earlier.summary.as_str())
-            .filter(|summary| !summary.is_empty());
+        let earlier_text = earlier.as_ref().and_then(Latest::summary);
         let earlier_tokens = earlier_text.map_or(0, |text| self.counts.counter().count(text));
         let before: Tokens = old.iter().map(TurnHead::weight).sum::<Tokens>() + earlier_tokens;
         let unread = match (&earlier_text, old.first()) {
@@ -169,21 +160,6 @@ impl Compactor<'_> {
             summary: compaction.summary,
             warnings,
         }))
-    }
-
-    fn earlier(&self, head: TurnId, counter: &str) -> Result<Option<(TurnId, Compaction)>, Error> {
-        let walk = Walk {
-            counter,
-            tokens: 0,
-            at_least: 0,
-            through: Some(head),
-        };
-        let latest = self.store.walk(head, &walk)?;
-        let Some(id) = latest.first().and_then(|head| head.compaction) else {
-            return Ok(None);
-        };
-        let turn = self.store.turns(&[id], counter)?.into_iter().next();
-        Ok(turn.and_then(|turn| Some((id, turn.compaction?))))
     }
 
     /// Returns where the part that is kept begins: at a turn that a history can
@@ -376,57 +352,42 @@ pub(crate) fn undo(store: &dyn Store, session: &Session, now: Timestamp) -> Resu
     let Some(head) = session.head else {
         return Err(none());
     };
-    let only = |from: TurnId| Walk {
-        counter: "",
-        tokens: 0,
-        at_least: 0,
-        through: Some(from),
-    };
-    let newest = store.walk(head, &only(head))?;
-    let latest = newest
-        .first()
-        .and_then(|head| head.compaction)
-        .ok_or_else(none)?;
-    let turn = store.turns(&[latest], "")?.into_iter().next();
-    let turn = turn.ok_or_else(none)?;
-    let undone = turn.compaction.ok_or_else(none)?;
-    if undone.trigger == Trigger::Undo && undone.summary.is_empty() {
+    let latest = Latest::find(store, head)?.ok_or_else(none)?;
+    if latest.summary().is_none() {
         return Err(none());
     }
+    let turn = store.turns(&[latest.id], "")?.into_iter().next();
+    let turn = turn.ok_or_else(none)?;
     let parent = turn.parent.ok_or_else(none)?;
-    if head == latest {
+    if head == latest.id {
         store.move_head(&session.label, Some(head), Some(parent), "uncompacted", now)?;
         return Ok(Undone {
-            undone: latest,
+            undone: latest.id,
             head: parent,
         });
     }
     // What stood before: the compaction before that, or nothing.
-    let before = store.walk(parent, &only(parent))?;
-    let before = before.first().and_then(|head| head.compaction);
-    let before = match before {
-        Some(id) => store.turns(&[id], "")?.into_iter().next(),
-        None => None,
-    };
-    let before = before.and_then(|turn| turn.compaction);
-    let restored = Compaction {
-        summary: before
-            .as_ref()
-            .map_or_else(String::new, |b| b.summary.clone()),
-        summarized_through: before.as_ref().and_then(|b| b.summarized_through),
-        first_kept: before.as_ref().and_then(|b| b.first_kept),
+    let before = Latest::find(store, parent)?.map(|latest| latest.compaction);
+    let before = before.unwrap_or(Compaction {
+        summary: String::new(),
+        summarized_through: None,
+        first_kept: None,
         trigger: Trigger::Undo,
         focus: None,
-        summariser: before
-            .as_ref()
-            .map_or_else(String::new, |b| b.summariser.clone()),
-        tokens_before: before.as_ref().map_or(0, |b| b.tokens_before),
-        tokens_after: before.as_ref().map_or(0, |b| b.tokens_after),
+        summariser: String::new(),
+        tokens_before: 0,
+        tokens_after: 0,
         usage: None,
+    });
+    let restored = Compaction {
+        trigger: Trigger::Undo,
+        focus: None,
+        usage: None,
+        ..before
     };
     let recorded = store.compact(&session.label, head, &restored, now)?;
     Ok(Undone {
-        undone: latest,
+        undone: latest.id,
         head: recorded.id,
     })
 }

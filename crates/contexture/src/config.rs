@@ -274,6 +274,9 @@ pub struct CompactionConfig {
     pub keep_turns: usize,
     /// The longest summary, in percent of what is available.
     pub summary: f64,
+    /// Summarises all but the latest turns whenever so many came since the
+    /// last summary, however much room there is.
+    pub every_turns: Option<u64>,
 }
 
 impl Default for CompactionConfig {
@@ -285,6 +288,7 @@ impl Default for CompactionConfig {
             overflow_target: 40.0,
             keep_turns: 3,
             summary: 10.0,
+            every_turns: None,
         }
     }
 }

@@ -144,8 +144,8 @@ impl Engine {
 
         let mut made = call.attempt(&mut clock)?;
         let mut compacted = None;
-        if let Some(fixed) = call.needs_compaction(&made) {
-            compacted = call.compact(&made, fixed)?;
+        if let Some(need) = call.needs_compaction(&made) {
+            compacted = call.compact(&made, &need)?;
             clock.lap("compact");
             if compacted.is_some() {
                 made = call.attempt(&mut clock)?;
@@ -396,6 +396,16 @@ struct Made {
     // Rows for what a source did not offer.
     unsent: Vec<Excluded>,
     warnings: Vec<String>,
+    turns_since_summary: u64,
+}
+
+/// Why history is to be summarised, and how far.
+struct Need {
+    trigger: Trigger,
+    // What everything but history takes.
+    fixed: Tokens,
+    // The percentage of what is available to come down to.
+    target: Option<f64>,
 }
 
 impl Call<'_> {
@@ -435,6 +445,7 @@ impl Call<'_> {
             call: self,
             warnings: Vec::new(),
             unsent: Vec::new(),
+            turns_since_summary: 0,
         };
         let mut layers = self
             .recipe
@@ -442,7 +453,12 @@ impl Call<'_> {
             .iter()
             .map(|layer| gathered.layer(layer))
             .collect::<Result<Vec<_>, _>>()?;
-        let (warnings, unsent) = (gathered.warnings, gathered.unsent);
+        let Gathered {
+            warnings,
+            unsent,
+            turns_since_summary,
+            ..
+        } = gathered;
         clock.lap("gather");
 
         let loader = FileLoader {
@@ -464,12 +480,13 @@ impl Call<'_> {
             report,
             unsent,
             warnings,
+            turns_since_summary,
         })
     }
 
-    /// Returns what everything but history takes, when history is to be
-    /// summarised before the request is sent.
-    fn needs_compaction(&self, made: &Made) -> Option<Tokens> {
+    /// Returns why history is to be summarised before the request is sent, if
+    /// it is.
+    fn needs_compaction(&self, made: &Made) -> Option<Need> {
         let config = &self.engine.config.compaction;
         if !config.enabled || self.session.as_ref()?.head.is_none() {
             return None;
@@ -480,16 +497,30 @@ impl Call<'_> {
             &*row.layer == "session" && matches!(row.code, Code::OverBudget | Code::BeforeWindow)
         });
         let unread = made.unsent.iter().any(|row| row.code == Code::BeforeWindow);
-        let history = made.report.budget.layers.iter();
-        let history: Tokens = history
+        let layers = made.report.budget.layers.iter();
+        let history: Tokens = layers
             .filter(|layer| &*layer.name == "session")
             .map(|layer| layer.used)
             .sum();
-        let over = made.report.budget.used > threshold || cut_off || unread;
-        over.then_some(made.report.budget.used - history)
+        let fixed = made.report.budget.used - history;
+        if made.report.budget.used > threshold || cut_off || unread {
+            return Some(Need {
+                trigger: Trigger::ContextLimit,
+                fixed,
+                target: Some(config.target),
+            });
+        }
+        let due = config
+            .every_turns
+            .filter(|every| made.turns_since_summary >= *every);
+        due.map(|_| Need {
+            trigger: Trigger::Periodic,
+            fixed,
+            target: None,
+        })
     }
 
-    fn compact(&mut self, made: &Made, fixed: Tokens) -> Result<Option<Compacted>, Error> {
+    fn compact(&mut self, made: &Made, need: &Need) -> Result<Option<Compacted>, Error> {
         let Some(session) = &self.session else {
             return Ok(None);
         };
@@ -498,21 +529,27 @@ impl Call<'_> {
         let system = bare(&made.layout.system);
         let plan = Plan {
             session,
-            trigger: Trigger::ContextLimit,
+            trigger: need.trigger,
             focus: None,
             available: self.budget.available(),
-            fixed,
-            target: Some(engine.config.compaction.target),
+            fixed: need.fixed,
+            target: need.target,
             system: &system,
             now: self.now,
         };
         match engine.compactor(store, &self.counts).compact(&plan) {
             Ok(Some(compacted)) => {
                 self.warnings.extend(compacted.warnings.iter().cloned());
+                let why = match need.trigger {
+                    Trigger::Periodic => "it was time (compaction.every_turns)".to_owned(),
+                    _ => format!(
+                        "the request would take more than {} % of the budget",
+                        engine.config.compaction.threshold
+                    ),
+                };
                 self.warnings.push(format!(
-                    "history was over {} % of the budget: {} turns were summarised, {} tokens \
-                     became {} ({}); `contexture session uncompact {}` undoes it",
-                    engine.config.compaction.threshold,
+                    "{} turns were summarised, {} tokens became {} ({}): {why}; \
+                     `contexture session uncompact {}` undoes it",
                     compacted.turns,
                     compacted.tokens_before,
                     compacted.tokens_after,
@@ -539,6 +576,7 @@ impl Call<'_> {
             mut report,
             unsent,
             warnings,
+            ..
         } = made;
         report.recipe = self.recipe.name.clone();
         report.model = self.model.name.clone();
@@ -642,6 +680,7 @@ struct Gathered<'c, 'a> {
     call: &'c Call<'a>,
     warnings: Vec<String>,
     unsent: Vec<Excluded>,
+    turns_since_summary: u64,
 }
 
 impl Gathered<'_, '_> {
@@ -682,6 +721,9 @@ impl Gathered<'_, '_> {
             SourceKind::Tools => self.tools(policy)?,
             SourceKind::History => {
                 let history = self.history(policy, &mut fit)?;
+                let summarised = history.latest.as_ref().map_or(0, |latest| latest.depth);
+                let turns = call.session.as_ref().map_or(0, |session| session.turns);
+                self.turns_since_summary = turns.saturating_sub(summarised);
                 self.unsent.extend(history.unsent);
                 history.items
             }
@@ -747,15 +789,10 @@ impl Gathered<'_, '_> {
         let Some(session) = &call.session else {
             return Ok(History::default());
         };
-        let mut min_recent = call.engine.config.compaction.keep_turns;
-        if let Fit::Window(window) = fit {
-            min_recent = window.min_recent;
-            let start = call
-                .previous
-                .as_ref()
-                .and_then(|saved| saved.history_start());
-            window.start = window.start.take().or(start);
-        }
+        let min_recent = match fit {
+            Fit::Window(window) => window.min_recent,
+            _ => call.engine.config.compaction.keep_turns,
+        };
         let reader = Reader {
             store: call.engine.store()?,
             cache: &call.engine.turns,
@@ -765,7 +802,17 @@ impl Gathered<'_, '_> {
             available: call.budget.available(),
             min_recent,
         };
-        Ok(reader.read(session)?)
+        let history = reader.read(session)?;
+        if let Fit::Window(window) = fit {
+            // The window stays where it was, unless a larger budget has room
+            // for everything again.
+            let room = (call.budget.available() as f64 * window.shrink_to) as Tokens;
+            let fits = history.whole().is_some_and(|whole| whole <= room);
+            if let (Some(previous), false) = (&call.previous, fits) {
+                window.start = previous.history_start(history.summary_name().as_deref());
+            }
+        }
+        Ok(history)
     }
 
     fn event(&self, policy: Policy) -> Vec<Item> {

@@ -18,6 +18,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
+use crate::history::SUMMARY_NAME;
 
 /// How many blocks a chunk of the list holds.
 const CHUNK: usize = 64;
@@ -243,10 +244,18 @@ impl Saved {
         })
     }
 
-    /// Returns where the window over history began.
-    pub(crate) fn history_start(&self) -> Option<Arc<str>> {
-        let is_start =
-            |entry: &&Entry| entry.section == Section::History && !entry.id.starts_with("summary:");
+    /// Returns where the window over history began, if it stood behind the
+    /// summary of that name, or behind none.
+    pub(crate) fn history_start(&self, summary: Option<&str>) -> Option<Arc<str>> {
+        let mut history = self.entries.iter();
+        let first = history.find(|entry| entry.section == Section::History)?;
+        let stood = Some(&*first.id).filter(|id| id.starts_with(SUMMARY_NAME));
+        if stood != summary {
+            return None;
+        }
+        let is_start = |entry: &&Entry| {
+            entry.section == Section::History && !entry.id.starts_with(SUMMARY_NAME)
+        };
         self.entries
             .iter()
             .find(is_start)
