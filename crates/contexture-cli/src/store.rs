@@ -41,6 +41,11 @@ pub(crate) fn find(root: &Root, config: &Config, url: Option<&str>) -> anyhow::R
 }
 
 impl Place {
+    /// Returns the file.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// Returns true when there is something.
     pub(crate) fn exists(&self) -> bool {
         self.path.symlink_metadata().is_ok()

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use contexture_core::Tokens;
 use contexture_tokens::{Model, Models, Prices, Provider, Tokenizer};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 pub use crate::broker::Permissions;
 use crate::error::Error;
@@ -18,7 +18,7 @@ use crate::working_set::observe::Habits;
 pub const FILE: &str = "contexture.toml";
 
 /// The settings in force.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
     /// The recipe that is followed when none is named.
@@ -85,7 +85,7 @@ impl Default for Config {
 }
 
 /// A model of the user's.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ModelConfig {
     /// How many tokens it takes.
@@ -114,7 +114,7 @@ fn other() -> Provider {
 }
 
 /// Limits.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Limits {
     /// The largest file that is read.
@@ -149,7 +149,7 @@ impl Limits {
 }
 
 /// What is done about secrets.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Secrets {
     /// Whether they are masked.
@@ -163,7 +163,7 @@ impl Default for Secrets {
 }
 
 /// What the boot header says.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Boot {
     /// Where the model's output goes.
@@ -179,7 +179,7 @@ impl Default for Boot {
 }
 
 /// The workspace's files, in the order they stand in the system prompt.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Workspace {
     /// Paths or patterns below the root, else below `.agent/`. What is not
@@ -197,7 +197,7 @@ impl Default for Workspace {
 }
 
 /// Who speaks.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Persona {
     /// The persona of sessions that name none. Without one, the files are in
@@ -218,7 +218,7 @@ impl Default for Persona {
 }
 
 /// What the agent can do.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Environment {
     /// A file of capabilities. Default: `capabilities.yml` or `.json`, if one
@@ -241,7 +241,7 @@ impl Default for Environment {
 }
 
 /// Where the agent runs.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Runtime {
     /// The host's name. Default: what the system says.
@@ -249,7 +249,7 @@ pub struct Runtime {
 }
 
 /// The tools that an agent is given.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Tools {
     /// Their definitions. Default: `tools.json` or `.yml`, if one is there.
@@ -259,7 +259,7 @@ pub struct Tools {
 }
 
 /// When and how history is summarised.
-#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct CompactionConfig {
     /// Whether it is done when the budget asks for it.
@@ -294,7 +294,7 @@ impl Default for CompactionConfig {
 }
 
 /// What writes summaries.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Summariser {
     /// `extractive`, which needs no network, or the API of a language model:
@@ -329,7 +329,7 @@ impl Default for Summariser {
 }
 
 /// What kind of thing writes summaries.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SummariserKind {
     /// Takes sentences out of the conversation.
@@ -342,7 +342,7 @@ pub enum SummariserKind {
 }
 
 /// Where conversations are kept.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct StoreConfig {
     /// `sqlite:PATH`. Default: `.contexture/contexture.db` below the root.
@@ -350,7 +350,7 @@ pub struct StoreConfig {
 }
 
 /// Whether requests are kept.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct SnapshotConfig {
     /// Whether every assembled request is kept, by content.

@@ -20,7 +20,7 @@ use crate::files::Root;
 use crate::turn::{Block, MessageContent, MessageRole, NewTurn};
 
 /// How far the orchestrator goes.
-#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Habits {
     /// How many tool outputs stay in the working set.
