@@ -31,9 +31,6 @@ const MIN_SUMMARY: Tokens = 48;
 /// in the ledger, and the summary says so.
 const MOST_READ: Tokens = 4;
 
-/// What tags around a block cost, about.
-const TAGS: Tokens = 8;
-
 /// What was made of a history.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Compacted {
@@ -173,7 +170,7 @@ impl Compactor<'_> {
         });
         let (mut kept, mut cost) = (heads.len(), 0);
         for (i, head) in heads.iter().enumerate().rev() {
-            cost += head.weight() + 2 * TAGS;
+            cost += head.weight();
             let turns = heads.len() - i;
             if cost > room && turns > least && kept < heads.len() {
                 break;

@@ -17,7 +17,7 @@ use contexture_store::{
 use contexture_tokens::Provider;
 
 pub(crate) use items::count_turn;
-use items::{Maker, count, fits};
+use items::{Maker, count, fits, know};
 use join::join;
 
 /// What a summary begins with, so that nobody takes it for somebody's words.
@@ -36,7 +36,7 @@ pub(crate) fn turn_name(id: TurnId) -> String {
 pub(crate) struct Prepared {
     items: Vec<Item>,
     // Blocks that are kept for the record only, with the reason.
-    unsent: Vec<(String, Role, String)>,
+    unsent: Vec<(Arc<str>, Role, &'static str)>,
     // Calls that have no result when the turn ends.
     open: Vec<(Arc<str>, Arc<str>)>,
     // Results that the turn gives to calls of turns before it.
@@ -283,12 +283,8 @@ impl Reader<'_> {
             .as_ref()
             .filter(|counts| fits(counts, &turn.turn));
         let counted = match known {
-            Some(counts) => {
-                for made in &items {
-                    if let Some(text) = made.text() {
-                        self.counts.know(text, counts[made.message][made.block]);
-                    }
-                }
+            Some(blocks) => {
+                know(&items, blocks, self.counts);
                 None
             }
             None => Some(Counted {

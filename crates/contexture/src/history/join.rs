@@ -1,8 +1,7 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use contexture_core::{Code, Cut, Item, Part, Reason, Role, Text, Trust};
-use contexture_store::TurnId;
 
 use super::{History, Prepared, row, turn_name};
 
@@ -58,7 +57,7 @@ impl Joiner<'_> {
             }
             let mut item = item.clone();
             match &mut item.part {
-                Part::ToolCall { id, .. } => *id = self.names.call(id, head.id),
+                Part::ToolCall { id, .. } => *id = self.names.call(id),
                 Part::ToolResult { id, name, .. } => {
                     let asked = self.open.iter().find(|(call, _)| call == id);
                     if let (true, Some((_, asked))) = (name.is_empty(), asked) {
@@ -73,7 +72,7 @@ impl Joiner<'_> {
         self.open.retain(|(call, _)| !turn.answers.contains(call));
         self.open.extend(turn.open.iter().cloned());
         for (id, role, reason) in &turn.unsent {
-            let reason = Reason::Unusable(reason.clone());
+            let reason = Reason::Unusable((*reason).to_owned());
             let row = row(id, *role, Code::NotForProvider, 0, reason);
             self.history.unsent.push(row);
         }
@@ -109,25 +108,31 @@ fn ours(id: String, role: Role, text: &str) -> Item {
 /// The ids of calls, made unique: providers refuse two calls of one id in a
 /// request, and agents often count theirs from one in each turn.
 ///
-/// The first keeps its id, and a later one gets its turn's name behind it:
-/// nothing that comes later changes what is there.
+/// The first keeps its id, a later one gets a number behind it: nothing that
+/// comes later changes what is there.
 #[derive(Default)]
 struct CallNames {
-    // The latest name of each id.
-    latest: BTreeMap<Arc<str>, Arc<str>>,
+    // The latest name of each id, and how often it was given.
+    latest: BTreeMap<Arc<str>, (Arc<str>, usize)>,
+    taken: BTreeSet<Arc<str>>,
 }
 
 impl CallNames {
-    fn call(&mut self, id: &Arc<str>, turn: TurnId) -> Arc<str> {
-        let name = match self.latest.contains_key(id) {
-            true => format!("{id}-{}", turn_name(turn)).into(),
-            false => Arc::clone(id),
-        };
-        self.latest.insert(Arc::clone(id), Arc::clone(&name));
+    fn call(&mut self, id: &Arc<str>) -> Arc<str> {
+        let mut count = self.latest.get(id).map_or(1, |(_, count)| count + 1);
+        let mut name = Arc::clone(id);
+        while self.taken.contains(&name) {
+            name = format!("{id}-{count}").into();
+            count += usize::from(self.taken.contains(&name));
+        }
+        self.taken.insert(Arc::clone(&name));
+        self.latest
+            .insert(Arc::clone(id), (Arc::clone(&name), count));
         name
     }
 
     fn result(&self, id: &Arc<str>) -> Arc<str> {
-        Arc::clone(self.latest.get(id).unwrap_or(id))
+        let name = self.latest.get(id).map_or(id, |(name, _)| name);
+        Arc::clone(name)
     }
 }
