@@ -85,32 +85,21 @@ impl Default for Config {
 }
 
 /// A model of the user's.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct ModelConfig {
-    /// How many tokens it takes.
-    pub window: Tokens,
+    /// How many tokens it takes. A model that the table does not know needs it.
+    pub window: Option<Tokens>,
     /// `o200k_base`, `cl100k_base`, `estimate`, or the path of a
-    /// `tokenizer.json`.
-    #[serde(default = "estimate")]
-    pub tokenizer: String,
+    /// `tokenizer.json`. Default: what the table says, else an estimate.
+    pub tokenizer: Option<String>,
     /// For an estimate: how many more tokens the model makes than OpenAI's.
-    #[serde(default)]
     pub factor: Option<f64>,
-    /// Whose API it is called through.
-    #[serde(default = "other")]
-    pub provider: Provider,
+    /// Whose API it is called through. Default: what the table says, else
+    /// other.
+    pub provider: Option<Provider>,
     /// What it costs.
-    #[serde(default)]
     pub prices: Option<Prices>,
-}
-
-fn estimate() -> String {
-    "estimate".to_owned()
-}
-
-fn other() -> Provider {
-    Provider::Other
 }
 
 /// Limits.
@@ -396,7 +385,7 @@ impl Config {
             if model.factor.is_some_and(|f| !(1.0..=100.0).contains(&f)) {
                 return refuse(format!("models.{name}.factor"), "from 1 to 100");
             }
-            if model.window == 0 {
+            if model.window == Some(0) {
                 return refuse(format!("models.{name}.window"), "at least 1");
             }
         }
@@ -451,11 +440,21 @@ impl Config {
     pub fn models(&self, root: &Path) -> Result<Models, Error> {
         let mut models = Models::built_in();
         for (name, model) in &self.models {
-            let mut tokenizer = Tokenizer::parse(&model.tokenizer).ok_or_else(|| {
-                let known = ["o200k_base", "cl100k_base", "estimate"];
-                let what = crate::error::not_one_of("tokenizer", &model.tokenizer, &known);
-                Error::input(format!("{FILE}: models.{name}.tokenizer: {what}"))
-                    .hint("or name a tokenizer.json")
+            let table = Models::built_in().resolve(name);
+            let mut tokenizer = match &model.tokenizer {
+                Some(tokenizer) => Tokenizer::parse(tokenizer).ok_or_else(|| {
+                    let known = ["o200k_base", "cl100k_base", "estimate"];
+                    let what = crate::error::not_one_of("tokenizer", tokenizer, &known);
+                    Error::input(format!("{FILE}: models.{name}.tokenizer: {what}"))
+                        .hint("or name a tokenizer.json")
+                })?,
+                None if table.known => table.tokenizer.clone(),
+                None => Tokenizer::Estimate(1.0),
+            };
+            let window = model.window.or(table.known.then_some(table.window));
+            let window = window.ok_or_else(|| {
+                Error::input(format!("{FILE}: models.{name}.window: is missing"))
+                    .hint("say how many tokens the model takes")
             })?;
             match (&mut tokenizer, model.factor) {
                 (Tokenizer::Estimate(own), Some(factor)) => *own = factor,
@@ -464,10 +463,13 @@ impl Config {
             }
             models.add(Model {
                 name: name.clone(),
-                window: model.window,
+                window,
                 tokenizer,
-                provider: model.provider,
-                prices: model.prices,
+                provider: model.provider.unwrap_or(match table.known {
+                    true => table.provider,
+                    false => Provider::Other,
+                }),
+                prices: model.prices.or(table.prices),
                 known: true,
             });
         }
