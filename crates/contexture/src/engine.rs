@@ -431,8 +431,23 @@ impl Call<'_> {
 
     /// Gathers, counts and fits.
     fn attempt(&self, clock: &mut Clock) -> Result<Made, Error> {
+        match self.attempt_with(clock, SummaryIs::Pinned) {
+            // A summary that was made for a larger window is history, and
+            // gives way: a smaller one can be made of it.
+            Err(Unmade::OverBudget(_)) if self.session.is_some() => {
+                self.attempt_with(clock, SummaryIs::LeftOut)
+            }
+            made => made,
+        }
+        .map_err(|unmade| match unmade {
+            Unmade::OverBudget(error) | Unmade::Other(error) => error,
+        })
+    }
+
+    fn attempt_with(&self, clock: &mut Clock, summary: SummaryIs) -> Result<Made, Unmade> {
         let mut gathered = Gathered {
             call: self,
+            summary,
             warnings: Vec::new(),
             unsent: Vec::new(),
         };
@@ -454,10 +469,13 @@ impl Call<'_> {
         }
         clock.lap("read_and_count");
 
-        let Assembly { layout, report } =
-            contexture_core::assemble(layers, self.budget, &self.counts, &mut |item| {
-                loader.load(item)
-            })?;
+        let assembled = contexture_core::assemble(layers, self.budget, &self.counts, &mut |item| {
+            loader.load(item)
+        });
+        let Assembly { layout, report } = assembled.map_err(|error| match error.is_over_budget() {
+            true => Unmade::OverBudget(error.into()),
+            false => Unmade::Other(error.into()),
+        })?;
         clock.lap("fit");
         Ok(Made {
             layout,
@@ -479,7 +497,8 @@ impl Call<'_> {
         let cut_off = made.report.excluded.iter().any(|row| {
             &*row.layer == "session" && matches!(row.code, Code::OverBudget | Code::BeforeWindow)
         });
-        let unread = made.unsent.iter().any(|row| row.code == Code::BeforeWindow);
+        let unread = (made.unsent.iter())
+            .any(|row| matches!(row.code, Code::OverBudget | Code::BeforeWindow));
         let history = made.report.budget.layers.iter();
         let history: Tokens = history
             .filter(|layer| &*layer.name == "session")
@@ -637,9 +656,29 @@ impl Call<'_> {
     }
 }
 
+/// Whether the summary of older turns is in the request.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum SummaryIs {
+    Pinned,
+    LeftOut,
+}
+
+/// Why an attempt gave nothing.
+enum Unmade {
+    OverBudget(Error),
+    Other(Error),
+}
+
+impl From<Error> for Unmade {
+    fn from(error: Error) -> Self {
+        Unmade::Other(error)
+    }
+}
+
 /// What the sources gave so far.
 struct Gathered<'c, 'a> {
     call: &'c Call<'a>,
+    summary: SummaryIs,
     warnings: Vec<String>,
     unsent: Vec<Excluded>,
 }
@@ -750,11 +789,6 @@ impl Gathered<'_, '_> {
         let mut min_recent = call.engine.config.compaction.keep_turns;
         if let Fit::Window(window) = fit {
             min_recent = window.min_recent;
-            let start = call
-                .previous
-                .as_ref()
-                .and_then(|saved| saved.history_start());
-            window.start = window.start.take().or(start);
         }
         let reader = Reader {
             store: call.engine.store()?,
@@ -764,8 +798,17 @@ impl Gathered<'_, '_> {
             provider: call.model.provider,
             available: call.budget.available(),
             min_recent,
+            with_summary: self.summary == SummaryIs::Pinned,
         };
-        Ok(reader.read(session)?)
+        let history = reader.read(session)?;
+        if let (Fit::Window(window), Some(previous)) = (fit, &call.previous) {
+            // Behind another summary, or none, the prefix is another one
+            // anyway, and what is kept there is to be shown from its beginning.
+            let same = previous.summary_id() == history.summary_id();
+            let start = previous.history_start().filter(|_| same);
+            window.start = window.start.take().or(start);
+        }
+        Ok(history)
     }
 
     fn event(&self, policy: Policy) -> Vec<Item> {

@@ -94,6 +94,8 @@ pub(crate) struct Reader<'a> {
     pub(crate) available: Tokens,
     /// The turns that are kept in any case.
     pub(crate) min_recent: usize,
+    /// Whether the summary of older turns is offered.
+    pub(crate) with_summary: bool,
 }
 
 /// The tail of a conversation.
@@ -106,6 +108,14 @@ pub(crate) struct History {
     pub(crate) heads: Vec<TurnHead>,
     /// The compaction that stands at its beginning.
     pub(crate) compaction: Option<(TurnId, Compaction)>,
+}
+
+impl History {
+    /// Returns the id of the summary that stands before the turns.
+    pub(crate) fn summary_id(&self) -> Option<&str> {
+        let first = self.items.first()?;
+        Some(&*first.id).filter(|id| id.starts_with("summary:"))
+    }
 }
 
 /// Returns the name of what counted and guarded, beside which counts are kept.
@@ -211,7 +221,17 @@ impl Reader<'_> {
         if let Some((id, compaction)) = &history.compaction
             && !compaction.summary.is_empty()
         {
-            history.items.push(self.summary(*id, compaction));
+            let summary = self.summary(*id, compaction);
+            match self.with_summary {
+                true => history.items.push(summary),
+                false => {
+                    let tokens = compaction.tokens_after;
+                    let reason = "the summary is larger than what the pinned items leave";
+                    let reason = Reason::Unusable(reason.to_owned());
+                    let row = row(&summary.id, summary.role, Code::OverBudget, tokens, reason);
+                    history.unsent.push(row);
+                }
+            }
         }
         let prepared: Vec<Arc<Prepared>> = prepared.into_iter().flatten().collect();
         join(history, &prepared);

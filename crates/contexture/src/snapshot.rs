@@ -253,6 +253,12 @@ impl Saved {
             .map(|entry| Arc::clone(&entry.id))
     }
 
+    /// Returns the id of the summary that stands before history.
+    pub(crate) fn summary_id(&self) -> Option<&str> {
+        let mut ids = self.entries.iter().map(|entry| &*entry.id);
+        ids.find(|id| id.starts_with("summary:"))
+    }
+
     /// Returns the request with its content.
     pub fn layout(&self, store: &dyn Store) -> Result<Layout, Error> {
         let hashes: Vec<ContentHash> = self.entries.iter().map(|entry| entry.body).collect();
