@@ -102,6 +102,12 @@ impl Compactor<'_> {
         heads.reverse();
         let longest = (plan.available as f64 * self.config.compaction.summary / 100.0) as Tokens;
         let longest = longest.clamp(MIN_SUMMARY, MAX_SUMMARY);
+        // A summary is pinned: one that left no room for the latest turns, or
+        // had none itself, would do more harm than good.
+        let longest = longest.min(plan.available.saturating_sub(plan.fixed) / 2);
+        if longest < MIN_SUMMARY / 2 {
+            return Ok(None);
+        }
         let kept = self.first_kept(plan, &heads, longest);
         let (old, recent) = heads.split_at(kept);
         let Some(last) = old.last() else {
@@ -168,19 +174,20 @@ impl Compactor<'_> {
             let target = (plan.available as f64 * percent / 100.0) as Tokens;
             target.saturating_sub(plan.fixed).saturating_sub(summary)
         });
-        let (mut kept, mut cost) = (heads.len(), 0);
+        let (mut kept, mut cost) = (None, 0);
         for (i, head) in heads.iter().enumerate().rev() {
             cost += head.weight();
-            let turns = heads.len() - i;
-            if cost > room && turns > least && kept < heads.len() {
+            let enough = kept.is_some_and(|kept| heads.len() - kept >= least);
+            if cost > room && enough {
                 break;
             }
             if head.begins {
-                kept = i;
+                kept = Some(i);
             }
         }
-        // Nothing is gained by keeping everything.
-        kept
+        // Where no history can begin, everything is kept: the next turn may
+        // answer a call of the last one.
+        kept.unwrap_or(0)
     }
 
     /// Asks each means in turn until one gives a summary that is worth having.

@@ -441,8 +441,23 @@ impl Call<'_> {
 
     /// Gathers, counts and fits.
     fn attempt(&self, clock: &mut Clock) -> Result<Made, Error> {
+        match self.attempt_with(clock, SummaryIs::Pinned) {
+            // A summary that was made for a larger window is history, and
+            // gives way: a smaller one can be made of it.
+            Err(Unmade::OverBudget(_)) if self.session.is_some() => {
+                self.attempt_with(clock, SummaryIs::LeftOut)
+            }
+            made => made,
+        }
+        .map_err(|unmade| match unmade {
+            Unmade::OverBudget(error) | Unmade::Other(error) => error,
+        })
+    }
+
+    fn attempt_with(&self, clock: &mut Clock, summary: SummaryIs) -> Result<Made, Unmade> {
         let mut gathered = Gathered {
             call: self,
+            summary,
             warnings: Vec::new(),
             unsent: Vec::new(),
             turns_since_summary: 0,
@@ -470,10 +485,13 @@ impl Call<'_> {
         }
         clock.lap("read_and_count");
 
-        let Assembly { layout, report } =
-            contexture_core::assemble(layers, self.budget, &self.counts, &mut |item| {
-                loader.load(item)
-            })?;
+        let assembled = contexture_core::assemble(layers, self.budget, &self.counts, &mut |item| {
+            loader.load(item)
+        });
+        let Assembly { layout, report } = assembled.map_err(|error| match error.is_over_budget() {
+            true => Unmade::OverBudget(error.into()),
+            false => Unmade::Other(error.into()),
+        })?;
         clock.lap("fit");
         Ok(Made {
             layout,
@@ -496,7 +514,8 @@ impl Call<'_> {
         let cut_off = made.report.excluded.iter().any(|row| {
             &*row.layer == "session" && matches!(row.code, Code::OverBudget | Code::BeforeWindow)
         });
-        let unread = made.unsent.iter().any(|row| row.code == Code::BeforeWindow);
+        let unread = (made.unsent.iter())
+            .any(|row| matches!(row.code, Code::OverBudget | Code::BeforeWindow));
         let layers = made.report.budget.layers.iter();
         let history: Tokens = layers
             .filter(|layer| &*layer.name == "session")
@@ -675,9 +694,29 @@ impl Call<'_> {
     }
 }
 
+/// Whether the summary of older turns is in the request.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum SummaryIs {
+    Pinned,
+    LeftOut,
+}
+
+/// Why an attempt gave nothing.
+enum Unmade {
+    OverBudget(Error),
+    Other(Error),
+}
+
+impl From<Error> for Unmade {
+    fn from(error: Error) -> Self {
+        Unmade::Other(error)
+    }
+}
+
 /// What the sources gave so far.
 struct Gathered<'c, 'a> {
     call: &'c Call<'a>,
+    summary: SummaryIs,
     warnings: Vec<String>,
     unsent: Vec<Excluded>,
     turns_since_summary: u64,
@@ -801,6 +840,7 @@ impl Gathered<'_, '_> {
             provider: call.model.provider,
             available: call.budget.available(),
             min_recent,
+            with_summary: self.summary == SummaryIs::Pinned,
         };
         let history = reader.read(session)?;
         if let Fit::Window(window) = fit {
@@ -809,7 +849,7 @@ impl Gathered<'_, '_> {
             let room = (call.budget.available() as f64 * window.shrink_to) as Tokens;
             let fits = history.whole().is_some_and(|whole| whole <= room);
             if let (Some(previous), false) = (&call.previous, fits) {
-                window.start = previous.history_start(history.summary_name().as_deref());
+                window.start = previous.history_start(history.summary_name());
             }
         }
         Ok(history)

@@ -94,6 +94,8 @@ pub(crate) struct Reader<'a> {
     pub(crate) available: Tokens,
     /// The turns that are kept in any case.
     pub(crate) min_recent: usize,
+    /// Whether the summary of older turns is offered.
+    pub(crate) with_summary: bool,
 }
 
 /// The tail of a conversation.
@@ -167,9 +169,9 @@ pub(crate) const SUMMARY_NAME: &str = "summary:";
 
 impl History {
     /// Returns the name of the summary it begins with.
-    pub(crate) fn summary_name(&self) -> Option<String> {
-        let latest = self.latest.as_ref()?;
-        latest.summary().map(|_| latest.name())
+    pub(crate) fn summary_name(&self) -> Option<&str> {
+        let first = self.items.first()?;
+        Some(&*first.id).filter(|id| id.starts_with(SUMMARY_NAME))
     }
 
     /// Returns about what all turns that were read cost, if they are all there
@@ -255,7 +257,17 @@ impl Reader<'_> {
         if let Some(latest) = &history.latest
             && let Some(summary) = latest.summary()
         {
-            history.items.push(self.summary(latest.name(), summary));
+            let summary = self.summary(latest.name(), summary);
+            match self.with_summary {
+                true => history.items.push(summary),
+                false => {
+                    let tokens = latest.compaction.tokens_after;
+                    let reason = "the summary is larger than what the pinned items leave";
+                    let reason = Reason::Unusable(reason.to_owned());
+                    let row = row(&summary.id, summary.role, Code::OverBudget, tokens, reason);
+                    history.unsent.push(row);
+                }
+            }
         }
         let prepared: Vec<Arc<Prepared>> = prepared.into_iter().flatten().collect();
         join(history, &prepared);

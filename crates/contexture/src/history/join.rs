@@ -42,7 +42,8 @@ impl Joiner<'_> {
             self.give_up();
             self.group = turn_name(head.id).into();
         }
-        if i == 0 && !turn.begins && head.depth == 1 {
+        // The model may have begun, or what the user said is blank.
+        if i == 0 && !turn.begins && self.history.items.is_empty() {
             let id = format!("{}/opening", self.group);
             self.add(ours(id, Role::User, MODEL_BEGAN));
         }
