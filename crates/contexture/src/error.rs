@@ -197,7 +197,10 @@ pub(crate) fn plain(message: &str) -> String {
         ("expected f64", "expected a number"),
         ("expected a boolean", "expected true or false"),
         ("unknown variant", "unknown value"),
-        ("EOF while parsing a value", "it ends where a value should be"),
+        (
+            "EOF while parsing a value",
+            "it ends where a value should be",
+        ),
         ("EOF while parsing an object", "it ends inside an object"),
         ("EOF while parsing a list", "it ends inside a list"),
         ("EOF while parsing a string", "it ends inside a text"),

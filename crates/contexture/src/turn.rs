@@ -28,7 +28,10 @@ pub(crate) fn json_with_path<T: serde::de::DeserializeOwned>(
     })?;
     match reader.end() {
         Ok(()) => Ok(value),
-        Err(error) => Err(Error::input(format!("{name}: {}", plain(&error.to_string())))),
+        Err(error) => Err(Error::input(format!(
+            "{name}: {}",
+            plain(&error.to_string())
+        ))),
     }
 }
 

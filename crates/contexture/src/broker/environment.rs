@@ -140,9 +140,7 @@ fn read(
                     Ok(Answer::Text { name, text })
                 }
                 // The row that says so becomes a warning, like every other.
-                Err(_) => Ok(Answer::Failed(format!(
-                    "{why}; there is no earlier answer"
-                ))),
+                Err(_) => Ok(Answer::Failed(format!("{why}; there is no earlier answer"))),
             }
         }
     }
