@@ -183,9 +183,9 @@ fn check(engine: &Engine, prefix: Option<&str>, json: bool) -> anyhow::Result<()
         ));
     }
     output::text(&format!(
-        "{} requests with {} blocks come out with the same bytes\n",
-        found.len(),
-        grouped(blocks as u64)
+        "checked {} of {}: the same bytes come out\n",
+        output::many(found.len() as u64, "request"),
+        output::many(blocks as u64, "block")
     ))
 }
 

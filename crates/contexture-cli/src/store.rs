@@ -25,8 +25,8 @@ pub(crate) fn find(root: &Root, config: &Config, url: Option<&str>) -> anyhow::R
     let configured = config.store.url.as_deref();
     let path = match (url, configured) {
         // What is typed is relative to where it is typed.
-        (Some(url), _) => Some(named(Path::new(""), url)?),
-        (None, Some(url)) => Some(named(root.path(), url)?),
+        (Some(url), _) => Some(named(Path::new(""), "--db", url)?),
+        (None, Some(url)) => Some(named(root.path(), "store.url in contexture.toml", url)?),
         (None, None) => None,
     };
     let options = Options {
@@ -65,19 +65,24 @@ impl Place {
     }
 }
 
-fn named(base: &Path, url: &str) -> anyhow::Result<PathBuf> {
+fn named(base: &Path, setting: &str, url: &str) -> anyhow::Result<PathBuf> {
     if let Some(path) = url.strip_prefix("sqlite:") {
         let path = path.strip_prefix("//").unwrap_or(path);
         if path.is_empty() {
-            return Err(output::Usage("--db sqlite: needs a path behind it".to_owned()).into());
+            let none = format!("{setting}: `sqlite:` needs a path behind it");
+            return Err(output::Usage(none).into());
         }
         return Ok(base.join(path));
     }
-    let what = match url.split_once(':') {
-        Some(("postgres" | "postgresql", _)) => "this version keeps conversations in SQLite only",
-        _ => "a store is named sqlite:PATH",
+    let wrong = match url.split_once(':') {
+        // The rest of it may hold a password.
+        Some((scheme @ ("postgres" | "postgresql"), _)) => {
+            format!("cannot use {scheme}: this version keeps conversations in SQLite only")
+        }
+        Some((scheme, _)) => format!("cannot use {scheme}: a store is named sqlite:PATH"),
+        None => format!("cannot use `{url}`: a store is named sqlite:PATH"),
     };
-    Err(output::Usage(format!("cannot use --db {url}: {what}")).into())
+    Err(output::Usage(format!("{setting}: {wrong}")).into())
 }
 
 /// Returns an engine with the store that the options name. With `make`, it is

@@ -99,7 +99,10 @@ pub enum TurnStatus {
 
 /// What went wrong in a turn.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(
+    deny_unknown_fields,
+    expecting = "an error: an object with `kind` and `message`"
+)]
 pub struct TurnError {
     /// What kind of thing.
     pub kind: ErrorKind,

@@ -8,7 +8,7 @@ use contexture_tokens::{Model, Models, Prices, Provider, Tokenizer};
 use serde::{Deserialize, Serialize};
 
 pub use crate::broker::Permissions;
-use crate::error::Error;
+use crate::error::{Error, plain};
 use crate::files::Root;
 use crate::recipe::Recipe;
 use crate::working_set::actions::Quota;
@@ -475,18 +475,4 @@ impl Config {
         }
         Ok(models)
     }
-}
-
-/// Says in a user's words what the reader says in a programmer's.
-fn plain(message: &str) -> String {
-    [
-        ("expected usize", "expected a whole number"),
-        ("expected u64", "expected a whole number"),
-        ("expected f64", "expected a number"),
-        ("expected a boolean", "expected true or false"),
-    ]
-    .into_iter()
-    .fold(message.to_owned(), |message, (theirs, ours)| {
-        message.replace(theirs, ours)
-    })
 }

@@ -755,7 +755,7 @@ impl Gathered<'_, '_> {
                 environments.items(call.root, &config.environment, task, policy, warnings)?
             }
             SourceKind::Runtime => broker::runtime_items(config.runtime.host.as_deref(), policy),
-            SourceKind::Task => broker::task_items(call.role(), call.task(), policy),
+            SourceKind::Task => broker::task_items(call.role(), call.task(), policy)?,
             SourceKind::Role => broker::role_items(call.role(), policy),
             SourceKind::Tools => self.tools(policy)?,
             SourceKind::History => {
@@ -880,6 +880,12 @@ impl Gathered<'_, '_> {
 }
 
 impl Engine {
+    /// Fails when there is no persona of that name below `root`. A session
+    /// keeps its persona, so that a wrong one is best found before it is made.
+    pub fn check_persona(&self, root: &Root, name: &str) -> Result<(), Error> {
+        broker::persona_dir(root, &self.config.persona.dir, Some(name)).map(drop)
+    }
+
     /// Returns true when what is asked for cannot be made without a store.
     pub fn needs_store(&self, root: &Root, request: &Request) -> Result<bool, Error> {
         let recipe = self.recipe(root, request)?;

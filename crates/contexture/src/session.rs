@@ -40,6 +40,13 @@ impl Engine {
         now: Option<Timestamp>,
     ) -> Result<Recorded, Error> {
         let store = self.store()?;
+        if turn
+            .model
+            .as_deref()
+            .is_some_and(|name| name.trim().is_empty())
+        {
+            return Err(Error::input("model: is empty").hint("leave it out when it is not known"));
+        }
         let mut warnings = Vec::new();
         let request = Request {
             model: turn.model.clone(),
@@ -385,9 +392,16 @@ impl SessionCost {
         if total.input_tokens > 0 {
             self.cached_share = total.cached_input_tokens as f64 / total.input_tokens as f64;
         }
-        self.dollars += turn.dollars.unwrap_or(0.0);
-        self.dollars_uncached += turn.dollars_uncached.unwrap_or(0.0);
-        self.dollars_saved = self.dollars_uncached - self.dollars;
+        self.dollars = exact(self.dollars + turn.dollars.unwrap_or(0.0));
+        self.dollars_uncached = exact(self.dollars_uncached + turn.dollars_uncached.unwrap_or(0.0));
+        self.dollars_saved = exact(self.dollars_uncached - self.dollars);
         self.turns.push(turn);
     }
+}
+
+/// Returns a sum of money without what adding binary fractions leaves at its
+/// end. Prices are of millions of tokens: nine places hold a tenth of the
+/// cheapest one.
+fn exact(dollars: f64) -> f64 {
+    (dollars * 1e9).round() / 1e9
 }

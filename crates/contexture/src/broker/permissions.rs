@@ -1,6 +1,6 @@
 use serde::{Deserialize, Serialize};
 
-use crate::error::Error;
+use crate::error::{Error, from_yaml};
 use crate::files::Root;
 
 /// What an agent may use. Names may hold `*`; what is denied is denied,
@@ -23,9 +23,8 @@ impl Permissions {
             return Ok(self);
         }
         let text = root.read_required(&path)?;
-        let more: Self = serde_saphyr::from_str(&text).map_err(|error| {
-            Error::input(format!("{path}: {error}"))
-                .hint("permissions are two lists of names: `allow` and `deny`")
+        let more: Self = from_yaml(&path, &text).map_err(|error| {
+            error.hint("permissions are two lists of names: `allow` and `deny`")
         })?;
         self.allow.extend(more.allow);
         self.deny.extend(more.deny);
