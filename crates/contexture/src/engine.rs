@@ -228,7 +228,11 @@ impl Engine {
             budget,
             counts,
             now: request.now.unwrap_or_else(Timestamp::now),
-            previous: self.previous(request.session.as_deref())?,
+            previous: self.previous(match &session {
+                // An alias stands for its session.
+                Some(session) => Some(&session.label),
+                None => request.session.as_deref(),
+            })?,
             session,
             warnings,
         })
@@ -488,10 +492,11 @@ impl Call<'_> {
         let assembled = contexture_core::assemble(layers, self.budget, &self.counts, &mut |item| {
             loader.load(item)
         });
-        let Assembly { layout, report } = assembled.map_err(|error| match error.is_over_budget() {
-            true => Unmade::OverBudget(error.into()),
-            false => Unmade::Other(error.into()),
-        })?;
+        let Assembly { layout, report } =
+            assembled.map_err(|error| match error.is_over_budget() {
+                true => Unmade::OverBudget(error.into()),
+                false => Unmade::Other(error.into()),
+            })?;
         clock.lap("fit");
         Ok(Made {
             layout,

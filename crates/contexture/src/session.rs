@@ -47,6 +47,7 @@ impl Engine {
         {
             return Err(Error::input("model: is empty").hint("leave it out when it is not known"));
         }
+        turn.check_sizes(self.config.limits.max_message_bytes)?;
         let mut warnings = Vec::new();
         let request = Request {
             model: turn.model.clone(),
