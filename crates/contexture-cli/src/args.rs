@@ -13,6 +13,9 @@ Examples:
   contexture init                              start: write .agent/ and contexture.toml here
   contexture assemble --explain                the prompt, and what became of every file
   contexture assemble --format anthropic --event 'Why does the build fail?'
+  contexture session new support                a conversation, kept in .contexture/
+  contexture assemble --recipe broker --session support --event 'Hello'
+  contexture session record support turn.json   what the model answered
   contexture tokens src/*.rs --model gpt-4o    count tokens
   contexture working-set add src/lib.rs --priority 0.7 --why 'the bug is here'
 
@@ -45,7 +48,11 @@ Examples:
   contexture assemble examples/quickstart --explain
   contexture assemble --max-tokens 8000 --report report.yml
   contexture assemble --format openai-chat --event-file question.txt > request.json
-  contexture assemble --report - > prompt-and-report.txt")]
+  contexture assemble --report - > prompt-and-report.txt
+  contexture assemble --recipe broker --session support --event-file event.json --format anthropic
+
+An event file holds text, or JSON:
+  {\"content\":\"…\",\"timezone\":\"Europe/Berlin\",\"platform\":\"slack\",\"sender\":{\"name\":\"Ana\"}}")]
     Assemble(Box<AssembleArgs>),
     /// Look at the working set, or change it
     #[command(after_help = "\
@@ -66,6 +73,33 @@ An actions file holds one or several YAML documents:
   priority: 0.7
   why: the bug is here")]
     WorkingSet(WorkingSetArgs),
+    /// Conversations: record turns, look at them, fork them, make them shorter
+    #[command(after_help = "\
+Turns are never changed: a session is a pointer to the latest one, a fork shares what came before.
+A turn is JSON:
+  {\"messages\":[{\"role\":\"user\",\"content\":\"Why?\"},{\"role\":\"assistant\",\"content\":\"Because.\"}],
+   \"model\":\"gpt-4o\",\"usage\":{\"input_tokens\":812,\"output_tokens\":9,\"cached_input_tokens\":640}}
+
+Examples:
+  contexture session new support --task 'Answer questions about invoices'
+  contexture session record support turn.json
+  contexture session history support --limit 3
+  contexture session fork support what-if --at 3f2a
+  contexture session compact support --focus 'what was decided about refunds'
+  contexture session uncompact support
+  contexture session cost support")]
+    Session(SessionArgs),
+    /// Requests that were assembled: what exactly did the model see?
+    #[command(after_help = "\
+Every assembled request is kept by content in the store.
+
+Examples:
+  contexture snapshot list --session support
+  contexture snapshot show 3f2a9c --format anthropic
+  contexture snapshot diff 3f2a9c 81bb02
+  contexture snapshot diff 3f2a9c 81bb02 --min-shared 90   exit code 1 when less is shared
+  contexture snapshot check 3f2a9c                         comes out with the same bytes?")]
+    Snapshot(SnapshotArgs),
     /// Count tokens
     #[command(after_help = "\
 Examples:
@@ -119,13 +153,22 @@ pub(crate) struct AssembleArgs {
     /// The manifest, relative to the root [default: working-set.yml, else .agent/working-set.yml]
     #[arg(long, value_name = "FILE")]
     pub(crate) manifest: Option<String>,
-    /// The session whose log is written [default: default]
+    /// The session: its conversation, its log, its requests [default: default]
     #[arg(long, value_name = "LABEL")]
     pub(crate) session: Option<String>,
+    /// What the agent is to the conversation [default: unified]
+    #[arg(long, value_enum)]
+    pub(crate) role: Option<RoleArg>,
+    /// What the agent is to do [default: what the session says]
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) task: Option<String>,
+    /// The set of tools, from [toolsets] in contexture.toml
+    #[arg(long, value_name = "NAME")]
+    pub(crate) toolset: Option<String>,
     /// What is asked now: the last message
     #[arg(long, value_name = "TEXT")]
     pub(crate) event: Option<String>,
-    /// The same from a text file; - is standard input
+    /// The same from a file, text or a JSON event; - is standard input
     #[arg(long, value_name = "FILE", conflicts_with = "event")]
     pub(crate) event_file: Option<PathBuf>,
     /// The model: decides window, tokenizer and provider [default: what contexture.toml says]
@@ -155,6 +198,29 @@ pub(crate) struct AssembleArgs {
     /// Show on standard error what became of every candidate
     #[arg(long)]
     pub(crate) explain: bool,
+    /// Where conversations and requests are kept [default: sqlite:ROOT/.contexture/contexture.db]
+    #[arg(long, value_name = "URL")]
+    pub(crate) db: Option<String>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum RoleArg {
+    /// Talks to the user and hands out work
+    Manager,
+    /// Does one task
+    Worker,
+    /// Both
+    Unified,
+}
+
+impl From<RoleArg> for contexture::turn::AgentRole {
+    fn from(role: RoleArg) -> Self {
+        match role {
+            RoleArg::Manager => Self::Manager,
+            RoleArg::Worker => Self::Worker,
+            RoleArg::Unified => Self::Unified,
+        }
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -274,6 +340,173 @@ pub(crate) enum WorkingSetCommand {
     },
 }
 
+/// Where a store is, and how what is found there is shown.
+#[derive(Args)]
+pub(crate) struct StoreOptions {
+    /// The directory of the project
+    #[arg(long, value_name = "DIR", default_value = ".", global = true)]
+    pub(crate) root: PathBuf,
+    /// Where conversations are kept [default: sqlite:ROOT/.contexture/contexture.db]
+    #[arg(long, value_name = "URL", global = true)]
+    pub(crate) db: Option<String>,
+    /// The clock, for repeatable output
+    #[arg(long, value_name = "RFC3339", value_parser = timestamp, global = true)]
+    pub(crate) now: Option<contexture::Timestamp>,
+    /// Print JSON
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+}
+
+#[derive(Args)]
+pub(crate) struct SessionArgs {
+    #[command(subcommand)]
+    pub(crate) command: SessionCommand,
+    #[command(flatten)]
+    pub(crate) options: StoreOptions,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum SessionCommand {
+    /// Make a session
+    New {
+        /// Its name
+        label: String,
+        /// Another name for it; may be given several times
+        #[arg(long = "alias", value_name = "NAME")]
+        aliases: Vec<String>,
+        /// Who speaks: a directory below personas/
+        #[arg(long, value_name = "NAME")]
+        persona: Option<String>,
+        /// What it is to do
+        #[arg(long, value_name = "TEXT")]
+        task: Option<String>,
+        /// The session it belongs to, for a worker's
+        #[arg(long, value_name = "LABEL")]
+        parent: Option<String>,
+    },
+    /// List the sessions
+    List,
+    /// Show a session
+    Show {
+        /// Its name or alias
+        label: String,
+    },
+    /// Record a turn: what was asked and what the model answered
+    Record {
+        /// Its name or alias
+        label: String,
+        /// A turn as JSON; - is standard input
+        file: PathBuf,
+    },
+    /// Show the turns of a session, oldest first
+    History {
+        /// Its name or alias
+        label: String,
+        /// How many of the latest
+        #[arg(long, value_name = "N", default_value_t = 20)]
+        limit: usize,
+        /// All of them
+        #[arg(long, conflicts_with = "limit")]
+        all: bool,
+    },
+    /// Make a session that begins where another one is, or was
+    Fork {
+        /// The name or alias of the one it comes from
+        label: String,
+        /// Its own name
+        new: String,
+        /// The turn it begins behind: the first digits of its id [default: the latest]
+        #[arg(long, value_name = "TURN")]
+        at: Option<String>,
+    },
+    /// Summarise all but the latest turns
+    Compact {
+        /// Its name or alias
+        label: String,
+        /// What the summary is to pay attention to
+        #[arg(long, value_name = "TEXT")]
+        focus: Option<String>,
+        /// The provider said that the request was too long: go further than usual, once
+        #[arg(long)]
+        overflow: bool,
+        /// The model whose window counts [default: that of the latest request]
+        #[arg(long, value_name = "NAME")]
+        model: Option<String>,
+        /// The window [default: the model's]
+        #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = tokens)]
+        max_tokens: Option<u64>,
+    },
+    /// Undo the latest summary; nothing that was said since is lost
+    Uncompact {
+        /// Its name or alias
+        label: String,
+    },
+    /// Show what the turns cost: tokens, the part from the cache, and money
+    Cost {
+        /// Its name or alias
+        label: String,
+    },
+    /// Give a session another name
+    Alias {
+        /// Its name or alias
+        label: String,
+        /// The other name
+        alias: String,
+    },
+    /// Say that the work of a session is done
+    Close {
+        /// Its name or alias
+        label: String,
+        /// It failed
+        #[arg(long)]
+        failed: bool,
+    },
+}
+
+#[derive(Args)]
+pub(crate) struct SnapshotArgs {
+    #[command(subcommand)]
+    pub(crate) command: SnapshotCommand,
+    #[command(flatten)]
+    pub(crate) options: StoreOptions,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum SnapshotCommand {
+    /// List the latest requests, newest first
+    List {
+        /// Those of one session
+        #[arg(long, value_name = "LABEL")]
+        session: Option<String>,
+        /// How many
+        #[arg(long, value_name = "N", default_value_t = 20)]
+        limit: usize,
+    },
+    /// Print a request, byte for byte as it was
+    Show {
+        /// The first digits of its hash
+        hash: String,
+        /// The form of the request
+        #[arg(long, value_enum, default_value_t = FormatArg::Text)]
+        format: FormatArg,
+    },
+    /// Show where two requests part, and what differs
+    Diff {
+        /// The earlier one
+        a: String,
+        /// The later one
+        b: String,
+        /// Fail when they share less than so many percent of the later one
+        #[arg(long, value_name = "PERCENT", value_parser = percent)]
+        min_shared: Option<f64>,
+    },
+    /// Check that a request is there whole and comes out with the same bytes
+    Check {
+        /// The first digits of its hash; without one, all are checked
+        hash: Option<String>,
+    },
+}
+
 #[derive(Args)]
 pub(crate) struct TokensArgs {
     /// Files; - is standard input
@@ -330,6 +563,14 @@ fn tokens(text: &str) -> Result<u64, String> {
     text.replace(['_', ','], "")
         .parse()
         .map_err(|_| "must be a whole number of tokens, 0 or more".to_owned())
+}
+
+fn percent(text: &str) -> Result<f64, String> {
+    text.trim_end_matches('%')
+        .parse()
+        .ok()
+        .filter(|percent| (0.0..=100.0).contains(percent))
+        .ok_or_else(|| "must be percent, from 0 to 100".to_owned())
 }
 
 fn priority(text: &str) -> Result<f64, String> {

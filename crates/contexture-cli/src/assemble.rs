@@ -1,15 +1,15 @@
 use std::path::Path;
 
 use contexture::tokens::Provider;
-use contexture::{Assembled, Engine, Format, Request, Root};
+use contexture::{Assembled, Engine, Event, Format, Request, Root};
 use serde::Serialize;
 
 use crate::args::{AssembleArgs, FormatArg, ReportFormat};
-use crate::{explain, output, progress};
+use crate::{explain, output, progress, store};
 
 pub(crate) fn run(args: &AssembleArgs) -> anyhow::Result<()> {
     let root = Root::open(&args.root)?;
-    let engine = Engine::for_root(&root)?;
+    let mut engine = Engine::for_root(&root)?;
     let json = !matches!(args.format, FormatArg::Text);
     if json && args.report.as_deref() == Some(Path::new("-")) {
         let both = "the report cannot stand behind JSON: give --report FILE, or --format json, \
@@ -17,12 +17,15 @@ pub(crate) fn run(args: &AssembleArgs) -> anyhow::Result<()> {
         return Err(output::Usage(both.to_owned()).into());
     }
     let event = match &args.event_file {
-        Some(path) => Some(output::read(path)?),
-        None => args.event.clone(),
+        Some(path) => Some(Event::read(
+            &path.display().to_string(),
+            &output::read(path)?,
+        )?),
+        None => args.event.as_deref().map(Event::from),
     };
     if event
-        .as_deref()
-        .is_some_and(|event| event.trim().is_empty())
+        .as_ref()
+        .is_some_and(|event| event.content.trim().is_empty() && event.attachments.is_empty())
     {
         return Err(output::Usage("the event is empty".to_owned()).into());
     }
@@ -30,6 +33,9 @@ pub(crate) fn run(args: &AssembleArgs) -> anyhow::Result<()> {
         recipe: args.recipe.clone(),
         manifest: args.manifest.clone(),
         session: args.session.clone(),
+        role: args.role.map(Into::into),
+        task: args.task.clone(),
+        toolset: args.toolset.clone(),
         event,
         model: args.model.clone(),
         provider: match args.format {
@@ -43,7 +49,32 @@ pub(crate) fn run(args: &AssembleArgs) -> anyhow::Result<()> {
         reserve_tools: args.reserve_tools,
         now: args.now,
     };
-    let assembled = progress::with_spinner("assembling", || engine.assemble(&root, &request))?;
+    let mut unkept = None;
+    let mut keep_later = false;
+    match store::find(&root, engine.config(), args.db.as_deref()) {
+        // A project that has no store gets one when there is something to keep.
+        Ok(place) if !place.exists() && !engine.needs_store(&root, &request)? => keep_later = true,
+        Ok(place) => match place.open() {
+            Ok(store) => engine = engine.with_store(store),
+            // Files need no store: it would only keep the request.
+            Err(error) if args.db.is_none() && !engine.needs_store(&root, &request)? => {
+                unkept = Some(format!("the request is not kept: {error}"));
+            }
+            Err(error) => return Err(error.into()),
+        },
+        Err(error) => return Err(error),
+    }
+    let mut assembled = progress::with_spinner("assembling", || engine.assemble(&root, &request))?;
+    if keep_later && engine.config().snapshots.keep {
+        match store::find(&root, engine.config(), args.db.as_deref())?.open() {
+            Ok(store) => {
+                engine = engine.with_store(store);
+                unkept = engine.keep(&mut assembled, args.now)?;
+            }
+            Err(error) => unkept = Some(format!("the request is not kept: {error}")),
+        }
+    }
+    assembled.report.warnings.extend(unkept);
 
     // The request is rendered before the report is written, so that one the
     // provider would refuse leaves none behind.

@@ -27,7 +27,7 @@ pub(crate) fn table(assembled: &Assembled) -> String {
     table
         .load_style(presets::NOTHING)
         .set_content_arrangement(ContentArrangement::Dynamic)
-        .set_header(["", "file", "role", "priority", "tokens", "of", "why"]);
+        .set_header(["", "item", "role", "priority", "tokens", "of", "why"]);
     for i in [3, 4, 5] {
         if let Some(column) = table.column_mut(i) {
             column.set_cell_alignment(CellAlignment::Right);
@@ -111,6 +111,9 @@ pub(crate) fn table(assembled: &Assembled) -> String {
             finding.line,
             output::visible(&finding.what)
         );
+    }
+    if let Some(shared) = crate::snapshot::shared(report) {
+        let _ = writeln!(out, "{DIM}{shared}{DIM:#}");
     }
     for hint in &report.hints {
         let why = hint.why.as_deref().unwrap_or("no reason given");

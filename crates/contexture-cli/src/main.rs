@@ -11,6 +11,9 @@ mod init;
 mod output;
 mod progress;
 mod recipe;
+mod session;
+mod snapshot;
+mod store;
 mod tokens;
 mod working_set;
 
@@ -38,6 +41,8 @@ fn main() -> ExitCode {
         Command::Init(args) => init::run(&args),
         Command::Assemble(args) => assemble::run(&args),
         Command::WorkingSet(args) => working_set::run(&args),
+        Command::Session(args) => session::run(&args),
+        Command::Snapshot(args) => snapshot::run(&args),
         Command::Tokens(args) => tokens::run(&args),
         Command::Recipe(args) => recipe::run(&args),
         Command::Doctor(args) => doctor::run(&args),

@@ -2,7 +2,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use contexture::core::grouped;
-use contexture::turn::Turn;
+use contexture::turn::turn_from_json;
 use contexture::working_set::actions::{self, Action, Actor, Target, What};
 use contexture::working_set::{Candidate, Hints, Manifest, expand, find_manifest, observe};
 use contexture::{Engine, Root, Timestamp};
@@ -114,7 +114,7 @@ fn change(
 }
 
 fn observe_turn(file: &Path, root: &Path, options: &WorkingSetOptions) -> anyhow::Result<()> {
-    let turn = Turn::from_json(&file.display().to_string(), &output::read(file)?)?;
+    let turn = turn_from_json(&file.display().to_string(), &output::read(file)?)?;
     let root = Root::open(root)?;
     let engine = Engine::for_root(&root)?;
     let manifest = manifest_of(&root, options)?;

@@ -1,15 +1,15 @@
 use std::sync::Arc;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::counts::Tokens;
 use crate::cut::CutText;
 use crate::item::{Role, Trust};
 use crate::part::Part;
-use crate::text::Text;
+use crate::text::{ContentHash, Text};
 
 /// The three parts of a request, by how often they change.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Section {
     /// The same from turn to turn.
@@ -54,6 +54,46 @@ pub(crate) enum Shown {
 }
 
 impl Block {
+    /// Returns a block of plain text that costs nothing yet; the rest is for
+    /// the caller to set.
+    pub fn new(
+        id: impl Into<Arc<str>>,
+        layer: impl Into<Arc<str>>,
+        role: Role,
+        text: Text,
+    ) -> Self {
+        Self {
+            id: id.into(),
+            layer: layer.into(),
+            role,
+            part: Part::default(),
+            trust: Trust::default(),
+            path: None,
+            tokens: 0,
+            surcharge: 0,
+            volatile: false,
+            group: None,
+            shown: Shown::Whole(text),
+        }
+    }
+
+    /// Returns the text as it stands between its tags: with a line end.
+    pub fn body(&self) -> &str {
+        match &self.shown {
+            Shown::Whole(text) => text.body(),
+            Shown::Cut(cut) => cut.body(),
+        }
+    }
+
+    /// Returns the hash of [`body`](Block::body). A text that is used again
+    /// and again is hashed once.
+    pub fn body_hash(&self) -> ContentHash {
+        match &self.shown {
+            Shown::Whole(text) => text.hash(),
+            Shown::Cut(cut) => ContentHash::of(cut.body().as_bytes()),
+        }
+    }
+
     /// Returns the guarded text of the block, without tags.
     pub fn text(&self) -> &str {
         match &self.shown {

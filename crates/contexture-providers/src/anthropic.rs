@@ -1,12 +1,24 @@
+//! Anthropic Messages.
+
+use contexture_core::{Media, MediaKind, MediaSource};
 use serde_json::{Value, json};
 
-use crate::message::{Conversation, Rules, Speaker};
+use crate::check::{self, refused};
+use crate::conversation::{Content, Conversation, Speaker, ToolResult, is_blank};
+use crate::dialect::{Dialect, PLAIN_NAMES, call_id, is_plain_name, is_word, rules};
+use crate::marks::Marks;
+use crate::media;
 use crate::{Prompt, Refused};
 
-const RULES: Rules = Rules {
-    not_empty: "anthropic.messages_not_empty",
-    user_first: "anthropic.user_first",
-    no_blank_text: "anthropic.no_blank_text",
+pub(crate) const DIALECT: Dialect = Dialect {
+    rules: rules!("anthropic", "messages"),
+    thinking: true,
+    model_media: false,
+    result_media: true,
+    is_tool_name: is_plain_name,
+    tool_names: PLAIN_NAMES,
+    call_id: |id| call_id(id, 64, is_word),
+    check_media,
 };
 
 /// The API wants a limit on the answer; this one is taken when none is set, or
@@ -14,37 +26,50 @@ const RULES: Rules = Rules {
 const DEFAULT_MAX_TOKENS: u64 = 4096;
 
 pub(crate) fn request(prompt: &Prompt<'_>) -> Result<Value, Refused> {
-    let conversation = Conversation::of(prompt.layout, false);
-    conversation.check(&RULES)?;
+    let conversation = Conversation::of(prompt.layout, &DIALECT, false)?;
+    check::check(&conversation, &DIALECT)?;
 
+    let mut tools: Vec<Value> = Vec::with_capacity(conversation.tools.len());
+    for tool in &conversation.tools {
+        let mut value = json!({"name": tool.name});
+        if let Some(description) = &tool.description {
+            value["description"] = description.as_str().into();
+        }
+        value["input_schema"] = Value::Object(tool.parameters.clone());
+        tools.push(value);
+    }
     let mut system: Vec<Value> = conversation
         .system
         .iter()
-        .filter(|text| !text.trim().is_empty())
-        .map(|text| json!({"type": "text", "text": text}))
+        .map(|instruction| json!({"type": "text", "text": instruction.text}))
         .collect();
-    // One mark behind what never changes, and one behind what is the same
-    // until the event: two of the four that the API allows.
-    mark(system.last_mut());
+    let mut messages: Vec<Value> = conversation
+        .messages
+        .iter()
+        .map(|message| {
+            let role = match message.speaker {
+                Speaker::User => "user",
+                Speaker::Model => "assistant",
+            };
+            let content: Vec<Value> = message
+                .pieces
+                .iter()
+                .map(|piece| block(&piece.content))
+                .collect();
+            json!({"role": role, "content": content})
+        })
+        .collect();
 
-    let mut messages = Vec::with_capacity(conversation.messages.len());
-    let last = conversation.messages.len() - 1;
-    for (i, message) in conversation.messages.iter().enumerate() {
-        let role = match message.speaker {
-            Speaker::User => "user",
-            Speaker::Model => "assistant",
-        };
-        let mut content: Vec<Value> = message
-            .parts
-            .iter()
-            .map(|part| json!({"type": "text", "text": part.text}))
-            .collect();
-        if i == last
-            && let Some(stable) = message.parts.iter().rposition(|part| part.stable)
-        {
-            mark(content.get_mut(stable));
-        }
-        messages.push(json!({"role": role, "content": content}));
+    let marks = Marks::of(&conversation);
+    let mark = json!({"type": "ephemeral"});
+    if let Some(tool) = marks.tool {
+        tools[tool]["cache_control"] = mark.clone();
+    }
+    if let Some(text) = marks.system {
+        system[text]["cache_control"] = mark.clone();
+    }
+    for (message, piece) in marks.pieces {
+        messages[message]["content"][piece]["cache_control"] = mark.clone();
     }
 
     let mut request = json!({
@@ -53,6 +78,9 @@ pub(crate) fn request(prompt: &Prompt<'_>) -> Result<Value, Refused> {
             .max_output
             .unwrap_or_else(|| DEFAULT_MAX_TOKENS.min(prompt.spare).max(1)),
     });
+    if !tools.is_empty() {
+        request["tools"] = Value::Array(tools);
+    }
     if !system.is_empty() {
         request["system"] = Value::Array(system);
     }
@@ -60,8 +88,62 @@ pub(crate) fn request(prompt: &Prompt<'_>) -> Result<Value, Refused> {
     Ok(request)
 }
 
-fn mark(block: Option<&mut Value>) {
-    if let Some(block) = block {
-        block["cache_control"] = json!({"type": "ephemeral"});
+fn block(content: &Content<'_>) -> Value {
+    match content {
+        Content::Text(text) => json!({"type": "text", "text": text}),
+        Content::Thinking { text, signature } => {
+            json!({"type": "thinking", "thinking": text, "signature": signature})
+        }
+        Content::Call(call) => {
+            json!({"type": "tool_use", "id": call.id, "name": call.name, "input": call.arguments})
+        }
+        Content::Result(result) => result_block(result),
+        Content::Media(media) => media_block(media),
     }
+}
+
+fn result_block(result: &ToolResult<'_>) -> Value {
+    let content = if result.media.is_empty() {
+        Value::from(&*result.text)
+    } else {
+        let text = Some(&result.text).filter(|text| !is_blank(text));
+        text.map(|text| json!({"type": "text", "text": text}))
+            .into_iter()
+            .chain(result.media.iter().map(|media| media_block(media)))
+            .collect()
+    };
+    let mut block = json!({"type": "tool_result", "tool_use_id": result.id, "content": content});
+    if result.is_error {
+        block["is_error"] = true.into();
+    }
+    block
+}
+
+fn media_block(media: &Media) -> Value {
+    let source = match &media.source {
+        MediaSource::Data(data) => {
+            let media_type = media::canonical_type(media);
+            json!({"type": "base64", "media_type": media_type, "data": data})
+        }
+        MediaSource::Url(url) => json!({"type": "url", "url": url}),
+    };
+    json!({"type": media.kind.name(), "source": source})
+}
+
+fn check_media(media: &Media) -> Result<(), Refused> {
+    match media.kind {
+        MediaKind::Image => {
+            media::expect_type(media, &media::WEB_IMAGES, "anthropic.image_type")?;
+        }
+        MediaKind::Document => {
+            media::expect_type(media, &["application/pdf"], "anthropic.document_type")?;
+        }
+        MediaKind::Audio => {
+            return Err(refused(
+                "anthropic.no_audio",
+                "Anthropic takes no recordings: give a transcript, or leave it out",
+            ));
+        }
+    }
+    media::expect_source(media, "anthropic.media_data")
 }

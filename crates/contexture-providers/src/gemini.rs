@@ -1,41 +1,164 @@
+//! Gemini `generateContent`.
+
+use contexture_core::{Media, MediaKind, MediaSource};
 use serde_json::{Value, json};
 
-use crate::message::{Conversation, Rules, Speaker};
-use crate::{Prompt, Refused};
+use crate::check;
+use crate::conversation::{Content, Conversation, Message, Speaker, ToolResult};
+use crate::dialect::{Dialect, rules};
+use crate::{Prompt, Refused, media};
 
-const RULES: Rules = Rules {
-    not_empty: "gemini.contents_not_empty",
-    user_first: "gemini.user_first",
-    no_blank_text: "gemini.no_blank_text",
+pub(crate) const DIALECT: Dialect = Dialect {
+    rules: rules!("gemini", "contents"),
+    thinking: false,
+    model_media: true,
+    result_media: false,
+    is_tool_name,
+    tool_names: "1 to 64 letters, digits, _ . : or -, beginning with a letter or _",
+    call_id: |id| id.into(),
+    check_media,
 };
+
+fn is_tool_name(name: &str) -> bool {
+    let first = |c: char| c.is_ascii_alphabetic() || c == '_';
+    let other = |c: char| c.is_ascii_alphanumeric() || "_.:-".contains(c);
+    name.len() <= 64 && name.starts_with(first) && name.chars().all(other)
+}
+
+/// What Google wants in the place of a signature that is not known. From the
+/// third generation on, a call without one is refused.
+const NO_SIGNATURE: &str = "skip_thought_signature_validator";
 
 /// Returns the body for `models/{model}:generateContent`; the model's name is
 /// part of the address, not of the body.
 pub(crate) fn request(prompt: &Prompt<'_>) -> Result<Value, Refused> {
-    let conversation = Conversation::of(prompt.layout, false);
-    conversation.check(&RULES)?;
-    let parts = |texts: &[String]| -> Vec<Value> {
-        texts.iter().map(|text| json!({"text": text})).collect()
-    };
+    let conversation = Conversation::of(prompt.layout, &DIALECT, false)?;
+    check::check(&conversation, &DIALECT)?;
+
+    let mut request = json!({});
+    if !conversation.system.is_empty() {
+        let parts: Vec<Value> = conversation
+            .system
+            .iter()
+            .map(|instruction| json!({"text": instruction.text}))
+            .collect();
+        request["systemInstruction"] = json!({"parts": parts});
+    }
+    let functions: Vec<Value> = conversation
+        .tools
+        .iter()
+        .map(|tool| {
+            let mut function = json!({"name": tool.name});
+            if let Some(description) = &tool.description {
+                function["description"] = description.as_str().into();
+            }
+            // `parameters` takes a part of JSON Schema only.
+            function["parametersJsonSchema"] = Value::Object(tool.parameters.clone());
+            function
+        })
+        .collect();
+    if !functions.is_empty() {
+        request["tools"] = json!([{"functionDeclarations": functions}]);
+    }
+    let wants_signatures = wants_signatures(prompt.model);
     let contents: Vec<Value> = conversation
         .messages
         .iter()
-        .map(|message| {
-            let role = match message.speaker {
-                Speaker::User => "user",
-                Speaker::Model => "model",
-            };
-            let texts: Vec<String> = message.parts.iter().map(|part| part.text.clone()).collect();
-            json!({"role": role, "parts": parts(&texts)})
-        })
+        .map(|message| content(message, wants_signatures))
         .collect();
-    let mut request = json!({});
-    if !conversation.system.is_empty() {
-        request["systemInstruction"] = json!({"parts": parts(&conversation.system)});
-    }
     request["contents"] = Value::Array(contents);
     if let Some(limit) = prompt.max_output {
         request["generationConfig"] = json!({"maxOutputTokens": limit});
     }
     Ok(request)
+}
+
+/// Returns true from `gemini-3` on.
+fn wants_signatures(model: &str) -> bool {
+    let model = model.rsplit('/').next().unwrap_or(model);
+    let generation = model.strip_prefix("gemini-").map(|rest| {
+        let end = rest.find(|c: char| !c.is_ascii_digit());
+        &rest[..end.unwrap_or(rest.len())]
+    });
+    generation.is_some_and(|number| number.parse().is_ok_and(|number: u32| number >= 3))
+}
+
+fn content(message: &Message<'_>, wants_signatures: bool) -> Value {
+    let role = match message.speaker {
+        Speaker::User => "user",
+        Speaker::Model => "model",
+    };
+    let mut parts = Vec::with_capacity(message.pieces.len());
+    // Of calls in parallel only the first has a signature.
+    let mut signs = wants_signatures;
+    for piece in &message.pieces {
+        parts.push(match &piece.content {
+            Content::Text(text) => json!({"text": text}),
+            Content::Call(call) => {
+                let mut function = json!({});
+                if !call.id.is_empty() {
+                    function["id"] = Value::from(&*call.id);
+                }
+                function["name"] = call.name.into();
+                function["args"] = Value::Object(call.arguments.clone());
+                let mut part = json!({"functionCall": function});
+                if std::mem::take(&mut signs) {
+                    part["thoughtSignature"] = NO_SIGNATURE.into();
+                }
+                part
+            }
+            Content::Result(result) => result_part(result),
+            Content::Media(media) => media_part(media),
+            Content::Thinking { .. } => continue,
+        });
+    }
+    json!({"role": role, "parts": parts})
+}
+
+fn result_part(result: &ToolResult<'_>) -> Value {
+    let mut function = json!({});
+    if !result.id.is_empty() {
+        function["id"] = Value::from(&*result.id);
+    }
+    function["name"] = result.name.into();
+    let key = if result.is_error { "error" } else { "output" };
+    function["response"] = json!({key: result.text});
+    json!({"functionResponse": function})
+}
+
+fn media_part(media: &Media) -> Value {
+    let mime = media::canonical_type(media);
+    match &media.source {
+        MediaSource::Data(data) => json!({"inlineData": {"mimeType": mime, "data": data}}),
+        MediaSource::Url(url) => json!({"fileData": {"mimeType": mime, "fileUri": url}}),
+    }
+}
+
+fn check_media(media: &Media) -> Result<(), Refused> {
+    let (types, rule): (&[&str], _) = match media.kind {
+        MediaKind::Image => (
+            &[
+                "image/png",
+                "image/jpeg",
+                "image/webp",
+                "image/heic",
+                "image/heif",
+            ],
+            "gemini.image_type",
+        ),
+        MediaKind::Audio => (
+            &[
+                "audio/wav",
+                "audio/mpeg",
+                "audio/aiff",
+                "audio/aac",
+                "audio/ogg",
+                "audio/flac",
+            ],
+            "gemini.audio_type",
+        ),
+        MediaKind::Document => (&["application/pdf", "text/plain"], "gemini.document_type"),
+    };
+    media::expect_type(media, types, rule)?;
+    media::expect_source(media, "gemini.media_data")
 }

@@ -12,20 +12,46 @@
 //! assert_eq!(prompt.render(Format::Text).unwrap(), "");
 //! ```
 //!
-//! Where a provider has a native place for a role, the text goes there without
-//! tags; where it has none, it keeps its tags, so that its boundaries stay as
-//! unforgeable as they are in the text form. No form costs more tokens than
-//! the text form, which is the one that was counted.
+//! Tools, calls, results, pictures and what the model thought go to the places
+//! that a provider has for them ([`Part`](contexture_core::Part)). Where it has
+//! a native place for a role, the text goes there without tags; where it has
+//! none, it keeps its tags, so that its boundaries stay as unforgeable as they
+//! are in the text form. No form says more than the text form, which is the one
+//! that was counted; what a medium costs beyond its text is
+//! [`media_tokens`].
+//!
+//! What a provider would refuse is refused here, with the name of the rule:
+//! the conversation before it is rendered, and the finished request once more
+//! by [`preflight`], which anybody can ask about any request. What a provider
+//! answers is read by [`usage_of`] and [`error_kind`].
+//!
+//! It does not send anything.
 
 mod anthropic;
+mod check;
+#[cfg(feature = "http")]
+pub mod client;
+mod conversation;
+mod dialect;
 mod gemini;
-mod message;
+mod marks;
+mod media;
 mod openai;
+mod openai_chat;
+mod openai_responses;
+mod preflight;
+mod response;
 
 use std::fmt;
 
 use contexture_core::{Layout, markup};
 use serde_json::Value;
+
+use crate::dialect::Dialect;
+
+pub use media::{describe, media_tokens};
+pub use preflight::preflight;
+pub use response::{ErrorKind, error_kind, usage_of};
 
 /// The forms a request can be rendered to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -98,12 +124,34 @@ impl Prompt<'_> {
     /// Returns the request as JSON, after checking the provider's rules. The
     /// text form is a string.
     pub fn request(&self, format: Format) -> Result<Value, Refused> {
-        match format {
-            Format::Text => Ok(Value::String(markup::render(self.layout))),
-            Format::Anthropic => anthropic::request(self),
-            Format::OpenAiChat => openai::chat(self),
-            Format::OpenAiResponses => openai::responses(self),
-            Format::Gemini => gemini::request(self),
+        let request = match format {
+            Format::Text => return Ok(Value::String(markup::render(self.layout))),
+            Format::Anthropic => self.within_window(&anthropic::DIALECT, anthropic::request),
+            Format::OpenAiChat => self.within_window(&openai_chat::DIALECT, openai_chat::request),
+            Format::OpenAiResponses => {
+                self.within_window(&openai_responses::DIALECT, openai_responses::request)
+            }
+            Format::Gemini => self.within_window(&gemini::DIALECT, gemini::request),
+        }?;
+        preflight(format, &request)?;
+        Ok(request)
+    }
+
+    fn within_window(
+        &self,
+        dialect: &Dialect,
+        render: fn(&Self) -> Result<Value, Refused>,
+    ) -> Result<Value, Refused> {
+        match self.max_output {
+            Some(limit) if limit > self.spare => Err(Refused {
+                rule: dialect.rules.window,
+                message: format!(
+                    "an answer of {limit} tokens does not fit, since the window has {} left: ask \
+                     for a shorter answer, or send less",
+                    self.spare
+                ),
+            }),
+            _ => render(self),
         }
     }
 }

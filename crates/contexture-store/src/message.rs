@@ -1,12 +1,17 @@
 use std::borrow::Cow;
+use std::fmt;
 
 use contexture_core::{Media, MediaKind, MediaSource};
-use serde::{Deserialize, Serialize};
+use serde::de::{SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
 /// One message of a turn.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(
+    deny_unknown_fields,
+    expecting = "a message: an object with `role` and `content`"
+)]
 pub struct Message {
     /// Whose it is.
     pub role: MessageRole,
@@ -72,16 +77,47 @@ pub enum Source {
 }
 
 /// Text, or blocks of several kinds.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(
-    untagged,
-    expecting = "`content` must be text or a list of blocks (`type`: text, image, audio, document, tool_call, tool_result, thinking)"
-)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(untagged)]
 pub enum MessageContent {
     /// Plain text.
     Text(String),
     /// Blocks in order.
     Blocks(Vec<Block>),
+}
+
+// By hand, so that what is wrong inside a block is said, and not only that
+// neither form fits.
+impl<'de> Deserialize<'de> for MessageContent {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Either;
+
+        impl<'de> Visitor<'de> for Either {
+            type Value = MessageContent;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("text or a list of blocks")
+            }
+
+            fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Self::Value, E> {
+                Ok(MessageContent::Text(text.to_owned()))
+            }
+
+            fn visit_string<E: serde::de::Error>(self, text: String) -> Result<Self::Value, E> {
+                Ok(MessageContent::Text(text))
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Self::Value, A::Error> {
+                let mut blocks = Vec::with_capacity(list.size_hint().unwrap_or(0).min(1024));
+                while let Some(block) = list.next_element()? {
+                    blocks.push(block);
+                }
+                Ok(MessageContent::Blocks(blocks))
+            }
+        }
+
+        deserializer.deserialize_any(Either)
+    }
 }
 
 /// A part of a message.

@@ -16,6 +16,14 @@ pub struct Estimated {
 }
 
 impl Estimated {
+    /// Returns the factor of the estimate whose name is `name`.
+    pub fn factor_of(name: &str) -> Option<f64> {
+        match name.strip_prefix("estimate")? {
+            "" => Some(1.0),
+            factor => factor.strip_prefix(" x")?.parse().ok(),
+        }
+    }
+
     /// Returns an estimate that multiplies by `factor`, which is at least 1.
     pub fn new(factor: f64) -> Self {
         let factor = factor.max(1.0);

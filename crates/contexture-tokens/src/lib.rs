@@ -26,6 +26,6 @@ pub use contexture_core::{TokenCounter, Tokens};
 pub use estimated::Estimated;
 #[cfg(feature = "huggingface")]
 pub use huggingface::HuggingFace;
-pub use models::{Model, Models, Provider, UNKNOWN_WINDOW};
+pub use models::{Model, Models, Prices, Provider, UNKNOWN_WINDOW};
 pub use openai::{Encoding, OpenAi};
 pub use tokenizer::{LoadError, Tokenizer};

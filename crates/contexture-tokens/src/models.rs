@@ -1,6 +1,6 @@
 use std::collections::BTreeMap;
 
-use contexture_core::Tokens;
+use contexture_core::{Tokens, Usage};
 use serde::{Deserialize, Serialize};
 
 use crate::openai::Encoding::{Cl100k, O200k};
@@ -47,8 +47,99 @@ pub struct Model {
     pub tokenizer: Tokenizer,
     /// Whose API it is called through.
     pub provider: Provider,
+    /// What it costs, when that is known.
+    pub prices: Option<Prices>,
     /// False when the table does not know it and defaults were taken.
     pub known: bool,
+}
+
+/// What a model costs, in dollars for a million tokens.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Prices {
+    /// Tokens read.
+    pub input: f64,
+    /// Tokens read from the cache.
+    pub cached_input: f64,
+    /// Tokens put into the cache.
+    pub cache_write: f64,
+    /// Tokens written.
+    pub output: f64,
+}
+
+impl Prices {
+    /// Returns what a call with `usage` costs, in dollars.
+    pub fn cost(&self, usage: &Usage) -> f64 {
+        let cached = usage.cached_input_tokens.min(usage.input_tokens);
+        let written = usage.cache_write_tokens.min(usage.input_tokens - cached);
+        let plain = usage.input_tokens - cached - written;
+        let dollars = plain as f64 * self.input
+            + cached as f64 * self.cached_input
+            + written as f64 * self.cache_write
+            + usage.output_tokens as f64 * self.output;
+        dollars / 1e6
+    }
+
+    /// Returns what the same call would cost without a cache.
+    pub fn cost_uncached(&self, usage: &Usage) -> f64 {
+        let plain = Usage {
+            cached_input_tokens: 0,
+            cache_write_tokens: 0,
+            ..*usage
+        };
+        self.cost(&plain)
+    }
+}
+
+/// List prices for a million tokens: read, read from the cache, written to it,
+/// and written. As published by the providers up to 2025; a user's own go into
+/// configuration. Where writing to the cache has no price of its own, it costs
+/// what reading does.
+const PRICES: &[(&str, f64, f64, f64, f64)] = &[
+    ("gpt-5", 1.25, 0.125, 1.25, 10.0),
+    ("gpt-5-mini", 0.25, 0.025, 0.25, 2.0),
+    ("gpt-5-nano", 0.05, 0.005, 0.05, 0.4),
+    ("gpt-4.1", 2.0, 0.5, 2.0, 8.0),
+    ("gpt-4.1-mini", 0.4, 0.1, 0.4, 1.6),
+    ("gpt-4.1-nano", 0.1, 0.025, 0.1, 0.4),
+    ("gpt-4o", 2.5, 1.25, 2.5, 10.0),
+    ("gpt-4o-mini", 0.15, 0.075, 0.15, 0.6),
+    ("o1", 15.0, 7.5, 15.0, 60.0),
+    ("o3", 2.0, 0.5, 2.0, 8.0),
+    ("o3-mini", 1.1, 0.55, 1.1, 4.4),
+    ("o4-mini", 1.1, 0.275, 1.1, 4.4),
+    ("gpt-4-turbo", 10.0, 10.0, 10.0, 30.0),
+    ("gpt-4", 30.0, 30.0, 30.0, 60.0),
+    ("gpt-4-32k", 60.0, 60.0, 60.0, 120.0),
+    ("gpt-3.5-turbo", 0.5, 0.5, 0.5, 1.5),
+    ("claude-opus-4-5", 5.0, 0.5, 6.25, 25.0),
+    ("claude-sonnet-4-5", 3.0, 0.3, 3.75, 15.0),
+    ("claude-haiku-4-5", 1.0, 0.1, 1.25, 5.0),
+    ("claude-opus-4-1", 15.0, 1.5, 18.75, 75.0),
+    ("claude-opus-4", 15.0, 1.5, 18.75, 75.0),
+    ("claude-sonnet-4", 3.0, 0.3, 3.75, 15.0),
+    ("claude-3-7-sonnet", 3.0, 0.3, 3.75, 15.0),
+    ("claude-3-5-sonnet", 3.0, 0.3, 3.75, 15.0),
+    ("claude-3-5-haiku", 0.8, 0.08, 1.0, 4.0),
+    ("claude-3-opus", 15.0, 1.5, 18.75, 75.0),
+    ("claude-3-haiku", 0.25, 0.03, 0.3, 1.25),
+    ("gemini-2.5-pro", 1.25, 0.31, 1.25, 10.0),
+    ("gemini-2.5-flash", 0.3, 0.075, 0.3, 2.5),
+    ("gemini-2.5-flash-lite", 0.1, 0.025, 0.1, 0.4),
+    ("gemini-2.0-flash", 0.1, 0.025, 0.1, 0.4),
+    ("gemini-1.5-pro", 1.25, 0.3125, 1.25, 5.0),
+    ("gemini-1.5-flash", 0.075, 0.01875, 0.075, 0.3),
+];
+
+fn prices(name: &str) -> Option<Prices> {
+    let (_, input, cached_input, cache_write, output) =
+        *PRICES.iter().find(|(known, ..)| *known == name)?;
+    Some(Prices {
+        input,
+        cached_input,
+        cache_write,
+        output,
+    })
 }
 
 // Claude's counts are reported at 1.57 to 2.08 times OpenAI's on code, and the
@@ -154,6 +245,7 @@ impl Models {
                     window: UNKNOWN_WINDOW,
                     tokenizer,
                     provider,
+                    prices: None,
                     known: false,
                 }
             })
@@ -170,6 +262,7 @@ impl Models {
             window: *window,
             tokenizer: tokenizer.clone(),
             provider: *provider,
+            prices: prices(name),
             known: true,
         })
     }
@@ -279,6 +372,32 @@ mod tests {
     }
 
     #[test]
+    fn prices_are_of_models_that_there_are() {
+        for (name, input, cached, written, output) in PRICES {
+            assert!(BUILT_IN.iter().any(|(known, ..)| known == name), "{name}");
+            assert!(
+                cached <= input && input <= written && input <= output,
+                "{name}"
+            );
+        }
+        let model = Models::built_in().resolve("claude-sonnet-4-20250514");
+        let usage = Usage {
+            input_tokens: 1_000_000,
+            cached_input_tokens: 900_000,
+            cache_write_tokens: 50_000,
+            output_tokens: 10_000,
+            reasoning_tokens: 0,
+        };
+        let prices = model.prices.unwrap();
+        let cost = prices.cost(&usage);
+        assert!(
+            (cost - (0.15 + 0.27 + 0.1875 + 0.15)).abs() < 1e-9,
+            "{cost}"
+        );
+        assert!((prices.cost_uncached(&usage) - 3.15).abs() < 1e-9);
+    }
+
+    #[test]
     fn a_user_can_add_and_replace_models() {
         let mut models = Models::built_in();
         models.add(Model {
@@ -286,6 +405,7 @@ mod tests {
             window: 64_000,
             tokenizer: OpenAi(O200k),
             provider: Provider::OpenAi,
+            prices: None,
             known: true,
         });
         assert_eq!(models.resolve("gpt-4o-2024-08-06").window, 64_000);

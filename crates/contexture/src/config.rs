@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use contexture_core::Tokens;
-use contexture_tokens::{Model, Models, Provider, Tokenizer};
-use serde::Deserialize;
+use contexture_tokens::{Model, Models, Prices, Provider, Tokenizer};
+use serde::{Deserialize, Serialize};
 
-use crate::error::Error;
+pub use crate::broker::Permissions;
+use crate::error::{Error, plain};
 use crate::files::Root;
 use crate::recipe::Recipe;
 use crate::working_set::actions::Quota;
@@ -17,7 +18,7 @@ use crate::working_set::observe::Habits;
 pub const FILE: &str = "contexture.toml";
 
 /// The settings in force.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
     /// The recipe that is followed when none is named.
@@ -34,6 +35,28 @@ pub struct Config {
     pub boot: Boot,
     /// What the orchestrator changes after a turn.
     pub observe: Habits,
+    /// The workspace's files.
+    pub workspace: Workspace,
+    /// Who speaks.
+    pub persona: Persona,
+    /// What the agent can do.
+    pub environment: Environment,
+    /// Where it runs.
+    pub runtime: Runtime,
+    /// The tools it is given.
+    pub tools: Tools,
+    /// Tools by the name of their set.
+    pub toolsets: BTreeMap<String, Vec<String>>,
+    /// What it may use.
+    pub permissions: Permissions,
+    /// When and how history is summarised.
+    pub compaction: CompactionConfig,
+    /// What writes summaries.
+    pub summariser: Summariser,
+    /// Where conversations are kept.
+    pub store: StoreConfig,
+    /// Whether requests are kept.
+    pub snapshots: SnapshotConfig,
 }
 
 impl Default for Config {
@@ -46,38 +69,41 @@ impl Default for Config {
             secrets: Secrets::default(),
             boot: Boot::default(),
             observe: Habits::default(),
+            workspace: Workspace::default(),
+            persona: Persona::default(),
+            environment: Environment::default(),
+            runtime: Runtime::default(),
+            tools: Tools::default(),
+            toolsets: BTreeMap::new(),
+            permissions: Permissions::default(),
+            compaction: CompactionConfig::default(),
+            summariser: Summariser::default(),
+            store: StoreConfig::default(),
+            snapshots: SnapshotConfig::default(),
         }
     }
 }
 
 /// A model of the user's.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct ModelConfig {
-    /// How many tokens it takes.
-    pub window: Tokens,
+    /// How many tokens it takes. A model that the table does not know needs it.
+    pub window: Option<Tokens>,
     /// `o200k_base`, `cl100k_base`, `estimate`, or the path of a
-    /// `tokenizer.json`.
-    #[serde(default = "estimate")]
-    pub tokenizer: String,
+    /// `tokenizer.json`. Default: what the table says, else an estimate.
+    pub tokenizer: Option<String>,
     /// For an estimate: how many more tokens the model makes than OpenAI's.
-    #[serde(default)]
     pub factor: Option<f64>,
-    /// Whose API it is called through.
-    #[serde(default = "other")]
-    pub provider: Provider,
-}
-
-fn estimate() -> String {
-    "estimate".to_owned()
-}
-
-fn other() -> Provider {
-    Provider::Other
+    /// Whose API it is called through. Default: what the table says, else
+    /// other.
+    pub provider: Option<Provider>,
+    /// What it costs.
+    pub prices: Option<Prices>,
 }
 
 /// Limits.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Limits {
     /// The largest file that is read.
@@ -86,6 +112,8 @@ pub struct Limits {
     pub max_entries: usize,
     /// Most actions in one call.
     pub max_actions: usize,
+    /// The largest message that is recorded.
+    pub max_message_bytes: u64,
 }
 
 impl Default for Limits {
@@ -94,6 +122,7 @@ impl Default for Limits {
             max_file_bytes: 8 * 1024 * 1024,
             max_entries: 1000,
             max_actions: 64,
+            max_message_bytes: 16 * 1024 * 1024,
         }
     }
 }
@@ -109,7 +138,7 @@ impl Limits {
 }
 
 /// What is done about secrets.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Secrets {
     /// Whether they are masked.
@@ -123,7 +152,7 @@ impl Default for Secrets {
 }
 
 /// What the boot header says.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Boot {
     /// Where the model's output goes.
@@ -135,6 +164,191 @@ impl Default for Boot {
         Self {
             output_sink: "output.md".to_owned(),
         }
+    }
+}
+
+/// The workspace's files, in the order they stand in the system prompt.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Workspace {
+    /// Paths or patterns below the root, else below `.agent/`. What is not
+    /// there is left out.
+    pub files: Vec<String>,
+}
+
+impl Default for Workspace {
+    fn default() -> Self {
+        let files = ["AGENTS.md", "IDENTITY.md", "rules/*.md"];
+        Self {
+            files: files.map(str::to_owned).to_vec(),
+        }
+    }
+}
+
+/// Who speaks.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Persona {
+    /// The persona of sessions that name none. Without one, the files are in
+    /// `persona/`.
+    pub name: Option<String>,
+    /// Where personas are: each a directory with `SOUL.md`, `IDENTITY.md` and
+    /// `permissions.yml`.
+    pub dir: String,
+}
+
+impl Default for Persona {
+    fn default() -> Self {
+        Self {
+            name: None,
+            dir: "personas".to_owned(),
+        }
+    }
+}
+
+/// What the agent can do.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Environment {
+    /// A file of capabilities. Default: `capabilities.yml` or `.json`, if one
+    /// is there.
+    pub file: Option<String>,
+    /// A command that prints them as JSON, instead of a file.
+    pub command: Vec<String>,
+    /// How long the command may take.
+    pub timeout_ms: u64,
+}
+
+impl Default for Environment {
+    fn default() -> Self {
+        Self {
+            file: None,
+            command: Vec::new(),
+            timeout_ms: 5_000,
+        }
+    }
+}
+
+/// Where the agent runs.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Runtime {
+    /// The host's name. Default: what the system says.
+    pub host: Option<String>,
+}
+
+/// The tools that an agent is given.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Tools {
+    /// Their definitions. Default: `tools.json` or `.yml`, if one is there.
+    pub file: Option<String>,
+    /// The set that is taken when none is named.
+    pub toolset: Option<String>,
+}
+
+/// When and how history is summarised.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct CompactionConfig {
+    /// Whether it is done when the budget asks for it.
+    pub enabled: bool,
+    /// Percent of what is available from which on it is done.
+    pub threshold: f64,
+    /// Percent of what is available that the request is brought down to.
+    pub target: f64,
+    /// The same after the provider said that a request was too long.
+    pub overflow_target: f64,
+    /// How many of the latest turns are kept in any case.
+    pub keep_turns: usize,
+    /// The longest summary, in percent of what is available.
+    pub summary: f64,
+    /// Summarises all but the latest turns whenever so many came since the
+    /// last summary, however much room there is.
+    pub every_turns: Option<u64>,
+}
+
+impl Default for CompactionConfig {
+    fn default() -> Self {
+        Self {
+            enabled: true,
+            threshold: 85.0,
+            target: 60.0,
+            overflow_target: 40.0,
+            keep_turns: 3,
+            summary: 10.0,
+            every_turns: None,
+        }
+    }
+}
+
+/// What writes summaries.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Summariser {
+    /// `extractive`, which needs no network, or the API of a language model:
+    /// `openai` (and what is compatible) or `anthropic`.
+    pub kind: SummariserKind,
+    /// The API's address.
+    pub base_url: Option<String>,
+    /// The model.
+    pub model: Option<String>,
+    /// The environment variable that holds the key.
+    pub api_key_env: Option<String>,
+    /// How long a summary may take, retries included.
+    pub deadline_ms: u64,
+    /// How often a call is tried.
+    pub attempts: u32,
+    /// The pause before the first retry; it doubles.
+    pub back_off_ms: u64,
+}
+
+impl Default for Summariser {
+    fn default() -> Self {
+        Self {
+            kind: SummariserKind::Extractive,
+            base_url: None,
+            model: None,
+            api_key_env: None,
+            deadline_ms: 60_000,
+            attempts: 3,
+            back_off_ms: 500,
+        }
+    }
+}
+
+/// What kind of thing writes summaries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SummariserKind {
+    /// Takes sentences out of the conversation.
+    Extractive,
+    /// Asks a model through OpenAI's Chat Completions.
+    #[serde(rename = "openai")]
+    OpenAi,
+    /// Asks a model through Anthropic's Messages.
+    Anthropic,
+}
+
+/// Where conversations are kept.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct StoreConfig {
+    /// `sqlite:PATH`. Default: `.contexture/contexture.db` below the root.
+    pub url: Option<String>,
+}
+
+/// Whether requests are kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct SnapshotConfig {
+    /// Whether every assembled request is kept, by content.
+    pub keep: bool,
+}
+
+impl Default for SnapshotConfig {
+    fn default() -> Self {
+        Self { keep: true }
     }
 }
 
@@ -171,7 +385,7 @@ impl Config {
             if model.factor.is_some_and(|f| !(1.0..=100.0).contains(&f)) {
                 return refuse(format!("models.{name}.factor"), "from 1 to 100");
             }
-            if model.window == 0 {
+            if model.window == Some(0) {
                 return refuse(format!("models.{name}.window"), "at least 1");
             }
         }
@@ -184,6 +398,25 @@ impl Config {
             if !(0.0..=1.0).contains(&part) {
                 return refuse(format!("observe.{name}"), "from 0 to 1");
             }
+        }
+        for (name, percent) in [
+            ("threshold", self.compaction.threshold),
+            ("target", self.compaction.target),
+            ("overflow_target", self.compaction.overflow_target),
+            ("summary", self.compaction.summary),
+        ] {
+            if !(1.0..=100.0).contains(&percent) {
+                return refuse(format!("compaction.{name}"), "percent, from 1 to 100");
+            }
+        }
+        if self.compaction.target > self.compaction.threshold {
+            return refuse(
+                "compaction.target".to_owned(),
+                "at most compaction.threshold",
+            );
+        }
+        if self.summariser.kind != SummariserKind::Extractive && self.summariser.model.is_none() {
+            return refuse("summariser.model".to_owned(), "given with this kind");
         }
         Ok(())
     }
@@ -207,11 +440,21 @@ impl Config {
     pub fn models(&self, root: &Path) -> Result<Models, Error> {
         let mut models = Models::built_in();
         for (name, model) in &self.models {
-            let mut tokenizer = Tokenizer::parse(&model.tokenizer).ok_or_else(|| {
-                let known = ["o200k_base", "cl100k_base", "estimate"];
-                let what = crate::error::not_one_of("tokenizer", &model.tokenizer, &known);
-                Error::input(format!("{FILE}: models.{name}.tokenizer: {what}"))
-                    .hint("or name a tokenizer.json")
+            let table = Models::built_in().resolve(name);
+            let mut tokenizer = match &model.tokenizer {
+                Some(tokenizer) => Tokenizer::parse(tokenizer).ok_or_else(|| {
+                    let known = ["o200k_base", "cl100k_base", "estimate"];
+                    let what = crate::error::not_one_of("tokenizer", tokenizer, &known);
+                    Error::input(format!("{FILE}: models.{name}.tokenizer: {what}"))
+                        .hint("or name a tokenizer.json")
+                })?,
+                None if table.known => table.tokenizer.clone(),
+                None => Tokenizer::Estimate(1.0),
+            };
+            let window = model.window.or(table.known.then_some(table.window));
+            let window = window.ok_or_else(|| {
+                Error::input(format!("{FILE}: models.{name}.window: is missing"))
+                    .hint("say how many tokens the model takes")
             })?;
             match (&mut tokenizer, model.factor) {
                 (Tokenizer::Estimate(own), Some(factor)) => *own = factor,
@@ -220,26 +463,16 @@ impl Config {
             }
             models.add(Model {
                 name: name.clone(),
-                window: model.window,
+                window,
                 tokenizer,
-                provider: model.provider,
+                provider: model.provider.unwrap_or(match table.known {
+                    true => table.provider,
+                    false => Provider::Other,
+                }),
+                prices: model.prices.or(table.prices),
                 known: true,
             });
         }
         Ok(models)
     }
-}
-
-/// Says in a user's words what the reader says in a programmer's.
-fn plain(message: &str) -> String {
-    [
-        ("expected usize", "expected a whole number"),
-        ("expected u64", "expected a whole number"),
-        ("expected f64", "expected a number"),
-        ("expected a boolean", "expected true or false"),
-    ]
-    .into_iter()
-    .fold(message.to_owned(), |message, (theirs, ours)| {
-        message.replace(theirs, ours)
-    })
 }

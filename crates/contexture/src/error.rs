@@ -1,5 +1,7 @@
 use std::fmt;
 
+use contexture_store::StoreError;
+
 /// What went wrong, in words a user can act on.
 ///
 /// Two kinds matter to a caller: [input errors](Error::is_input), which the
@@ -118,6 +120,43 @@ impl From<contexture_core::Error> for Error {
     }
 }
 
+impl From<StoreError> for Error {
+    fn from(error: StoreError) -> Self {
+        let hint = match &error {
+            StoreError::NotFound {
+                what: "session", ..
+            } => Some("`contexture session list` shows those there are; `session new` makes one"),
+            StoreError::NotFound { what: "turn", .. } => {
+                Some("`contexture session history` shows them")
+            }
+            StoreError::Conflict { .. } => {
+                Some("assemble again, so that the turn answers what is there now, and record that")
+            }
+            StoreError::KeyReused { .. } => Some("take a new key for another turn"),
+            StoreError::Busy { .. } => Some("try again when the other process is done"),
+            StoreError::ReadOnly { .. } => Some(
+                "check the permissions of the file and its directory, or name another with --db",
+            ),
+            StoreError::Newer { .. } => {
+                Some("install the newer version, or name another file with --db")
+            }
+            StoreError::NotAStore { .. } => {
+                Some("move the file away or name another with --db; nothing was written to it")
+            }
+            _ => None,
+        };
+        let told = if error.is_input() {
+            Error::input(error.to_string())
+        } else {
+            Error::failure(error.to_string(), error)
+        };
+        match hint {
+            Some(hint) => told.hint(hint),
+            None => told,
+        }
+    }
+}
+
 /// Returns the word of `known` that is nearest to `word`, if one is near.
 pub(crate) fn nearest<'k>(word: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
     // Likeness takes time with the product of both lengths.
@@ -142,8 +181,44 @@ pub(crate) fn not_one_of(what: &str, word: &str, known: &[&str]) -> String {
         Some(nearest) => format!("; did you mean `{nearest}`?"),
         None => String::new(),
     };
-    format!(
-        "unknown {what} `{word}`{meant} (one of {})",
-        known.join(", ")
-    )
+    let which = match known {
+        [] => "there is none".to_owned(),
+        known => format!("one of {}", known.join(", ")),
+    };
+    format!("unknown {what} `{word}`{meant} ({which})")
+}
+
+/// Says in a user's words what a reader of JSON or TOML says in a programmer's.
+pub(crate) fn plain(message: &str) -> String {
+    [
+        ("expected usize", "expected a whole number, 0 or more"),
+        ("expected u64", "expected a whole number, 0 or more"),
+        ("expected u32", "expected a whole number, 0 or more"),
+        ("expected f64", "expected a number"),
+        ("expected a boolean", "expected true or false"),
+        ("unknown variant", "unknown value"),
+        (
+            "EOF while parsing a value",
+            "it ends where a value should be",
+        ),
+        ("EOF while parsing an object", "it ends inside an object"),
+        ("EOF while parsing a list", "it ends inside a list"),
+        ("EOF while parsing a string", "it ends inside a text"),
+    ]
+    .into_iter()
+    .fold(message.to_owned(), |message, (theirs, ours)| {
+        message.replace(theirs, ours)
+    })
+}
+
+/// Reads YAML into plain data; `path` stands for it in complaints.
+pub(crate) fn from_yaml<T: serde::de::DeserializeOwned>(
+    path: &str,
+    text: &str,
+) -> Result<T, Error> {
+    serde_saphyr::from_str(text).map_err(|error| {
+        // The line itself, drawn below the message, is more than one line says.
+        let message = error.without_snippet().to_string();
+        Error::input(format!("{path}: {}", plain(&message)))
+    })
 }

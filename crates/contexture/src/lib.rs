@@ -22,23 +22,36 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod account;
+mod assembled;
+mod broker;
+mod calibration;
+pub mod compaction;
 pub mod config;
 mod engine;
 mod error;
+mod event;
 mod files;
+mod history;
 mod init;
 mod recipe;
+mod session;
+pub mod snapshot;
 mod source;
 pub mod turn;
 pub mod working_set;
 mod yaml;
 
+pub use assembled::Assembled;
 pub use contexture_core as core;
-pub use contexture_providers::{Format, Refused};
+pub use contexture_providers::{Format, Refused, usage_of};
+pub use contexture_store as store;
 pub use contexture_tokens as tokens;
-pub use engine::{Assembled, Engine, Request};
+pub use engine::{Engine, Request};
 pub use error::{ActionCode, Error};
+pub use event::{Attachment, Event, Hook, Sender};
 pub use files::{Root, Unusable, check_path};
 pub use init::{Scaffold, init};
 pub use jiff::Timestamp;
 pub use recipe::{LAYERS, Recipe, RecipeLayer, SOURCES, SourceKind};
+pub use session::{CompactRequest, SessionCost, TurnCost};

@@ -16,6 +16,10 @@ pub const LAYERS: &[&str] = &[
     "event",
     "files",
     "task",
+    "role",
+    "environment",
+    "runtime",
+    "tools",
 ];
 
 /// Where a layer's items come from.
@@ -25,12 +29,40 @@ pub enum SourceKind {
     Boot,
     /// The files of the working set.
     WorkingSet,
+    /// The workspace's standing files.
+    Workspace,
+    /// The persona's files and permissions.
+    Persona,
+    /// What the agent can do.
+    Environment,
+    /// Where it runs.
+    Runtime,
+    /// What it is to do.
+    Task,
+    /// What its role asks of it.
+    Role,
+    /// The tools it may call.
+    Tools,
+    /// The conversation so far.
+    History,
     /// The event at hand.
     Event,
 }
 
 /// The names of the sources.
-pub const SOURCES: &[&str] = &["boot", "working-set", "event"];
+pub const SOURCES: &[&str] = &[
+    "boot",
+    "working-set",
+    "workspace",
+    "persona",
+    "environment",
+    "runtime",
+    "task",
+    "role",
+    "tools",
+    "history",
+    "event",
+];
 const FITS: &[&str] = &["first-fit", "by-score", "window"];
 const PLACES: &[&str] = &["system", "history", "current", "by-role"];
 const ORDERS: &[&str] = &["priority", "stable"];
@@ -69,10 +101,13 @@ pub struct RecipeLayer {
 }
 
 /// The built-in recipes: name and text.
-const BUILT_IN: &[(&str, &str)] = &[(
-    "working-set",
-    include_str!("../../../recipes/working-set.yml"),
-)];
+const BUILT_IN: &[(&str, &str)] = &[
+    (
+        "working-set",
+        include_str!("../../../recipes/working-set.yml"),
+    ),
+    ("broker", include_str!("../../../recipes/broker.yml")),
+];
 
 impl Recipe {
     /// Returns the names of the built-in recipes.
@@ -207,8 +242,22 @@ fn read_layer(source: Source<'_>, i: usize, node: &Node) -> Result<RecipeLayer, 
     {
         "boot" => SourceKind::Boot,
         "working-set" => SourceKind::WorkingSet,
+        "workspace" => SourceKind::Workspace,
+        "persona" => SourceKind::Persona,
+        "environment" => SourceKind::Environment,
+        "runtime" => SourceKind::Runtime,
+        "task" => SourceKind::Task,
+        "role" => SourceKind::Role,
+        "tools" => SourceKind::Tools,
+        "history" => SourceKind::History,
         _ => SourceKind::Event,
     };
+    // What is said of history elsewhere, and what is summarised, is told by
+    // this name.
+    if kind == SourceKind::History && name != "session" {
+        let why = format!("the source `history` goes into the layer `session`, not `{name}`");
+        return Err(fields.error(node.mark, "source", why));
+    }
     let percent = match fields.number("share")? {
         None => 0.0,
         Some((percent, _)) if (0.0..=100.0).contains(&percent) => percent,

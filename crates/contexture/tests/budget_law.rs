@@ -122,7 +122,9 @@ fn used_tokens_never_exceed_available() {
                 model: Some((*model).to_owned()),
                 max_tokens: Some(max_tokens),
                 reserve_response: Some(reserve),
-                event: event.filter(|event| !event.trim().is_empty()),
+                event: event
+                    .filter(|event| !event.trim().is_empty())
+                    .map(|event| contexture::Event::from(event.as_str())),
                 ..Request::default()
             };
             let assembled = match engine.assemble(&root, &request) {

@@ -260,7 +260,7 @@ fn a_recipe_of_the_event_alone_needs_no_manifest() {
     let root = Root::open(project.path()).unwrap();
     let request = Request {
         recipe: Some(project.path().join("ask.yml").display().to_string()),
-        event: Some("Why?".to_owned()),
+        event: Some("Why?".into()),
         model: Some("gpt-4o".to_owned()),
         ..Request::default()
     };

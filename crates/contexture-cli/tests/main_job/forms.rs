@@ -116,12 +116,14 @@ fn our_own_json_has_every_part() {
             "source_event_id",
             "workspace_path",
             "truncation",
+            "snapshot",
+            "context_json",
             "report",
         ]
     );
-    assert!(text(&value["system_prompt"]).ends_with("\n\n<system>\nBe kind.\n</system>\n"));
+    assert!(text(&value["system_prompt"]).ends_with("\n\nBe kind."));
     assert_eq!(value["current_message"]["role"], "user");
-    assert!(text(&value["current_message"]["content"]).ends_with("<user>\nGo\n</user>\n"));
+    assert!(text(&value["current_message"]["content"]).ends_with("\n\nGo"));
     assert_eq!(value["session_label"], "s1");
     assert_eq!(value["provider"], "openai");
     assert_eq!(value["token_budget"]["available"], 1000);

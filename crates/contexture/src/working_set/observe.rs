@@ -17,10 +17,10 @@ use super::log::session_dir;
 use super::manifest::Manifest;
 use crate::error::Error;
 use crate::files::Root;
-use crate::turn::{Block, MessageContent, MessageRole, Turn};
+use crate::turn::{Block, MessageContent, MessageRole, NewTurn, json_with_path};
 
 /// How far the orchestrator goes.
-#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Habits {
     /// How many tool outputs stay in the working set.
@@ -62,7 +62,7 @@ struct Memory {
 /// Updates the working set from `turn`; returns the changes and warnings.
 pub fn observe(
     target: Target<'_>,
-    turn: &Turn,
+    turn: &NewTurn,
     habits: Habits,
 ) -> Result<(Vec<Action>, Vec<String>), Error> {
     let root = target.root;
@@ -209,14 +209,13 @@ fn read_memory(root: &Root, path: &str) -> Result<Memory, Error> {
     if !root.exists(path) {
         return Ok(Memory::default());
     }
-    serde_json::from_str(&root.read_required(path)?).map_err(|error| {
-        Error::input(format!("{path}: {error}")).hint("remove the file to start counting anew")
-    })
+    json_with_path(path, &root.read_required(path)?)
+        .map_err(|error| error.hint("remove the file to start counting anew"))
 }
 
 /// Returns the tool outputs of a turn with the tools' names made fit for a
 /// file name.
-fn tool_outputs(turn: &Turn) -> Vec<(String, String)> {
+fn tool_outputs(turn: &NewTurn) -> Vec<(String, String)> {
     let mut names = BTreeMap::new();
     let mut outputs = Vec::new();
     for message in &turn.messages {
@@ -268,7 +267,7 @@ fn tool_outputs(turn: &Turn) -> Vec<(String, String)> {
 }
 
 /// Returns true when the turn names `path` as a whole word.
-fn mentions(turn: &Turn, path: &str) -> bool {
+fn mentions(turn: &NewTurn, path: &str) -> bool {
     let mut found = false;
     for message in &turn.messages {
         message.each_text(|text| found |= names_path(text, path));

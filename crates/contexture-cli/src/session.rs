@@ -1,0 +1,435 @@
+use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
+use contexture::core::grouped;
+use contexture::store::{
+    Block, NewSession, Session, SessionChange, SessionStatus, Turn, TurnKind, TurnStatus,
+};
+use contexture::turn::turn_from_json;
+use contexture::{CompactRequest, Engine, Error, Root, SessionCost, Timestamp};
+use serde_json::json;
+
+use crate::args::{SessionArgs, SessionCommand, StoreOptions};
+use crate::{output, progress, store};
+
+pub(crate) fn run(args: &SessionArgs) -> anyhow::Result<()> {
+    let options = &args.options;
+    // Input is read before a store is touched.
+    if let SessionCommand::Record { label, file } = &args.command {
+        let turn = turn_from_json(&file.display().to_string(), &output::read(file)?)?;
+        let engine = store::engine(options, false)?;
+        let recorded = engine.record(label, &turn, options.now)?;
+        let again = if recorded.replayed { ", as before" } else { "" };
+        let value = json!({
+            "turn_id": recorded.id,
+            "parent_turn_id": recorded.parent,
+            "number": recorded.depth,
+            "replayed": recorded.replayed,
+        });
+        let told = format!(
+            "recorded turn {} of {label}: {}{again}",
+            recorded.depth, recorded.id
+        );
+        return show(options, &value, &told);
+    }
+    let new = new_session(&args.command);
+    if let Some(new) = &new {
+        new.check().map_err(Error::from)?;
+        if let Some(persona) = &new.persona {
+            let root = Root::open(&options.root)?;
+            Engine::for_root(&root)?.check_persona(&root, persona)?;
+        }
+    }
+    let engine = store::engine(options, new.is_some())?;
+    match &args.command {
+        SessionCommand::New { label, parent, .. } => {
+            let new = new.unwrap_or_default();
+            if let Some(parent) = parent {
+                engine.store()?.session(parent).map_err(Error::from)?;
+            }
+            let now = options.now.unwrap_or_else(Timestamp::now);
+            let session = engine.store()?.create_session(&new, now);
+            let session = session.map_err(Error::from)?;
+            show(options, &session, &format!("session {label} is ready"))
+        }
+        SessionCommand::List => list(&engine, options),
+        SessionCommand::Show { label } => {
+            let session = engine.store()?.session(label).map_err(Error::from)?;
+            show(options, &session, &describe(&engine, &session)?)
+        }
+        SessionCommand::Record { .. } => Ok(()),
+        SessionCommand::History { label, limit, all } => {
+            let limit = if *all { usize::MAX } else { *limit };
+            let turns = engine.history(label, limit)?;
+            if options.json {
+                return output::text(&format!("{:#}\n", json!(turns)));
+            }
+            let total = engine.store()?.session(label).map_err(Error::from)?.turns;
+            output::text(&history(&turns, total))
+        }
+        SessionCommand::Fork { label, new, at } => {
+            let session = engine.fork(label, new, at.as_deref(), options.now)?;
+            let told = match session.turns {
+                0 => format!("session {new} begins empty: nothing was said in {label} yet"),
+                turns => format!("session {new} begins behind turn {turns} of {label}"),
+            };
+            show(options, &session, &told)
+        }
+        SessionCommand::Compact {
+            label,
+            focus,
+            overflow,
+            model,
+            max_tokens,
+        } => {
+            let request = CompactRequest {
+                focus: focus.clone(),
+                model: model.clone(),
+                max_tokens: *max_tokens,
+                now: options.now,
+            };
+            let compacted = progress::with_spinner("summarising", || match overflow {
+                true => engine.recover_overflow(label, &request).map(Some),
+                false => engine.compact(label, &request),
+            })?;
+            let Some(compacted) = compacted else {
+                let keep = engine.config().compaction.keep_turns;
+                let told = format!(
+                    "nothing to summarise: the latest {} are kept, and before them is too little",
+                    output::many(keep as u64, "turn")
+                );
+                return show(options, &serde_json::Value::Null, &told);
+            };
+            for warning in &compacted.warnings {
+                output::say(&format!("warning: {}", output::visible(warning)));
+            }
+            let told = format!(
+                "{}, {} tokens, became a summary of {} ({}):\n\n{}\n\n`contexture session \
+                 uncompact {label}` undoes it",
+                output::many(compacted.turns as u64, "turn"),
+                grouped(compacted.tokens_before),
+                grouped(compacted.tokens_after),
+                compacted.summariser,
+                compacted.summary
+            );
+            show(options, &compacted, &told)
+        }
+        SessionCommand::Uncompact { label } => {
+            let undone = engine.uncompact(label, options.now)?;
+            let told = format!("summary {} no longer counts", undone.undone);
+            show(options, &undone, &told)
+        }
+        SessionCommand::Cost { label } => {
+            let cost = engine.cost(label)?;
+            if options.json {
+                return output::text(&format!("{:#}\n", json!(cost)));
+            }
+            output::text(&costs(&cost))
+        }
+        SessionCommand::Alias { label, alias } => {
+            let change = SessionChange::Alias(alias.clone());
+            let session = engine.store()?.change_session(label, &change);
+            let session = session.map_err(Error::from)?;
+            show(options, &session, &format!("{alias} is {}", session.label))
+        }
+        SessionCommand::Close { label, failed } => {
+            let status = match failed {
+                true => SessionStatus::Failed,
+                false => SessionStatus::Completed,
+            };
+            let session = engine
+                .store()?
+                .change_session(label, &SessionChange::Status(status));
+            let session = session.map_err(Error::from)?;
+            show(
+                options,
+                &session,
+                &format!("session {label} is {}", status.name()),
+            )
+        }
+    }
+}
+
+/// Returns the session that is to be made, if one is.
+fn new_session(command: &SessionCommand) -> Option<NewSession> {
+    let SessionCommand::New {
+        label,
+        aliases,
+        persona,
+        task,
+        parent,
+    } = command
+    else {
+        return None;
+    };
+    Some(NewSession {
+        label: label.clone(),
+        aliases: aliases.clone(),
+        head: None,
+        persona: persona.clone(),
+        parent_session: parent.clone(),
+        task: task.clone(),
+    })
+}
+
+fn show(options: &StoreOptions, value: &impl serde::Serialize, told: &str) -> anyhow::Result<()> {
+    match options.json {
+        true => output::text(&format!("{:#}\n", json!(value))),
+        false => output::text(&format!("{told}\n")),
+    }
+}
+
+fn table(header: &[&str], right: &[usize]) -> Table {
+    let mut table = Table::new();
+    table
+        .load_style(presets::NOTHING)
+        .set_content_arrangement(ContentArrangement::Dynamic)
+        .set_header(header.iter().copied());
+    for &i in right {
+        if let Some(column) = table.column_mut(i) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    table
+}
+
+fn plain(table: &Table) -> String {
+    table
+        .to_string()
+        .lines()
+        .map(|line| format!("{}\n", line.trim_end()))
+        .collect()
+}
+
+fn list(engine: &Engine, options: &StoreOptions) -> anyhow::Result<()> {
+    let store = engine.store()?;
+    let mut sessions: Vec<Session> = Vec::new();
+    loop {
+        let after = sessions.last().map(|session| session.label.clone());
+        let more = store.sessions(after.as_deref(), 500).map_err(Error::from)?;
+        let done = more.len() < 500;
+        sessions.extend(more);
+        if done {
+            break;
+        }
+    }
+    if options.json {
+        return output::text(&format!("{:#}\n", json!(sessions)));
+    }
+    if sessions.is_empty() {
+        return output::text("there are no sessions; `contexture session new LABEL` makes one\n");
+    }
+    let mut table = table(&["session", "turns", "status", "updated", "task"], &[1]);
+    for session in &sessions {
+        table.add_row([
+            output::visible(&session.label),
+            session.turns.to_string(),
+            session.status.name().to_owned(),
+            format!("{:.0}", session.updated_at),
+            output::visible(&short(session.task.as_deref().unwrap_or(""), 60)),
+        ]);
+    }
+    output::text(&plain(&table))
+}
+
+fn describe(engine: &Engine, session: &Session) -> anyhow::Result<String> {
+    let mut lines = vec![format!("session   {}", output::visible(&session.label))];
+    let mut line = |name: &str, value: Option<String>| {
+        if let Some(value) = value.filter(|value| !value.is_empty()) {
+            lines.push(format!("{name:<9} {}", output::visible(&value)));
+        }
+    };
+    line("aliases", Some(session.aliases.join(", ")));
+    line("status", Some(session.status.name().to_owned()));
+    line("turns", Some(session.turns.to_string()));
+    line("head", session.head.map(|head| head.to_string()));
+    line("persona", session.persona.clone());
+    line("task", session.task.clone());
+    line(
+        "from",
+        session
+            .parent_session
+            .as_ref()
+            .map(|parent| match session.parent_turn {
+                Some(turn) => format!("{parent} at {turn}"),
+                None => parent.clone(),
+            }),
+    );
+    line("created", Some(format!("{:.0}", session.created_at)));
+    line("updated", Some(format!("{:.0}", session.updated_at)));
+    let latest = engine
+        .store()?
+        .snapshots(Some(&session.label), 1)
+        .map_err(Error::from)?;
+    line(
+        "request",
+        latest.first().map(|snapshot| {
+            format!(
+                "{} ({} tokens, {})",
+                &snapshot.hash.to_string()[..12],
+                grouped(snapshot.tokens),
+                snapshot.model
+            )
+        }),
+    );
+    let moves = engine
+        .store()?
+        .head_moves(&session.label, 5)
+        .map_err(Error::from)?;
+    for (i, one) in moves.iter().enumerate() {
+        let name = if i == 0 { "moves" } else { "" };
+        let to = one
+            .to
+            .map_or_else(|| "the beginning".to_owned(), |to| to.short());
+        line(name, Some(format!("{:.0} {} -> {to}", one.at, one.reason)));
+    }
+    // `line` skips what is empty, the names of later moves are not.
+    Ok(lines.join("\n"))
+}
+
+/// The longest line that is shown of a message.
+const LINE: usize = 100;
+
+fn history(turns: &[Turn], total: u64) -> String {
+    let mut out = String::new();
+    let shown = turns
+        .iter()
+        .filter(|turn| turn.kind == TurnKind::Normal)
+        .count() as u64;
+    if shown < total {
+        out.push_str(&format!(
+            "({}; --all shows all)\n\n",
+            output::many(total - shown, "older turn")
+        ));
+    }
+    if total == 0 {
+        out.push_str("nothing was said yet\n");
+    }
+    for turn in turns {
+        if let Some(compaction) = &turn.compaction {
+            out.push_str(&format!(
+                "--- {} {} by {}: {} tokens became {} ---\n",
+                turn.id.short(),
+                compaction.trigger.name(),
+                compaction.summariser,
+                grouped(compaction.tokens_before),
+                grouped(compaction.tokens_after),
+            ));
+            for line in compaction.summary.lines() {
+                out.push_str(&format!("    {}\n", output::visible(&short(line, LINE))));
+            }
+            out.push('\n');
+            continue;
+        }
+        let status = match turn.turn.effective_status() {
+            TurnStatus::Completed => String::new(),
+            status => format!(" {status:?}").to_lowercase(),
+        };
+        let model = turn.turn.model.as_deref().unwrap_or("");
+        let head = format!(
+            "{} {} {:.0} {model}{status}",
+            turn.depth,
+            turn.id.short(),
+            turn.created_at
+        );
+        out.push_str(&format!("{}\n", output::visible(head.trim_end())));
+        for message in &turn.turn.messages {
+            for block in message.blocks() {
+                let text = match &*block {
+                    Block::Text { text } => text.clone(),
+                    Block::ToolCall {
+                        name, arguments, ..
+                    } => format!("calls {name} {arguments}"),
+                    Block::ToolResult {
+                        content, is_error, ..
+                    } => format!("{}{content}", if *is_error { "failed: " } else { "" }),
+                    Block::Thinking { text, .. } => format!("(thinks) {text}"),
+                    other => other
+                        .media()
+                        .map_or_else(String::new, |media| format!("[{}]", media.media_type)),
+                };
+                let text = output::visible(&short(&text, LINE));
+                out.push_str(&format!("  {:<9} {text}\n", message.role.name()));
+            }
+        }
+        out.push('\n');
+    }
+    out
+}
+
+/// Returns the first line of `text`, and no more of it than fits.
+fn short(text: &str, most: usize) -> String {
+    let line = text.trim().lines().next().unwrap_or_default();
+    let more = line.chars().count() > most || text.trim().lines().count() > 1;
+    let mut short: String = line.chars().take(most).collect();
+    if more {
+        short.push('…');
+    }
+    short
+}
+
+fn costs(cost: &SessionCost) -> String {
+    let money = |dollars: Option<f64>| match dollars {
+        Some(dollars) => format!("${dollars:.4}"),
+        None => "?".to_owned(),
+    };
+    let share = |cached: u64, input: u64| match input {
+        0 => "-".to_owned(),
+        _ => format!("{:.1} %", cached as f64 / input as f64 * 100.0),
+    };
+    let header = [
+        "turn", "model", "input", "cached", "", "written", "output", "cost",
+    ];
+    let mut table = table(&header, &[0, 2, 3, 4, 5, 6, 7]);
+    for turn in &cost.turns {
+        let number = match turn.kind {
+            "compaction" => "summary".to_owned(),
+            _ => turn.number.to_string(),
+        };
+        table.add_row([
+            number,
+            output::visible(turn.model.as_deref().unwrap_or("?")),
+            grouped(turn.usage.input_tokens),
+            grouped(turn.usage.cached_input_tokens),
+            share(turn.usage.cached_input_tokens, turn.usage.input_tokens),
+            grouped(turn.usage.cache_write_tokens),
+            grouped(turn.usage.output_tokens),
+            money(turn.dollars),
+        ]);
+    }
+    let total = &cost.total;
+    table.add_row([
+        "total".to_owned(),
+        String::new(),
+        grouped(total.input_tokens),
+        grouped(total.cached_input_tokens),
+        share(total.cached_input_tokens, total.input_tokens),
+        grouped(total.cache_write_tokens),
+        grouped(total.output_tokens),
+        money(Some(cost.dollars)),
+    ]);
+    let mut out = plain(&table);
+    if cost.dollars_uncached > 0.0 {
+        let change = cost.dollars_saved / cost.dollars_uncached * 100.0;
+        let (word, change) = match change < 0.0 {
+            true => ("more", -change),
+            false => ("less", change),
+        };
+        out.push_str(&format!(
+            "\n{:.1} % {word} than the ${:.4} it would have cost without a cache\n",
+            change, cost.dollars_uncached
+        ));
+    }
+    if cost.unreported > 0 {
+        out.push_str(&format!(
+            "{} without usage: what it cost is not known\n",
+            output::many(cost.unreported as u64, "turn")
+        ));
+    }
+    for model in &cost.unpriced {
+        out.push_str(&format!(
+            "the prices of {} are not known; add [models.\"{}\".prices] in contexture.toml\n",
+            output::visible(model),
+            output::visible(model)
+        ));
+    }
+    out
+}

@@ -1,0 +1,210 @@
+use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
+use contexture::core::{Report, grouped};
+use contexture::snapshot::{self, Change, Saved};
+use contexture::{Engine, Error, Format};
+use serde_json::json;
+
+use crate::args::{FormatArg, SnapshotArgs, SnapshotCommand};
+use crate::{output, store};
+
+pub(crate) fn run(args: &SnapshotArgs) -> anyhow::Result<()> {
+    let engine = store::engine(&args.options, false)?;
+    let json = args.options.json;
+    match &args.command {
+        SnapshotCommand::List { session, limit } => list(&engine, session.as_deref(), *limit, json),
+        SnapshotCommand::Show { hash, format } => {
+            let saved = load(&engine, hash)?;
+            let format = match format {
+                FormatArg::Json => {
+                    return Err(output::Usage(
+                        "a snapshot has no report: give --format text or a provider's".to_owned(),
+                    )
+                    .into());
+                }
+                FormatArg::Text => Format::Text,
+                FormatArg::Anthropic => Format::Anthropic,
+                FormatArg::OpenaiChat => Format::OpenAiChat,
+                FormatArg::OpenaiResponses => Format::OpenAiResponses,
+                FormatArg::Gemini => Format::Gemini,
+            };
+            output::bytes(saved.render(engine.store()?, format)?.as_bytes())
+        }
+        SnapshotCommand::Diff { a, b, min_shared } => diff(&engine, a, b, *min_shared, json),
+        SnapshotCommand::Check { hash } => check(&engine, hash.as_deref(), json),
+    }
+}
+
+fn load(engine: &Engine, prefix: &str) -> anyhow::Result<Saved> {
+    let store = engine.store()?;
+    Ok(Saved::load(store, &snapshot::find(store, prefix)?)?)
+}
+
+fn list(engine: &Engine, session: Option<&str>, limit: usize, json: bool) -> anyhow::Result<()> {
+    let store = engine.store()?;
+    let found = store.snapshots(session, limit).map_err(Error::from)?;
+    if json {
+        return output::text(&format!("{:#}\n", json!(found)));
+    }
+    if found.is_empty() {
+        return output::text("no requests were kept\n");
+    }
+    let mut table = Table::new();
+    table
+        .load_style(presets::NOTHING)
+        .set_content_arrangement(ContentArrangement::Dynamic)
+        .set_header(["hash", "session", "made", "model", "tokens", "behind turn"]);
+    if let Some(column) = table.column_mut(4) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    for one in &found {
+        table.add_row([
+            one.hash.to_string()[..12].to_owned(),
+            output::visible(&one.session),
+            format!("{:.0}", one.created_at),
+            output::visible(&one.model),
+            grouped(one.tokens),
+            one.parent_turn
+                .map_or_else(String::new, |turn| turn.short()),
+        ]);
+    }
+    let lines: String = table
+        .to_string()
+        .lines()
+        .map(|line| format!("{}\n", line.trim_end()))
+        .collect();
+    output::text(&lines)
+}
+
+fn diff(
+    engine: &Engine,
+    a: &str,
+    b: &str,
+    min_shared: Option<f64>,
+    json: bool,
+) -> anyhow::Result<()> {
+    let store = engine.store()?;
+    let (before, now) = (load(engine, a)?, load(engine, b)?);
+    let model = engine.models().resolve(now.model());
+    let counts = engine.counts(&model)?;
+    let shared = now.compare(store, &before, counts.counter(), &now.layout(store)?)?;
+    let changes = now.changes(store, &before)?;
+    if json {
+        let value = json!({"cache": shared, "changes": changes});
+        output::text(&format!("{value:#}\n"))?;
+    } else {
+        let mut out = format!(
+            "{} of {} tokens are shared ({:.1} %)\n",
+            grouped(shared.shared_tokens),
+            grouped(now.tokens()),
+            shared.shared_fraction * 100.0
+        );
+        match &shared.first_difference {
+            Some(first) if before.hash != now.hash => out.push_str(&format!(
+                "the first difference is at byte {}, in {} of {}\n",
+                grouped(first.byte),
+                output::visible(&first.item),
+                first.layer
+            )),
+            _ => out.push_str("they are the same\n"),
+        }
+        for change in &changes {
+            out.push_str(&describe(change));
+        }
+        output::text(&out)?;
+    }
+    match min_shared {
+        Some(least) if shared.shared_fraction * 100.0 < least => Err(anyhow::anyhow!(
+            "{:.1} % are shared, less than {least} %",
+            shared.shared_fraction * 100.0
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// The most lines that are shown of what differs in a block.
+const MOST_LINES: usize = 12;
+
+fn describe(change: &Change) -> String {
+    let (sign, what) = match (&change.before, &change.now) {
+        (None, _) => ('+', "new"),
+        (_, None) => ('-', "gone"),
+        _ => ('~', "changed"),
+    };
+    let mut out = format!(
+        "\n{sign} {} of {}: {what}, {} tokens\n",
+        output::visible(&change.id),
+        change.layer,
+        grouped(change.tokens)
+    );
+    let lines = |text: &Option<String>| -> Vec<String> {
+        text.as_deref()
+            .unwrap_or("")
+            .lines()
+            .map(output::visible)
+            .collect()
+    };
+    let (before, now) = (lines(&change.before), lines(&change.now));
+    // What both have at their ends is left out.
+    let head = before.iter().zip(&now).take_while(|(a, b)| a == b).count();
+    let rest = before.len().min(now.len()) - head;
+    let tail = before.iter().rev().zip(now.iter().rev());
+    let tail = tail.take(rest).take_while(|(a, b)| a == b).count();
+    for (sign, lines) in [('-', &before), ('+', &now)] {
+        let differing = &lines[head..lines.len() - tail];
+        for line in differing.iter().take(MOST_LINES) {
+            out.push_str(&format!("    {sign} {line}\n"));
+        }
+        if differing.len() > MOST_LINES {
+            out.push_str(&format!(
+                "    {sign} … {} more lines\n",
+                differing.len() - MOST_LINES
+            ));
+        }
+    }
+    out
+}
+
+fn check(engine: &Engine, prefix: Option<&str>, json: bool) -> anyhow::Result<()> {
+    let store = engine.store()?;
+    let found = match prefix {
+        Some(prefix) => vec![snapshot::find(store, prefix)?],
+        None => store
+            .snapshots(None, usize::MAX >> 1)
+            .map_err(Error::from)?,
+    };
+    let mut blocks = 0;
+    for one in &found {
+        blocks += Saved::load(store, one)?.check(store)?;
+    }
+    if json {
+        return output::text(&format!(
+            "{:#}\n",
+            json!({"checked": found.len(), "blocks": blocks})
+        ));
+    }
+    output::text(&format!(
+        "checked {} of {}: the same bytes come out\n",
+        output::many(found.len() as u64, "request"),
+        output::many(blocks as u64, "block")
+    ))
+}
+
+/// Says what a request shares with the one before it.
+pub(crate) fn shared(report: &Report) -> Option<String> {
+    let cache = report.cache.as_ref()?;
+    let at = cache
+        .first_difference
+        .as_ref()
+        .map_or_else(String::new, |first| {
+            format!(
+                "; they part at {} of {}",
+                output::visible(&first.item),
+                first.layer
+            )
+        });
+    Some(format!(
+        "cache: {} tokens ({:.1} %) are shared with the request before{at}",
+        grouped(cache.shared_tokens),
+        cache.shared_fraction * 100.0
+    ))
+}

@@ -1,0 +1,103 @@
+//! Which store is used: the one choice that is made here and nowhere else.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use contexture::config::Config;
+use contexture::store::Store;
+use contexture::{Engine, Error, Root};
+use contexture_sqlite::{Options, SqliteStore};
+
+use crate::args::StoreOptions;
+use crate::output;
+
+/// Where a store is, or will be.
+pub(crate) struct Place {
+    path: PathBuf,
+    // The usual place gets a note that it is no part of the project.
+    usual: bool,
+    options: Options,
+}
+
+/// Returns where the store is that `url` names, or the configured one, or the
+/// usual one below the root.
+pub(crate) fn find(root: &Root, config: &Config, url: Option<&str>) -> anyhow::Result<Place> {
+    let configured = config.store.url.as_deref();
+    let path = match (url, configured) {
+        // What is typed is relative to where it is typed.
+        (Some(url), _) => Some(named(Path::new(""), "--db", url)?),
+        (None, Some(url)) => Some(named(root.path(), "store.url in contexture.toml", url)?),
+        (None, None) => None,
+    };
+    let options = Options {
+        max_message_bytes: config.limits.max_message_bytes,
+        ..Options::default()
+    };
+    Ok(Place {
+        usual: path.is_none(),
+        path: path.unwrap_or_else(|| root.path().join(".contexture").join("contexture.db")),
+        options,
+    })
+}
+
+impl Place {
+    /// Returns the file.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Returns true when there is something.
+    pub(crate) fn exists(&self) -> bool {
+        self.path.symlink_metadata().is_ok()
+    }
+
+    /// Opens the store, and makes it when there is none.
+    pub(crate) fn open(self) -> Result<Arc<dyn Store>, Error> {
+        if let (true, Some(dir)) = (self.usual, self.path.parent()) {
+            let note = dir.join(".gitignore");
+            if !note.exists() && std::fs::create_dir_all(dir).is_ok() {
+                // Not being able to is no harm.
+                let _ = std::fs::write(note, "*\n");
+            }
+        }
+        let store = SqliteStore::open_with(&self.path, self.options)?;
+        Ok(Arc::new(store))
+    }
+}
+
+fn named(base: &Path, setting: &str, url: &str) -> anyhow::Result<PathBuf> {
+    if let Some(path) = url.strip_prefix("sqlite:") {
+        let path = path.strip_prefix("//").unwrap_or(path);
+        if path.is_empty() {
+            let none = format!("{setting}: `sqlite:` needs a path behind it");
+            return Err(output::Usage(none).into());
+        }
+        return Ok(base.join(path));
+    }
+    let wrong = match url.split_once(':') {
+        // The rest of it may hold a password.
+        Some((scheme @ ("postgres" | "postgresql"), _)) => {
+            format!("cannot use {scheme}: this version keeps conversations in SQLite only")
+        }
+        Some((scheme, _)) => format!("cannot use {scheme}: a store is named sqlite:PATH"),
+        None => format!("cannot use `{url}`: a store is named sqlite:PATH"),
+    };
+    Err(output::Usage(format!("{setting}: {wrong}")).into())
+}
+
+/// Returns an engine with the store that the options name. With `make`, it is
+/// made when there is none.
+pub(crate) fn engine(options: &StoreOptions, make: bool) -> anyhow::Result<Engine> {
+    let root = Root::open(&options.root)?;
+    let engine = Engine::for_root(&root)?;
+    let place = find(&root, engine.config(), options.db.as_deref())?;
+    if !make && !place.exists() {
+        let none = format!(
+            "there is no store at {}: nothing was kept yet (`contexture session new LABEL` makes \
+             one; --root and --db say where)",
+            place.path.display()
+        );
+        return Err(output::Usage(none).into());
+    }
+    Ok(engine.with_store(place.open()?))
+}

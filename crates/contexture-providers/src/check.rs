@@ -1,0 +1,335 @@
+//! The rules that every provider has for a conversation.
+//!
+//! They are checked twice with the same code: on the [`Conversation`] before it
+//! is rendered, and on the finished JSON by [`preflight`](crate::preflight).
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::Refused;
+use crate::conversation::{Content, Conversation, Speaker, is_blank};
+use crate::dialect::{Dialect, Rules};
+
+/// A message, as far as the rules look at it.
+pub(crate) struct Turn<'a> {
+    pub(crate) speaker: Speaker,
+    pub(crate) parts: Vec<Seen<'a>>,
+}
+
+/// A part of a message, as far as the rules look at it.
+pub(crate) enum Seen<'a> {
+    Text(&'a str),
+    Call { id: Cow<'a, str>, name: &'a str },
+    Result { id: Cow<'a, str> },
+    Thinking { signed: bool },
+    Other,
+}
+
+/// Which of the rules hold.
+#[derive(Clone, Copy)]
+pub(crate) struct Demands {
+    /// The user begins and ends, and nobody speaks twice in a row.
+    pub(crate) alternation: bool,
+    /// Results stand in the message directly behind the calls.
+    pub(crate) adjacent: bool,
+    /// Results stand before the other parts of their message.
+    pub(crate) results_first: bool,
+    /// Everything is here: no call is known from elsewhere.
+    pub(crate) complete: bool,
+}
+
+impl Demands {
+    pub(crate) const ALL: Demands = Demands {
+        alternation: true,
+        adjacent: true,
+        results_first: true,
+        complete: true,
+    };
+}
+
+/// Checks a conversation before it is rendered.
+pub(crate) fn check(conversation: &Conversation<'_>, dialect: &Dialect) -> Result<(), Refused> {
+    let rules = &dialect.rules;
+    if conversation.messages.is_empty() && conversation.left_out_blank {
+        return Err(refused(
+            rules.no_blank_text,
+            "the messages hold nothing but blanks: say what is asked",
+        ));
+    }
+    check_tool_names(dialect, conversation.tools.iter().map(|tool| tool.name))?;
+    let turns: Vec<Turn<'_>> = conversation
+        .messages
+        .iter()
+        .map(|message| Turn {
+            speaker: message.speaker,
+            parts: message
+                .pieces
+                .iter()
+                .map(|piece| match &piece.content {
+                    Content::Text(text) => Seen::Text(text),
+                    Content::Call(call) => Seen::Call {
+                        id: Cow::Borrowed(&call.id),
+                        name: call.name,
+                    },
+                    Content::Result(result) => Seen::Result {
+                        id: Cow::Borrowed(&result.id),
+                    },
+                    Content::Thinking { signature, .. } => Seen::Thinking {
+                        signed: !signature.is_empty(),
+                    },
+                    Content::Media(_) => Seen::Other,
+                })
+                .collect(),
+        })
+        .collect();
+    check_turns(dialect, &turns, Demands::ALL)?;
+    for piece in conversation.pieces() {
+        match &piece.content {
+            Content::Media(media) => (dialect.check_media)(media)?,
+            Content::Result(result) => result
+                .media
+                .iter()
+                .try_for_each(|media| (dialect.check_media)(media))?,
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// Checks the names of the tools that may be called.
+pub(crate) fn check_tool_names<'a>(
+    dialect: &Dialect,
+    names: impl Iterator<Item = &'a str>,
+) -> Result<(), Refused> {
+    let mut seen = BTreeSet::new();
+    for name in names {
+        check_tool_name(dialect, name)?;
+        if !seen.insert(name) {
+            return Err(refused(
+                dialect.rules.tool_names_unique,
+                format!("the tool `{name}` is given twice: leave one out"),
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn check_tool_name(dialect: &Dialect, name: &str) -> Result<(), Refused> {
+    if (dialect.is_tool_name)(name) {
+        return Ok(());
+    }
+    Err(refused(
+        dialect.rules.tool_name,
+        format!(
+            "the provider does not take `{name}` as the name of a tool: rename it to {}",
+            dialect.tool_names
+        ),
+    ))
+}
+
+/// Checks messages, whatever they were read from.
+pub(crate) fn check_turns(
+    dialect: &Dialect,
+    turns: &[Turn<'_>],
+    demands: Demands,
+) -> Result<(), Refused> {
+    let rules = &dialect.rules;
+    let (Some(first), Some(last)) = (turns.first(), turns.last()) else {
+        return Err(refused(
+            rules.not_empty,
+            "the request has no message: add a file with role user or context, or say what is \
+             asked with --event",
+        ));
+    };
+    if demands.alternation && first.speaker != Speaker::User {
+        return Err(refused(
+            rules.user_first,
+            "the first message is the model's: begin with the user's",
+        ));
+    }
+    for (at, pair) in turns.windows(2).enumerate() {
+        if demands.alternation && pair[0].speaker == pair[1].speaker {
+            return Err(refused(
+                rules.alternation,
+                format!(
+                    "messages {} and {} have the same role: make one of them",
+                    at + 1,
+                    at + 2
+                ),
+            ));
+        }
+    }
+    for (at, turn) in turns.iter().enumerate() {
+        check_parts(dialect, turn, at + 1)?;
+    }
+    check_call_ids(rules, turns)?;
+    if demands.adjacent {
+        check_adjacent(rules, turns, demands)?;
+    } else {
+        check_anywhere(rules, turns, demands)?;
+    }
+    if demands.alternation && last.speaker != Speaker::User {
+        return Err(refused(
+            rules.user_last,
+            "the last message is the model's: end with the user's, or with the result of a tool",
+        ));
+    }
+    Ok(())
+}
+
+/// Checks what can be seen in one message.
+fn check_parts(dialect: &Dialect, turn: &Turn<'_>, number: usize) -> Result<(), Refused> {
+    let rules = &dialect.rules;
+    let blank = |part: &Seen<'_>| matches!(part, Seen::Text(text) if is_blank(text));
+    if turn.parts.is_empty() || turn.parts.iter().any(blank) {
+        return Err(refused(
+            rules.no_blank_text,
+            format!("message {number} holds a text of nothing but blanks: leave it out"),
+        ));
+    }
+    let thinking = |part: &Seen<'_>| matches!(part, Seen::Thinking { .. });
+    let leading = turn.parts.iter().take_while(|part| thinking(part)).count();
+    let wrong = if turn.parts.iter().skip(leading).any(thinking) {
+        Some("does not begin with what the model thought")
+    } else if leading > 0 && leading == turn.parts.len() {
+        Some("holds nothing but what the model thought")
+    } else if leading > 0 && turn.speaker == Speaker::User {
+        Some("holds what the model thought, but is the user's")
+    } else if turn
+        .parts
+        .iter()
+        .any(|part| matches!(part, Seen::Thinking { signed: false }))
+    {
+        Some("holds what the model thought without its signature")
+    } else {
+        None
+    };
+    if let Some(wrong) = wrong {
+        return Err(refused(
+            rules.thinking,
+            format!("message {number} {wrong}: send it back whole and first, or not at all"),
+        ));
+    }
+    for part in &turn.parts {
+        match part {
+            Seen::Call { name, .. } => {
+                check_tool_name(dialect, name)?;
+                if turn.speaker == Speaker::User {
+                    return Err(refused(
+                        rules.roles,
+                        format!("message {number} is the user's but calls a tool"),
+                    ));
+                }
+            }
+            Seen::Result { .. } if turn.speaker == Speaker::Model => {
+                return Err(refused(
+                    rules.roles,
+                    format!("message {number} is the model's but holds the result of a tool"),
+                ));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+fn check_call_ids(rules: &Rules, turns: &[Turn<'_>]) -> Result<(), Refused> {
+    let mut seen = BTreeSet::new();
+    for id in turns.iter().flat_map(calls) {
+        if !seen.insert(id) {
+            return Err(refused(
+                rules.call_ids,
+                format!("two calls have the id `{id}`: give each its own"),
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Checks that calls are answered in the message directly behind.
+fn check_adjacent(rules: &Rules, turns: &[Turn<'_>], demands: Demands) -> Result<(), Refused> {
+    let mut open: BTreeSet<&str> = BTreeSet::new();
+    for (at, turn) in turns.iter().enumerate() {
+        let mut unanswered = std::mem::take(&mut open);
+        for id in results(turn) {
+            if !unanswered.remove(id) {
+                return Err(not_called(rules, id));
+            }
+        }
+        if let Some(id) = unanswered.first() {
+            return Err(not_answered(rules, id));
+        }
+        let is_result = |part: &Seen<'_>| matches!(part, Seen::Result { .. });
+        let mut behind = turn.parts.iter().skip_while(|part| is_result(part));
+        if demands.results_first && behind.any(is_result) {
+            return Err(refused(
+                rules.results_first,
+                format!(
+                    "message {} has something before the result of a tool: put it behind",
+                    at + 1
+                ),
+            ));
+        }
+        open.extend(calls(turn));
+    }
+    open.first()
+        .map_or(Ok(()), |id| Err(not_answered(rules, id)))
+}
+
+/// Checks that calls are answered anywhere behind.
+fn check_anywhere(rules: &Rules, turns: &[Turn<'_>], demands: Demands) -> Result<(), Refused> {
+    let mut answered: BTreeMap<&str, bool> = BTreeMap::new();
+    for turn in turns {
+        for id in results(turn) {
+            match answered.get_mut(id) {
+                Some(answered) if !*answered => *answered = true,
+                None if !demands.complete => {}
+                _ => return Err(not_called(rules, id)),
+            }
+        }
+        answered.extend(calls(turn).map(|id| (id, false)));
+    }
+    let open = answered.iter().find(|(_, answered)| !**answered);
+    open.map_or(Ok(()), |(id, _)| Err(not_answered(rules, id)))
+}
+
+fn calls<'t>(turn: &'t Turn<'_>) -> impl Iterator<Item = &'t str> {
+    turn.parts.iter().filter_map(|part| match part {
+        Seen::Call { id, .. } => Some(&**id),
+        _ => None,
+    })
+}
+
+fn results<'t>(turn: &'t Turn<'_>) -> impl Iterator<Item = &'t str> {
+    turn.parts.iter().filter_map(|part| match part {
+        Seen::Result { id } => Some(&**id),
+        _ => None,
+    })
+}
+
+fn not_answered(rules: &Rules, id: &str) -> Refused {
+    refused(
+        rules.calls_answered,
+        format!(
+            "the call `{id}` has no result directly behind it: keep the two together, or leave \
+             both out"
+        ),
+    )
+}
+
+fn not_called(rules: &Rules, id: &str) -> Refused {
+    refused(
+        rules.results_called,
+        format!(
+            "the result for `{id}` does not follow a call with that id, or is a second one: keep \
+             each with its call, or leave it out"
+        ),
+    )
+}
+
+pub(crate) fn refused(rule: &'static str, message: impl Into<String>) -> Refused {
+    Refused {
+        rule,
+        message: message.into(),
+    }
+}

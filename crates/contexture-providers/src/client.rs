@@ -1,0 +1,164 @@
+//! Calls a model: one request, one answer, and a deadline that holds.
+//!
+//! ```no_run
+//! use std::time::Duration;
+//!
+//! use contexture_providers::client::{Endpoint, Protocol};
+//!
+//! let endpoint = Endpoint {
+//!     protocol: Protocol::OpenAi,
+//!     base_url: "http://localhost:11434".into(),
+//!     model: "qwen3:8b".into(),
+//!     api_key: None,
+//!     deadline: Duration::from_secs(60),
+//!     attempts: 3,
+//!     back_off: Duration::from_millis(500),
+//!     max_answer_bytes: 1 << 20,
+//! };
+//! let completion = endpoint.complete("Answer in one word.", "What is the capital of Peru?", 16)?;
+//! assert_eq!(completion.text, "Lima");
+//! # Ok::<(), contexture_providers::client::CallError>(())
+//! ```
+//!
+//! It blocks, and keeps nothing between calls: no connections, no cookies. It
+//! does not stream, run tools or hold a conversation. Redirects are refused,
+//! because a key must not travel to where the user did not send it.
+//!
+//! The usual variables (`ALL_PROXY`, `HTTPS_PROXY`, `HTTP_PROXY`, `NO_PROXY`)
+//! name a proxy; a server on this machine is always reached directly.
+//!
+//! A call that failed on the way may have reached the model all the same, so
+//! that a retry can be billed twice.
+
+mod error;
+mod post;
+mod wire;
+
+use std::fmt;
+use std::time::Duration;
+
+use contexture_core::Usage;
+use serde_json::Value;
+
+pub use error::{CallError, CallErrorKind};
+
+/// How a server is spoken to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Protocol {
+    /// OpenAI Chat Completions, as many other servers speak it too. The key is
+    /// sent as a bearer token.
+    OpenAi,
+    /// Anthropic Messages. The key is sent as `x-api-key`.
+    Anthropic,
+}
+
+/// A model behind a URL, and how long and how often it is tried.
+#[derive(Clone)]
+pub struct Endpoint {
+    /// How the server is spoken to.
+    pub protocol: Protocol,
+    /// Where the server is: `http://` or `https://`, with or without a final
+    /// slash.
+    ///
+    /// For [`Protocol::OpenAi`] a bare host gets `/v1`, and a URL with a path
+    /// is taken as it is, because servers differ in theirs. For
+    /// [`Protocol::Anthropic`] `/v1` is added unless the URL ends with it. A
+    /// user, a query or a fragment in the URL is refused.
+    pub base_url: String,
+    /// The model's name, as the server knows it.
+    pub model: String,
+    /// The key, without white space around it; none and an empty one are the
+    /// same, and send no header.
+    pub api_key: Option<String>,
+    /// How long the whole call may take, with all attempts and the pauses
+    /// between them.
+    ///
+    /// Connecting gets an equal share of it in each attempt; the answer gets
+    /// all that is left. More than a day counts as a day.
+    pub deadline: Duration,
+    /// Most times the request is sent; zero counts as one.
+    pub attempts: u32,
+    /// The pause after the first failure, doubled after each one more.
+    ///
+    /// A server that asks for a longer one with `retry-after` (in seconds; a
+    /// date is ignored) or `retry-after-ms` gets it. When the deadline does
+    /// not leave room for the pause, the call fails at once.
+    pub back_off: Duration,
+    /// Size of the largest answer that is read; a larger one is refused.
+    pub max_answer_bytes: u64,
+}
+
+/// Shows everything but the key, and the URL without what could be a secret.
+impl fmt::Debug for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Endpoint")
+            .field("protocol", &self.protocol)
+            .field("base_url", &error::public_url(&self.base_url))
+            .field("model", &self.model)
+            .field("api_key", &self.key().map(|_| "***"))
+            .field("deadline", &self.deadline)
+            .field("attempts", &self.attempts)
+            .field("back_off", &self.back_off)
+            .field("max_answer_bytes", &self.max_answer_bytes)
+            .finish()
+    }
+}
+
+/// What a model answered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Completion {
+    /// The text, never blank.
+    pub text: String,
+    /// What the call cost, when the server says so.
+    pub usage: Option<Usage>,
+    /// Why the model stopped, in the server's words: `stop`, `end_turn`,
+    /// `length`, `max_tokens`.
+    pub stop_reason: Option<String>,
+    /// How many times the request was sent.
+    pub attempts: u32,
+}
+
+impl Endpoint {
+    /// Asks the model to answer `user` under the instructions of `system`.
+    ///
+    /// An empty `system` is not sent. `max_output` limits the answer in
+    /// tokens; one that was cut there is returned as it is, with its
+    /// [`stop_reason`](Completion::stop_reason). An answer without text is an
+    /// error.
+    pub fn complete(
+        &self,
+        system: &str,
+        user: &str,
+        max_output: u64,
+    ) -> Result<Completion, CallError> {
+        let (path, body) = wire::request(self.protocol, &self.model, system, user, max_output);
+        let (answer, attempts) = post::post(self, path, &body)?;
+        let answer = wire::read(self.protocol, &answer).map_err(|problem| CallError {
+            kind: CallErrorKind::BadAnswer,
+            attempts,
+            message: error::quote(&problem, self.key()),
+        })?;
+        Ok(Completion {
+            text: answer.text,
+            usage: answer.usage,
+            stop_reason: answer.stop_reason,
+            attempts,
+        })
+    }
+
+    /// Posts `body` to `path` and returns the JSON that comes back.
+    ///
+    /// `path` is relative to the versioned root of the API, as `embeddings` or
+    /// `chat/completions` are; a slash before it makes no difference. The key,
+    /// the deadline, the attempts and the limits are those of the endpoint.
+    pub fn post_json(&self, path: &str, body: &Value) -> Result<Value, CallError> {
+        post::post(self, path, body).map(|(answer, _)| answer)
+    }
+
+    fn key(&self) -> Option<&str> {
+        self.api_key
+            .as_deref()
+            .map(str::trim)
+            .filter(|key| !key.is_empty())
+    }
+}

@@ -1,0 +1,425 @@
+//! A layout in the terms that providers share: tools, the operator's words,
+//! and messages of two speakers who take turns.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use contexture_core::{Block, Layout, Media, Part, Role, Section, guard, markup};
+use serde_json::{Map, Value};
+
+use crate::Refused;
+use crate::dialect::Dialect;
+
+/// Who speaks, as far as providers tell speakers apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Speaker {
+    User,
+    Model,
+}
+
+/// Neighbouring pieces of one speaker. Results of tools come first in it.
+#[derive(Debug)]
+pub(crate) struct Message<'a> {
+    pub(crate) speaker: Speaker,
+    pub(crate) pieces: Vec<Piece<'a>>,
+}
+
+/// A part of a message.
+#[derive(Debug)]
+pub(crate) struct Piece<'a> {
+    pub(crate) content: Content<'a>,
+    pub(crate) section: Section,
+    /// True for what is new each time.
+    pub(crate) volatile: bool,
+    pub(crate) group: Option<&'a str>,
+}
+
+/// What a part of a message holds.
+#[derive(Debug)]
+pub(crate) enum Content<'a> {
+    /// Never blank.
+    Text(Cow<'a, str>),
+    Call(Call<'a>),
+    Result(ToolResult<'a>),
+    /// Always first in the model's message, and never alone in it.
+    Thinking {
+        text: Cow<'a, str>,
+        signature: &'a str,
+    },
+    Media(&'a Media),
+}
+
+/// The model calls a tool.
+#[derive(Debug)]
+pub(crate) struct Call<'a> {
+    pub(crate) id: Cow<'a, str>,
+    pub(crate) name: &'a str,
+    /// The arguments as the model wrote them: the JSON of an object.
+    pub(crate) json: Cow<'a, str>,
+    pub(crate) arguments: Map<String, Value>,
+}
+
+/// What a tool returned.
+#[derive(Debug)]
+pub(crate) struct ToolResult<'a> {
+    pub(crate) id: Cow<'a, str>,
+    pub(crate) name: &'a str,
+    /// Blank only when there are media.
+    pub(crate) text: Cow<'a, str>,
+    pub(crate) is_error: bool,
+    pub(crate) media: Vec<&'a Media>,
+}
+
+/// A tool that the model may call.
+#[derive(Debug)]
+pub(crate) struct Tool<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) description: Option<String>,
+    /// A schema of an object with its `properties`.
+    pub(crate) parameters: Map<String, Value>,
+    pub(crate) volatile: bool,
+}
+
+/// The operator's or the developer's words.
+#[derive(Debug)]
+pub(crate) struct Instruction<'a> {
+    pub(crate) text: Cow<'a, str>,
+    pub(crate) volatile: bool,
+}
+
+/// The request in the terms that providers share.
+#[derive(Debug, Default)]
+pub(crate) struct Conversation<'a> {
+    pub(crate) tools: Vec<Tool<'a>>,
+    /// The operator's words: header and system.
+    pub(crate) system: Vec<Instruction<'a>>,
+    /// The developer's, for providers that know the role.
+    pub(crate) developer: Vec<Instruction<'a>>,
+    pub(crate) messages: Vec<Message<'a>>,
+    /// Whether a message was left out because it says nothing.
+    pub(crate) left_out_blank: bool,
+}
+
+/// Stands for a result that says nothing: an empty one is refused by some and
+/// mistaken for the end by others. The tags of a result cost more than this.
+const NO_OUTPUT: &str = "(no output)";
+
+/// Stands for a result that is a medium, where that has to stand behind it.
+const ATTACHED: &str = "(attached)";
+
+impl<'a> Conversation<'a> {
+    /// Sorts the blocks of a layout by who speaks. With `developer_role` the
+    /// developer's words are kept apart, else they join the operator's between
+    /// their tags.
+    ///
+    /// What says nothing is left out, and so is what the model thought where it
+    /// could not be sent as it was.
+    pub(crate) fn of(
+        layout: &'a Layout,
+        dialect: &Dialect,
+        developer_role: bool,
+    ) -> Result<Self, Refused> {
+        let mut builder = Builder {
+            dialect,
+            developer_role,
+            conversation: Conversation::default(),
+            said: Vec::new(),
+            names: BTreeMap::new(),
+            open_result: None,
+        };
+        let sections = [
+            (Section::System, &layout.system),
+            (Section::History, &layout.history),
+            (Section::Current, &layout.current),
+        ];
+        for (section, blocks) in sections {
+            for block in blocks {
+                builder.add(block, section)?;
+            }
+        }
+        Ok(builder.finish())
+    }
+
+    /// Returns every piece of every message, in order.
+    pub(crate) fn pieces(&self) -> impl Iterator<Item = &Piece<'a>> {
+        self.messages.iter().flat_map(|message| &message.pieces)
+    }
+}
+
+struct Builder<'a, 'd> {
+    dialect: &'d Dialect,
+    developer_role: bool,
+    conversation: Conversation<'a>,
+    said: Vec<(Speaker, Piece<'a>)>,
+    // The tool of each call, by the id it came with.
+    names: BTreeMap<&'a str, &'a str>,
+    // The result that media right behind it belong to.
+    open_result: Option<usize>,
+}
+
+impl<'a> Builder<'a, '_> {
+    fn add(&mut self, block: &'a Block, section: Section) -> Result<(), Refused> {
+        let open_result = self.open_result.take();
+        match &block.part {
+            Part::Text => self.add_text(block, section),
+            Part::Tool { name } => {
+                let tool = self.tool(name, block)?;
+                self.conversation.tools.push(tool);
+            }
+            Part::ToolCall { id, name } => {
+                self.names.insert(id, name);
+                let call = self.call(id, name, block)?;
+                self.say(Speaker::Model, Content::Call(call), block, section);
+            }
+            Part::ToolResult { id, name, is_error } => {
+                let result = ToolResult {
+                    id: (self.dialect.call_id)(id),
+                    // Gemini pairs by name, so the result has that of its call.
+                    name: self.names.get(&**id).copied().unwrap_or(name),
+                    text: Cow::Borrowed(block.text()),
+                    is_error: *is_error,
+                    media: Vec::new(),
+                };
+                self.open_result = Some(self.said.len());
+                self.say(Speaker::User, Content::Result(result), block, section);
+            }
+            Part::Thinking { signature } => {
+                if self.dialect.thinking
+                    && !signature.is_empty()
+                    && let Some(text) = unchanged(block.text())
+                {
+                    let content = Content::Thinking { text, signature };
+                    self.say(Speaker::Model, content, block, section);
+                }
+            }
+            Part::Media(media) => self.add_media(media, block, section, open_result),
+        }
+        Ok(())
+    }
+
+    fn add_text(&mut self, block: &'a Block, section: Section) {
+        let plain = || Cow::Borrowed(block.text());
+        if is_blank(block.text()) && !block.role.shows_path() {
+            let instructs = block.role <= Role::Developer;
+            self.conversation.left_out_blank |= !instructs;
+            return;
+        }
+        let instruction = |text| Instruction {
+            text,
+            volatile: block.volatile,
+        };
+        match block.role {
+            Role::Header | Role::System => self.conversation.system.push(instruction(plain())),
+            Role::Developer if self.developer_role => {
+                self.conversation.developer.push(instruction(plain()));
+            }
+            Role::Developer => self.conversation.system.push(instruction(tagged(block))),
+            // Reference material in the static part is the operator's.
+            Role::Context if section == Section::System => {
+                self.conversation.system.push(instruction(tagged(block)));
+            }
+            Role::Context | Role::Tool => {
+                self.say(Speaker::User, Content::Text(tagged(block)), block, section);
+            }
+            Role::User => self.say(Speaker::User, Content::Text(plain()), block, section),
+            Role::Assistant => self.say(Speaker::Model, Content::Text(plain()), block, section),
+        }
+    }
+
+    fn add_media(
+        &mut self,
+        media: &'a Media,
+        block: &'a Block,
+        section: Section,
+        open_result: Option<usize>,
+    ) {
+        // What was said to another provider must not stop the conversation: of
+        // a medium that this one does not take, its description is left.
+        if section == Section::History && (self.dialect.check_media)(media).is_err() {
+            let speaker = match block.role {
+                Role::Assistant => Speaker::Model,
+                _ => Speaker::User,
+            };
+            return self.say(
+                speaker,
+                Content::Text(Cow::Borrowed(block.text())),
+                block,
+                section,
+            );
+        }
+        if block.role == Role::Assistant {
+            let content = if self.dialect.model_media {
+                Content::Media(media)
+            } else if is_blank(block.text()) {
+                return;
+            } else {
+                // Nothing but text is taken from the model: say what it was.
+                Content::Text(Cow::Borrowed(block.text()))
+            };
+            return self.say(Speaker::Model, content, block, section);
+        }
+        let result = open_result
+            .filter(|_| block.role == Role::Tool)
+            .and_then(|at| Some((at, self.said.get_mut(at)?)));
+        if let Some((at, (_, piece))) = result
+            && piece.group == block.group.as_deref()
+            && let Content::Result(result) = &mut piece.content
+        {
+            self.open_result = Some(at);
+            // An error is text only, to Anthropic.
+            if self.dialect.result_media && !result.is_error {
+                result.media.push(media);
+                return;
+            }
+            if is_blank(&result.text) {
+                result.text = Cow::Borrowed(ATTACHED);
+            }
+        }
+        // A file is known by its name.
+        if block.role.shows_path() && block.path.is_some() {
+            self.say(Speaker::User, Content::Text(tagged(block)), block, section);
+        }
+        self.say(Speaker::User, Content::Media(media), block, section);
+    }
+
+    fn say(&mut self, speaker: Speaker, content: Content<'a>, block: &'a Block, section: Section) {
+        let piece = Piece {
+            content,
+            section,
+            volatile: block.volatile,
+            group: block.group.as_deref(),
+        };
+        self.said.push((speaker, piece));
+    }
+
+    fn tool(&self, name: &'a str, block: &Block) -> Result<Tool<'a>, Refused> {
+        let refused = |why: &str| Refused {
+            rule: self.dialect.rules.tool_json,
+            message: format!(
+                "the tool `{name}` {why}: give it as an object with a `description` and the \
+                 JSON schema of its `parameters`, and never cut it"
+            ),
+        };
+        let mut fields = object(block.text()).ok_or_else(|| refused("is not a JSON object"))?;
+        let description = match fields.remove("description") {
+            None | Some(Value::Null) => None,
+            Some(Value::String(text)) => Some(text).filter(|text| !is_blank(text)),
+            Some(_) => return Err(refused("has a description that is not text")),
+        };
+        let given = match fields.remove("parameters") {
+            None | Some(Value::Null) => Map::new(),
+            Some(Value::Object(schema)) => schema,
+            Some(_) => return Err(refused("has parameters that are not an object")),
+        };
+        if given.get("type").is_some_and(|kind| kind != "object") {
+            return Err(refused("has parameters of another `type` than `object`"));
+        }
+        // Some refuse a schema without these two, though it says the same.
+        let mut parameters = Map::new();
+        parameters.insert("type".to_owned(), "object".into());
+        if !given.contains_key("properties") {
+            parameters.insert("properties".to_owned(), Map::new().into());
+        }
+        parameters.extend(given);
+        Ok(Tool {
+            name,
+            description,
+            parameters,
+            volatile: block.volatile,
+        })
+    }
+
+    fn call(&self, id: &'a str, name: &'a str, block: &'a Block) -> Result<Call<'a>, Refused> {
+        let json = match guard::restore(block.text()) {
+            // What models write for no arguments.
+            text if is_blank(&text) => Cow::Borrowed("{}"),
+            text => text,
+        };
+        let arguments = serde_json::from_str(&json).map_err(|_| Refused {
+            rule: self.dialect.rules.call_json,
+            message: format!(
+                "the arguments of the call `{id}` of `{name}` are not a JSON object: give them \
+                 whole, or leave out the call and its result"
+            ),
+        })?;
+        Ok(Call {
+            id: (self.dialect.call_id)(id),
+            name,
+            json,
+            arguments,
+        })
+    }
+
+    fn finish(self) -> Conversation<'a> {
+        let mut conversation = self.conversation;
+        for (speaker, mut piece) in with_leading_thinking(self.said) {
+            if let Content::Result(result) = &mut piece.content
+                && is_blank(&result.text)
+                && result.media.is_empty()
+            {
+                result.text = Cow::Borrowed(NO_OUTPUT);
+            }
+            match conversation.messages.last_mut() {
+                Some(last) if last.speaker == speaker => last.pieces.push(piece),
+                _ => conversation.messages.push(Message {
+                    speaker,
+                    pieces: vec![piece],
+                }),
+            }
+        }
+        for message in &mut conversation.messages {
+            // Results stand directly behind the calls; what the user said
+            // meanwhile stands behind them.
+            message
+                .pieces
+                .sort_by_key(|piece| !matches!(piece.content, Content::Result(_)));
+        }
+        conversation
+    }
+}
+
+/// Leaves out what the model thought, except where a message of it begins with
+/// it and goes on.
+fn with_leading_thinking<'a>(said: Vec<(Speaker, Piece<'a>)>) -> Vec<(Speaker, Piece<'a>)> {
+    let is_thinking =
+        |(_, piece): &(Speaker, Piece<'_>)| matches!(piece.content, Content::Thinking { .. });
+    let mut keep = Vec::with_capacity(said.len());
+    for message in said.chunk_by(|a, b| a.0 == b.0) {
+        let leading = message.iter().take_while(|said| is_thinking(said)).count();
+        keep.extend(message.iter().enumerate().map(|(at, said)| {
+            let leads = at < leading && leading < message.len();
+            !is_thinking(said) || leads
+        }));
+    }
+    let mut keep = keep.into_iter();
+    said.into_iter()
+        .filter(|_| keep.next().unwrap_or_default())
+        .collect()
+}
+
+/// Returns what the model thought as it was, or `None` when it is not known to
+/// be: its signature holds for the very same text only.
+fn unchanged(text: &str) -> Option<Cow<'_, str>> {
+    // What the guard and a cut put in. A thought that holds such a thing by
+    // itself is left out as well, which does no harm.
+    let changed = ["[secret masked: ", "[U+", "[... "]
+        .iter()
+        .any(|sign| text.contains(sign));
+    (!changed).then(|| guard::restore(text))
+}
+
+fn object(text: &str) -> Option<Map<String, Value>> {
+    serde_json::from_str(&guard::restore(text)).ok()
+}
+
+pub(crate) fn is_blank(text: &str) -> bool {
+    text.trim().is_empty()
+}
+
+/// Returns a block with its tags, as it stands in the text form.
+fn tagged(block: &Block) -> Cow<'_, str> {
+    let mut out = String::with_capacity(block.text().len() + 64);
+    markup::write_block(&mut out, block);
+    out.truncate(out.trim_end().len());
+    Cow::Owned(out)
+}

@@ -1,0 +1,116 @@
+//! Where Anthropic's cache is told to look: at most four places.
+//!
+//! A mark says "remember everything up to here". A later request finds what was
+//! remembered when it has a mark at the same place, or within some twenty
+//! blocks behind it.
+
+use contexture_core::Section;
+
+use crate::conversation::{Content, Conversation, Piece, Speaker};
+
+/// Most marks that the API takes.
+pub(crate) const MOST_MARKS: usize = 4;
+
+/// How many blocks before a mark the API looks for what it remembers.
+const LOOK_BACK: usize = 20;
+
+/// Where the marks go.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Marks {
+    /// The tool.
+    pub(crate) tool: Option<usize>,
+    /// The text of the operator.
+    pub(crate) system: Option<usize>,
+    /// Message and piece.
+    pub(crate) pieces: Vec<(usize, usize)>,
+}
+
+impl Marks {
+    /// Returns the places that pay.
+    pub(crate) fn of(conversation: &Conversation<'_>) -> Self {
+        let tools = &conversation.tools;
+        let system = &conversation.system;
+        let stable_tools = tools.iter().take_while(|tool| !tool.volatile).count();
+        let stable_system = system.iter().take_while(|text| !text.volatile).count();
+        let mut marks = Marks::default();
+        // Nothing behind what is new each time is ever found again.
+        if stable_tools < tools.len() {
+            marks.tool = stable_tools.checked_sub(1);
+            return marks;
+        }
+        marks.system = stable_system.checked_sub(1);
+        if marks.system.is_none() {
+            marks.tool = stable_tools.checked_sub(1);
+        }
+        if stable_system < system.len() {
+            return marks;
+        }
+        let fixed = usize::from(marks.system.is_some() || marks.tool.is_some());
+        marks.pieces = in_messages(conversation, MOST_MARKS - fixed);
+        marks
+    }
+}
+
+/// A piece with its message and its place there.
+type Placed<'c, 'a> = (usize, usize, &'c Piece<'a>);
+
+fn in_messages(conversation: &Conversation<'_>, most: usize) -> Vec<(usize, usize)> {
+    let placed: Vec<Placed<'_, '_>> = conversation
+        .messages
+        .iter()
+        .enumerate()
+        .flat_map(|(m, message)| {
+            message
+                .pieces
+                .iter()
+                .enumerate()
+                .map(move |(p, piece)| (m, p, piece))
+        })
+        .take_while(|(_, _, piece)| !piece.volatile)
+        .collect();
+    let mut places: Vec<usize> = Vec::new();
+    let mut add = |at: Option<usize>| {
+        let is_markable = |at: &usize| !matches!(placed[*at].2.content, Content::Thinking { .. });
+        let at = at.and_then(|at| (0..=at).rev().find(is_markable));
+        if let Some(at) = at
+            && !places.contains(&at)
+            && places.len() < most
+        {
+            places.push(at);
+        }
+    };
+    let history_end = placed
+        .iter()
+        .rposition(|(_, _, piece)| piece.section != Section::Current);
+    if let Some(end) = history_end {
+        let start = last_group(conversation, &placed[..=end]);
+        add(start.checked_sub(1));
+        add(Some(end));
+        add(placed.len().checked_sub(1));
+        let size = end + 1 - start;
+        if size > LOOK_BACK {
+            add(Some(start + size / 2));
+        }
+    } else {
+        add(placed.len().checked_sub(1));
+    }
+    places.sort_unstable();
+    let place = |at: usize| (placed[at].0, placed[at].1);
+    places.into_iter().map(place).collect()
+}
+
+/// Returns where the last group begins: what the previous request did not have
+/// yet. Where there are no groups, it is taken to begin with what the user
+/// said last.
+fn last_group(conversation: &Conversation<'_>, history: &[Placed<'_, '_>]) -> usize {
+    if let Some(group) = history.last().and_then(|(_, _, piece)| piece.group) {
+        let behind = |(_, _, piece): &&Placed<'_, '_>| piece.group == Some(group);
+        return history.len() - history.iter().rev().take_while(behind).count();
+    }
+    let begins = |(m, p, piece): &Placed<'_, '_>| {
+        *p == 0
+            && conversation.messages[*m].speaker == Speaker::User
+            && !matches!(piece.content, Content::Result(_))
+    };
+    history.iter().rposition(begins).unwrap_or(0)
+}

@@ -1,0 +1,388 @@
+//! Checks a finished request, whoever wrote it.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use crate::check::{Demands, Seen, Turn, check_tool_names, check_turns, refused};
+use crate::conversation::{Speaker, is_blank};
+use crate::dialect::{Dialect, is_word};
+use crate::marks::MOST_MARKS;
+use crate::{Format, Refused, anthropic, gemini, openai_chat, openai_responses};
+
+/// Checks a finished request against the provider's rules: who speaks when,
+/// calls and their results, what the model thought, cache marks, the names of
+/// tools.
+///
+/// A request that passes here is not refused for any of these. It may still be
+/// for what is not looked at, such as a setting that a model does not have.
+pub fn preflight(format: Format, request: &Value) -> Result<(), Refused> {
+    match format {
+        Format::Text => Ok(()),
+        Format::Anthropic => anthropic_request(request),
+        Format::OpenAiChat => chat_request(request),
+        Format::OpenAiResponses => responses_request(request),
+        Format::Gemini => gemini_request(request),
+    }
+}
+
+/// Returns the list at `key`, or nothing.
+fn list<'v>(value: &'v Value, key: &str) -> &'v [Value] {
+    value[key].as_array().map_or(&[], Vec::as_slice)
+}
+
+fn text<'v>(value: &'v Value, key: &str) -> &'v str {
+    value[key].as_str().unwrap_or_default()
+}
+
+fn unknown_role(dialect: &Dialect, at: usize, role: &str) -> Refused {
+    refused(
+        dialect.rules.roles,
+        format!("message {} has the unknown role `{role}`", at + 1),
+    )
+}
+
+// --- Anthropic ---------------------------------------------------------------
+
+fn anthropic_request(request: &Value) -> Result<(), Refused> {
+    let dialect = &anthropic::DIALECT;
+    if request["max_tokens"].as_u64() == Some(0) {
+        return Err(refused(
+            dialect.rules.window,
+            "nothing is left for the answer: raise max_tokens",
+        ));
+    }
+    let tools = list(request, "tools");
+    check_tool_names(dialect, tools.iter().map(|tool| text(tool, "name")))?;
+    let mut marks: Vec<&Value> = Vec::new();
+    marks.extend(tools.iter().filter(|tool| has_mark(tool)));
+    collect_marks(list(request, "system"), &mut marks);
+    let mut turns = Vec::new();
+    for (at, message) in list(request, "messages").iter().enumerate() {
+        let speaker = match text(message, "role") {
+            "user" => Speaker::User,
+            "assistant" => Speaker::Model,
+            role => return Err(unknown_role(dialect, at, role)),
+        };
+        let blocks = list(message, "content");
+        collect_marks(blocks, &mut marks);
+        let mut parts: Vec<Seen<'_>> = blocks.iter().map(anthropic_block).collect();
+        if let Some(words) = message["content"].as_str() {
+            parts.push(Seen::Text(words));
+        }
+        blocks.iter().try_for_each(check_anthropic_block)?;
+        turns.push(Turn { speaker, parts });
+    }
+    check_turns(dialect, &turns, Demands::ALL)?;
+    check_marks(request, &marks)
+}
+
+fn anthropic_block(block: &Value) -> Seen<'_> {
+    match text(block, "type") {
+        "text" => Seen::Text(text(block, "text")),
+        "tool_use" => Seen::Call {
+            id: Cow::Borrowed(text(block, "id")),
+            name: text(block, "name"),
+        },
+        "tool_result" => Seen::Result {
+            id: Cow::Borrowed(text(block, "tool_use_id")),
+        },
+        "thinking" => Seen::Thinking {
+            signed: !text(block, "signature").is_empty(),
+        },
+        "redacted_thinking" => Seen::Thinking {
+            signed: !text(block, "data").is_empty(),
+        },
+        _ => Seen::Other,
+    }
+}
+
+fn check_anthropic_block(block: &Value) -> Result<(), Refused> {
+    let rules = &anthropic::DIALECT.rules;
+    match text(block, "type") {
+        "tool_use" => {
+            let id = text(block, "id");
+            if id.is_empty() || !id.chars().all(is_word) {
+                return Err(refused(
+                    rules.call_ids,
+                    format!("the id `{id}` of a call has more than letters, digits, _ and -"),
+                ));
+            }
+            if !block["input"].is_object() {
+                return Err(refused(
+                    rules.call_json,
+                    format!("the input of the call `{id}` is not an object"),
+                ));
+            }
+        }
+        "tool_result" if block["is_error"] == true => {
+            let inner = list(block, "content");
+            let is_text = |block: &Value| block["type"] == "text";
+            let said = block["content"].as_str().unwrap_or_default();
+            if (inner.is_empty() && said.is_empty()) || !inner.iter().all(is_text) {
+                return Err(refused(
+                    "anthropic.error_result_text",
+                    "a failed tool's result holds text, and some of it: put media behind it",
+                ));
+            }
+        }
+        _ => {}
+    }
+    let inner = list(block, "content").iter();
+    let blank = |block: &&Value| block["type"] == "text" && is_blank(text(block, "text"));
+    if block["type"] == "tool_result" && inner.clone().any(|block| blank(&block)) {
+        return Err(refused(
+            rules.no_blank_text,
+            "the result of a tool holds a text of nothing but blanks: leave it out",
+        ));
+    }
+    Ok(())
+}
+
+fn has_mark(value: &Value) -> bool {
+    value["cache_control"].is_object()
+}
+
+/// Collects what is marked, in results of tools as well.
+fn collect_marks<'v>(blocks: &'v [Value], marks: &mut Vec<&'v Value>) {
+    for block in blocks {
+        if has_mark(block) {
+            marks.push(block);
+        }
+        if block["type"] == "tool_result" {
+            collect_marks(list(block, "content"), marks);
+        }
+    }
+}
+
+fn check_marks(request: &Value, marks: &[&Value]) -> Result<(), Refused> {
+    let count = marks.len() + usize::from(has_mark(request));
+    if count > MOST_MARKS {
+        return Err(refused(
+            "anthropic.cache_marks",
+            format!("{count} blocks have cache_control, but {MOST_MARKS} may: take some away"),
+        ));
+    }
+    for block in marks {
+        let kind = text(block, "type");
+        let blank = kind == "text" && is_blank(text(block, "text"));
+        if blank || kind == "thinking" || kind == "redacted_thinking" {
+            return Err(refused(
+                "anthropic.cache_marks",
+                "cache_control stands on an empty text or on what the model thought: put it on \
+                 the block before",
+            ));
+        }
+    }
+    Ok(())
+}
+
+// --- OpenAI ------------------------------------------------------------------
+
+fn check_arguments(dialect: &Dialect, id: &str, arguments: &Value) -> Result<(), Refused> {
+    let parsed: Option<Value> = arguments
+        .as_str()
+        .and_then(|json| serde_json::from_str(json).ok());
+    if parsed.is_some_and(|value| value.is_object()) {
+        return Ok(());
+    }
+    Err(refused(
+        dialect.rules.call_json,
+        format!("the arguments of the call `{id}` are not the JSON of an object"),
+    ))
+}
+
+fn chat_request(request: &Value) -> Result<(), Refused> {
+    let dialect = &openai_chat::DIALECT;
+    let functions = list(request, "tools")
+        .iter()
+        .filter(|tool| tool["type"] == "function")
+        .map(|tool| text(&tool["function"], "name"));
+    check_tool_names(dialect, functions)?;
+    let mut turns: Vec<Turn<'_>> = Vec::new();
+    let mut in_results = false;
+    for (at, message) in list(request, "messages").iter().enumerate() {
+        let was_in_results = std::mem::replace(&mut in_results, false);
+        let mut parts = chat_texts(message);
+        let speaker = match text(message, "role") {
+            "system" | "developer" => continue,
+            "user" => Speaker::User,
+            "assistant" => {
+                for call in list(message, "tool_calls") {
+                    let id = text(call, "id");
+                    if call["type"] == "function" {
+                        check_arguments(dialect, id, &call["function"]["arguments"])?;
+                    }
+                    let function = ["function", "custom"]
+                        .iter()
+                        .find_map(|kind| call.get(*kind))
+                        .unwrap_or(&Value::Null);
+                    parts.push(Seen::Call {
+                        id: Cow::Borrowed(id),
+                        name: text(function, "name"),
+                    });
+                }
+                // An empty text beside calls is what some clients write.
+                let calls = parts.iter().any(|part| matches!(part, Seen::Call { .. }));
+                parts.retain(|part| !calls || !matches!(part, Seen::Text(text) if is_blank(text)));
+                Speaker::Model
+            }
+            "tool" => {
+                in_results = true;
+                let id = Cow::Borrowed(text(message, "tool_call_id"));
+                let result = Seen::Result { id };
+                // Each result is a message; together they answer the calls.
+                if let Some(turn) = turns.last_mut().filter(|_| was_in_results) {
+                    turn.parts.push(result);
+                    continue;
+                }
+                parts = vec![result];
+                Speaker::User
+            }
+            role => return Err(unknown_role(dialect, at, role)),
+        };
+        turns.push(Turn { speaker, parts });
+    }
+    let demands = Demands {
+        alternation: false,
+        ..Demands::ALL
+    };
+    check_turns(dialect, &turns, demands)
+}
+
+fn chat_texts(message: &Value) -> Vec<Seen<'_>> {
+    match &message["content"] {
+        Value::String(text) => vec![Seen::Text(text)],
+        Value::Array(parts) => parts
+            .iter()
+            .map(|part| match text(part, "type") {
+                "text" => Seen::Text(text(part, "text")),
+                _ => Seen::Other,
+            })
+            .collect(),
+        _ => Vec::new(),
+    }
+}
+
+fn responses_request(request: &Value) -> Result<(), Refused> {
+    let dialect = &openai_responses::DIALECT;
+    let functions = list(request, "tools")
+        .iter()
+        .filter(|tool| tool["type"] == "function")
+        .map(|tool| text(tool, "name"));
+    check_tool_names(dialect, functions)?;
+    let mut turns = Vec::new();
+    if let Some(words) = request["input"].as_str() {
+        let parts = vec![Seen::Text(words)];
+        turns.push(Turn {
+            speaker: Speaker::User,
+            parts,
+        });
+    }
+    for (at, item) in list(request, "input").iter().enumerate() {
+        let id = || Cow::Borrowed(text(item, "call_id"));
+        let (speaker, part) = match text(item, "type") {
+            "function_call" => {
+                check_arguments(dialect, &id(), &item["arguments"])?;
+                let name = text(item, "name");
+                (Speaker::Model, Seen::Call { id: id(), name })
+            }
+            "function_call_output" => (Speaker::User, Seen::Result { id: id() }),
+            "message" | "" => {
+                let speaker = match text(item, "role") {
+                    "system" | "developer" => continue,
+                    "user" => Speaker::User,
+                    "assistant" => Speaker::Model,
+                    role => return Err(unknown_role(dialect, at, role)),
+                };
+                let parts = responses_texts(item);
+                turns.push(Turn { speaker, parts });
+                continue;
+            }
+            _ => (Speaker::Model, Seen::Other),
+        };
+        let parts = vec![part];
+        turns.push(Turn { speaker, parts });
+    }
+    let continues = ["previous_response_id", "conversation"]
+        .iter()
+        .any(|key| !request[*key].is_null());
+    let demands = Demands {
+        alternation: false,
+        adjacent: false,
+        results_first: false,
+        complete: !continues,
+    };
+    check_turns(dialect, &turns, demands)
+}
+
+fn responses_texts(item: &Value) -> Vec<Seen<'_>> {
+    match &item["content"] {
+        Value::String(text) => vec![Seen::Text(text)],
+        content => content
+            .as_array()
+            .into_iter()
+            .flatten()
+            .map(|part| match text(part, "type") {
+                "input_text" | "output_text" => Seen::Text(text(part, "text")),
+                _ => Seen::Other,
+            })
+            .collect(),
+    }
+}
+
+// --- Gemini ------------------------------------------------------------------
+
+fn gemini_request(request: &Value) -> Result<(), Refused> {
+    let dialect = &gemini::DIALECT;
+    let functions = list(request, "tools")
+        .iter()
+        .flat_map(|tool| list(tool, "functionDeclarations"))
+        .map(|function| text(function, "name"));
+    check_tool_names(dialect, functions)?;
+    let mut turns = Vec::new();
+    for (at, content) in list(request, "contents").iter().enumerate() {
+        let speaker = match content["role"].as_str() {
+            None | Some("user") => Speaker::User,
+            Some("model") => Speaker::Model,
+            Some(role) => return Err(unknown_role(dialect, at, role)),
+        };
+        let mut unnamed = BTreeMap::new();
+        // A call without an id is known by its place, its name, and how often
+        // the name came before.
+        let mut id = |function: &Value, at: usize| match function["id"].as_str() {
+            Some(id) => Cow::Owned(format!("id {id}")),
+            None => {
+                let name = text(function, "name").to_owned();
+                let count: &mut u32 = unnamed.entry(name.clone()).or_default();
+                *count += 1;
+                Cow::Owned(format!("{name} {count} in message {}", at + 1))
+            }
+        };
+        let mut parts = Vec::new();
+        for part in list(content, "parts") {
+            parts.push(if let Some(call) = part.get("functionCall") {
+                let name = text(call, "name");
+                Seen::Call {
+                    id: id(call, at),
+                    name,
+                }
+            } else if let Some(result) = part.get("functionResponse") {
+                Seen::Result {
+                    id: id(result, at.wrapping_sub(1)),
+                }
+            } else if let Some(words) = part["text"].as_str() {
+                Seen::Text(words)
+            } else {
+                Seen::Other
+            });
+        }
+        turns.push(Turn { speaker, parts });
+    }
+    let demands = Demands {
+        results_first: false,
+        ..Demands::ALL
+    };
+    check_turns(dialect, &turns, demands)
+}

@@ -1,0 +1,120 @@
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, from_yaml};
+use crate::files::Root;
+
+/// What an agent may use. Names may hold `*`; what is denied is denied,
+/// whatever is allowed.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Permissions {
+    /// What is allowed; everything, when nothing is named.
+    pub allow: Vec<String>,
+    /// What is not.
+    pub deny: Vec<String>,
+}
+
+impl Permissions {
+    /// Reads the `permissions.yml` of a persona's directory, if there is one,
+    /// on top of these.
+    pub(crate) fn with_persona(mut self, root: &Root, dir: &str) -> Result<Self, Error> {
+        let path = format!("{dir}/permissions.yml");
+        if root.is_absent(&path) {
+            return Ok(self);
+        }
+        let text = root.read_required(&path)?;
+        let more: Self = from_yaml(&path, &text).map_err(|error| {
+            error.hint("permissions are two lists of names: `allow` and `deny`")
+        })?;
+        self.allow.extend(more.allow);
+        self.deny.extend(more.deny);
+        Ok(self)
+    }
+
+    /// Returns true when `name` may be used.
+    pub(crate) fn allows(&self, name: &str) -> bool {
+        let on = |list: &[String]| list.iter().any(|pattern| matches(pattern, name));
+        !on(&self.deny) && (self.allow.is_empty() || on(&self.allow))
+    }
+
+    /// Returns what is granted, for the record.
+    pub(crate) fn granted(&self) -> Vec<String> {
+        if self.allow.is_empty() {
+            return vec!["*".to_owned()];
+        }
+        let granted = self.allow.iter();
+        let granted = granted.filter(|name| !self.deny.contains(name));
+        granted.cloned().collect()
+    }
+
+    /// Returns what the agent is told of them.
+    pub(crate) fn text(&self) -> String {
+        if self.allow.is_empty() && self.deny.is_empty() {
+            return String::new();
+        }
+        let mut text = String::from("## Permissions\n");
+        for (what, names) in [("Allowed", &self.allow), ("Not allowed", &self.deny)] {
+            if !names.is_empty() {
+                text.push_str(&format!("\n{what}: {}", names.join(", ")));
+            }
+        }
+        text
+    }
+}
+
+/// Returns true when `name` is what `pattern` says, where `*` stands for
+/// anything.
+fn matches(pattern: &str, name: &str) -> bool {
+    let mut parts = pattern.split('*');
+    let first = parts.next().unwrap_or_default();
+    let Some(mut rest) = name.strip_prefix(first) else {
+        return false;
+    };
+    let mut parts = parts.peekable();
+    if parts.peek().is_none() {
+        return rest.is_empty();
+    }
+    while let Some(part) = parts.next() {
+        if parts.peek().is_none() {
+            return rest.ends_with(part);
+        }
+        match rest.find(part) {
+            Some(at) => rest = &rest[at + part.len()..],
+            None => return false,
+        }
+    }
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_star_stands_for_anything() {
+        for (pattern, name, expected) in [
+            ("shell", "shell", true),
+            ("shell", "shell2", false),
+            ("*", "", true),
+            ("file_*", "file_read", true),
+            ("file_*", "fil", false),
+            ("*_read", "file_read", true),
+            ("a*b*c", "a-b-b-c", true),
+            ("a*b*c", "a-c", false),
+            ("aa*aa", "aaa", false),
+        ] {
+            assert_eq!(matches(pattern, name), expected, "{pattern} {name}");
+        }
+    }
+
+    #[test]
+    fn what_is_denied_is_denied() {
+        let permissions = Permissions {
+            allow: vec!["*".to_owned()],
+            deny: vec!["shell".to_owned()],
+        };
+        assert!(permissions.allows("read"));
+        assert!(!permissions.allows("shell"));
+        assert!(Permissions::default().allows("anything"));
+    }
+}

@@ -1,0 +1,104 @@
+use contexture_core::guard::Policy;
+use contexture_core::{Code, Content, Cut, Item, Role, Trust};
+
+use super::permissions::Permissions;
+use super::section;
+use crate::error::Error;
+use crate::files::{self, Root};
+use crate::source;
+use crate::working_set::{Entry, Hints, Manifest};
+
+/// Returns a pinned item for each of the operator's files that is there.
+///
+/// A path that leads nowhere is looked for below `.agent/`, too; one that is
+/// in neither place leaves no trace, because most of these files are optional.
+pub(crate) fn standing_files(
+    root: &Root,
+    paths: &[String],
+    policy: Policy,
+    warnings: &mut Vec<String>,
+) -> Result<Vec<Item>, Error> {
+    let mut manifest = Manifest::default();
+    for path in paths {
+        files::check_path(path).map_err(|why| Error::input(format!("a standing file {why}")))?;
+        manifest.files.push(entry(place_of(root, path)));
+    }
+    let hints = Hints::default();
+    let mut items = source::working_set(root, &manifest, &hints, policy, warnings)?;
+    items.retain(|item| {
+        let optional = [Code::Missing, Code::NoMatch, Code::Duplicate];
+        !matches!(&item.content, Content::Absent { code, .. } if optional.contains(code))
+    });
+    for item in &mut items {
+        item.pinned = true;
+        item.trust = Trust::Operator;
+    }
+    Ok(items)
+}
+
+fn place_of(root: &Root, path: &str) -> String {
+    let below = format!(".agent/{path}");
+    // What a pattern stands for shows only when it is walked: judge by where
+    // it would begin.
+    let fixed = |path: &str| -> bool {
+        let start = path.find(['*', '?', '[', '{']).unwrap_or(path.len());
+        let directory = path[..start].rsplit_once('/').map(|(above, _)| above);
+        match directory {
+            Some(directory) if start < path.len() => root.is_dir(directory),
+            None if start < path.len() => true,
+            _ => root.exists(path),
+        }
+    };
+    if !fixed(path) && fixed(&below) {
+        below
+    } else {
+        path.to_owned()
+    }
+}
+
+fn entry(path: String) -> Entry {
+    Entry {
+        written: path.clone(),
+        path,
+        lines: None,
+        priority: 1.0,
+        role: Role::System,
+        cut: Cut::Never,
+        max_lines: None,
+        line: 0,
+        column: 0,
+    }
+}
+
+/// Returns the directory of a persona.
+pub(crate) fn persona_dir(root: &Root, dir: &str, name: Option<&str>) -> Result<String, Error> {
+    let Some(name) = name else {
+        return Ok(place_of(root, "persona"));
+    };
+    let path = format!("{dir}/{name}");
+    if name.contains('/') || files::check_path(&path).is_err() {
+        return Err(Error::input(format!("`{name}` is no name of a persona")));
+    }
+    let place = place_of(root, &path);
+    if !root.is_dir(&place) {
+        return Err(Error::input(format!(
+            "there is no persona `{name}`: {place} is no directory"
+        ))
+        .hint("make it, with SOUL.md and IDENTITY.md, or set persona.dir in contexture.toml"));
+    }
+    Ok(place)
+}
+
+/// Returns the persona's files and its permissions.
+pub(crate) fn persona_items(
+    root: &Root,
+    dir: &str,
+    permissions: &Permissions,
+    policy: Policy,
+    warnings: &mut Vec<String>,
+) -> Result<Vec<Item>, Error> {
+    let paths = ["SOUL.md", "IDENTITY.md"].map(|name| format!("{dir}/{name}"));
+    let mut items = standing_files(root, &paths, policy, warnings)?;
+    items.extend(section("permissions", &permissions.text(), policy));
+    Ok(items)
+}

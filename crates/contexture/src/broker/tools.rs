@@ -1,0 +1,174 @@
+use std::sync::Arc;
+
+use contexture_core::guard::{self, Policy};
+use contexture_core::{Code, Content, Item, Part, Role, Text, Trust};
+use serde_json::{Map, Value, json};
+
+use super::permissions::Permissions;
+use crate::error::{Error, from_yaml};
+use crate::files::Root;
+use crate::turn::json_with_path;
+
+/// The tools that a project has.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Toolbox {
+    // Sorted by name: the order must not change from turn to turn.
+    tools: Vec<Tool>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+struct Tool {
+    name: String,
+    definition: Value,
+}
+
+/// The files that are looked for when none is named.
+const FILES: [&str; 6] = [
+    "tools.json",
+    "tools.yml",
+    "tools.yaml",
+    ".agent/tools.json",
+    ".agent/tools.yml",
+    ".agent/tools.yaml",
+];
+
+impl Toolbox {
+    /// Reads the file at `path`, or the one that is found; no tools when there
+    /// is none.
+    pub(crate) fn read(root: &Root, path: Option<&str>) -> Result<Self, Error> {
+        let found = FILES.into_iter().find(|path| !root.is_absent(path));
+        let Some(path) = path.or(found) else {
+            return Ok(Self::default());
+        };
+        Self::parse(path, &root.read_required(path)?)
+    }
+
+    fn parse(path: &str, text: &str) -> Result<Self, Error> {
+        let value: Value = if path.ends_with(".json") {
+            json_with_path(path, text)?
+        } else {
+            from_yaml(path, text)?
+        };
+        let list = value.get("tools").unwrap_or(&value);
+        let list = list.as_array().ok_or_else(|| {
+            Error::input(format!("{path}: must be a list of tools"))
+                .hint("a tool is `{\"name\":…,\"description\":…,\"parameters\":{…}}`")
+        })?;
+        let mut tools = Vec::with_capacity(list.len());
+        for (i, tool) in list.iter().enumerate() {
+            let tool = Tool::of(tool)
+                .map_err(|(field, why)| Error::input(format!("{path}: [{i}].{field}: {why}")))?;
+            if tools.iter().any(|other: &Tool| other.name == tool.name) {
+                return Err(Error::input(format!(
+                    "{path}: [{i}].name: there are two tools named `{}`",
+                    tool.name
+                )));
+            }
+            tools.push(tool);
+        }
+        tools.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(Self { tools })
+    }
+
+    /// Returns the names of the tools.
+    pub(crate) fn names(&self) -> Vec<&str> {
+        self.tools.iter().map(|tool| tool.name.as_str()).collect()
+    }
+}
+
+impl Tool {
+    /// Reads a tool in the form of any provider.
+    fn of(value: &Value) -> Result<Self, (&'static str, &'static str)> {
+        // OpenAI's Chat Completions wraps it once more.
+        let value = value.get("function").unwrap_or(value);
+        let name = value.get("name").and_then(Value::as_str);
+        let name = name.filter(|name| !name.trim().is_empty());
+        let name = name.ok_or(("name", "is missing"))?.to_owned();
+        let keys = ["parameters", "input_schema", "parametersJsonSchema"];
+        let parameters = keys.iter().find_map(|key| value.get(key));
+        let parameters = match parameters {
+            None => json!({"type": "object", "properties": {}}),
+            Some(schema) if schema.is_object() => schema.clone(),
+            Some(_) => return Err(("parameters", "must be a JSON schema of type object")),
+        };
+        let mut definition = Map::new();
+        match value.get("description") {
+            None | Some(Value::Null) => {}
+            Some(Value::String(text)) => {
+                definition.insert("description".to_owned(), text.as_str().into());
+            }
+            Some(_) => return Err(("description", "must be text")),
+        }
+        definition.insert("parameters".to_owned(), parameters);
+        Ok(Self {
+            name,
+            definition: Value::Object(definition),
+        })
+    }
+}
+
+/// Returns an item for each tool, those that may not be used among them, so
+/// that the report says why they are not there.
+///
+/// With `toolset`, only the tools it names are offered.
+pub(crate) fn tool_items(
+    toolbox: &Toolbox,
+    toolset: Option<(&str, &[String])>,
+    permissions: &Permissions,
+    policy: Policy,
+) -> Vec<Item> {
+    let item = |tool: &Tool| -> Item {
+        let name: Arc<str> = tool.name.as_str().into();
+        let absent = |reason: String| Content::Absent {
+            code: Code::NotPermitted,
+            reason,
+        };
+        let content = match toolset {
+            Some((set, names)) if !names.contains(&tool.name) => {
+                absent(format!("the toolset `{set}` does not have it"))
+            }
+            _ if !permissions.allows(&tool.name) => {
+                absent("the permissions do not allow it".to_owned())
+            }
+            _ => Content::Ready(guarded_json(&tool.definition, policy)),
+        };
+        let mut item = Item::with_content(format!("tool:{name}"), Role::System, content)
+            .part(Part::Tool { name })
+            .pinned();
+        item.priority = 1.0;
+        item.trust = Trust::Operator;
+        item
+    };
+    toolbox.tools.iter().map(item).collect()
+}
+
+/// Returns JSON as a text that stays JSON through the guard: what would be
+/// escaped with a backslash is written as a code instead.
+pub(crate) fn guarded_json(value: &Value, policy: Policy) -> Text {
+    let written = |value: &Value| value.to_string().replace('<', "\\u003c");
+    let text = Text::guarded(&written(value), policy);
+    let restored = guard::restore(text.as_str());
+    if serde_json::from_str::<serde::de::IgnoredAny>(&restored).is_ok() {
+        return text;
+    }
+    // A mask took a quotation mark with it: mask each string by itself.
+    let cleaned = written(&clean_strings(value, policy));
+    let mask_secrets = false;
+    Text::guarded(&cleaned, Policy { mask_secrets })
+}
+
+fn clean_strings(value: &Value, policy: Policy) -> Value {
+    let clean = |text: &str| guard::visible(text, policy).into_owned();
+    match value {
+        Value::String(text) => Value::String(clean(text)),
+        Value::Array(list) => list
+            .iter()
+            .map(|value| clean_strings(value, policy))
+            .collect(),
+        Value::Object(map) => map
+            .iter()
+            .map(|(key, value)| (clean(key), clean_strings(value, policy)))
+            .collect(),
+        other => other.clone(),
+    }
+}

@@ -1,0 +1,209 @@
+//! The words that tell what a line is about.
+
+pub(super) const FAIL: u16 = 1; // It failed, wherever it is said.
+pub(super) const STRONG: u16 = 1 << 1; // An attempt that led nowhere.
+pub(super) const LOG: u16 = 1 << 2; // A failure in a log; in prose, often only a word.
+pub(super) const DECIDE: u16 = 1 << 3;
+pub(super) const DONE: u16 = 1 << 4;
+pub(super) const ASK: u16 = 1 << 5;
+pub(super) const BOUND: u16 = 1 << 6; // A constraint.
+pub(super) const PLAN: u16 = 1 << 7; // "Let me look": stale as soon as it is said.
+pub(super) const NEXT: u16 = 1 << 8;
+pub(super) const FACT: u16 = 1 << 9;
+pub(super) const HEDGE: u16 = 1 << 10; // "If it fails" is not a failure.
+pub(super) const RESULT: u16 = 1 << 11; // A line of output that sums it up.
+pub(super) const POLITE: u16 = 1 << 12; // A request in the form of a question.
+pub(super) const BLAND: u16 = 1 << 13; // An error line that says nothing by itself.
+
+/// What words and phrases tell; apart from spaces they have no punctuation.
+#[rustfmt::skip]
+const CUES: [(u16, &str); 14] = [
+    (FAIL, "failed|fails|panicked|timed out|undefined reference|no such file|permission denied|access denied|segmentation fault|segfault|connection refused|command not found|out of memory|mismatched types|got an error|gives an error|returned an error|throws|crashed|crashes|stack overflow|rejected"),
+    (STRONG, "did not work|didn't work|does not work|doesn't work|not working|still fails|still failing|still broken|no luck|dead end|gave up|made it worse|had no effect|made no difference|had to revert|reverted|did not help|didn't help"),
+    (LOG, "error|errors|err|exception|traceback|panic|failure|failures|cannot|can't|could not|couldn't|unable to|not found|fatal|aborted|denied|timeout|unresolved|undefined|invalid|assertion|conflict|enoent|eacces|econnrefused|killed|refused"),
+    (DECIDE, "decided|decision|we'll use|i'll use|we will use|let's use|let us use|let's go with|go with|going with|chose|choose|settled on|agreed|instead of|rather than|switch to|switched to|switching to|opted|stick with|sticking with|the plan is|we'll keep|actually|go for|let's keep"),
+    (DONE, "added|fixed|implemented|created|updated|removed|renamed|moved|wrote|rewrote|refactored|replaced|deleted|deployed|merged|committed|pushed|installed|migrated|extracted|done|completed|finished|passes now|now passes|tests pass|all green|i've|built|converted|bumped|resolved|verified|confirmed|configured|upgraded|works now|now works"),
+    (ASK, "please|want|wants|need|needs|i'd like|fix|add|implement|make|write|create|update|remove|rename|refactor|change|build|help|let's|investigate|run|use|check|find|explain|show|move|replace|delete|migrate|support|convert|review|test|look at|continue with|start with"),
+    (BOUND, "must|mustn't|never|always|don't|do not|only|at most|at least|no more than|without|required|requirement|keep|avoid|ensure|make sure|should|shouldn't|limit|deadline|not allowed|may not"),
+    (PLAN, "let me|i'll|i will|i'm going to|i am going to|let's look|looking at|i need to|i should|now i|first i|i want to"),
+    (NEXT, "next|todo|remaining|remains|still need|still needs|still to do|left to do|not yet|pending|haven't|have not|hasn't been|follow up|remains to"),
+    (FACT, "root cause|turns out|because|the problem is|the problem was|the issue is|the issue was|the bug is|the bug was|caused by|means that|the reason|note that|set to|is called|lives in|runs on|listens on|depends on|named|it was|it is"),
+    (HEDGE, "if|when|whenever|should|would|could|may|might|unless|in case|handle|handles|handling|so that|prevent|instead of failing|until"),
+    (RESULT, "passed|total|time|finished|coverage|warnings|took|seconds|listening|files changed|rows|inserted|up to date|success|successfully|compiled"),
+    (POLITE, "can you|could you|would you|will you|please"),
+    (BLAND, "traceback most recent|aborting due|could not compile|test result|test failed to rerun|for more information|exit code|exit status|exited with|command failed|build failed|failures|npm err|tests failed|process didn't exit|some errors have|most recent call"),
+];
+
+/// The same for scripts without spaces, searched for anywhere.
+#[rustfmt::skip]
+const CJK_CUES: [(u16, &str); 10] = [
+    (0, "没有错误|无错误|没有报错|エラーなし|エラー処理|错误处理"),
+    (FAIL, "错误|失败|异常|超时|报错|錯誤|失敗|エラー|タイムアウト"),
+    (STRONG, "不起作用|没有用|无效|没有成功|動かな|うまくいか"),
+    (DECIDE, "决定|采用|改用|选择|決定|採用|にします|ことにし"),
+    (DONE, "已经|已完成|完成了|修复了|添加了|删除了|更新了|しました|完了"),
+    (ASK, "请|帮我|需要|想要|ください|お願い|してほしい"),
+    (BOUND, "必须|不要|不能|不得|只能|至少|最多|禁止|なければ|しないで|必ず"),
+    (NEXT, "下一步|接下来|还需要|剩下|待办|次に|残り"),
+    (FACT, "因为|原因|由于|端口|版本|原因は|ため"),
+    (PLAN, "让我|我来看|我先|見てみ"),
+];
+
+/// The words of which sentences consist that say nothing.
+#[rustfmt::skip]
+const TRIVIAL: &[&str] = &[
+    "ahead", "and", "cool", "continue", "do", "done", "for", "go", "good", "got", "great", "hello", "hey", "hi", "it", "lgtm", "looks",
+    "much", "nice", "no", "ok", "okay", "on", "perfect", "please", "proceed", "so", "sounds", "sure", "thank", "thanks", "very", "yes", "you",
+    "好", "好的", "谢谢", "继续", "はい",
+];
+
+/// Returns true for "ok, thanks" and the like; `normal` is normalised.
+pub(super) fn is_trivial(normal: &str) -> bool {
+    normal.split(' ').all(|word| TRIVIAL.contains(&word))
+}
+
+/// What the words of a line say.
+#[derive(Default)]
+pub(super) struct Signs {
+    bits: u16,
+    // The word at which a failure is named, and the name, for counting kinds.
+    pub(super) failure: Option<(usize, String)>,
+}
+
+impl Signs {
+    pub(super) fn has(&self, bits: u16) -> bool {
+        self.bits & bits != 0
+    }
+}
+
+/// The cues by the first letter of their first word, so that a word of the
+/// text is compared with few of them.
+pub(super) struct Lexicon([Vec<(u16, &'static str)>; 26]);
+
+impl Lexicon {
+    pub(super) fn new() -> Self {
+        let mut by_letter: [Vec<(u16, &'static str)>; 26] = Default::default();
+        for (bits, phrases) in CUES {
+            for phrase in phrases.split('|') {
+                by_letter[usize::from(phrase.as_bytes()[0] - b'a')].push((bits, phrase));
+            }
+        }
+        Self(by_letter)
+    }
+
+    /// Reads `normal`, which is a text after `normalise`.
+    pub(super) fn read(&self, normal: &str) -> Signs {
+        let mut signs = Signs::default();
+        let (mut before, mut at, mut index) = ("", 0, 0);
+        for word in normal.split(' ') {
+            let rest = &normal[at..];
+            let after = || rest[word.len()..].split(' ').nth(1).unwrap_or("");
+            let cues = word.bytes().next().filter(u8::is_ascii_lowercase);
+            for &(bit, phrase) in cues.map_or(&[][..], |c| &self.0[usize::from(c - b'a')]) {
+                let is_there = rest
+                    .strip_prefix(phrase)
+                    .is_some_and(|rest| rest.is_empty() || rest.starts_with(' '));
+                let is_failure = bit & (FAIL | LOG) != 0;
+                // "Then I'll stop" plans nothing; "Now let me look" does. And
+                // "could not" is no hedge.
+                let is_misread = bit == PLAN && index > 1 || bit == HEDGE && after() == "not";
+                if is_there && !is_misread && !(is_failure && is_harmless(before, after())) {
+                    signs.bits |= bit;
+                    if is_failure
+                        && signs
+                            .failure
+                            .as_ref()
+                            .is_none_or(|(_, kind)| is_vague(kind))
+                    {
+                        let first = signs.failure.as_ref().map_or(index, |(at, _)| *at);
+                        signs.failure = Some((first, phrase.to_owned()));
+                    }
+                }
+            }
+            if let Some(code) = failure_code(word, rest) {
+                // A code says more than any phrase, so it names the kind.
+                let first = signs.failure.as_ref().map_or(index, |(at, _)| *at);
+                signs.failure = Some((first, code));
+                signs.bits |= FAIL;
+            } else if word.len() > 7 && (word.ends_with("error") || word.ends_with("exception")) {
+                signs.bits |= LOG;
+                signs.failure.get_or_insert((index, word.to_owned()));
+            }
+            (before, at, index) = (word, at + word.len() + 1, index + 1);
+        }
+        if !normal.is_ascii() {
+            for (bit, phrases) in CJK_CUES {
+                if let Some(found) = phrases.split('|').find(|phrase| normal.contains(phrase)) {
+                    if bit == 0 {
+                        signs.bits |= HEDGE;
+                    } else {
+                        signs.bits |= bit;
+                    }
+                    if bit == FAIL && !signs.has(HEDGE) {
+                        signs.failure.get_or_insert((0, found.to_owned()));
+                    }
+                }
+            }
+        }
+        signs
+    }
+}
+
+/// Returns true for a kind of failure that any failure has.
+fn is_vague(kind: &str) -> bool {
+    matches!(
+        kind,
+        "error" | "errors" | "err" | "failed" | "fails" | "failure" | "fatal"
+    )
+}
+
+/// Returns true when the words beside "error" or "failed" take it back: "0
+/// errors", "failed: 0", "error handling".
+fn is_harmless(before: &str, after: &str) -> bool {
+    matches!(
+        before,
+        "no" | "0" | "zero" | "without" | "any" | "not" | "never" | "possible"
+    ) || matches!(
+        after,
+        "0" | "handling"
+            | "handler"
+            | "handlers"
+            | "type"
+            | "types"
+            | "message"
+            | "messages"
+            | "enum"
+            | "variant"
+            | "variants"
+            | "path"
+            | "paths"
+            | "case"
+            | "cases"
+            | "rate"
+    )
+}
+
+/// Returns the code of a failure that begins at `word`: `E0308`, `TS2345`,
+/// `exit code 2`, `HTTP 503`.
+fn failure_code(word: &str, rest: &str) -> Option<String> {
+    let digits = word.trim_start_matches(|c: char| c.is_ascii_lowercase());
+    if digits.len() == 4 && digits.bytes().all(|b| b.is_ascii_digit()) {
+        let is_code = matches!(&word[..word.len() - 4], "e" | "ts" | "cs");
+        return is_code.then(|| word.to_ascii_uppercase());
+    }
+    if !matches!(word, "exit" | "exited" | "http" | "status") {
+        return None;
+    }
+    let mut after = rest.split(' ').skip(1).take(3).peekable();
+    let is_named = after
+        .peek()
+        .is_some_and(|next| matches!(*next, "code" | "status" | "with"));
+    // "HTTP/1.1 404" and "exited with status 2" have words in between.
+    let mut numbers = after.filter_map(|next| next.parse::<u32>().ok());
+    if word.starts_with("exit") {
+        let code = numbers.next().filter(|&code| is_named && code != 0)?;
+        return Some(format!("exit code {code}"));
+    }
+    let status = numbers.find(|status| (400..600).contains(status))?;
+    Some(format!("HTTP {status}"))
+}

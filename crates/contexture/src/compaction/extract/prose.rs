@@ -1,0 +1,347 @@
+//! Reads prose and logs: sentences, cue words, paths.
+
+/// The most bytes of a line of tool output that are looked at.
+pub(super) const LINE_BYTES: usize = 512;
+/// How much of the start and of the end of a long passage is read.
+pub(super) const HEAD_BYTES: usize = 8 * 1024;
+pub(super) const TAIL_BYTES: usize = 4 * 1024;
+
+#[rustfmt::skip]
+const STOP_WORDS: &[&str] = &[
+    "a", "about", "all", "also", "am", "an", "and", "any", "are", "as", "at", "be", "been", "but", "by", "can", "could",
+    "did", "do", "does", "for", "from", "had", "has", "have", "how", "i", "if", "in", "into", "is", "it", "its", "just",
+    "me", "my", "no", "not", "now", "of", "on", "or", "our", "please", "should", "so", "some", "than", "that", "the",
+    "their", "them", "then", "there", "these", "they", "this", "to", "up", "us", "use", "was", "we", "were", "what", "when",
+    "where", "which", "who", "why", "will", "with", "would", "you", "your",
+];
+
+/// Returns the words of `text` in lower case with one space between them.
+pub(super) fn normalise(text: &str) -> String {
+    let mut normal = String::with_capacity(text.len());
+    // Remembered rather than looked up: this runs over megabytes of output.
+    let mut in_word = false;
+    for c in text.chars() {
+        if c.is_ascii_alphanumeric() {
+            normal.push(c.to_ascii_lowercase());
+            in_word = true;
+        } else if !c.is_ascii() && c.is_alphanumeric() {
+            normal.extend(c.to_lowercase());
+            in_word = true;
+        } else if in_word {
+            let is_apostrophe = c == '\'' || c == '’';
+            normal.push(if is_apostrophe { '\'' } else { ' ' });
+            in_word = false;
+        } else if normal.ends_with('\'') {
+            // The quote closed a word: it was no apostrophe.
+            normal.pop();
+            normal.push(' ');
+        }
+    }
+    normal.truncate(normal.trim_end_matches([' ', '\'']).len());
+    normal
+}
+
+/// Returns the words of `normal` that carry meaning. Runs of a script without
+/// spaces come as pairs of characters, which share what words would share.
+pub(super) fn content_words(normal: &str) -> impl Iterator<Item = &str> {
+    let is_word = |word: &&str| !word.is_empty() && STOP_WORDS.binary_search(word).is_err();
+    normal.split(' ').filter(is_word).flat_map(|word| {
+        let is_run =
+            !word.is_ascii() && word.chars().count() > 2 && word.chars().any(|c| c >= '\u{2e80}');
+        let last = word.char_indices().nth_back(1).map_or(0, |(at, _)| at);
+        let pairs = word
+            .char_indices()
+            .filter(move |_| is_run)
+            .filter(move |(at, _)| *at <= last);
+        let pairs = pairs.map(move |(at, _)| {
+            let end = word[at..]
+                .char_indices()
+                .nth(2)
+                .map_or(word.len(), |(len, _)| at + len);
+            &word[at..end]
+        });
+        pairs.chain(Some(word).filter(|_| !is_run))
+    })
+}
+
+/// Returns what makes two sentences the same: their words, in any order. With
+/// `masked`, numbers do not tell them apart, save the code of a failure.
+pub(super) fn key(normal: &str, masked: bool) -> String {
+    let mut before = "";
+    let mut words: Vec<&str> = normal
+        .split(' ')
+        .filter(|word| STOP_WORDS.binary_search(word).is_err())
+        .collect();
+    for word in &mut words {
+        let is_number = word.bytes().all(|b| b.is_ascii_digit());
+        if masked && is_number && !matches!(before, "code" | "status" | "http" | "exit") {
+            *word = "#";
+        }
+        before = word;
+    }
+    words.sort_unstable();
+    words.dedup();
+    words.join(" ")
+}
+
+/// Returns the longest prefix of `text` of at most `max` bytes.
+pub(super) fn clip(text: &str, max: usize) -> &str {
+    &text[..text.floor_char_boundary(max)]
+}
+
+/// Shortens `text` to about `max` bytes at a word's end, with an ellipsis.
+pub(super) fn shorten(text: &str, max: usize) -> String {
+    if text.len() <= max {
+        return text.to_owned();
+    }
+    let head = clip(text, max);
+    // A script without spaces, or one long word, is cut between characters.
+    let end = head
+        .rfind(char::is_whitespace)
+        .filter(|&end| end > max / 2 && head[end..].is_ascii())
+        .unwrap_or(head.len());
+    format!(
+        "{}…",
+        head[..end].trim_end_matches(|c: char| c.is_whitespace() || ",;:(…".contains(c))
+    )
+}
+
+/// Returns the start and the end of a long text, at line ends where possible.
+pub(super) fn ends(text: &str) -> (&str, &str) {
+    if text.len() <= HEAD_BYTES + TAIL_BYTES {
+        return (text, "");
+    }
+    let tail = &text[text.ceil_char_boundary(text.len() - TAIL_BYTES)..];
+    (
+        clip(text, HEAD_BYTES),
+        tail.split_once('\n').map_or(tail, |(_, whole)| whole),
+    )
+}
+
+/// A sentence of prose, or a line of fenced code.
+pub(super) struct Sentence {
+    pub(super) text: String,
+    pub(super) is_code: bool,
+}
+
+/// Splits prose into sentences. Lines that a list marker, a heading or an
+/// empty line sets apart end a sentence; wrapped lines do not.
+pub(super) fn sentences(text: &str) -> Vec<Sentence> {
+    let (mut found, mut block, mut is_code) = (Vec::new(), String::new(), false);
+    let (head, tail) = ends(text);
+    for line in head.lines().chain(tail.lines()) {
+        let line = line.trim();
+        let is_fence = line.starts_with("```") || line.starts_with("~~~");
+        if is_fence || is_code {
+            split_block(&mut block, &mut found);
+            if is_fence {
+                is_code = !is_code;
+            } else if !line.is_empty() {
+                found.push(Sentence {
+                    text: clip(line, LINE_BYTES).to_owned(),
+                    is_code,
+                });
+            }
+            continue;
+        }
+        let body = without_marker(line);
+        let is_wrapped =
+            body.len() == line.len() && block.len() >= 40 && body.starts_with(char::is_lowercase);
+        if is_wrapped {
+            block.push(' ');
+        } else {
+            split_block(&mut block, &mut found);
+        }
+        let is_title = line.starts_with('#') && !line.ends_with(['.', '?', '!', '。', '？']);
+        if !is_title && !line.starts_with("|-") && !line.starts_with("---") {
+            block.push_str(body);
+        }
+    }
+    split_block(&mut block, &mut found);
+    found
+}
+
+/// Returns `line` without `- `, `3. `, `> ` or `## ` at its start.
+pub(super) fn without_marker(line: &str) -> &str {
+    let rest = line.trim_start_matches(['-', '*', '•', '>', '#', '+']);
+    let rest = match rest.split_once(['.', ')']) {
+        Some((number, rest))
+            if matches!(number.len(), 1 | 2) && number.bytes().all(|b| b.is_ascii_digit()) =>
+        {
+            rest
+        }
+        _ => rest,
+    };
+    // "**bold**" and "1.5" and "--flag" have no space behind the marker.
+    if rest.starts_with(' ') {
+        rest.trim_start()
+    } else {
+        line
+    }
+}
+
+/// Moves the sentences of `block` to `found`.
+fn split_block(block: &mut String, found: &mut Vec<Sentence>) {
+    let mut start = 0;
+    let mut chars = block.char_indices().peekable();
+    let mut push = |text: &str| {
+        if text.chars().any(char::is_alphanumeric) {
+            found.push(Sentence {
+                text: text.trim().to_owned(),
+                is_code: false,
+            });
+        }
+    };
+    while let Some((at, c)) = chars.next() {
+        if !matches!(c, '.' | '!' | '?' | '。' | '！' | '？') {
+            continue;
+        }
+        while chars
+            .next_if(|(_, c)| "\"')]*`”」』）".contains(*c))
+            .is_some()
+        {}
+        let end = chars.peek().map_or(block.len(), |(at, _)| *at);
+        let at_gap = chars.peek().is_none_or(|(_, c)| c.is_whitespace());
+        // A file name, a version or an address has no gap behind its dots.
+        if !c.is_ascii() || at_gap && !(c == '.' && is_abbreviation(&block[start..at])) {
+            push(&block[start..end]);
+            start = end;
+        }
+    }
+    push(&block[start..]);
+    block.clear();
+}
+
+fn is_abbreviation(before: &str) -> bool {
+    let word = before
+        .rsplit(|c: char| c.is_whitespace() || c == '(')
+        .next()
+        .unwrap_or(before);
+    let is_initial = word.len() == 1 && word != "I" && word.starts_with(char::is_uppercase);
+    let is_marker = before.trim().bytes().all(|b| b.is_ascii_digit());
+    let known = [
+        "e.g", "i.e", "vs", "mr", "mrs", "ms", "dr", "approx", "cf", "fig", "al", "incl", "resp",
+        "st",
+    ];
+    is_initial || is_marker || known.iter().any(|known| word.eq_ignore_ascii_case(known))
+}
+
+#[rustfmt::skip]
+const EXTENSIONS: &[&str] = &[
+    "bat", "c", "cc", "cfg", "conf", "cpp", "cs", "css", "csv", "env", "go", "gradle", "h", "hpp", "html", "ini", "ipynb", "java",
+    "js", "json", "jsonl", "jsx", "kt", "lock", "log", "lua", "md", "mjs", "php", "proto", "ps1", "py", "pyi", "rb", "rs", "scss", "sh",
+    "sql", "svelte", "swift", "tf", "toml", "ts", "tsx", "txt", "vue", "xml", "yaml", "yml", "zig",
+];
+
+/// Returns the paths in `text`, without line numbers.
+pub(super) fn paths(text: &str) -> impl Iterator<Item = &str> {
+    let is_edge = |c: char| c.is_whitespace() || "\"'`()[]{}<>,;|=，。、（）「」".contains(c);
+    text.split(is_edge).filter_map(|word| {
+        if word.len() > 120 || !word.contains(['/', '.']) || word.contains("://") {
+            return None;
+        }
+        let word = word.split_once(':').map_or(word, |(path, _)| path);
+        let path = word
+            .trim_end_matches(['.', '…', '!', '?', '*'])
+            .trim_start_matches("./");
+        let name = path.rsplit('/').next().unwrap_or(path);
+        let (stem, extension) = name.rsplit_once('.').unwrap_or((name, ""));
+        let is_file = !stem.is_empty() && EXTENSIONS.binary_search(&extension).is_ok();
+        // Frameworks are called like files: "Node.js".
+        let is_framework =
+            extension == "js" && !path.contains('/') && path.starts_with(char::is_uppercase);
+        let is_rooted =
+            path.len() > 4 && path.matches('/').count() > 1 && path.starts_with(['/', '~']);
+        let is_foreign = [
+            "/dev/",
+            "/usr/lib",
+            "site-packages",
+            "node_modules",
+            ".cargo/registry",
+        ]
+        .iter()
+        .any(|part| path.contains(part));
+        ((is_file || is_rooted) && !is_framework && !is_foreign && !path.contains('\\'))
+            .then_some(path)
+    })
+}
+
+/// Returns how many of its words are numbers, code, paths or names.
+pub(super) fn informative(text: &str) -> i64 {
+    let words = text.split_whitespace().enumerate();
+    let is_telling = |(place, word): &(usize, &str)| {
+        let is_name = *place > 0
+            && word.starts_with(char::is_uppercase)
+            && !matches!(*word, "I" | "I'm" | "I'll" | "I've");
+        let inner = word.trim_end_matches(['.', ',', ':', '!', '?']);
+        is_name
+            || word.starts_with('`')
+            || word.bytes().any(|b| b.is_ascii_digit())
+            || inner.contains(['/', '_'])
+            || inner.contains('.')
+    };
+    let spaced = words.filter(is_telling).count() as i64;
+    // Without spaces there are no words to look at.
+    spaced + i64::from(text.chars().filter(|c| *c >= '\u{2e80}').count() > 8)
+}
+
+/// Cuts the ending off, so that "tests" and "testing" meet "test".
+pub(super) fn stem(word: &str) -> &str {
+    if word.len() < 5 || !word.is_ascii() {
+        return word;
+    }
+    let word = word
+        .strip_suffix("ing")
+        .or(word.strip_suffix("ed"))
+        .or(word.strip_suffix("es"))
+        .unwrap_or(word);
+    word.strip_suffix(['s', 'e']).unwrap_or(word)
+}
+
+/// Returns true when `said` seems to answer `question`, both normalised: it
+/// shares words with it, or is too short to be about anything else.
+pub(super) fn is_reply(said: &str, question: &str, is_one_of_many: bool) -> bool {
+    if said.is_empty() {
+        return false;
+    }
+    let is_brief = said.len() < 40
+        || ["yes", "no", "是", "不"]
+            .iter()
+            .any(|word| said.split(' ').next() == Some(word));
+    let all = content_words(question).count();
+    let shared = content_words(question)
+        .filter(|word| said.contains(stem(word)))
+        .count();
+    // Of several questions in one message, one is easily left unanswered.
+    is_brief && !is_one_of_many
+        || shared
+            >= if is_one_of_many {
+                all.div_ceil(2)
+            } else {
+                all.min(1)
+            }
+}
+
+/// Returns what `text` says was given up: what comes after "instead of", or
+/// with `all` every piece of code in it.
+pub(super) fn given_up(text: &str, all: bool) -> Vec<&str> {
+    let code = |text| {
+        str::split(text, '`')
+            .skip(1)
+            .step_by(2)
+            .filter(|code| code.len() > 2)
+    };
+    let after = ["instead of ", "rather than "]
+        .iter()
+        .find_map(|cue| text.split_once(cue));
+    match after {
+        Some((_, rest)) if rest.starts_with('`') => code(rest).take(1).collect(),
+        Some((_, rest)) => rest
+            .split_whitespace()
+            .find(|word| word.len() > 3)
+            .into_iter()
+            .collect(),
+        None if all => code(text).collect(),
+        None => Vec::new(),
+    }
+}

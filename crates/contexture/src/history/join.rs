@@ -1,0 +1,139 @@
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use contexture_core::{Code, Cut, Item, Part, Reason, Role, Text, Trust};
+
+use super::{History, Prepared, row, turn_name};
+
+/// What stands for the result of a call that has none.
+const NO_RESULT: &str = "(no result was recorded)";
+
+/// What stands before a conversation that the model began: providers want the
+/// user first.
+const MODEL_BEGAN: &str = "(the conversation begins with the assistant)";
+
+/// Puts turns together: those that only make sense with the one before them,
+/// because they answer its calls or go on where it stopped, form one group.
+pub(super) fn join(history: &mut History, turns: &[Arc<Prepared>]) {
+    let mut joiner = Joiner {
+        history,
+        group: "".into(),
+        open: Vec::new(),
+        names: CallNames::default(),
+    };
+    for (i, turn) in turns.iter().enumerate() {
+        joiner.turn(i, turn);
+    }
+    joiner.give_up();
+}
+
+struct Joiner<'h> {
+    history: &'h mut History,
+    group: Arc<str>,
+    // Calls that wait for their result: id and tool.
+    open: Vec<(Arc<str>, Arc<str>)>,
+    names: CallNames,
+}
+
+impl Joiner<'_> {
+    fn turn(&mut self, i: usize, turn: &Prepared) {
+        let head = self.history.heads[i];
+        if turn.begins || i == 0 {
+            self.give_up();
+            self.group = turn_name(head.id).into();
+        }
+        // The model may have begun, or what the user said is blank.
+        if i == 0 && !turn.begins && self.history.items.is_empty() {
+            let id = format!("{}/opening", self.group);
+            self.add(ours(id, Role::User, MODEL_BEGAN));
+        }
+        // Results of calls of the turn before come first; whoever speaks
+        // before they are all there has given up waiting.
+        let mut answering = !self.open.is_empty();
+        for item in &turn.items {
+            if answering && item.role != Role::Tool {
+                answering = false;
+                self.open.retain(|(call, _)| !turn.answers.contains(call));
+                self.give_up();
+            }
+            let mut item = item.clone();
+            match &mut item.part {
+                Part::ToolCall { id, .. } => *id = self.names.call(id),
+                Part::ToolResult { id, name, .. } => {
+                    let asked = self.open.iter().find(|(call, _)| call == id);
+                    if let (true, Some((_, asked))) = (name.is_empty(), asked) {
+                        *name = Arc::clone(asked);
+                    }
+                    *id = self.names.result(id);
+                }
+                _ => {}
+            }
+            self.add(item);
+        }
+        self.open.retain(|(call, _)| !turn.answers.contains(call));
+        self.open.extend(turn.open.iter().cloned());
+        for (id, role, reason) in &turn.unsent {
+            let reason = Reason::Unusable((*reason).to_owned());
+            let row = row(id, *role, Code::NotForProvider, 0, reason);
+            self.history.unsent.push(row);
+        }
+    }
+
+    fn add(&mut self, mut item: Item) {
+        item.group = Some(Arc::clone(&self.group));
+        self.history.items.push(item);
+    }
+
+    /// Gives every call that still waits a result that says that there is none:
+    /// a provider refuses a call without one.
+    fn give_up(&mut self) {
+        for (call, name) in std::mem::take(&mut self.open) {
+            let id = format!("{}/{call}", self.group);
+            let part = Part::ToolResult {
+                id: self.names.result(&call),
+                name,
+                is_error: true,
+            };
+            self.add(ours(id, Role::Tool, NO_RESULT).part(part));
+        }
+    }
+}
+
+/// Returns an item of our own words.
+fn ours(id: String, role: Role, text: &str) -> Item {
+    let mut item = Item::new(id, role, Text::new(text)).cut(Cut::Never);
+    item.trust = Trust::Operator;
+    item
+}
+
+/// The ids of calls, made unique: providers refuse two calls of one id in a
+/// request, and agents often count theirs from one in each turn.
+///
+/// The first keeps its id, a later one gets a number behind it: nothing that
+/// comes later changes what is there.
+#[derive(Default)]
+struct CallNames {
+    // The latest name of each id, and how often it was given.
+    latest: BTreeMap<Arc<str>, (Arc<str>, usize)>,
+    taken: BTreeSet<Arc<str>>,
+}
+
+impl CallNames {
+    fn call(&mut self, id: &Arc<str>) -> Arc<str> {
+        let mut count = self.latest.get(id).map_or(1, |(_, count)| count + 1);
+        let mut name = Arc::clone(id);
+        while self.taken.contains(&name) {
+            name = format!("{id}-{count}").into();
+            count += usize::from(self.taken.contains(&name));
+        }
+        self.taken.insert(Arc::clone(&name));
+        self.latest
+            .insert(Arc::clone(id), (Arc::clone(&name), count));
+        name
+    }
+
+    fn result(&self, id: &Arc<str>) -> Arc<str> {
+        let name = self.latest.get(id).map_or(id, |(name, _)| name);
+        Arc::clone(name)
+    }
+}

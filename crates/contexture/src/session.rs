@@ -1,0 +1,408 @@
+//! Conversations: what is recorded after the model answered, how history is
+//! shown, forked and made shorter, and what it cost.
+
+use contexture_core::{Tokens, Usage};
+use contexture_store::{
+    NewSession, NewTurn, Recorded, Session, Snapshot, Trigger, Turn, TurnId, TurnKind, Walk,
+};
+use contexture_tokens::Model;
+use jiff::Timestamp;
+use serde::Serialize;
+
+use crate::calibration;
+use crate::compaction::{self, Compacted, Plan, Undone};
+use crate::engine::{Engine, Request};
+use crate::error::Error;
+
+/// How a history is to be made shorter.
+#[derive(Debug, Clone, Default)]
+pub struct CompactRequest {
+    /// What the summary is to pay attention to.
+    pub focus: Option<String>,
+    /// The model whose window counts. Default: that of the session's latest
+    /// request, else the configured one.
+    pub model: Option<String>,
+    /// The window. Default: the model's.
+    pub max_tokens: Option<Tokens>,
+    /// The clock. Default: now.
+    pub now: Option<Timestamp>,
+}
+
+impl Engine {
+    /// Records a turn: what the model answered, and what was asked.
+    ///
+    /// Tokens are counted once, now. What the provider says the request cost
+    /// is compared with what it was counted at.
+    pub fn record(
+        &self,
+        label: &str,
+        turn: &NewTurn,
+        now: Option<Timestamp>,
+    ) -> Result<Recorded, Error> {
+        let store = self.store()?;
+        if turn
+            .model
+            .as_deref()
+            .is_some_and(|name| name.trim().is_empty())
+        {
+            return Err(Error::input("model: is empty").hint("leave it out when it is not known"));
+        }
+        turn.check_sizes(self.config.limits.max_message_bytes)?;
+        let mut warnings = Vec::new();
+        let request = Request {
+            model: turn.model.clone(),
+            ..Request::default()
+        };
+        let mut model = self.model(&request, &mut warnings)?;
+        calibration::apply(store, &mut model)?;
+        let session = store.session(label)?;
+        let parent = turn.parent_turn_id.or(session.head);
+        let answered = self.answered(&session, parent)?;
+        let mut turn = turn.clone();
+        if turn.request_hash.is_none() {
+            turn.request_hash = answered.as_ref().map(|snapshot| snapshot.hash.to_string());
+        }
+        let counted = self.count_turn(&turn, &model)?;
+        let recorded = store.record(
+            label,
+            &turn,
+            Some(&counted),
+            now.unwrap_or_else(Timestamp::now),
+        )?;
+        if let (Some(usage), Some(snapshot), false) = (turn.usage, answered, recorded.replayed) {
+            self.learn(&turn, &snapshot, &usage)?;
+        }
+        Ok(recorded)
+    }
+
+    /// Returns the request that a turn behind `parent` answers: the latest that
+    /// was made there.
+    fn answered(
+        &self,
+        session: &Session,
+        parent: Option<TurnId>,
+    ) -> Result<Option<Snapshot>, Error> {
+        let latest = self.store()?.snapshots(Some(&session.label), 1)?;
+        Ok(latest
+            .into_iter()
+            .find(|snapshot| snapshot.parent_turn == parent))
+    }
+
+    /// Learns from what the provider counted, when it is one request's count: a
+    /// turn with several answers of the model may have added several up.
+    fn learn(&self, turn: &NewTurn, snapshot: &Snapshot, usage: &Usage) -> Result<(), Error> {
+        let answers = turn
+            .messages
+            .iter()
+            .filter(|message| message.role == contexture_store::MessageRole::Assistant)
+            .count();
+        let same_model = turn
+            .model
+            .as_ref()
+            .is_none_or(|model| *model == snapshot.model);
+        if answers != 1 || !same_model {
+            return Ok(());
+        }
+        let mut model = self.models().resolve(&snapshot.model);
+        // The factor that the request was counted with stands in its counter's
+        // name.
+        if let contexture_tokens::Tokenizer::Estimate(factor) = &mut model.tokenizer {
+            *factor = contexture_tokens::Estimated::factor_of(&snapshot.counter).unwrap_or(*factor);
+        }
+        calibration::learn(self.store()?, &model, snapshot.tokens, usage.input_tokens)
+    }
+
+    /// Makes a session that begins at a turn of another, its head by default,
+    /// and shares everything before it.
+    pub fn fork(
+        &self,
+        label: &str,
+        new: &str,
+        turn: Option<&str>,
+        now: Option<Timestamp>,
+    ) -> Result<Session, Error> {
+        let store = self.store()?;
+        let from = store.session(label)?;
+        let head = match turn {
+            Some(turn) => Some(self.find_turn(&from, turn)?),
+            None => from.head,
+        };
+        let new = NewSession {
+            label: new.to_owned(),
+            head,
+            persona: from.persona.clone(),
+            parent_session: Some(from.label.clone()),
+            ..NewSession::default()
+        };
+        Ok(store.create_session(&new, now.unwrap_or_else(Timestamp::now))?)
+    }
+
+    /// Finds the turn of a session whose id begins with `prefix`.
+    pub fn find_turn(&self, session: &Session, prefix: &str) -> Result<TurnId, Error> {
+        let none = || {
+            Error::input(format!(
+                "session `{}` has no turn `{prefix}`",
+                session.label
+            ))
+            .hint(format!(
+                "`contexture session history {}` shows them",
+                session.label
+            ))
+        };
+        if prefix.len() < 4 || !prefix.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+            return Err(Error::input(format!(
+                "`{prefix}` is no turn: give at least 4 of its hexadecimal digits"
+            )));
+        }
+        let Some(head) = session.head else {
+            return Err(none());
+        };
+        let everything = Walk {
+            counter: "",
+            tokens: Tokens::MAX,
+            at_least: 0,
+            through: None,
+        };
+        let prefix_lower = prefix.to_ascii_lowercase();
+        let path = self.store()?.walk(head, &everything)?;
+        let mut found = path
+            .iter()
+            .map(|head| head.id)
+            .filter(|id| id.to_string().starts_with(&prefix_lower));
+        match (found.next(), found.next()) {
+            (Some(id), None) => Ok(id),
+            (Some(_), Some(_)) => Err(Error::input(format!(
+                "`{prefix}` is the beginning of several turns; give more digits"
+            ))),
+            (None, _) => Err(none()),
+        }
+    }
+
+    /// Returns the latest `limit` turns of a session, oldest first, and the
+    /// compactions among them.
+    pub fn history(&self, label: &str, limit: usize) -> Result<Vec<Turn>, Error> {
+        let store = self.store()?;
+        let session = store.session(label)?;
+        let Some(head) = session.head else {
+            return Ok(Vec::new());
+        };
+        let walk = Walk {
+            counter: "",
+            tokens: if limit == usize::MAX { Tokens::MAX } else { 0 },
+            at_least: limit,
+            through: None,
+        };
+        let mut ids: Vec<TurnId> = store
+            .walk(head, &walk)?
+            .iter()
+            .map(|head| head.id)
+            .collect();
+        ids.reverse();
+        let mut turns = Vec::with_capacity(ids.len());
+        // A few at a time: their content need not be in memory twice.
+        for some in ids.chunks(256) {
+            turns.extend(store.turns(some, "")?);
+        }
+        let normal = turns
+            .iter()
+            .filter(|turn| turn.kind == TurnKind::Normal)
+            .count();
+        let mut extra = normal.saturating_sub(limit);
+        turns.retain(|turn| {
+            let drop = extra > 0;
+            extra -= usize::from(drop && turn.kind == TurnKind::Normal);
+            !drop
+        });
+        Ok(turns)
+    }
+
+    /// Summarises all but the latest turns of a session, because somebody asks
+    /// for it. Returns `None` when there is nothing to summarise.
+    pub fn compact(
+        &self,
+        label: &str,
+        request: &CompactRequest,
+    ) -> Result<Option<Compacted>, Error> {
+        self.compact_to(label, request, Trigger::Manual, None)
+    }
+
+    /// Summarises a session's history further than usual, because the provider
+    /// said that the request was too long: once. Recorded turns in between, it
+    /// may be done again.
+    ///
+    /// Fails when it was done already and nothing was recorded since: the
+    /// provider's error is then to be passed on.
+    pub fn recover_overflow(
+        &self,
+        label: &str,
+        request: &CompactRequest,
+    ) -> Result<Compacted, Error> {
+        let session = self.store()?.session(label)?;
+        if let Some(head) = session.head {
+            let turn = self.store()?.turns(&[head], "")?;
+            let latest = turn.first().and_then(|turn| turn.compaction.as_ref());
+            if latest.is_some_and(|latest| latest.trigger == Trigger::OverflowRecovery) {
+                return Err(Error::input(format!(
+                    "session `{label}` was made shorter after an overflow already, and nothing was \
+                     recorded since; the overflow stands"
+                ))
+                .hint("take a model with a larger window, or fork before the largest turn"));
+            }
+        }
+        let target = self.config.compaction.overflow_target;
+        let compacted = self.compact_to(label, request, Trigger::OverflowRecovery, Some(target))?;
+        compacted.ok_or_else(|| {
+            Error::input(format!(
+                "session `{label}` cannot be made shorter: its latest {} turns are kept",
+                self.config.compaction.keep_turns
+            ))
+            .hint("take a model with a larger window, or fork before the largest turn")
+        })
+    }
+
+    fn compact_to(
+        &self,
+        label: &str,
+        request: &CompactRequest,
+        trigger: Trigger,
+        target: Option<f64>,
+    ) -> Result<Option<Compacted>, Error> {
+        let store = self.store()?;
+        let session = store.session(label)?;
+        let latest = store.snapshots(Some(&session.label), 1)?.into_iter().next();
+        let of_latest = latest.as_ref().map(|snapshot| snapshot.model.clone());
+        let resolved = Request {
+            model: request.model.clone().or(of_latest),
+            ..Request::default()
+        };
+        let mut warnings = Vec::new();
+        let mut model = self.model(&resolved, &mut warnings)?;
+        calibration::apply(store, &mut model)?;
+        let available = request.max_tokens.unwrap_or(model.window);
+        let counts = self.counts(&model)?;
+        let plan = Plan {
+            session: &session,
+            trigger,
+            focus: request.focus.as_deref(),
+            available,
+            fixed: 0,
+            target,
+            system: "",
+            now: request.now.unwrap_or_else(Timestamp::now),
+        };
+        self.compactor(store, &counts).compact(&plan)
+    }
+
+    /// Undoes the latest compaction of a session. Nothing that was said since
+    /// is lost.
+    pub fn uncompact(&self, label: &str, now: Option<Timestamp>) -> Result<Undone, Error> {
+        let store = self.store()?;
+        let session = store.session(label)?;
+        compaction::undo(store, &session, now.unwrap_or_else(Timestamp::now))
+    }
+
+    /// Returns what the turns of a session cost, by what providers reported.
+    pub fn cost(&self, label: &str) -> Result<SessionCost, Error> {
+        let turns = self.history(label, usize::MAX)?;
+        let mut cost = SessionCost {
+            session: self.store()?.session(label)?.label,
+            ..SessionCost::default()
+        };
+        for turn in &turns {
+            let (usage, name, kind) = match &turn.compaction {
+                Some(compaction) => (compaction.usage, Some(&compaction.summariser), "compaction"),
+                None => (turn.turn.usage, turn.turn.model.as_ref(), "turn"),
+            };
+            let Some(usage) = usage else {
+                cost.unreported += usize::from(turn.kind == TurnKind::Normal);
+                continue;
+            };
+            let model = name.map(|name| self.models().resolve(name));
+            let prices = model.as_ref().and_then(|model| model.prices);
+            if prices.is_none()
+                && let Some(name) = name
+                && !cost.unpriced.contains(name)
+            {
+                cost.unpriced.push(name.clone());
+            }
+            cost.add(TurnCost {
+                turn_id: turn.id,
+                number: turn.depth,
+                kind,
+                model: model.map(|model: Model| model.name),
+                usage,
+                dollars: prices.map(|prices| prices.cost(&usage)),
+                dollars_uncached: prices.map(|prices| prices.cost_uncached(&usage)),
+            });
+        }
+        Ok(cost)
+    }
+}
+
+/// What a session cost.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct SessionCost {
+    /// The session.
+    pub session: String,
+    /// Each turn that says what it cost.
+    pub turns: Vec<TurnCost>,
+    /// The tokens of all of them.
+    pub total: Usage,
+    /// The part of the input that came from the cache, from 0 to 1.
+    pub cached_share: f64,
+    /// What they cost, in dollars, as far as prices are known.
+    pub dollars: f64,
+    /// What they would have cost without a cache.
+    pub dollars_uncached: f64,
+    /// The difference.
+    pub dollars_saved: f64,
+    /// How many turns do not say what they cost.
+    pub unreported: usize,
+    /// Models whose prices are not known.
+    pub unpriced: Vec<String>,
+}
+
+/// What a turn cost.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct TurnCost {
+    /// The turn.
+    pub turn_id: TurnId,
+    /// Its number on the path.
+    pub number: u64,
+    /// `turn` or `compaction`.
+    pub kind: &'static str,
+    /// The model.
+    pub model: Option<String>,
+    /// What the provider reported.
+    #[serde(flatten)]
+    pub usage: Usage,
+    /// What that costs.
+    pub dollars: Option<f64>,
+    /// What it would have cost without a cache.
+    pub dollars_uncached: Option<f64>,
+}
+
+impl SessionCost {
+    fn add(&mut self, turn: TurnCost) {
+        let total = &mut self.total;
+        total.input_tokens += turn.usage.input_tokens;
+        total.output_tokens += turn.usage.output_tokens;
+        total.cached_input_tokens += turn.usage.cached_input_tokens;
+        total.cache_write_tokens += turn.usage.cache_write_tokens;
+        total.reasoning_tokens += turn.usage.reasoning_tokens;
+        if total.input_tokens > 0 {
+            self.cached_share = total.cached_input_tokens as f64 / total.input_tokens as f64;
+        }
+        self.dollars = exact(self.dollars + turn.dollars.unwrap_or(0.0));
+        self.dollars_uncached = exact(self.dollars_uncached + turn.dollars_uncached.unwrap_or(0.0));
+        self.dollars_saved = exact(self.dollars_uncached - self.dollars);
+        self.turns.push(turn);
+    }
+}
+
+/// Returns a sum of money without what adding binary fractions leaves at its
+/// end. Prices are of millions of tokens: nine places hold a tenth of the
+/// cheapest one.
+fn exact(dollars: f64) -> f64 {
+    (dollars * 1e9).round() / 1e9
+}

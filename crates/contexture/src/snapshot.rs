@@ -1,0 +1,548 @@
+//! Requests that were assembled, kept by content: what exactly did the model
+//! see, and where do two requests part?
+//!
+//! A snapshot is a list of blocks in chunks; content and chunks are kept by
+//! their hash, so that a session's next request adds what is new in it and
+//! little more.
+
+use std::sync::Arc;
+
+use contexture_core::guard::Policy;
+use contexture_core::{
+    Block, CacheReport, ContentHash, Difference, Layout, Media, Part, Role, Section, Text,
+    TokenCounter, Tokens, Trust, markup,
+};
+use contexture_providers::{Format, Prompt};
+use contexture_store::{Blob, Snapshot, Store, TurnId};
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::error::Error;
+use crate::history::SUMMARY_NAME;
+
+/// How many blocks a chunk of the list holds.
+const CHUNK: usize = 64;
+
+/// A request that can be rendered again.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Saved {
+    /// Its hash.
+    pub hash: ContentHash,
+    /// What is needed to render it.
+    settings: Settings,
+    entries: Vec<Entry>,
+    chunks: Vec<ContentHash>,
+}
+
+/// What a request is made from beside its blocks.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+struct Settings {
+    version: u32,
+    model: String,
+    max_output: Option<u64>,
+    spare: u64,
+    // The hash of the text form, to tell whether it comes out the same.
+    text: ContentHash,
+}
+
+#[derive(Serialize, Deserialize)]
+struct RootBlob {
+    #[serde(flatten)]
+    settings: Settings,
+    chunks: Vec<ContentHash>,
+}
+
+/// One block of a saved request.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+struct Entry {
+    section: Section,
+    id: Arc<str>,
+    layer: Arc<str>,
+    role: Role,
+    trust: Trust,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    path: Option<Arc<str>>,
+    #[serde(default, skip_serializing_if = "SavedPart::is_text")]
+    part: SavedPart,
+    tokens: Tokens,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    surcharge: Tokens,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    volatile: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    group: Option<Arc<str>>,
+    body: ContentHash,
+    bytes: u64,
+}
+
+fn is_zero(n: &Tokens) -> bool {
+    *n == 0
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum SavedPart {
+    #[default]
+    Text,
+    Tool {
+        name: Arc<str>,
+    },
+    ToolCall {
+        id: Arc<str>,
+        name: Arc<str>,
+    },
+    ToolResult {
+        id: Arc<str>,
+        name: Arc<str>,
+        is_error: bool,
+    },
+    Thinking {
+        signature: Arc<str>,
+    },
+    // The medium itself is content of its own.
+    Media(ContentHash),
+}
+
+impl SavedPart {
+    fn is_text(&self) -> bool {
+        *self == SavedPart::Text
+    }
+
+    fn of(part: &Part, blobs: &mut Vec<Blob>) -> Self {
+        match part.clone() {
+            Part::Text => SavedPart::Text,
+            Part::Tool { name } => SavedPart::Tool { name },
+            Part::ToolCall { id, name } => SavedPart::ToolCall { id, name },
+            Part::ToolResult { id, name, is_error } => SavedPart::ToolResult { id, name, is_error },
+            Part::Thinking { signature } => SavedPart::Thinking { signature },
+            Part::Media(media) => SavedPart::Media(put(json(&*media), blobs)),
+        }
+    }
+}
+
+fn json(value: &impl Serialize) -> Vec<u8> {
+    // It fails only for maps with keys that are no text.
+    serde_json::to_vec(value).unwrap_or_default()
+}
+
+fn put(bytes: Vec<u8>, blobs: &mut Vec<Blob>) -> ContentHash {
+    let hash = ContentHash::of(&bytes);
+    blobs.push(Blob { hash, bytes });
+    hash
+}
+
+/// What a request is to be remembered with.
+pub(crate) struct Made<'a> {
+    pub(crate) session: &'a str,
+    pub(crate) parent_turn: Option<TurnId>,
+    pub(crate) prompt: &'a Prompt<'a>,
+    pub(crate) tokens: Tokens,
+    pub(crate) counter: &'a str,
+    pub(crate) now: Timestamp,
+}
+
+/// Takes a snapshot of a request: what is to be kept of it, and the content
+/// that `previous` does not hold.
+pub(crate) fn take(made: &Made<'_>, previous: Option<&Saved>) -> (Saved, Snapshot, Vec<Blob>) {
+    let layout = made.prompt.layout;
+    let mut blobs = Vec::new();
+    let sections = [
+        (Section::System, &layout.system),
+        (Section::History, &layout.history),
+        (Section::Current, &layout.current),
+    ];
+    let mut entries = Vec::new();
+    for (section, blocks) in sections {
+        for block in blocks {
+            let at = entries.len();
+            let entry = Entry {
+                section,
+                id: Arc::clone(&block.id),
+                layer: Arc::clone(&block.layer),
+                role: block.role,
+                trust: block.trust,
+                path: block.path.clone(),
+                part: SavedPart::of(&block.part, &mut blobs),
+                tokens: block.tokens,
+                surcharge: block.surcharge,
+                volatile: block.volatile,
+                group: block.group.clone(),
+                body: block.body_hash(),
+                bytes: block.body().len() as u64,
+            };
+            let known = previous.and_then(|previous| previous.entries.get(at));
+            if known.is_none_or(|known| known.body != entry.body) {
+                blobs.push(Blob {
+                    hash: entry.body,
+                    bytes: block.body().as_bytes().to_vec(),
+                });
+            }
+            entries.push(entry);
+        }
+    }
+    let chunks: Vec<ContentHash> = entries
+        .chunks(CHUNK)
+        .enumerate()
+        .map(|(i, chunk)| {
+            // A chunk that is the same was kept with the request before.
+            let range = i * CHUNK..i * CHUNK + chunk.len();
+            let known = previous.filter(|previous| {
+                previous.entries.get(range.clone()) == Some(chunk)
+                    && previous.entries.len().div_ceil(CHUNK) > i
+                    && (chunk.len() == CHUNK || previous.entries.len() == range.end)
+            });
+            match known.and_then(|previous| previous.chunks.get(i)) {
+                Some(hash) => *hash,
+                None => put(json(&chunk), &mut blobs),
+            }
+        })
+        .collect();
+    let settings = Settings {
+        version: 1,
+        model: made.prompt.model.to_owned(),
+        max_output: made.prompt.max_output,
+        spare: made.prompt.spare,
+        text: ContentHash::of(markup::render(layout).as_bytes()),
+    };
+    let root = RootBlob {
+        settings: settings.clone(),
+        chunks: chunks.clone(),
+    };
+    let hash = put(json(&root), &mut blobs);
+    let snapshot = Snapshot {
+        hash,
+        session: made.session.to_owned(),
+        parent_turn: made.parent_turn,
+        model: made.prompt.model.to_owned(),
+        tokens: made.tokens,
+        counter: made.counter.to_owned(),
+        root: hash,
+        created_at: made.now,
+    };
+    let saved = Saved {
+        hash,
+        settings,
+        entries,
+        chunks,
+    };
+    (saved, snapshot, blobs)
+}
+
+impl Saved {
+    /// Loads a snapshot's list of blocks, without their content.
+    pub fn load(store: &dyn Store, snapshot: &Snapshot) -> Result<Self, Error> {
+        let root: RootBlob = parse(&fetch(store, &[snapshot.root])?[0])?;
+        let mut entries = Vec::new();
+        for chunk in fetch(store, &root.chunks)? {
+            entries.extend(parse::<Vec<Entry>>(&chunk)?);
+        }
+        Ok(Self {
+            hash: snapshot.hash,
+            settings: root.settings,
+            entries,
+            chunks: root.chunks,
+        })
+    }
+
+    /// Returns where the window over history began, if it stood behind the
+    /// summary of that name, or behind none.
+    pub(crate) fn history_start(&self, summary: Option<&str>) -> Option<Arc<str>> {
+        let mut history = self.entries.iter();
+        let first = history.find(|entry| entry.section == Section::History)?;
+        let stood = Some(&*first.id).filter(|id| id.starts_with(SUMMARY_NAME));
+        if stood != summary {
+            return None;
+        }
+        let is_start = |entry: &&Entry| {
+            entry.section == Section::History && !entry.id.starts_with(SUMMARY_NAME)
+        };
+        self.entries
+            .iter()
+            .find(is_start)
+            .map(|entry| Arc::clone(&entry.id))
+    }
+
+    /// Returns the request with its content.
+    pub fn layout(&self, store: &dyn Store) -> Result<Layout, Error> {
+        let hashes: Vec<ContentHash> = self.entries.iter().map(|entry| entry.body).collect();
+        let bodies = fetch(store, &hashes)?;
+        let mut layout = Layout::default();
+        for (entry, body) in self.entries.iter().zip(bodies) {
+            let body = String::from_utf8(body).map_err(|_| damaged(entry.body))?;
+            let text = body.strip_suffix('\n').ok_or_else(|| damaged(entry.body))?;
+            // It was guarded when it was made; guarding what it was before its
+            // structure was escaped gives the same text again.
+            let text = Text::guarded(
+                &contexture_core::guard::restore(text),
+                Policy {
+                    mask_secrets: false,
+                },
+            );
+            let mut block = Block::new(
+                Arc::clone(&entry.id),
+                Arc::clone(&entry.layer),
+                entry.role,
+                text,
+            );
+            block.trust = entry.trust;
+            block.path = entry.path.clone();
+            block.tokens = entry.tokens;
+            block.surcharge = entry.surcharge;
+            block.volatile = entry.volatile;
+            block.group = entry.group.clone();
+            block.part = match entry.part.clone() {
+                SavedPart::Text => Part::Text,
+                SavedPart::Tool { name } => Part::Tool { name },
+                SavedPart::ToolCall { id, name } => Part::ToolCall { id, name },
+                SavedPart::ToolResult { id, name, is_error } => {
+                    Part::ToolResult { id, name, is_error }
+                }
+                SavedPart::Thinking { signature } => Part::Thinking { signature },
+                SavedPart::Media(hash) => {
+                    let media: Media = parse(&fetch(store, &[hash])?[0])?;
+                    Part::Media(media.into())
+                }
+            };
+            match entry.section {
+                Section::System => layout.system.push(block),
+                Section::History => layout.history.push(block),
+                Section::Current => layout.current.push(block),
+            }
+        }
+        Ok(layout)
+    }
+
+    /// Returns the request as it was sent in a provider's form.
+    pub fn render(&self, store: &dyn Store, format: Format) -> Result<String, Error> {
+        let layout = self.layout(store)?;
+        let prompt = Prompt {
+            layout: &layout,
+            model: &self.settings.model,
+            max_output: self.settings.max_output,
+            spare: self.settings.spare,
+        };
+        prompt
+            .render(format)
+            .map_err(|refused| Error::input(refused.to_string()))
+    }
+
+    /// Checks that everything is there, that nothing was changed, and that the
+    /// request comes out with the same bytes. Returns how many blocks it has.
+    pub fn check(&self, store: &dyn Store) -> Result<usize, Error> {
+        let root = RootBlob {
+            settings: self.settings.clone(),
+            chunks: self.chunks.clone(),
+        };
+        if ContentHash::of(&json(&root)) != self.hash {
+            return Err(damaged(self.hash));
+        }
+        let text = markup::render(&self.layout(store)?);
+        if ContentHash::of(text.as_bytes()) != self.settings.text {
+            return Err(Error::input(format!(
+                "snapshot {} does not come out as it was: the text form differs",
+                self.hash
+            ))
+            .hint("it was made by a version that renders otherwise"));
+        }
+        Ok(self.entries.len())
+    }
+
+    /// Returns what `self` shares with the request before it.
+    pub fn compare(
+        &self,
+        store: &dyn Store,
+        previous: &Saved,
+        counter: &dyn TokenCounter,
+        layout: &Layout,
+    ) -> Result<CacheReport, Error> {
+        let same = |a: &Entry, b: &Entry| {
+            a.role == b.role && a.path == b.path && a.part == b.part && a.body == b.body
+        };
+        let pairs = self.entries.iter().zip(&previous.entries);
+        let equal = pairs.take_while(|(now, before)| same(now, before)).count();
+        let mut shared_tokens: Tokens = self.entries[..equal].iter().map(|e| e.tokens).sum();
+        let total: Tokens = self.entries.iter().map(|entry| entry.tokens).sum();
+        let mut byte: u64 = self.entries[..equal].iter().map(rendered_bytes).sum();
+        let (now, before) = (self.entries.get(equal), previous.entries.get(equal));
+        if let (Some(now), Some(before)) = (now, before) {
+            let same_tag =
+                now.role == before.role && now.path == before.path && now.part == before.part;
+            let open = open_tag(now);
+            if same_tag {
+                let own = layout.blocks().nth(equal).map_or("", Block::body);
+                let other = fetch(store, &[before.body])?.remove(0);
+                let common = common_prefix(own.as_bytes(), &other);
+                byte += (open.len() + common) as u64;
+                // The last token may reach beyond what is shared.
+                let head = format!("{open}{}", &own[..common]);
+                let within = counter.count(&head).saturating_sub(1);
+                shared_tokens += within.min(now.tokens);
+            } else {
+                byte += common_prefix(open.as_bytes(), open_tag(before).as_bytes()) as u64;
+            }
+        }
+        let first_difference = now.or(before).map(|entry| Difference {
+            layer: Arc::clone(&entry.layer),
+            item: Arc::clone(&entry.id),
+            byte,
+        });
+        Ok(CacheReport {
+            previous: previous.hash.to_string(),
+            shared_tokens,
+            shared_fraction: if total == 0 {
+                0.0
+            } else {
+                (shared_tokens as f64 / total as f64 * 10_000.0).round() / 10_000.0
+            },
+            first_difference,
+        })
+    }
+
+    /// Returns the blocks that differ between two requests, in order.
+    pub fn changes(&self, store: &dyn Store, previous: &Saved) -> Result<Vec<Change>, Error> {
+        let key = |entry: &Entry| (entry.layer.clone(), entry.id.clone());
+        let text = |entry: &Entry| -> Result<String, Error> {
+            let body = fetch(store, &[entry.body])?.remove(0);
+            Ok(String::from_utf8_lossy(&body).into_owned())
+        };
+        let mut changes = Vec::new();
+        let before: std::collections::BTreeMap<_, &Entry> = previous
+            .entries
+            .iter()
+            .map(|entry| (key(entry), entry))
+            .collect();
+        let now: std::collections::BTreeSet<_> = self.entries.iter().map(key).collect();
+        for entry in previous
+            .entries
+            .iter()
+            .filter(|entry| !now.contains(&key(entry)))
+        {
+            changes.push(Change::of(entry, Some(text(entry)?), None));
+        }
+        for entry in &self.entries {
+            match before.get(&key(entry)) {
+                None => changes.push(Change::of(entry, None, Some(text(entry)?))),
+                Some(old) if old.body != entry.body || old.part != entry.part => {
+                    changes.push(Change::of(entry, Some(text(old)?), Some(text(entry)?)));
+                }
+                Some(_) => {}
+            }
+        }
+        Ok(changes)
+    }
+
+    /// Returns what the blocks cost together.
+    pub fn tokens(&self) -> Tokens {
+        self.entries.iter().map(|entry| entry.tokens).sum()
+    }
+
+    /// Returns the model it was made for.
+    pub fn model(&self) -> &str {
+        &self.settings.model
+    }
+
+    /// Returns how many blocks there are.
+    pub fn blocks(&self) -> usize {
+        self.entries.len()
+    }
+}
+
+/// A block that is in one of two requests, or differs between them.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Change {
+    /// Its layer.
+    pub layer: Arc<str>,
+    /// Its id.
+    pub id: Arc<str>,
+    /// What it costs.
+    pub tokens: Tokens,
+    /// What it was; `None` when it is new.
+    pub before: Option<String>,
+    /// What it is; `None` when it is gone.
+    pub now: Option<String>,
+}
+
+impl Change {
+    fn of(entry: &Entry, before: Option<String>, now: Option<String>) -> Self {
+        Self {
+            layer: Arc::clone(&entry.layer),
+            id: Arc::clone(&entry.id),
+            tokens: entry.tokens,
+            before,
+            now,
+        }
+    }
+}
+
+fn open_tag(entry: &Entry) -> String {
+    let part = match entry.part.clone() {
+        SavedPart::Tool { name } => Part::Tool { name },
+        SavedPart::ToolCall { id, name } => Part::ToolCall { id, name },
+        SavedPart::ToolResult { id, name, is_error } => Part::ToolResult { id, name, is_error },
+        SavedPart::Thinking { signature } => Part::Thinking { signature },
+        // What a medium's tag says of it does not matter to a byte's place.
+        SavedPart::Text | SavedPart::Media(_) => Part::Text,
+    };
+    markup::open(entry.role, entry.path.as_deref(), &part)
+}
+
+fn rendered_bytes(entry: &Entry) -> u64 {
+    open_tag(entry).len() as u64 + entry.bytes + markup::close(entry.role).len() as u64
+}
+
+/// Returns how many bytes two texts have in common at their start, up to a
+/// character boundary of UTF-8.
+fn common_prefix(a: &[u8], b: &[u8]) -> usize {
+    let mut common = a.iter().zip(b).take_while(|(a, b)| a == b).count();
+    while common > 0 && common < a.len() && a[common] & 0xC0 == 0x80 {
+        common -= 1;
+    }
+    common
+}
+
+fn fetch(store: &dyn Store, hashes: &[ContentHash]) -> Result<Vec<Vec<u8>>, Error> {
+    let found = store.blobs(hashes)?;
+    let mut blobs = Vec::with_capacity(found.len());
+    for (hash, bytes) in hashes.iter().zip(found) {
+        let bytes = bytes.ok_or_else(|| {
+            Error::input(format!(
+                "content {hash} of the snapshot is not in the store"
+            ))
+        })?;
+        if ContentHash::of(&bytes) != *hash {
+            return Err(damaged(*hash));
+        }
+        blobs.push(bytes);
+    }
+    Ok(blobs)
+}
+
+fn parse<T: serde::de::DeserializeOwned>(bytes: &[u8]) -> Result<T, Error> {
+    serde_json::from_slice(bytes)
+        .map_err(|error| Error::input(format!("a snapshot cannot be read: {error}")))
+}
+
+fn damaged(hash: ContentHash) -> Error {
+    Error::input(format!("content {hash} of the snapshot was changed"))
+        .hint("the store is damaged; restore it from a copy")
+}
+
+/// Finds the one snapshot whose hash begins with `prefix`.
+pub fn find(store: &dyn Store, prefix: &str) -> Result<Snapshot, Error> {
+    let is_hex = prefix.bytes().all(|byte| byte.is_ascii_hexdigit());
+    if prefix.len() < 4 || prefix.len() > 64 || !is_hex {
+        return Err(Error::input(format!(
+            "`{prefix}` is no hash: give at least 4 of its hexadecimal digits"
+        ))
+        .hint("`contexture snapshot list` shows them"));
+    }
+    let mut found = store.find_snapshots(&prefix.to_ascii_lowercase())?;
+    match found.len() {
+        1 => Ok(found.remove(0)),
+        0 => Err(Error::input(format!("there is no snapshot `{prefix}`"))
+            .hint("`contexture snapshot list` shows them")),
+        _ => Err(Error::input(format!(
+            "`{prefix}` is the beginning of several snapshots; give more digits"
+        ))),
+    }
+}
