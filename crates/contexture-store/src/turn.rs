@@ -299,10 +299,8 @@ impl NewTurn {
     /// Checks that no message is too large: before anything else is done with
     /// them.
     pub fn check_sizes(&self, max_message_bytes: u64) -> Result<(), StoreError> {
-        let messages = self.messages.iter().enumerate();
-        messages
-            .map(|(i, message)| check_size(i, message, max_message_bytes))
-            .collect()
+        let mut messages = self.messages.iter().enumerate();
+        messages.try_for_each(|(i, message)| check_size(i, message, max_message_bytes))
     }
 
     /// Returns how far the turn got.
