@@ -21,7 +21,7 @@ use crate::config::Config;
 use crate::error::Error;
 use crate::event::Event;
 use crate::files::Root;
-use crate::history::{self, History, Reader, TurnCache};
+use crate::history::{self, Anchor, History, Reader, TurnCache};
 use crate::recipe::{Recipe, RecipeLayer, SourceKind};
 use crate::snapshot::{self, Saved};
 use crate::source::{self, FileLoader};
@@ -228,7 +228,11 @@ impl Engine {
             budget,
             counts,
             now: request.now.unwrap_or_else(Timestamp::now),
-            previous: self.previous(request.session.as_deref())?,
+            previous: self.previous(match &session {
+                // The session may have been asked for by an alias.
+                Some(session) => Some(&session.label),
+                None => request.session.as_deref(),
+            })?,
             session,
             warnings,
         })
@@ -393,6 +397,9 @@ struct Call<'a> {
 struct Made {
     layout: Layout,
     report: Report,
+    // Where history begins now, when names in it depend on that and it was
+    // taken to begin elsewhere.
+    moved: Option<Anchor>,
     // Rows for what a source did not offer.
     unsent: Vec<Excluded>,
     warnings: Vec<String>,
@@ -431,23 +438,42 @@ impl Call<'_> {
 
     /// Gathers, counts and fits.
     fn attempt(&self, clock: &mut Clock) -> Result<Made, Error> {
-        match self.attempt_with(clock, SummaryIs::Pinned) {
+        let anchor = self.previous.as_deref().and_then(Saved::anchor);
+        let mut summary = SummaryIs::Pinned;
+        let mut made = self.attempt_with(clock, summary, anchor.as_ref());
+        if let (Err(Unmade::OverBudget(_)), true) = (&made, self.session.is_some()) {
             // A summary that was made for a larger window is history, and
             // gives way: a smaller one can be made of it.
-            Err(Unmade::OverBudget(_)) if self.session.is_some() => {
-                self.attempt_with(clock, SummaryIs::LeftOut)
-            }
-            made => made,
+            summary = SummaryIs::LeftOut;
+            made = self.attempt_with(clock, summary, anchor.as_ref());
         }
-        .map_err(|unmade| match unmade {
+        if let Ok(Made {
+            moved: Some(anchor),
+            ..
+        }) = &made
+        {
+            // Calls that share an id are told apart by where the window begins:
+            // the next request, which knows that from this one, must come to
+            // the same names.
+            let anchor = anchor.clone();
+            made = self.attempt_with(clock, summary, Some(&anchor));
+        }
+        made.map_err(|unmade| match unmade {
             Unmade::OverBudget(error) | Unmade::Other(error) => error,
         })
     }
 
-    fn attempt_with(&self, clock: &mut Clock, summary: SummaryIs) -> Result<Made, Unmade> {
+    fn attempt_with(
+        &self,
+        clock: &mut Clock,
+        summary: SummaryIs,
+        anchor: Option<&Anchor>,
+    ) -> Result<Made, Unmade> {
         let mut gathered = Gathered {
             call: self,
             summary,
+            anchor,
+            window: None,
             warnings: Vec::new(),
             unsent: Vec::new(),
         };
@@ -457,6 +483,7 @@ impl Call<'_> {
             .iter()
             .map(|layer| gathered.layer(layer))
             .collect::<Result<Vec<_>, _>>()?;
+        let window = gathered.window;
         let (warnings, unsent) = (gathered.warnings, gathered.unsent);
         clock.lap("gather");
 
@@ -472,14 +499,19 @@ impl Call<'_> {
         let assembled = contexture_core::assemble(layers, self.budget, &self.counts, &mut |item| {
             loader.load(item)
         });
-        let Assembly { layout, report } = assembled.map_err(|error| match error.is_over_budget() {
-            true => Unmade::OverBudget(error.into()),
-            false => Unmade::Other(error.into()),
-        })?;
+        let Assembly { layout, report } =
+            assembled.map_err(|error| match error.is_over_budget() {
+                true => Unmade::OverBudget(error.into()),
+                false => Unmade::Other(error.into()),
+            })?;
         clock.lap("fit");
+        let moved = Anchor::of(&layout).filter(|now| {
+            window.is_some_and(|before| before.is_none_or(|before| before != now.start))
+        });
         Ok(Made {
             layout,
             report,
+            moved,
             unsent,
             warnings,
         })
@@ -558,6 +590,7 @@ impl Call<'_> {
             mut report,
             unsent,
             warnings,
+            ..
         } = made;
         report.recipe = self.recipe.name.clone();
         report.model = self.model.name.clone();
@@ -679,6 +712,9 @@ impl From<Error> for Unmade {
 struct Gathered<'c, 'a> {
     call: &'c Call<'a>,
     summary: SummaryIs,
+    anchor: Option<&'c Anchor>,
+    // Where the window was taken to begin, if names in it depend on that.
+    window: Option<Option<Arc<str>>>,
     warnings: Vec<String>,
     unsent: Vec<Excluded>,
 }
@@ -781,7 +817,7 @@ impl Gathered<'_, '_> {
         ))
     }
 
-    fn history(&self, policy: Policy, fit: &mut Fit) -> Result<History, Error> {
+    fn history(&mut self, policy: Policy, fit: &mut Fit) -> Result<History, Error> {
         let call = self.call;
         let Some(session) = &call.session else {
             return Ok(History::default());
@@ -799,14 +835,14 @@ impl Gathered<'_, '_> {
             available: call.budget.available(),
             min_recent,
             with_summary: self.summary == SummaryIs::Pinned,
+            anchor: self.anchor,
         };
         let history = reader.read(session)?;
-        if let (Fit::Window(window), Some(previous)) = (fit, &call.previous) {
-            // Behind another summary, or none, the prefix is another one
-            // anyway, and what is kept there is to be shown from its beginning.
-            let same = previous.summary_id() == history.summary_id();
-            let start = previous.history_start().filter(|_| same);
-            window.start = window.start.take().or(start);
+        if let Fit::Window(window) = fit {
+            window.start = window.start.take().or_else(|| history.start.clone());
+            if history.renamed && window.head == 0.0 {
+                self.window = Some(window.start.clone());
+            }
         }
         Ok(history)
     }

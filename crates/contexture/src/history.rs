@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use contexture_core::guard::Policy;
-use contexture_core::{Code, Counts, Excluded, Item, Reason, Role, Text, Tokens, Trust};
+use contexture_core::{Code, Counts, Excluded, Item, Layout, Reason, Role, Text, Tokens, Trust};
 use contexture_store::{
     Compaction, Counted, Session, Store, StoreError, Turn, TurnHead, TurnId, TurnKind, Walk,
 };
@@ -96,7 +96,36 @@ pub(crate) struct Reader<'a> {
     pub(crate) min_recent: usize,
     /// Whether the summary of older turns is offered.
     pub(crate) with_summary: bool,
+    /// Where history began in the request before.
+    pub(crate) anchor: Option<&'a Anchor>,
 }
+
+/// Where the history in a request begins.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Anchor {
+    /// The summary before it.
+    pub(crate) summary: Option<Arc<str>>,
+    /// The first block behind that.
+    pub(crate) start: Arc<str>,
+}
+
+impl Anchor {
+    /// Returns where the history of `layout` begins, if it has one.
+    pub(crate) fn of(layout: &Layout) -> Option<Self> {
+        Self::among(layout.history.iter().map(|block| &block.id))
+    }
+
+    /// Returns the beginning of a history whose blocks have these ids.
+    pub(crate) fn among<'i>(ids: impl Iterator<Item = &'i Arc<str>>) -> Option<Self> {
+        let mut ids = ids.peekable();
+        let summary = ids.next_if(|id| id.starts_with(SUMMARY_ID)).cloned();
+        let start = ids.next().cloned()?;
+        Some(Self { summary, start })
+    }
+}
+
+/// What the id of a summary begins with.
+const SUMMARY_ID: &str = "summary:";
 
 /// The tail of a conversation.
 #[derive(Debug, Default)]
@@ -108,14 +137,10 @@ pub(crate) struct History {
     pub(crate) heads: Vec<TurnHead>,
     /// The compaction that stands at its beginning.
     pub(crate) compaction: Option<(TurnId, Compaction)>,
-}
-
-impl History {
-    /// Returns the id of the summary that stands before the turns.
-    pub(crate) fn summary_id(&self) -> Option<&str> {
-        let first = self.items.first()?;
-        Some(&*first.id).filter(|id| id.starts_with("summary:"))
-    }
+    /// Where it began in the request before, when that still counts.
+    pub(crate) start: Option<Arc<str>>,
+    /// Whether a call was given another name because of one before it.
+    pub(crate) renamed: bool,
 }
 
 /// Returns the name of what counted and guarded, beside which counts are kept.
@@ -233,6 +258,12 @@ impl Reader<'_> {
                 }
             }
         }
+        // Behind another summary, or none, the prefix is another one anyway, and
+        // what is kept there is to be shown from its beginning.
+        let summary = history.items.first().map(|item| &item.id);
+        history.start = (self.anchor)
+            .filter(|anchor| anchor.summary.as_ref() == summary)
+            .map(|anchor| Arc::clone(&anchor.start));
         let prepared: Vec<Arc<Prepared>> = prepared.into_iter().flatten().collect();
         join(history, &prepared);
         unread(history);
@@ -242,7 +273,8 @@ impl Reader<'_> {
     fn summary(&self, id: TurnId, compaction: &Compaction) -> Item {
         let text = format!("{SUMMARY_MARK}\n{}", compaction.summary);
         let text = Text::guarded(&text, self.policy);
-        let mut item = Item::new(format!("summary:{}", turn_name(id)), Role::User, text).pinned();
+        let id = format!("{SUMMARY_ID}{}", turn_name(id));
+        let mut item = Item::new(id, Role::User, text).pinned();
         item.priority = 1.0;
         // It holds what tools returned, in other words.
         item.trust = Trust::Tool;

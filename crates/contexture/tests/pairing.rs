@@ -119,7 +119,10 @@ fn every_budget_gives_a_valid_request() {
     let pinned = lab.pinned();
     let full = lab.assemble("all", 100_000).report.budget.used;
     let groups = groups(&lab, "all");
-    assert!(full > pinned + 1_000 && groups.len() > 10, "{full} {pinned}");
+    assert!(
+        full > pinned + 1_000 && groups.len() > 10,
+        "{full} {pinned}"
+    );
     for max in pinned..=full + 3 {
         let assembled = lab.assemble("all", max);
         if let Err(why) = check(&assembled) {
@@ -140,7 +143,12 @@ fn every_budget_gives_a_valid_request() {
             }
         }
     }
-    assert_eq!(invalid.len(), 0, "invalid: {:#?}", &invalid[..invalid.len().min(5)]);
+    assert_eq!(
+        invalid.len(),
+        0,
+        "invalid: {:#?}",
+        &invalid[..invalid.len().min(5)]
+    );
     let whole = lab.assemble("all", full);
     assert_eq!(whole.report.budget.used, full, "what fits exactly is kept");
 }
@@ -160,7 +168,12 @@ fn every_beginning_of_a_conversation_is_valid() {
             }
         }
     }
-    assert_eq!(invalid.len(), 0, "invalid: {:#?}", &invalid[..invalid.len().min(5)]);
+    assert_eq!(
+        invalid.len(),
+        0,
+        "invalid: {:#?}",
+        &invalid[..invalid.len().min(5)]
+    );
 }
 
 #[test]
@@ -184,7 +197,12 @@ fn every_budget_gives_a_valid_request_with_summaries() {
             invalid.push(format!("{max}, next: {why}"));
         }
     }
-    assert_eq!(invalid.len(), 0, "invalid: {:#?}", &invalid[..invalid.len().min(5)]);
+    assert_eq!(
+        invalid.len(),
+        0,
+        "invalid: {:#?}",
+        &invalid[..invalid.len().min(5)]
+    );
     assert!(compacted > 50, "{compacted} were summarised");
 }
 
@@ -213,7 +231,12 @@ fn a_session_survives_changing_budgets() {
             }
         }
     }
-    assert_eq!(invalid.len(), 0, "invalid: {:#?}", &invalid[..invalid.len().min(5)]);
+    assert_eq!(
+        invalid.len(),
+        0,
+        "invalid: {:#?}",
+        &invalid[..invalid.len().min(5)]
+    );
 }
 
 fn generated(config: &'static str, cases: u32) {

@@ -42,6 +42,13 @@ impl Joiner<'_> {
         if turn.begins || i == 0 {
             self.give_up();
             self.group = turn_name(head.id).into();
+            // What lies before the window is not sent: names in it do not count.
+            let start = self.history.start.as_deref();
+            let start = start.and_then(|id| id.split('/').next());
+            if start == Some(&*self.group) {
+                self.names = CallNames::default();
+                self.history.renamed = false;
+            }
         }
         // The model may have begun, or what the user said is blank.
         if i == 0 && !turn.begins && self.history.items.is_empty() {
@@ -59,7 +66,11 @@ impl Joiner<'_> {
             }
             let mut item = item.clone();
             match &mut item.part {
-                Part::ToolCall { id, .. } => *id = self.names.call(id, head.id),
+                Part::ToolCall { id, .. } => {
+                    let name = self.names.call(id, head.id);
+                    self.history.renamed |= name != *id;
+                    *id = name;
+                }
                 Part::ToolResult { id, name, .. } => {
                     let asked = self.open.iter().find(|(call, _)| call == id);
                     if let (true, Some((_, asked))) = (name.is_empty(), asked) {

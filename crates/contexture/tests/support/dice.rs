@@ -138,8 +138,7 @@ impl Dice<'_> {
         messages.push(blocks(MessageRole::Assistant, said));
         for id in &ids {
             if self.roll(6) == 0 {
-                let mut message =
-                    blocks(MessageRole::Tool, [text("a picture"), image()]);
+                let mut message = blocks(MessageRole::Tool, [text("a picture"), image()]);
                 message.tool_call_id = Some(id.clone());
                 messages.push(message);
             } else {
