@@ -140,6 +140,11 @@ impl Compactor<'_> {
             return Ok(None);
         }
         let mut warnings = Vec::new();
+        let focus = plan.focus.map(|focus| guard::visible(focus, self.policy));
+        let plan = &Plan {
+            focus: focus.as_deref(),
+            ..*plan
+        };
         let made = self.summarise(plan, earlier_text, &turns, target, before, &mut warnings)?;
         let Some(mut made) = made else {
             return Ok(None);
@@ -231,8 +236,9 @@ impl Compactor<'_> {
         let passages = script.passages();
         let counter = self.counts.counter();
         let worth = |made: Made, warnings: &mut Vec<String>| -> Option<Made> {
-            let text = made.text.trim();
-            let tokens = counter.count(text);
+            // A model may spell out what it was told in other words.
+            let text = guard::visible(made.text.trim(), self.policy);
+            let tokens = counter.count(&text);
             if text.is_empty() || tokens >= before {
                 warnings.push(format!(
                     "the summary by {} is refused: {}",
@@ -245,7 +251,7 @@ impl Compactor<'_> {
                 ));
                 return None;
             }
-            let text = text.to_owned();
+            let text = text.into_owned();
             Some(Made { text, ..made })
         };
         if self.config.summariser.kind != SummariserKind::Extractive {
@@ -389,19 +395,37 @@ pub(crate) fn undo(store: &dyn Store, session: &Session, now: Timestamp) -> Resu
         at_least: 0,
         through: Some(from),
     };
-    let newest = store.walk(head, &only(head))?;
-    let latest = newest
-        .first()
-        .and_then(|head| head.compaction)
-        .ok_or_else(none)?;
-    let turn = store.turns(&[latest], "")?.into_iter().next();
-    let turn = turn.ok_or_else(none)?;
-    let undone = turn.compaction.ok_or_else(none)?;
-    if undone.trigger == Trigger::Undo && undone.summary.is_empty() {
-        return Err(none());
-    }
-    let parent = turn.parent.ok_or_else(none)?;
+    let standing = |from: TurnId| -> Result<Option<Turn>, Error> {
+        let newest = store.walk(from, &only(from))?;
+        let Some(latest) = newest.first().and_then(|head| head.compaction) else {
+            return Ok(None);
+        };
+        Ok(store.turns(&[latest], "")?.into_iter().next())
+    };
+    // What was undone before stands behind what it undid, and is passed over
+    // together with that.
+    let below = |turn: Option<Turn>| -> Result<Option<Turn>, Error> {
+        match turn.and_then(|turn| turn.parent) {
+            Some(parent) => standing(parent),
+            None => Ok(None),
+        }
+    };
+    let effective = |mut turn: Option<Turn>| -> Result<Option<Turn>, Error> {
+        let mut skip = 0_usize;
+        while let Some(found) = &turn {
+            let is_undo = (found.compaction.as_ref()).is_some_and(|c| c.trigger == Trigger::Undo);
+            if !is_undo && skip == 0 {
+                break;
+            }
+            skip = if is_undo { skip + 1 } else { skip - 1 };
+            turn = below(turn)?;
+        }
+        Ok(turn)
+    };
+    let turn = effective(standing(head)?)?.ok_or_else(none)?;
+    let latest = turn.id;
     if head == latest {
+        let parent = turn.parent.ok_or_else(none)?;
         store.move_head(&session.label, Some(head), Some(parent), "uncompacted", now)?;
         return Ok(Undone {
             undone: latest,
@@ -409,12 +433,7 @@ pub(crate) fn undo(store: &dyn Store, session: &Session, now: Timestamp) -> Resu
         });
     }
     // What stood before: the compaction before that, or nothing.
-    let before = store.walk(parent, &only(parent))?;
-    let before = before.first().and_then(|head| head.compaction);
-    let before = match before {
-        Some(id) => store.turns(&[id], "")?.into_iter().next(),
-        None => None,
-    };
+    let before = effective(below(Some(turn))?)?;
     let before = before.and_then(|turn| turn.compaction);
     let restored = Compaction {
         summary: before

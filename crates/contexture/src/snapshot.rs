@@ -470,6 +470,19 @@ impl Saved {
         self.entries.iter().map(|entry| entry.tokens).sum()
     }
 
+    /// Returns what it might use.
+    pub(crate) fn available(&self) -> Tokens {
+        let window = self.tokens().saturating_add(self.settings.spare);
+        window.saturating_sub(self.settings.max_output.unwrap_or(0))
+    }
+
+    /// Returns what everything but history costs.
+    pub(crate) fn tokens_beside_history(&self) -> Tokens {
+        let others = self.entries.iter();
+        let others = others.filter(|entry| entry.section != Section::History);
+        others.map(|entry| entry.tokens).sum()
+    }
+
     /// Returns the model it was made for.
     pub fn model(&self) -> &str {
         &self.settings.model
