@@ -128,6 +128,11 @@ impl Compactor<'_> {
             return Ok(None);
         }
         let mut warnings = Vec::new();
+        let focus = plan.focus.map(|focus| guard::visible(focus, self.policy));
+        let plan = &Plan {
+            focus: focus.as_deref(),
+            ..*plan
+        };
         let made = self.summarise(plan, earlier_text, &turns, target, before, &mut warnings)?;
         let Some(mut made) = made else {
             return Ok(None);
@@ -204,8 +209,9 @@ impl Compactor<'_> {
         let passages = script.passages();
         let counter = self.counts.counter();
         let worth = |made: Made, warnings: &mut Vec<String>| -> Option<Made> {
-            let text = made.text.trim();
-            let tokens = counter.count(text);
+            // A model may spell out what it was told in other words.
+            let text = guard::visible(made.text.trim(), self.policy);
+            let tokens = counter.count(&text);
             if text.is_empty() || tokens >= before {
                 warnings.push(format!(
                     "the summary by {} is refused: {}",
@@ -218,7 +224,7 @@ impl Compactor<'_> {
                 ));
                 return None;
             }
-            let text = text.to_owned();
+            let text = text.into_owned();
             Some(Made { text, ..made })
         };
         if self.config.summariser.kind != SummariserKind::Extractive {
@@ -356,14 +362,27 @@ pub(crate) fn undo(store: &dyn Store, session: &Session, now: Timestamp) -> Resu
     let Some(head) = session.head else {
         return Err(none());
     };
-    let latest = Latest::find(store, head)?.ok_or_else(none)?;
-    if latest.summary().is_none() {
-        return Err(none());
-    }
-    let turn = store.turns(&[latest.id], "")?.into_iter().next();
-    let turn = turn.ok_or_else(none)?;
-    let parent = turn.parent.ok_or_else(none)?;
+    // What was undone before stands behind what it undid, and is passed over
+    // together with that.
+    let below = |latest: &Latest| match latest.parent {
+        Some(parent) => Latest::find(store, parent),
+        None => Ok(None),
+    };
+    let effective = |mut latest: Option<Latest>| -> Result<Option<Latest>, Error> {
+        let mut skip = 0_usize;
+        while let Some(found) = &latest {
+            let is_undo = found.compaction.trigger == Trigger::Undo;
+            if !is_undo && skip == 0 {
+                break;
+            }
+            skip = if is_undo { skip + 1 } else { skip - 1 };
+            latest = below(found)?;
+        }
+        Ok(latest)
+    };
+    let latest = effective(Latest::find(store, head)?)?.ok_or_else(none)?;
     if head == latest.id {
+        let parent = latest.parent.ok_or_else(none)?;
         store.move_head(&session.label, Some(head), Some(parent), "uncompacted", now)?;
         return Ok(Undone {
             undone: latest.id,
@@ -371,7 +390,7 @@ pub(crate) fn undo(store: &dyn Store, session: &Session, now: Timestamp) -> Resu
         });
     }
     // What stood before: the compaction before that, or nothing.
-    let before = Latest::find(store, parent)?.map(|latest| latest.compaction);
+    let before = effective(below(&latest)?)?.map(|latest| latest.compaction);
     let before = before.unwrap_or(Compaction {
         summary: String::new(),
         summarized_through: None,

@@ -114,6 +114,7 @@ pub(crate) struct History {
 #[derive(Debug, Clone)]
 pub(crate) struct Latest {
     pub(crate) id: TurnId,
+    pub(crate) parent: Option<TurnId>,
     /// How many turns there were when it was made.
     pub(crate) depth: u64,
     pub(crate) compaction: Compaction,
@@ -136,6 +137,7 @@ impl Latest {
         Ok(turn.and_then(|turn| {
             Some(Self {
                 id,
+                parent: turn.parent,
                 depth: turn.depth,
                 compaction: turn.compaction?,
             })

@@ -9,10 +9,12 @@ use contexture_tokens::Model;
 use jiff::Timestamp;
 use serde::Serialize;
 
+use crate::assembled::sent_name;
 use crate::calibration;
 use crate::compaction::{self, Compacted, Plan, Undone};
 use crate::engine::{Engine, Request};
 use crate::error::Error;
+use crate::snapshot::Saved;
 
 /// How a history is to be made shorter.
 #[derive(Debug, Clone, Default)]
@@ -22,7 +24,8 @@ pub struct CompactRequest {
     /// The model whose window counts. Default: that of the session's latest
     /// request, else the configured one.
     pub model: Option<String>,
-    /// The window. Default: the model's.
+    /// What a request may use. Default: what the session's latest might, else
+    /// the model's window.
     pub max_tokens: Option<Tokens>,
     /// The clock. Default: now.
     pub now: Option<Timestamp>,
@@ -278,14 +281,22 @@ impl Engine {
         let mut warnings = Vec::new();
         let mut model = self.model(&resolved, &mut warnings)?;
         calibration::apply(store, &mut model)?;
-        let available = request.max_tokens.unwrap_or(model.window);
+        // What the latest request had, if it was the same model's: the system
+        // prompt and the event are sent next time, too.
+        let latest = match latest.filter(|latest| latest.model == sent_name(&model)) {
+            Some(latest) => Some(Saved::load(store, &latest)?),
+            None => None,
+        };
+        let of_latest = latest.as_ref().map(Saved::available);
+        let available = request.max_tokens.or(of_latest).unwrap_or(model.window);
+        let fixed = latest.as_ref().map_or(0, Saved::tokens_beside_history);
         let counts = self.counts(&model)?;
         let plan = Plan {
             session: &session,
             trigger,
             focus: request.focus.as_deref(),
             available,
-            fixed: 0,
+            fixed,
             target,
             system: "",
             now: request.now.unwrap_or_else(Timestamp::now),

@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use contexture_core::guard::Policy;
 use contexture_core::{
-    Block, CacheReport, ContentHash, Difference, Layout, Media, Part, Role, Section, Text,
-    TokenCounter, Tokens, Trust, markup,
+    Block, CacheReport, ContentHash, Difference, Layout, Media, MediaKind, MediaSource, Part, Role,
+    Section, Text, TokenCounter, Tokens, Trust, markup,
 };
 use contexture_providers::{Format, Prompt};
 use contexture_store::{Blob, Snapshot, Store, TurnId};
@@ -100,7 +100,11 @@ enum SavedPart {
         signature: Arc<str>,
     },
     // The medium itself is content of its own.
-    Media(ContentHash),
+    Media {
+        kind: MediaKind,
+        media_type: Arc<str>,
+        content: ContentHash,
+    },
 }
 
 impl SavedPart {
@@ -108,14 +112,27 @@ impl SavedPart {
         *self == SavedPart::Text
     }
 
-    fn of(part: &Part, blobs: &mut Vec<Blob>) -> Self {
+    /// Returns what is kept of `part`. The content of a medium is new unless it
+    /// stood in the same place before.
+    fn of(part: &Part, known: Option<&Self>, blobs: &mut Vec<Blob>) -> Self {
         match part.clone() {
             Part::Text => SavedPart::Text,
             Part::Tool { name } => SavedPart::Tool { name },
             Part::ToolCall { id, name } => SavedPart::ToolCall { id, name },
             Part::ToolResult { id, name, is_error } => SavedPart::ToolResult { id, name, is_error },
             Part::Thinking { signature } => SavedPart::Thinking { signature },
-            Part::Media(media) => SavedPart::Media(put(json(&*media), blobs)),
+            Part::Media(media) => {
+                let bytes = json(&*media);
+                let part = SavedPart::Media {
+                    kind: media.kind,
+                    media_type: media.media_type.as_str().into(),
+                    content: ContentHash::of(&bytes),
+                };
+                if known != Some(&part) {
+                    put(bytes, blobs);
+                }
+                part
+            }
         }
     }
 }
@@ -155,6 +172,7 @@ pub(crate) fn take(made: &Made<'_>, previous: Option<&Saved>) -> (Saved, Snapsho
     for (section, blocks) in sections {
         for block in blocks {
             let at = entries.len();
+            let known = previous.and_then(|previous| previous.entries.get(at));
             let entry = Entry {
                 section,
                 id: Arc::clone(&block.id),
@@ -162,7 +180,7 @@ pub(crate) fn take(made: &Made<'_>, previous: Option<&Saved>) -> (Saved, Snapsho
                 role: block.role,
                 trust: block.trust,
                 path: block.path.clone(),
-                part: SavedPart::of(&block.part, &mut blobs),
+                part: SavedPart::of(&block.part, known.map(|known| &known.part), &mut blobs),
                 tokens: block.tokens,
                 surcharge: block.surcharge,
                 volatile: block.volatile,
@@ -170,7 +188,6 @@ pub(crate) fn take(made: &Made<'_>, previous: Option<&Saved>) -> (Saved, Snapsho
                 body: block.body_hash(),
                 bytes: block.body().len() as u64,
             };
-            let known = previous.and_then(|previous| previous.entries.get(at));
             if known.is_none_or(|known| known.body != entry.body) {
                 blobs.push(Blob {
                     hash: entry.body,
@@ -298,8 +315,8 @@ impl Saved {
                     Part::ToolResult { id, name, is_error }
                 }
                 SavedPart::Thinking { signature } => Part::Thinking { signature },
-                SavedPart::Media(hash) => {
-                    let media: Media = parse(&fetch(store, &[hash])?[0])?;
+                SavedPart::Media { content, .. } => {
+                    let media: Media = parse(&fetch(store, &[content])?[0])?;
                     Part::Media(media.into())
                 }
             };
@@ -355,6 +372,19 @@ impl Saved {
         counter: &dyn TokenCounter,
         layout: &Layout,
     ) -> Result<CacheReport, Error> {
+        if self.settings.model != previous.settings.model {
+            // No provider shares anything between models.
+            return Ok(CacheReport {
+                previous: previous.hash.to_string(),
+                shared_tokens: 0,
+                shared_fraction: 0.0,
+                first_difference: Some(Difference {
+                    layer: "model".into(),
+                    item: self.settings.model.as_str().into(),
+                    byte: 0,
+                }),
+            });
+        }
         let same = |a: &Entry, b: &Entry| {
             a.role == b.role && a.path == b.path && a.part == b.part && a.body == b.body
         };
@@ -365,21 +395,36 @@ impl Saved {
         let mut byte: u64 = self.entries[..equal].iter().map(rendered_bytes).sum();
         let (now, before) = (self.entries.get(equal), previous.entries.get(equal));
         if let (Some(now), Some(before)) = (now, before) {
-            let same_tag =
-                now.role == before.role && now.path == before.path && now.part == before.part;
             let open = open_tag(now);
-            if same_tag {
-                let own = layout.blocks().nth(equal).map_or("", Block::body);
-                let other = fetch(store, &[before.body])?.remove(0);
-                let common = common_prefix(own.as_bytes(), &other);
-                byte += (open.len() + common) as u64;
-                // The last token may reach beyond what is shared.
-                let head = format!("{open}{}", &own[..common]);
-                let within = counter.count(&head).saturating_sub(1);
-                shared_tokens += within.min(now.tokens);
+            let other_open = open_tag(before);
+            let head = if open == other_open {
+                let mut own = layout
+                    .blocks()
+                    .nth(equal)
+                    .map_or("", Block::body)
+                    .to_owned();
+                let mut other = fetch(store, &[before.body])?.remove(0);
+                // One may end where the other holds what looks like its end.
+                own.push_str(markup::close(now.role));
+                other.extend(markup::close(before.role).bytes());
+                let mut common = common_prefix(own.as_bytes(), &other);
+                if own.as_bytes() == other {
+                    // They differ in what is not text, and stand for it.
+                    common = 0;
+                }
+                format!("{open}{}", &own[..common])
             } else {
-                byte += common_prefix(open.as_bytes(), open_tag(before).as_bytes()) as u64;
-            }
+                let common = common_prefix(open.as_bytes(), other_open.as_bytes());
+                open[..common].to_owned()
+            };
+            byte += head.len() as u64;
+            // The last token may reach beyond what is shared.
+            let within = counter.count(&head).saturating_sub(1);
+            shared_tokens += within.min(now.tokens);
+        }
+        if now.is_some() != before.is_some() {
+            // The shorter one ends without a blank line.
+            byte = byte.saturating_sub(1);
         }
         let first_difference = now.or(before).map(|entry| Difference {
             layer: Arc::clone(&entry.layer),
@@ -436,6 +481,19 @@ impl Saved {
         self.entries.iter().map(|entry| entry.tokens).sum()
     }
 
+    /// Returns what it might use.
+    pub(crate) fn available(&self) -> Tokens {
+        let window = self.tokens().saturating_add(self.settings.spare);
+        window.saturating_sub(self.settings.max_output.unwrap_or(0))
+    }
+
+    /// Returns what everything but history costs.
+    pub(crate) fn tokens_beside_history(&self) -> Tokens {
+        let others = self.entries.iter();
+        let others = others.filter(|entry| entry.section != Section::History);
+        others.map(|entry| entry.tokens).sum()
+    }
+
     /// Returns the model it was made for.
     pub fn model(&self) -> &str {
         &self.settings.model
@@ -480,8 +538,15 @@ fn open_tag(entry: &Entry) -> String {
         SavedPart::ToolCall { id, name } => Part::ToolCall { id, name },
         SavedPart::ToolResult { id, name, is_error } => Part::ToolResult { id, name, is_error },
         SavedPart::Thinking { signature } => Part::Thinking { signature },
-        // What a medium's tag says of it does not matter to a byte's place.
-        SavedPart::Text | SavedPart::Media(_) => Part::Text,
+        SavedPart::Text => Part::Text,
+        // Where it is does not show.
+        SavedPart::Media {
+            kind, media_type, ..
+        } => Part::Media(Arc::new(Media {
+            kind,
+            media_type: media_type.to_string(),
+            source: MediaSource::Url(String::new()),
+        })),
     };
     markup::open(entry.role, entry.path.as_deref(), &part)
 }

@@ -58,7 +58,7 @@ impl Joiner<'_> {
             }
             let mut item = item.clone();
             match &mut item.part {
-                Part::ToolCall { id, .. } => *id = self.names.call(id),
+                Part::ToolCall { id, .. } => *id = self.names.call(id, head.depth),
                 Part::ToolResult { id, name, .. } => {
                     let asked = self.open.iter().find(|(call, _)| call == id);
                     if let (true, Some((_, asked))) = (name.is_empty(), asked) {
@@ -109,31 +109,34 @@ fn ours(id: String, role: Role, text: &str) -> Item {
 /// The ids of calls, made unique: providers refuse two calls of one id in a
 /// request, and agents often count theirs from one in each turn.
 ///
-/// The first keeps its id, a later one gets a number behind it: nothing that
-/// comes later changes what is there.
+/// A short id gets its turn's number behind it, whether it is used again or
+/// not: its name must not depend on how far back the ledger was read. A long
+/// one is as good as random, and is left alone unless it does come back.
 #[derive(Default)]
 struct CallNames {
-    // The latest name of each id, and how often it was given.
-    latest: BTreeMap<Arc<str>, (Arc<str>, usize)>,
+    // The latest name of each id.
+    latest: BTreeMap<Arc<str>, Arc<str>>,
     taken: BTreeSet<Arc<str>>,
 }
 
+/// From this length on, an id is taken to be random.
+const RANDOM_ID: usize = 16;
+
 impl CallNames {
-    fn call(&mut self, id: &Arc<str>) -> Arc<str> {
-        let mut count = self.latest.get(id).map_or(1, |(_, count)| count + 1);
+    fn call(&mut self, id: &Arc<str>, turn: u64) -> Arc<str> {
         let mut name = Arc::clone(id);
+        if id.len() < RANDOM_ID {
+            name = format!("{id}-{turn}").into();
+        }
         while self.taken.contains(&name) {
-            name = format!("{id}-{count}").into();
-            count += usize::from(self.taken.contains(&name));
+            name = format!("{name}-{turn}").into();
         }
         self.taken.insert(Arc::clone(&name));
-        self.latest
-            .insert(Arc::clone(id), (Arc::clone(&name), count));
+        self.latest.insert(Arc::clone(id), Arc::clone(&name));
         name
     }
 
     fn result(&self, id: &Arc<str>) -> Arc<str> {
-        let name = self.latest.get(id).map_or(id, |(name, _)| name);
-        Arc::clone(name)
+        Arc::clone(self.latest.get(id).unwrap_or(id))
     }
 }

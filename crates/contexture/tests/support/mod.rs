@@ -2,6 +2,7 @@
 #![allow(dead_code, clippy::unwrap_used, unreachable_pub)]
 
 pub mod dice;
+pub mod server;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
