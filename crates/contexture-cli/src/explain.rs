@@ -183,7 +183,7 @@ fn bar(out: &mut String, assembled: &Assembled) {
         let letter = layer.name.chars().next().unwrap_or('#');
         let _ = writeln!(
             out,
-            "  {letter} {:<10} {:>9} tokens of {:>9} allowed: {} kept ({} cut), {} left out",
+            "  {letter} {:<11} {:>9} tokens of {:>9} allowed: {} kept ({} cut), {} left out",
             layer.name,
             grouped(layer.used),
             grouped(layer.allowed),

@@ -18,7 +18,7 @@ use serde::Serialize;
 
 use crate::config::{Config, SummariserKind};
 use crate::error::Error;
-use crate::history::{Latest, counter_name, turn_name};
+use crate::history::{Latest, count_turn, counter_name, turn_name};
 
 /// The longest summary, whatever the window.
 const MAX_SUMMARY: Tokens = 8_192;
@@ -118,7 +118,7 @@ impl Compactor<'_> {
         let turns = self.store.turns(&ids, &counter)?;
         let earlier_text = earlier.as_ref().and_then(Latest::summary);
         let earlier_tokens = earlier_text.map_or(0, |text| self.counts.counter().count(text));
-        let before: Tokens = old.iter().map(TurnHead::weight).sum::<Tokens>() + earlier_tokens;
+        let before = self.counted(&turns, &counter)? + earlier_tokens;
         let unread = match (&earlier_text, old.first()) {
             (None, Some(first)) => first.depth - 1,
             _ => 0,
@@ -168,6 +168,28 @@ impl Compactor<'_> {
             summary: compaction.summary,
             warnings,
         }))
+    }
+
+    /// Returns what turns count; what was not counted with this counter yet is
+    /// counted now and kept.
+    fn counted(&self, turns: &[Turn], counter: &str) -> Result<Tokens, Error> {
+        let mut total = 0;
+        let mut uncounted = Vec::new();
+        for turn in turns {
+            match &turn.counts {
+                Some(counts) => total += counts.iter().flatten().sum::<Tokens>(),
+                None => {
+                    let counted = count_turn(&turn.turn, self.counts, self.policy);
+                    total += counted.total();
+                    debug_assert_eq!(counted.counter, counter);
+                    uncounted.push((turn.id, counted));
+                }
+            }
+        }
+        if !uncounted.is_empty() {
+            self.store.put_counts(&uncounted)?;
+        }
+        Ok(total)
     }
 
     /// Returns where the part that is kept begins: at a turn that a history can
