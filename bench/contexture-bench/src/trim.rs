@@ -220,7 +220,7 @@ pub(crate) fn valid(file: &str, budgets: &str, dir: &Path) -> anyhow::Result<()>
     }
     let (mut shapes, mut refused) = (Vec::new(), 0);
     for budget in (from..to).step_by(step) {
-        let request = project::request(SESSION, "", budget as u64, 0);
+        let request = project::request(SESSION, "Go on.", budget as u64, 0);
         let Ok(assembled) = engine.assemble(&project.root, &request) else {
             refused += 1;
             continue;
