@@ -5,7 +5,14 @@
 //! the vocabulary loaded, as the peers' figures do.
 #![allow(clippy::print_stdout)]
 
+mod cache;
+mod durable;
+mod history;
+mod project;
+mod trim;
+
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
@@ -35,8 +42,32 @@ fn main() -> anyhow::Result<()> {
         ["blocks", "--blocks", file, "--budget", budget] => blocks(file, budget.parse()?),
         ["lines", "--count", count] => lines(count.parse()?),
         ["count", file] => count(file),
+        ["trim", "--messages", file, "--budget", budget, "--dir", dir] => {
+            trim::trim(file, budget.parse()?, Path::new(dir))
+        }
+        ["valid", "--chat", file, "--budgets", budgets, "--dir", dir] => {
+            trim::valid(file, budgets, Path::new(dir))
+        }
+        ["cache", "--text", file, "--dir", dir] => cache::cache(file, Path::new(dir)),
+        [
+            "history",
+            "--turns",
+            small,
+            large,
+            "--data",
+            data,
+            "--dir",
+            dir,
+        ] => {
+            let turns = [small.parse()?, large.parse()?];
+            history::history(turns, Path::new(data), Path::new(dir))
+        }
+        ["durable", "--dir", dir] => durable::durable(Path::new(dir)),
         _ => bail!(
-            "usage: contexture-bench blocks --blocks FILE --budget N | lines --count N | count FILE"
+            "usage: contexture-bench blocks --blocks FILE --budget N | lines --count N | \
+             count FILE | trim --messages FILE --budget N --dir DIR | \
+             valid --chat FILE --budgets FROM:TO:STEP --dir DIR | cache --text FILE --dir DIR | \
+             history --turns N M --data DIR --dir DIR | durable --dir DIR"
         ),
     }
 }
