@@ -1,6 +1,7 @@
 //! A project, a store and an engine over both; turns in few words.
 #![allow(dead_code, clippy::unwrap_used, unreachable_pub)]
 
+pub mod counting;
 pub mod dice;
 pub mod server;
 
