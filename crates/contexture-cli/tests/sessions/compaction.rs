@@ -64,8 +64,8 @@ fn over_the_threshold_history_is_summarised_to_about_the_target() {
     let tokens = |name: &str| compacted[name].as_u64().unwrap();
     assert!(tokens("tokens_after") <= 210, "{compacted}");
     run.says(&format!(
-        "warning: history was over 85 % of the budget: 7 turns were summarised, {} tokens became \
-         {} (extractive); `contexture session uncompact chat` undoes it",
+        "warning: 7 turns were summarised, {} tokens became {} (extractive): the request would \
+         take more than 85 % of the budget; `contexture session uncompact chat` undoes it",
         tokens("tokens_before"),
         tokens("tokens_after")
     ));
