@@ -940,6 +940,13 @@ impl Engine {
             prompt: &prompt,
             tokens: assembled.report.budget.used,
             counter: &assembled.report.tokenizer.name,
+            agent: assembled.role.map(|role| snapshot::Agent {
+                role,
+                toolset_name: assembled.toolset_name.clone(),
+                permissions_granted: assembled.permissions_granted.clone(),
+                source_event_id: assembled.source_event_id.clone(),
+                context_json: assembled.context_json.clone(),
+            }),
             now,
         };
         let (saved, snapshot, blobs) = snapshot::take(&made, previous);

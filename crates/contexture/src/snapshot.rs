@@ -13,9 +13,10 @@ use contexture_core::{
     Section, Text, TokenCounter, Tokens, Trust, markup,
 };
 use contexture_providers::{Format, Prompt};
-use contexture_store::{Blob, Snapshot, Store, TurnId};
+use contexture_store::{AgentRole, Blob, Snapshot, Store, TurnId};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json as to_json};
 
 use crate::error::Error;
 use crate::history::SUMMARY_NAME;
@@ -43,6 +44,25 @@ struct Settings {
     spare: u64,
     // The hash of the text form, to tell whether it comes out the same.
     text: ContentHash,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    agent: Option<Agent>,
+}
+
+/// Who a request was made for: what is to be known of an agent beside what it
+/// was told.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Agent {
+    /// Its role.
+    pub role: AgentRole,
+    /// The set that its tools were taken from.
+    pub toolset_name: Option<String>,
+    /// What it might use.
+    pub permissions_granted: Vec<String>,
+    /// The event that it was to answer.
+    pub source_event_id: Option<String>,
+    /// Hashes of what went into the system prompt, and what is known about the
+    /// event.
+    pub context_json: Value,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -155,6 +175,7 @@ pub(crate) struct Made<'a> {
     pub(crate) prompt: &'a Prompt<'a>,
     pub(crate) tokens: Tokens,
     pub(crate) counter: &'a str,
+    pub(crate) agent: Option<Agent>,
     pub(crate) now: Timestamp,
 }
 
@@ -220,6 +241,7 @@ pub(crate) fn take(made: &Made<'_>, previous: Option<&Saved>) -> (Saved, Snapsho
         max_output: made.prompt.max_output,
         spare: made.prompt.spare,
         text: ContentHash::of(markup::render(layout).as_bytes()),
+        agent: made.agent.clone(),
     };
     let root = RootBlob {
         settings: settings.clone(),
@@ -492,6 +514,19 @@ impl Saved {
         let others = self.entries.iter();
         let others = others.filter(|entry| entry.section != Section::History);
         others.map(|entry| entry.tokens).sum()
+    }
+
+    /// Returns what it is made of, without the content: who it was for, and
+    /// each block with its layer, its cost and the hash of its text.
+    pub fn to_json(&self) -> Value {
+        to_json!({
+            "hash": self.hash,
+            "model": self.settings.model,
+            "max_output": self.settings.max_output,
+            "tokens": self.tokens(),
+            "agent": self.settings.agent,
+            "blocks": self.entries,
+        })
     }
 
     /// Returns the model it was made for.

@@ -83,17 +83,6 @@ fn a_hash_that_stands_for_several() {
 }
 
 #[test]
-fn a_snapshot_has_no_report() {
-    let project = chat();
-    let hash = assembled(&project, &[])["snapshot"].clone();
-    project.refuses(
-        &["snapshot", "show", text(&hash), "--format", "json"],
-        2,
-        "error: a snapshot has no report: give --format text or a provider's\n",
-    );
-}
-
-#[test]
 fn arguments_that_are_none() {
     let project = chat();
     for (args, message) in [

@@ -58,6 +58,38 @@ fn what_is_shown_is_what_was_assembled_byte_for_byte() {
 }
 
 #[test]
+fn a_request_tells_who_it_was_for_and_what_it_is_made_of() {
+    let project = rich();
+    project.ok(&[
+        "assemble",
+        "--recipe",
+        "broker",
+        "--session",
+        "chat",
+        "--role",
+        "manager",
+        "--event",
+        "Go on",
+        "--now",
+        NOW,
+    ]);
+    let shown = project.ok(&["snapshot", "show", &latest(&project), "--json"]);
+    let shown: Value = serde_json::from_str(&shown).unwrap();
+    assert_eq!(shown["agent"]["role"], "manager");
+    assert_eq!(
+        shown["agent"]["permissions_granted"],
+        serde_json::json!(["*"])
+    );
+    let blocks = shown["blocks"].as_array().unwrap();
+    let tokens: u64 = blocks
+        .iter()
+        .map(|block| block["tokens"].as_u64().unwrap())
+        .sum();
+    assert_eq!(shown["tokens"], tokens);
+    assert_eq!(blocks.last().unwrap()["layer"], "event");
+}
+
+#[test]
 fn a_request_from_files_is_kept_too() {
     let project = Project::new().file("a.md", "alpha\n").entries("a.md 0.5");
     let made = project.ok(&["assemble", "--now", NOW]);
