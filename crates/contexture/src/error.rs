@@ -75,6 +75,15 @@ impl Error {
         }
     }
 
+    /// Returns an error for what is stored and no longer as it was: nothing that
+    /// the user wrote could mend it.
+    pub(crate) fn damage(message: impl Into<String>) -> Self {
+        Self {
+            is_input: false,
+            ..Self::input(message)
+        }
+    }
+
     /// Says what to do next.
     pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());

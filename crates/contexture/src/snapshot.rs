@@ -329,7 +329,7 @@ impl Saved {
         }
         let text = markup::render(&self.layout(store)?);
         if ContentHash::of(text.as_bytes()) != self.settings.text {
-            return Err(Error::input(format!(
+            return Err(Error::damage(format!(
                 "snapshot {} does not come out as it was: the text form differs",
                 self.hash
             ))
@@ -496,7 +496,7 @@ fn fetch(store: &dyn Store, hashes: &[ContentHash]) -> Result<Vec<Vec<u8>>, Erro
     let mut blobs = Vec::with_capacity(found.len());
     for (hash, bytes) in hashes.iter().zip(found) {
         let bytes = bytes.ok_or_else(|| {
-            Error::input(format!(
+            Error::damage(format!(
                 "content {hash} of the snapshot is not in the store"
             ))
         })?;
@@ -510,11 +510,11 @@ fn fetch(store: &dyn Store, hashes: &[ContentHash]) -> Result<Vec<Vec<u8>>, Erro
 
 fn parse<T: serde::de::DeserializeOwned>(bytes: &[u8]) -> Result<T, Error> {
     serde_json::from_slice(bytes)
-        .map_err(|error| Error::input(format!("a snapshot cannot be read: {error}")))
+        .map_err(|error| Error::damage(format!("a snapshot cannot be read: {error}")))
 }
 
 fn damaged(hash: ContentHash) -> Error {
-    Error::input(format!("content {hash} of the snapshot was changed"))
+    Error::damage(format!("content {hash} of the snapshot was changed"))
         .hint("the store is damaged; restore it from a copy")
 }
 

@@ -78,7 +78,7 @@ fn what_is_remembered_of_turns_is_damaged() {
             &["working-set", "observe", "turn.json"],
             2,
             "
-            error: .contexture/sessions/default/observed.json: it ends where a value should be at line 1 column 8
+            error: .contexture/sessions/default/observed.json: turn: it ends where a value should be at line 1 column 8
             hint: remove the file to start counting anew
             ",
         );
