@@ -653,18 +653,21 @@ impl Gathered<'_, '_> {
         };
         let warnings = &mut self.warnings;
         let mut fit = recipe.fit.clone();
+        let max_file_bytes = config.limits.max_file_bytes;
         let mut items = match recipe.source {
             SourceKind::Boot => self.boot(policy),
             SourceKind::WorkingSet => {
                 source::working_set(call.root, &call.manifest, &call.hints, policy, warnings)?
             }
             SourceKind::Workspace => {
-                broker::standing_files(call.root, &config.workspace.files, policy, warnings)?
+                let files = &config.workspace.files;
+                broker::standing_files(call.root, files, max_file_bytes, policy, warnings)?
             }
             SourceKind::Persona => broker::persona_items(
                 call.root,
                 &call.persona_dir,
                 &call.permissions,
+                max_file_bytes,
                 policy,
                 warnings,
             )?,
