@@ -753,11 +753,6 @@ impl Gathered<'_, '_> {
         let mut min_recent = call.engine.config.compaction.keep_turns;
         if let Fit::Window(window) = fit {
             min_recent = window.min_recent;
-            let start = call
-                .previous
-                .as_ref()
-                .and_then(|saved| saved.history_start());
-            window.start = window.start.take().or(start);
         }
         let reader = Reader {
             store: call.engine.store()?,
@@ -768,7 +763,14 @@ impl Gathered<'_, '_> {
             available: call.budget.available(),
             min_recent,
         };
-        Ok(reader.read(session)?)
+        let history = reader.read(session)?;
+        if let Fit::Window(window) = fit {
+            let summary = history.items.first().map(|item| &item.id);
+            let previous = call.previous.as_ref();
+            let start = previous.and_then(|saved| saved.history_start(summary));
+            window.start = window.start.take().or(start);
+        }
+        Ok(history)
     }
 
     fn event(&self, policy: Policy) -> Vec<Item> {

@@ -243,14 +243,19 @@ impl Saved {
         })
     }
 
-    /// Returns where the window over history began.
-    pub(crate) fn history_start(&self) -> Option<Arc<str>> {
-        let is_start =
-            |entry: &&Entry| entry.section == Section::History && !entry.id.starts_with("summary:");
-        self.entries
-            .iter()
-            .find(is_start)
-            .map(|entry| Arc::clone(&entry.id))
+    /// Returns where the window over history began, when history still begins
+    /// with the same summary, or still with none. When it does not, the prefix is
+    /// another one anyway, and what is kept behind it is to be shown whole.
+    pub(crate) fn history_start(&self, first: Option<&Arc<str>>) -> Option<Arc<str>> {
+        let is_summary = |id: &Arc<str>| id.starts_with("summary:");
+        let entries = self.entries.iter();
+        let history = entries.filter(|entry| entry.section == Section::History);
+        let mut ids = history.map(|entry| &entry.id).peekable();
+        let before = ids.next_if(|id| is_summary(id));
+        if before != first.filter(|id| is_summary(id)) {
+            return None;
+        }
+        ids.next().cloned()
     }
 
     /// Returns the request with its content.
