@@ -48,14 +48,14 @@ impl Place {
 
     /// Opens the store, and makes it when there is none.
     pub(crate) fn open(self) -> Result<Arc<dyn Store>, Error> {
+        let store = SqliteStore::open_with(&self.path, self.options)?;
         if let (true, Some(dir)) = (self.usual, self.path.parent()) {
             let note = dir.join(".gitignore");
-            if !note.exists() && std::fs::create_dir_all(dir).is_ok() {
+            if !note.exists() {
                 // Not being able to is no harm.
                 let _ = std::fs::write(note, "*\n");
             }
         }
-        let store = SqliteStore::open_with(&self.path, self.options)?;
         Ok(Arc::new(store))
     }
 }

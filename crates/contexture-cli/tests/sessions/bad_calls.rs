@@ -69,7 +69,7 @@ fn a_hash_that_stands_for_several() {
     let db = rusqlite::Connection::open(project.path(".contexture/contexture.db")).unwrap();
     let changed = db
         .execute(
-            "UPDATE snapshots SET hash = x'ABCDEF' || substr(hash, 4)",
+            "UPDATE snapshots SET hash = CAST(x'ABCDEF' || substr(hash, 4) AS BLOB)",
             [],
         )
         .unwrap();

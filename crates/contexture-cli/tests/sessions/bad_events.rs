@@ -131,7 +131,7 @@ fn an_attachment_outside_the_root_is_left_out_with_a_warning() {
         (
             "link.txt",
             "outside_root",
-            "`link.txt` leads out of the root".to_owned(),
+            "`link.txt` leads out of the root through a link".to_owned(),
         ),
         (
             "nowhere.txt",

@@ -24,28 +24,28 @@ fn what_a_session_cost() {
         "chat",
         &turn("claude-sonnet-4-20250514", 10_000, 0, 10_000, 200),
     );
-    // 10,000 from the cache: 0.003; 1,000 written: 0.00375; 1,000 read: 0.003; 100 answered: 0.0015.
+    // 10,000 from the cache: 0.003; 2,000 written: 0.0075; 100 answered: 0.0015.
     record(
         &project,
         "chat",
-        &turn("claude-sonnet-4-20250514", 12_000, 10_000, 1_000, 100),
+        &turn("claude-sonnet-4-20250514", 12_000, 10_000, 2_000, 100),
     );
     assert_eq!(
         project.ok(&["session", "cost", "chat"]),
         "  turn  model                      input  cached          written  output     cost\n     \
          1  claude-sonnet-4-20250514  10,000       0   0.0 %   10,000     200  $0.0405\n     \
-         2  claude-sonnet-4-20250514  12,000  10,000  83.3 %    1,000     100  $0.0112\n \
-         total                            22,000  10,000  45.5 %   11,000     300  $0.0518\n\
+         2  claude-sonnet-4-20250514  12,000  10,000  83.3 %    2,000     100  $0.0120\n \
+         total                            22,000  10,000  45.5 %   12,000     300  $0.0525\n\
          \n\
-         26.8 % less than the $0.0705 it would have cost without a cache\n"
+         25.5 % less than the $0.0705 it would have cost without a cache\n"
     );
     let cost = json_of(&project, &["session", "cost", "chat"]);
     assert_eq!(cost["session"], "chat");
-    assert_eq!(cost["dollars"], json!(0.05175));
+    assert_eq!(cost["dollars"], json!(0.0525));
     assert_eq!(cost["dollars_uncached"], json!(0.0705));
-    assert_eq!(cost["dollars_saved"], json!(0.01875));
+    assert_eq!(cost["dollars_saved"], json!(0.018));
     assert_eq!(cost["total"]["input_tokens"], 22_000);
-    assert_eq!(cost["turns"][1]["dollars"], json!(0.01125));
+    assert_eq!(cost["turns"][1]["dollars"], json!(0.012));
     assert_eq!(cost["turns"][1]["kind"], "turn");
     assert_eq!(cost["unreported"], 0);
 }

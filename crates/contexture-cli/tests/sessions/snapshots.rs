@@ -129,7 +129,7 @@ fn where_two_requests_part_and_what_differs() {
         [
             "the first difference is at byte 21, in AGENTS.md of workspace",
             "",
-            "~ AGENTS.md of workspace: changed, 14 tokens",
+            "~ AGENTS.md of workspace: changed, 12 tokens",
             "    - Be brief.",
             "    + Be thorough.",
         ]
