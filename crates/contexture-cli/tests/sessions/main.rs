@@ -21,6 +21,7 @@ mod learning;
 mod result;
 mod roles;
 mod snapshots;
+mod summariser;
 mod tools;
 mod writers;
 
