@@ -145,6 +145,20 @@ fn a_capabilities_file_that_is_malformed() {
         "capabilities: [{name: x}]\n",
         &format!("capabilities[0]: {states}"),
     );
+    let many: String = (b'b'..=b'h')
+        .map(|name| (char::from(name), char::from(name - 1)))
+        .map(|(name, before)| {
+            format!(
+                "{name}: &{name} [{}]\n",
+                vec![format!("*{before}"); 9].join(",")
+            )
+        })
+        .collect();
+    check(
+        yaml,
+        &format!("a: &a [x, x, x, x, x, x, x, x, x]\n{many}"),
+        "has too many values; do aliases multiply them?",
+    );
     check(
         yaml,
         "credentials: 3\n",
