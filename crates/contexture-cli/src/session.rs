@@ -407,7 +407,7 @@ fn costs(cost: &SessionCost) -> String {
         money(Some(cost.dollars)),
     ]);
     let mut out = plain(&table);
-    if cost.dollars_uncached > 0.0 {
+    if cost.dollars_saved != 0.0 {
         let change = cost.dollars_saved / cost.dollars_uncached * 100.0;
         let (word, change) = match change < 0.0 {
             true => ("more", -change),

@@ -228,6 +228,10 @@ pub(crate) fn from_yaml<T: serde::de::DeserializeOwned>(
     serde_saphyr::from_str(text).map_err(|error| {
         // The line itself, drawn below the message, is more than one line says.
         let message = error.without_snippet().to_string();
-        Error::input(format!("{path}: {}", plain(&message)))
+        let message = match message.starts_with("budget breached") {
+            true => "has too many values; do aliases multiply them?".to_owned(),
+            false => plain(&message),
+        };
+        Error::input(format!("{path}: {message}"))
     })
 }

@@ -8,6 +8,10 @@ pub use contexture_store::{
 
 use crate::error::{Error, plain};
 
+/// The longest path of a field that is shown whole: what is nested without end
+/// has one without end.
+const LONGEST_PATH: usize = 120;
+
 /// Reads JSON; complaints name the field, the line and the column.
 pub(crate) fn json_with_path<T: serde::de::DeserializeOwned>(
     name: &str,
@@ -21,6 +25,9 @@ pub(crate) fn json_with_path<T: serde::de::DeserializeOwned>(
         let path = path.trim_end_matches(['?', '.']);
         let path = match path {
             "" => String::new(),
+            path if path.len() > LONGEST_PATH => {
+                format!("{}…: ", &path[..path.floor_char_boundary(LONGEST_PATH)])
+            }
             path => format!("{path}: "),
         };
         let message = plain(&error.into_inner().to_string());

@@ -11,11 +11,12 @@ fn with_settings(settings: &str) -> Project {
 }
 
 /// Runs a request whose capabilities come from a command, and returns it with
-/// the warnings.
+/// the warnings. With `limit`, the command may take so many milliseconds.
 #[track_caller]
-fn with_command(command: &[&str]) -> (Project, Value, Vec<String>) {
+fn with_command(command: &[&str], limit: Option<u64>) -> (Project, Value, Vec<String>) {
     let command = json!(command);
-    let settings = format!("[environment]\ncommand = {command}\ntimeout_ms = 500\n");
+    let limit = limit.map_or_else(String::new, |ms| format!("timeout_ms = {ms}\n"));
+    let settings = format!("[environment]\ncommand = {command}\n{limit}");
     let project = with_settings(&settings);
     let request = assembled(&project, &[]);
     let warnings = warnings(&request["report"]);
@@ -26,7 +27,12 @@ fn with_command(command: &[&str]) -> (Project, Value, Vec<String>) {
 /// the request has no environment.
 #[track_caller]
 fn check_command(command: &[&str], why: &str) {
-    let (_, request, warnings) = with_command(command);
+    check_command_within(None, command, why);
+}
+
+#[track_caller]
+fn check_command_within(limit: Option<u64>, command: &[&str], why: &str) {
+    let (_, request, warnings) = with_command(command, limit);
     let told = command.join(" ");
     assert_eq!(
         warnings,
@@ -57,16 +63,19 @@ fn a_capabilities_command_that_does_not_exist() {
 #[test]
 fn a_capabilities_command_that_hangs() {
     let started = Instant::now();
-    check_command(
+    check_command_within(
+        Some(300),
         &["sleep", "60"],
-        "was stopped: no answer after 500 ms (environment.timeout_ms)",
+        "was stopped: no answer after 300 ms (environment.timeout_ms)",
     );
-    check_command(
-        &["sh", "-c", "sleep 60 & echo {}"],
+    // One that leaves somebody behind who holds the pipe.
+    check_command_within(
+        Some(2000),
+        &["sh", "-c", "sleep 20 & echo {}"],
         "did not close its output",
     );
     assert!(
-        started.elapsed() < Duration::from_secs(30),
+        started.elapsed() < Duration::from_secs(15),
         "{:?}",
         started.elapsed()
     );
@@ -105,7 +114,7 @@ fn a_capabilities_command_that_prints_too_much() {
 #[test]
 fn the_last_good_answer_of_a_command_is_used() {
     let answer = r#"{"capabilities":{"Build":["make"]}}"#;
-    let (project, good, warned) = with_command(&["echo", answer]);
+    let (project, good, warned) = with_command(&["echo", answer], None);
     assert_eq!(warned, [""; 0]);
     project.write("contexture.toml", "[environment]\ncommand = [\"false\"]\n");
     let run = run_request(&project, &["--format", "json"]);
@@ -144,6 +153,20 @@ fn a_capabilities_file_that_is_malformed() {
         yaml,
         "capabilities: [{name: x}]\n",
         &format!("capabilities[0]: {states}"),
+    );
+    let many: String = (b'b'..=b'h')
+        .map(|name| (char::from(name), char::from(name - 1)))
+        .map(|(name, before)| {
+            format!(
+                "{name}: &{name} [{}]\n",
+                vec![format!("*{before}"); 9].join(",")
+            )
+        })
+        .collect();
+    check(
+        yaml,
+        &format!("a: &a [x, x, x, x, x, x, x, x, x]\n{many}"),
+        "has too many values; do aliases multiply them?",
     );
     check(
         yaml,

@@ -164,6 +164,17 @@ fn what_is_no_json() {
 }
 
 #[test]
+fn what_is_nested_without_end() {
+    let nested = "[".repeat(100_000);
+    let turn = format!("{{\"messages\":[{{\"role\":\"user\",\"context_json\":{nested}");
+    let path = format!("messages[0].context_json{}", "[0]".repeat(32));
+    check_file(
+        &turn,
+        &format!("{path}…: recursion limit exceeded at line 1 column 168"),
+    );
+}
+
+#[test]
 fn a_file_that_cannot_be_read() {
     let project = chat().file("latin1.json", b"{\"messages\":[\"caf\xE9\"]}");
     for (file, why) in [

@@ -45,6 +45,7 @@ fn what_a_session_cost() {
     assert_eq!(cost["dollars_uncached"], json!(0.0705));
     assert_eq!(cost["dollars_saved"], json!(0.018));
     assert_eq!(cost["total"]["input_tokens"], 22_000);
+    assert_eq!(cost["cached_share"], json!(10.0 / 22.0));
     assert_eq!(cost["turns"][1]["dollars"], json!(0.012));
     assert_eq!(cost["turns"][1]["kind"], "turn");
     assert_eq!(cost["unreported"], 0);

@@ -17,10 +17,13 @@ mod commands;
 mod compaction;
 mod cost;
 mod event;
+mod learning;
 mod result;
 mod roles;
 mod snapshots;
+mod summariser;
 mod tools;
+mod writers;
 
 use serde_json::{Value, json};
 use support::{NOW, Project, Run, dedent, text, warnings};

@@ -218,3 +218,65 @@ fn the_same_call_gives_the_same_bytes() {
         assert_eq!(json_of(&one, &args), json_of(&other, &args), "{args:?}");
     }
 }
+
+#[test]
+fn thoughts_behind_a_call_go_to_who_thought_them() {
+    let project = chat();
+    let turn = json!({"messages": [
+        {"role": "user", "content": "Why?"},
+        {"role": "assistant", "content": [
+            {"type": "thinking", "text": "Let me see.", "signature": "c2ln"},
+            {"type": "tool_call", "id": "c1", "name": "shell", "arguments": {}}]},
+        {"role": "tool", "tool_call_id": "c1", "content": "ok"},
+        {"role": "assistant", "content": [
+            {"type": "thinking", "text": "That is it.", "signature": "c2ln"},
+            {"type": "text", "text": "Because."}]}]});
+    record(&project, "chat", &turn);
+    let args = ["--format", "anthropic", "--model", "claude-sonnet-4"];
+    let anthropic = parsed(&project.ok(&request(&args)));
+    let thought = &anthropic["messages"][1]["content"][0];
+    assert_eq!(thought["type"], "thinking");
+    assert_eq!(thought["thinking"], "Let me see.");
+    assert_eq!(thought["signature"], "c2ln");
+    // Others never see them, and nobody those that led to no call.
+    assert!(
+        !anthropic.to_string().contains("That is it."),
+        "{anthropic:#}"
+    );
+    let openai = project.ok(&request(&["--format", "openai-chat"]));
+    assert!(!openai.contains("Let me see."), "{openai}");
+    assert!(openai.contains("Because."), "{openai}");
+}
+
+#[test]
+fn a_secret_in_the_conversation_is_masked() {
+    let project = chat();
+    // In two parts, so that nobody takes this file for a leak.
+    let key = ["AKIA", "Z7QX2M4N6P8R3T5V"].concat();
+    say(&project, "chat", &format!("The key is {key}."), "Noted.");
+    let request = assembled(&project, &[]);
+    assert!(!request.to_string().contains(&key), "{request:#}");
+    let guard = request["report"]["guard"].as_array().unwrap();
+    assert_eq!(guard.len(), 1, "{guard:?}");
+    // The ledger has what was said.
+    let turns = json_of(&project, &["session", "history", "chat"]);
+    assert!(text(&turns[0]["messages"][0]["content"]).contains(&key));
+}
+
+#[test]
+fn what_a_system_message_said_is_kept_and_not_sent() {
+    let project = chat();
+    let turn = json!({"messages": [
+        {"role": "system", "content": "You were Otto."},
+        {"role": "user", "content": "Hi"},
+        {"role": "assistant", "content": "Hello."}]});
+    let id = record(&project, "chat", &turn);
+    let request = assembled(&project, &[]);
+    assert_eq!(outline(&request), ["user: Hi", "assistant: Hello."]);
+    let row = &request["report"]["excluded"][0];
+    assert_eq!(row["id"], format!("{}/0", &id[..12]));
+    assert_eq!(
+        row["reason"],
+        "kept for the record: the system prompt is made anew each time"
+    );
+}

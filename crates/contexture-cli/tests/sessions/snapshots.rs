@@ -60,26 +60,10 @@ fn what_is_shown_is_what_was_assembled_byte_for_byte() {
 #[test]
 fn a_request_tells_who_it_was_for_and_what_it_is_made_of() {
     let project = rich();
-    project.ok(&[
-        "assemble",
-        "--recipe",
-        "broker",
-        "--session",
-        "chat",
-        "--role",
-        "manager",
-        "--event",
-        "Go on",
-        "--now",
-        NOW,
-    ]);
-    let shown = project.ok(&["snapshot", "show", &latest(&project), "--json"]);
-    let shown: Value = serde_json::from_str(&shown).unwrap();
+    project.ok(&request(&["--role", "manager"]));
+    let shown = json_of(&project, &["snapshot", "show", &latest(&project)]);
     assert_eq!(shown["agent"]["role"], "manager");
-    assert_eq!(
-        shown["agent"]["permissions_granted"],
-        serde_json::json!(["*"])
-    );
+    assert_eq!(shown["agent"]["permissions_granted"], json!(["*"]));
     let blocks = shown["blocks"].as_array().unwrap();
     let tokens: u64 = blocks
         .iter()
