@@ -37,14 +37,17 @@ impl Permissions {
         !on(&self.deny) && (self.allow.is_empty() || on(&self.allow))
     }
 
-    /// Returns what is granted, for the record.
+    /// Returns what is granted, for the record: what is allowed, and behind it
+    /// what is not, with `!` before it.
     pub(crate) fn granted(&self) -> Vec<String> {
-        if self.allow.is_empty() {
-            return vec!["*".to_owned()];
-        }
-        let granted = self.allow.iter();
-        let granted = granted.filter(|name| !self.deny.contains(name));
-        granted.cloned().collect()
+        let everything = ["*".to_owned()];
+        let allowed = match self.allow.is_empty() {
+            true => &everything[..],
+            false => &self.allow,
+        };
+        let allowed = allowed.iter().filter(|name| !self.deny.contains(name));
+        let denied = self.deny.iter().map(|name| format!("!{name}"));
+        allowed.cloned().chain(denied).collect()
     }
 
     /// Returns what the agent is told of them.

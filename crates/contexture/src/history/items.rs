@@ -152,7 +152,9 @@ impl Maker {
 
     fn with_part(&mut self, mut item: Item, block: &Block) -> Item {
         match block {
-            Block::Text { .. } => {}
+            // Where the latest turn alone is too large, a part of it is better
+            // than nothing.
+            Block::Text { .. } => item.cut = Cut::Middle,
             Block::ToolCall { id, name, .. } => {
                 let (id, name): (Arc<str>, Arc<str>) = (id.as_str().into(), name.as_str().into());
                 self.names.insert(id.to_string(), Arc::clone(&name));
