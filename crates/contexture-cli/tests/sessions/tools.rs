@@ -113,7 +113,10 @@ fn what_is_denied_is_denied_whatever_is_allowed() {
             "tool:mail not_permitted: the permissions do not allow it",
         ]
     );
-    assert_eq!(request["permissions_granted"], json!(["file_*", "shell"]));
+    assert_eq!(
+        request["permissions_granted"],
+        json!(["file_*", "shell", "!file_delete"])
+    );
     let system = text(&request["system_prompt"]);
     let told = "## Permissions\n\nAllowed: file_*, shell\nNot allowed: file_delete";
     assert!(system.contains(told), "{system}");
