@@ -302,12 +302,15 @@ impl NewTurn {
         }
     }
 
-    /// Returns what is hashed of the turn: everything but `parent_turn_id` and
-    /// `idempotency_key`.
+    /// Returns what is hashed of the turn: everything but `parent_turn_id`,
+    /// `idempotency_key` and `request_hash`, which say where it belongs. Whoever
+    /// records fills the last in by what it knows at that time, which a retry
+    /// does not know any more.
     pub fn body(&self) -> Body {
         Body::of(&NewTurn {
             parent_turn_id: None,
             idempotency_key: None,
+            request_hash: None,
             ..self.clone()
         })
     }
@@ -541,8 +544,8 @@ pub(crate) fn check_number(field: &str, number: u64) -> Result<(), StoreError> {
 
 /// What a turn or a compaction holds, in the one form that is hashed.
 ///
-/// A turn's place in its session and its idempotency key are no part of it, so
-/// that a retry has the same. Every store makes ids from it, and so the same
+/// A turn's place in its session, its idempotency key and the request it answers
+/// are no part of it, so that a retry has the same. Every store makes ids from it, and so the same
 /// turns have the same ids everywhere.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Body(Vec<u8>);
@@ -586,6 +589,7 @@ mod tests {
         let placed = NewTurn {
             parent_turn_id: Some(parent),
             idempotency_key: Some("k".to_owned()),
+            request_hash: Some("abc".to_owned()),
             ..turn.clone()
         };
         let json = format!(r#"["{parent}","a\"b",1770000000123,{{"messages":[],"model":"m"}}]"#);

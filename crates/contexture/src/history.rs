@@ -64,6 +64,9 @@ struct Key {
     provider: Provider,
 }
 
+/// How often a walk is taken up again because counts became known.
+const MOST_WALKS: usize = 4;
+
 /// The most bytes of turns that are kept in memory.
 const MAX_KNOWN: usize = 64 << 20;
 
@@ -188,15 +191,33 @@ impl Reader<'_> {
                 (None, true) => None,
             };
         }
-        let mut heads = self.store.walk(head, &walk)?;
-        heads.retain(|head| head.kind == TurnKind::Normal);
-        heads.reverse();
+        let path = || -> Result<Vec<TurnHead>, StoreError> {
+            let mut heads = self.store.walk(head, &walk)?;
+            heads.retain(|head| head.kind == TurnKind::Normal);
+            heads.reverse();
+            Ok(heads)
+        };
+        let mut heads = path()?;
+        let (mut prepared, mut counted) = self.prepare_all(&heads, &counter)?;
+        // What had no count was guessed, most likely too high: now that it is
+        // counted, the walk may go further.
+        for _ in 0..MOST_WALKS {
+            if !counted {
+                break;
+            }
+            let further = path()?;
+            if further.len() <= heads.len() {
+                break;
+            }
+            heads = further;
+            (prepared, counted) = self.prepare_all(&heads, &counter)?;
+        }
         let mut history = History {
             heads,
             compaction,
             ..History::default()
         };
-        self.fill(&mut history, &counter)?;
+        self.fill(&mut history, &prepared);
         Ok(history)
     }
 
@@ -210,19 +231,22 @@ impl Reader<'_> {
         Ok(compaction.map(|compaction| (id, compaction)))
     }
 
-    /// Makes the items of the turns that were walked over.
-    fn fill(&self, history: &mut History, counter: &str) -> Result<(), StoreError> {
+    /// Makes the items of the turns that were walked over. Returns them, and
+    /// whether any was counted that had no count before.
+    fn prepare_all(
+        &self,
+        heads: &[TurnHead],
+        counter: &str,
+    ) -> Result<(Vec<Arc<Prepared>>, bool), StoreError> {
         let key = Key {
             counter: counter.to_owned(),
             provider: self.provider,
         };
-        let mut prepared: Vec<Option<Arc<Prepared>>> = history
-            .heads
+        let mut prepared: Vec<Option<Arc<Prepared>>> = heads
             .iter()
             .map(|head| self.cache.get(head.id, &key))
             .collect();
-        let missing: Vec<TurnId> = history
-            .heads
+        let missing: Vec<TurnId> = heads
             .iter()
             .zip(&prepared)
             .filter(|(_, known)| known.is_none())
@@ -243,6 +267,12 @@ impl Reader<'_> {
             // store that is only read, is no reason to fail.
             let _ = self.store.put_counts(&uncounted);
         }
+        let prepared = prepared.into_iter().flatten().collect();
+        Ok((prepared, !uncounted.is_empty()))
+    }
+
+    /// Puts the summary and the turns together.
+    fn fill(&self, history: &mut History, prepared: &[Arc<Prepared>]) {
         if let Some((id, compaction)) = &history.compaction
             && !compaction.summary.is_empty()
         {
@@ -264,10 +294,8 @@ impl Reader<'_> {
         history.start = (self.anchor)
             .filter(|anchor| anchor.summary.as_ref() == summary)
             .map(|anchor| Arc::clone(&anchor.start));
-        let prepared: Vec<Arc<Prepared>> = prepared.into_iter().flatten().collect();
-        join(history, &prepared);
+        join(history, prepared);
         unread(history);
-        Ok(())
     }
 
     fn summary(&self, id: TurnId, compaction: &Compaction) -> Item {

@@ -3,8 +3,6 @@
 
 mod support;
 
-use std::sync::Arc;
-
 use contexture::core::{Role, Trust};
 use contexture::store::{Compaction, Trigger, Turn};
 use contexture::turn::NewTurn;
@@ -291,13 +289,7 @@ fn a_focus_decides_what_is_kept() {
 /// use; the rest is counted.
 #[test]
 fn a_first_summary_of_a_long_session_is_bounded() {
-    let mut counting = None;
-    let lab = Lab::over("", |store| {
-        let store = Arc::new(Counting::new(store));
-        counting = Some(Arc::clone(&store));
-        store
-    });
-    let counting = counting.unwrap();
+    let (lab, counting) = Lab::counting("");
     lab.session("s");
     let turns = chat(50, 40);
     for i in 0..1_500 {
