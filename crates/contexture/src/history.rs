@@ -65,7 +65,7 @@ struct Key {
 }
 
 /// How often a walk is taken up again because counts became known.
-const MOST_WALKS: usize = 4;
+const MOST_WALKS: usize = 16;
 
 /// The most bytes of turns that are kept in memory.
 const MAX_KNOWN: usize = 64 << 20;
@@ -153,8 +153,9 @@ pub(crate) fn counter_name(counts: &Counts, policy: Policy) -> String {
     } else {
         "plain"
     };
-    // A change of the guard changes counts, and so this number.
-    format!("{}/{masked}/1", counts.counter().name())
+    // A change of the guard, or of what is counted, changes counts, and so this
+    // number.
+    format!("{}/{masked}/2", counts.counter().name())
 }
 
 impl Reader<'_> {
@@ -322,7 +323,9 @@ impl Reader<'_> {
             Some(counts) => {
                 for made in &items {
                     if let Some(text) = made.text() {
-                        self.counts.know(text, counts[made.message][made.block]);
+                        let tokens = counts[made.message][made.block];
+                        let tokens = tokens.saturating_sub(made.surcharge());
+                        self.counts.know(text, tokens);
                     }
                 }
                 None
@@ -346,12 +349,22 @@ fn unread(history: &mut History) {
     if older == 0 {
         return;
     }
-    let summarised = history
-        .compaction
-        .as_ref()
-        .filter(|(_, compaction)| !compaction.summary.is_empty());
+    // A summary that is sent, whatever is kept behind it.
+    let is_sent = (history.items.first()).is_some_and(|item| item.id.starts_with(SUMMARY_ID));
+    let summarised = history.compaction.as_ref().filter(|_| is_sent);
+    let from = history.heads.first().map(|head| head.id);
     let turns = if older == 1 { "turn" } else { "turns" };
     let (id, code, tokens, reason) = match summarised {
+        Some((id, compaction)) if compaction.first_kept.is_some_and(|kept| Some(kept) != from) => (
+            format!("turns 1-{older}"),
+            Code::BeforeWindow,
+            compaction.tokens_before,
+            format!(
+                "{older} {turns}: the summary {} stands for the first of them; the others are not \
+                 read, the budget is spent before them",
+                turn_name(*id)
+            ),
+        ),
         Some((id, compaction)) => (
             format!("turns 1-{older}"),
             Code::Compacted,

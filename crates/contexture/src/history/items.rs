@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use contexture_core::guard::Policy;
-use contexture_core::{Content, Counts, Cut, Item, Part, Role, Text, Trust};
+use contexture_core::{Content, Counts, Cut, Item, Part, Role, Text, Tokens, Trust};
 use contexture_providers::{describe, media_tokens};
 use contexture_store::{Block, BlockCounts, Counted, MessageRole, NewTurn, TurnId};
 use contexture_tokens::Provider;
@@ -36,7 +36,8 @@ pub(super) fn count(items: &[Made], turn: &NewTurn, counts: &Counts) -> BlockCou
         .collect();
     for made in items {
         if let Some(text) = made.text() {
-            blocks[made.message][made.block] = counts.count_of(text);
+            let tokens = counts.count_of(text) + made.surcharge();
+            blocks[made.message][made.block] = tokens;
         }
     }
     blocks
@@ -50,6 +51,11 @@ pub(super) struct Made {
 }
 
 impl Made {
+    /// Returns what the block costs beyond its text.
+    pub(super) fn surcharge(&self) -> Tokens {
+        self.what.as_ref().map_or(0, |item| item.surcharge)
+    }
+
     pub(super) fn text(&self) -> Option<&Text> {
         match &self.what {
             Ok(item) => match &item.content {
