@@ -13,7 +13,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::account::{Logged, fates, summarise};
-use crate::assembled::{Assembled, bare};
+use crate::assembled::{Assembled, bare, sent_name};
 use crate::broker::{self, Environments, Permissions, Toolbox};
 use crate::calibration;
 use crate::compaction::{Compacted, Compactor, Plan};
@@ -21,7 +21,7 @@ use crate::config::Config;
 use crate::error::Error;
 use crate::event::Event;
 use crate::files::Root;
-use crate::history::{self, Anchor, History, Reader, TurnCache};
+use crate::history::{self, Anchor, Began, History, Reader, TurnCache};
 use crate::recipe::{Recipe, RecipeLayer, SourceKind};
 use crate::snapshot::{self, Saved};
 use crate::source::{self, FileLoader};
@@ -72,6 +72,8 @@ pub struct Engine {
     environments: Environments,
     // The latest snapshot of each session.
     latest: Mutex<BTreeMap<String, Arc<Saved>>>,
+    // Where its history began, for when no snapshots are kept.
+    began: Mutex<BTreeMap<String, Began>>,
 }
 
 impl Engine {
@@ -90,6 +92,7 @@ impl Engine {
             turns: TurnCache::default(),
             environments: Environments::default(),
             latest: Mutex::default(),
+            began: Mutex::default(),
         })
     }
 
@@ -436,9 +439,26 @@ impl Call<'_> {
         Ok(Some((name, tools)))
     }
 
+    /// Returns where history began in the request before, if it is to begin
+    /// there again: not for another model, which shares no cache with it, and
+    /// not when there is room for more.
+    fn anchor(&self) -> Option<Anchor> {
+        let began = match (&self.previous, &self.session) {
+            (Some(previous), _) => previous.began()?,
+            (None, Some(session)) => {
+                let began = self.engine.began.lock();
+                let began = began.unwrap_or_else(PoisonError::into_inner);
+                began.get(&session.label)?.clone()
+            }
+            (None, None) => return None,
+        };
+        let same = began.model == sent_name(&self.model) && began.window >= self.budget.window();
+        same.then_some(began.anchor)
+    }
+
     /// Gathers, counts and fits.
     fn attempt(&self, clock: &mut Clock) -> Result<Made, Error> {
-        let anchor = self.previous.as_deref().and_then(Saved::anchor);
+        let anchor = self.anchor();
         let mut summary = SummaryIs::Pinned;
         let mut made = self.attempt_with(clock, summary, anchor.as_ref());
         if let (Err(Unmade::OverBudget(_)), true) = (&made, self.session.is_some()) {
@@ -636,6 +656,16 @@ impl Call<'_> {
             context_json,
             workspace_path: self.root.path().display().to_string(),
         };
+        if let (Some(session), Some(anchor)) = (&self.session, Anchor::of(&assembled.layout)) {
+            let now = Began {
+                anchor,
+                model: sent_name(&self.model).to_owned(),
+                window: self.budget.window(),
+            };
+            let began = self.engine.began.lock();
+            let mut began = began.unwrap_or_else(PoisonError::into_inner);
+            began.insert(session.label.clone(), now);
+        }
         let previous = self.previous.as_deref();
         let unkept = self
             .engine

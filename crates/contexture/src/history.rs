@@ -41,6 +41,9 @@ pub(crate) struct Prepared {
     open: Vec<(Arc<str>, Arc<str>)>,
     // Results that the turn gives to calls of turns before it.
     answers: Vec<Arc<str>>,
+    // The item before which somebody speaks who has no result: calls of turns
+    // before that still wait are given up there. The ledger says the same.
+    speaks_at: Option<usize>,
     begins: bool,
     bytes: usize,
 }
@@ -112,10 +115,24 @@ pub(crate) struct Anchor {
     pub(crate) start: Arc<str>,
 }
 
+/// Where history began in a request, and what that was made for.
+#[derive(Debug, Clone)]
+pub(crate) struct Began {
+    pub(crate) anchor: Anchor,
+    pub(crate) model: String,
+    pub(crate) window: Tokens,
+}
+
 impl Anchor {
     /// Returns where the history of `layout` begins, if it has one.
     pub(crate) fn of(layout: &Layout) -> Option<Self> {
         Self::among(layout.history.iter().map(|block| &block.id))
+    }
+
+    /// Returns true when history begins with a block of that turn.
+    fn is_in(&self, turn: TurnId) -> bool {
+        let name = self.start.split('/').next();
+        name == Some(&*turn_name(turn))
     }
 
     /// Returns the beginning of a history whose blocks have these ids.
@@ -290,10 +307,17 @@ impl Reader<'_> {
             }
         }
         // Behind another summary, or none, the prefix is another one anyway, and
-        // what is kept there is to be shown from its beginning.
+        // what is kept there is to be shown from its beginning. Nor does history
+        // go on from where fewer turns than the latest were shown.
         let summary = history.items.first().map(|item| &item.id);
+        let enough = |anchor: &Anchor| {
+            let turns = history.heads.iter().zip(prepared);
+            let mut turns = turns.skip_while(|(head, _)| !anchor.is_in(head.id));
+            let first = usize::from(turns.next().is_some());
+            first + turns.filter(|(_, turn)| turn.begins).count() >= self.min_recent
+        };
         history.start = (self.anchor)
-            .filter(|anchor| anchor.summary.as_ref() == summary)
+            .filter(|anchor| anchor.summary.as_ref() == summary && enough(anchor))
             .map(|anchor| Arc::clone(&anchor.start));
         join(history, prepared);
         unread(history);

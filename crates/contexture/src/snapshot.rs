@@ -18,7 +18,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
-use crate::history::Anchor;
+use crate::history::{Anchor, Began};
 
 /// How many blocks a chunk of the list holds.
 const CHUNK: usize = 64;
@@ -261,11 +261,19 @@ impl Saved {
         })
     }
 
-    /// Returns where history began.
-    pub(crate) fn anchor(&self) -> Option<Anchor> {
+    /// Returns where history began, if there was one.
+    pub(crate) fn began(&self) -> Option<Began> {
         let history = self.entries.iter();
         let history = history.filter(|entry| entry.section == Section::History);
-        Anchor::among(history.map(|entry| &entry.id))
+        Some(Began {
+            anchor: Anchor::among(history.map(|entry| &entry.id))?,
+            model: self.settings.model.clone(),
+            window: self.window(),
+        })
+    }
+
+    fn window(&self) -> Tokens {
+        self.tokens().saturating_add(self.settings.spare)
     }
 
     /// Returns the request with its content.
@@ -472,8 +480,8 @@ impl Saved {
 
     /// Returns what it might use.
     pub(crate) fn available(&self) -> Tokens {
-        let window = self.tokens().saturating_add(self.settings.spare);
-        window.saturating_sub(self.settings.max_output.unwrap_or(0))
+        self.window()
+            .saturating_sub(self.settings.max_output.unwrap_or(0))
     }
 
     /// Returns what everything but history costs.

@@ -86,6 +86,16 @@ fn difficult() -> Vec<NewTurn> {
             blocks(MessageRole::Assistant, [thought("deeper", None)]),
             says("I thought."),
         ]),
+        // Some in one message of the user's, the rest in the next turn.
+        turn([user("And again."), calls(["x", "y"])]),
+        turn([blocks(
+            MessageRole::User,
+            [result_block("x", "1"), text("one more comes")],
+        )]),
+        turn([
+            blocks(MessageRole::User, [result_block("y", "2")]),
+            says("Now both."),
+        ]),
         // The model goes on by itself.
         turn([says("By the way, it is done.")]),
         turn([user("Good."), calls(["c1"])]),
@@ -113,7 +123,6 @@ fn groups(lab: &Lab, label: &str) -> Vec<(String, usize, u64)> {
 fn every_budget_gives_a_valid_request() {
     let lab = Lab::new(PLAIN);
     let turns = difficult();
-    // Each turn once in the last place, too.
     let mut invalid = Vec::new();
     lab.talk("all", &turns);
     let pinned = lab.pinned();

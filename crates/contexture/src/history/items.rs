@@ -77,6 +77,8 @@ pub(super) struct Maker {
     unsent: Vec<(String, Role, String)>,
     open: Vec<(Arc<str>, Arc<str>)>,
     answers: Vec<Arc<str>>,
+    // The first message of somebody who speaks and has no result.
+    speaks: Option<usize>,
 }
 
 impl Maker {
@@ -89,6 +91,7 @@ impl Maker {
             unsent: Vec::new(),
             open: Vec::new(),
             answers: Vec::new(),
+            speaks: None,
         }
     }
 
@@ -99,6 +102,13 @@ impl Maker {
             let calls = blocks
                 .iter()
                 .any(|block| matches!(&**block, Block::ToolCall { .. }));
+            let answers = blocks
+                .iter()
+                .any(|block| matches!(&**block, Block::ToolResult { .. }));
+            let talks = matches!(message.role, MessageRole::User | MessageRole::Assistant);
+            if talks && !answers {
+                self.speaks = self.speaks.or(Some(m));
+            }
             for (b, block) in blocks.iter().enumerate() {
                 let id = match blocks.len() {
                     1 => format!("{}/{m}", self.name),
@@ -212,7 +222,11 @@ impl Maker {
     pub(super) fn finish(mut self, made: Vec<Made>) -> Prepared {
         let mut items = Vec::with_capacity(made.len());
         let mut bytes = 0;
+        let mut speaks_at = self.speaks.map(|_| usize::MAX);
         for one in made {
+            if one.what.is_ok() && self.speaks.is_some_and(|speaks| one.message >= speaks) {
+                speaks_at = speaks_at.map(|at| at.min(items.len()));
+            }
             bytes += one.text().map_or(0, |text| text.as_str().len() + 256);
             match one.what {
                 Ok(item) => items.push(item),
@@ -230,6 +244,7 @@ impl Maker {
             unsent: self.unsent,
             open: self.open,
             answers: self.answers,
+            speaks_at,
             begins,
             bytes,
         }

@@ -57,10 +57,8 @@ impl Joiner<'_> {
         }
         // Results of calls of the turn before come first; whoever speaks
         // before they are all there has given up waiting.
-        let mut answering = !self.open.is_empty();
-        for item in &turn.items {
-            if answering && item.role != Role::Tool {
-                answering = false;
+        for (at, item) in turn.items.iter().enumerate() {
+            if turn.speaks_at == Some(at) {
                 self.open.retain(|(call, _)| !turn.answers.contains(call));
                 self.give_up();
             }
@@ -83,6 +81,9 @@ impl Joiner<'_> {
             self.add(item);
         }
         self.open.retain(|(call, _)| !turn.answers.contains(call));
+        if turn.speaks_at.is_some_and(|at| at >= turn.items.len()) {
+            self.give_up();
+        }
         self.open.extend(turn.open.iter().cloned());
         for (id, role, reason) in &turn.unsent {
             let reason = Reason::Unusable(reason.clone());
