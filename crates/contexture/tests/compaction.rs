@@ -403,6 +403,25 @@ fn a_smaller_model_gets_a_smaller_summary() {
     check(&small).unwrap();
 }
 
+/// Several requests at once make one summary; the others do without.
+#[test]
+fn two_at_once_do_not_get_in_each_others_way() {
+    let lab = Lab::new("");
+    lab.talk("s", &chat(30, 60));
+    let used = lab.assemble("s", 100_000).report.budget.used;
+    let made: Vec<Assembled> = std::thread::scope(|scope| {
+        let run = || lab.assemble("s", used);
+        let threads: Vec<_> = (0..4).map(|_| scope.spawn(run)).collect();
+        threads.into_iter().map(|one| one.join().unwrap()).collect()
+    });
+    for assembled in &made {
+        check(assembled).unwrap();
+    }
+    let all = lab.engine.history("s", usize::MAX).unwrap();
+    let summaries = all.iter().filter(|turn| turn.compaction.is_some());
+    assert_eq!(summaries.count(), 1);
+}
+
 /// What a picture costs counts, though it has next to no text.
 #[test]
 fn pictures_are_made_room_for() {
@@ -441,11 +460,8 @@ fn what_the_summary_does_not_stand_for_is_told() {
     lab.assemble("s", used).compacted.unwrap();
     lab.restart("[compaction]\nenabled = false");
     let small = lab.assemble("s", used / 5);
-    let row = small.report.excluded.iter();
-    let row = row
-        .filter(|row| row.id.starts_with("turns 1-"))
-        .next()
-        .unwrap();
+    let mut rows = small.report.excluded.iter();
+    let row = rows.find(|row| row.id.starts_with("turns 1-")).unwrap();
     let reason = row.reason.to_string();
     assert!(reason.contains("the others are not read"), "{reason}");
     check(&small).unwrap();
