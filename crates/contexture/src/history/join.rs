@@ -101,9 +101,11 @@ impl Joiner<'_> {
     /// a provider refuses a call without one.
     fn give_up(&mut self) {
         for (call, name) in std::mem::take(&mut self.open) {
-            let id = format!("{}/{call}", self.group);
+            let call = self.names.result(&call);
+            // By the name that no other call has; messages have numbers.
+            let id = format!("{}/result of {call}", self.group);
             let part = Part::ToolResult {
-                id: self.names.result(&call),
+                id: call,
                 name,
                 is_error: true,
             };

@@ -298,6 +298,14 @@ pub fn check(assembled: &Assembled) -> Result<(), String> {
         return Err("the system prompt or the event is not whole".to_owned());
     }
     paired(assembled)?;
+    let report = &assembled.report;
+    let included = report.included.iter().map(|row| (&row.layer, &row.id));
+    let excluded = report.excluded.iter().map(|row| (&row.layer, &row.id));
+    let mut rows: Vec<_> = included.chain(excluded).collect();
+    rows.sort();
+    if let Some(twice) = rows.windows(2).find(|pair| pair[0] == pair[1]) {
+        return Err(format!("{:?} is reported twice", twice[0]));
+    }
     for format in PROVIDERS {
         let request = assembled
             .prompt()
