@@ -251,6 +251,17 @@ impl Models {
             })
     }
 
+    /// Returns true when two names are of one model: a vendor before the name
+    /// and a date behind it do not count.
+    pub fn is_same(&self, one: &str, other: &str) -> bool {
+        let base = |name: &str| {
+            let lower = name.to_ascii_lowercase();
+            let bare = lower.rsplit('/').next().unwrap_or(&lower);
+            without_suffix(bare).to_owned()
+        };
+        base(one) == base(other)
+    }
+
     fn find(&self, name: &str) -> Option<Model> {
         if let Some(model) = self.added.get(name) {
             return Some(model.clone());

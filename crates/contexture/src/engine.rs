@@ -13,7 +13,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::account::{Logged, fates, summarise};
-use crate::assembled::{Assembled, bare};
+use crate::assembled::{Assembled, bare, sent_name};
 use crate::broker::{self, Environments, Permissions, Toolbox};
 use crate::calibration;
 use crate::compaction::{Compacted, Compactor, Plan};
@@ -443,6 +443,20 @@ impl Call<'_> {
         Ok(Some((name, tools)))
     }
 
+    /// Returns where the window over history stays, because it began there in
+    /// the request before: for the same model, whose cache is at stake, while
+    /// there is no more room than there was, and while it holds the latest
+    /// turns.
+    fn window_start(&self, history: &History, min_recent: usize) -> Option<Arc<str>> {
+        let previous = self.previous.as_ref()?;
+        let room = self.budget.window() - self.budget.reserve_response();
+        if previous.model() != sent_name(&self.model) || previous.available() < room {
+            return None;
+        }
+        let start = previous.history_start(history.summary_name())?;
+        history.holds_latest(&start, min_recent).then_some(start)
+    }
+
     /// Gathers, counts and fits.
     fn attempt(&self, clock: &mut Clock) -> Result<Made, Error> {
         match self.attempt_with(clock, SummaryIs::Pinned) {
@@ -852,13 +866,7 @@ impl Gathered<'_, '_> {
         };
         let history = reader.read(session)?;
         if let Fit::Window(window) = fit {
-            // The window stays where it was, unless a larger budget has room
-            // for everything again.
-            let room = (call.budget.available() as f64 * window.shrink_to) as Tokens;
-            let fits = history.whole().is_some_and(|whole| whole <= room);
-            if let (Some(previous), false) = (&call.previous, fits) {
-                window.start = previous.history_start(history.summary_name());
-            }
+            window.start = call.window_start(&history, min_recent);
         }
         Ok(history)
     }

@@ -41,6 +41,9 @@ pub(crate) struct Prepared {
     open: Vec<(Arc<str>, Arc<str>)>,
     // Results that the turn gives to calls of turns before it.
     answers: Vec<Arc<str>>,
+    // The item before which somebody speaks who has no result: calls of turns
+    // before that still wait are given up there. The ledger says the same.
+    speaks_at: Option<usize>,
     begins: bool,
     bytes: usize,
 }
@@ -63,6 +66,9 @@ struct Key {
     counter: String,
     provider: Provider,
 }
+
+/// How often a walk is taken up again because counts became known.
+const MOST_WALKS: usize = 16;
 
 /// The most bytes of turns that are kept in memory.
 const MAX_KNOWN: usize = 64 << 20;
@@ -176,12 +182,20 @@ impl History {
         Some(&*first.id).filter(|id| id.starts_with(SUMMARY_NAME))
     }
 
-    /// Returns about what all turns that were read cost, if they are all there
-    /// are.
-    pub(crate) fn whole(&self) -> Option<Tokens> {
-        let unread = self.unsent.iter().any(|row| row.code == Code::BeforeWindow);
-        let turns = self.heads.iter();
-        (!unread).then(|| turns.map(TurnHead::weight).sum())
+    /// Returns true when a window that begins with `start` holds the latest
+    /// turns, as many as are kept in any case.
+    pub(crate) fn holds_latest(&self, start: &str, turns: usize) -> bool {
+        // Turns that only make sense with the one before them count with it.
+        let units = |heads: &[TurnHead]| {
+            let later = heads.iter().skip(1).filter(|head| head.begins).count();
+            later + usize::from(!heads.is_empty())
+        };
+        let name = start.split('/').next().unwrap_or_default();
+        let from = self
+            .heads
+            .iter()
+            .position(|head| turn_name(head.id) == name);
+        from.is_some_and(|from| units(&self.heads[from..]) >= turns.min(units(&self.heads)))
     }
 }
 
@@ -192,8 +206,9 @@ pub(crate) fn counter_name(counts: &Counts, policy: Policy) -> String {
     } else {
         "plain"
     };
-    // A change of the guard changes counts, and so this number.
-    format!("{}/{masked}/1", counts.counter().name())
+    // A change of the guard, or of what is counted, changes counts, and so this
+    // number.
+    format!("{}/{masked}/2", counts.counter().name())
 }
 
 impl Reader<'_> {
@@ -211,31 +226,52 @@ impl Reader<'_> {
         };
         let latest = Latest::find(self.store, head)?;
         walk.through = latest.as_ref().and_then(Latest::through);
-        let mut heads = self.store.walk(head, &walk)?;
-        heads.retain(|head| head.kind == TurnKind::Normal);
-        heads.reverse();
+        let path = || -> Result<Vec<TurnHead>, StoreError> {
+            let mut heads = self.store.walk(head, &walk)?;
+            heads.retain(|head| head.kind == TurnKind::Normal);
+            heads.reverse();
+            Ok(heads)
+        };
+        let mut heads = path()?;
+        let (mut prepared, mut counted) = self.prepare_all(&heads, &counter)?;
+        // What had no count was guessed, most likely too high: now that it is
+        // counted, the walk may go further.
+        for _ in 0..MOST_WALKS {
+            if !counted {
+                break;
+            }
+            let further = path()?;
+            if further.len() <= heads.len() {
+                break;
+            }
+            heads = further;
+            (prepared, counted) = self.prepare_all(&heads, &counter)?;
+        }
         let mut history = History {
             heads,
             latest,
             ..History::default()
         };
-        self.fill(&mut history, &counter)?;
+        self.fill(&mut history, &prepared);
         Ok(history)
     }
 
-    /// Makes the items of the turns that were walked over.
-    fn fill(&self, history: &mut History, counter: &str) -> Result<(), StoreError> {
+    /// Makes the items of the turns that were walked over. Returns them, and
+    /// whether any was counted that had no count before.
+    fn prepare_all(
+        &self,
+        heads: &[TurnHead],
+        counter: &str,
+    ) -> Result<(Vec<Arc<Prepared>>, bool), StoreError> {
         let key = Key {
             counter: counter.to_owned(),
             provider: self.provider,
         };
-        let mut prepared: Vec<Option<Arc<Prepared>>> = history
-            .heads
+        let mut prepared: Vec<Option<Arc<Prepared>>> = heads
             .iter()
             .map(|head| self.cache.get(head.id, &key))
             .collect();
-        let missing: Vec<TurnId> = history
-            .heads
+        let missing: Vec<TurnId> = heads
             .iter()
             .zip(&prepared)
             .filter(|(_, known)| known.is_none())
@@ -256,6 +292,12 @@ impl Reader<'_> {
             // store that is only read, is no reason to fail.
             let _ = self.store.put_counts(&uncounted);
         }
+        let prepared = prepared.into_iter().flatten().collect();
+        Ok((prepared, !uncounted.is_empty()))
+    }
+
+    /// Puts the summary and the turns together.
+    fn fill(&self, history: &mut History, prepared: &[Arc<Prepared>]) {
         if let Some(latest) = &history.latest
             && let Some(summary) = latest.summary()
         {
@@ -271,10 +313,8 @@ impl Reader<'_> {
                 }
             }
         }
-        let prepared: Vec<Arc<Prepared>> = prepared.into_iter().flatten().collect();
-        join(history, &prepared);
+        join(history, prepared);
         unread(history);
-        Ok(())
     }
 
     fn summary(&self, name: String, summary: &str) -> Item {
@@ -317,8 +357,24 @@ fn unread(history: &mut History) {
         return;
     }
     let turns = if older == 1 { "turn" } else { "turns" };
+    // A summary that is sent, whatever is kept behind it.
     let latest = history.latest.as_ref();
-    let (code, tokens, reason) = match latest.filter(|latest| latest.summary().is_some()) {
+    let latest = latest.filter(|_| history.summary_name().is_some());
+    let from = history.heads.first().map(|head| head.id);
+    let is_whole = |latest: &Latest| {
+        let kept = latest.compaction.first_kept;
+        kept.is_none_or(|kept| Some(kept) == from)
+    };
+    let (code, tokens, reason) = match latest {
+        Some(latest) if !is_whole(latest) => (
+            Code::BeforeWindow,
+            latest.compaction.tokens_before,
+            format!(
+                "{older} {turns}: {} stands for the first of them; the others are not read, the \
+                 budget is spent before them",
+                latest.name()
+            ),
+        ),
         Some(latest) => (
             Code::Compacted,
             latest.compaction.tokens_before,

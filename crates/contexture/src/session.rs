@@ -102,7 +102,7 @@ impl Engine {
         let same_model = turn
             .model
             .as_ref()
-            .is_none_or(|model| *model == snapshot.model);
+            .is_none_or(|model| self.models().is_same(model, &snapshot.model));
         if answers != 1 || !same_model {
             return Ok(());
         }

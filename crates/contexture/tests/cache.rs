@@ -244,9 +244,6 @@ fn most_of_a_long_session_is_read_from_the_cache() {
     assert!(with_summaries >= 0.93, "{figures}");
     assert!(window_alone >= 0.93, "{figures}");
     assert!(slid < 0.5, "{figures}");
-    if std::env::var_os("SHOW_FIGURES").is_some() {
-        panic!("{figures}");
-    }
 }
 
 /// Ids of calls are made unique by where the window begins, not by how far
@@ -367,6 +364,44 @@ fn tools_stand_in_the_same_order_however_they_are_listed() {
     let (first, second) = rendered.split_at(PROVIDERS.len());
     assert_eq!(first, second);
     assert!(first[0].find("browse") < first[0].find("mail"));
+}
+
+/// Without snapshots the engine remembers where the window began.
+#[test]
+fn the_window_stays_without_snapshots() {
+    let lab = Lab::new("[compaction]\nenabled = false\n[snapshots]\nkeep = false");
+    let pinned = lab.pinned();
+    lab.session("s");
+    let (mut moved, mut previous) = (0, String::new());
+    for turn in &chat(60, 40) {
+        lab.record("s", turn);
+        let now = standing(&lab.assemble("s", pinned + 1_500));
+        moved += usize::from(!now.starts_with(previous.trim_end()));
+        previous = now;
+    }
+    assert!((2..12).contains(&moved), "{moved} moves");
+}
+
+/// What had to go for want of room comes back when there is room.
+#[test]
+fn more_room_shows_more_again() {
+    let lab = Lab::new(PLAIN);
+    let pinned = lab.pinned();
+    lab.talk("s", &chat(30, 40));
+    let all = lab.assemble("s", 20_000).layout;
+    let few = lab.assemble("s", pinned + 250).layout;
+    assert!(few.history.len() < 7);
+    assert_eq!(lab.assemble("s", 20_000).layout, all, "a larger window");
+    lab.assemble("s", pinned + 250);
+    let mut other = request("s", pinned + 250);
+    other.model = Some("gpt-4-turbo".to_owned());
+    lab.engine.assemble(&lab.root, &other).unwrap();
+    // The latest three, whatever fitted before.
+    lab.assemble("s", pinned + 10);
+    let three = lab.assemble("s", pinned + 300).layout;
+    assert_eq!(three.history.len(), 6);
+    lab.record("s", &exchange("Yes?", "No."));
+    assert!(lab.assemble("s", pinned + 300).layout.history.len() >= 6);
 }
 
 #[test]

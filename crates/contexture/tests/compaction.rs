@@ -3,11 +3,9 @@
 
 mod support;
 
-use std::sync::Arc;
-
 use contexture::core::{Role, Trust};
 use contexture::store::{Compaction, Trigger, Turn};
-use contexture::turn::NewTurn;
+use contexture::turn::{Block, MessageRole, NewTurn};
 use contexture::{Assembled, CompactRequest, Format};
 use support::counting::Counting;
 use support::*;
@@ -291,13 +289,7 @@ fn a_focus_decides_what_is_kept() {
 /// use; the rest is counted.
 #[test]
 fn a_first_summary_of_a_long_session_is_bounded() {
-    let mut counting = None;
-    let lab = Lab::over("", |store| {
-        let store = Arc::new(Counting::new(store));
-        counting = Some(Arc::clone(&store));
-        store
-    });
-    let counting = counting.unwrap();
+    let (lab, counting) = Lab::counting("");
     lab.session("s");
     let turns = chat(50, 40);
     for i in 0..1_500 {
@@ -408,5 +400,69 @@ fn a_smaller_model_gets_a_smaller_summary() {
     let compacted = small.compacted.as_ref().unwrap();
     assert!(compacted.tokens_after < large.tokens_after / 2);
     assert!(summary(&small).is_some());
+    check(&small).unwrap();
+}
+
+/// Several requests at once make one summary; the others do without.
+#[test]
+fn two_at_once_do_not_get_in_each_others_way() {
+    let lab = Lab::new("");
+    lab.talk("s", &chat(30, 60));
+    let used = lab.assemble("s", 100_000).report.budget.used;
+    let made: Vec<Assembled> = std::thread::scope(|scope| {
+        let run = || lab.assemble("s", used);
+        let threads: Vec<_> = (0..4).map(|_| scope.spawn(run)).collect();
+        threads.into_iter().map(|one| one.join().unwrap()).collect()
+    });
+    for assembled in &made {
+        check(assembled).unwrap();
+    }
+    let all = lab.engine.history("s", usize::MAX).unwrap();
+    let summaries = all.iter().filter(|turn| turn.compaction.is_some());
+    assert_eq!(summaries.count(), 1);
+}
+
+/// What a picture costs counts, though it has next to no text.
+#[test]
+fn pictures_are_made_room_for() {
+    let lab = Lab::new("");
+    lab.session("s");
+    for i in 0..12 {
+        let picture = Block::Image {
+            media_type: "image/png".to_owned(),
+            data: None,
+            url: Some(format!("https://example.com/{i}.png")),
+        };
+        let asked = blocks(
+            MessageRole::User,
+            [picture, text(&format!("Question {i}?"))],
+        );
+        lab.record("s", &turn([asked, says(&prose(i, 40))]));
+    }
+    let used = lab.assemble("s", 1_000_000).report.budget.used;
+    let one = used / 12;
+    assert!(one > 1_000, "{one}");
+    let max = one * 7;
+    let assembled = lab.assemble("s", max);
+    let compacted = assembled.compacted.as_ref().unwrap();
+    assert!((7..=9).contains(&compacted.turns), "{}", compacted.turns);
+    assert!(assembled.report.budget.used <= max * 60 / 100);
+    assert!(summary(&assembled).is_some());
+    check(&assembled).unwrap();
+}
+
+/// With less room than what is kept needs, the report says what nobody reads.
+#[test]
+fn what_the_summary_does_not_stand_for_is_told() {
+    let mut lab = Lab::new("");
+    lab.talk("s", &chat(60, 60));
+    let used = lab.assemble("s", 100_000).report.budget.used;
+    lab.assemble("s", used).compacted.unwrap();
+    lab.restart("[compaction]\nenabled = false");
+    let small = lab.assemble("s", used / 5);
+    let mut rows = small.report.excluded.iter();
+    let row = rows.find(|row| row.id.starts_with("turns 1-")).unwrap();
+    let reason = row.reason.to_string();
+    assert!(reason.contains("the others are not read"), "{reason}");
     check(&small).unwrap();
 }

@@ -86,6 +86,16 @@ fn difficult() -> Vec<NewTurn> {
             blocks(MessageRole::Assistant, [thought("deeper", None)]),
             says("I thought."),
         ]),
+        // Some in one message of the user's, the rest in the next turn.
+        turn([user("And again."), calls(["x", "y"])]),
+        turn([blocks(
+            MessageRole::User,
+            [result_block("x", "1"), text("one more comes")],
+        )]),
+        turn([
+            blocks(MessageRole::User, [result_block("y", "2")]),
+            says("Now both."),
+        ]),
         // The model goes on by itself.
         turn([says("By the way, it is done.")]),
         turn([user("Good."), calls(["c1"])]),
@@ -113,7 +123,6 @@ fn groups(lab: &Lab, label: &str) -> Vec<(String, usize, u64)> {
 fn every_budget_gives_a_valid_request() {
     let lab = Lab::new(PLAIN);
     let turns = difficult();
-    // Each turn once in the last place, too.
     let mut invalid = Vec::new();
     lab.talk("all", &turns);
     let pinned = lab.pinned();
@@ -204,6 +213,31 @@ fn every_budget_gives_a_valid_request_with_summaries() {
         &invalid[..invalid.len().min(5)]
     );
     assert!(compacted > 50, "{compacted} were summarised");
+}
+
+/// An agent that runs for long on one question, each step recorded as a turn.
+#[test]
+fn a_long_run_on_one_question() {
+    let lab = Lab::new(COMPACTING);
+    let pinned = lab.pinned();
+    lab.session("s");
+    lab.record("s", &turn([user("Fix the build."), calls(["c0"])]));
+    for i in 1..40 {
+        let (answered, next) = (format!("c{}", i - 1), format!("c{i}"));
+        let step = [result(&answered, &prose(i, 120)), calls([next.as_str()])];
+        lab.record("s", &turn(step));
+    }
+    // While the steps themselves fit, results give way.
+    let cut = lab.assemble("s", pinned + 5_000);
+    check(&cut).unwrap();
+    let results = cut.report.included.iter().filter(|row| row.truncated);
+    assert!(results.count() > 30);
+    // FIXME: below that the whole run is left out, its latest steps included,
+    // and it is not summarised: a history can only begin where the user speaks.
+    let none = lab.assemble("s", pinned + 1_000);
+    check(&none).unwrap();
+    assert_eq!(none.layout.history.len(), 0);
+    assert!(none.compacted.is_none());
 }
 
 /// Budgets shrink and grow from one request to the next, over one session with

@@ -71,6 +71,8 @@ pub(super) struct Maker {
     provider: Provider,
     open: Vec<(Arc<str>, Arc<str>)>,
     answers: Vec<Arc<str>>,
+    // The first message of somebody who speaks and has no result.
+    speaks: Option<usize>,
 }
 
 impl Maker {
@@ -82,6 +84,7 @@ impl Maker {
             provider,
             open: Vec::new(),
             answers: Vec::new(),
+            speaks: None,
         }
     }
 
@@ -92,6 +95,13 @@ impl Maker {
             let calls = blocks
                 .iter()
                 .any(|block| matches!(&**block, Block::ToolCall { .. }));
+            let answers = blocks
+                .iter()
+                .any(|block| matches!(&**block, Block::ToolResult { .. }));
+            let talks = matches!(message.role, MessageRole::User | MessageRole::Assistant);
+            if talks && !answers {
+                self.speaks = self.speaks.or(Some(m));
+            }
             for (b, block) in blocks.iter().enumerate() {
                 let id = match blocks.len() {
                     1 => format!("{}/{m}", self.name),
@@ -199,7 +209,12 @@ impl Maker {
         let mut items = Vec::with_capacity(made.len());
         let mut unsent = Vec::new();
         let mut bytes = 0;
+        let mut speaks_at = self.speaks.map(|_| usize::MAX);
         for one in made {
+            let speaks = self.speaks.is_some_and(|speaks| one.message >= speaks);
+            if speaks && one.unsent.is_none() {
+                speaks_at = speaks_at.map(|at| at.min(items.len()));
+            }
             bytes += one.text.as_str().len() + 256;
             match one.unsent {
                 None => items.push(one.item),
@@ -214,6 +229,7 @@ impl Maker {
             unsent,
             open: self.open,
             answers: self.answers,
+            speaks_at,
             begins,
             bytes,
         }

@@ -49,10 +49,8 @@ impl Joiner<'_> {
         }
         // Results of calls of the turn before come first; whoever speaks
         // before they are all there has given up waiting.
-        let mut answering = !self.open.is_empty();
-        for item in &turn.items {
-            if answering && item.role != Role::Tool {
-                answering = false;
+        for (at, item) in turn.items.iter().enumerate() {
+            if turn.speaks_at == Some(at) {
                 self.open.retain(|(call, _)| !turn.answers.contains(call));
                 self.give_up();
             }
@@ -71,6 +69,9 @@ impl Joiner<'_> {
             self.add(item);
         }
         self.open.retain(|(call, _)| !turn.answers.contains(call));
+        if turn.speaks_at.is_some_and(|at| at >= turn.items.len()) {
+            self.give_up();
+        }
         self.open.extend(turn.open.iter().cloned());
         for (id, role, reason) in &turn.unsent {
             let reason = Reason::Unusable((*reason).to_owned());
@@ -88,9 +89,11 @@ impl Joiner<'_> {
     /// a provider refuses a call without one.
     fn give_up(&mut self) {
         for (call, name) in std::mem::take(&mut self.open) {
-            let id = format!("{}/{call}", self.group);
+            let call = self.names.result(&call);
+            // By the name that no other call has; messages have numbers.
+            let id = format!("{}/result of {call}", self.group);
             let part = Part::ToolResult {
-                id: self.names.result(&call),
+                id: call,
                 name,
                 is_error: true,
             };

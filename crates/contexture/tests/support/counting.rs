@@ -1,5 +1,6 @@
 //! A store that counts what is asked of the one behind it.
 
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use contexture::Timestamp;
@@ -14,6 +15,12 @@ pub struct Counting {
     pub counts_put: AtomicUsize,
     pub blobs_offered: AtomicUsize,
     pub bytes_offered: AtomicUsize,
+    /// Everything that was offered.
+    pub hashes: Mutex<Vec<ContentHash>>,
+    /// What comes back with another byte in it.
+    pub damaged: Mutex<Option<ContentHash>>,
+    /// What does not come back.
+    pub lost: Mutex<Option<ContentHash>>,
 }
 
 impl Counting {
@@ -25,6 +32,9 @@ impl Counting {
             counts_put: AtomicUsize::new(0),
             blobs_offered: AtomicUsize::new(0),
             bytes_offered: AtomicUsize::new(0),
+            hashes: Mutex::default(),
+            damaged: Mutex::default(),
+            lost: Mutex::default(),
         }
     }
 
@@ -106,6 +116,8 @@ impl Snapshots for Counting {
             &self.bytes_offered,
             blobs.iter().map(|blob| blob.bytes.len()).sum(),
         );
+        let hashes = blobs.iter().map(|blob| blob.hash);
+        self.hashes.lock().unwrap().extend(hashes);
         self.inner.put_snapshot(snapshot, blobs)
     }
     fn find_snapshots(&self, prefix: &str) -> Done<Vec<Snapshot>> {
@@ -115,7 +127,19 @@ impl Snapshots for Counting {
         self.inner.snapshots(session, limit)
     }
     fn blobs(&self, hashes: &[ContentHash]) -> Done<Vec<Option<Vec<u8>>>> {
-        self.inner.blobs(hashes)
+        let mut found = self.inner.blobs(hashes)?;
+        let damaged = *self.damaged.lock().unwrap();
+        let lost = *self.lost.lock().unwrap();
+        for (hash, bytes) in hashes.iter().zip(&mut found) {
+            if lost == Some(*hash) {
+                *bytes = None;
+            }
+            if let (true, Some(bytes)) = (damaged == Some(*hash), bytes) {
+                let middle = bytes.len() / 2;
+                bytes[middle] ^= 1;
+            }
+        }
+        Ok(found)
     }
 }
 

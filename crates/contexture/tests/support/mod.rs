@@ -45,7 +45,7 @@ impl Lab {
 
     /// Returns the same over a store that is wrapped.
     pub fn over(config: &str, wrap: impl FnOnce(SqliteStore) -> Arc<dyn Store>) -> Self {
-        let dir = tempfile::tempdir().unwrap();
+        let dir = directory();
         std::fs::write(dir.path().join("AGENTS.md"), "Answer briefly.\n").unwrap();
         let root = Root::open(dir.path()).unwrap();
         let store = wrap(SqliteStore::open(dir.path().join("lab.db")).unwrap());
@@ -57,6 +57,17 @@ impl Lab {
             engine,
             clock: AtomicI64::new(1_770_000_000),
         }
+    }
+
+    /// Returns a project over a store that counts, and the store.
+    pub fn counting(config: &str) -> (Self, Arc<counting::Counting>) {
+        let mut counting = None;
+        let lab = Self::over(config, |store| {
+            let store = Arc::new(counting::Counting::new(store));
+            counting = Some(Arc::clone(&store));
+            store
+        });
+        (lab, counting.unwrap())
     }
 
     /// Returns another engine over the same store, which remembers nothing.
@@ -119,6 +130,14 @@ impl Lab {
         let assembled = self.assemble("(empty)", 100_000);
         assembled.report.budget.used
     }
+}
+
+/// Returns a directory in memory, where there is such a thing: a store waits for
+/// the disk with every turn.
+fn directory() -> tempfile::TempDir {
+    let memory = std::path::Path::new("/dev/shm");
+    let made = tempfile::tempdir_in(memory);
+    made.or_else(|_| tempfile::tempdir()).unwrap()
 }
 
 fn engine(config: &str, root: &Root, store: &Arc<dyn Store>) -> Engine {
@@ -279,6 +298,14 @@ pub fn check(assembled: &Assembled) -> Result<(), String> {
         return Err("the system prompt or the event is not whole".to_owned());
     }
     paired(assembled)?;
+    let report = &assembled.report;
+    let included = report.included.iter().map(|row| (&row.layer, &row.id));
+    let excluded = report.excluded.iter().map(|row| (&row.layer, &row.id));
+    let mut rows: Vec<_> = included.chain(excluded).collect();
+    rows.sort();
+    if let Some(twice) = rows.windows(2).find(|pair| pair[0] == pair[1]) {
+        return Err(format!("{:?} is reported twice", twice[0]));
+    }
     for format in PROVIDERS {
         let request = assembled
             .prompt()
