@@ -1,33 +1,25 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Instant;
 
 use contexture_core::guard::Policy;
-use contexture_core::{
-    Assembly, Budget, Code, ContentHash, Counts, Excluded, Fit, Item, Layer, Layout, Report, Role,
-    Text, Tokens, Trust, markup,
-};
-use contexture_store::{AgentRole, Session, Store, Trigger};
+use contexture_core::{Budget, Counts, Tokens};
+use contexture_store::{AgentRole, Store};
 use contexture_tokens::{Model, Models, Provider};
 use jiff::Timestamp;
-use serde_json::{Value, json};
 
-use crate::account::{Logged, fates, summarise};
-use crate::assembled::{Assembled, bare, sent_name};
-use crate::broker::{self, Environments, Permissions, Toolbox};
+use crate::assembled::Assembled;
+use crate::broker::{self, Environments, Permissions};
 use crate::calibration;
-use crate::compaction::{Compacted, Compactor, Plan};
+use crate::call::{Call, Clock};
+use crate::compaction::Compactor;
 use crate::config::Config;
 use crate::error::Error;
 use crate::event::Event;
 use crate::files::Root;
-use crate::history::{self, History, Reader, TurnCache};
-use crate::recipe::{Recipe, RecipeLayer, SourceKind};
+use crate::history::{self, TurnCache};
+use crate::recipe::{Recipe, SourceKind};
 use crate::snapshot::{self, Saved};
-use crate::source::{self, FileLoader};
-use crate::working_set::{
-    BootHeader, Hints, Log, Manifest, find_manifest, guidelines, session_dir,
-};
+use crate::working_set::{Hints, Manifest, find_manifest};
 
 /// What is asked for. Everything has a default.
 #[derive(Debug, Clone, Default)]
@@ -62,14 +54,17 @@ pub struct Request {
     pub now: Option<Timestamp>,
 }
 
+/// How many sessions' latest requests are kept in memory.
+const MOST_REMEMBERED: usize = 1024;
+
 /// Assembles requests; keeps what it has counted.
 pub struct Engine {
     pub(crate) config: Config,
     models: Models,
     counts: Mutex<BTreeMap<String, Arc<Counts>>>,
     store: Option<Arc<dyn Store>>,
-    turns: TurnCache,
-    environments: Environments,
+    pub(crate) turns: TurnCache,
+    pub(crate) environments: Environments,
     // The latest snapshot of each session.
     latest: Mutex<BTreeMap<String, Arc<Saved>>>,
 }
@@ -250,10 +245,12 @@ impl Engine {
 
     /// Returns the latest request of a session that was kept.
     fn previous(&self, session: Option<&str>) -> Result<Option<Arc<Saved>>, Error> {
-        let (Some(store), true) = (&self.store, self.config.snapshots.keep) else {
-            return Ok(None);
-        };
         let label = session.unwrap_or("default");
+        let (Some(store), true) = (&self.store, self.config.snapshots.keep) else {
+            // What is not kept is remembered for as long as the engine lives.
+            let known = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
+            return Ok(known.get(label).cloned());
+        };
         let Some(latest) = store.snapshots(Some(label), 1)?.into_iter().next() else {
             return Ok(None);
         };
@@ -374,527 +371,6 @@ fn usual_model(provider: Provider) -> Option<&'static str> {
     }
 }
 
-/// One call, with everything it draws on.
-struct Call<'a> {
-    engine: &'a Engine,
-    root: &'a Root,
-    request: &'a Request,
-    recipe: Recipe,
-    manifest: Manifest,
-    hints: Hints,
-    persona_dir: String,
-    permissions: Permissions,
-    model: Model,
-    budget: Budget,
-    counts: Arc<Counts>,
-    now: Timestamp,
-    previous: Option<Arc<Saved>>,
-    session: Option<Session>,
-    warnings: Vec<String>,
-}
-
-/// What one attempt gave.
-struct Made {
-    layout: Layout,
-    report: Report,
-    // Rows for what a source did not offer.
-    unsent: Vec<Excluded>,
-    warnings: Vec<String>,
-    turns_since_summary: u64,
-}
-
-/// Why history is to be summarised, and how far.
-struct Need {
-    trigger: Trigger,
-    // What everything but history takes.
-    fixed: Tokens,
-    // The percentage of what is available to come down to.
-    target: Option<f64>,
-}
-
-impl Call<'_> {
-    fn uses(&self, source: SourceKind) -> bool {
-        let mut sources = self.recipe.layers.iter().map(|layer| layer.source);
-        sources.any(|one| one == source)
-    }
-
-    fn role(&self) -> AgentRole {
-        self.request.role.unwrap_or_default()
-    }
-
-    fn task(&self) -> Option<&str> {
-        let of_session = || self.session.as_ref()?.task.as_deref();
-        self.request.task.as_deref().or_else(of_session)
-    }
-
-    fn toolset(&self) -> Result<Option<(&str, &[String])>, Error> {
-        let config = &self.engine.config;
-        let name = self.request.toolset.as_deref();
-        let Some(name) = name.or(config.tools.toolset.as_deref()) else {
-            return Ok(None);
-        };
-        let Some((name, tools)) = config.toolsets.get_key_value(name) else {
-            let known: Vec<&str> = config.toolsets.keys().map(String::as_str).collect();
-            return Err(
-                Error::input(crate::error::not_one_of("toolset", name, &known))
-                    .hint("toolsets are lists of names under [toolsets] in contexture.toml"),
-            );
-        };
-        Ok(Some((name, tools)))
-    }
-
-    /// Returns where the window over history stays, because it began there in
-    /// the request before: for the same model, whose cache is at stake, while
-    /// there is no more room than there was, and while it holds the latest
-    /// turns.
-    fn window_start(&self, history: &History, min_recent: usize) -> Option<Arc<str>> {
-        let previous = self.previous.as_ref()?;
-        let room = self.budget.window() - self.budget.reserve_response();
-        if previous.model() != sent_name(&self.model) || previous.available() < room {
-            return None;
-        }
-        let start = previous.history_start(history.summary_name())?;
-        history.holds_latest(&start, min_recent).then_some(start)
-    }
-
-    /// Gathers, counts and fits.
-    fn attempt(&self, clock: &mut Clock) -> Result<Made, Error> {
-        match self.attempt_with(clock, SummaryIs::Pinned) {
-            // A summary that was made for a larger window is history, and
-            // gives way: a smaller one can be made of it.
-            Err(Unmade::OverBudget(_)) if self.session.is_some() => {
-                self.attempt_with(clock, SummaryIs::LeftOut)
-            }
-            made => made,
-        }
-        .map_err(|unmade| match unmade {
-            Unmade::OverBudget(error) | Unmade::Other(error) => error,
-        })
-    }
-
-    fn attempt_with(&self, clock: &mut Clock, summary: SummaryIs) -> Result<Made, Unmade> {
-        let mut gathered = Gathered {
-            call: self,
-            summary,
-            warnings: Vec::new(),
-            unsent: Vec::new(),
-            turns_since_summary: 0,
-        };
-        let mut layers = self
-            .recipe
-            .layers
-            .iter()
-            .map(|layer| gathered.layer(layer))
-            .collect::<Result<Vec<_>, _>>()?;
-        let Gathered {
-            warnings,
-            unsent,
-            turns_since_summary,
-            ..
-        } = gathered;
-        clock.lap("gather");
-
-        let loader = FileLoader {
-            root: self.root,
-            max_file_bytes: self.engine.config.limits.max_file_bytes,
-        };
-        for layer in &mut layers {
-            source::read_ahead(layer, &loader, &self.counts, self.budget.available());
-        }
-        clock.lap("read_and_count");
-
-        let assembled = contexture_core::assemble(layers, self.budget, &self.counts, &mut |item| {
-            loader.load(item)
-        });
-        let Assembly { layout, report } =
-            assembled.map_err(|error| match error.is_over_budget() {
-                true => Unmade::OverBudget(error.into()),
-                false => Unmade::Other(error.into()),
-            })?;
-        clock.lap("fit");
-        Ok(Made {
-            layout,
-            report,
-            unsent,
-            warnings,
-            turns_since_summary,
-        })
-    }
-
-    /// Returns why history is to be summarised before the request is sent, if
-    /// it is.
-    fn needs_compaction(&self, made: &Made) -> Option<Need> {
-        let config = &self.engine.config.compaction;
-        if !config.enabled || self.session.as_ref()?.head.is_none() {
-            return None;
-        }
-        let available = self.budget.available();
-        let threshold = (available as f64 * config.threshold / 100.0) as Tokens;
-        let cut_off = made.report.excluded.iter().any(|row| {
-            &*row.layer == "session" && matches!(row.code, Code::OverBudget | Code::BeforeWindow)
-        });
-        let unread = (made.unsent.iter())
-            .any(|row| matches!(row.code, Code::OverBudget | Code::BeforeWindow));
-        let layers = made.report.budget.layers.iter();
-        let history: Tokens = layers
-            .filter(|layer| &*layer.name == "session")
-            .map(|layer| layer.used)
-            .sum();
-        let fixed = made.report.budget.used - history;
-        if made.report.budget.used > threshold || cut_off || unread {
-            return Some(Need {
-                trigger: Trigger::ContextLimit,
-                fixed,
-                target: Some(config.target),
-            });
-        }
-        let due = config
-            .every_turns
-            .filter(|every| made.turns_since_summary >= *every);
-        due.map(|_| Need {
-            trigger: Trigger::Periodic,
-            fixed,
-            target: None,
-        })
-    }
-
-    fn compact(&mut self, made: &Made, need: &Need) -> Result<Option<Compacted>, Error> {
-        let Some(session) = &self.session else {
-            return Ok(None);
-        };
-        let engine = self.engine;
-        let store = engine.store()?;
-        let system = bare(&made.layout.system);
-        let plan = Plan {
-            session,
-            trigger: need.trigger,
-            focus: None,
-            available: self.budget.available(),
-            fixed: need.fixed,
-            target: need.target,
-            system: &system,
-            now: self.now,
-        };
-        match engine.compactor(store, &self.counts).compact(&plan) {
-            Ok(Some(compacted)) => {
-                self.warnings.extend(compacted.warnings.iter().cloned());
-                let why = match need.trigger {
-                    Trigger::Periodic => "it was time (compaction.every_turns)".to_owned(),
-                    _ => format!(
-                        "the request would take more than {} % of the budget",
-                        engine.config.compaction.threshold
-                    ),
-                };
-                self.warnings.push(format!(
-                    "{} turns were summarised, {} tokens became {} ({}): {why}; \
-                     `contexture session uncompact {}` undoes it",
-                    compacted.turns,
-                    compacted.tokens_before,
-                    compacted.tokens_after,
-                    compacted.summariser,
-                    session.label,
-                ));
-                self.session = Some(store.session(&session.label)?);
-                Ok(Some(compacted))
-            }
-            Ok(None) => Ok(None),
-            // The window still keeps the request within its budget.
-            Err(error) => {
-                self.warnings
-                    .push(format!("history could not be summarised: {error}"));
-                Ok(None)
-            }
-        }
-    }
-
-    /// Accounts for what was made, logs it and keeps it.
-    fn finish(mut self, made: Made, compacted: Option<Compacted>) -> Result<Assembled, Error> {
-        let Made {
-            layout,
-            mut report,
-            unsent,
-            warnings,
-            ..
-        } = made;
-        report.recipe = self.recipe.name.clone();
-        report.model = self.model.name.clone();
-        report.excluded.extend(unsent);
-        self.warnings.extend(warnings);
-        let verdicts = {
-            let fates = fates(&report);
-            self.hints.verdicts(|path| fates.get(path).copied())
-        };
-        report.hints = verdicts;
-        self.warnings.extend(summarise(&report));
-        // What is typical is known of prompts from files.
-        if self.uses(SourceKind::WorkingSet) {
-            let reserved = self.budget.reserve_response();
-            self.warnings.extend(guidelines(&report, reserved));
-        }
-        let toolset_name = self.toolset()?.map(|(name, _)| name.to_owned());
-        let is_broker = self.session.is_some() || self.uses(SourceKind::History);
-        let context_json = self.context_json(&layout);
-        let mut assembled = Assembled {
-            layout,
-            report,
-            budget: self.budget,
-            model: self.model.clone(),
-            session_label: self.session.as_ref().map_or_else(
-                || self.request.session.clone(),
-                |session| Some(session.label.clone()),
-            ),
-            parent_turn_id: self.session.as_ref().and_then(|session| session.head),
-            role: is_broker.then(|| self.role()),
-            toolset_name,
-            permissions_granted: match is_broker {
-                true => self.permissions.granted(),
-                false => Vec::new(),
-            },
-            source_event_id: self
-                .request
-                .event
-                .as_ref()
-                .and_then(|event| event.id.clone()),
-            compacted,
-            snapshot: None,
-            context_json,
-            workspace_path: self.root.path().display().to_string(),
-        };
-        let previous = self.previous.as_deref();
-        let unkept = self
-            .engine
-            .keep_behind(&mut assembled, previous, self.now)?;
-        self.warnings.extend(unkept);
-        let log = Log::of(self.root, self.request.session.as_deref());
-        self.warnings
-            .extend(log.append(self.now, "assembled", Logged::of(&assembled.report)));
-        assembled.report.warnings = self.warnings;
-        Ok(assembled)
-    }
-
-    /// Returns what is kept beside the messages: hashes of what went into the
-    /// system prompt, and what is known about the event.
-    fn context_json(&self, layout: &Layout) -> Value {
-        let hash = |layer: &str| -> Value {
-            let mut text = String::new();
-            for block in layout.system.iter().filter(|block| &*block.layer == layer) {
-                markup::write_block(&mut text, block);
-            }
-            match text.is_empty() {
-                true => Value::Null,
-                false => ContentHash::of(text.as_bytes()).to_string()[..16].into(),
-            }
-        };
-        let mut system = json!({});
-        for layer in [
-            "workspace",
-            "persona",
-            "environment",
-            "runtime",
-            "role",
-            "task",
-            "tools",
-        ] {
-            let hash = hash(layer);
-            if !hash.is_null() {
-                system[layer] = hash;
-            }
-        }
-        let event = self.request.event.as_ref().map(|event| {
-            json!({
-                "platform": event.platform,
-                "hooks": event.hooks.iter().map(|hook| &hook.name).collect::<Vec<_>>(),
-                "attachments": event.attachments.iter()
-                    .map(|one| one.path.as_ref().or(one.name.as_ref())).collect::<Vec<_>>(),
-                "injected_at": self.now.to_string(),
-            })
-        });
-        json!({"system": system, "user": event})
-    }
-}
-
-/// Whether the summary of older turns is in the request.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum SummaryIs {
-    Pinned,
-    LeftOut,
-}
-
-/// Why an attempt gave nothing.
-enum Unmade {
-    OverBudget(Error),
-    Other(Error),
-}
-
-impl From<Error> for Unmade {
-    fn from(error: Error) -> Self {
-        Unmade::Other(error)
-    }
-}
-
-/// What the sources gave so far.
-struct Gathered<'c, 'a> {
-    call: &'c Call<'a>,
-    summary: SummaryIs,
-    warnings: Vec<String>,
-    unsent: Vec<Excluded>,
-    turns_since_summary: u64,
-}
-
-impl Gathered<'_, '_> {
-    fn layer(&mut self, recipe: &RecipeLayer) -> Result<Layer, Error> {
-        let call = self.call;
-        let config = &call.engine.config;
-        let policy = Policy {
-            mask_secrets: config.secrets.mask && recipe.mask_secrets,
-        };
-        let warnings = &mut self.warnings;
-        let mut fit = recipe.fit.clone();
-        let max_file_bytes = config.limits.max_file_bytes;
-        let mut items = match recipe.source {
-            SourceKind::Boot => self.boot(policy),
-            SourceKind::WorkingSet => {
-                source::working_set(call.root, &call.manifest, &call.hints, policy, warnings)?
-            }
-            SourceKind::Workspace => {
-                let files = &config.workspace.files;
-                broker::standing_files(call.root, files, max_file_bytes, policy, warnings)?
-            }
-            SourceKind::Persona => broker::persona_items(
-                call.root,
-                &call.persona_dir,
-                &call.permissions,
-                max_file_bytes,
-                policy,
-                warnings,
-            )?,
-            SourceKind::Environment => {
-                let task = match call.role() {
-                    AgentRole::Worker => Some(call.task().unwrap_or_default()),
-                    _ => None,
-                };
-                let environments = &call.engine.environments;
-                environments.items(call.root, &config.environment, task, policy, warnings)?
-            }
-            SourceKind::Runtime => broker::runtime_items(config.runtime.host.as_deref(), policy),
-            SourceKind::Task => broker::task_items(call.role(), call.task(), policy)?,
-            SourceKind::Role => broker::role_items(call.role(), policy),
-            SourceKind::Tools => self.tools(policy)?,
-            SourceKind::History => {
-                let history = self.history(policy, &mut fit)?;
-                let summarised = history.latest.as_ref().map_or(0, |latest| latest.depth);
-                let turns = call.session.as_ref().map_or(0, |session| session.turns);
-                self.turns_since_summary = turns.saturating_sub(summarised);
-                self.unsent.extend(history.unsent);
-                history.items
-            }
-            SourceKind::Event => self.event(policy),
-        };
-        if let Some(cut) = recipe.cut {
-            for item in &mut items {
-                item.cut = cut;
-            }
-        }
-        Ok(Layer {
-            name: recipe.name.as_str().into(),
-            share: recipe.share,
-            fit,
-            place: recipe.place,
-            order: recipe.order,
-            volatile: recipe.source == SourceKind::Event,
-            items,
-        })
-    }
-
-    fn boot(&self, policy: Policy) -> Vec<Item> {
-        let call = self.call;
-        let config = &call.engine.config;
-        let header = BootHeader::gather(
-            call.root,
-            &call.manifest,
-            &call.hints.files,
-            &session_dir(call.root, call.request.session.as_deref()),
-            &config.boot.output_sink,
-            config.limits.max_file_bytes,
-        );
-        let text = Text::guarded(&header.text(), policy);
-        let mut item = Item::new("boot header", Role::Header, text).pinned();
-        item.priority = 1.0;
-        item.trust = Trust::Operator;
-        vec![item]
-    }
-
-    fn tools(&self, policy: Policy) -> Result<Vec<Item>, Error> {
-        let call = self.call;
-        let toolbox = Toolbox::read(call.root, call.engine.config.tools.file.as_deref())?;
-        let toolset = call.toolset()?;
-        if let Some((set, names)) = toolset {
-            let known = toolbox.names();
-            if let Some(name) = names.iter().find(|name| !known.contains(&name.as_str())) {
-                return Err(Error::input(format!(
-                    "toolsets.{set}: {}",
-                    crate::error::not_one_of("tool", name, &known)
-                )));
-            }
-        }
-        Ok(broker::tool_items(
-            &toolbox,
-            toolset,
-            &call.permissions,
-            policy,
-        ))
-    }
-
-    fn history(&self, policy: Policy, fit: &mut Fit) -> Result<History, Error> {
-        let call = self.call;
-        let Some(session) = &call.session else {
-            return Ok(History::default());
-        };
-        let min_recent = match fit {
-            Fit::Window(window) => window.min_recent,
-            _ => call.engine.config.compaction.keep_turns,
-        };
-        let reader = Reader {
-            store: call.engine.store()?,
-            cache: &call.engine.turns,
-            counts: &call.counts,
-            policy,
-            provider: call.model.provider,
-            available: call.budget.available(),
-            min_recent,
-            with_summary: self.summary == SummaryIs::Pinned,
-        };
-        let history = reader.read(session)?;
-        if let Fit::Window(window) = fit {
-            window.start = call.window_start(&history, min_recent);
-        }
-        Ok(history)
-    }
-
-    fn event(&self, policy: Policy) -> Vec<Item> {
-        let call = self.call;
-        let Some(event) = &call.request.event else {
-            return Vec::new();
-        };
-        // Among files the question stands alone; an agent is told when it is
-        // and who asks.
-        let is_agent = call.uses(SourceKind::History) || call.uses(SourceKind::Workspace);
-        let max_file_bytes = call.engine.config.limits.max_file_bytes;
-        let mut items = broker::event_items(
-            event,
-            call.role(),
-            call.now,
-            call.root,
-            max_file_bytes,
-            policy,
-        );
-        if !is_agent {
-            items.retain(|item| &*item.id != "event context");
-        }
-        items
-    }
-}
-
 impl Engine {
     /// Fails when there is no persona of that name below `root`. A session
     /// keeps its persona, so that a wrong one is best found before it is made.
@@ -930,13 +406,13 @@ impl Engine {
 
     /// Compares the request with the one before it in its session, and keeps
     /// it.
-    fn keep_behind(
+    pub(crate) fn keep_behind(
         &self,
         assembled: &mut Assembled,
         previous: Option<&Saved>,
         now: Timestamp,
     ) -> Result<Option<String>, Error> {
-        let (Some(store), true) = (&self.store, self.config.snapshots.keep) else {
+        let Some(store) = &self.store else {
             return Ok(None);
         };
         let label = assembled.session_label.clone();
@@ -958,6 +434,10 @@ impl Engine {
             now,
         };
         let (saved, snapshot, blobs) = snapshot::take(&made, previous);
+        if !self.config.snapshots.keep {
+            self.remember(label, saved);
+            return Ok(None);
+        }
         if let Some(previous) = previous {
             let counts = self.counts(&assembled.model)?;
             let layout = &assembled.layout;
@@ -969,9 +449,16 @@ impl Engine {
             return Ok(Some(format!("the request was not kept: {error}")));
         }
         assembled.snapshot = Some(saved.hash.to_string());
-        let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
-        latest.insert(label.to_owned(), Arc::new(saved));
+        self.remember(label, saved);
         Ok(None)
+    }
+
+    fn remember(&self, label: &str, saved: Saved) {
+        let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
+        if latest.len() >= MOST_REMEMBERED {
+            latest.clear();
+        }
+        latest.insert(label.to_owned(), Arc::new(saved));
     }
 
     pub(crate) fn compactor<'a>(
@@ -1000,29 +487,5 @@ impl Engine {
             &*self.counts(model)?,
             self.policy(),
         ))
-    }
-}
-
-/// Times the stages.
-struct Clock {
-    last: Instant,
-    laps: BTreeMap<String, f64>,
-}
-
-impl Clock {
-    fn new() -> Self {
-        Self {
-            last: Instant::now(),
-            laps: BTreeMap::new(),
-        }
-    }
-
-    /// Adds the time since the last lap to a stage, which may be gone through
-    /// twice.
-    fn lap(&mut self, stage: &str) {
-        let elapsed = self.last.elapsed().as_secs_f64() * 1000.0;
-        let lap = self.laps.entry(stage.to_owned()).or_default();
-        *lap = ((*lap + elapsed) * 1000.0).round() / 1000.0;
-        self.last = Instant::now();
     }
 }

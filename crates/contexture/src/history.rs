@@ -5,8 +5,9 @@
 
 mod items;
 mod join;
+mod steps;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use contexture_core::guard::Policy;
@@ -102,6 +103,8 @@ pub(crate) struct Reader<'a> {
     pub(crate) min_recent: usize,
     /// Whether the summary of older turns is offered.
     pub(crate) with_summary: bool,
+    /// Whether the latest run of steps may be torn between them.
+    pub(crate) by_steps: bool,
 }
 
 /// The tail of a conversation.
@@ -114,6 +117,25 @@ pub(crate) struct History {
     pub(crate) heads: Vec<TurnHead>,
     /// The compaction that stands at its beginning.
     pub(crate) latest: Option<Latest>,
+    /// The blocks of the latest turn, with those before it that it goes on
+    /// from, when there are several steps in it.
+    pub(crate) newest: BTreeSet<Arc<str>>,
+}
+
+/// Returns the blocks of the latest group, if they are more than one step.
+fn newest(items: &[Item]) -> BTreeSet<Arc<str>> {
+    let Some(last) = items.last() else {
+        return BTreeSet::new();
+    };
+    let run = items
+        .iter()
+        .rev()
+        .take_while(|item| item.group == last.group);
+    let steps = run.clone().filter(|item| item.role == Role::Tool).count();
+    match steps > 1 {
+        true => run.map(|item| Arc::clone(&item.id)).collect(),
+        false => BTreeSet::new(),
+    }
 }
 
 /// The latest compaction on the path to a turn.
@@ -314,6 +336,10 @@ impl Reader<'_> {
             }
         }
         join(history, prepared);
+        history.newest = newest(&history.items);
+        if self.by_steps {
+            steps::tear_newest(&mut history.items, self.available);
+        }
         unread(history);
     }
 

@@ -292,9 +292,8 @@ impl Saved {
         if stood != summary {
             return None;
         }
-        let is_start = |entry: &&Entry| {
-            entry.section == Section::History && !entry.id.starts_with(SUMMARY_NAME)
-        };
+        // A summary and a question that is kept in any case have no group.
+        let is_start = |entry: &&Entry| entry.section == Section::History && entry.group.is_some();
         self.entries
             .iter()
             .find(is_start)

@@ -227,17 +227,36 @@ fn a_long_run_on_one_question() {
         let step = [result(&answered, &prose(i, 120)), calls([next.as_str()])];
         lab.record("s", &turn(step));
     }
-    // While the steps themselves fit, results give way.
-    let cut = lab.assemble("s", pinned + 5_000);
-    check(&cut).unwrap();
-    let results = cut.report.included.iter().filter(|row| row.truncated);
-    assert!(results.count() > 30);
-    // FIXME: below that the whole run is left out, its latest steps included,
-    // and it is not summarised: a history can only begin where the user speaks.
-    let none = lab.assemble("s", pinned + 1_000);
-    check(&none).unwrap();
-    assert_eq!(none.layout.history.len(), 0);
-    assert!(none.compacted.is_none());
+    // What was asked stays, and the latest steps, whole.
+    for room in [5_000, 1_000, 400] {
+        let assembled = lab.assemble("s", pinned + room);
+        check(&assembled).unwrap();
+        let history = &assembled.layout.history;
+        assert_eq!(history[0].text(), "Fix the build.");
+        let last = history.last().unwrap();
+        assert_eq!(
+            last.text(),
+            "(no result was recorded)",
+            "its call is the latest"
+        );
+        let truncated = assembled.report.included.iter().filter(|row| row.truncated);
+        assert!(truncated.count() <= 1, "{room}");
+        assert!(assembled.compacted.is_none(), "a run of one question");
+    }
+    // The window over them stays put like any other.
+    let mut moves = 0;
+    let mut start = None;
+    for i in 40..80 {
+        let (answered, next) = (format!("c{}", i - 1), format!("c{i}"));
+        let step = [result(&answered, &prose(i, 120)), calls([next.as_str()])];
+        lab.record("s", &turn(step));
+        let assembled = lab.assemble("s", pinned + 5_000);
+        check(&assembled).unwrap();
+        let now = assembled.layout.history[1].id.clone();
+        moves += usize::from(start.as_ref() != Some(&now));
+        start = Some(now);
+    }
+    assert!(moves < 8, "{moves} moves");
 }
 
 /// Budgets shrink and grow from one request to the next, over one session with

@@ -103,7 +103,7 @@ impl Joiner<'_> {
 }
 
 /// Returns an item of our own words.
-fn ours(id: String, role: Role, text: &str) -> Item {
+pub(super) fn ours(id: String, role: Role, text: &str) -> Item {
     let mut item = Item::new(id, role, Text::new(text)).cut(Cut::Never);
     item.trust = Trust::Operator;
     item

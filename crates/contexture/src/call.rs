@@ -1,0 +1,437 @@
+//! One call of [`assemble`](crate::Engine::assemble): attempts, compaction, and
+//! the account.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Instant;
+
+use contexture_core::{
+    Assembly, Budget, Code, ContentHash, Counts, Excluded, Layout, Report, Tokens, markup,
+};
+use contexture_store::{AgentRole, Session, Trigger};
+use contexture_tokens::Model;
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use crate::account::{Logged, fates, summarise};
+use crate::assembled::{Assembled, bare, sent_name};
+use crate::broker::Permissions;
+use crate::compaction::{Compacted, Plan};
+use crate::engine::{Engine, Request};
+use crate::error::Error;
+use crate::files::Root;
+use crate::gather::Gathered;
+use crate::history::History;
+use crate::recipe::{Recipe, SourceKind};
+use crate::snapshot::Saved;
+use crate::source::{self, FileLoader};
+use crate::working_set::{Hints, Log, Manifest, guidelines};
+
+/// One call, with everything it draws on.
+pub(crate) struct Call<'a> {
+    pub(crate) engine: &'a Engine,
+    pub(crate) root: &'a Root,
+    pub(crate) request: &'a Request,
+    pub(crate) recipe: Recipe,
+    pub(crate) manifest: Manifest,
+    pub(crate) hints: Hints,
+    pub(crate) persona_dir: String,
+    pub(crate) permissions: Permissions,
+    pub(crate) model: Model,
+    pub(crate) budget: Budget,
+    pub(crate) counts: Arc<Counts>,
+    pub(crate) now: Timestamp,
+    pub(crate) previous: Option<Arc<Saved>>,
+    pub(crate) session: Option<Session>,
+    pub(crate) warnings: Vec<String>,
+}
+
+/// What one attempt gave.
+pub(crate) struct Made {
+    layout: Layout,
+    report: Report,
+    // Rows for what a source did not offer.
+    unsent: Vec<Excluded>,
+    warnings: Vec<String>,
+    turns_since_summary: u64,
+    // Whether something of the latest run of steps is cut or left out.
+    newest_is_torn: bool,
+}
+
+/// Why history is to be summarised, and how far.
+pub(crate) struct Need {
+    trigger: Trigger,
+    // What everything but history takes.
+    fixed: Tokens,
+    // The percentage of what is available to come down to.
+    target: Option<f64>,
+}
+
+impl Call<'_> {
+    pub(crate) fn uses(&self, source: SourceKind) -> bool {
+        let mut sources = self.recipe.layers.iter().map(|layer| layer.source);
+        sources.any(|one| one == source)
+    }
+
+    pub(crate) fn role(&self) -> AgentRole {
+        self.request.role.unwrap_or_default()
+    }
+
+    pub(crate) fn task(&self) -> Option<&str> {
+        let of_session = || self.session.as_ref()?.task.as_deref();
+        self.request.task.as_deref().or_else(of_session)
+    }
+
+    pub(crate) fn toolset(&self) -> Result<Option<(&str, &[String])>, Error> {
+        let config = &self.engine.config;
+        let name = self.request.toolset.as_deref();
+        let Some(name) = name.or(config.tools.toolset.as_deref()) else {
+            return Ok(None);
+        };
+        let Some((name, tools)) = config.toolsets.get_key_value(name) else {
+            let known: Vec<&str> = config.toolsets.keys().map(String::as_str).collect();
+            return Err(
+                Error::input(crate::error::not_one_of("toolset", name, &known))
+                    .hint("toolsets are lists of names under [toolsets] in contexture.toml"),
+            );
+        };
+        Ok(Some((name, tools)))
+    }
+
+    /// Returns where the window over history stays, because it began there in
+    /// the request before: for the same model, whose cache is at stake, while
+    /// there is no more room than there was, and while it holds the latest
+    /// turns.
+    pub(crate) fn window_start(&self, history: &History, min_recent: usize) -> Option<Arc<str>> {
+        let previous = self.previous.as_ref()?;
+        let room = self.budget.window() - self.budget.reserve_response();
+        if previous.model() != sent_name(&self.model) || previous.available() < room {
+            return None;
+        }
+        let start = previous.history_start(history.summary_name())?;
+        history.holds_latest(&start, min_recent).then_some(start)
+    }
+
+    /// Gathers, counts and fits.
+    pub(crate) fn attempt(&self, clock: &mut Clock) -> Result<Made, Error> {
+        let mut summary = SummaryIs::Pinned;
+        let mut made = self.attempt_with(clock, summary, false);
+        if let (Err(Unmade::OverBudget(_)), true) = (&made, self.session.is_some()) {
+            // A summary that was made for a larger window is history, and
+            // gives way: a smaller one can be made of it.
+            summary = SummaryIs::LeftOut;
+            made = self.attempt_with(clock, summary, false);
+        }
+        if let Ok(whole) = &made
+            && whole.newest_is_torn
+        {
+            // The latest run is too long: its latest steps, whole, say more
+            // than all of them cut.
+            let by_steps = self.attempt_with(clock, summary, true);
+            if by_steps.is_ok() {
+                made = by_steps;
+            }
+        }
+        made.map_err(|unmade| match unmade {
+            Unmade::OverBudget(error) | Unmade::Other(error) => error,
+        })
+    }
+
+    pub(crate) fn attempt_with(
+        &self,
+        clock: &mut Clock,
+        summary: SummaryIs,
+        by_steps: bool,
+    ) -> Result<Made, Unmade> {
+        let mut gathered = Gathered {
+            call: self,
+            summary,
+            by_steps,
+            newest: BTreeSet::new(),
+            warnings: Vec::new(),
+            unsent: Vec::new(),
+            turns_since_summary: 0,
+        };
+        let mut layers = self
+            .recipe
+            .layers
+            .iter()
+            .map(|layer| gathered.layer(layer))
+            .collect::<Result<Vec<_>, _>>()?;
+        let Gathered {
+            warnings,
+            unsent,
+            turns_since_summary,
+            newest,
+            ..
+        } = gathered;
+        clock.lap("gather");
+
+        let loader = FileLoader {
+            root: self.root,
+            max_file_bytes: self.engine.config.limits.max_file_bytes,
+        };
+        for layer in &mut layers {
+            source::read_ahead(layer, &loader, &self.counts, self.budget.available());
+        }
+        clock.lap("read_and_count");
+
+        let assembled = contexture_core::assemble(layers, self.budget, &self.counts, &mut |item| {
+            loader.load(item)
+        });
+        let Assembly { layout, report } =
+            assembled.map_err(|error| match error.is_over_budget() {
+                true => Unmade::OverBudget(error.into()),
+                false => Unmade::Other(error.into()),
+            })?;
+        clock.lap("fit");
+        let kept = report.included.iter();
+        let kept = kept.filter(|row| !row.truncated && newest.contains(&row.id));
+        Ok(Made {
+            newest_is_torn: !newest.is_empty() && kept.count() < newest.len(),
+            layout,
+            report,
+            unsent,
+            warnings,
+            turns_since_summary,
+        })
+    }
+
+    /// Returns why history is to be summarised before the request is sent, if
+    /// it is.
+    pub(crate) fn needs_compaction(&self, made: &Made) -> Option<Need> {
+        let config = &self.engine.config.compaction;
+        if !config.enabled || self.session.as_ref()?.head.is_none() {
+            return None;
+        }
+        let available = self.budget.available();
+        let threshold = (available as f64 * config.threshold / 100.0) as Tokens;
+        let cut_off = made.report.excluded.iter().any(|row| {
+            &*row.layer == "session" && matches!(row.code, Code::OverBudget | Code::BeforeWindow)
+        });
+        let unread = (made.unsent.iter())
+            .any(|row| matches!(row.code, Code::OverBudget | Code::BeforeWindow));
+        let layers = made.report.budget.layers.iter();
+        let history: Tokens = layers
+            .filter(|layer| &*layer.name == "session")
+            .map(|layer| layer.used)
+            .sum();
+        let fixed = made.report.budget.used - history;
+        if made.report.budget.used > threshold || cut_off || unread {
+            return Some(Need {
+                trigger: Trigger::ContextLimit,
+                fixed,
+                target: Some(config.target),
+            });
+        }
+        let due = config
+            .every_turns
+            .filter(|every| made.turns_since_summary >= *every);
+        due.map(|_| Need {
+            trigger: Trigger::Periodic,
+            fixed,
+            target: None,
+        })
+    }
+
+    pub(crate) fn compact(&mut self, made: &Made, need: &Need) -> Result<Option<Compacted>, Error> {
+        let Some(session) = &self.session else {
+            return Ok(None);
+        };
+        let engine = self.engine;
+        let store = engine.store()?;
+        let system = bare(&made.layout.system);
+        let plan = Plan {
+            session,
+            trigger: need.trigger,
+            focus: None,
+            available: self.budget.available(),
+            fixed: need.fixed,
+            target: need.target,
+            system: &system,
+            now: self.now,
+        };
+        match engine.compactor(store, &self.counts).compact(&plan) {
+            Ok(Some(compacted)) => {
+                self.warnings.extend(compacted.warnings.iter().cloned());
+                let why = match need.trigger {
+                    Trigger::Periodic => "it was time (compaction.every_turns)".to_owned(),
+                    _ => format!(
+                        "the request would take more than {} % of the budget",
+                        engine.config.compaction.threshold
+                    ),
+                };
+                self.warnings.push(format!(
+                    "{} turns were summarised, {} tokens became {} ({}): {why}; \
+                     `contexture session uncompact {}` undoes it",
+                    compacted.turns,
+                    compacted.tokens_before,
+                    compacted.tokens_after,
+                    compacted.summariser,
+                    session.label,
+                ));
+                self.session = Some(store.session(&session.label)?);
+                Ok(Some(compacted))
+            }
+            Ok(None) => Ok(None),
+            // The window still keeps the request within its budget.
+            Err(error) => {
+                self.warnings
+                    .push(format!("history could not be summarised: {error}"));
+                Ok(None)
+            }
+        }
+    }
+
+    /// Accounts for what was made, logs it and keeps it.
+    pub(crate) fn finish(
+        mut self,
+        made: Made,
+        compacted: Option<Compacted>,
+    ) -> Result<Assembled, Error> {
+        let Made {
+            layout,
+            mut report,
+            unsent,
+            warnings,
+            ..
+        } = made;
+        report.recipe = self.recipe.name.clone();
+        report.model = self.model.name.clone();
+        report.excluded.extend(unsent);
+        self.warnings.extend(warnings);
+        let verdicts = {
+            let fates = fates(&report);
+            self.hints.verdicts(|path| fates.get(path).copied())
+        };
+        report.hints = verdicts;
+        self.warnings.extend(summarise(&report));
+        // What is typical is known of prompts from files.
+        if self.uses(SourceKind::WorkingSet) {
+            let reserved = self.budget.reserve_response();
+            self.warnings.extend(guidelines(&report, reserved));
+        }
+        let toolset_name = self.toolset()?.map(|(name, _)| name.to_owned());
+        let is_broker = self.session.is_some() || self.uses(SourceKind::History);
+        let context_json = self.context_json(&layout);
+        let mut assembled = Assembled {
+            layout,
+            report,
+            budget: self.budget,
+            model: self.model.clone(),
+            session_label: self.session.as_ref().map_or_else(
+                || self.request.session.clone(),
+                |session| Some(session.label.clone()),
+            ),
+            parent_turn_id: self.session.as_ref().and_then(|session| session.head),
+            role: is_broker.then(|| self.role()),
+            toolset_name,
+            permissions_granted: match is_broker {
+                true => self.permissions.granted(),
+                false => Vec::new(),
+            },
+            source_event_id: self
+                .request
+                .event
+                .as_ref()
+                .and_then(|event| event.id.clone()),
+            compacted,
+            snapshot: None,
+            context_json,
+            workspace_path: self.root.path().display().to_string(),
+        };
+        let previous = self.previous.as_deref();
+        let unkept = self
+            .engine
+            .keep_behind(&mut assembled, previous, self.now)?;
+        self.warnings.extend(unkept);
+        let log = Log::of(self.root, self.request.session.as_deref());
+        self.warnings
+            .extend(log.append(self.now, "assembled", Logged::of(&assembled.report)));
+        assembled.report.warnings = self.warnings;
+        Ok(assembled)
+    }
+
+    /// Returns what is kept beside the messages: hashes of what went into the
+    /// system prompt, and what is known about the event.
+    pub(crate) fn context_json(&self, layout: &Layout) -> Value {
+        let hash = |layer: &str| -> Value {
+            let mut text = String::new();
+            for block in layout.system.iter().filter(|block| &*block.layer == layer) {
+                markup::write_block(&mut text, block);
+            }
+            match text.is_empty() {
+                true => Value::Null,
+                false => ContentHash::of(text.as_bytes()).to_string()[..16].into(),
+            }
+        };
+        let mut system = json!({});
+        for layer in [
+            "workspace",
+            "persona",
+            "environment",
+            "runtime",
+            "role",
+            "task",
+            "tools",
+        ] {
+            let hash = hash(layer);
+            if !hash.is_null() {
+                system[layer] = hash;
+            }
+        }
+        let event = self.request.event.as_ref().map(|event| {
+            json!({
+                "platform": event.platform,
+                "hooks": event.hooks.iter().map(|hook| &hook.name).collect::<Vec<_>>(),
+                "attachments": event.attachments.iter()
+                    .map(|one| one.path.as_ref().or(one.name.as_ref())).collect::<Vec<_>>(),
+                "injected_at": self.now.to_string(),
+            })
+        });
+        json!({"system": system, "user": event})
+    }
+}
+
+/// Whether the summary of older turns is in the request.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum SummaryIs {
+    Pinned,
+    LeftOut,
+}
+
+/// Why an attempt gave nothing.
+pub(crate) enum Unmade {
+    OverBudget(Error),
+    Other(Error),
+}
+
+impl From<Error> for Unmade {
+    fn from(error: Error) -> Self {
+        Unmade::Other(error)
+    }
+}
+
+/// Times the stages.
+pub(crate) struct Clock {
+    last: Instant,
+    pub(crate) laps: BTreeMap<String, f64>,
+}
+
+impl Clock {
+    pub(crate) fn new() -> Self {
+        Self {
+            last: Instant::now(),
+            laps: BTreeMap::new(),
+        }
+    }
+
+    /// Adds the time since the last lap to a stage, which may be gone through
+    /// twice.
+    pub(crate) fn lap(&mut self, stage: &str) {
+        let elapsed = self.last.elapsed().as_secs_f64() * 1000.0;
+        let lap = self.laps.entry(stage.to_owned()).or_default();
+        *lap = ((*lap + elapsed) * 1000.0).round() / 1000.0;
+        self.last = Instant::now();
+    }
+}

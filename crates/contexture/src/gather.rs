@@ -1,0 +1,185 @@
+//! What the sources of a recipe give, layer by layer.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use contexture_core::guard::Policy;
+use contexture_core::{Excluded, Fit, Item, Layer, Role, Text, Trust};
+use contexture_store::AgentRole;
+
+use crate::broker::{self, Toolbox};
+use crate::call::{Call, SummaryIs};
+use crate::error::Error;
+use crate::history::{History, Reader};
+use crate::recipe::{RecipeLayer, SourceKind};
+use crate::source;
+use crate::working_set::{BootHeader, session_dir};
+
+/// What the sources gave so far.
+pub(crate) struct Gathered<'c, 'a> {
+    pub(crate) call: &'c Call<'a>,
+    pub(crate) summary: SummaryIs,
+    pub(crate) by_steps: bool,
+    pub(crate) newest: BTreeSet<Arc<str>>,
+    pub(crate) warnings: Vec<String>,
+    pub(crate) unsent: Vec<Excluded>,
+    pub(crate) turns_since_summary: u64,
+}
+
+impl Gathered<'_, '_> {
+    pub(crate) fn layer(&mut self, recipe: &RecipeLayer) -> Result<Layer, Error> {
+        let call = self.call;
+        let config = &call.engine.config;
+        let policy = Policy {
+            mask_secrets: config.secrets.mask && recipe.mask_secrets,
+        };
+        let warnings = &mut self.warnings;
+        let mut fit = recipe.fit.clone();
+        let max_file_bytes = config.limits.max_file_bytes;
+        let mut items = match recipe.source {
+            SourceKind::Boot => self.boot(policy),
+            SourceKind::WorkingSet => {
+                source::working_set(call.root, &call.manifest, &call.hints, policy, warnings)?
+            }
+            SourceKind::Workspace => {
+                let files = &config.workspace.files;
+                broker::standing_files(call.root, files, max_file_bytes, policy, warnings)?
+            }
+            SourceKind::Persona => broker::persona_items(
+                call.root,
+                &call.persona_dir,
+                &call.permissions,
+                max_file_bytes,
+                policy,
+                warnings,
+            )?,
+            SourceKind::Environment => {
+                let task = match call.role() {
+                    AgentRole::Worker => Some(call.task().unwrap_or_default()),
+                    _ => None,
+                };
+                let environments = &call.engine.environments;
+                environments.items(call.root, &config.environment, task, policy, warnings)?
+            }
+            SourceKind::Runtime => broker::runtime_items(config.runtime.host.as_deref(), policy),
+            SourceKind::Task => broker::task_items(call.role(), call.task(), policy)?,
+            SourceKind::Role => broker::role_items(call.role(), policy),
+            SourceKind::Tools => self.tools(policy)?,
+            SourceKind::History => {
+                let history = self.history(policy, &mut fit)?;
+                let summarised = history.latest.as_ref().map_or(0, |latest| latest.depth);
+                let turns = call.session.as_ref().map_or(0, |session| session.turns);
+                self.turns_since_summary = turns.saturating_sub(summarised);
+                self.unsent.extend(history.unsent);
+                self.newest = history.newest;
+                history.items
+            }
+            SourceKind::Event => self.event(policy),
+        };
+        if let Some(cut) = recipe.cut {
+            for item in &mut items {
+                item.cut = cut;
+            }
+        }
+        Ok(Layer {
+            name: recipe.name.as_str().into(),
+            share: recipe.share,
+            fit,
+            place: recipe.place,
+            order: recipe.order,
+            volatile: recipe.source == SourceKind::Event,
+            items,
+        })
+    }
+
+    fn boot(&self, policy: Policy) -> Vec<Item> {
+        let call = self.call;
+        let config = &call.engine.config;
+        let header = BootHeader::gather(
+            call.root,
+            &call.manifest,
+            &call.hints.files,
+            &session_dir(call.root, call.request.session.as_deref()),
+            &config.boot.output_sink,
+            config.limits.max_file_bytes,
+        );
+        let text = Text::guarded(&header.text(), policy);
+        let mut item = Item::new("boot header", Role::Header, text).pinned();
+        item.priority = 1.0;
+        item.trust = Trust::Operator;
+        vec![item]
+    }
+
+    fn tools(&self, policy: Policy) -> Result<Vec<Item>, Error> {
+        let call = self.call;
+        let toolbox = Toolbox::read(call.root, call.engine.config.tools.file.as_deref())?;
+        let toolset = call.toolset()?;
+        if let Some((set, names)) = toolset {
+            let known = toolbox.names();
+            if let Some(name) = names.iter().find(|name| !known.contains(&name.as_str())) {
+                return Err(Error::input(format!(
+                    "toolsets.{set}: {}",
+                    crate::error::not_one_of("tool", name, &known)
+                )));
+            }
+        }
+        Ok(broker::tool_items(
+            &toolbox,
+            toolset,
+            &call.permissions,
+            policy,
+        ))
+    }
+
+    fn history(&self, policy: Policy, fit: &mut Fit) -> Result<History, Error> {
+        let call = self.call;
+        let Some(session) = &call.session else {
+            return Ok(History::default());
+        };
+        let min_recent = match fit {
+            Fit::Window(window) => window.min_recent,
+            _ => call.engine.config.compaction.keep_turns,
+        };
+        let reader = Reader {
+            store: call.engine.store()?,
+            cache: &call.engine.turns,
+            counts: &call.counts,
+            policy,
+            provider: call.model.provider,
+            available: call.budget.available(),
+            min_recent,
+            with_summary: self.summary == SummaryIs::Pinned,
+            by_steps: self.by_steps,
+        };
+        let history = reader.read(session)?;
+        if let Fit::Window(window) = fit {
+            // Steps of one run are fewer than a turn.
+            let turns = if self.by_steps { 0 } else { min_recent };
+            window.start = call.window_start(&history, turns);
+        }
+        Ok(history)
+    }
+
+    fn event(&self, policy: Policy) -> Vec<Item> {
+        let call = self.call;
+        let Some(event) = &call.request.event else {
+            return Vec::new();
+        };
+        // Among files the question stands alone; an agent is told when it is
+        // and who asks.
+        let is_agent = call.uses(SourceKind::History) || call.uses(SourceKind::Workspace);
+        let max_file_bytes = call.engine.config.limits.max_file_bytes;
+        let mut items = broker::event_items(
+            event,
+            call.role(),
+            call.now,
+            call.root,
+            max_file_bytes,
+            policy,
+        );
+        if !is_agent {
+            items.retain(|item| &*item.id != "event context");
+        }
+        items
+    }
+}
