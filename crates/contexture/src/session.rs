@@ -13,6 +13,7 @@ use crate::calibration;
 use crate::compaction::{self, Compacted, Plan, Undone};
 use crate::engine::{Engine, Request};
 use crate::error::Error;
+use crate::snapshot::Saved;
 
 /// How a history is to be made shorter.
 #[derive(Debug, Clone, Default)]
@@ -270,14 +271,24 @@ impl Engine {
         let mut warnings = Vec::new();
         let mut model = self.model(&resolved, &mut warnings)?;
         calibration::apply(store, &mut model)?;
-        let available = request.max_tokens.unwrap_or(model.window);
+        let mut available = request.max_tokens.unwrap_or(model.window);
+        let mut fixed = 0;
+        // What the provider refused is longer than what it takes, whatever the
+        // window is said to be; and it was not history alone.
+        let refused = latest.filter(|snapshot| {
+            trigger == Trigger::OverflowRecovery && snapshot.parent_turn == session.head
+        });
+        if let Some(refused) = refused {
+            available = available.min(refused.tokens);
+            fixed = Saved::load(store, &refused)?.tokens_beside_history();
+        }
         let counts = self.counts(&model)?;
         let plan = Plan {
             session: &session,
             trigger,
             focus: request.focus.as_deref(),
             available,
-            fixed: 0,
+            fixed,
             target,
             system: "",
             now: request.now.unwrap_or_else(Timestamp::now),

@@ -427,6 +427,13 @@ impl Saved {
         self.entries.iter().map(|entry| entry.tokens).sum()
     }
 
+    /// Returns what everything but history costs.
+    pub(crate) fn tokens_beside_history(&self) -> Tokens {
+        let beside = self.entries.iter();
+        let beside = beside.filter(|entry| entry.section != Section::History);
+        beside.map(|entry| entry.tokens).sum()
+    }
+
     /// Returns the model it was made for.
     pub fn model(&self) -> &str {
         &self.settings.model
