@@ -1,13 +1,14 @@
 use std::fmt::Write as _;
 
 use anstyle::AnsiColor;
-use contexture::config::{Config, FILE};
+use contexture::config::{Config, FILE, SummariserKind};
 use contexture::working_set::{Hints, Manifest, expand, find_manifest};
 use contexture::{Engine, Root};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::args::DoctorArgs;
 use crate::output::{self, Usage};
+use crate::store;
 
 /// One thing that was looked at.
 struct Check {
@@ -40,6 +41,8 @@ pub(crate) fn run(args: &DoctorArgs) -> anyhow::Result<()> {
     check_recipe(&root, &config, &mut checks);
     check_manifest(&root, &config, &mut checks);
     check_model(&root, &config, &mut checks);
+    check_store(&root, &config, &mut checks);
+    check_summariser(&config, &mut checks);
     checks.push(Check {
         what: "huggingface",
         state: if cfg!(feature = "huggingface") {
@@ -221,49 +224,80 @@ fn check_model(root: &Root, config: &Config, checks: &mut Vec<Check>) {
     });
 }
 
+fn check_store(root: &Root, config: &Config, checks: &mut Vec<Check>) {
+    let mut add = |state, found: String| {
+        let what = "store";
+        checks.push(Check { what, state, found });
+    };
+    let place = match store::find(root, config, None) {
+        Ok(place) => place,
+        Err(error) => return add(State::Bad, error.to_string()),
+    };
+    let path = place.path().display().to_string();
+    if !place.exists() {
+        return add(
+            State::Good,
+            format!("{path} is made when there is something to keep"),
+        );
+    }
+    let looked = place.open().and_then(|store| {
+        let sessions = store.sessions(None, 1000)?.len();
+        Ok((
+            sessions,
+            store.snapshots(None, 1)?.first().map(|one| one.created_at),
+        ))
+    });
+    match looked {
+        Err(error) => add(State::Bad, told(&error)),
+        Ok((sessions, latest)) => {
+            let latest = latest.map_or_else(String::new, |at| format!(", latest request {at:.0}"));
+            add(State::Good, format!("{path}: {sessions} sessions{latest}"));
+        }
+    }
+}
+
+fn check_summariser(config: &Config, checks: &mut Vec<Check>) {
+    let summariser = &config.summariser;
+    let (state, found) = if summariser.kind == SummariserKind::Extractive {
+        (State::Good, "extractive: needs no network".to_owned())
+    } else {
+        let model = summariser.model.as_deref().unwrap_or_default();
+        match &summariser.api_key_env {
+            Some(name) if std::env::var_os(name).is_none() => (
+                State::Note,
+                format!("`{model}`: {name} is not set; sentences are taken out instead"),
+            ),
+            Some(name) => (State::Good, format!("`{model}` with the key in {name}")),
+            None => (State::Good, format!("`{model}` without a key")),
+        }
+    };
+    checks.push(Check {
+        what: "summariser",
+        state,
+        found,
+    });
+}
+
 /// Returns the settings in force, by their names in the file.
 fn settings(config: &Config) -> Vec<(String, String)> {
-    let observe = &config.observe;
-    let mut settings = vec![
-        ("recipe", format!("{:?}", config.recipe)),
-        ("model", format!("{:?}", config.model)),
-        (
-            "limits.max_file_bytes",
-            config.limits.max_file_bytes.to_string(),
-        ),
-        ("limits.max_entries", config.limits.max_entries.to_string()),
-        ("limits.max_actions", config.limits.max_actions.to_string()),
-        ("secrets.mask", config.secrets.mask.to_string()),
-        ("boot.output_sink", format!("{:?}", config.boot.output_sink)),
-        (
-            "observe.keep_tool_outputs",
-            observe.keep_tool_outputs.to_string(),
-        ),
-        (
-            "observe.untouched_turns",
-            observe.untouched_turns.to_string(),
-        ),
-        ("observe.step", observe.step.to_string()),
-        ("observe.floor", observe.floor.to_string()),
-        ("observe.ceiling", observe.ceiling.to_string()),
-        (
-            "observe.tool_output_priority",
-            observe.tool_output_priority.to_string(),
-        ),
-    ]
-    .into_iter()
-    .map(|(key, value)| (key.to_owned(), value))
-    .collect::<Vec<_>>();
-    for (name, model) in &config.models {
-        settings.push((
-            format!("models.{name}"),
-            format!(
-                "{{ window = {}, tokenizer = {:?}, provider = {:?} }}",
-                model.window,
-                model.tokenizer,
-                model.provider.name()
-            ),
-        ));
-    }
+    let mut settings = Vec::new();
+    let value = serde_json::to_value(config).unwrap_or_default();
+    flatten("", &value, &mut settings);
     settings
+}
+
+fn flatten(path: &str, value: &Value, settings: &mut Vec<(String, String)>) {
+    match value {
+        Value::Object(map) => {
+            for (key, value) in map {
+                let path = match path {
+                    "" => key.clone(),
+                    path => format!("{path}.{key}"),
+                };
+                flatten(&path, value, settings);
+            }
+        }
+        Value::Null => settings.push((path.to_owned(), "(not set)".to_owned())),
+        value => settings.push((path.to_owned(), value.to_string())),
+    }
 }

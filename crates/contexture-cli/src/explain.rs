@@ -27,7 +27,7 @@ pub(crate) fn table(assembled: &Assembled) -> String {
     table
         .load_style(presets::NOTHING)
         .set_content_arrangement(ContentArrangement::Dynamic)
-        .set_header(["", "file", "role", "priority", "tokens", "of", "why"]);
+        .set_header(["", "item", "role", "priority", "tokens", "of", "why"]);
     for i in [3, 4, 5] {
         if let Some(column) = table.column_mut(i) {
             column.set_cell_alignment(CellAlignment::Right);
@@ -183,7 +183,7 @@ fn bar(out: &mut String, assembled: &Assembled) {
         let letter = layer.name.chars().next().unwrap_or('#');
         let _ = writeln!(
             out,
-            "  {letter} {:<10} {:>9} tokens of {:>9} allowed: {} kept ({} cut), {} left out",
+            "  {letter} {:<11} {:>9} tokens of {:>9} allowed: {} kept ({} cut), {} left out",
             layer.name,
             grouped(layer.used),
             grouped(layer.allowed),

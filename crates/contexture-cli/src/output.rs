@@ -47,6 +47,12 @@ pub(crate) fn visible(text: &str) -> String {
     out
 }
 
+/// Returns a number of things in words: `1 turn`, `2,000 turns`.
+pub(crate) fn many(number: u64, thing: &str) -> String {
+    let plural = if number == 1 { "" } else { "s" };
+    format!("{} {thing}{plural}", contexture::core::grouped(number))
+}
+
 /// Says something on standard error.
 pub(crate) fn say(text: &str) {
     let mut err = anstream::stderr().lock();

@@ -4,7 +4,7 @@ use contexture::store::{
     Block, NewSession, Session, SessionChange, SessionStatus, Turn, TurnKind, TurnStatus,
 };
 use contexture::turn::turn_from_json;
-use contexture::{CompactRequest, Engine, Error, SessionCost, Timestamp};
+use contexture::{CompactRequest, Engine, Error, Root, SessionCost, Timestamp};
 use serde_json::json;
 
 use crate::args::{SessionArgs, SessionCommand, StoreOptions};
@@ -12,7 +12,6 @@ use crate::{output, progress, store};
 
 pub(crate) fn run(args: &SessionArgs) -> anyhow::Result<()> {
     let options = &args.options;
-    let make = matches!(args.command, SessionCommand::New { .. });
     // Input is read before a store is touched.
     if let SessionCommand::Record { label, file } = &args.command {
         let turn = turn_from_json(&file.display().to_string(), &output::read(file)?)?;
@@ -31,23 +30,18 @@ pub(crate) fn run(args: &SessionArgs) -> anyhow::Result<()> {
         );
         return show(options, &value, &told);
     }
-    let engine = store::engine(options, make)?;
+    let new = new_session(&args.command);
+    if let Some(new) = &new {
+        new.check().map_err(Error::from)?;
+        if let Some(persona) = &new.persona {
+            let root = Root::open(&options.root)?;
+            Engine::for_root(&root)?.check_persona(&root, persona)?;
+        }
+    }
+    let engine = store::engine(options, new.is_some())?;
     match &args.command {
-        SessionCommand::New {
-            label,
-            aliases,
-            persona,
-            task,
-            parent,
-        } => {
-            let new = NewSession {
-                label: label.clone(),
-                aliases: aliases.clone(),
-                head: None,
-                persona: persona.clone(),
-                parent_session: parent.clone(),
-                task: task.clone(),
-            };
+        SessionCommand::New { label, parent, .. } => {
+            let new = new.unwrap_or_default();
             if let Some(parent) = parent {
                 engine.store()?.session(parent).map_err(Error::from)?;
             }
@@ -73,10 +67,10 @@ pub(crate) fn run(args: &SessionArgs) -> anyhow::Result<()> {
         }
         SessionCommand::Fork { label, new, at } => {
             let session = engine.fork(label, new, at.as_deref(), options.now)?;
-            let told = format!(
-                "session {new} begins with turn {} of {label}",
-                session.turns
-            );
+            let told = match session.turns {
+                0 => format!("session {new} begins empty: nothing was said in {label} yet"),
+                turns => format!("session {new} begins behind turn {turns} of {label}"),
+            };
             show(options, &session, &told)
         }
         SessionCommand::Compact {
@@ -99,8 +93,8 @@ pub(crate) fn run(args: &SessionArgs) -> anyhow::Result<()> {
             let Some(compacted) = compacted else {
                 let keep = engine.config().compaction.keep_turns;
                 let told = format!(
-                    "nothing to summarise: the latest {keep} turns are kept, and before them is \
-                     too little"
+                    "nothing to summarise: the latest {} are kept, and before them is too little",
+                    output::many(keep as u64, "turn")
                 );
                 return show(options, &serde_json::Value::Null, &told);
             };
@@ -108,9 +102,9 @@ pub(crate) fn run(args: &SessionArgs) -> anyhow::Result<()> {
                 output::say(&format!("warning: {}", output::visible(warning)));
             }
             let told = format!(
-                "{} turns, {} tokens, became a summary of {} ({}):\n\n{}\n\n`contexture session \
+                "{}, {} tokens, became a summary of {} ({}):\n\n{}\n\n`contexture session \
                  uncompact {label}` undoes it",
-                compacted.turns,
+                output::many(compacted.turns as u64, "turn"),
                 grouped(compacted.tokens_before),
                 grouped(compacted.tokens_after),
                 compacted.summariser,
@@ -152,6 +146,28 @@ pub(crate) fn run(args: &SessionArgs) -> anyhow::Result<()> {
             )
         }
     }
+}
+
+/// Returns the session that is to be made, if one is.
+fn new_session(command: &SessionCommand) -> Option<NewSession> {
+    let SessionCommand::New {
+        label,
+        aliases,
+        persona,
+        task,
+        parent,
+    } = command
+    else {
+        return None;
+    };
+    Some(NewSession {
+        label: label.clone(),
+        aliases: aliases.clone(),
+        head: None,
+        persona: persona.clone(),
+        parent_session: parent.clone(),
+        task: task.clone(),
+    })
 }
 
 fn show(options: &StoreOptions, value: &impl serde::Serialize, told: &str) -> anyhow::Result<()> {
@@ -280,8 +296,8 @@ fn history(turns: &[Turn], total: u64) -> String {
         .count() as u64;
     if shown < total {
         out.push_str(&format!(
-            "({} older turns; --all shows them)\n\n",
-            total - shown
+            "({}; --all shows all)\n\n",
+            output::many(total - shown, "older turn")
         ));
     }
     if total == 0 {
@@ -391,7 +407,7 @@ fn costs(cost: &SessionCost) -> String {
         money(Some(cost.dollars)),
     ]);
     let mut out = plain(&table);
-    if cost.dollars_uncached > 0.0 {
+    if cost.dollars_saved != 0.0 {
         let change = cost.dollars_saved / cost.dollars_uncached * 100.0;
         let (word, change) = match change < 0.0 {
             true => ("more", -change),
@@ -404,8 +420,8 @@ fn costs(cost: &SessionCost) -> String {
     }
     if cost.unreported > 0 {
         out.push_str(&format!(
-            "{} turns do not say what they cost (no usage was recorded)\n",
-            cost.unreported
+            "{} without usage: what it cost is not known\n",
+            output::many(cost.unreported as u64, "turn")
         ));
     }
     for model in &cost.unpriced {

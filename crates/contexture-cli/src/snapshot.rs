@@ -15,12 +15,8 @@ pub(crate) fn run(args: &SnapshotArgs) -> anyhow::Result<()> {
         SnapshotCommand::Show { hash, format } => {
             let saved = load(&engine, hash)?;
             let format = match format {
-                FormatArg::Json => {
-                    return Err(output::Usage(
-                        "a snapshot has no report: give --format text or a provider's".to_owned(),
-                    )
-                    .into());
-                }
+                _ if json => return output::text(&format!("{:#}\n", saved.to_json())),
+                FormatArg::Json => return output::text(&format!("{:#}\n", saved.to_json())),
                 FormatArg::Text => Format::Text,
                 FormatArg::Anthropic => Format::Anthropic,
                 FormatArg::OpenaiChat => Format::OpenAiChat,
@@ -183,9 +179,9 @@ fn check(engine: &Engine, prefix: Option<&str>, json: bool) -> anyhow::Result<()
         ));
     }
     output::text(&format!(
-        "{} requests with {} blocks come out with the same bytes\n",
-        found.len(),
-        grouped(blocks as u64)
+        "checked {} of {}: the same bytes come out\n",
+        output::many(found.len() as u64, "request"),
+        output::many(blocks as u64, "block")
     ))
 }
 

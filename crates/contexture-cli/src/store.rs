@@ -25,8 +25,8 @@ pub(crate) fn find(root: &Root, config: &Config, url: Option<&str>) -> anyhow::R
     let configured = config.store.url.as_deref();
     let path = match (url, configured) {
         // What is typed is relative to where it is typed.
-        (Some(url), _) => Some(named(Path::new(""), url)?),
-        (None, Some(url)) => Some(named(root.path(), url)?),
+        (Some(url), _) => Some(named(Path::new(""), "--db", url)?),
+        (None, Some(url)) => Some(named(root.path(), "store.url in contexture.toml", url)?),
         (None, None) => None,
     };
     let options = Options {
@@ -41,6 +41,11 @@ pub(crate) fn find(root: &Root, config: &Config, url: Option<&str>) -> anyhow::R
 }
 
 impl Place {
+    /// Returns the file.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// Returns true when there is something.
     pub(crate) fn exists(&self) -> bool {
         self.path.symlink_metadata().is_ok()
@@ -48,31 +53,36 @@ impl Place {
 
     /// Opens the store, and makes it when there is none.
     pub(crate) fn open(self) -> Result<Arc<dyn Store>, Error> {
+        let store = SqliteStore::open_with(&self.path, self.options)?;
         if let (true, Some(dir)) = (self.usual, self.path.parent()) {
             let note = dir.join(".gitignore");
-            if !note.exists() && std::fs::create_dir_all(dir).is_ok() {
+            if !note.exists() {
                 // Not being able to is no harm.
                 let _ = std::fs::write(note, "*\n");
             }
         }
-        let store = SqliteStore::open_with(&self.path, self.options)?;
         Ok(Arc::new(store))
     }
 }
 
-fn named(base: &Path, url: &str) -> anyhow::Result<PathBuf> {
+fn named(base: &Path, setting: &str, url: &str) -> anyhow::Result<PathBuf> {
     if let Some(path) = url.strip_prefix("sqlite:") {
         let path = path.strip_prefix("//").unwrap_or(path);
         if path.is_empty() {
-            return Err(output::Usage("--db sqlite: needs a path behind it".to_owned()).into());
+            let none = format!("{setting}: `sqlite:` needs a path behind it");
+            return Err(output::Usage(none).into());
         }
         return Ok(base.join(path));
     }
-    let what = match url.split_once(':') {
-        Some(("postgres" | "postgresql", _)) => "this version keeps conversations in SQLite only",
-        _ => "a store is named sqlite:PATH",
+    let wrong = match url.split_once(':') {
+        // The rest of it may hold a password.
+        Some((scheme @ ("postgres" | "postgresql"), _)) => {
+            format!("cannot use {scheme}: this version keeps conversations in SQLite only")
+        }
+        Some((scheme, _)) => format!("cannot use {scheme}: a store is named sqlite:PATH"),
+        None => format!("cannot use `{url}`: a store is named sqlite:PATH"),
     };
-    Err(output::Usage(format!("cannot use --db {url}: {what}")).into())
+    Err(output::Usage(format!("{setting}: {wrong}")).into())
 }
 
 /// Returns an engine with the store that the options name. With `make`, it is

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use crate::markup;
 use crate::measure::{self, Measured};
 use crate::text::{ContentHash, Text};
-use crate::{Item, Part, Role};
+use crate::{Content, Item, Part, Role};
 
 /// A number of tokens.
 pub type Tokens = u64;
@@ -230,6 +230,15 @@ impl Counts {
         let measured = Arc::new(Measured::new(text.body(), &*self.counter, limit));
         text.remember(self.id, Arc::clone(&measured));
         measured
+    }
+
+    /// Returns what an item costs beside its text: its tags, and what is not
+    /// text.
+    pub fn overhead_of(&self, item: &Item) -> Tokens {
+        match &item.content {
+            Content::Ready(text) => self.wrapper(item, text.body()),
+            Content::Pending { .. } | Content::Absent { .. } => 0,
+        }
     }
 
     /// Returns what the tags around `item` add to the count of `body`.

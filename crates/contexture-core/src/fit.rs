@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::counts::{Counts, Tokens};
 use crate::cut::{self, Cut, CutText, MIN_USEFUL_TOKENS};
-use crate::item::{Content, Item};
+use crate::item::{Content, Item, Role};
 use crate::measure::Size;
 use crate::report::Code;
 use crate::text::Text;
@@ -76,6 +76,13 @@ pub(crate) fn weighed_score(score: f64, tokens: Tokens) -> f64 {
     } else {
         score / length
     }
+}
+
+/// Which members of a group are cut.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Gives {
+    Tools,
+    Everyone,
 }
 
 /// What became of an item.
@@ -373,6 +380,7 @@ impl Fitter<'_> {
         items: &mut [Item],
         members: &[usize],
         left: Tokens,
+        gives: Gives,
     ) -> Option<Vec<(usize, Outcome)>> {
         let mut room = left;
         let mut outcomes = Vec::with_capacity(members.len());
@@ -381,7 +389,8 @@ impl Fitter<'_> {
             let text = self.ready(&mut items[i]).ok()?;
             let wrapper = self.counts.wrapper(&items[i], text.body());
             let tokens = wrapper + self.size(&text, self.available).tokens;
-            if items[i].cut == Cut::Never {
+            let whole = gives == Gives::Tools && items[i].role != Role::Tool;
+            if whole || items[i].cut == Cut::Never {
                 room = room.checked_sub(tokens)?;
                 outcomes.push((i, Outcome::Whole { text, tokens }));
             } else {
@@ -448,9 +457,18 @@ impl Fitter<'_> {
             let recent = units.len() - u <= window.min_recent;
             let mut decided = self.whole_or_none(items, units.get(u), left);
             if recent && decided.iter().any(|(_, outcome)| is_out_of_room(outcome)) {
-                decided = self
-                    .cut_to_fit(items, units.get(u), left)
-                    .unwrap_or(decided);
+                // What tools returned gives way before what was said, and so
+                // far that something is left for what came before.
+                let unit = units.get(u);
+                let part = left.min(shrunk);
+                decided = [
+                    (part, Gives::Tools),
+                    (part, Gives::Everyone),
+                    (left, Gives::Everyone),
+                ]
+                .into_iter()
+                .find_map(|(room, who)| self.cut_to_fit(items, unit, room, who))
+                .unwrap_or(decided);
             }
             let cost: Tokens = decided.iter().map(|(_, o)| o.tokens()).sum();
             // Only want of room ends the window; what cannot be used leaves a

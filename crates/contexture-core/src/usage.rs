@@ -4,7 +4,11 @@ use crate::counts::Tokens;
 
 /// What a provider says a call cost.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[serde(
+    default,
+    deny_unknown_fields,
+    expecting = "usage: an object with `input_tokens` and `output_tokens`"
+)]
 pub struct Usage {
     /// Tokens read, whether from the cache or not.
     pub input_tokens: Tokens,

@@ -532,3 +532,22 @@ fn the_newest_of_a_window_are_cut_rather_than_dropped() {
         ",
     );
 }
+
+#[test]
+fn a_turn_that_is_larger_than_the_window_is_cut_where_it_may_be() {
+    check(
+        "
+        budget 100
+        layer history share 100 window recent 2
+        item old      20
+        item question 300 cut middle group t2
+        item answer   5 cut middle group t2
+        ",
+        "
+        keep old 22
+        cut  question 52 of 350, lines 2-27
+        keep answer 7
+        used 81 of 100
+        ",
+    );
+}

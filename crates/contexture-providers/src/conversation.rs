@@ -233,6 +233,20 @@ impl<'a> Builder<'a, '_> {
         section: Section,
         open_result: Option<usize>,
     ) {
+        // What was said to another provider must not stop the conversation: of
+        // a medium that this one does not take, its description is left.
+        if section == Section::History && (self.dialect.check_media)(media).is_err() {
+            let speaker = match block.role {
+                Role::Assistant => Speaker::Model,
+                _ => Speaker::User,
+            };
+            return self.say(
+                speaker,
+                Content::Text(Cow::Borrowed(block.text())),
+                block,
+                section,
+            );
+        }
         if block.role == Role::Assistant {
             let content = if self.dialect.model_media {
                 Content::Media(media)

@@ -8,7 +8,16 @@ use crate::media;
 /// Returns true for OpenAI's own models, which know the developer's role;
 /// compatible servers of others often do not.
 pub(crate) fn has_developer_role(model: &str) -> bool {
+    is_of_openai(model)
+}
+
+/// Returns true for the models that OpenAI serves itself.
+pub(crate) fn is_of_openai(model: &str) -> bool {
     let model = model.rsplit('/').next().unwrap_or(model);
+    // These are served by others.
+    if model.starts_with("gpt-oss") {
+        return false;
+    }
     let numbered_o = model
         .strip_prefix('o')
         .is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));

@@ -48,21 +48,21 @@ fn gemini_usage(usage: &Value) -> Usage {
 }
 
 fn usage_of_object(usage: &Value) -> Option<Usage> {
+    let number = |key: &str| usage.get(key).and_then(Value::as_u64);
     if usage.get("prompt_tokens").is_some() {
         return Some(Usage {
-            input_tokens: tokens(usage, &["prompt_tokens"]),
+            input_tokens: number("prompt_tokens")?,
             output_tokens: tokens(usage, &["completion_tokens"]),
             cached_input_tokens: tokens(usage, &["prompt_tokens_details", "cached_tokens"]),
-            cache_write_tokens: 0,
+            cache_write_tokens: tokens(usage, &["prompt_tokens_details", "cache_write_tokens"]),
             reasoning_tokens: tokens(usage, &["completion_tokens_details", "reasoning_tokens"]),
         });
     }
-    usage.get("input_tokens")?;
     let read = tokens(usage, &["cache_read_input_tokens"]);
     let written = tokens(usage, &["cache_creation_input_tokens"]);
     Some(Usage {
         // Responses has the cached ones in its sum, and not these two fields.
-        input_tokens: tokens(usage, &["input_tokens"])
+        input_tokens: number("input_tokens")?
             .saturating_add(read)
             .saturating_add(written),
         output_tokens: tokens(usage, &["output_tokens"]),

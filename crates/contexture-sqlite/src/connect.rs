@@ -14,6 +14,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags};
 use crate::Options;
 use crate::error::Fault;
 use crate::schema::{self, STEPS, State};
+use crate::writer::RETRY;
 
 /// Prepared statements that a connection keeps: more than we have.
 const STATEMENTS: usize = 128;
@@ -23,10 +24,15 @@ const STATEMENTS: usize = 128;
 /// process with a signal instead of an error.
 const CACHE_KIB: i32 = 16 * 1024;
 
-/// Stores are opened one at a time. POSIX takes all of a process's locks on a
-/// file away when any handle on it is closed; the file that is made here must
-/// be closed before anybody else in the process opens it.
-static OPENING: Mutex<()> = Mutex::new(());
+/// How many pages the log may have before they are written into the file: 16
+/// MiB. Four times SQLite's own, since a page that is written again and again is
+/// then written into the file less often; a fifth more turns per second.
+const CHECKPOINT_PAGES: i32 = 4000;
+
+/// Held while a file is looked for and made. POSIX takes all of a process's
+/// locks on a file away when any handle on it is closed, so the handle that
+/// makes it must be closed before SQLite opens it anywhere in the process.
+static MAKING: Mutex<()> = Mutex::new(());
 
 /// Where a store is and how it is opened.
 #[derive(Debug, Clone)]
@@ -47,7 +53,8 @@ pub(crate) struct Reader {
 impl Place {
     pub(crate) fn new(path: &Path, options: Options, read_only: bool) -> Place {
         Place {
-            path: path.to_owned(),
+            // The process may go to another directory while the store is open.
+            path: std::path::absolute(path).unwrap_or_else(|_| path.to_owned()),
             address: format!("sqlite:{}", path.display()),
             options,
             read_only,
@@ -57,29 +64,8 @@ impl Place {
     /// Makes sure that there is a store of the newest version, and returns a
     /// connection that reads it. Writes only if there is something to be made
     /// or brought up to date.
-    pub(crate) fn prepare(&self) -> Result<Reader, StoreError> {
-        let _alone = OPENING.lock().unwrap_or_else(PoisonError::into_inner);
-        self.prepare_alone()
-            .map_err(|fault| fault.at(&self.address))
-    }
-
-    fn prepare_alone(&self) -> Result<Reader, Fault> {
-        match fs::metadata(&self.path) {
-            Ok(found) if !found.is_file() => {
-                return Err(self.not_a_store(match found.is_dir() {
-                    true => "is a directory",
-                    false => "is not a file",
-                }));
-            }
-            Ok(_) => {}
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                if self.read_only {
-                    return Err(Fault::not_found("store", &self.address));
-                }
-                self.make_file().map_err(|error| self.io(error))?;
-            }
-            Err(error) => return Err(self.io(error)),
-        }
+    pub(crate) fn prepare(&self) -> Result<Reader, Fault> {
+        self.find_or_make()?;
         if let Some(reader) = self.current_reader()? {
             return Ok(reader);
         }
@@ -92,6 +78,22 @@ impl Place {
         self.reader()
     }
 
+    fn find_or_make(&self) -> Result<(), Fault> {
+        let _alone = MAKING.lock().unwrap_or_else(PoisonError::into_inner);
+        match fs::metadata(&self.path) {
+            Ok(found) if found.is_file() => Ok(()),
+            Ok(found) if found.is_dir() => Err(self.not_a_store("is a directory")),
+            Ok(_) => Err(self.not_a_store("is not a file")),
+            Err(error) if error.kind() == io::ErrorKind::NotFound && self.read_only => {
+                Err(Fault::not_found("store", &self.address))
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                self.make_file().map_err(|error| self.io(error))
+            }
+            Err(error) => Err(self.io(error)),
+        }
+    }
+
     /// Returns a connection that reads, if there is a store of the newest
     /// version. Looks first without changing anything in the file or beside it:
     /// it may be somebody else's.
@@ -99,13 +101,16 @@ impl Place {
         let current = State::Ours(STEPS.len() as u32);
         // What is still in the write-ahead log is not seen this way. That is no
         // matter: a store gets its id before it gets a log.
-        let seen = (self.connect_immutable())
-            .and_then(|connection| schema::state(&connection, &self.address, STEPS));
+        let seen = self.connect_immutable().and_then(|connection| {
+            let state = schema::state(&connection, &self.address, STEPS)?;
+            self.check_length(&connection)?;
+            Ok(state)
+        });
         match seen {
             Ok(state) if state != current => return Ok(None),
             Ok(_) => {}
-            // A checkpoint that was cut short looks like damage to those who do
-            // not read the log.
+            // A checkpoint that is under way, or was cut short, looks like
+            // damage to those who do not read the log.
             Err(fault) if fault.code() == Some(ErrorCode::DatabaseCorrupt) => {}
             Err(fault) => return Err(fault),
         }
@@ -120,18 +125,60 @@ impl Place {
         Ok((state == current).then_some(reader))
     }
 
+    /// Refuses a file whose last page is not whole: SQLite would read the rest
+    /// of it as zeros.
+    fn check_length(&self, connection: &Connection) -> Result<(), Fault> {
+        let page: i64 = connection.pragma_query_value(None, "page_size", |row| row.get(0))?;
+        let length = fs::metadata(&self.path)
+            .map_err(|error| self.io(error))?
+            .len();
+        // Somebody who is at work may be in the middle of a page.
+        if length.is_multiple_of(page.unsigned_abs().max(1)) || !self.is_at_rest() {
+            return Ok(());
+        }
+        Err(self.not_a_store("is damaged: its last page is cut short"))
+    }
+
     fn bring_up_to_date(&self) -> Result<(), Fault> {
-        let mut connection = self.connect(OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+        let connection = self.connect(OpenFlags::SQLITE_OPEN_READ_WRITE)?;
         if connection.is_readonly("main")? {
             return Err(self.is_read_only());
         }
-        // In a journal that is deleted, not in a log: the id stands in the file
-        // itself from the beginning, where `current_reader` looks for it.
-        schema::migrate(&mut connection, &self.address, STEPS)?;
+        let current = State::Ours(STEPS.len() as u32);
+        self.patiently(&connection, || {
+            // Another process may be doing the same, and be done by now.
+            if schema::state(&connection, &self.address, STEPS)? == current {
+                return Ok(());
+            }
+            // In a journal that is deleted, not in a log: the id stands in the
+            // file itself from the beginning, where `current_reader` looks.
+            schema::migrate(&connection, &self.address, STEPS)
+        })?;
         self.use_log(&connection)
     }
 
-    /// Opens the connection that writes.
+    /// Tries again while somebody else holds a lock, until the timeout. SQLite
+    /// waits by itself, but not everywhere, and too long for the short gaps
+    /// that a busy process leaves.
+    fn patiently<T>(
+        &self,
+        connection: &Connection,
+        mut attempt: impl FnMut() -> Result<T, Fault>,
+    ) -> Result<T, Fault> {
+        connection.busy_timeout(Duration::ZERO)?;
+        let start = Instant::now();
+        loop {
+            match attempt() {
+                Err(fault) if fault.is_busy() && start.elapsed() < self.options.busy_timeout => {
+                    std::thread::sleep(RETRY);
+                }
+                outcome => return outcome,
+            }
+        }
+    }
+
+    /// Opens the connection that writes. It does not wait for locks: the
+    /// writer does.
     pub(crate) fn writing_connection(&self) -> Result<Connection, Fault> {
         if self.read_only {
             return Err(self.is_read_only());
@@ -141,49 +188,54 @@ impl Place {
             return Err(self.is_read_only());
         }
         self.use_log(&connection)?;
-        // FULL waits for the disk at every commit; NORMAL loses the latest
-        // commits when the power fails.
-        connection.pragma_update(None, "synchronous", "FULL")?;
-        // On a Mac, this is what makes the disk write.
-        connection.pragma_update(None, "fullfsync", true)?;
-        connection.pragma_update(None, "checkpoint_fullfsync", true)?;
+        connection.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES)?;
         if let Some(bytes) = self.options.max_bytes {
             let size: i64 = connection.pragma_query_value(None, "page_size", |row| row.get(0))?;
             let pages = i64::try_from(bytes).unwrap_or(i64::MAX) / size.max(1);
             connection.pragma_update_and_check(None, "max_page_count", pages.max(1), |_| Ok(()))?;
         }
-        // The writer waits by itself.
-        connection.busy_timeout(Duration::ZERO)?;
         Ok(connection)
     }
 
     /// Opens a connection that reads.
     pub(crate) fn reader(&self) -> Result<Reader, Fault> {
-        let connection = self.connect(OpenFlags::SQLITE_OPEN_READ_ONLY)?;
-        // The first look at the file, which finds out whether it can be read.
-        match connection.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(())) {
-            Ok(()) => Ok(Reader {
+        let opened = self.connect(OpenFlags::SQLITE_OPEN_READ_ONLY);
+        // The first look at the file finds out whether it can be read.
+        let looked = opened.and_then(|connection| {
+            connection.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(()))?;
+            Ok(connection)
+        });
+        match looked {
+            Ok(connection) => Ok(Reader {
                 connection,
                 reusable: true,
             }),
-            // A directory in which the log's index cannot be made. Without a
-            // log there is nothing to be seen but the file.
-            Err(error)
-                if error.sqlite_error_code() == Some(ErrorCode::CannotOpen) && !self.has_log() =>
+            // A directory in which the log's index cannot be made.
+            Err(fault)
+                if matches!(
+                    fault.code(),
+                    Some(ErrorCode::CannotOpen | ErrorCode::ReadOnly)
+                ) && self.is_at_rest() =>
             {
                 Ok(Reader {
                     connection: self.connect_immutable()?,
                     reusable: false,
                 })
             }
-            Err(error) => Err(error.into()),
+            Err(fault) => Err(fault),
         }
     }
 
-    fn has_log(&self) -> bool {
-        let mut log = OsString::from(&self.path);
-        log.push("-wal");
-        fs::metadata(log).is_ok_and(|found| found.len() > 0)
+    /// Returns true when there is nothing to be seen but the file itself: no
+    /// log, and no journal of a change that was cut short.
+    fn is_at_rest(&self) -> bool {
+        // They lie beside the file itself, wherever a link to it may be.
+        let path = fs::canonicalize(&self.path).unwrap_or_else(|_| self.path.clone());
+        ["-wal", "-journal"].iter().all(|suffix| {
+            let mut beside = OsString::from(&path);
+            beside.push(suffix);
+            !fs::metadata(beside).is_ok_and(|found| found.len() > 0)
+        })
     }
 
     fn connect(&self, flags: OpenFlags) -> Result<Connection, Fault> {
@@ -211,6 +263,13 @@ impl Place {
         let timeout = self.options.busy_timeout.min(Duration::from_secs(86_400));
         connection.busy_timeout(timeout)?;
         connection.set_prepared_statement_cache_capacity(STATEMENTS);
+        // FULL waits for the disk at every commit; NORMAL loses the latest
+        // commits when the power fails. It is set on every connection, lest one
+        // that writes is forgotten.
+        connection.pragma_update(None, "synchronous", "FULL")?;
+        // On a Mac, this is what makes the disk write.
+        connection.pragma_update(None, "fullfsync", true)?;
+        connection.pragma_update(None, "checkpoint_fullfsync", true)?;
         connection.pragma_update(None, "foreign_keys", true)?;
         connection.pragma_update(None, "cache_size", -CACHE_KIB)?;
         // The file may come from anywhere: nothing in its schema is run, and a
@@ -224,31 +283,23 @@ impl Place {
     /// Switches to the write-ahead log, in which readers and the writer do not
     /// wait for each other. It stays so for this file.
     fn use_log(&self, connection: &Connection) -> Result<(), Fault> {
-        // SQLite does not wait here when another process is doing the same.
-        let start = Instant::now();
-        loop {
-            let mode = connection.pragma_update_and_check(None, "journal_mode", "WAL", |row| {
-                row.get::<_, String>(0)
-            });
-            match mode.map_err(Fault::from) {
-                Ok(mode) if mode == "wal" => return Ok(()),
-                Ok(mode) => {
-                    return Err(Fault::Refused(StoreError::Backend {
-                        store: "sqlite",
-                        source: format!(
-                            "{}: there is no write-ahead log here (journal mode {mode}); is it \
-                             on a network drive?",
-                            self.address
-                        )
-                        .into(),
-                    }));
-                }
-                Err(fault) if fault.is_busy() && start.elapsed() < self.options.busy_timeout => {
-                    std::thread::sleep(Duration::from_millis(2));
-                }
-                Err(fault) => return Err(fault),
-            }
+        let mode: String = self.patiently(connection, || {
+            let mode = connection
+                .pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get(0))?;
+            Ok(mode)
+        })?;
+        if mode == "wal" {
+            return Ok(());
         }
+        Err(Fault::Refused(StoreError::Backend {
+            store: "sqlite",
+            source: format!(
+                "{}: there is no write-ahead log here (journal mode {mode}); is it on a network \
+                 drive?",
+                self.address
+            )
+            .into(),
+        }))
     }
 
     /// Makes the file and its directories, for nobody but their owner.
@@ -341,4 +392,57 @@ fn immutable_uri(path: &Path) -> String {
         }
     }
     uri + "?immutable=1"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pragma(connection: &Connection, name: &str) -> String {
+        let value = connection
+            .pragma_query_value(None, name, |row| row.get::<_, rusqlite::types::Value>(0));
+        match value.unwrap() {
+            rusqlite::types::Value::Text(text) => text,
+            rusqlite::types::Value::Integer(number) => number.to_string(),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// 2 is FULL.
+    fn waits_for_the_disk(connection: &Connection) {
+        assert_eq!(pragma(connection, "synchronous"), "2");
+        assert_eq!(pragma(connection, "fullfsync"), "1");
+        assert_eq!(pragma(connection, "foreign_keys"), "1");
+    }
+
+    #[test]
+    fn every_connection_that_writes_waits_for_the_disk() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("store.db");
+        let place = Place::new(&path, Options::default(), false);
+        let store = crate::SqliteStore::open(&path).unwrap();
+        // The two places that open a connection for writing.
+        let migrates = place.connect(OpenFlags::SQLITE_OPEN_READ_WRITE).unwrap();
+        waits_for_the_disk(&migrates);
+        let writes = place.writing_connection().unwrap();
+        waits_for_the_disk(&writes);
+        assert_eq!(pragma(&writes, "journal_mode"), "wal");
+        // The one that is in use, after a write.
+        let write = |db: &Connection, _| {
+            waits_for_the_disk(db);
+            assert_eq!(pragma(db, "journal_mode"), "wal");
+            Ok(())
+        };
+        store.write(write).unwrap();
+        // All others cannot write.
+        let reads = place.reader().unwrap().connection;
+        assert!(reads.is_readonly("main").unwrap());
+        assert_eq!(pragma(&reads, "journal_mode"), "wal");
+    }
+
+    #[test]
+    fn any_path_can_be_written_as_a_uri() {
+        let uri = immutable_uri(Path::new("/a b/50%?/ü#.db"));
+        assert_eq!(uri, "file:/a%20b/50%25%3F/%C3%BC%23.db?immutable=1");
+    }
 }

@@ -34,6 +34,7 @@ impl Ledger for SqliteStore {
         now: Timestamp,
     ) -> Result<Recorded, StoreError> {
         let most = self.shared.place.options.max_message_bytes;
+        turn.check_sizes(most)?;
         let new = Prepared::new(turn).map_err(|fault| fault.at(&self.shared.place.address))?;
         let (label, counted) = (label.to_owned(), counted.cloned());
         self.write(move |db, tenant| {

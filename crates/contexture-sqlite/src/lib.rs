@@ -20,6 +20,7 @@
 //! It does not search, and it does not encrypt. It belongs on a local disk: a
 //! write-ahead log does not work over a network.
 
+use std::fmt;
 use std::path::Path;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
@@ -107,7 +108,8 @@ impl SqliteStore {
     }
 
     fn open_place(place: Place) -> Result<Self, StoreError> {
-        let readers = Readers::new(place.prepare()?);
+        let first = place.prepare().map_err(|fault| fault.at(&place.address))?;
+        let readers = Readers::new(first);
         let shared = Shared {
             place,
             readers,
@@ -193,6 +195,15 @@ impl SqliteStore {
     }
 }
 
+impl fmt::Debug for SqliteStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SqliteStore")
+            .field("address", &self.shared.place.address)
+            .field("tenant", &self.tenant.name)
+            .finish_non_exhaustive()
+    }
+}
+
 impl Store for SqliteStore {
     fn address(&self) -> String {
         self.shared.place.address.clone()
@@ -245,5 +256,79 @@ impl Tenant {
     fn select(connection: &Connection, name: &str) -> Result<Option<i64>, Fault> {
         let mut select = connection.prepare_cached("SELECT key FROM tenants WHERE name = ?1")?;
         Ok(select.query_row([name], |row| row.get(0)).optional()?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use contexture_store::{Ledger, NewSession};
+    use jiff::Timestamp;
+
+    use super::*;
+
+    fn session(label: &str) -> NewSession {
+        NewSession {
+            label: label.to_owned(),
+            ..NewSession::default()
+        }
+    }
+
+    #[test]
+    fn the_store_survives_a_panic_of_its_writer() {
+        let directory = tempfile::tempdir().unwrap();
+        let store = SqliteStore::open(directory.path().join("store.db")).unwrap();
+        let now = Timestamp::UNIX_EPOCH;
+        store.create_session(&session("before"), now).unwrap();
+        let work = |db: &Connection, tenant: i64| -> Result<(), Fault> {
+            sessions::create(db, tenant, &session("half"), Timestamp::UNIX_EPOCH)?;
+            panic!("on purpose")
+        };
+        let failed = store.write(work).unwrap_err();
+        assert!(failed.to_string().contains("has stopped"), "{failed}");
+        store.create_session(&session("after"), now).unwrap();
+        let labels: Vec<String> = store
+            .sessions(None, 10)
+            .unwrap()
+            .into_iter()
+            .map(|session| session.label)
+            .collect();
+        assert_eq!(labels, ["after", "before"]);
+    }
+
+    #[test]
+    fn a_failure_in_a_transaction_is_its_own() {
+        let directory = tempfile::tempdir().unwrap();
+        let store = SqliteStore::open(directory.path().join("store.db")).unwrap();
+        let now = Timestamp::UNIX_EPOCH;
+        std::thread::scope(|scope| {
+            // While the first is at work, the others come, and share the next
+            // transaction.
+            scope.spawn(|| {
+                store.write(|_, _| {
+                    std::thread::sleep(Duration::from_millis(100));
+                    Ok(())
+                })
+            });
+            for i in 0..20 {
+                let store = &store;
+                scope.spawn(move || {
+                    let label = format!("{i:02}");
+                    let outcome = store.write(move |db, tenant| {
+                        let made = sessions::create(db, tenant, &session(&label), now)?;
+                        match i % 2 {
+                            0 => Ok(made),
+                            _ => Err(Fault::not_found("reason", "why")),
+                        }
+                    });
+                    assert_eq!(outcome.is_ok(), i % 2 == 0);
+                });
+            }
+        });
+        let made = store.sessions(None, 100).unwrap();
+        assert_eq!(made.len(), 10);
+        assert!(
+            made.iter()
+                .all(|made| made.label.parse::<u32>().unwrap() % 2 == 0)
+        );
     }
 }

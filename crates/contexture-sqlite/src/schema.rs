@@ -1,7 +1,7 @@
 //! The schema, and how a file comes to have it.
 
 use contexture_store::StoreError;
-use rusqlite::{Connection, TransactionBehavior};
+use rusqlite::{Connection, Transaction, TransactionBehavior};
 
 use crate::error::Fault;
 
@@ -65,13 +65,9 @@ pub(crate) fn state(
 }
 
 /// Brings the database to the newest version: all steps, or none.
-pub(crate) fn migrate(
-    connection: &mut Connection,
-    address: &str,
-    steps: &[&str],
-) -> Result<(), Fault> {
+pub(crate) fn migrate(connection: &Connection, address: &str, steps: &[&str]) -> Result<(), Fault> {
     // The lock comes first: another process may be doing the same.
-    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let transaction = Transaction::new_unchecked(connection, TransactionBehavior::Immediate)?;
     let version = match state(&transaction, address, steps)? {
         State::Blank => 0,
         State::Ours(version) => version as usize,
@@ -101,15 +97,15 @@ mod tests {
     #[test]
     fn an_older_schema_is_brought_up_to_date() {
         let (_directory, path) = file();
-        let mut connection = Connection::open(&path).unwrap();
-        migrate(&mut connection, "here", &[FIRST]).unwrap();
+        let connection = Connection::open(&path).unwrap();
+        migrate(&connection, "here", &[FIRST]).unwrap();
         assert_eq!(
             state(&connection, "here", &[FIRST]).unwrap(),
             State::Ours(1)
         );
         let second = "CREATE TABLE b AS SELECT x + 1 AS y FROM a";
-        migrate(&mut connection, "here", &[FIRST, second]).unwrap();
-        migrate(&mut connection, "here", &[FIRST, second]).unwrap();
+        migrate(&connection, "here", &[FIRST, second]).unwrap();
+        migrate(&connection, "here", &[FIRST, second]).unwrap();
         let y: i64 = connection
             .query_row("SELECT y FROM b", [], |row| row.get(0))
             .unwrap();
@@ -132,11 +128,11 @@ mod tests {
     #[test]
     fn a_step_that_fails_leaves_the_file_as_it_was() {
         let (_directory, path) = file();
-        let mut connection = Connection::open(&path).unwrap();
-        migrate(&mut connection, "here", &[FIRST]).unwrap();
+        let connection = Connection::open(&path).unwrap();
+        migrate(&connection, "here", &[FIRST]).unwrap();
         let before = std::fs::read(&path).unwrap();
         let steps = [FIRST, "DELETE FROM a; CREATE TABLE c (x)", "no such step"];
-        migrate(&mut connection, "here", &steps).unwrap_err();
+        migrate(&connection, "here", &steps).unwrap_err();
         drop(connection);
         assert_eq!(std::fs::read(&path).unwrap(), before);
     }

@@ -148,7 +148,8 @@ pub(crate) fn create(
 
 fn check_free(db: &Connection, tenant: i64, name: &str) -> Result<(), Fault> {
     match find(db, tenant, name) {
-        Ok(_) => Err(Fault::exists("session", name)),
+        Ok(session) if session.label == name => Err(Fault::exists("session", name)),
+        Ok(_) => Err(Fault::exists("session with the alias", name)),
         Err(Fault::Refused(StoreError::NotFound { .. })) => Ok(()),
         Err(fault) => Err(fault),
     }

@@ -183,3 +183,45 @@ impl Samples for SqliteStore {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_latest_samples_are_kept() {
+        let directory = tempfile::tempdir().unwrap();
+        let store = SqliteStore::open(directory.path().join("store.db")).unwrap();
+        let sample = |n| Sample {
+            counted: n,
+            actual: n,
+        };
+        store.put_sample("other", "words", sample(7)).unwrap();
+        let fill = |db: &Connection, tenant| {
+            let insert = "INSERT INTO samples (tenant, model, counter, counted, actual)
+                SELECT ?1, 'm', 'words', value, value FROM
+                (WITH n(value) AS (SELECT 1 UNION ALL SELECT value + 1 FROM n LIMIT 1200)
+                 SELECT value FROM n)";
+            Ok(db.execute(insert, [tenant])?)
+        };
+        store.write(fill).unwrap();
+        store.put_sample("m", "words", sample(1201)).unwrap();
+        let kept = store.samples("m", "words", usize::MAX).unwrap();
+        let newest: Vec<Sample> = (202..=1201).rev().map(sample).collect();
+        assert_eq!(kept, newest);
+        assert_eq!(store.samples("other", "words", 9).unwrap(), [sample(7)]);
+    }
+
+    #[test]
+    fn a_prefix_is_a_range() {
+        let hash = |text: &str| ContentHash::from_hex(text).unwrap();
+        let (first, last) = range("aB1").unwrap();
+        assert_eq!(first, hash(&format!("ab1{}", "0".repeat(61))));
+        assert_eq!(last, hash(&format!("ab1{}", "f".repeat(61))));
+        let whole = "5".repeat(64);
+        assert_eq!(range(&whole), Some((hash(&whole), hash(&whole))));
+        for none in ["x", "é", "-1", &"5".repeat(65)] {
+            assert_eq!(range(none), None, "{none}");
+        }
+    }
+}

@@ -21,8 +21,14 @@ const MAX_BATCH: usize = 256;
 
 /// How long to wait before a lock is tried again. SQLite's own handler waits up
 /// to 100 ms, and would hardly ever find a gap between the transactions of
-/// another busy process.
-const RETRY: Duration = Duration::from_millis(1);
+/// another busy process, which is some ten microseconds wide.
+pub(crate) const RETRY: Duration = Duration::from_micros(200);
+
+/// How long to write without a pause that another process can see, and how long
+/// that is. Without it, a process that always has something to write keeps all
+/// others out.
+const STRETCH: Duration = Duration::from_millis(25);
+const PAUSE: Duration = Duration::from_millis(1);
 
 /// A handle on the thread. Dropping it waits until everything that was asked
 /// for is done and the connection is closed.
@@ -130,7 +136,16 @@ struct Thread {
 
 impl Thread {
     fn run(&mut self, waiting: &Receiver<Box<dyn Request>>) {
-        while let Ok(first) = waiting.recv() {
+        let mut paused = Instant::now();
+        loop {
+            let idle = Instant::now();
+            let Ok(first) = waiting.recv() else { return };
+            if idle.elapsed() >= PAUSE {
+                paused = Instant::now();
+            } else if paused.elapsed() >= STRETCH {
+                std::thread::sleep(PAUSE);
+                paused = Instant::now();
+            }
             let mut batch = VecDeque::from([first]);
             batch.extend(waiting.try_iter().take(MAX_BATCH - 1));
             while !batch.is_empty() {

@@ -8,7 +8,10 @@ use serde_json::Value;
 
 /// One message of a turn.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(
+    deny_unknown_fields,
+    expecting = "a message: an object with `role` and `content`"
+)]
 pub struct Message {
     /// Whose it is.
     pub role: MessageRole,

@@ -99,7 +99,10 @@ pub enum TurnStatus {
 
 /// What went wrong in a turn.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(
+    deny_unknown_fields,
+    expecting = "an error: an object with `kind` and `message`"
+)]
 pub struct TurnError {
     /// What kind of thing.
     pub kind: ErrorKind,
@@ -293,6 +296,13 @@ impl NewTurn {
         Ok(outline)
     }
 
+    /// Checks that no message is too large: before anything else is done with
+    /// them.
+    pub fn check_sizes(&self, max_message_bytes: u64) -> Result<(), StoreError> {
+        let mut messages = self.messages.iter().enumerate();
+        messages.try_for_each(|(i, message)| check_size(i, message, max_message_bytes))
+    }
+
     /// Returns how far the turn got.
     pub fn effective_status(&self) -> TurnStatus {
         match (self.status, &self.error) {
@@ -302,15 +312,29 @@ impl NewTurn {
         }
     }
 
-    /// Returns what is hashed of the turn: everything but `parent_turn_id` and
-    /// `idempotency_key`.
+    /// Returns what is hashed of the turn: everything but `parent_turn_id`,
+    /// `idempotency_key` and `request_hash`.
     pub fn body(&self) -> Body {
         Body::of(&NewTurn {
             parent_turn_id: None,
             idempotency_key: None,
+            // Which request it answers is found out when it is recorded, and a
+            // retry may find another.
+            request_hash: None,
             ..self.clone()
         })
     }
+}
+
+fn check_size(i: usize, message: &Message, most: u64) -> Result<(), StoreError> {
+    let bytes = message.bytes() as u64;
+    if bytes <= most {
+        return Ok(());
+    }
+    Err(StoreError::invalid(
+        format!("messages[{i}].content"),
+        format!("is {bytes} bytes; the limit is {most} (limits.max_message_bytes)"),
+    ))
 }
 
 #[derive(Default)]
@@ -328,13 +352,8 @@ struct Checker {
 impl Checker {
     fn message(&mut self, i: usize, message: &Message, most: u64) -> Result<(), StoreError> {
         let at = format!("messages[{i}]");
+        check_size(i, message, most)?;
         let bytes = message.bytes() as u64;
-        if bytes > most {
-            return Err(StoreError::invalid(
-                format!("{at}.content"),
-                format!("is {bytes} bytes; the limit is {most} (limits.max_message_bytes)"),
-            ));
-        }
         self.outline.bytes += bytes;
         if let Some(context) = &message.context_json {
             check_depth(&format!("{at}.context_json"), context)?;

@@ -236,7 +236,7 @@ fn block_json(block: &Block) -> Value {
 
 /// Returns the name that the provider's own interface knows: without the
 /// vendor that some put before it.
-fn sent_name(model: &Model) -> &str {
+pub(crate) fn sent_name(model: &Model) -> &str {
     let vendors: &[&str] = match model.provider {
         Provider::Anthropic => &["anthropic/"],
         Provider::OpenAi => &["openai/"],

@@ -18,7 +18,7 @@ use serde::Serialize;
 
 use crate::config::{Config, SummariserKind};
 use crate::error::Error;
-use crate::history::{counter_name, turn_name};
+use crate::history::{Latest, count_turn, counter_name, turn_name};
 
 /// The longest summary, whatever the window.
 const MAX_SUMMARY: Tokens = 8_192;
@@ -30,9 +30,6 @@ const MIN_SUMMARY: Tokens = 48;
 /// never summarised may be longer than anybody could read; what is older stays
 /// in the ledger, and the summary says so.
 const MOST_READ: Tokens = 4;
-
-/// What tags around a block cost, about.
-const TAGS: Tokens = 8;
 
 /// What was made of a history.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -93,24 +90,24 @@ impl Compactor<'_> {
             return Ok(None);
         };
         let counter = counter_name(self.counts, self.policy);
-        let earlier = self.earlier(head, &counter)?;
+        let earlier = Latest::find(self.store, head)?;
         let walk = Walk {
             counter: &counter,
             tokens: plan.available.saturating_mul(MOST_READ),
             at_least: self.config.compaction.keep_turns + 1,
-            through: earlier.as_ref().and_then(|(id, earlier)| {
-                match (earlier.first_kept, earlier.summary.is_empty()) {
-                    (Some(kept), _) => Some(kept),
-                    (None, false) => Some(*id),
-                    (None, true) => None,
-                }
-            }),
+            through: earlier.as_ref().and_then(Latest::through),
         };
         let mut heads = self.store.walk(head, &walk)?;
         heads.retain(|head| head.kind == TurnKind::Normal);
         heads.reverse();
         let longest = (plan.available as f64 * self.config.compaction.summary / 100.0) as Tokens;
         let longest = longest.clamp(MIN_SUMMARY, MAX_SUMMARY);
+        // A summary is pinned: one that left no room for the latest turns, or
+        // had none itself, would do more harm than good.
+        let longest = longest.min(plan.available.saturating_sub(plan.fixed) / 2);
+        if longest < MIN_SUMMARY / 2 {
+            return Ok(None);
+        }
         let kept = self.first_kept(plan, &heads, longest);
         let (old, recent) = heads.split_at(kept);
         let Some(last) = old.last() else {
@@ -119,12 +116,9 @@ impl Compactor<'_> {
 
         let ids: Vec<TurnId> = old.iter().map(|head| head.id).collect();
         let turns = self.store.turns(&ids, &counter)?;
-        let earlier_text = earlier
-            .as_ref()
-            .map(|(_, earlier)| earlier.summary.as_str())
-            .filter(|summary| !summary.is_empty());
+        let earlier_text = earlier.as_ref().and_then(Latest::summary);
         let earlier_tokens = earlier_text.map_or(0, |text| self.counts.counter().count(text));
-        let before: Tokens = old.iter().map(TurnHead::weight).sum::<Tokens>() + earlier_tokens;
+        let before = self.counted(&turns, &counter)? + earlier_tokens;
         let unread = match (&earlier_text, old.first()) {
             (None, Some(first)) => first.depth - 1,
             _ => 0,
@@ -134,6 +128,11 @@ impl Compactor<'_> {
             return Ok(None);
         }
         let mut warnings = Vec::new();
+        let focus = plan.focus.map(|focus| guard::visible(focus, self.policy));
+        let plan = &Plan {
+            focus: focus.as_deref(),
+            ..*plan
+        };
         let made = self.summarise(plan, earlier_text, &turns, target, before, &mut warnings)?;
         let Some(mut made) = made else {
             return Ok(None);
@@ -171,19 +170,26 @@ impl Compactor<'_> {
         }))
     }
 
-    fn earlier(&self, head: TurnId, counter: &str) -> Result<Option<(TurnId, Compaction)>, Error> {
-        let walk = Walk {
-            counter,
-            tokens: 0,
-            at_least: 0,
-            through: Some(head),
-        };
-        let latest = self.store.walk(head, &walk)?;
-        let Some(id) = latest.first().and_then(|head| head.compaction) else {
-            return Ok(None);
-        };
-        let turn = self.store.turns(&[id], counter)?.into_iter().next();
-        Ok(turn.and_then(|turn| Some((id, turn.compaction?))))
+    /// Returns what turns count; what was not counted with this counter yet is
+    /// counted now and kept.
+    fn counted(&self, turns: &[Turn], counter: &str) -> Result<Tokens, Error> {
+        let mut total = 0;
+        let mut uncounted = Vec::new();
+        for turn in turns {
+            match &turn.counts {
+                Some(counts) => total += counts.iter().flatten().sum::<Tokens>(),
+                None => {
+                    let counted = count_turn(&turn.turn, self.counts, self.policy);
+                    total += counted.total();
+                    debug_assert_eq!(counted.counter, counter);
+                    uncounted.push((turn.id, counted));
+                }
+            }
+        }
+        if !uncounted.is_empty() {
+            self.store.put_counts(&uncounted)?;
+        }
+        Ok(total)
     }
 
     /// Returns where the part that is kept begins: at a turn that a history can
@@ -195,19 +201,20 @@ impl Compactor<'_> {
             let target = (plan.available as f64 * percent / 100.0) as Tokens;
             target.saturating_sub(plan.fixed).saturating_sub(summary)
         });
-        let (mut kept, mut cost) = (heads.len(), 0);
+        let (mut kept, mut cost) = (None, 0);
         for (i, head) in heads.iter().enumerate().rev() {
-            cost += head.weight() + 2 * TAGS;
-            let turns = heads.len() - i;
-            if cost > room && turns > least && kept < heads.len() {
+            cost += head.weight();
+            let enough = kept.is_some_and(|kept| heads.len() - kept >= least);
+            if cost > room && enough {
                 break;
             }
             if head.begins {
-                kept = i;
+                kept = Some(i);
             }
         }
-        // Nothing is gained by keeping everything.
-        kept
+        // Where no history can begin, everything is kept: the next turn may
+        // answer a call of the last one.
+        kept.unwrap_or(0)
     }
 
     /// Asks each means in turn until one gives a summary that is worth having.
@@ -224,8 +231,9 @@ impl Compactor<'_> {
         let passages = script.passages();
         let counter = self.counts.counter();
         let worth = |made: Made, warnings: &mut Vec<String>| -> Option<Made> {
-            let text = made.text.trim();
-            let tokens = counter.count(text);
+            // A model may spell out what it was told in other words.
+            let text = guard::visible(made.text.trim(), self.policy);
+            let tokens = counter.count(&text);
             if text.is_empty() || tokens >= before {
                 warnings.push(format!(
                     "the summary by {} is refused: {}",
@@ -238,7 +246,7 @@ impl Compactor<'_> {
                 ));
                 return None;
             }
-            let text = text.to_owned();
+            let text = text.into_owned();
             Some(Made { text, ..made })
         };
         if self.config.summariser.kind != SummariserKind::Extractive {
@@ -376,57 +384,55 @@ pub(crate) fn undo(store: &dyn Store, session: &Session, now: Timestamp) -> Resu
     let Some(head) = session.head else {
         return Err(none());
     };
-    let only = |from: TurnId| Walk {
-        counter: "",
-        tokens: 0,
-        at_least: 0,
-        through: Some(from),
+    // What was undone before stands behind what it undid, and is passed over
+    // together with that.
+    let below = |latest: &Latest| match latest.parent {
+        Some(parent) => Latest::find(store, parent),
+        None => Ok(None),
     };
-    let newest = store.walk(head, &only(head))?;
-    let latest = newest
-        .first()
-        .and_then(|head| head.compaction)
-        .ok_or_else(none)?;
-    let turn = store.turns(&[latest], "")?.into_iter().next();
-    let turn = turn.ok_or_else(none)?;
-    let undone = turn.compaction.ok_or_else(none)?;
-    if undone.trigger == Trigger::Undo && undone.summary.is_empty() {
-        return Err(none());
-    }
-    let parent = turn.parent.ok_or_else(none)?;
-    if head == latest {
+    let effective = |mut latest: Option<Latest>| -> Result<Option<Latest>, Error> {
+        let mut skip = 0_usize;
+        while let Some(found) = &latest {
+            let is_undo = found.compaction.trigger == Trigger::Undo;
+            if !is_undo && skip == 0 {
+                break;
+            }
+            skip = if is_undo { skip + 1 } else { skip - 1 };
+            latest = below(found)?;
+        }
+        Ok(latest)
+    };
+    let latest = effective(Latest::find(store, head)?)?.ok_or_else(none)?;
+    if head == latest.id {
+        let parent = latest.parent.ok_or_else(none)?;
         store.move_head(&session.label, Some(head), Some(parent), "uncompacted", now)?;
         return Ok(Undone {
-            undone: latest,
+            undone: latest.id,
             head: parent,
         });
     }
     // What stood before: the compaction before that, or nothing.
-    let before = store.walk(parent, &only(parent))?;
-    let before = before.first().and_then(|head| head.compaction);
-    let before = match before {
-        Some(id) => store.turns(&[id], "")?.into_iter().next(),
-        None => None,
-    };
-    let before = before.and_then(|turn| turn.compaction);
-    let restored = Compaction {
-        summary: before
-            .as_ref()
-            .map_or_else(String::new, |b| b.summary.clone()),
-        summarized_through: before.as_ref().and_then(|b| b.summarized_through),
-        first_kept: before.as_ref().and_then(|b| b.first_kept),
+    let before = effective(below(&latest)?)?.map(|latest| latest.compaction);
+    let before = before.unwrap_or(Compaction {
+        summary: String::new(),
+        summarized_through: None,
+        first_kept: None,
         trigger: Trigger::Undo,
         focus: None,
-        summariser: before
-            .as_ref()
-            .map_or_else(String::new, |b| b.summariser.clone()),
-        tokens_before: before.as_ref().map_or(0, |b| b.tokens_before),
-        tokens_after: before.as_ref().map_or(0, |b| b.tokens_after),
+        summariser: String::new(),
+        tokens_before: 0,
+        tokens_after: 0,
         usage: None,
+    });
+    let restored = Compaction {
+        trigger: Trigger::Undo,
+        focus: None,
+        usage: None,
+        ..before
     };
     let recorded = store.compact(&session.label, head, &restored, now)?;
     Ok(Undone {
-        undone: latest,
+        undone: latest.id,
         head: recorded.id,
     })
 }

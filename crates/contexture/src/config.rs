@@ -5,10 +5,10 @@ use std::path::Path;
 
 use contexture_core::Tokens;
 use contexture_tokens::{Model, Models, Prices, Provider, Tokenizer};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 pub use crate::broker::Permissions;
-use crate::error::Error;
+use crate::error::{Error, plain};
 use crate::files::Root;
 use crate::recipe::Recipe;
 use crate::working_set::actions::Quota;
@@ -18,7 +18,7 @@ use crate::working_set::observe::Habits;
 pub const FILE: &str = "contexture.toml";
 
 /// The settings in force.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
     /// The recipe that is followed when none is named.
@@ -85,36 +85,25 @@ impl Default for Config {
 }
 
 /// A model of the user's.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct ModelConfig {
-    /// How many tokens it takes.
-    pub window: Tokens,
+    /// How many tokens it takes. A model that the table does not know needs it.
+    pub window: Option<Tokens>,
     /// `o200k_base`, `cl100k_base`, `estimate`, or the path of a
-    /// `tokenizer.json`.
-    #[serde(default = "estimate")]
-    pub tokenizer: String,
+    /// `tokenizer.json`. Default: what the table says, else an estimate.
+    pub tokenizer: Option<String>,
     /// For an estimate: how many more tokens the model makes than OpenAI's.
-    #[serde(default)]
     pub factor: Option<f64>,
-    /// Whose API it is called through.
-    #[serde(default = "other")]
-    pub provider: Provider,
+    /// Whose API it is called through. Default: what the table says, else
+    /// other.
+    pub provider: Option<Provider>,
     /// What it costs.
-    #[serde(default)]
     pub prices: Option<Prices>,
 }
 
-fn estimate() -> String {
-    "estimate".to_owned()
-}
-
-fn other() -> Provider {
-    Provider::Other
-}
-
 /// Limits.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Limits {
     /// The largest file that is read.
@@ -149,7 +138,7 @@ impl Limits {
 }
 
 /// What is done about secrets.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Secrets {
     /// Whether they are masked.
@@ -163,7 +152,7 @@ impl Default for Secrets {
 }
 
 /// What the boot header says.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Boot {
     /// Where the model's output goes.
@@ -179,7 +168,7 @@ impl Default for Boot {
 }
 
 /// The workspace's files, in the order they stand in the system prompt.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Workspace {
     /// Paths or patterns below the root, else below `.agent/`. What is not
@@ -197,7 +186,7 @@ impl Default for Workspace {
 }
 
 /// Who speaks.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Persona {
     /// The persona of sessions that name none. Without one, the files are in
@@ -218,7 +207,7 @@ impl Default for Persona {
 }
 
 /// What the agent can do.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Environment {
     /// A file of capabilities. Default: `capabilities.yml` or `.json`, if one
@@ -241,7 +230,7 @@ impl Default for Environment {
 }
 
 /// Where the agent runs.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Runtime {
     /// The host's name. Default: what the system says.
@@ -249,7 +238,7 @@ pub struct Runtime {
 }
 
 /// The tools that an agent is given.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Tools {
     /// Their definitions. Default: `tools.json` or `.yml`, if one is there.
@@ -259,7 +248,7 @@ pub struct Tools {
 }
 
 /// When and how history is summarised.
-#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct CompactionConfig {
     /// Whether it is done when the budget asks for it.
@@ -274,6 +263,9 @@ pub struct CompactionConfig {
     pub keep_turns: usize,
     /// The longest summary, in percent of what is available.
     pub summary: f64,
+    /// Summarises all but the latest turns whenever so many came since the
+    /// last summary, however much room there is.
+    pub every_turns: Option<u64>,
 }
 
 impl Default for CompactionConfig {
@@ -285,12 +277,13 @@ impl Default for CompactionConfig {
             overflow_target: 40.0,
             keep_turns: 3,
             summary: 10.0,
+            every_turns: None,
         }
     }
 }
 
 /// What writes summaries.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Summariser {
     /// `extractive`, which needs no network, or the API of a language model:
@@ -325,7 +318,7 @@ impl Default for Summariser {
 }
 
 /// What kind of thing writes summaries.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SummariserKind {
     /// Takes sentences out of the conversation.
@@ -338,7 +331,7 @@ pub enum SummariserKind {
 }
 
 /// Where conversations are kept.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct StoreConfig {
     /// `sqlite:PATH`. Default: `.contexture/contexture.db` below the root.
@@ -346,7 +339,7 @@ pub struct StoreConfig {
 }
 
 /// Whether requests are kept.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct SnapshotConfig {
     /// Whether every assembled request is kept, by content.
@@ -392,7 +385,7 @@ impl Config {
             if model.factor.is_some_and(|f| !(1.0..=100.0).contains(&f)) {
                 return refuse(format!("models.{name}.factor"), "from 1 to 100");
             }
-            if model.window == 0 {
+            if model.window == Some(0) {
                 return refuse(format!("models.{name}.window"), "at least 1");
             }
         }
@@ -447,11 +440,21 @@ impl Config {
     pub fn models(&self, root: &Path) -> Result<Models, Error> {
         let mut models = Models::built_in();
         for (name, model) in &self.models {
-            let mut tokenizer = Tokenizer::parse(&model.tokenizer).ok_or_else(|| {
-                let known = ["o200k_base", "cl100k_base", "estimate"];
-                let what = crate::error::not_one_of("tokenizer", &model.tokenizer, &known);
-                Error::input(format!("{FILE}: models.{name}.tokenizer: {what}"))
-                    .hint("or name a tokenizer.json")
+            let table = Models::built_in().resolve(name);
+            let mut tokenizer = match &model.tokenizer {
+                Some(tokenizer) => Tokenizer::parse(tokenizer).ok_or_else(|| {
+                    let known = ["o200k_base", "cl100k_base", "estimate"];
+                    let what = crate::error::not_one_of("tokenizer", tokenizer, &known);
+                    Error::input(format!("{FILE}: models.{name}.tokenizer: {what}"))
+                        .hint("or name a tokenizer.json")
+                })?,
+                None if table.known => table.tokenizer.clone(),
+                None => Tokenizer::Estimate(1.0),
+            };
+            let window = model.window.or(table.known.then_some(table.window));
+            let window = window.ok_or_else(|| {
+                Error::input(format!("{FILE}: models.{name}.window: is missing"))
+                    .hint("say how many tokens the model takes")
             })?;
             match (&mut tokenizer, model.factor) {
                 (Tokenizer::Estimate(own), Some(factor)) => *own = factor,
@@ -460,27 +463,16 @@ impl Config {
             }
             models.add(Model {
                 name: name.clone(),
-                window: model.window,
+                window,
                 tokenizer,
-                provider: model.provider,
-                prices: model.prices,
+                provider: model.provider.unwrap_or(match table.known {
+                    true => table.provider,
+                    false => Provider::Other,
+                }),
+                prices: model.prices.or(table.prices),
                 known: true,
             });
         }
         Ok(models)
     }
-}
-
-/// Says in a user's words what the reader says in a programmer's.
-fn plain(message: &str) -> String {
-    [
-        ("expected usize", "expected a whole number"),
-        ("expected u64", "expected a whole number"),
-        ("expected f64", "expected a number"),
-        ("expected a boolean", "expected true or false"),
-    ]
-    .into_iter()
-    .fold(message.to_owned(), |message, (theirs, ours)| {
-        message.replace(theirs, ours)
-    })
 }

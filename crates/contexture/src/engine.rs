@@ -144,8 +144,8 @@ impl Engine {
 
         let mut made = call.attempt(&mut clock)?;
         let mut compacted = None;
-        if let Some(fixed) = call.needs_compaction(&made) {
-            compacted = call.compact(&made, fixed)?;
+        if let Some(need) = call.needs_compaction(&made) {
+            compacted = call.compact(&made, &need)?;
             clock.lap("compact");
             if compacted.is_some() {
                 made = call.attempt(&mut clock)?;
@@ -228,7 +228,11 @@ impl Engine {
             budget,
             counts,
             now: request.now.unwrap_or_else(Timestamp::now),
-            previous: self.previous(request.session.as_deref())?,
+            previous: self.previous(match &session {
+                // An alias stands for its session.
+                Some(session) => Some(&session.label),
+                None => request.session.as_deref(),
+            })?,
             session,
             warnings,
         })
@@ -396,6 +400,16 @@ struct Made {
     // Rows for what a source did not offer.
     unsent: Vec<Excluded>,
     warnings: Vec<String>,
+    turns_since_summary: u64,
+}
+
+/// Why history is to be summarised, and how far.
+struct Need {
+    trigger: Trigger,
+    // What everything but history takes.
+    fixed: Tokens,
+    // The percentage of what is available to come down to.
+    target: Option<f64>,
 }
 
 impl Call<'_> {
@@ -431,10 +445,26 @@ impl Call<'_> {
 
     /// Gathers, counts and fits.
     fn attempt(&self, clock: &mut Clock) -> Result<Made, Error> {
+        match self.attempt_with(clock, SummaryIs::Pinned) {
+            // A summary that was made for a larger window is history, and
+            // gives way: a smaller one can be made of it.
+            Err(Unmade::OverBudget(_)) if self.session.is_some() => {
+                self.attempt_with(clock, SummaryIs::LeftOut)
+            }
+            made => made,
+        }
+        .map_err(|unmade| match unmade {
+            Unmade::OverBudget(error) | Unmade::Other(error) => error,
+        })
+    }
+
+    fn attempt_with(&self, clock: &mut Clock, summary: SummaryIs) -> Result<Made, Unmade> {
         let mut gathered = Gathered {
             call: self,
+            summary,
             warnings: Vec::new(),
             unsent: Vec::new(),
+            turns_since_summary: 0,
         };
         let mut layers = self
             .recipe
@@ -442,7 +472,12 @@ impl Call<'_> {
             .iter()
             .map(|layer| gathered.layer(layer))
             .collect::<Result<Vec<_>, _>>()?;
-        let (warnings, unsent) = (gathered.warnings, gathered.unsent);
+        let Gathered {
+            warnings,
+            unsent,
+            turns_since_summary,
+            ..
+        } = gathered;
         clock.lap("gather");
 
         let loader = FileLoader {
@@ -454,9 +489,13 @@ impl Call<'_> {
         }
         clock.lap("read_and_count");
 
+        let assembled = contexture_core::assemble(layers, self.budget, &self.counts, &mut |item| {
+            loader.load(item)
+        });
         let Assembly { layout, report } =
-            contexture_core::assemble(layers, self.budget, &self.counts, &mut |item| {
-                loader.load(item)
+            assembled.map_err(|error| match error.is_over_budget() {
+                true => Unmade::OverBudget(error.into()),
+                false => Unmade::Other(error.into()),
             })?;
         clock.lap("fit");
         Ok(Made {
@@ -464,12 +503,13 @@ impl Call<'_> {
             report,
             unsent,
             warnings,
+            turns_since_summary,
         })
     }
 
-    /// Returns what everything but history takes, when history is to be
-    /// summarised before the request is sent.
-    fn needs_compaction(&self, made: &Made) -> Option<Tokens> {
+    /// Returns why history is to be summarised before the request is sent, if
+    /// it is.
+    fn needs_compaction(&self, made: &Made) -> Option<Need> {
         let config = &self.engine.config.compaction;
         if !config.enabled || self.session.as_ref()?.head.is_none() {
             return None;
@@ -479,17 +519,32 @@ impl Call<'_> {
         let cut_off = made.report.excluded.iter().any(|row| {
             &*row.layer == "session" && matches!(row.code, Code::OverBudget | Code::BeforeWindow)
         });
-        let unread = made.unsent.iter().any(|row| row.code == Code::BeforeWindow);
-        let history = made.report.budget.layers.iter();
-        let history: Tokens = history
+        let unread = (made.unsent.iter())
+            .any(|row| matches!(row.code, Code::OverBudget | Code::BeforeWindow));
+        let layers = made.report.budget.layers.iter();
+        let history: Tokens = layers
             .filter(|layer| &*layer.name == "session")
             .map(|layer| layer.used)
             .sum();
-        let over = made.report.budget.used > threshold || cut_off || unread;
-        over.then_some(made.report.budget.used - history)
+        let fixed = made.report.budget.used - history;
+        if made.report.budget.used > threshold || cut_off || unread {
+            return Some(Need {
+                trigger: Trigger::ContextLimit,
+                fixed,
+                target: Some(config.target),
+            });
+        }
+        let due = config
+            .every_turns
+            .filter(|every| made.turns_since_summary >= *every);
+        due.map(|_| Need {
+            trigger: Trigger::Periodic,
+            fixed,
+            target: None,
+        })
     }
 
-    fn compact(&mut self, made: &Made, fixed: Tokens) -> Result<Option<Compacted>, Error> {
+    fn compact(&mut self, made: &Made, need: &Need) -> Result<Option<Compacted>, Error> {
         let Some(session) = &self.session else {
             return Ok(None);
         };
@@ -498,21 +553,27 @@ impl Call<'_> {
         let system = bare(&made.layout.system);
         let plan = Plan {
             session,
-            trigger: Trigger::ContextLimit,
+            trigger: need.trigger,
             focus: None,
             available: self.budget.available(),
-            fixed,
-            target: Some(engine.config.compaction.target),
+            fixed: need.fixed,
+            target: need.target,
             system: &system,
             now: self.now,
         };
         match engine.compactor(store, &self.counts).compact(&plan) {
             Ok(Some(compacted)) => {
                 self.warnings.extend(compacted.warnings.iter().cloned());
+                let why = match need.trigger {
+                    Trigger::Periodic => "it was time (compaction.every_turns)".to_owned(),
+                    _ => format!(
+                        "the request would take more than {} % of the budget",
+                        engine.config.compaction.threshold
+                    ),
+                };
                 self.warnings.push(format!(
-                    "history was over {} % of the budget: {} turns were summarised, {} tokens \
-                     became {} ({}); `contexture session uncompact {}` undoes it",
-                    engine.config.compaction.threshold,
+                    "{} turns were summarised, {} tokens became {} ({}): {why}; \
+                     `contexture session uncompact {}` undoes it",
                     compacted.turns,
                     compacted.tokens_before,
                     compacted.tokens_after,
@@ -539,6 +600,7 @@ impl Call<'_> {
             mut report,
             unsent,
             warnings,
+            ..
         } = made;
         report.recipe = self.recipe.name.clone();
         report.model = self.model.name.clone();
@@ -637,11 +699,32 @@ impl Call<'_> {
     }
 }
 
+/// Whether the summary of older turns is in the request.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum SummaryIs {
+    Pinned,
+    LeftOut,
+}
+
+/// Why an attempt gave nothing.
+enum Unmade {
+    OverBudget(Error),
+    Other(Error),
+}
+
+impl From<Error> for Unmade {
+    fn from(error: Error) -> Self {
+        Unmade::Other(error)
+    }
+}
+
 /// What the sources gave so far.
 struct Gathered<'c, 'a> {
     call: &'c Call<'a>,
+    summary: SummaryIs,
     warnings: Vec<String>,
     unsent: Vec<Excluded>,
+    turns_since_summary: u64,
 }
 
 impl Gathered<'_, '_> {
@@ -653,18 +736,21 @@ impl Gathered<'_, '_> {
         };
         let warnings = &mut self.warnings;
         let mut fit = recipe.fit.clone();
+        let max_file_bytes = config.limits.max_file_bytes;
         let mut items = match recipe.source {
             SourceKind::Boot => self.boot(policy),
             SourceKind::WorkingSet => {
                 source::working_set(call.root, &call.manifest, &call.hints, policy, warnings)?
             }
             SourceKind::Workspace => {
-                broker::standing_files(call.root, &config.workspace.files, policy, warnings)?
+                let files = &config.workspace.files;
+                broker::standing_files(call.root, files, max_file_bytes, policy, warnings)?
             }
             SourceKind::Persona => broker::persona_items(
                 call.root,
                 &call.persona_dir,
                 &call.permissions,
+                max_file_bytes,
                 policy,
                 warnings,
             )?,
@@ -677,11 +763,14 @@ impl Gathered<'_, '_> {
                 environments.items(call.root, &config.environment, task, policy, warnings)?
             }
             SourceKind::Runtime => broker::runtime_items(config.runtime.host.as_deref(), policy),
-            SourceKind::Task => broker::task_items(call.role(), call.task(), policy),
+            SourceKind::Task => broker::task_items(call.role(), call.task(), policy)?,
             SourceKind::Role => broker::role_items(call.role(), policy),
             SourceKind::Tools => self.tools(policy)?,
             SourceKind::History => {
                 let history = self.history(policy, &mut fit)?;
+                let summarised = history.latest.as_ref().map_or(0, |latest| latest.depth);
+                let turns = call.session.as_ref().map_or(0, |session| session.turns);
+                self.turns_since_summary = turns.saturating_sub(summarised);
                 self.unsent.extend(history.unsent);
                 history.items
             }
@@ -747,15 +836,10 @@ impl Gathered<'_, '_> {
         let Some(session) = &call.session else {
             return Ok(History::default());
         };
-        let mut min_recent = call.engine.config.compaction.keep_turns;
-        if let Fit::Window(window) = fit {
-            min_recent = window.min_recent;
-            let start = call
-                .previous
-                .as_ref()
-                .and_then(|saved| saved.history_start());
-            window.start = window.start.take().or(start);
-        }
+        let min_recent = match fit {
+            Fit::Window(window) => window.min_recent,
+            _ => call.engine.config.compaction.keep_turns,
+        };
         let reader = Reader {
             store: call.engine.store()?,
             cache: &call.engine.turns,
@@ -764,8 +848,19 @@ impl Gathered<'_, '_> {
             provider: call.model.provider,
             available: call.budget.available(),
             min_recent,
+            with_summary: self.summary == SummaryIs::Pinned,
         };
-        Ok(reader.read(session)?)
+        let history = reader.read(session)?;
+        if let Fit::Window(window) = fit {
+            // The window stays where it was, unless a larger budget has room
+            // for everything again.
+            let room = (call.budget.available() as f64 * window.shrink_to) as Tokens;
+            let fits = history.whole().is_some_and(|whole| whole <= room);
+            if let (Some(previous), false) = (&call.previous, fits) {
+                window.start = previous.history_start(history.summary_name());
+            }
+        }
+        Ok(history)
     }
 
     fn event(&self, policy: Policy) -> Vec<Item> {
@@ -793,6 +888,12 @@ impl Gathered<'_, '_> {
 }
 
 impl Engine {
+    /// Fails when there is no persona of that name below `root`. A session
+    /// keeps its persona, so that a wrong one is best found before it is made.
+    pub fn check_persona(&self, root: &Root, name: &str) -> Result<(), Error> {
+        broker::persona_dir(root, &self.config.persona.dir, Some(name)).map(drop)
+    }
+
     /// Returns true when what is asked for cannot be made without a store.
     pub fn needs_store(&self, root: &Root, request: &Request) -> Result<bool, Error> {
         let recipe = self.recipe(root, request)?;
@@ -839,6 +940,13 @@ impl Engine {
             prompt: &prompt,
             tokens: assembled.report.budget.used,
             counter: &assembled.report.tokenizer.name,
+            agent: assembled.role.map(|role| snapshot::Agent {
+                role,
+                toolset_name: assembled.toolset_name.clone(),
+                permissions_granted: assembled.permissions_granted.clone(),
+                source_event_id: assembled.source_event_id.clone(),
+                context_json: assembled.context_json.clone(),
+            }),
             now,
         };
         let (saved, snapshot, blobs) = snapshot::take(&made, previous);

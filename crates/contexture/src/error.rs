@@ -75,6 +75,15 @@ impl Error {
         }
     }
 
+    /// Returns an error for what is stored and no longer as it was: nothing that
+    /// the user wrote could mend it.
+    pub(crate) fn damage(message: impl Into<String>) -> Self {
+        Self {
+            is_input: false,
+            ..Self::input(message)
+        }
+    }
+
     /// Says what to do next.
     pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
@@ -181,8 +190,48 @@ pub(crate) fn not_one_of(what: &str, word: &str, known: &[&str]) -> String {
         Some(nearest) => format!("; did you mean `{nearest}`?"),
         None => String::new(),
     };
-    format!(
-        "unknown {what} `{word}`{meant} (one of {})",
-        known.join(", ")
-    )
+    let which = match known {
+        [] => "there is none".to_owned(),
+        known => format!("one of {}", known.join(", ")),
+    };
+    format!("unknown {what} `{word}`{meant} ({which})")
+}
+
+/// Says in a user's words what a reader of JSON or TOML says in a programmer's.
+pub(crate) fn plain(message: &str) -> String {
+    [
+        ("expected usize", "expected a whole number, 0 or more"),
+        ("expected u64", "expected a whole number, 0 or more"),
+        ("expected u32", "expected a whole number, 0 or more"),
+        ("expected f64", "expected a number"),
+        ("expected a boolean", "expected true or false"),
+        ("unknown variant", "unknown value"),
+        (
+            "EOF while parsing a value",
+            "it ends where a value should be",
+        ),
+        ("EOF while parsing an object", "it ends inside an object"),
+        ("EOF while parsing a list", "it ends inside a list"),
+        ("EOF while parsing a string", "it ends inside a text"),
+    ]
+    .into_iter()
+    .fold(message.to_owned(), |message, (theirs, ours)| {
+        message.replace(theirs, ours)
+    })
+}
+
+/// Reads YAML into plain data; `path` stands for it in complaints.
+pub(crate) fn from_yaml<T: serde::de::DeserializeOwned>(
+    path: &str,
+    text: &str,
+) -> Result<T, Error> {
+    serde_saphyr::from_str(text).map_err(|error| {
+        // The line itself, drawn below the message, is more than one line says.
+        let message = error.without_snippet().to_string();
+        let message = match message.starts_with("budget breached") {
+            true => "has too many values; do aliases multiply them?".to_owned(),
+            false => plain(&message),
+        };
+        Error::input(format!("{path}: {message}"))
+    })
 }

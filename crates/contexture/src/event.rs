@@ -40,7 +40,10 @@ pub struct Event {
 
 /// What a hook adds to an event.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(
+    deny_unknown_fields,
+    expecting = "a hook: an object with `name` and `content`"
+)]
 pub struct Hook {
     /// The hook's name.
     pub name: String,
@@ -50,7 +53,11 @@ pub struct Hook {
 
 /// Who sent an event.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[serde(
+    default,
+    deny_unknown_fields,
+    expecting = "a sender: an object with `name` or `id`"
+)]
 pub struct Sender {
     /// Their name.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -63,7 +70,11 @@ pub struct Sender {
 /// What is attached to an event: a file below the root, a text, or a picture,
 /// recording or document.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[serde(
+    default,
+    deny_unknown_fields,
+    expecting = "an attachment: an object with `path`, `content`, `data` or `url`"
+)]
 pub struct Attachment {
     /// A file below the root.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -17,7 +17,7 @@ use contexture_store::{
 use contexture_tokens::Provider;
 
 pub(crate) use items::count_turn;
-use items::{Maker, count, fits};
+use items::{Maker, count, fits, know};
 use join::join;
 
 /// What a summary begins with, so that nobody takes it for somebody's words.
@@ -36,7 +36,7 @@ pub(crate) fn turn_name(id: TurnId) -> String {
 pub(crate) struct Prepared {
     items: Vec<Item>,
     // Blocks that are kept for the record only, with the reason.
-    unsent: Vec<(String, Role, String)>,
+    unsent: Vec<(Arc<str>, Role, &'static str)>,
     // Calls that have no result when the turn ends.
     open: Vec<(Arc<str>, Arc<str>)>,
     // Results that the turn gives to calls of turns before it.
@@ -94,6 +94,8 @@ pub(crate) struct Reader<'a> {
     pub(crate) available: Tokens,
     /// The turns that are kept in any case.
     pub(crate) min_recent: usize,
+    /// Whether the summary of older turns is offered.
+    pub(crate) with_summary: bool,
 }
 
 /// The tail of a conversation.
@@ -105,7 +107,82 @@ pub(crate) struct History {
     /// The turns that were read, oldest first.
     pub(crate) heads: Vec<TurnHead>,
     /// The compaction that stands at its beginning.
-    pub(crate) compaction: Option<(TurnId, Compaction)>,
+    pub(crate) latest: Option<Latest>,
+}
+
+/// The latest compaction on the path to a turn.
+#[derive(Debug, Clone)]
+pub(crate) struct Latest {
+    pub(crate) id: TurnId,
+    pub(crate) parent: Option<TurnId>,
+    /// How many turns there were when it was made.
+    pub(crate) depth: u64,
+    pub(crate) compaction: Compaction,
+}
+
+impl Latest {
+    /// Finds it; it costs the same wherever it is.
+    pub(crate) fn find(store: &dyn Store, head: TurnId) -> Result<Option<Self>, StoreError> {
+        let only_head = Walk {
+            counter: "",
+            tokens: 0,
+            at_least: 0,
+            through: Some(head),
+        };
+        let newest = store.walk(head, &only_head)?;
+        let Some(id) = newest.first().and_then(|head| head.compaction) else {
+            return Ok(None);
+        };
+        let turn = store.turns(&[id], "")?.into_iter().next();
+        Ok(turn.and_then(|turn| {
+            Some(Self {
+                id,
+                parent: turn.parent,
+                depth: turn.depth,
+                compaction: turn.compaction?,
+            })
+        }))
+    }
+
+    /// Returns the turn behind which nothing older is shown: the first that is
+    /// kept or, when none is, the compaction itself. After an undoing,
+    /// everything may be.
+    pub(crate) fn through(&self) -> Option<TurnId> {
+        match (self.compaction.first_kept, self.summary()) {
+            (Some(kept), _) => Some(kept),
+            (None, Some(_)) => Some(self.id),
+            (None, None) => None,
+        }
+    }
+
+    /// Returns the summary, unless the compaction undid one.
+    pub(crate) fn summary(&self) -> Option<&str> {
+        Some(self.compaction.summary.as_str()).filter(|summary| !summary.is_empty())
+    }
+
+    /// Returns the name of the summary in reports.
+    pub(crate) fn name(&self) -> String {
+        format!("{SUMMARY_NAME}{}", turn_name(self.id))
+    }
+}
+
+/// What the names of summaries in reports begin with.
+pub(crate) const SUMMARY_NAME: &str = "summary:";
+
+impl History {
+    /// Returns the name of the summary it begins with.
+    pub(crate) fn summary_name(&self) -> Option<&str> {
+        let first = self.items.first()?;
+        Some(&*first.id).filter(|id| id.starts_with(SUMMARY_NAME))
+    }
+
+    /// Returns about what all turns that were read cost, if they are all there
+    /// are.
+    pub(crate) fn whole(&self) -> Option<Tokens> {
+        let unread = self.unsent.iter().any(|row| row.code == Code::BeforeWindow);
+        let turns = self.heads.iter();
+        (!unread).then(|| turns.map(TurnHead::weight).sum())
+    }
 }
 
 /// Returns the name of what counted and guarded, beside which counts are kept.
@@ -132,47 +209,18 @@ impl Reader<'_> {
             at_least: self.min_recent,
             through: None,
         };
-        let newest = Walk {
-            tokens: 0,
-            at_least: 0,
-            through: Some(head),
-            ..walk
-        };
-        let first = self.store.walk(head, &newest)?;
-        let compaction = first.first().and_then(|head| head.compaction);
-        let compaction = match compaction {
-            Some(id) => self.compaction(id, &counter)?,
-            None => None,
-        };
-        if let Some((id, compaction)) = &compaction {
-            // With a summary the story begins at the first turn that is kept;
-            // when none is, behind the compaction.
-            walk.through = match (compaction.first_kept, compaction.summary.is_empty()) {
-                (Some(kept), _) => Some(kept),
-                (None, false) => Some(*id),
-                (None, true) => None,
-            };
-        }
+        let latest = Latest::find(self.store, head)?;
+        walk.through = latest.as_ref().and_then(Latest::through);
         let mut heads = self.store.walk(head, &walk)?;
         heads.retain(|head| head.kind == TurnKind::Normal);
         heads.reverse();
         let mut history = History {
             heads,
-            compaction,
+            latest,
             ..History::default()
         };
         self.fill(&mut history, &counter)?;
         Ok(history)
-    }
-
-    fn compaction(
-        &self,
-        id: TurnId,
-        counter: &str,
-    ) -> Result<Option<(TurnId, Compaction)>, StoreError> {
-        let turn = self.store.turns(&[id], counter)?;
-        let compaction = turn.into_iter().next().and_then(|turn| turn.compaction);
-        Ok(compaction.map(|compaction| (id, compaction)))
     }
 
     /// Makes the items of the turns that were walked over.
@@ -208,10 +256,20 @@ impl Reader<'_> {
             // store that is only read, is no reason to fail.
             let _ = self.store.put_counts(&uncounted);
         }
-        if let Some((id, compaction)) = &history.compaction
-            && !compaction.summary.is_empty()
+        if let Some(latest) = &history.latest
+            && let Some(summary) = latest.summary()
         {
-            history.items.push(self.summary(*id, compaction));
+            let summary = self.summary(latest.name(), summary);
+            match self.with_summary {
+                true => history.items.push(summary),
+                false => {
+                    let tokens = latest.compaction.tokens_after;
+                    let reason = "the summary is larger than what the pinned items leave";
+                    let reason = Reason::Unusable(reason.to_owned());
+                    let row = row(&summary.id, summary.role, Code::OverBudget, tokens, reason);
+                    history.unsent.push(row);
+                }
+            }
         }
         let prepared: Vec<Arc<Prepared>> = prepared.into_iter().flatten().collect();
         join(history, &prepared);
@@ -219,10 +277,10 @@ impl Reader<'_> {
         Ok(())
     }
 
-    fn summary(&self, id: TurnId, compaction: &Compaction) -> Item {
-        let text = format!("{SUMMARY_MARK}\n{}", compaction.summary);
+    fn summary(&self, name: String, summary: &str) -> Item {
+        let text = format!("{SUMMARY_MARK}\n{summary}");
         let text = Text::guarded(&text, self.policy);
-        let mut item = Item::new(format!("summary:{}", turn_name(id)), Role::User, text).pinned();
+        let mut item = Item::new(name, Role::User, text).pinned();
         item.priority = 1.0;
         // It holds what tools returned, in other words.
         item.trust = Trust::Tool;
@@ -239,12 +297,8 @@ impl Reader<'_> {
             .as_ref()
             .filter(|counts| fits(counts, &turn.turn));
         let counted = match known {
-            Some(counts) => {
-                for made in &items {
-                    if let Some(text) = made.text() {
-                        self.counts.know(text, counts[made.message][made.block]);
-                    }
-                }
+            Some(blocks) => {
+                know(&items, blocks, self.counts);
                 None
             }
             None => Some(Counted {
@@ -258,40 +312,27 @@ impl Reader<'_> {
 
 /// Notes what lies before the part that was read, as one row.
 fn unread(history: &mut History) {
-    let read_from = history.heads.first().map(|head| head.depth);
-    let older = match (read_from, &history.compaction) {
-        (Some(depth), _) => depth - 1,
-        (None, _) => 0,
-    };
+    let older = history.heads.first().map_or(0, |head| head.depth - 1);
     if older == 0 {
         return;
     }
-    let summarised = history
-        .compaction
-        .as_ref()
-        .filter(|(_, compaction)| !compaction.summary.is_empty());
     let turns = if older == 1 { "turn" } else { "turns" };
-    let (id, code, tokens, reason) = match summarised {
-        Some((id, compaction)) => (
-            format!("turns 1-{older}"),
+    let latest = history.latest.as_ref();
+    let (code, tokens, reason) = match latest.filter(|latest| latest.summary().is_some()) {
+        Some(latest) => (
             Code::Compacted,
-            compaction.tokens_before,
-            format!(
-                "{older} {turns}: the summary {} stands for them",
-                turn_name(*id)
-            ),
+            latest.compaction.tokens_before,
+            format!("{older} {turns}: {} stands for them", latest.name()),
         ),
         None => (
-            format!("turns 1-{older}"),
             Code::BeforeWindow,
             0,
             format!("{older} older {turns}: not read, the budget is spent before them"),
         ),
     };
-    history.unsent.insert(
-        0,
-        row(&id, Role::User, code, tokens, Reason::Unusable(reason)),
-    );
+    let id = format!("turns 1-{older}");
+    let row = row(&id, Role::User, code, tokens, Reason::Unusable(reason));
+    history.unsent.insert(0, row);
 }
 
 fn row(id: &str, role: Role, code: Code, tokens: Tokens, reason: Reason) -> Excluded {

@@ -21,6 +21,44 @@
 //! assert!(assembled.report.budget.used <= 7000);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
+//!
+//! An agent loop needs a store for its conversation: assemble, call the model,
+//! record what it answered, again.
+//!
+//! ```
+//! use std::sync::Arc;
+//!
+//! use contexture::store::{Ledger as _, NewSession};
+//! use contexture::turn::turn_from_json;
+//! use contexture::{Engine, Format, Request, Root, Timestamp};
+//! use contexture_sqlite::SqliteStore;
+//!
+//! # let dir = tempfile::tempdir()?;
+//! # let path = dir.path();
+//! let root = Root::open(path)?;
+//! let store = Arc::new(SqliteStore::open(path.join("conversations.db"))?);
+//! let new = NewSession { label: "support".into(), ..NewSession::default() };
+//! store.create_session(&new, Timestamp::now())?;
+//! let engine = Engine::for_root(&root)?.with_store(store);
+//!
+//! let request = Request {
+//!     recipe: Some("broker".into()),
+//!     session: Some("support".into()),
+//!     event: Some("Why does the build fail?".into()),
+//!     ..Request::default()
+//! };
+//! let body = engine.assemble(&root, &request)?.render(Format::OpenAiChat)?;
+//! # assert!(body.contains("Why does the build fail?"));
+//! // Send it; then:
+//! let turn = turn_from_json("the answer", r#"{"messages":[
+//!     {"role":"user","content":"Why does the build fail?"},
+//!     {"role":"assistant","content":"foo is never linked."}]}"#)?;
+//! engine.record("support", &turn, None)?;
+//! # let again = engine.assemble(&root, &request)?;
+//! # assert!(again.render(Format::Text)?.contains("foo is never linked."));
+//! # assert!(again.report.cache.is_some());
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 mod account;
 mod assembled;

@@ -252,6 +252,12 @@ fn read_layer(source: Source<'_>, i: usize, node: &Node) -> Result<RecipeLayer, 
         "history" => SourceKind::History,
         _ => SourceKind::Event,
     };
+    // What is said of history elsewhere, and what is summarised, is told by
+    // this name.
+    if kind == SourceKind::History && name != "session" {
+        let why = format!("the source `history` goes into the layer `session`, not `{name}`");
+        return Err(fields.error(node.mark, "source", why));
+    }
     let percent = match fields.number("share")? {
         None => 0.0,
         Some((percent, _)) if (0.0..=100.0).contains(&percent) => percent,

@@ -9,6 +9,7 @@ use contexture_tokens::Model;
 use jiff::Timestamp;
 use serde::Serialize;
 
+use crate::assembled::sent_name;
 use crate::calibration;
 use crate::compaction::{self, Compacted, Plan, Undone};
 use crate::engine::{Engine, Request};
@@ -23,7 +24,8 @@ pub struct CompactRequest {
     /// The model whose window counts. Default: that of the session's latest
     /// request, else the configured one.
     pub model: Option<String>,
-    /// The window. Default: the model's.
+    /// What a request may use. Default: what the session's latest might, else
+    /// the model's window.
     pub max_tokens: Option<Tokens>,
     /// The clock. Default: now.
     pub now: Option<Timestamp>,
@@ -41,6 +43,14 @@ impl Engine {
         now: Option<Timestamp>,
     ) -> Result<Recorded, Error> {
         let store = self.store()?;
+        if turn
+            .model
+            .as_deref()
+            .is_some_and(|name| name.trim().is_empty())
+        {
+            return Err(Error::input("model: is empty").hint("leave it out when it is not known"));
+        }
+        turn.check_sizes(self.config.limits.max_message_bytes)?;
         let mut warnings = Vec::new();
         let request = Request {
             model: turn.model.clone(),
@@ -271,17 +281,23 @@ impl Engine {
         let mut warnings = Vec::new();
         let mut model = self.model(&resolved, &mut warnings)?;
         calibration::apply(store, &mut model)?;
-        let mut available = request.max_tokens.unwrap_or(model.window);
-        let mut fixed = 0;
-        // What the provider refused is longer than what it takes, whatever the
-        // window is said to be; and it was not history alone.
-        let refused = latest.filter(|snapshot| {
-            trigger == Trigger::OverflowRecovery && snapshot.parent_turn == session.head
+        // What the latest request had, if it was the same model's: the system
+        // prompt and the event are sent next time, too.
+        let latest = latest.filter(|latest| latest.model == sent_name(&model));
+        let refused = latest.as_ref().filter(|latest| {
+            trigger == Trigger::OverflowRecovery && latest.parent_turn == session.head
         });
-        if let Some(refused) = refused {
-            available = available.min(refused.tokens);
-            fixed = Saved::load(store, &refused)?.tokens_beside_history();
-        }
+        // What the provider refused is longer than what it takes, whatever the
+        // window is said to be.
+        let most = refused.map_or(Tokens::MAX, |refused| refused.tokens);
+        let latest = match latest {
+            Some(latest) => Some(Saved::load(store, &latest)?),
+            None => None,
+        };
+        let of_latest = latest.as_ref().map(Saved::available);
+        let available = request.max_tokens.or(of_latest).unwrap_or(model.window);
+        let available = available.min(most);
+        let fixed = latest.as_ref().map_or(0, Saved::tokens_beside_history);
         let counts = self.counts(&model)?;
         let plan = Plan {
             session: &session,
@@ -396,9 +412,16 @@ impl SessionCost {
         if total.input_tokens > 0 {
             self.cached_share = total.cached_input_tokens as f64 / total.input_tokens as f64;
         }
-        self.dollars += turn.dollars.unwrap_or(0.0);
-        self.dollars_uncached += turn.dollars_uncached.unwrap_or(0.0);
-        self.dollars_saved = self.dollars_uncached - self.dollars;
+        self.dollars = exact(self.dollars + turn.dollars.unwrap_or(0.0));
+        self.dollars_uncached = exact(self.dollars_uncached + turn.dollars_uncached.unwrap_or(0.0));
+        self.dollars_saved = exact(self.dollars_uncached - self.dollars);
         self.turns.push(turn);
     }
+}
+
+/// Returns a sum of money without what adding binary fractions leaves at its
+/// end. Prices are of millions of tokens: nine places hold a tenth of the
+/// cheapest one.
+fn exact(dollars: f64) -> f64 {
+    (dollars * 1e9).round() / 1e9
 }

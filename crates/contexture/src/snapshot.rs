@@ -9,15 +9,17 @@ use std::sync::Arc;
 
 use contexture_core::guard::Policy;
 use contexture_core::{
-    Block, CacheReport, ContentHash, Difference, Layout, Media, Part, Role, Section, Text,
-    TokenCounter, Tokens, Trust, markup,
+    Block, CacheReport, ContentHash, Difference, Layout, Media, MediaKind, MediaSource, Part, Role,
+    Section, Text, TokenCounter, Tokens, Trust, markup,
 };
 use contexture_providers::{Format, Prompt};
-use contexture_store::{Blob, Snapshot, Store, TurnId};
+use contexture_store::{AgentRole, Blob, Snapshot, Store, TurnId};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json as to_json};
 
 use crate::error::Error;
+use crate::history::SUMMARY_NAME;
 
 /// How many blocks a chunk of the list holds.
 const CHUNK: usize = 64;
@@ -42,6 +44,25 @@ struct Settings {
     spare: u64,
     // The hash of the text form, to tell whether it comes out the same.
     text: ContentHash,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    agent: Option<Agent>,
+}
+
+/// Who a request was made for: what is to be known of an agent beside what it
+/// was told.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Agent {
+    /// Its role.
+    pub role: AgentRole,
+    /// The set that its tools were taken from.
+    pub toolset_name: Option<String>,
+    /// What it might use.
+    pub permissions_granted: Vec<String>,
+    /// The event that it was to answer.
+    pub source_event_id: Option<String>,
+    /// Hashes of what went into the system prompt, and what is known about the
+    /// event.
+    pub context_json: Value,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -99,7 +120,11 @@ enum SavedPart {
         signature: Arc<str>,
     },
     // The medium itself is content of its own.
-    Media(ContentHash),
+    Media {
+        kind: MediaKind,
+        media_type: Arc<str>,
+        content: ContentHash,
+    },
 }
 
 impl SavedPart {
@@ -107,14 +132,27 @@ impl SavedPart {
         *self == SavedPart::Text
     }
 
-    fn of(part: &Part, blobs: &mut Vec<Blob>) -> Self {
+    /// Returns what is kept of `part`. The content of a medium is new unless it
+    /// stood in the same place before.
+    fn of(part: &Part, known: Option<&Self>, blobs: &mut Vec<Blob>) -> Self {
         match part.clone() {
             Part::Text => SavedPart::Text,
             Part::Tool { name } => SavedPart::Tool { name },
             Part::ToolCall { id, name } => SavedPart::ToolCall { id, name },
             Part::ToolResult { id, name, is_error } => SavedPart::ToolResult { id, name, is_error },
             Part::Thinking { signature } => SavedPart::Thinking { signature },
-            Part::Media(media) => SavedPart::Media(put(json(&*media), blobs)),
+            Part::Media(media) => {
+                let bytes = json(&*media);
+                let part = SavedPart::Media {
+                    kind: media.kind,
+                    media_type: media.media_type.as_str().into(),
+                    content: ContentHash::of(&bytes),
+                };
+                if known != Some(&part) {
+                    put(bytes, blobs);
+                }
+                part
+            }
         }
     }
 }
@@ -137,6 +175,7 @@ pub(crate) struct Made<'a> {
     pub(crate) prompt: &'a Prompt<'a>,
     pub(crate) tokens: Tokens,
     pub(crate) counter: &'a str,
+    pub(crate) agent: Option<Agent>,
     pub(crate) now: Timestamp,
 }
 
@@ -154,6 +193,7 @@ pub(crate) fn take(made: &Made<'_>, previous: Option<&Saved>) -> (Saved, Snapsho
     for (section, blocks) in sections {
         for block in blocks {
             let at = entries.len();
+            let known = previous.and_then(|previous| previous.entries.get(at));
             let entry = Entry {
                 section,
                 id: Arc::clone(&block.id),
@@ -161,7 +201,7 @@ pub(crate) fn take(made: &Made<'_>, previous: Option<&Saved>) -> (Saved, Snapsho
                 role: block.role,
                 trust: block.trust,
                 path: block.path.clone(),
-                part: SavedPart::of(&block.part, &mut blobs),
+                part: SavedPart::of(&block.part, known.map(|known| &known.part), &mut blobs),
                 tokens: block.tokens,
                 surcharge: block.surcharge,
                 volatile: block.volatile,
@@ -169,7 +209,6 @@ pub(crate) fn take(made: &Made<'_>, previous: Option<&Saved>) -> (Saved, Snapsho
                 body: block.body_hash(),
                 bytes: block.body().len() as u64,
             };
-            let known = previous.and_then(|previous| previous.entries.get(at));
             if known.is_none_or(|known| known.body != entry.body) {
                 blobs.push(Blob {
                     hash: entry.body,
@@ -202,6 +241,7 @@ pub(crate) fn take(made: &Made<'_>, previous: Option<&Saved>) -> (Saved, Snapsho
         max_output: made.prompt.max_output,
         spare: made.prompt.spare,
         text: ContentHash::of(markup::render(layout).as_bytes()),
+        agent: made.agent.clone(),
     };
     let root = RootBlob {
         settings: settings.clone(),
@@ -243,10 +283,18 @@ impl Saved {
         })
     }
 
-    /// Returns where the window over history began.
-    pub(crate) fn history_start(&self) -> Option<Arc<str>> {
-        let is_start =
-            |entry: &&Entry| entry.section == Section::History && !entry.id.starts_with("summary:");
+    /// Returns where the window over history began, if it stood behind the
+    /// summary of that name, or behind none.
+    pub(crate) fn history_start(&self, summary: Option<&str>) -> Option<Arc<str>> {
+        let mut history = self.entries.iter();
+        let first = history.find(|entry| entry.section == Section::History)?;
+        let stood = Some(&*first.id).filter(|id| id.starts_with(SUMMARY_NAME));
+        if stood != summary {
+            return None;
+        }
+        let is_start = |entry: &&Entry| {
+            entry.section == Section::History && !entry.id.starts_with(SUMMARY_NAME)
+        };
         self.entries
             .iter()
             .find(is_start)
@@ -289,8 +337,8 @@ impl Saved {
                     Part::ToolResult { id, name, is_error }
                 }
                 SavedPart::Thinking { signature } => Part::Thinking { signature },
-                SavedPart::Media(hash) => {
-                    let media: Media = parse(&fetch(store, &[hash])?[0])?;
+                SavedPart::Media { content, .. } => {
+                    let media: Media = parse(&fetch(store, &[content])?[0])?;
                     Part::Media(media.into())
                 }
             };
@@ -329,7 +377,7 @@ impl Saved {
         }
         let text = markup::render(&self.layout(store)?);
         if ContentHash::of(text.as_bytes()) != self.settings.text {
-            return Err(Error::input(format!(
+            return Err(Error::damage(format!(
                 "snapshot {} does not come out as it was: the text form differs",
                 self.hash
             ))
@@ -346,6 +394,19 @@ impl Saved {
         counter: &dyn TokenCounter,
         layout: &Layout,
     ) -> Result<CacheReport, Error> {
+        if self.settings.model != previous.settings.model {
+            // No provider shares anything between models.
+            return Ok(CacheReport {
+                previous: previous.hash.to_string(),
+                shared_tokens: 0,
+                shared_fraction: 0.0,
+                first_difference: Some(Difference {
+                    layer: "model".into(),
+                    item: self.settings.model.as_str().into(),
+                    byte: 0,
+                }),
+            });
+        }
         let same = |a: &Entry, b: &Entry| {
             a.role == b.role && a.path == b.path && a.part == b.part && a.body == b.body
         };
@@ -356,21 +417,36 @@ impl Saved {
         let mut byte: u64 = self.entries[..equal].iter().map(rendered_bytes).sum();
         let (now, before) = (self.entries.get(equal), previous.entries.get(equal));
         if let (Some(now), Some(before)) = (now, before) {
-            let same_tag =
-                now.role == before.role && now.path == before.path && now.part == before.part;
             let open = open_tag(now);
-            if same_tag {
-                let own = layout.blocks().nth(equal).map_or("", Block::body);
-                let other = fetch(store, &[before.body])?.remove(0);
-                let common = common_prefix(own.as_bytes(), &other);
-                byte += (open.len() + common) as u64;
-                // The last token may reach beyond what is shared.
-                let head = format!("{open}{}", &own[..common]);
-                let within = counter.count(&head).saturating_sub(1);
-                shared_tokens += within.min(now.tokens);
+            let other_open = open_tag(before);
+            let head = if open == other_open {
+                let mut own = layout
+                    .blocks()
+                    .nth(equal)
+                    .map_or("", Block::body)
+                    .to_owned();
+                let mut other = fetch(store, &[before.body])?.remove(0);
+                // One may end where the other holds what looks like its end.
+                own.push_str(markup::close(now.role));
+                other.extend(markup::close(before.role).bytes());
+                let mut common = common_prefix(own.as_bytes(), &other);
+                if own.as_bytes() == other {
+                    // They differ in what is not text, and stand for it.
+                    common = 0;
+                }
+                format!("{open}{}", &own[..common])
             } else {
-                byte += common_prefix(open.as_bytes(), open_tag(before).as_bytes()) as u64;
-            }
+                let common = common_prefix(open.as_bytes(), other_open.as_bytes());
+                open[..common].to_owned()
+            };
+            byte += head.len() as u64;
+            // The last token may reach beyond what is shared.
+            let within = counter.count(&head).saturating_sub(1);
+            shared_tokens += within.min(now.tokens);
+        }
+        if now.is_some() != before.is_some() {
+            // The shorter one ends without a blank line.
+            byte = byte.saturating_sub(1);
         }
         let first_difference = now.or(before).map(|entry| Difference {
             layer: Arc::clone(&entry.layer),
@@ -427,11 +503,30 @@ impl Saved {
         self.entries.iter().map(|entry| entry.tokens).sum()
     }
 
+    /// Returns what it might use.
+    pub(crate) fn available(&self) -> Tokens {
+        let window = self.tokens().saturating_add(self.settings.spare);
+        window.saturating_sub(self.settings.max_output.unwrap_or(0))
+    }
+
     /// Returns what everything but history costs.
     pub(crate) fn tokens_beside_history(&self) -> Tokens {
-        let beside = self.entries.iter();
-        let beside = beside.filter(|entry| entry.section != Section::History);
-        beside.map(|entry| entry.tokens).sum()
+        let others = self.entries.iter();
+        let others = others.filter(|entry| entry.section != Section::History);
+        others.map(|entry| entry.tokens).sum()
+    }
+
+    /// Returns what it is made of, without the content: who it was for, and
+    /// each block with its layer, its cost and the hash of its text.
+    pub fn to_json(&self) -> Value {
+        to_json!({
+            "hash": self.hash,
+            "model": self.settings.model,
+            "max_output": self.settings.max_output,
+            "tokens": self.tokens(),
+            "agent": self.settings.agent,
+            "blocks": self.entries,
+        })
     }
 
     /// Returns the model it was made for.
@@ -478,8 +573,15 @@ fn open_tag(entry: &Entry) -> String {
         SavedPart::ToolCall { id, name } => Part::ToolCall { id, name },
         SavedPart::ToolResult { id, name, is_error } => Part::ToolResult { id, name, is_error },
         SavedPart::Thinking { signature } => Part::Thinking { signature },
-        // What a medium's tag says of it does not matter to a byte's place.
-        SavedPart::Text | SavedPart::Media(_) => Part::Text,
+        SavedPart::Text => Part::Text,
+        // Where it is does not show.
+        SavedPart::Media {
+            kind, media_type, ..
+        } => Part::Media(Arc::new(Media {
+            kind,
+            media_type: media_type.to_string(),
+            source: MediaSource::Url(String::new()),
+        })),
     };
     markup::open(entry.role, entry.path.as_deref(), &part)
 }
@@ -503,7 +605,7 @@ fn fetch(store: &dyn Store, hashes: &[ContentHash]) -> Result<Vec<Vec<u8>>, Erro
     let mut blobs = Vec::with_capacity(found.len());
     for (hash, bytes) in hashes.iter().zip(found) {
         let bytes = bytes.ok_or_else(|| {
-            Error::input(format!(
+            Error::damage(format!(
                 "content {hash} of the snapshot is not in the store"
             ))
         })?;
@@ -517,11 +619,11 @@ fn fetch(store: &dyn Store, hashes: &[ContentHash]) -> Result<Vec<Vec<u8>>, Erro
 
 fn parse<T: serde::de::DeserializeOwned>(bytes: &[u8]) -> Result<T, Error> {
     serde_json::from_slice(bytes)
-        .map_err(|error| Error::input(format!("a snapshot cannot be read: {error}")))
+        .map_err(|error| Error::damage(format!("a snapshot cannot be read: {error}")))
 }
 
 fn damaged(hash: ContentHash) -> Error {
-    Error::input(format!("content {hash} of the snapshot was changed"))
+    Error::damage(format!("content {hash} of the snapshot was changed"))
         .hint("the store is damaged; restore it from a copy")
 }
 

@@ -33,14 +33,14 @@ fn a_turn_that_is_none() {
     let hint = "hint: a turn is `{\"messages\":[{\"role\":\"user\",\"content\":\"…\"}]}`";
     for (turn, message) in [
         ("junk", "expected value at line 1 column 1"),
-        ("", "EOF while parsing a value at line 1 column 0"),
+        ("", "it ends where a value should be at line 1 column 0"),
         (
             "[]",
             "invalid length 0, expected a turn: an object with `messages` at line 1 column 2",
         ),
         (
             "{\"messages\":[{\"role\":\"robot\",\"content\":\"x\"}]}",
-            "messages[0].role: unknown variant `robot`, expected one of `system`, `developer`, `user`, `assistant`, \
+            "messages[0].role: unknown value `robot`, expected one of `system`, `developer`, `user`, `assistant`, \
              `tool` at line 1 column 28",
         ),
     ] {
@@ -78,7 +78,7 @@ fn what_is_remembered_of_turns_is_damaged() {
             &["working-set", "observe", "turn.json"],
             2,
             "
-            error: .contexture/sessions/default/observed.json: EOF while parsing a value at line 1 column 8
+            error: .contexture/sessions/default/observed.json: turn: it ends where a value should be at line 1 column 8
             hint: remove the file to start counting anew
             ",
         );

@@ -4,12 +4,14 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::hash::{Hash, Hasher as _};
 use std::io::{Read, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use rusqlite::{Connection, OpenFlags};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -175,12 +177,16 @@ impl Project {
         self.refuses(&["working-set", "apply", "actions.yml"], 2, message);
     }
 
-    /// Returns every file below the project with what it holds. The files that
-    /// writers lock stay behind by design and are left out.
+    /// Returns every file below the project with what it holds; of a store, the
+    /// rows. The files that writers lock stay behind by design and are left out,
+    /// like the log of a store, which whoever closes it last tidies away.
     pub(crate) fn snapshot(&self) -> BTreeMap<String, String> {
         let mut found = BTreeMap::new();
         list(self.dir.path(), self.dir.path(), &mut found);
-        found.retain(|path, what| !path.ends_with(".lock") && what != DIRECTORY);
+        let passing = [".lock", ".db-wal", ".db-shm"];
+        found.retain(|path, what| {
+            what != DIRECTORY && !passing.iter().any(|end| path.ends_with(end))
+        });
         found
     }
 
@@ -204,6 +210,8 @@ fn list(root: &Path, dir: &Path, found: &mut BTreeMap<String, String>) {
         let what = if meta.is_dir() {
             list(root, &path, found);
             DIRECTORY.to_owned()
+        } else if path.extension().is_some_and(|end| end == "db") && meta.is_file() {
+            rows(&path).unwrap_or_else(|_| format!("{:x}", hash_of(&fs::read(&path).unwrap())))
         } else if meta.is_file() && meta.len() < 1 << 20 {
             String::from_utf8_lossy(&fs::read(&path).unwrap()).into_owned()
         } else {
@@ -211,6 +219,36 @@ fn list(root: &Path, dir: &Path, found: &mut BTreeMap<String, String>) {
         };
         found.insert(name, what);
     }
+}
+
+/// Returns how many rows each table of a store has, and a hash of what is in
+/// them.
+fn rows(path: &Path) -> rusqlite::Result<String> {
+    let db = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
+    let mut tables = db.prepare("SELECT name FROM sqlite_schema WHERE type = 'table'")?;
+    let tables: Vec<String> = tables
+        .query_map([], |row| row.get(0))?
+        .collect::<Result<_, _>>()?;
+    let mut out = String::new();
+    for table in tables {
+        let mut select = db.prepare(&format!("SELECT * FROM {table}"))?;
+        let columns = select.column_count();
+        let rows: Vec<String> = select
+            .query_map([], |row| {
+                let values = (0..columns).map(|i| Ok(format!("{:?}", row.get_ref(i)?)));
+                values.collect::<rusqlite::Result<String>>()
+            })?
+            .collect::<Result<_, _>>()?;
+        let hash = hash_of(&rows);
+        out.push_str(&format!("{table}: {} rows {hash:x}\n", rows.len()));
+    }
+    Ok(out)
+}
+
+fn hash_of(value: &impl Hash) -> u64 {
+    let mut hasher = std::hash::DefaultHasher::new();
+    value.hash(&mut hasher);
+    hasher.finish()
 }
 
 impl Run {

@@ -11,6 +11,7 @@ use ureq::{Agent, Body};
 use super::error::{public_url, quote};
 use super::wire::Complaint;
 use super::{CallError, CallErrorKind, Endpoint, Protocol};
+use crate::response::{ErrorKind, error_kind};
 
 /// The version of the Messages API that is spoken.
 const ANTHROPIC_VERSION: &str = "2023-06-01";
@@ -242,8 +243,7 @@ impl<'a> Call<'a> {
         let complaint = Complaint::of(&json);
         let kind = match status {
             401 | 403 => Auth,
-            413 => Overflow,
-            400 | 422 if complaint.is_overflow() => Overflow,
+            400 | 413 | 422 if error_kind(status, &text) == ErrorKind::ContextOverflow => Overflow,
             429 | 529 => RateLimited,
             _ => Refused { status },
         };

@@ -2,6 +2,8 @@ use contexture_core::Usage;
 use serde_json::{Value, json};
 
 use super::Protocol;
+use crate::openai;
+use crate::response::usage_of;
 
 /// What an answer says.
 pub(super) struct Answer {
@@ -45,14 +47,7 @@ pub(super) fn request(
 /// OpenAI's reasoning models refuse the old name, and servers of others refuse
 /// or ignore the new one.
 fn max_output_field(model: &str) -> &'static str {
-    let model = model.rsplit('/').next().unwrap_or(model);
-    let numbered_o = model
-        .strip_prefix('o')
-        .is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
-    let of_openai = model.starts_with("gpt-") && !model.starts_with("gpt-oss")
-        || model.starts_with("chatgpt-")
-        || numbered_o;
-    if of_openai {
+    if openai::is_of_openai(model) {
         "max_completion_tokens"
     } else {
         "max_tokens"
@@ -61,21 +56,14 @@ fn max_output_field(model: &str) -> &'static str {
 
 /// Reads the answer to [`request`], or says what it lacks.
 pub(super) fn read(protocol: Protocol, answer: &Value) -> Result<Answer, String> {
-    let (content, stop_reason, usage) = match protocol {
+    let (content, stop_reason) = match protocol {
         Protocol::OpenAi => {
             let choice = &answer["choices"][0];
-            (
-                &choice["message"]["content"],
-                &choice["finish_reason"],
-                openai_usage(&answer["usage"]),
-            )
+            (&choice["message"]["content"], &choice["finish_reason"])
         }
-        Protocol::Anthropic => (
-            &answer["content"],
-            &answer["stop_reason"],
-            anthropic_usage(&answer["usage"]),
-        ),
+        Protocol::Anthropic => (&answer["content"], &answer["stop_reason"]),
     };
+    let usage = usage_of(answer);
     let stop_reason = stop_reason.as_str().map(str::to_owned);
     let text = match content {
         Value::String(text) => text.clone(),
@@ -108,42 +96,10 @@ pub(super) fn read(protocol: Protocol, answer: &Value) -> Result<Answer, String>
     })
 }
 
-/// Returns the cost as OpenAI counts: what was cached is part of the prompt.
-fn openai_usage(usage: &Value) -> Option<Usage> {
-    let read = &usage["prompt_tokens_details"];
-    Some(Usage {
-        input_tokens: usage["prompt_tokens"].as_u64()?,
-        output_tokens: usage["completion_tokens"].as_u64().unwrap_or(0),
-        cached_input_tokens: read["cached_tokens"].as_u64().unwrap_or(0),
-        cache_write_tokens: read["cache_write_tokens"].as_u64().unwrap_or(0),
-        reasoning_tokens: usage["completion_tokens_details"]["reasoning_tokens"]
-            .as_u64()
-            .unwrap_or(0),
-    })
-}
-
-/// Returns the cost as Anthropic counts: what was read from the cache or
-/// written to it comes on top of `input_tokens`.
-fn anthropic_usage(usage: &Value) -> Option<Usage> {
-    let cached = usage["cache_read_input_tokens"].as_u64().unwrap_or(0);
-    let written = usage["cache_creation_input_tokens"].as_u64().unwrap_or(0);
-    Some(Usage {
-        input_tokens: usage["input_tokens"]
-            .as_u64()?
-            .saturating_add(cached)
-            .saturating_add(written),
-        output_tokens: usage["output_tokens"].as_u64().unwrap_or(0),
-        cached_input_tokens: cached,
-        cache_write_tokens: written,
-        reasoning_tokens: 0,
-    })
-}
-
 /// What a server says is wrong.
 pub(super) struct Complaint<'a> {
     pub(super) message: Option<&'a str>,
     code: Option<&'a str>,
-    kind: Option<&'a str>,
 }
 
 impl<'a> Complaint<'a> {
@@ -157,36 +113,11 @@ impl<'a> Complaint<'a> {
                 .or_else(|| error["detail"].as_str())
                 .or_else(|| wrapped.as_str()),
             code: error["code"].as_str(),
-            kind: error["type"].as_str(),
         }
     }
 
     /// Returns true when waiting will not help.
     pub(super) fn is_out_of_credit(&self) -> bool {
         self.code == Some("insufficient_quota")
-    }
-
-    /// Returns true when the request is longer than the model takes.
-    ///
-    /// OpenAI and llama.cpp have a code for it; the rest can only be told by
-    /// their words.
-    pub(super) fn is_overflow(&self) -> bool {
-        const CODES: [&str; 2] = ["context_length_exceeded", "exceed_context_size_error"];
-        const WORDS: [&str; 8] = [
-            "prompt is too long",
-            "prompt too long",
-            "maximum context length",
-            "exceed context limit",
-            "exceeds the context window",
-            "exceeds the available context size",
-            "exceeds max length",
-            "exceeds the maximum number of tokens",
-        ];
-        let said = self.message.unwrap_or_default().to_lowercase();
-        [self.code, self.kind]
-            .iter()
-            .flatten()
-            .any(|code| CODES.contains(code))
-            || WORDS.iter().any(|words| said.contains(words))
     }
 }

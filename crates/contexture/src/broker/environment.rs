@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 use std::io::Read as _;
 use std::process::{Child, Command, Stdio};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 
 use contexture_core::guard::Policy;
@@ -10,8 +10,9 @@ use serde_json::Value;
 
 use super::section;
 use crate::config;
-use crate::error::Error;
+use crate::error::{Error, from_yaml};
 use crate::files::Root;
+use crate::turn::json_with_path;
 
 /// Where the last good answer of a command is kept.
 const KEPT: &str = ".contexture/environment.json";
@@ -112,14 +113,13 @@ fn read(
     let name = format!("the answer of `{}`", config.command.join(" "));
     let answer = run(root, config).and_then(|text| {
         // A command prints JSON.
-        match serde_json::from_str::<Value>(&text) {
-            Ok(_) => Ok(text),
-            Err(error) => Err(format!("printed something that is not JSON: {error}")),
+        if let Err(error) = serde_json::from_str::<Value>(&text) {
+            return Err(format!("printed something that is not JSON: {error}"));
         }
-    });
-    let answer = answer.and_then(|text| match Snapshot::parse(&name, &text) {
-        Ok(_) => Ok(text),
-        Err(error) => Err(error.to_string()),
+        match Snapshot::parse("its answer", &text) {
+            Ok(_) => Ok(text),
+            Err(error) => Err(format!("printed something else than capabilities: {error}")),
+        }
     });
     match answer {
         Ok(text) => {
@@ -139,10 +139,8 @@ fn read(
                     warnings.push(format!("environment: {why}; its last good answer is used"));
                     Ok(Answer::Text { name, text })
                 }
-                Err(_) => {
-                    warnings.push(format!("environment: {why}; there is no earlier answer"));
-                    Ok(Answer::Failed(why))
-                }
+                // The row that says so becomes a warning, like every other.
+                Err(_) => Ok(Answer::Failed(format!("{why}; there is no earlier answer"))),
             }
         }
     }
@@ -172,14 +170,25 @@ fn run(root: &Root, config: &config::Environment) -> Result<String, String> {
     let Some(mut out) = child.stdout.take() else {
         return Err("has no output".to_owned());
     };
-    let reader = std::thread::spawn(move || {
+    let (send, answer) = mpsc::channel();
+    std::thread::spawn(move || {
         let mut bytes = Vec::new();
         let read = out.by_ref().take(MAX_ANSWER + 1).read_to_end(&mut bytes);
+        // Nobody waits any more: no matter.
+        let _ = send.send(read.map(|_| bytes));
         // Whatever comes behind is not waited for: the pipe closes.
-        read.map(|_| bytes)
     });
     let limit = Duration::from_millis(config.timeout_ms);
     let status = wait(&mut child, limit);
+    let mut answered = answer.try_recv().ok();
+    // A pipe that closes ends most commands with a status that says nothing.
+    if let Some(Ok(bytes)) = &answered
+        && bytes.len() as u64 > MAX_ANSWER
+    {
+        let _ = child.kill();
+        let _ = child.wait();
+        return Err(format!("printed more than {MAX_ANSWER} bytes"));
+    }
     let Some(status) = status.map_err(|error| format!("was lost: {error}"))? else {
         // Those that it started may hold the pipe: nobody waits for them.
         let _ = child.kill();
@@ -193,16 +202,13 @@ fn run(root: &Root, config: &config::Environment) -> Result<String, String> {
         return Err(format!("failed: {status}"));
     }
     // A program in the background may keep the pipe open.
-    let deadline = Instant::now() + limit;
-    while !reader.is_finished() {
-        if Instant::now() >= deadline {
-            return Err("did not close its output".to_owned());
-        }
-        std::thread::sleep(Duration::from_millis(2));
+    if answered.is_none() {
+        answered = answer.recv_timeout(limit).ok();
     }
-    let bytes = match reader.join() {
-        Ok(Ok(bytes)) => bytes,
-        _ => return Err("cannot be read".to_owned()),
+    let bytes = match answered {
+        Some(Ok(bytes)) => bytes,
+        Some(Err(error)) => return Err(format!("cannot be read: {error}")),
+        None => return Err("did not close its output".to_owned()),
     };
     if bytes.len() as u64 > MAX_ANSWER {
         return Err(format!("printed more than {MAX_ANSWER} bytes"));
@@ -229,20 +235,18 @@ impl Snapshot {
     /// Reads capabilities in any of the forms that are in use: by category, as
     /// a list or a map to states, or as a flat list with categories.
     fn parse(name: &str, text: &str) -> Result<Self, Error> {
-        let refuse = |field: &str, why: &str| {
-            Error::input(format!("{name}: {field}: {why}")).hint(
-                "capabilities are `capabilities: {Category: {name: state}}` and `credentials: \
-                 {configured: 3, broken: [name]}`",
-            )
-        };
+        let refuse =
+            |field: &str, why: &str| Error::input(format!("{name}: {field}: {why}")).hint(FORM);
         let value: Value = if text.trim_start().starts_with(['{', '[']) {
-            serde_json::from_str(text).map_err(|error| refuse("", &error.to_string()))?
+            json_with_path(name, text)
         } else {
-            serde_saphyr::from_str(text).map_err(|error| refuse("", &error.to_string()))?
-        };
+            from_yaml(name, text)
+        }
+        .map_err(|error| error.hint(FORM))?;
         let known = ["capabilities", "credentials"];
         let Some(map) = value.as_object() else {
-            return Err(refuse("", "must be a mapping with `capabilities`"));
+            let message = format!("{name}: must be a mapping with `capabilities`");
+            return Err(Error::input(message).hint(FORM));
         };
         if let Some(key) = map.keys().find(|key| !known.contains(&key.as_str())) {
             return Err(refuse(key, "is not known here"));
@@ -320,6 +324,9 @@ impl Snapshot {
         format!("## Environment{text}")
     }
 }
+
+const FORM: &str = "capabilities are `capabilities: {Category: {name: state}}` and `credentials: \
+                    {configured: 3, broken: [name]}`";
 
 const WANTED: &str = "must be names with their state: a map, or a list of `{name, state, note}`";
 

@@ -23,26 +23,34 @@ pub(crate) fn event_items(
     max_file_bytes: u64,
     policy: Policy,
 ) -> Vec<Item> {
+    // Senders choose their own names: what they are called is one line each,
+    // and cannot be taken for a line of ours.
+    let line = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
     let mut lines = vec![
         // In whole seconds: fractions are noise to a model.
         format!("Current time: {now:.0}"),
-        format!("Timezone: {}", event.timezone.as_deref().unwrap_or("UTC")),
+        format!(
+            "Timezone: {}",
+            line(event.timezone.as_deref().unwrap_or("UTC"))
+        ),
     ];
     if role == AgentRole::Manager
         && let Some(platform) = &event.platform
     {
-        lines.push(format!("Platform: {platform}"));
+        lines.push(format!("Platform: {}", line(platform)));
         if !event.platform_actions.is_empty() {
             lines.push(format!(
                 "Available actions: {}",
-                event.platform_actions.join(", ")
+                line(&event.platform_actions.join(", "))
             ));
         }
     }
     if let Some(sender) = &event.sender {
         match (&sender.name, &sender.id) {
-            (Some(name), Some(id)) => lines.push(format!("Sender: {name} ({id})")),
-            (Some(one), None) | (None, Some(one)) => lines.push(format!("Sender: {one}")),
+            (Some(name), Some(id)) => {
+                lines.push(format!("Sender: {} ({})", line(name), line(id)));
+            }
+            (Some(one), None) | (None, Some(one)) => lines.push(format!("Sender: {}", line(one))),
             (None, None) => {}
         }
     }

@@ -1,11 +1,11 @@
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
-use crate::error::Error;
+use crate::error::{Error, from_yaml};
 use crate::files::Root;
 
 /// What an agent may use. Names may hold `*`; what is denied is denied,
 /// whatever is allowed.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Permissions {
     /// What is allowed; everything, when nothing is named.
@@ -23,9 +23,8 @@ impl Permissions {
             return Ok(self);
         }
         let text = root.read_required(&path)?;
-        let more: Self = serde_saphyr::from_str(&text).map_err(|error| {
-            Error::input(format!("{path}: {error}"))
-                .hint("permissions are two lists of names: `allow` and `deny`")
+        let more: Self = from_yaml(&path, &text).map_err(|error| {
+            error.hint("permissions are two lists of names: `allow` and `deny`")
         })?;
         self.allow.extend(more.allow);
         self.deny.extend(more.deny);
@@ -38,14 +37,17 @@ impl Permissions {
         !on(&self.deny) && (self.allow.is_empty() || on(&self.allow))
     }
 
-    /// Returns what is granted, for the record.
+    /// Returns what is granted, for the record: what is allowed, and behind it
+    /// what is not, with `!` before it.
     pub(crate) fn granted(&self) -> Vec<String> {
-        if self.allow.is_empty() {
-            return vec!["*".to_owned()];
-        }
-        let granted = self.allow.iter();
-        let granted = granted.filter(|name| !self.deny.contains(name));
-        granted.cloned().collect()
+        let everything = ["*".to_owned()];
+        let allowed = match self.allow.is_empty() {
+            true => &everything[..],
+            false => &self.allow,
+        };
+        let allowed = allowed.iter().filter(|name| !self.deny.contains(name));
+        let denied = self.deny.iter().map(|name| format!("!{name}"));
+        allowed.cloned().chain(denied).collect()
     }
 
     /// Returns what the agent is told of them.

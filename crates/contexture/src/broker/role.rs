@@ -3,17 +3,29 @@ use contexture_core::guard::Policy;
 use contexture_store::AgentRole;
 
 use super::section;
+use crate::error::Error;
 
 /// Returns what a worker is told of its task: its own system prompt, before
 /// everything else. Other roles that have a task are told it, too.
-pub(crate) fn task_items(role: AgentRole, task: Option<&str>, policy: Policy) -> Vec<Item> {
+///
+/// Fails for a worker that has none: there would be nothing to do, and nothing
+/// to choose its environment by.
+pub(crate) fn task_items(
+    role: AgentRole,
+    task: Option<&str>,
+    policy: Policy,
+) -> Result<Vec<Item>, Error> {
     let task = task.map(str::trim).filter(|task| !task.is_empty());
     let text = match (role, task) {
         (AgentRole::Worker, Some(task)) => format!("{WORKER}\n\n## Your Task\n\n{task}\n\n{RULES}"),
+        (AgentRole::Worker, None) => {
+            return Err(Error::input("a worker needs a task")
+                .hint("give --task TEXT, or make its session with --task"));
+        }
         (_, Some(task)) => format!("## Your Task\n\n{task}"),
-        (_, None) => return Vec::new(),
+        (_, None) => return Ok(Vec::new()),
     };
-    section("task", &text, policy).into_iter().collect()
+    Ok(section("task", &text, policy).into_iter().collect())
 }
 
 /// Returns what an agent is told of its role.

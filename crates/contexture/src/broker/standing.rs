@@ -1,5 +1,5 @@
 use contexture_core::guard::Policy;
-use contexture_core::{Code, Content, Cut, Item, Role, Trust};
+use contexture_core::{Code, Content, Cut, Item, Role, Text, Trust};
 
 use super::permissions::Permissions;
 use super::section;
@@ -15,6 +15,7 @@ use crate::working_set::{Entry, Hints, Manifest};
 pub(crate) fn standing_files(
     root: &Root,
     paths: &[String],
+    max_file_bytes: u64,
     policy: Policy,
     warnings: &mut Vec<String>,
 ) -> Result<Vec<Item>, Error> {
@@ -32,8 +33,25 @@ pub(crate) fn standing_files(
     for item in &mut items {
         item.pinned = true;
         item.trust = Trust::Operator;
+        if let Content::Pending { .. } = item.content {
+            item.content = content(root, &item.id, max_file_bytes, policy);
+        }
     }
     Ok(items)
+}
+
+/// Returns what a file says without the blank lines around it: one stands
+/// between two sections, and none where there is nothing to say.
+fn content(root: &Root, path: &str, max_file_bytes: u64, policy: Policy) -> Content {
+    let read = root.read_text(path, max_file_bytes);
+    let absent = |code, reason| Content::Absent { code, reason };
+    match read {
+        Ok(text) => match text.trim_end().trim_start_matches(['\n', '\r']) {
+            "" => absent(Code::Empty, "is empty".to_owned()),
+            text => Content::Ready(Text::guarded(text, policy)),
+        },
+        Err(unusable) => absent(unusable.code, unusable.reason),
+    }
 }
 
 fn place_of(root: &Root, path: &str) -> String {
@@ -94,11 +112,12 @@ pub(crate) fn persona_items(
     root: &Root,
     dir: &str,
     permissions: &Permissions,
+    max_file_bytes: u64,
     policy: Policy,
     warnings: &mut Vec<String>,
 ) -> Result<Vec<Item>, Error> {
     let paths = ["SOUL.md", "IDENTITY.md"].map(|name| format!("{dir}/{name}"));
-    let mut items = standing_files(root, &paths, policy, warnings)?;
+    let mut items = standing_files(root, &paths, max_file_bytes, policy, warnings)?;
     items.extend(section("permissions", &permissions.text(), policy));
     Ok(items)
 }

@@ -5,8 +5,9 @@ use contexture_core::{Code, Content, Item, Part, Role, Text, Trust};
 use serde_json::{Map, Value, json};
 
 use super::permissions::Permissions;
-use crate::error::Error;
+use crate::error::{Error, from_yaml};
 use crate::files::Root;
+use crate::turn::json_with_path;
 
 /// The tools that a project has.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -44,10 +45,9 @@ impl Toolbox {
 
     fn parse(path: &str, text: &str) -> Result<Self, Error> {
         let value: Value = if path.ends_with(".json") {
-            serde_json::from_str(text).map_err(|error| Error::input(format!("{path}: {error}")))?
+            json_with_path(path, text)?
         } else {
-            serde_saphyr::from_str(text)
-                .map_err(|error| Error::input(format!("{path}: {error}")))?
+            from_yaml(path, text)?
         };
         let list = value.get("tools").unwrap_or(&value);
         let list = list.as_array().ok_or_else(|| {

@@ -54,7 +54,16 @@ impl Summary<'_> {
                 )
             })?),
         };
-        let room = self.window * 6 / 10;
+        // What is the same in each call takes its part of the window, too. The
+        // system prompt is there to be understood, and may be cut.
+        let end = self.counter.prefix_within(self.system, self.window / 5);
+        let system = &self.system[..end];
+        let fixed = self.counter.count(system)
+            + self
+                .earlier
+                .map_or(0, |earlier| self.counter.count(earlier));
+        let room = (self.window * 6 / 10).saturating_sub(fixed);
+        let room = room.max(self.window / 5);
         let mut summary = self.earlier.map(str::to_owned);
         let mut total = Usage::default();
         for chunk in self.chunks(passages, room) {
@@ -72,7 +81,7 @@ impl Summary<'_> {
                 back_off: Duration::from_millis(self.config.back_off_ms),
                 max_answer_bytes: 4 << 20,
             };
-            let asked = self.question(summary.as_deref(), &chunk);
+            let asked = self.question(system, summary.as_deref(), &chunk);
             // Room for a model that counts otherwise, and thinks first.
             let max_output = (self.target * 2).max(1024);
             let answer = endpoint
@@ -142,7 +151,7 @@ impl Summary<'_> {
     }
 
     #[cfg_attr(not(feature = "http"), allow(dead_code))]
-    fn question(&self, earlier: Option<&str>, conversation: &str) -> String {
+    fn question(&self, system: &str, earlier: Option<&str>, conversation: &str) -> String {
         let mut text = String::new();
         let mut part = |name: &str, content: &str| {
             if !content.trim().is_empty() {
@@ -155,7 +164,7 @@ impl Summary<'_> {
             }
         };
         // What it is told is only to be understood: it stays in the request.
-        part("standing instructions", self.system);
+        part("standing instructions", system);
         part("earlier summary", earlier.unwrap_or_default());
         part("conversation", conversation);
         let focus = self.focus.map_or_else(String::new, |focus| {

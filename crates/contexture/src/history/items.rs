@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use contexture_core::guard::Policy;
-use contexture_core::{Content, Counts, Cut, Item, Part, Role, Text, Trust};
+use contexture_core::{Counts, Cut, Item, Part, Role, Text, Trust};
 use contexture_providers::{describe, media_tokens};
 use contexture_store::{Block, BlockCounts, Counted, MessageRole, NewTurn, TurnId};
 use contexture_tokens::Provider;
@@ -28,6 +28,7 @@ pub(super) fn fits(counts: &BlockCounts, turn: &NewTurn) -> bool {
             .all(|(counts, message)| counts.len() == message.blocks().len())
 }
 
+/// Counts each block as an item: its text, its tags, and what is not text.
 pub(super) fn count(items: &[Made], turn: &NewTurn, counts: &Counts) -> BlockCounts {
     let mut blocks: BlockCounts = turn
         .messages
@@ -35,30 +36,30 @@ pub(super) fn count(items: &[Made], turn: &NewTurn, counts: &Counts) -> BlockCou
         .map(|message| vec![0; message.blocks().len()])
         .collect();
     for made in items {
-        if let Some(text) = made.text() {
-            blocks[made.message][made.block] = counts.count_of(text);
-        }
+        let tokens = counts.count_of(&made.text) + counts.overhead_of(&made.item);
+        blocks[made.message][made.block] = tokens;
     }
     blocks
 }
 
-/// A block of a message, made an item or kept back.
-pub(super) struct Made {
-    pub(super) message: usize,
-    pub(super) block: usize,
-    what: Result<Item, (String, Role, String, Text)>,
-}
-
-impl Made {
-    pub(super) fn text(&self) -> Option<&Text> {
-        match &self.what {
-            Ok(item) => match &item.content {
-                Content::Ready(text) => Some(text),
-                _ => None,
-            },
-            Err((.., text)) => Some(text),
+/// Hands in what was counted before.
+pub(super) fn know(items: &[Made], blocks: &BlockCounts, counts: &Counts) {
+    for made in items {
+        let whole = blocks[made.message][made.block];
+        if let Some(text) = whole.checked_sub(counts.overhead_of(&made.item)) {
+            counts.know(&made.text, text);
         }
     }
+}
+
+/// A block of a message as an item.
+pub(super) struct Made {
+    message: usize,
+    block: usize,
+    item: Item,
+    text: Text,
+    // Why it is kept for the record only, when it is.
+    unsent: Option<&'static str>,
 }
 
 /// Makes items of a turn.
@@ -68,7 +69,6 @@ pub(super) struct Maker {
     names: BTreeMap<String, Arc<str>>,
     policy: Policy,
     provider: Provider,
-    unsent: Vec<(String, Role, String)>,
     open: Vec<(Arc<str>, Arc<str>)>,
     answers: Vec<Arc<str>>,
 }
@@ -80,7 +80,6 @@ impl Maker {
             names: BTreeMap::new(),
             policy,
             provider,
-            unsent: Vec::new(),
             open: Vec::new(),
             answers: Vec::new(),
         }
@@ -98,130 +97,121 @@ impl Maker {
                     1 => format!("{}/{m}", self.name),
                     _ => format!("{}/{m}.{b}", self.name),
                 };
+                let (role, trust) = match message.role {
+                    MessageRole::User => (Role::User, Trust::User),
+                    MessageRole::Assistant => (Role::Assistant, Trust::User),
+                    MessageRole::Tool => (Role::Tool, Trust::Tool),
+                    MessageRole::System => (Role::System, Trust::Operator),
+                    MessageRole::Developer => (Role::Developer, Trust::Operator),
+                };
+                let text = self.text(block);
+                let mut item = Item::new(id, role, text.clone()).cut(Cut::Never);
+                item.trust = trust;
                 made.push(Made {
                     message: m,
                     block: b,
-                    what: self.block(id, message.role, block, calls),
+                    unsent: self.unsent(role, block, calls),
+                    item: self.with_part(item, block),
+                    text,
                 });
             }
         }
         made
     }
 
-    fn block(
-        &mut self,
-        id: String,
-        message: MessageRole,
-        block: &Block,
-        calls: bool,
-    ) -> Result<Item, (String, Role, String, Text)> {
-        let (role, trust) = match message {
-            MessageRole::User => (Role::User, Trust::User),
-            MessageRole::Assistant => (Role::Assistant, Trust::User),
-            MessageRole::Tool => (Role::Tool, Trust::Tool),
-            MessageRole::System => (Role::System, Trust::Operator),
-            MessageRole::Developer => (Role::Developer, Trust::Operator),
-        };
+    fn text(&self, block: &Block) -> Text {
         let guarded = |text: &str| Text::guarded(text, self.policy);
-        let item = |id: String, role: Role, text: Text, trust: Trust| {
-            let mut item = Item::new(id, role, text).cut(Cut::Never);
-            item.trust = trust;
-            item
-        };
-        if matches!(role, Role::System | Role::Developer) {
-            let mut text = String::new();
-            if let Block::Text { text: said } = block {
-                text.push_str(said);
+        match block {
+            Block::Text { text } | Block::Thinking { text, .. } => guarded(text),
+            Block::ToolCall { arguments, .. } => guarded_json(arguments, self.policy),
+            Block::ToolResult { content, .. } => guarded(content.trim_end()),
+            Block::Image { .. } | Block::Audio { .. } | Block::Document { .. } => {
+                let media = block.media();
+                guarded(&media.as_ref().map(describe).unwrap_or_default())
             }
-            let reason = "kept for the record: the system prompt is made anew each time";
-            return Err((id, role, reason.to_owned(), guarded(&text)));
         }
-        Ok(match block {
-            Block::Text { text } if text.trim().is_empty() => {
-                return Err((id, role, "is blank".to_owned(), guarded("")));
+    }
+
+    /// Returns why a block is not sent, when it is not.
+    fn unsent(&self, role: Role, block: &Block, calls: bool) -> Option<&'static str> {
+        if matches!(role, Role::System | Role::Developer) {
+            return Some("kept for the record: the system prompt is made anew each time");
+        }
+        match block {
+            Block::Text { text } if text.trim().is_empty() => Some("is blank"),
+            // Providers want it back unchanged where tools were called, and
+            // have no use for it elsewhere.
+            Block::Thinking { signature, .. } => {
+                let sealed = signature.as_ref().is_some_and(|seal| !seal.is_empty());
+                let wanted = calls && sealed && self.provider == Provider::Anthropic;
+                (!wanted).then_some("thinking that the provider does not want back")
             }
-            Block::Text { text } => item(id, role, guarded(text), trust),
-            Block::ToolCall {
-                id: call,
-                name,
-                arguments,
-            } => {
-                let (call, name): (Arc<str>, Arc<str>) =
-                    (call.as_str().into(), name.as_str().into());
-                self.names.insert(call.to_string(), Arc::clone(&name));
-                self.open.push((Arc::clone(&call), Arc::clone(&name)));
-                let text = guarded_json(arguments, self.policy);
-                item(id, role, text, trust).part(Part::ToolCall { id: call, name })
+            _ => None,
+        }
+    }
+
+    fn with_part(&mut self, mut item: Item, block: &Block) -> Item {
+        match block {
+            // Where the latest turn alone is too large, a part of it is better
+            // than nothing.
+            Block::Text { .. } => item.cut = Cut::Middle,
+            Block::ToolCall { id, name, .. } => {
+                let (id, name): (Arc<str>, Arc<str>) = (id.as_str().into(), name.as_str().into());
+                self.names.insert(id.to_string(), Arc::clone(&name));
+                self.open.push((Arc::clone(&id), Arc::clone(&name)));
+                item.part = Part::ToolCall { id, name };
             }
             Block::ToolResult {
                 tool_call_id,
-                content,
                 is_error,
+                ..
             } => {
-                let call: Arc<str> = tool_call_id.as_str().into();
-                let own = self.open.iter().position(|(open, _)| *open == call);
-                match own {
+                let id: Arc<str> = tool_call_id.as_str().into();
+                match self.open.iter().position(|(open, _)| *open == id) {
                     Some(at) => drop(self.open.remove(at)),
-                    None => self.answers.push(Arc::clone(&call)),
+                    None => self.answers.push(Arc::clone(&id)),
                 }
-                let name = self.names.get(tool_call_id).cloned().unwrap_or_default();
-                let mut item = item(id, Role::Tool, guarded(content.trim_end()), Trust::Tool).part(
-                    Part::ToolResult {
-                        id: call,
-                        name,
-                        is_error: *is_error,
-                    },
-                );
+                item.role = Role::Tool;
+                item.trust = Trust::Tool;
                 // The newest results give way when nothing else can.
                 item.cut = Cut::Middle;
-                item
+                item.part = Part::ToolResult {
+                    id,
+                    name: self.names.get(tool_call_id).cloned().unwrap_or_default(),
+                    is_error: *is_error,
+                };
             }
-            Block::Thinking { text, signature } => {
-                // Providers want it back unchanged where tools were called, and
-                // have no use for it elsewhere.
-                let wanted = calls && self.provider == Provider::Anthropic;
-                match signature {
-                    Some(signature) if wanted && !signature.is_empty() => {
-                        item(id, role, guarded(text), trust).part(Part::Thinking {
-                            signature: signature.as_str().into(),
-                        })
-                    }
-                    _ => {
-                        let reason = "thinking that the provider does not want back";
-                        return Err((id, role, reason.to_owned(), guarded(text)));
-                    }
-                }
+            Block::Thinking { signature, .. } => {
+                let signature = signature.as_deref().unwrap_or_default().into();
+                item.part = Part::Thinking { signature };
             }
             Block::Image { .. } | Block::Audio { .. } | Block::Document { .. } => {
-                let Some(media) = block.media() else {
-                    return Err((id, role, "has neither data nor url".to_owned(), guarded("")));
-                };
-                let mut item = item(id, role, guarded(&describe(&media)), trust);
-                item.surcharge = media_tokens(&media);
-                item.part(Part::Media(media.into()))
+                if let Some(media) = block.media() {
+                    item.surcharge = media_tokens(&media);
+                    item.part = Part::Media(media.into());
+                }
             }
-        })
+        }
+        item
     }
 
-    pub(super) fn finish(mut self, made: Vec<Made>) -> Prepared {
+    pub(super) fn finish(self, made: Vec<Made>) -> Prepared {
         let mut items = Vec::with_capacity(made.len());
+        let mut unsent = Vec::new();
         let mut bytes = 0;
         for one in made {
-            bytes += one.text().map_or(0, |text| text.as_str().len() + 256);
-            match one.what {
-                Ok(item) => items.push(item),
-                Err((id, role, reason, _)) => self.unsent.push((id, role, reason)),
+            bytes += one.text.as_str().len() + 256;
+            match one.unsent {
+                None => items.push(one.item),
+                Some(reason) => unsent.push((one.item.id, one.item.role, reason)),
             }
         }
         let talks = |item: &&Item| matches!(item.role, Role::User | Role::Assistant);
-        let begins = items
-            .iter()
-            .find(talks)
-            .is_some_and(|item| item.role == Role::User)
-            && self.answers.is_empty();
+        let first = items.iter().find(talks);
+        let begins = first.is_some_and(|item| item.role == Role::User) && self.answers.is_empty();
         Prepared {
             items,
-            unsent: self.unsent,
+            unsent,
             open: self.open,
             answers: self.answers,
             begins,

@@ -1,8 +1,7 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use contexture_core::{Code, Cut, Item, Part, Reason, Role, Text, Trust};
-use contexture_store::TurnId;
 
 use super::{History, Prepared, row, turn_name};
 
@@ -43,7 +42,8 @@ impl Joiner<'_> {
             self.give_up();
             self.group = turn_name(head.id).into();
         }
-        if i == 0 && !turn.begins && head.depth == 1 {
+        // The model may have begun, or what the user said is blank.
+        if i == 0 && !turn.begins && self.history.items.is_empty() {
             let id = format!("{}/opening", self.group);
             self.add(ours(id, Role::User, MODEL_BEGAN));
         }
@@ -58,7 +58,7 @@ impl Joiner<'_> {
             }
             let mut item = item.clone();
             match &mut item.part {
-                Part::ToolCall { id, .. } => *id = self.names.call(id, head.id),
+                Part::ToolCall { id, .. } => *id = self.names.call(id, head.depth),
                 Part::ToolResult { id, name, .. } => {
                     let asked = self.open.iter().find(|(call, _)| call == id);
                     if let (true, Some((_, asked))) = (name.is_empty(), asked) {
@@ -73,7 +73,7 @@ impl Joiner<'_> {
         self.open.retain(|(call, _)| !turn.answers.contains(call));
         self.open.extend(turn.open.iter().cloned());
         for (id, role, reason) in &turn.unsent {
-            let reason = Reason::Unusable(reason.clone());
+            let reason = Reason::Unusable((*reason).to_owned());
             let row = row(id, *role, Code::NotForProvider, 0, reason);
             self.history.unsent.push(row);
         }
@@ -109,20 +109,29 @@ fn ours(id: String, role: Role, text: &str) -> Item {
 /// The ids of calls, made unique: providers refuse two calls of one id in a
 /// request, and agents often count theirs from one in each turn.
 ///
-/// The first keeps its id, and a later one gets its turn's name behind it:
-/// nothing that comes later changes what is there.
+/// A short id gets its turn's number behind it, whether it is used again or
+/// not: its name must not depend on how far back the ledger was read. A long
+/// one is as good as random, and is left alone unless it does come back.
 #[derive(Default)]
 struct CallNames {
     // The latest name of each id.
     latest: BTreeMap<Arc<str>, Arc<str>>,
+    taken: BTreeSet<Arc<str>>,
 }
 
+/// From this length on, an id is taken to be random.
+const RANDOM_ID: usize = 16;
+
 impl CallNames {
-    fn call(&mut self, id: &Arc<str>, turn: TurnId) -> Arc<str> {
-        let name = match self.latest.contains_key(id) {
-            true => format!("{id}-{}", turn_name(turn)).into(),
-            false => Arc::clone(id),
-        };
+    fn call(&mut self, id: &Arc<str>, turn: u64) -> Arc<str> {
+        let mut name = Arc::clone(id);
+        if id.len() < RANDOM_ID {
+            name = format!("{id}-{turn}").into();
+        }
+        while self.taken.contains(&name) {
+            name = format!("{name}-{turn}").into();
+        }
+        self.taken.insert(Arc::clone(&name));
         self.latest.insert(Arc::clone(id), Arc::clone(&name));
         name
     }

@@ -17,10 +17,10 @@ use super::log::session_dir;
 use super::manifest::Manifest;
 use crate::error::Error;
 use crate::files::Root;
-use crate::turn::{Block, MessageContent, MessageRole, NewTurn};
+use crate::turn::{Block, MessageContent, MessageRole, NewTurn, json_with_path};
 
 /// How far the orchestrator goes.
-#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Habits {
     /// How many tool outputs stay in the working set.
@@ -209,9 +209,8 @@ fn read_memory(root: &Root, path: &str) -> Result<Memory, Error> {
     if !root.exists(path) {
         return Ok(Memory::default());
     }
-    serde_json::from_str(&root.read_required(path)?).map_err(|error| {
-        Error::input(format!("{path}: {error}")).hint("remove the file to start counting anew")
-    })
+    json_with_path(path, &root.read_required(path)?)
+        .map_err(|error| error.hint("remove the file to start counting anew"))
 }
 
 /// Returns the tool outputs of a turn with the tools' names made fit for a

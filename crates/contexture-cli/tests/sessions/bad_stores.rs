@@ -1,0 +1,229 @@
+//! Stores that cannot be used.
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::os::unix::process::CommandExt as _;
+use std::time::{Duration, Instant};
+
+use rusqlite::Connection;
+
+use super::*;
+
+const DB: &str = ".contexture/contexture.db";
+const TURN: &str = r#"{"messages":[{"role":"user","content":"x"}]}"#;
+
+/// A project with a turn in its store and one to be recorded.
+fn with_turn() -> Project {
+    let project = chat().file("turn.json", TURN);
+    say(&project, "chat", "Hi", "Hello.");
+    project
+}
+
+/// Checks that whatever uses the store is refused with `message`.
+#[track_caller]
+fn refuses_all(project: &Project, message: &str) {
+    for args in [
+        "session list",
+        "session new other",
+        "session show chat",
+        "session record chat turn.json",
+        "session history chat",
+        "session compact chat",
+        "snapshot list",
+        "assemble --recipe broker --session chat --event Hi",
+    ] {
+        let args: Vec<&str> = args.split(' ').collect();
+        project.refuses(&args, 2, message);
+    }
+}
+
+fn away(what: &str) -> String {
+    format!(
+        "error: sqlite:./.contexture/contexture.db: {what}\n\
+         hint: move the file away or name another with --db; nothing was written to it\n"
+    )
+}
+
+#[test]
+fn a_store_that_another_process_writes_to() {
+    let project = with_turn();
+    let lock = Connection::open(project.path(DB)).unwrap();
+    lock.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let started = Instant::now();
+    let run = project.run(&["session", "record", "chat", "turn.json"]);
+    let waited = started.elapsed();
+    run.expect_code(1);
+    assert_eq!(
+        run.err,
+        "error: sqlite:./.contexture/contexture.db is locked by another process and stayed so\n\
+         hint: try again when the other process is done\n"
+    );
+    assert!(waited > Duration::from_secs(4), "{waited:?}");
+    // Readers do not wait.
+    assert_eq!(json_of(&project, &["session", "show", "chat"])["turns"], 1);
+    lock.execute_batch("ROLLBACK").unwrap();
+    drop(lock);
+    project.ok(&["session", "record", "chat", "turn.json"]);
+    assert_eq!(json_of(&project, &["session", "show", "chat"])["turns"], 2);
+}
+
+#[test]
+fn a_request_is_made_though_it_cannot_be_kept() {
+    let project = with_turn();
+    let lock = Connection::open(project.path(DB)).unwrap();
+    lock.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let run = run_request(&project, &[]);
+    run.expect_code(0);
+    assert!(run.out.contains("Hello."), "{}", run.out);
+    run.says(
+        "warning: the request was not kept: sqlite:./.contexture/contexture.db is locked by \
+         another process and stayed so",
+    );
+}
+
+#[test]
+fn a_store_of_a_newer_version() {
+    let project = with_turn();
+    let db = Connection::open(project.path(DB)).unwrap();
+    db.pragma_update(None, "user_version", 99).unwrap();
+    db.close().unwrap();
+    let run = project.run(&["session", "list"]);
+    let known = run
+        .err
+        .split_once(", and ")
+        .unwrap()
+        .1
+        .split_once(' ')
+        .unwrap()
+        .0;
+    refuses_all(
+        &project,
+        &format!(
+            "error: sqlite:./.contexture/contexture.db was written by a newer version: its schema \
+             is 99, and {known} is the newest that this one knows\n\
+             hint: install the newer version, or name another file with --db\n"
+        ),
+    );
+}
+
+#[test]
+fn a_file_that_is_no_database() {
+    let project = project().file("turn.json", TURN);
+    project.write(DB, "Dear diary,\n".repeat(100));
+    refuses_all(
+        &project,
+        &away("is not a SQLite database, or its beginning is damaged"),
+    );
+}
+
+#[test]
+fn a_database_of_another_program() {
+    let project = with_turn();
+    fs::remove_file(project.path(DB)).unwrap();
+    let db = Connection::open(project.path(DB)).unwrap();
+    db.execute_batch("CREATE TABLE recipes (cake)").unwrap();
+    db.close().unwrap();
+    refuses_all(&project, &away("is a SQLite database of another program"));
+}
+
+#[test]
+fn a_store_that_was_cut_short() {
+    let project = with_turn();
+    let whole = fs::read(project.path(DB)).unwrap();
+    for length in [50, 5_000, 8_192, whole.len() - 4_096] {
+        project.write(DB, &whole[..length]);
+        let run = project.run(&["session", "record", "chat", "turn.json"]);
+        run.expect_code(2);
+        let told = "error: sqlite:./.contexture/contexture.db: is ";
+        assert!(run.err.starts_with(told), "{length}: {}", run.err);
+        assert!(run.err.contains("damaged"), "{length}: {}", run.err);
+        run.says("hint: move the file away or name another with --db; nothing was written to it");
+        assert_eq!(fs::read(project.path(DB)).unwrap(), whole[..length]);
+    }
+    project.write(DB, &whole);
+    project.ok(&["session", "record", "chat", "turn.json"]);
+}
+
+#[test]
+fn a_directory_instead_of_a_file() {
+    let project = project().file("turn.json", TURN);
+    fs::create_dir_all(project.path(DB)).unwrap();
+    refuses_all(&project, &away("is a directory"));
+}
+
+/// Runs a command as somebody who owns nothing, when we are root, who may do
+/// everything.
+fn as_nobody(project: &Project, args: &[&str]) -> Run {
+    let mut command = project.command(args);
+    if fs::metadata("/proc/self").unwrap().uid() == 0 {
+        command.uid(65534).gid(65534);
+    }
+    support::run(command, "")
+}
+
+#[test]
+fn a_store_that_may_only_be_read() {
+    let project = with_turn();
+    let mode = |path: &str, mode: u32| {
+        fs::set_permissions(project.path(path), fs::Permissions::from_mode(mode)).unwrap();
+    };
+    let whole = fs::read(project.path(DB)).unwrap();
+    mode("", 0o755);
+    mode(DB, 0o444);
+    mode(".contexture", 0o555);
+    let refused = as_nobody(&project, &["session", "record", "chat", "turn.json"]);
+    mode(".contexture", 0o755);
+    refused.expect_code(2);
+    assert_eq!(
+        refused.err,
+        "error: sqlite:./.contexture/contexture.db cannot be written: it is read-only\n\
+         hint: check the permissions of the file and its directory, or name another with --db\n"
+    );
+    assert_eq!(fs::read(project.path(DB)).unwrap(), whole);
+}
+
+#[test]
+fn a_directory_in_which_no_store_can_be_made() {
+    let project = project();
+    let mode = |mode: u32| {
+        fs::set_permissions(project.path(""), fs::Permissions::from_mode(mode)).unwrap();
+    };
+    mode(0o555);
+    let refused = as_nobody(&project, &["session", "new", "chat"]);
+    mode(0o755);
+    refused.expect_code(2);
+    refused.says("error: sqlite:./.contexture/contexture.db cannot be written: it is read-only");
+}
+
+#[test]
+fn an_address_that_is_none() {
+    let project = project();
+    let check = |db: &str, message: &str| {
+        let message = format!("error: --db: {message}\n");
+        project.refuses(&["session", "new", "chat", "--db", db], 2, &message);
+    };
+    let sqlite = "a store is named sqlite:PATH";
+    // What stands behind it may hold a password.
+    check(
+        "postgres://me:secret@host/db",
+        "cannot use postgres: this version keeps conversations in SQLite only",
+    );
+    check("mysql://host/db", &format!("cannot use mysql: {sqlite}"));
+    check("chat.db", &format!("cannot use `chat.db`: {sqlite}"));
+    check("", &format!("cannot use ``: {sqlite}"));
+    check("sqlite:", "`sqlite:` needs a path behind it");
+    let assemble = [
+        "assemble", "--recipe", "broker", "--event", "Hi", "--db", "chat.db",
+    ];
+    project.refuses(
+        &assemble,
+        2,
+        "error: --db: cannot use `chat.db`: a store is named sqlite:PATH\n",
+    );
+    project.write("contexture.toml", "[store]\nurl = \"chat.db\"\n");
+    project.refuses(
+        &["session", "new", "chat"],
+        2,
+        "error: store.url in contexture.toml: cannot use `chat.db`: a store is named sqlite:PATH\n",
+    );
+}

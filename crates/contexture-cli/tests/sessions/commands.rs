@@ -1,0 +1,293 @@
+//! `session`: new, list, show, record, history, fork, alias, close.
+
+use super::*;
+
+const TURN: &str = r#"{"messages":[
+    {"role":"user","source":"human","content":"Why does the build fail?"},
+    {"role":"assistant","content":[{"type":"text","text":"Let me look."},
+        {"type":"tool_call","id":"c1","name":"shell","arguments":{"command":"make"}}]},
+    {"role":"tool","tool_call_id":"c1","content":"undefined reference to foo"},
+    {"role":"assistant","content":"foo is never linked."}],
+    "model":"claude-sonnet-4-20250514","provider":"anthropic",
+    "usage":{"input_tokens":5120,"output_tokens":96,"cached_input_tokens":4096,"cache_write_tokens":512},
+    "stop_reason":"end_turn","parent_turn_id":null,"idempotency_key":null}"#;
+
+#[test]
+fn a_session_is_made_and_shown() {
+    let project = project().file("personas/ana/SOUL.md", "Curious.\n");
+    let args = "session new support --alias help --alias desk --persona ana --now";
+    let mut args: Vec<&str> = args.split(' ').collect();
+    args.extend([NOW, "--task", "Answer questions about invoices"]);
+    assert_eq!(project.ok(&args), "session support is ready\n");
+    assert_eq!(
+        project.ok(&["session", "show", "support"]),
+        dedent(
+            "
+            session   support
+            aliases   desk, help
+            status    active
+            turns     0
+            persona   ana
+            task      Answer questions about invoices
+            created   2026-01-31T12:00:00Z
+            updated   2026-01-31T12:00:00Z
+            moves     2026-01-31T12:00:00Z created -> the beginning
+            "
+        )
+    );
+    assert_eq!(
+        json_of(&project, &["session", "show", "desk"]),
+        json!({
+            "label": "support", "aliases": ["desk", "help"], "head": null, "turns": 0,
+            "persona": "ana", "parent_session": null, "parent_turn": null,
+            "task": "Answer questions about invoices", "status": "active",
+            "created_at": NOW, "updated_at": NOW,
+        })
+    );
+}
+
+#[test]
+fn sessions_are_listed_by_name() {
+    let project = project();
+    for label in ["b", "a"] {
+        project.ok(&[
+            "session",
+            "new",
+            label,
+            "--task",
+            "Two\nlines",
+            "--now",
+            NOW,
+        ]);
+    }
+    assert_eq!(
+        project.ok(&["session", "list"]),
+        " session  turns  status  updated               task\n \
+         a            0  active  2026-01-31T12:00:00Z  Two…\n \
+         b            0  active  2026-01-31T12:00:00Z  Two…\n"
+    );
+    assert_eq!(labels(&project), ["a", "b"]);
+}
+
+#[test]
+fn the_store_is_made_where_nothing_is_committed_by_accident() {
+    let project = chat();
+    assert_eq!(project.read(".contexture/.gitignore"), "*\n");
+    assert!(project.path(".contexture/contexture.db").is_file());
+}
+
+#[test]
+fn a_turn_is_recorded_from_a_file_and_shown() {
+    let project = chat().file("turn.json", TURN);
+    let said = project.ok(&["session", "record", "chat", "turn.json", "--now", NOW]);
+    let turns = json_of(&project, &["session", "history", "chat"]);
+    let id = text(&turns[0]["id"]);
+    assert_eq!(said, format!("recorded turn 1 of chat: {id}\n"));
+    assert_eq!(
+        project.ok(&["session", "history", "chat"]),
+        format!(
+            "1 {} 2026-01-31T12:00:00Z claude-sonnet-4-20250514\n  \
+             user      Why does the build fail?\n  \
+             assistant Let me look.\n  \
+             assistant calls shell {{\"command\":\"make\"}}\n  \
+             tool      undefined reference to foo\n  \
+             assistant foo is never linked.\n\n",
+            &id[..8]
+        )
+    );
+    // What was handed over comes back.
+    let given = parsed(TURN);
+    for field in ["messages", "model", "provider", "stop_reason"] {
+        assert_eq!(turns[0][field], given[field], "{field}");
+    }
+    assert_eq!(turns[0]["usage"]["cache_write_tokens"], 512);
+    assert_eq!(turns[0]["parent"], Value::Null);
+    assert_eq!(turns[0]["depth"], 1);
+}
+
+#[test]
+fn a_turn_is_recorded_from_standard_input() {
+    let project = chat();
+    let args = ["session", "record", "chat", "-", "--now", NOW, "--json"];
+    let first = parsed(&project.run_with(&args, TURN).out);
+    let second = parsed(&project.run_with(&args, TURN).out);
+    assert_eq!(first["number"], 1);
+    assert_eq!(first["parent_turn_id"], Value::Null);
+    assert_eq!(second["number"], 2);
+    assert_eq!(second["parent_turn_id"], first["turn_id"]);
+    assert_eq!(second["replayed"], false);
+}
+
+#[test]
+fn a_retry_with_the_same_key_is_the_same_turn() {
+    let project = chat();
+    let turn = json!({
+        "messages": [{"role": "user", "content": "Hi"}],
+        "idempotency_key": "k1",
+    });
+    let first = record(&project, "chat", &turn);
+    say(&project, "chat", "And now?", "Later.");
+    assert_eq!(record(&project, "chat", &turn), first);
+    let again = ["session", "record", "chat", "-"];
+    let run = project.run_with(&again, &turn.to_string());
+    assert_eq!(
+        run.out,
+        format!("recorded turn 1 of chat: {first}, as before\n")
+    );
+    assert_eq!(json_of(&project, &["session", "show", "chat"])["turns"], 2);
+}
+
+#[test]
+fn the_same_turns_have_the_same_ids_everywhere() {
+    let [one, other] = [chat(), chat()];
+    let turns = [&one, &other].map(|project| say(project, "chat", "Hi", "Hello."));
+    assert_eq!(turns[0], turns[1]);
+    let history = ["session", "history", "chat", "--json"];
+    assert_eq!(one.ok(&history), other.ok(&history));
+}
+
+#[test]
+fn history_shows_the_latest_turns() {
+    let project = chat();
+    let empty = project.ok(&["session", "history", "chat"]);
+    assert_eq!(empty, "nothing was said yet\n");
+    for n in 1..=4 {
+        say(&project, "chat", &format!("Question {n}"), "Answer");
+    }
+    let two = project.ok(&["session", "history", "chat", "--limit", "2"]);
+    assert!(
+        two.starts_with("(2 older turns; --all shows all)\n\n3 "),
+        "{two}"
+    );
+    let three = project.ok(&["session", "history", "chat", "--limit", "3"]);
+    assert!(
+        three.starts_with("(1 older turn; --all shows all)\n\n2 "),
+        "{three}"
+    );
+    let all = project.ok(&["session", "history", "chat", "--all"]);
+    assert!(all.starts_with("1 ") && all.contains("Question 4"), "{all}");
+}
+
+#[test]
+fn a_turn_that_failed_is_shown_as_failed() {
+    let project = chat();
+    let turn = json!({
+        "messages": [{"role": "user", "content": "Hi"}],
+        "error": {"kind": "rate_limit", "message": "slow down"},
+        "stop_reason": "error",
+    });
+    let id = record(&project, "chat", &turn);
+    let shown = project.ok(&["session", "history", "chat"]);
+    let head = format!("1 {} 2026-01-31T12:00:00Z  failed\n", &id[..8]);
+    assert!(shown.starts_with(&head), "{shown}");
+}
+
+#[test]
+fn a_fork_shares_its_ancestors() {
+    let project = chat();
+    let first = say(&project, "chat", "Red or blue?", "Blue.");
+    let second = say(&project, "chat", "Sure?", "Yes.");
+    assert_eq!(
+        project.ok(&[
+            "session",
+            "fork",
+            "chat",
+            "what-if",
+            "--at",
+            &first[..6],
+            "--now",
+            NOW
+        ]),
+        "session what-if begins behind turn 1 of chat\n"
+    );
+    let third = say(&project, "what-if", "Why not red?", "Red is fine.");
+    let ids = |label: &str| -> Vec<String> {
+        let turns = json_of(&project, &["session", "history", label]);
+        let turns = turns.as_array().unwrap().iter();
+        turns.map(|turn| text(&turn["id"]).to_owned()).collect()
+    };
+    assert_eq!(ids("chat"), [first.clone(), second.clone()]);
+    assert_eq!(ids("what-if"), [first.clone(), third]);
+    let fork = json_of(&project, &["session", "show", "what-if"]);
+    assert_eq!(fork["parent_session"], "chat");
+    assert_eq!(fork["parent_turn"], first.as_str());
+
+    project.ok(&["session", "fork", "chat", "head"]);
+    assert_eq!(ids("head"), [first, second]);
+}
+
+#[test]
+fn an_empty_session_can_be_forked() {
+    assert_eq!(
+        chat().ok(&["session", "fork", "chat", "other"]),
+        "session other begins empty: nothing was said in chat yet\n"
+    );
+}
+
+#[test]
+fn a_session_has_other_names() {
+    let project = chat();
+    assert_eq!(
+        project.ok(&["session", "alias", "chat", "talk"]),
+        "talk is chat\n"
+    );
+    // An alias of an alias is one more name of the session itself.
+    assert_eq!(
+        project.ok(&["session", "alias", "talk", "t"]),
+        "t is chat\n"
+    );
+    let id = say(&project, "t", "Hi", "Hello.");
+    let shown = json_of(&project, &["session", "show", "talk"]);
+    assert_eq!(shown["head"], id.as_str());
+    assert_eq!(shown["aliases"], json!(["t", "talk"]));
+    let request = [
+        "assemble",
+        "--recipe",
+        "broker",
+        "--session",
+        "t",
+        "--format",
+        "json",
+    ];
+    assert_eq!(parsed(&project.ok(&request))["session_label"], "chat");
+}
+
+#[test]
+fn a_session_is_closed() {
+    let project = chat();
+    let close = |args: &[&str]| project.ok(&[&["session", "close", "chat"], args].concat());
+    assert_eq!(close(&[]), "session chat is completed\n");
+    assert_eq!(
+        json_of(&project, &["session", "show", "chat"])["status"],
+        "completed"
+    );
+    assert_eq!(close(&["--failed"]), "session chat is failed\n");
+    assert_eq!(
+        json_of(&project, &["session", "show", "chat"])["status"],
+        "failed"
+    );
+}
+
+#[test]
+fn a_worker_session_belongs_to_another() {
+    let project = chat();
+    let at = say(&project, "chat", "Mend it", "I will have it mended.");
+    let args = [
+        "session", "new", "job", "--parent", "chat", "--task", "Mend it",
+    ];
+    project.ok(&args);
+    let job = json_of(&project, &["session", "show", "job"]);
+    assert_eq!(job["parent_session"], "chat");
+    assert_eq!(job["parent_turn"], at.as_str());
+    // It sees nothing of the conversation it comes from.
+    assert_eq!(job["turns"], 0);
+}
+
+#[test]
+fn another_store_is_named_by_option_or_setting() {
+    let project = project();
+    project.ok(&["session", "new", "elsewhere", "--db", "sqlite:data/my.db"]);
+    assert!(project.path("data/my.db").is_file());
+    project.write("contexture.toml", "[store]\nurl = \"sqlite:data/my.db\"\n");
+    assert_eq!(labels(&project), ["elsewhere"]);
+}

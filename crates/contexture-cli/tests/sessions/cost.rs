@@ -1,0 +1,116 @@
+//! `session cost`: figures that can be worked out by hand.
+
+use super::*;
+
+/// A turn that says what it cost.
+fn turn(model: &str, input: u64, cached: u64, written: u64, output: u64) -> Value {
+    json!({
+        "messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Ho"}],
+        "model": model,
+        "usage": {
+            "input_tokens": input, "output_tokens": output,
+            "cached_input_tokens": cached, "cache_write_tokens": written,
+        },
+    })
+}
+
+#[test]
+fn what_a_session_cost() {
+    let project = chat();
+    // Sonnet: 3, 0.30, 3.75 and 15 dollars for a million tokens.
+    // 10,000 written to the cache: 0.0375; 200 answered: 0.003.
+    record(
+        &project,
+        "chat",
+        &turn("claude-sonnet-4-20250514", 10_000, 0, 10_000, 200),
+    );
+    // 10,000 from the cache: 0.003; 2,000 written: 0.0075; 100 answered: 0.0015.
+    record(
+        &project,
+        "chat",
+        &turn("claude-sonnet-4-20250514", 12_000, 10_000, 2_000, 100),
+    );
+    assert_eq!(
+        project.ok(&["session", "cost", "chat"]),
+        "  turn  model                      input  cached          written  output     cost\n     \
+         1  claude-sonnet-4-20250514  10,000       0   0.0 %   10,000     200  $0.0405\n     \
+         2  claude-sonnet-4-20250514  12,000  10,000  83.3 %    2,000     100  $0.0120\n \
+         total                            22,000  10,000  45.5 %   12,000     300  $0.0525\n\
+         \n\
+         25.5 % less than the $0.0705 it would have cost without a cache\n"
+    );
+    let cost = json_of(&project, &["session", "cost", "chat"]);
+    assert_eq!(cost["session"], "chat");
+    assert_eq!(cost["dollars"], json!(0.0525));
+    assert_eq!(cost["dollars_uncached"], json!(0.0705));
+    assert_eq!(cost["dollars_saved"], json!(0.018));
+    assert_eq!(cost["total"]["input_tokens"], 22_000);
+    assert_eq!(cost["cached_share"], json!(10.0 / 22.0));
+    assert_eq!(cost["turns"][1]["dollars"], json!(0.012));
+    assert_eq!(cost["turns"][1]["kind"], "turn");
+    assert_eq!(cost["unreported"], 0);
+}
+
+#[test]
+fn writing_to_a_cache_that_is_never_read_costs_more() {
+    let project = chat();
+    record(
+        &project,
+        "chat",
+        &turn("claude-sonnet-4", 100_000, 0, 100_000, 0),
+    );
+    let told = project.ok(&["session", "cost", "chat"]);
+    let last = told.lines().last().unwrap();
+    assert_eq!(
+        last,
+        "25.0 % more than the $0.3000 it would have cost without a cache"
+    );
+}
+
+#[test]
+fn what_is_not_known_is_said() {
+    let project = chat();
+    say(&project, "chat", "Hi", "Hello.");
+    record(&project, "chat", &turn("my-model", 1_000, 0, 0, 10));
+    let told = project.ok(&["session", "cost", "chat"]);
+    assert!(
+        told.ends_with(
+            "1 turn without usage: what it cost is not known\n\
+             the prices of my-model are not known; add [models.\"my-model\".prices] in \
+             contexture.toml\n"
+        ),
+        "{told}"
+    );
+    let cost = json_of(&project, &["session", "cost", "chat"]);
+    assert_eq!(cost["unreported"], 1);
+    assert_eq!(cost["unpriced"], json!(["my-model"]));
+    assert_eq!(cost["turns"][0]["dollars"], Value::Null);
+
+    project.write(
+        "contexture.toml",
+        dedent(
+            "
+            [models.my-model]
+            window = 8000
+            [models.my-model.prices]
+            input = 1.0
+            cached_input = 0.1
+            cache_write = 1.0
+            output = 2.0
+            ",
+        ),
+    );
+    let cost = json_of(&project, &["session", "cost", "chat"]);
+    assert_eq!(cost["dollars"], json!(0.00102));
+}
+
+#[test]
+fn a_fork_cost_what_its_path_cost() {
+    let project = chat();
+    let first = record(&project, "chat", &turn("gpt-4o", 1_000_000, 0, 0, 0));
+    record(&project, "chat", &turn("gpt-4o", 1_000_000, 0, 0, 0));
+    project.ok(&["session", "fork", "chat", "fork", "--at", &first]);
+    let dollars = |label: &str| json_of(&project, &["session", "cost", label])["dollars"].clone();
+    assert_eq!(dollars("chat"), json!(5.0));
+    assert_eq!(dollars("fork"), json!(2.5));
+}

@@ -1,0 +1,189 @@
+//! What was acknowledged is there, whole, wherever the process was killed.
+//!
+//! A kill does not lose what the system has not yet written to disk, as a power
+//! cut does. That commits wait for the disk is shown beside the connections
+//! (`every_connection_that_writes_waits_for_the_disk`).
+#![cfg(unix)]
+#![allow(clippy::unwrap_used, clippy::print_stderr)]
+
+mod support;
+
+use std::collections::BTreeMap;
+use std::io::Read;
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::time::Duration;
+
+use contexture_sqlite::SqliteStore;
+use contexture_store::{Ledger, MessageRole, NewTurn, StoreError, TurnId};
+use jiff::Timestamp;
+use support::{Random, check_store, child, child_path, counted, message, said, say, session};
+
+const SESSIONS: u64 = 4;
+
+/// Turns of all kinds: short and long, of few messages and of many, with an
+/// idempotency key and without.
+fn turn(writer: u64, i: u64) -> NewTurn {
+    let name = format!("{}-{writer}-{i}", std::process::id());
+    let length = match i % 7 {
+        0 => 20_000,
+        _ => 100 * (i % 5),
+    };
+    let padding = "x".repeat(length as usize);
+    let messages = (0..2 + i % 5)
+        .map(|n| match n % 2 {
+            0 => message(MessageRole::User, &format!("{name} {n} {padding}")),
+            _ => message(MessageRole::Assistant, &format!("{name} {n}")),
+        })
+        .collect();
+    NewTurn {
+        messages,
+        idempotency_key: i.is_multiple_of(3).then_some(name),
+        ..NewTurn::default()
+    }
+}
+
+/// Opens the store in a child. From here on, a panic ends the process, so that
+/// the parent finds that it was not the one who did.
+fn open(path: &Path) -> SqliteStore {
+    std::panic::set_hook(Box::new(|panic| {
+        eprintln!("{panic}");
+        std::process::exit(1);
+    }));
+    say("");
+    let store = SqliteStore::open(path).unwrap();
+    for n in 0..SESSIONS {
+        match store.create_session(&session(&format!("s{n}")), Timestamp::now()) {
+            Ok(_) | Err(StoreError::Exists { .. }) => {}
+            Err(error) => panic!("{error}"),
+        }
+    }
+    store
+}
+
+/// Eight writers on four sessions. Each turn is said after it was acknowledged.
+#[test]
+fn writes_until_killed() {
+    let Some(path) = child_path() else { return };
+    let store = open(&path);
+    std::thread::scope(|scope| {
+        for writer in 0..8 {
+            let store = &store;
+            scope.spawn(move || {
+                let label = format!("s{}", writer % SESSIONS);
+                for i in 0.. {
+                    let turn = turn(writer, i);
+                    let counted = counted(&turn);
+                    let record = || store.record(&label, &turn, Some(&counted), Timestamp::now());
+                    let recorded = record().unwrap();
+                    say(&format!("recorded {} {}", recorded.id, turn.body().hash()));
+                    if turn.idempotency_key.is_some() {
+                        let again = record().unwrap();
+                        assert_eq!((again.id, again.replayed), (recorded.id, true));
+                    }
+                }
+            });
+        }
+    });
+}
+
+/// The same, but each turn is said *before* it is recorded, as by a store that
+/// acknowledges too early.
+#[test]
+fn says_too_early_until_killed() {
+    let Some(path) = child_path() else { return };
+    let store = open(&path);
+    std::thread::scope(|scope| {
+        for writer in 0..SESSIONS {
+            let store = &store;
+            scope.spawn(move || {
+                let label = format!("s{writer}");
+                for i in 0.. {
+                    let turn = turn(writer, i);
+                    let now = Timestamp::now();
+                    let head = store.session(&label).unwrap().head;
+                    let id = turn.body().id(head, &label, now);
+                    say(&format!("recorded {id} {}", turn.body().hash()));
+                    let recorded = store.record(&label, &turn, Some(&counted(&turn)), now);
+                    assert_eq!(recorded.unwrap().id, id);
+                }
+            });
+        }
+    });
+}
+
+/// Starts a child, kills it after a while, and returns what it said.
+fn kill(name: &str, path: &Path, after: Duration) -> Vec<(TurnId, TurnId)> {
+    let mut process = child(name, path)
+        .stderr(std::process::Stdio::inherit())
+        .spawn()
+        .unwrap();
+    let mut stdout = process.stdout.take().unwrap();
+    let reader = std::thread::spawn(move || {
+        let mut output = String::new();
+        stdout.read_to_string(&mut output).unwrap();
+        output
+    });
+    std::thread::sleep(after);
+    // SIGKILL: the process has no say in it.
+    process.kill().unwrap();
+    let status = process.wait().unwrap();
+    assert_eq!(status.signal(), Some(9), "it ended by itself: {status}");
+    let output = reader.join().unwrap();
+    said(&output, "recorded")
+        .into_iter()
+        .map(|line| {
+            let (id, hash) = line.split_once(' ').unwrap();
+            (id.parse().unwrap(), hash.parse().unwrap())
+        })
+        .collect()
+}
+
+/// Kills the child `name` again and again, on a few stores in turn. Returns how
+/// many turns were said, and how many of those were not there.
+fn lost(name: &str, kills: u64) -> (usize, usize) {
+    let mut random = Random(0x5EED);
+    let (mut all, mut lost) = (0, 0);
+    let mut killed = 0;
+    while killed < kills {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("store.db");
+        let mut acknowledged = BTreeMap::new();
+        // Several on one store, so that each finds what the one before left.
+        for n in 0..10.min(kills - killed) {
+            // The first while the store is made, the others anywhere up to the
+            // middle of a stream of commits.
+            let longest = if n == 0 { 20_000 } else { 120_000 };
+            let after = Duration::from_micros(random.below(longest));
+            acknowledged.extend(kill(name, &path, after));
+            killed += 1;
+            if !path.exists() {
+                continue;
+            }
+            let stored: BTreeMap<TurnId, TurnId> = check_store(&path).into_iter().collect();
+            let is_lost = |(id, hash): &(&TurnId, &TurnId)| stored.get(id) != Some(hash);
+            let gone = acknowledged.iter().filter(is_lost).count();
+            lost += gone;
+            if gone > 0 {
+                // The rest of the chain is another one than was said.
+                break;
+            }
+        }
+        all += acknowledged.len();
+    }
+    (all, lost)
+}
+
+#[test]
+fn nothing_that_was_acknowledged_is_lost() {
+    let (all, lost) = lost("writes_until_killed", 200);
+    println!("{all} turns were acknowledged over 200 kills");
+    assert!(all > 200, "only {all} turns were acknowledged");
+    assert_eq!(lost, 0, "of {all}");
+}
+
+#[test]
+fn the_check_finds_a_loss() {
+    let (all, lost) = lost("says_too_early_until_killed", 20);
+    assert!(lost > 0, "none of {all} was found to be lost");
+}

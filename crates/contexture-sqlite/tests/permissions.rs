@@ -1,0 +1,173 @@
+//! What happens where the system forbids something: to write, or to write more.
+//!
+//! The system forbids nothing to root, so these run as nobody when they are
+//! started by root.
+#![cfg(unix)]
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use contexture_sqlite::SqliteStore;
+use contexture_store::{Ledger, StoreError};
+use support::{
+    at, check_store, child, child_path, counted, path as walked, run, said, say, session, turn,
+};
+use tempfile::TempDir;
+
+fn allow(path: &Path, mode: u32) {
+    fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+}
+
+/// A directory that anybody may enter, and the path of a store in it.
+fn place() -> (TempDir, PathBuf) {
+    let directory = tempfile::tempdir().unwrap();
+    allow(directory.path(), 0o755);
+    let inside = directory.path().join("inside");
+    fs::create_dir(&inside).unwrap();
+    (directory, inside.join("store.db"))
+}
+
+/// Returns a command that runs the test `name` as somebody whom the system can
+/// forbid something.
+fn child_as_nobody(name: &str, directory: &TempDir, path: &Path) -> Command {
+    let command = child(name, path);
+    let is_root = fs::metadata(directory.path()).unwrap().uid() == 0;
+    if is_root {
+        // From where nobody can reach it.
+        let copy = directory.path().join("test");
+        fs::copy(std::env::current_exe().unwrap(), &copy).unwrap();
+        allow(&copy, 0o755);
+        let arguments: Vec<_> = command.get_args().map(ToOwned::to_owned).collect();
+        let mut copied = Command::new(copy);
+        copied
+            .args(arguments)
+            .env("CONTEXTURE_TEST_PATH", path)
+            .current_dir(directory.path())
+            .uid(65534)
+            .gid(65534);
+        return copied;
+    }
+    command
+}
+
+/// Reading works, and sees one turn; writing is refused.
+#[test]
+fn reads_and_cannot_write() {
+    let Some(path) = child_path() else { return };
+    for open in [SqliteStore::open, SqliteStore::open_read_only] {
+        let store = open(path.clone()).unwrap();
+        for _ in 0..2 {
+            let session = store.session("s").unwrap();
+            assert_eq!(session.turns, 1);
+            assert_eq!(walked(&store, session.head.unwrap()).len(), 1);
+        }
+        let refused = store.record("s", &turn("more"), None, at(2));
+        assert!(
+            matches!(refused, Err(StoreError::ReadOnly { .. })),
+            "{refused:?}"
+        );
+        let again = store.create_session(&session("t"), at(2));
+        assert!(
+            matches!(again, Err(StoreError::ReadOnly { .. })),
+            "{again:?}"
+        );
+    }
+    let elsewhere = SqliteStore::open(path.with_file_name("new.db")).err();
+    assert!(elsewhere.is_none() || matches!(elsewhere, Some(StoreError::ReadOnly { .. })));
+}
+
+/// Makes a store with one turn and returns it.
+fn one_turn(path: &Path) -> SqliteStore {
+    let store = SqliteStore::open(path).unwrap();
+    store.create_session(&session("s"), at(0)).unwrap();
+    let turn = turn("hello");
+    store
+        .record("s", &turn, Some(&counted(&turn)), at(1))
+        .unwrap();
+    store
+}
+
+#[test]
+fn a_file_that_cannot_be_written_can_be_read() {
+    let (directory, path) = place();
+    drop(one_turn(&path));
+    allow(&path, 0o444);
+    allow(path.parent().unwrap(), 0o777);
+    run(child_as_nobody("reads_and_cannot_write", &directory, &path));
+}
+
+#[test]
+fn a_directory_that_cannot_be_written_can_be_read() {
+    // Whether or not the file could be written: it takes a log beside it.
+    for mode in [0o444, 0o666] {
+        let (directory, path) = place();
+        drop(one_turn(&path));
+        allow(&path, mode);
+        allow(path.parent().unwrap(), 0o555);
+        run(child_as_nobody("reads_and_cannot_write", &directory, &path));
+        allow(path.parent().unwrap(), 0o755);
+    }
+}
+
+#[test]
+fn what_another_is_writing_can_be_read() {
+    let (directory, path) = place();
+    let store = one_turn(&path);
+    for file in fs::read_dir(path.parent().unwrap()).unwrap() {
+        allow(&file.unwrap().path(), 0o444);
+    }
+    allow(path.parent().unwrap(), 0o555);
+    // The turn is still in the log.
+    run(child_as_nobody("reads_and_cannot_write", &directory, &path));
+    allow(path.parent().unwrap(), 0o755);
+    drop(store);
+}
+
+/// Records until the system says that the file is too large, then once more.
+#[test]
+fn records_until_the_disk_is_full() {
+    let Some(path) = child_path() else { return };
+    say("");
+    let store = SqliteStore::open(&path).unwrap();
+    let mut refused = 0;
+    for i in 0..3000 {
+        let turn = turn(&format!("{i} {}", "x".repeat(3000)));
+        match store.record("s", &turn, Some(&counted(&turn)), at(2)) {
+            Ok(recorded) => say(&format!("recorded {}", recorded.id)),
+            Err(StoreError::Backend { .. }) if refused < 3 => refused += 1,
+            Err(StoreError::Backend { .. }) => break,
+            Err(other) => panic!("{other:?}"),
+        }
+    }
+    say(&format!("refused {refused}"));
+}
+
+#[test]
+fn a_full_disk_loses_nothing() {
+    let (_directory, path) = place();
+    drop(one_turn(&path));
+    let child = child("records_until_the_disk_is_full", &path);
+    // The system lets no file of the process grow beyond 2 MiB: a write fails
+    // in the middle of a commit, or of moving the log into the file.
+    let mut limited = Command::new("sh");
+    limited
+        .arg("-c")
+        .arg("trap '' XFSZ; ulimit -f 4096; exec \"$0\" \"$@\"")
+        .arg(child.get_program())
+        .args(child.get_args())
+        .env("CONTEXTURE_TEST_PATH", &path);
+    let output = run(limited);
+    assert_eq!(said(&output, "refused"), ["3"]);
+    let acknowledged = said(&output, "recorded");
+    assert!(acknowledged.len() > 10, "{}", acknowledged.len());
+    let stored: Vec<String> = (check_store(&path).iter().map(|(id, _)| id.to_string())).collect();
+    for id in acknowledged {
+        assert!(stored.iter().any(|it| it == id), "{id} is lost");
+    }
+}

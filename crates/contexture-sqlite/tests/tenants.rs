@@ -1,0 +1,252 @@
+//! Tenants share a file and nothing else.
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use contexture_core::ContentHash;
+use contexture_sqlite::SqliteStore;
+use contexture_store::{
+    Blob, Ledger, NewSession, NewTurn, Sample, Samples, SessionChange, SessionStatus, Snapshot,
+    Snapshots, StoreError, Walk,
+};
+use support::{COUNTER, at, counted, path, session, turn};
+
+fn is_unknown<T: std::fmt::Debug>(result: Result<T, StoreError>) {
+    assert!(
+        matches!(result, Err(StoreError::NotFound { .. })),
+        "{result:?}"
+    );
+}
+
+fn snapshot(session: &str, name: &str) -> Snapshot {
+    Snapshot {
+        hash: ContentHash::of(name.as_bytes()),
+        session: session.to_owned(),
+        parent_turn: None,
+        model: "m".to_owned(),
+        tokens: 1,
+        counter: COUNTER.to_owned(),
+        root: ContentHash::of(b"root"),
+        created_at: at(1),
+    }
+}
+
+fn blob(text: &str) -> Blob {
+    Blob {
+        hash: ContentHash::of(text.as_bytes()),
+        bytes: text.as_bytes().to_vec(),
+    }
+}
+
+/// Tenants `a` and `b` of one store, and the one without a name.
+fn tenants() -> (tempfile::TempDir, [SqliteStore; 3]) {
+    let directory = tempfile::tempdir().unwrap();
+    let store = SqliteStore::open(directory.path().join("store.db")).unwrap();
+    let stores = [store.for_tenant("a"), store.for_tenant("b"), store];
+    (directory, stores)
+}
+
+#[test]
+fn names_of_one_tenant_mean_nothing_to_another() {
+    let (_directory, [a, b, nameless]) = tenants();
+    let new = NewSession {
+        aliases: vec!["alias".to_owned()],
+        ..session("s")
+    };
+    a.create_session(&new, at(0)).unwrap();
+    let said = turn("secret");
+    let recorded = a.record("s", &said, Some(&counted(&said)), at(1)).unwrap();
+    a.put_snapshot(&snapshot("s", "one"), &[blob("secret")])
+        .unwrap();
+    let sample = Sample {
+        counted: 1,
+        actual: 2,
+    };
+    a.put_sample("m", COUNTER, sample).unwrap();
+
+    let walk = Walk {
+        counter: COUNTER,
+        tokens: 0,
+        at_least: 0,
+        through: None,
+    };
+    for other in [&b, &nameless, &a.for_tenant("A"), &a.for_tenant("a ")] {
+        for label in ["s", "alias"] {
+            is_unknown(other.session(label));
+            is_unknown(other.head_moves(label, 10));
+            is_unknown(other.record(label, &turn("hello"), None, at(2)));
+            is_unknown(other.move_head(label, None, None, "why", at(2)));
+            is_unknown(other.compact(label, recorded.id, &compaction(), at(2)));
+            let change = SessionChange::Status(SessionStatus::Failed);
+            is_unknown(other.change_session(label, &change));
+        }
+        assert_eq!(other.sessions(None, 10).unwrap(), []);
+        is_unknown(other.walk(recorded.id, &walk));
+        is_unknown(other.turns(&[recorded.id], COUNTER));
+        is_unknown(other.put_counts(&[(recorded.id, counted(&said))]));
+        let fork = NewSession {
+            head: Some(recorded.id),
+            ..session("fork")
+        };
+        is_unknown(other.create_session(&fork, at(2)));
+        let task = NewSession {
+            parent_session: Some("s".to_owned()),
+            ..session("task")
+        };
+        is_unknown(other.create_session(&task, at(2)));
+        assert_eq!(other.snapshots(None, 10).unwrap(), []);
+        assert_eq!(other.snapshots(Some("s"), 10).unwrap(), []);
+        assert_eq!(other.find_snapshots("").unwrap(), []);
+        let hash = ContentHash::of(b"one").to_string();
+        assert_eq!(other.find_snapshots(&hash).unwrap(), []);
+        assert_eq!(other.blobs(&[blob("secret").hash]).unwrap(), [None]);
+        assert_eq!(other.samples("m", COUNTER, 10).unwrap(), []);
+    }
+}
+
+fn compaction() -> contexture_store::Compaction {
+    contexture_store::Compaction {
+        summary: "s".to_owned(),
+        summarized_through: None,
+        first_kept: None,
+        trigger: contexture_store::Trigger::Manual,
+        focus: None,
+        summariser: "extractive".to_owned(),
+        tokens_before: 1,
+        tokens_after: 1,
+        usage: None,
+    }
+}
+
+#[test]
+fn the_same_names_are_different_things() {
+    let (directory, stores) = tenants();
+    let keyed = |said: &str| NewTurn {
+        idempotency_key: Some("key".to_owned()),
+        ..turn(said)
+    };
+    let mut first = Vec::new();
+    for (i, store) in stores.iter().enumerate() {
+        let new = NewSession {
+            aliases: vec!["alias".to_owned()],
+            ..session("s")
+        };
+        store.create_session(&new, at(0)).unwrap();
+        // The same turn has the same id, and is stored once for each.
+        let same = store.record("s", &turn("same"), None, at(1)).unwrap();
+        first.push(same.id);
+        // The same key stands for another turn.
+        let own = store
+            .record("s", &keyed(&format!("own {i}")), None, at(2))
+            .unwrap();
+        assert!(!own.replayed);
+        let n = i as u64 + 1;
+        let words = contexture_store::Counted {
+            counter: COUNTER.to_owned(),
+            blocks: vec![vec![n], vec![n]],
+        };
+        store.put_counts(&[(same.id, words)]).unwrap();
+        store
+            .put_sample(
+                "m",
+                COUNTER,
+                Sample {
+                    counted: n,
+                    actual: n,
+                },
+            )
+            .unwrap();
+        let taken = Snapshot {
+            tokens: n,
+            ..snapshot("s", "same")
+        };
+        store
+            .put_snapshot(&taken, &[blob("same"), blob(&format!("own {i}"))])
+            .unwrap();
+    }
+    assert!(first.iter().all(|id| *id == first[0]));
+    for (i, store) in stores.iter().enumerate() {
+        let n = i as u64 + 1;
+        let session = store.session("alias").unwrap();
+        let walked = path(store, session.head.unwrap());
+        assert_eq!(walked.len(), 2);
+        assert_eq!(walked[1].tokens, Some(2 * n));
+        let turns = store.turns(&[walked[0].id, walked[1].id], COUNTER).unwrap();
+        assert_eq!(turns[0].turn, keyed(&format!("own {i}")));
+        assert_eq!(turns[1].counts, Some(vec![vec![n], vec![n]]));
+        assert_eq!(
+            store.samples("m", COUNTER, 9).unwrap(),
+            [Sample {
+                counted: n,
+                actual: n
+            }]
+        );
+        let snapshots = store.snapshots(None, 10).unwrap();
+        assert_eq!(
+            snapshots,
+            [Snapshot {
+                tokens: n,
+                ..snapshot("s", "same")
+            }]
+        );
+        assert_eq!(store.find_snapshots("").unwrap(), snapshots);
+        let hashes: Vec<ContentHash> = (0..3)
+            .map(|other| blob(&format!("own {other}")).hash)
+            .collect();
+        let found = store.blobs(&hashes).unwrap();
+        for (other, bytes) in found.iter().enumerate() {
+            assert_eq!(bytes.is_some(), other == i);
+        }
+        // What one does, the others do not notice.
+        let status = SessionChange::Status(SessionStatus::Completed);
+        store.change_session("s", &status).unwrap();
+        let done = stores
+            .iter()
+            .filter(|store| store.session("s").unwrap().status == SessionStatus::Completed);
+        assert_eq!(done.count(), i + 1);
+    }
+    // A handle that is made later sees the same as one that was there.
+    let again = SqliteStore::open(directory.path().join("store.db")).unwrap();
+    assert_eq!(
+        again.for_tenant("b").session("s").unwrap(),
+        stores[1].session("s").unwrap()
+    );
+}
+
+#[test]
+fn no_row_refers_to_one_of_another_tenant() {
+    let (directory, stores) = tenants();
+    for store in &stores {
+        store.create_session(&session("s"), at(0)).unwrap();
+        for said in ["one", "two", "three"] {
+            let said = turn(said);
+            store
+                .record("s", &said, Some(&counted(&said)), at(1))
+                .unwrap();
+        }
+        let head = store.session("s").unwrap().head.unwrap();
+        store.compact("s", head, &compaction(), at(2)).unwrap();
+        let fork = NewSession {
+            head: Some(head),
+            parent_session: Some("s".to_owned()),
+            ..session("fork")
+        };
+        store.create_session(&fork, at(3)).unwrap();
+        store.record("fork", &turn("four"), None, at(3)).unwrap();
+    }
+    let db = rusqlite::Connection::open(directory.path().join("store.db")).unwrap();
+    let crossing = [
+        "SELECT count(*) FROM turns t JOIN turns p ON p.key = t.parent WHERE p.tenant <> t.tenant",
+        "SELECT count(*) FROM turns t JOIN turns c ON c.key = t.compaction WHERE c.tenant <> t.tenant",
+        "SELECT count(*) FROM turns t JOIN sessions s ON s.key = t.session WHERE s.tenant <> t.tenant",
+        "SELECT count(*) FROM sessions s JOIN turns t ON t.key = s.head WHERE s.tenant <> t.tenant",
+        "SELECT count(*) FROM sessions s JOIN turns t ON t.key = s.parent_turn WHERE s.tenant <> t.tenant",
+        "SELECT count(*) FROM sessions s JOIN sessions p ON p.key = s.parent_session WHERE s.tenant <> p.tenant",
+        "SELECT count(*) FROM counts c JOIN turns t ON t.key = c.turn JOIN counters n ON n.key = c.counter WHERE n.tenant <> t.tenant",
+        "SELECT count(*) FROM head_moves m JOIN sessions s ON s.key = m.session JOIN turns t ON t.key = m.target WHERE s.tenant <> t.tenant",
+    ];
+    for query in crossing {
+        let rows: u32 = db.query_row(query, [], |row| row.get(0)).unwrap();
+        assert_eq!(rows, 0, "{query}");
+    }
+}

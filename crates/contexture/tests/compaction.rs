@@ -1,0 +1,412 @@
+//! Making history shorter: when, how far, what stays, and how it is undone.
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use std::sync::Arc;
+
+use contexture::core::{Role, Trust};
+use contexture::store::{Compaction, Trigger, Turn};
+use contexture::turn::NewTurn;
+use contexture::{Assembled, CompactRequest, Format};
+use support::counting::Counting;
+use support::*;
+
+const MARK: &str = "[Previous conversation summary]";
+const KEY: &str = "sk-proj-aB3dE5fG7hI9jK1lM3nO5pQ7rS9tU1vW";
+
+fn manual(lab: &Lab, focus: Option<&str>) -> Option<contexture::compaction::Compacted> {
+    let request = CompactRequest {
+        focus: focus.map(str::to_owned),
+        max_tokens: Some(10_000),
+        now: Some(lab.tick()),
+        ..CompactRequest::default()
+    };
+    lab.engine.compact("s", &request).unwrap()
+}
+
+fn turns(lab: &Lab) -> Vec<Turn> {
+    let turns = lab.engine.history("s", usize::MAX).unwrap();
+    turns
+        .into_iter()
+        .filter(|turn| turn.compaction.is_none())
+        .collect()
+}
+
+/// Returns the numbers of the exchanges that are shown.
+fn shown(assembled: &Assembled) -> Vec<usize> {
+    let text = assembled.render(Format::Text).unwrap();
+    (0..200)
+        .filter(|i| text.contains(&format!("\nQuestion {i}?")))
+        .collect()
+}
+
+fn summary(assembled: &Assembled) -> Option<&str> {
+    let first = assembled.layout.history.first()?;
+    first.text().strip_prefix(MARK).map(str::trim)
+}
+
+#[test]
+fn from_85_to_60_percent() {
+    let lab = Lab::new("");
+    lab.talk("s", &chat(40, 60));
+    let used = lab.assemble("s", 100_000).report.budget.used;
+    let below = lab.assemble("s", used * 100 / 84);
+    assert!(below.compacted.is_none());
+    let max = used * 100 / 86;
+    let above = lab.assemble("s", max);
+    let compacted = above.compacted.as_ref().unwrap();
+    assert_eq!(compacted.trigger, Trigger::ContextLimit);
+    let now = above.report.budget.used;
+    assert!(now <= max * 60 / 100, "{now} of {max}");
+    assert!(now >= max * 48 / 100, "no more than needed: {now} of {max}");
+    check(&above).unwrap();
+    // The next request leaves it there.
+    lab.record("s", &exchange("Question 40? Short.", "Yes."));
+    let next = lab.assemble("s", max);
+    assert!(next.compacted.is_none());
+    assert_eq!(summary(&next), summary(&above));
+}
+
+#[test]
+fn what_is_kept_lies_before_the_compaction_and_is_shown() {
+    let lab = Lab::new("");
+    lab.talk("s", &chat(20, 60));
+    let used = lab.assemble("s", 100_000).report.budget.used;
+    let assembled = lab.assemble("s", used);
+    let compacted = assembled.compacted.as_ref().unwrap();
+    let all = turns(&lab);
+    let kept = all
+        .iter()
+        .position(|turn| Some(turn.id) == compacted.first_kept);
+    let kept = kept.unwrap();
+    assert_eq!(kept, compacted.turns);
+    assert_eq!(shown(&assembled), (kept..20).collect::<Vec<_>>());
+    assert!((3..18).contains(&(20 - kept)));
+    let first = &assembled.layout.history[0];
+    assert_eq!((first.role, first.trust), (Role::User, Trust::Tool));
+    assert!(first.text().starts_with(MARK));
+    assert!(
+        assembled
+            .render(Format::Text)
+            .unwrap()
+            .contains("Answer briefly.")
+    );
+    assert_eq!(assembled.parent_turn_id, Some(compacted.turn_id));
+}
+
+#[test]
+fn overflow_brings_it_to_40_percent_once() {
+    let lab = Lab::new("");
+    lab.write("AGENTS.md", &format!("Answer briefly. {}\n", prose(1, 400)));
+    lab.talk("s", &chat(40, 60));
+    let max = lab.assemble("s", 100_000).report.budget.used * 100 / 80;
+    assert!(lab.assemble("s", max).compacted.is_none());
+    // What the request was made for is known from the request.
+    let request = CompactRequest {
+        now: Some(lab.tick()),
+        ..CompactRequest::default()
+    };
+    let compacted = lab.engine.recover_overflow("s", &request).unwrap();
+    assert_eq!(compacted.trigger, Trigger::OverflowRecovery);
+    let after = lab.assemble("s", max);
+    let used = after.report.budget.used;
+    assert!(used <= max * 40 / 100, "{used} of {max}");
+    check(&after).unwrap();
+    let again = lab.engine.recover_overflow("s", &request).unwrap_err();
+    assert!(again.to_string().contains("the overflow stands"), "{again}");
+    for turn in &chat(20, 60) {
+        lab.record("s", turn);
+    }
+    lab.engine.recover_overflow("s", &request).unwrap();
+}
+
+#[test]
+fn nothing_is_left_to_make_shorter() {
+    let lab = Lab::new("");
+    lab.talk("s", &chat(3, 60));
+    let request = CompactRequest::default();
+    let error = lab.engine.recover_overflow("s", &request).unwrap_err();
+    assert!(
+        error.to_string().contains("cannot be made shorter"),
+        "{error}"
+    );
+    assert_eq!(manual(&lab, None), None);
+}
+
+/// The last three are kept even where the last but one goes on from those
+/// before it, and a history begins only where one can.
+#[test]
+fn the_last_three_are_kept_with_where_they_began() {
+    let lab = Lab::new("");
+    lab.talk("s", &chat(10, 40));
+    let began = lab.record("s", &turn([user("Look."), calls(["c1"])])).id;
+    lab.record("s", &turn([result("c1", "ok"), says("And more.")]));
+    lab.record("s", &turn([says("And more yet.")]));
+    lab.record("s", &exchange("Question 99? Fine.", "Yes."));
+    let compacted = manual(&lab, None).unwrap();
+    assert_eq!(compacted.first_kept, Some(began));
+    let assembled = lab.assemble("s", 10_000);
+    check(&assembled).unwrap();
+    let text = assembled.render(Format::Text).unwrap();
+    assert!(text.contains("And more.") && text.contains("Look."));
+}
+
+#[test]
+fn without_a_beginning_nothing_is_summarised() {
+    let lab = Lab::new("");
+    lab.session("s");
+    for i in 0..12 {
+        lab.record("s", &turn([says(&prose(i, 40))]));
+    }
+    lab.record("s", &turn([calls(["c1"])]));
+    assert_eq!(manual(&lab, None), None);
+    lab.record("s", &turn([result("c1", "ok")]));
+    check(&lab.assemble("s", 10_000)).unwrap();
+}
+
+fn eventful(i: usize) -> NewTurn {
+    match i {
+        2 => exchange(
+            "We decided to use port 7443 because 443 is taken.",
+            "Noted.",
+        ),
+        4 => turn([
+            user("Build it."),
+            calls(["c1"]),
+            result("c1", "error[E0308]: mismatched types in src/ledger.rs"),
+            says("The build failed with E0308."),
+        ]),
+        i => exchange(
+            &format!("Question {i}? {}", prose(i, 30)),
+            &prose(i + 300, 30),
+        ),
+    }
+}
+
+#[test]
+fn summaries_of_summaries_carry_on_what_matters() {
+    let lab = Lab::new("");
+    lab.session("s");
+    let mut summaries = 0;
+    for i in 0..90 {
+        lab.record("s", &eventful(i));
+        let assembled = lab.assemble("s", 3_000);
+        summaries += usize::from(assembled.compacted.is_some());
+    }
+    assert!(summaries >= 4, "{summaries}");
+    let assembled = lab.assemble("s", 3_000);
+    let summary = summary(&assembled).unwrap();
+    assert!(summary.contains("7443"), "{summary}");
+    assert!(summary.contains("E0308"), "{summary}");
+    assert_eq!(summary.matches(MARK).count(), 0);
+    check(&assembled).unwrap();
+}
+
+#[test]
+fn undoing_moves_the_head_back() {
+    let lab = Lab::new("");
+    lab.talk("s", &chat(20, 60));
+    let before = lab.assemble("s", 20_000);
+    let head = lab.store.session("s").unwrap().head;
+    let compacted = manual(&lab, None).unwrap();
+    assert_eq!(shown(&lab.assemble("s", 20_000)).len(), 3);
+    let undone = lab.engine.uncompact("s", Some(lab.tick())).unwrap();
+    assert_eq!(
+        (undone.undone, Some(undone.head)),
+        (compacted.turn_id, head)
+    );
+    // And is not made anew at once: there is room for everything.
+    let after = lab.assemble("s", 20_000);
+    assert!(after.compacted.is_none());
+    assert_eq!(after.layout, before.layout);
+    let error = lab.engine.uncompact("s", Some(lab.tick())).unwrap_err();
+    assert!(
+        error.to_string().contains("no compaction to undo"),
+        "{error}"
+    );
+}
+
+#[test]
+fn undoing_keeps_what_was_said_since() {
+    let lab = Lab::new("");
+    lab.talk("s", &chat(20, 60));
+    let first = manual(&lab, None).unwrap();
+    for turn in chat(30, 60).drain(20..) {
+        lab.record("s", &turn);
+    }
+    let second = manual(&lab, None).unwrap();
+    lab.record("s", &exchange("Question 30? Since.", "Yes."));
+    let undo = || lab.engine.uncompact("s", Some(lab.tick())).unwrap().undone;
+
+    assert_eq!(undo(), second.turn_id);
+    let assembled = lab.assemble("s", 20_000);
+    assert_eq!(summary(&assembled), Some(first.summary.as_str()));
+    assert_eq!(shown(&assembled), (17..31).collect::<Vec<_>>());
+
+    assert_eq!(undo(), first.turn_id);
+    let assembled = lab.assemble("s", 20_000);
+    assert_eq!(summary(&assembled), None);
+    assert_eq!(shown(&assembled), (0..31).collect::<Vec<_>>());
+    check(&assembled).unwrap();
+    let error = lab.engine.uncompact("s", Some(lab.tick())).unwrap_err();
+    assert!(
+        error.to_string().contains("no compaction to undo"),
+        "{error}"
+    );
+
+    // And another can be made, and undone.
+    let third = manual(&lab, None).unwrap();
+    assert_eq!(shown(&lab.assemble("s", 20_000)), [28, 29, 30]);
+    assert_eq!(undo(), third.turn_id);
+    assert_eq!(shown(&lab.assemble("s", 20_000)).len(), 31);
+}
+
+#[test]
+fn a_focus_decides_what_is_kept() {
+    let lab = Lab::new("");
+    lab.session("s");
+    for i in 0..40 {
+        let animal = ["heron", "otter", "lynx", "viper"][i % 4];
+        lab.record(
+            "s",
+            &exchange(
+                &format!("Note {i}: the {animal} was seen at post {i}."),
+                "Noted.",
+            ),
+        );
+    }
+    let request = |focus: &str| CompactRequest {
+        focus: Some(focus.to_owned()),
+        max_tokens: Some(1_200),
+        now: Some(lab.tick()),
+        ..CompactRequest::default()
+    };
+    let compacted = lab.engine.compact("s", &request("otter")).unwrap().unwrap();
+    let count = |word: &str| compacted.summary.matches(word).count();
+    assert!(count("otter") > count("viper"), "{}", compacted.summary);
+}
+
+/// Of a session that was never summarised, as much is read as anybody could
+/// use; the rest is counted.
+#[test]
+fn a_first_summary_of_a_long_session_is_bounded() {
+    let mut counting = None;
+    let lab = Lab::over("", |store| {
+        let store = Arc::new(Counting::new(store));
+        counting = Some(Arc::clone(&store));
+        store
+    });
+    let counting = counting.unwrap();
+    lab.session("s");
+    let turns = chat(50, 40);
+    for i in 0..1_500 {
+        let turn = &turns[i % 50];
+        lab.store.record("s", turn, None, lab.tick()).unwrap();
+    }
+    Counting::take(&counting.turns_loaded);
+    let assembled = lab.assemble("s", 2_000);
+    let compacted = assembled.compacted.as_ref().unwrap();
+    let loaded = Counting::take(&counting.turns_loaded);
+    assert!(loaded < 300, "{loaded} turns were read");
+    assert!(Counting::take(&counting.heads_walked) < 400);
+    let older = 1_500 - compacted.turns;
+    assert!(compacted.turns < 250);
+    let told = summary(&assembled)
+        .unwrap()
+        .split(' ')
+        .next()
+        .unwrap()
+        .to_owned();
+    let told: usize = told.trim_start_matches('(').parse().unwrap();
+    assert!(told > 1_200 && told <= older, "{told} of {older}");
+    check(&assembled).unwrap();
+}
+
+#[test]
+fn a_summary_that_is_not_shorter_is_refused() {
+    let lab = Lab::new("");
+    lab.session("s");
+    for i in 0..4 {
+        lab.record("s", &exchange(&format!("{i}?"), "Yes."));
+    }
+    assert_eq!(manual(&lab, None), None);
+    assert!(turns(&lab).len() == 4 && lab.store.session("s").unwrap().turns == 4);
+}
+
+#[test]
+fn keys_do_not_get_into_a_summary() {
+    let lab = Lab::new("");
+    lab.session("s");
+    let secret = format!("We decided that api_key = \"{KEY}\" is the key for port 7443.");
+    lab.record("s", &exchange(&secret, "Decided."));
+    lab.record(
+        "s",
+        &turn([
+            user("Run."),
+            calls(["c1"]),
+            result("c1", &format!("error: token {KEY} refused")),
+            says("Failed."),
+        ]),
+    );
+    for turn in &chat(10, 40) {
+        lab.record("s", turn);
+    }
+    let compacted = manual(&lab, Some(&format!("what {KEY} is for"))).unwrap();
+    assert!(
+        compacted.summary.contains("masked"),
+        "{}",
+        compacted.summary
+    );
+    let stored = format!(
+        "{:?}",
+        lab.engine.history("s", usize::MAX).unwrap().last().unwrap()
+    );
+    assert!(!stored.contains(KEY) && !compacted.summary.contains(KEY));
+}
+
+#[test]
+fn a_periodic_one_is_taken_like_the_others() {
+    let lab = Lab::new("");
+    lab.talk("s", &chat(10, 40));
+    let all = turns(&lab);
+    let compaction = Compaction {
+        summary: "Six questions were answered.".to_owned(),
+        summarized_through: Some(all[5].id),
+        first_kept: Some(all[6].id),
+        trigger: serde_json::from_str("\"periodic\"").unwrap(),
+        focus: None,
+        summariser: "by hand".to_owned(),
+        tokens_before: 500,
+        tokens_after: 6,
+        usage: None,
+    };
+    assert_eq!(compaction.trigger, Trigger::Periodic);
+    let head = lab.store.session("s").unwrap().head.unwrap();
+    lab.store
+        .compact("s", head, &compaction, lab.tick())
+        .unwrap();
+    let assembled = lab.assemble("s", 20_000);
+    assert_eq!(summary(&assembled), Some("Six questions were answered."));
+    assert_eq!(shown(&assembled), [6, 7, 8, 9]);
+}
+
+/// A summary made for a large window does not stand in the way of a small one.
+#[test]
+fn a_smaller_model_gets_a_smaller_summary() {
+    let lab = Lab::new("");
+    lab.session("s");
+    for i in 0..60 {
+        lab.record("s", &eventful(i));
+    }
+    let large = manual(&lab, None).unwrap();
+    for i in 60..70 {
+        lab.record("s", &eventful(i));
+    }
+    let max = lab.pinned() + large.tokens_after;
+    let small = lab.assemble("s", max);
+    let compacted = small.compacted.as_ref().unwrap();
+    assert!(compacted.tokens_after < large.tokens_after / 2);
+    assert!(summary(&small).is_some());
+    check(&small).unwrap();
+}

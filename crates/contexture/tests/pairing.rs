@@ -1,0 +1,290 @@
+//! Whatever was recorded and however little room there is: a request that every
+//! provider takes, with its pinned part whole and its latest turns in it.
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use contexture::store::StoreError;
+use contexture::turn::{ErrorKind, MessageRole, NewTurn, TurnError};
+use proptest::prelude::*;
+use proptest::test_runner::{Config, TestRunner};
+use support::dice::Dice;
+use support::*;
+
+const PLAIN: &str = "[compaction]\nenabled = false\n[snapshots]\nkeep = false";
+const COMPACTING: &str = "[snapshots]\nkeep = false";
+
+/// Everything that ever went wrong between calls and results.
+fn difficult() -> Vec<NewTurn> {
+    let picture = |id: &str| {
+        let mut message = blocks(MessageRole::Tool, [text("a picture"), image()]);
+        message.tool_call_id = Some(id.to_owned());
+        message
+    };
+    vec![
+        // Begins with the assistant, which calls and is answered.
+        turn([calls(["c1"]), result("c1", "up"), says("Good morning.")]),
+        // Parallel, and one after the other.
+        turn([
+            user("Why does the build fail?"),
+            calls(["c1", "c2"]),
+            result("c2", "second first"),
+            result("c1", "undefined reference"),
+            calls(["c3"]),
+            result("c3", ""),
+            says("foo is not linked."),
+        ]),
+        // Answered in the next turn.
+        turn([user("Try again."), calls(["c1"])]),
+        turn([result("c1", "it works"), says("It works.")]),
+        // Never answered.
+        turn([user("And the tests?"), calls(["c1", "c2"])]),
+        exchange("Leave it.", "I stopped."),
+        // Failed, with nothing from the model.
+        NewTurn {
+            error: Some(TurnError {
+                kind: ErrorKind::ModelError,
+                message: "overloaded".to_owned(),
+            }),
+            ..turn([user("Hello?")])
+        },
+        // Says nothing but blanks before the model speaks.
+        exchange("  \n ", "I am here."),
+        exchange("Thanks.", "   "),
+        turn([
+            user("Show me the log."),
+            calls(["c1"]),
+            result("c1", &prose(1, 400)),
+            says("It is long."),
+        ]),
+        turn([
+            blocks(MessageRole::User, [image(), text("What is this?")]),
+            says("A pixel."),
+        ]),
+        turn([user("Draw."), calls(["c2"]), picture("c2"), says("Done.")]),
+        // Half answered, then given up.
+        turn([user("Two things."), calls(["a", "b"])]),
+        turn([result("a", "one"), says("One is enough.")]),
+        // Answered in the user's message, as some providers have it.
+        turn([user("Once more."), calls(["x", "y"])]),
+        turn([
+            blocks(MessageRole::User, [result_block("x", "1"), text("hm")]),
+            blocks(MessageRole::User, [result_block("y", "2")]),
+            says("So it is."),
+        ]),
+        turn([
+            message(
+                MessageRole::System,
+                contexture::turn::MessageContent::Text("old rules".to_owned()),
+            ),
+            user("Think."),
+            blocks(
+                MessageRole::Assistant,
+                [thought("deep", Some("seal")), call("c1", "shell", "true")],
+            ),
+            result("c1", "ok"),
+            blocks(MessageRole::Assistant, [thought("deeper", None)]),
+            says("I thought."),
+        ]),
+        // The model goes on by itself.
+        turn([says("By the way, it is done.")]),
+        turn([user("Good."), calls(["c1"])]),
+    ]
+}
+
+/// Returns what each of the latest groups of turns costs, newest first.
+fn groups(lab: &Lab, label: &str) -> Vec<(String, usize, u64)> {
+    let all = lab.assemble(label, 100_000);
+    let mut groups: Vec<(String, usize, u64)> = Vec::new();
+    for block in all.layout.history.iter().rev() {
+        let group = block.group.as_deref().unwrap_or("").to_owned();
+        match groups.last_mut() {
+            Some(last) if last.0 == group => {
+                last.1 += 1;
+                last.2 += block.tokens;
+            }
+            _ => groups.push((group, 1, block.tokens)),
+        }
+    }
+    groups
+}
+
+#[test]
+fn every_budget_gives_a_valid_request() {
+    let lab = Lab::new(PLAIN);
+    let turns = difficult();
+    // Each turn once in the last place, too.
+    let mut invalid = Vec::new();
+    lab.talk("all", &turns);
+    let pinned = lab.pinned();
+    let full = lab.assemble("all", 100_000).report.budget.used;
+    let groups = groups(&lab, "all");
+    assert!(
+        full > pinned + 1_000 && groups.len() > 10,
+        "{full} {pinned}"
+    );
+    for max in pinned..=full + 3 {
+        let assembled = lab.assemble("all", max);
+        if let Err(why) = check(&assembled) {
+            invalid.push(format!("{max}: {why}"));
+        }
+        // The latest are whole whenever they fit.
+        let mut room = max - pinned;
+        for (group, blocks, tokens) in groups.iter().take(3) {
+            let Some(left) = room.checked_sub(*tokens) else {
+                break;
+            };
+            room = left;
+            let kept = assembled.layout.history.iter();
+            let kept = kept.filter(|block| block.group.as_deref() == Some(group));
+            let whole: u64 = kept.clone().map(|block| block.tokens).sum();
+            if kept.count() != *blocks || whole > *tokens {
+                invalid.push(format!("{max}: {group} fits and is not whole"));
+            }
+        }
+    }
+    assert_eq!(
+        invalid.len(),
+        0,
+        "invalid: {:#?}",
+        &invalid[..invalid.len().min(5)]
+    );
+    let whole = lab.assemble("all", full);
+    assert_eq!(whole.report.budget.used, full, "what fits exactly is kept");
+}
+
+#[test]
+fn every_beginning_of_a_conversation_is_valid() {
+    let lab = Lab::new(PLAIN);
+    let pinned = lab.pinned();
+    let mut invalid = Vec::new();
+    lab.session("some");
+    for turn in &difficult() {
+        lab.record("some", turn);
+        let full = lab.assemble("some", 100_000).report.budget.used;
+        for max in (pinned..=full + 20).step_by(37) {
+            if let Err(why) = check(&lab.assemble("some", max)) {
+                invalid.push(format!("{max}: {why}"));
+            }
+        }
+    }
+    assert_eq!(
+        invalid.len(),
+        0,
+        "invalid: {:#?}",
+        &invalid[..invalid.len().min(5)]
+    );
+}
+
+#[test]
+fn every_budget_gives_a_valid_request_with_summaries() {
+    let lab = Lab::new(COMPACTING);
+    lab.talk("all", &difficult());
+    let pinned = lab.pinned();
+    let full = lab.assemble("all", 100_000).report.budget.used;
+    let (mut invalid, mut compacted) = (Vec::new(), 0);
+    for max in (pinned..=full * 6 / 5).step_by(13) {
+        let label = format!("with {max}");
+        lab.fork("all", &label);
+        let assembled = lab.assemble(&label, max);
+        compacted += usize::from(assembled.compacted.is_some());
+        if let Err(why) = check(&assembled) {
+            invalid.push(format!("{max}: {why}"));
+        }
+        // And with what comes next, on the summary.
+        lab.record(&label, &turn([result("c1", "ok"), says("Done.")]));
+        if let Err(why) = check(&lab.assemble(&label, max)) {
+            invalid.push(format!("{max}, next: {why}"));
+        }
+    }
+    assert_eq!(
+        invalid.len(),
+        0,
+        "invalid: {:#?}",
+        &invalid[..invalid.len().min(5)]
+    );
+    assert!(compacted > 50, "{compacted} were summarised");
+}
+
+/// Budgets shrink and grow from one request to the next, over one session with
+/// its snapshots and summaries.
+#[test]
+fn a_session_survives_changing_budgets() {
+    let lab = Lab::new("");
+    let pinned = lab.pinned();
+    lab.session("s");
+    let mut invalid = Vec::new();
+    for (i, turn) in difficult().iter().cycle().take(57).enumerate() {
+        match lab.engine.record("s", turn, Some(lab.tick())) {
+            Ok(_) => {}
+            // Its call was given up.
+            Err(error) => assert!(error.to_string().contains("which was not made"), "{error}"),
+        }
+        for max in [pinned + 900, pinned + (i as u64 * 211) % 1_900, pinned] {
+            match lab.engine.assemble(&lab.root, &request("s", max)) {
+                Ok(assembled) => {
+                    if let Err(why) = check(&assembled) {
+                        invalid.push(format!("turn {i}, {max}: {why}"));
+                    }
+                }
+                Err(why) => invalid.push(format!("turn {i}, {max}: {why}")),
+            }
+        }
+    }
+    assert_eq!(
+        invalid.len(),
+        0,
+        "invalid: {:#?}",
+        &invalid[..invalid.len().min(5)]
+    );
+}
+
+fn generated(config: &'static str, cases: u32) {
+    let lab = Lab::new(config);
+    let pinned = lab.pinned();
+    let mut runner = TestRunner::new(Config {
+        cases,
+        failure_persistence: None,
+        ..Config::default()
+    });
+    let count = std::cell::Cell::new(0);
+    let cases = (
+        prop::collection::vec(prop::collection::vec(any::<u8>(), 4..40), 1..14),
+        prop::collection::vec(0..2_000u64, 1..4),
+    );
+    runner
+        .run(&cases, |(conversation, budgets)| {
+            count.set(count.get() + 1);
+            let label = format!("case {}", count.get());
+            lab.session(&label);
+            let mut open = Vec::new();
+            for bytes in &conversation {
+                let before = open.clone();
+                let turn = Dice(bytes).turn(&mut open);
+                match lab.store.record(&label, &turn, None, lab.tick()) {
+                    Ok(_) => {}
+                    Err(StoreError::Invalid { .. }) => open = before,
+                    Err(error) => prop_assert!(false, "{error}"),
+                }
+            }
+            for room in budgets {
+                let assembled = lab
+                    .engine
+                    .assemble(&lab.root, &request(&label, pinned + room))
+                    .map_err(|error| TestCaseError::fail(error.to_string()))?;
+                check(&assembled).map_err(TestCaseError::fail)?;
+            }
+            Ok(())
+        })
+        .unwrap();
+}
+
+#[test]
+fn generated_conversations_are_valid() {
+    generated(PLAIN, 150);
+}
+
+#[test]
+fn generated_conversations_are_valid_with_summaries() {
+    generated("", 120);
+}

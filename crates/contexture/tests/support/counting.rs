@@ -1,0 +1,135 @@
+//! A store that counts what is asked of the one behind it.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use contexture::Timestamp;
+use contexture::core::ContentHash;
+use contexture::store::*;
+use contexture_sqlite::SqliteStore;
+
+pub struct Counting {
+    inner: SqliteStore,
+    pub turns_loaded: AtomicUsize,
+    pub heads_walked: AtomicUsize,
+    pub counts_put: AtomicUsize,
+    pub blobs_offered: AtomicUsize,
+    pub bytes_offered: AtomicUsize,
+}
+
+impl Counting {
+    pub fn new(inner: SqliteStore) -> Self {
+        Self {
+            inner,
+            turns_loaded: AtomicUsize::new(0),
+            heads_walked: AtomicUsize::new(0),
+            counts_put: AtomicUsize::new(0),
+            blobs_offered: AtomicUsize::new(0),
+            bytes_offered: AtomicUsize::new(0),
+        }
+    }
+
+    /// Returns a count and starts it anew.
+    pub fn take(counter: &AtomicUsize) -> usize {
+        counter.swap(0, Ordering::SeqCst)
+    }
+}
+
+fn add(counter: &AtomicUsize, more: usize) {
+    counter.fetch_add(more, Ordering::SeqCst);
+}
+
+type Done<T> = Result<T, StoreError>;
+
+impl Ledger for Counting {
+    fn create_session(&self, new: &NewSession, now: Timestamp) -> Done<Session> {
+        self.inner.create_session(new, now)
+    }
+    fn change_session(&self, label: &str, change: &SessionChange) -> Done<Session> {
+        self.inner.change_session(label, change)
+    }
+    fn session(&self, label: &str) -> Done<Session> {
+        self.inner.session(label)
+    }
+    fn sessions(&self, after: Option<&str>, limit: usize) -> Done<Vec<Session>> {
+        self.inner.sessions(after, limit)
+    }
+    fn record(
+        &self,
+        label: &str,
+        turn: &NewTurn,
+        counted: Option<&Counted>,
+        now: Timestamp,
+    ) -> Done<Recorded> {
+        self.inner.record(label, turn, counted, now)
+    }
+    fn compact(
+        &self,
+        label: &str,
+        parent: TurnId,
+        compaction: &Compaction,
+        now: Timestamp,
+    ) -> Done<Recorded> {
+        self.inner.compact(label, parent, compaction, now)
+    }
+    fn move_head(
+        &self,
+        label: &str,
+        from: Option<TurnId>,
+        to: Option<TurnId>,
+        reason: &str,
+        now: Timestamp,
+    ) -> Done<Session> {
+        self.inner.move_head(label, from, to, reason, now)
+    }
+    fn head_moves(&self, label: &str, limit: usize) -> Done<Vec<HeadMove>> {
+        self.inner.head_moves(label, limit)
+    }
+    fn walk(&self, from: TurnId, walk: &Walk<'_>) -> Done<Vec<TurnHead>> {
+        let heads = self.inner.walk(from, walk)?;
+        add(&self.heads_walked, heads.len());
+        Ok(heads)
+    }
+    fn turns(&self, ids: &[TurnId], counter: &str) -> Done<Vec<Turn>> {
+        add(&self.turns_loaded, ids.len());
+        self.inner.turns(ids, counter)
+    }
+    fn put_counts(&self, counts: &[(TurnId, Counted)]) -> Done<()> {
+        add(&self.counts_put, counts.len());
+        self.inner.put_counts(counts)
+    }
+}
+
+impl Snapshots for Counting {
+    fn put_snapshot(&self, snapshot: &Snapshot, blobs: &[Blob]) -> Done<()> {
+        add(&self.blobs_offered, blobs.len());
+        add(
+            &self.bytes_offered,
+            blobs.iter().map(|blob| blob.bytes.len()).sum(),
+        );
+        self.inner.put_snapshot(snapshot, blobs)
+    }
+    fn find_snapshots(&self, prefix: &str) -> Done<Vec<Snapshot>> {
+        self.inner.find_snapshots(prefix)
+    }
+    fn snapshots(&self, session: Option<&str>, limit: usize) -> Done<Vec<Snapshot>> {
+        self.inner.snapshots(session, limit)
+    }
+    fn blobs(&self, hashes: &[ContentHash]) -> Done<Vec<Option<Vec<u8>>>> {
+        self.inner.blobs(hashes)
+    }
+}
+
+impl Samples for Counting {
+    fn put_sample(&self, model: &str, counter: &str, sample: Sample) -> Done<()> {
+        self.inner.put_sample(model, counter, sample)
+    }
+    fn samples(&self, model: &str, counter: &str, limit: usize) -> Done<Vec<Sample>> {
+        self.inner.samples(model, counter, limit)
+    }
+}
+
+impl Store for Counting {
+    fn address(&self) -> String {
+        self.inner.address()
+    }
+}

@@ -1,0 +1,324 @@
+//! A project, a store and an engine over both; turns in few words.
+#![allow(dead_code, clippy::unwrap_used, unreachable_pub)]
+
+pub mod counting;
+pub mod dice;
+pub mod server;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use contexture::config::Config;
+use contexture::core::Part;
+use contexture::store::{NewSession, Recorded, Session, Store};
+use contexture::turn::{Block, Message, MessageContent, MessageRole, NewTurn};
+use contexture::{Assembled, Engine, Event, Format, Request, Root, Timestamp};
+use contexture_sqlite::SqliteStore;
+use serde_json::json;
+
+/// The forms that providers take.
+pub const PROVIDERS: [Format; 4] = [
+    Format::Anthropic,
+    Format::OpenAiChat,
+    Format::OpenAiResponses,
+    Format::Gemini,
+];
+
+/// A picture of one pixel.
+pub const PIXEL: &str = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
+
+/// A project with a store.
+pub struct Lab {
+    pub dir: tempfile::TempDir,
+    pub root: Root,
+    pub store: Arc<dyn Store>,
+    pub engine: Engine,
+    clock: AtomicI64,
+}
+
+impl Lab {
+    /// Returns a project with these settings, the broker's recipe, and a short
+    /// `AGENTS.md`.
+    pub fn new(config: &str) -> Self {
+        Self::over(config, |store| Arc::new(store))
+    }
+
+    /// Returns the same over a store that is wrapped.
+    pub fn over(config: &str, wrap: impl FnOnce(SqliteStore) -> Arc<dyn Store>) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("AGENTS.md"), "Answer briefly.\n").unwrap();
+        let root = Root::open(dir.path()).unwrap();
+        let store = wrap(SqliteStore::open(dir.path().join("lab.db")).unwrap());
+        let engine = engine(config, &root, &store);
+        Self {
+            dir,
+            root,
+            store,
+            engine,
+            clock: AtomicI64::new(1_770_000_000),
+        }
+    }
+
+    /// Returns another engine over the same store, which remembers nothing.
+    pub fn another(&self, config: &str) -> Engine {
+        engine(config, &self.root, &self.store)
+    }
+
+    /// Starts the engine anew, with other settings.
+    pub fn restart(&mut self, config: &str) {
+        self.engine = self.another(config);
+    }
+
+    pub fn write(&self, path: &str, text: &str) {
+        std::fs::write(self.dir.path().join(path), text).unwrap();
+    }
+
+    /// Returns a time that is later than the one before.
+    pub fn tick(&self) -> Timestamp {
+        let second = self.clock.fetch_add(1, Ordering::Relaxed);
+        Timestamp::from_second(second).unwrap()
+    }
+
+    pub fn session(&self, label: &str) -> Session {
+        let new = NewSession {
+            label: label.to_owned(),
+            ..NewSession::default()
+        };
+        self.store.create_session(&new, self.tick()).unwrap()
+    }
+
+    /// Makes a session with these turns.
+    pub fn talk(&self, label: &str, turns: &[NewTurn]) {
+        self.session(label);
+        for turn in turns {
+            self.record(label, turn);
+        }
+    }
+
+    pub fn record(&self, label: &str, turn: &NewTurn) -> Recorded {
+        self.engine.record(label, turn, Some(self.tick())).unwrap()
+    }
+
+    pub fn fork(&self, label: &str, new: &str) {
+        self.engine
+            .fork(label, new, None, Some(self.tick()))
+            .unwrap();
+    }
+
+    pub fn assemble(&self, label: &str, max_tokens: u64) -> Assembled {
+        self.engine
+            .assemble(&self.root, &request(label, max_tokens))
+            .unwrap()
+    }
+
+    /// Returns what the pinned part costs: the system prompt and the event.
+    pub fn pinned(&self) -> u64 {
+        if self.store.session("(empty)").is_err() {
+            self.session("(empty)");
+        }
+        let assembled = self.assemble("(empty)", 100_000);
+        assembled.report.budget.used
+    }
+}
+
+fn engine(config: &str, root: &Root, store: &Arc<dyn Store>) -> Engine {
+    let config = format!("recipe = \"broker\"\n{config}\n");
+    let mut config = Config::parse(&config).unwrap();
+    config.runtime.host = Some("lab".to_owned());
+    Engine::new(config, root)
+        .unwrap()
+        .with_store(Arc::clone(store))
+}
+
+pub const QUESTION: &str = "What is to be done now?";
+
+pub fn request(label: &str, max_tokens: u64) -> Request {
+    Request {
+        session: Some(label.to_owned()),
+        event: Some(Event::from(QUESTION)),
+        max_tokens: Some(max_tokens),
+        now: Some("2026-03-01T12:00:00Z".parse().unwrap()),
+        ..Request::default()
+    }
+}
+
+pub fn turn(messages: impl IntoIterator<Item = Message>) -> NewTurn {
+    NewTurn {
+        messages: messages.into_iter().collect(),
+        ..NewTurn::default()
+    }
+}
+
+/// Returns a question and its answer.
+pub fn exchange(question: &str, answer: &str) -> NewTurn {
+    turn([user(question), says(answer)])
+}
+
+pub fn message(role: MessageRole, content: MessageContent) -> Message {
+    Message {
+        role,
+        source: None,
+        content,
+        tool_call_id: None,
+        context_json: None,
+    }
+}
+
+pub fn user(text: &str) -> Message {
+    message(MessageRole::User, MessageContent::Text(text.to_owned()))
+}
+
+pub fn says(text: &str) -> Message {
+    message(
+        MessageRole::Assistant,
+        MessageContent::Text(text.to_owned()),
+    )
+}
+
+pub fn blocks(role: MessageRole, blocks: impl IntoIterator<Item = Block>) -> Message {
+    message(role, MessageContent::Blocks(blocks.into_iter().collect()))
+}
+
+pub fn text(text: &str) -> Block {
+    Block::Text {
+        text: text.to_owned(),
+    }
+}
+
+pub fn call(id: &str, name: &str, argument: &str) -> Block {
+    Block::ToolCall {
+        id: id.to_owned(),
+        name: name.to_owned(),
+        arguments: json!({"argument": argument}),
+    }
+}
+
+pub fn thought(text: &str, signature: Option<&str>) -> Block {
+    Block::Thinking {
+        text: text.to_owned(),
+        signature: signature.map(str::to_owned),
+    }
+}
+
+pub fn image() -> Block {
+    Block::Image {
+        media_type: "image/png".to_owned(),
+        data: Some(PIXEL.to_owned()),
+        url: None,
+    }
+}
+
+/// Calls tools at the same time, by their ids.
+pub fn calls<'a>(ids: impl IntoIterator<Item = &'a str>) -> Message {
+    let ids = ids.into_iter();
+    blocks(
+        MessageRole::Assistant,
+        ids.map(|id| call(id, "shell", "make test")),
+    )
+}
+
+pub fn result(id: &str, content: &str) -> Message {
+    let mut message = message(MessageRole::Tool, MessageContent::Text(content.to_owned()));
+    message.tool_call_id = Some(id.to_owned());
+    message
+}
+
+pub fn result_block(id: &str, content: &str) -> Block {
+    Block::ToolResult {
+        tool_call_id: id.to_owned(),
+        content: content.to_owned(),
+        is_error: false,
+    }
+}
+
+/// Returns `words` words that no other number gives.
+pub fn prose(number: usize, words: usize) -> String {
+    const WORDS: [&str; 12] = [
+        "parser", "retries", "the", "ledger", "when", "window", "moves", "and", "cache", "stays",
+        "under", "load",
+    ];
+    let mut text = format!("Point {number}:");
+    for i in 0..words {
+        text.push(' ');
+        text.push_str(WORDS[(i * 7 + number * 5 + i / 12) % WORDS.len()]);
+    }
+    text.push('.');
+    text
+}
+
+/// Returns `n` plain exchanges of about that many words each.
+pub fn chat(n: usize, words: usize) -> Vec<NewTurn> {
+    (0..n)
+        .map(|i| {
+            exchange(
+                &format!("Question {i}? {}", prose(i, words / 2)),
+                &prose(i + 1000, words / 2),
+            )
+        })
+        .collect()
+}
+
+/// Checks what every request must be: taken by every provider, whole in its
+/// pinned part, within its budget by a second count.
+pub fn check(assembled: &Assembled) -> Result<(), String> {
+    let budget = &assembled.report.budget;
+    let text = assembled
+        .render(Format::Text)
+        .map_err(|error| error.to_string())?;
+    let media: u64 = (assembled.layout.blocks())
+        .map(|block| block.surcharge)
+        .sum();
+    let counted = bpe_openai::o200k_base().count(text.as_str()) as u64 + media;
+    if counted > budget.used || budget.used > budget.effective {
+        return Err(format!(
+            "{counted} counted, {} reported, {} available",
+            budget.used, budget.effective
+        ));
+    }
+    if !text.contains("Answer briefly.") || !text.contains(QUESTION) {
+        return Err("the system prompt or the event is not whole".to_owned());
+    }
+    paired(assembled)?;
+    for format in PROVIDERS {
+        let request = assembled
+            .prompt()
+            .request(format)
+            .map_err(|refused| format!("{format:?}: {refused}"))?;
+        contexture_providers::preflight(format, &request)
+            .map_err(|refused| format!("{format:?}: {refused}"))?;
+    }
+    Ok(())
+}
+
+/// Checks pairs by a rule of its own: between a call and its result nobody but
+/// tools speaks, and each has exactly one other.
+fn paired(assembled: &Assembled) -> Result<(), String> {
+    let mut open: Vec<&str> = Vec::new();
+    let mut seen = std::collections::BTreeSet::new();
+    let mut calling = false;
+    for block in &assembled.layout.history {
+        match &block.part {
+            Part::ToolCall { id, .. } => {
+                if !seen.insert(id.clone()) {
+                    return Err(format!("two calls are named {id}"));
+                }
+                if !calling && !open.is_empty() {
+                    return Err(format!("{open:?} wait while {id} is called"));
+                }
+                calling = true;
+                open.push(id);
+            }
+            Part::ToolResult { id, .. } => {
+                calling = false;
+                let at = open.iter().position(|call| **call == **id);
+                let at = at.ok_or_else(|| format!("result of {id} without its call"))?;
+                open.remove(at);
+            }
+            _ => {}
+        }
+    }
+    match open.first() {
+        None => Ok(()),
+        Some(id) => Err(format!("call {id} without its result")),
+    }
+}
