@@ -170,7 +170,7 @@ impl<'t> Script<'t> {
         Self { text, turns }
     }
 
-    /// Writes what stands in the system prompt: some 3,000 tokens.
+    /// Writes what stands in the system prompt: some 1,700 tokens.
     fn write_project(&self, root: &Path) -> anyhow::Result<()> {
         std::fs::create_dir_all(root.join("persona"))?;
         let lines: Vec<&str> = self.text.lines().take(400).collect();

@@ -1,5 +1,6 @@
 //! A long conversation cut to a budget.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -10,7 +11,7 @@ use contexture::core::{
 };
 use contexture::store::{Ledger as _, MessageRole, NewTurn};
 use contexture::turn::turn_from_json;
-use contexture::{Assembled, Engine, Format};
+use contexture::{Assembled, Engine, Format, Request};
 use contexture_sqlite::SqliteStore;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -107,6 +108,7 @@ pub(crate) fn trim(file: &str, budget: u64, dir: &Path) -> anyhow::Result<()> {
             "engine_uncounted_cold_cpu_ms": engine.uncounted_cold,
             "engine_cold_cpu_ms": engine.cold,
             "engine_warm_cpu_ms": engine.warm,
+            "engine_warm_stages": engine.stages,
         })
     );
     Ok(())
@@ -118,6 +120,8 @@ struct ThroughEngine {
     uncounted_cold: f64,
     cold: f64,
     warm: f64,
+    // Wall time by stage, of one warm call.
+    stages: BTreeMap<String, f64>,
 }
 
 fn through_engine(messages: &[Message], budget: u64, dir: &Path) -> anyhow::Result<ThroughEngine> {
@@ -189,12 +193,18 @@ fn through_engine(messages: &[Message], budget: u64, dir: &Path) -> anyhow::Resu
         assembled.render(Format::Text)? == text,
         "cold and warm runs differ"
     );
+    let timed = Request {
+        now: None,
+        ..request.clone()
+    };
+    let stages = engine.assemble(&project.root, &timed)?.report.timings_ms;
     Ok(ThroughEngine {
         kept: again.layout.history.len(),
         tokens: counter().count(&text),
         uncounted_cold,
         cold,
         warm,
+        stages,
     })
 }
 

@@ -283,12 +283,20 @@ impl Engine {
         calibration::apply(store, &mut model)?;
         // What the latest request had, if it was the same model's: the system
         // prompt and the event are sent next time, too.
-        let latest = match latest.filter(|latest| latest.model == sent_name(&model)) {
+        let latest = latest.filter(|latest| latest.model == sent_name(&model));
+        let refused = latest.as_ref().filter(|latest| {
+            trigger == Trigger::OverflowRecovery && latest.parent_turn == session.head
+        });
+        // What the provider refused is longer than what it takes, whatever the
+        // window is said to be.
+        let most = refused.map_or(Tokens::MAX, |refused| refused.tokens);
+        let latest = match latest {
             Some(latest) => Some(Saved::load(store, &latest)?),
             None => None,
         };
         let of_latest = latest.as_ref().map(Saved::available);
         let available = request.max_tokens.or(of_latest).unwrap_or(model.window);
+        let available = available.min(most);
         let fixed = latest.as_ref().map_or(0, Saved::tokens_beside_history);
         let counts = self.counts(&model)?;
         let plan = Plan {

@@ -144,10 +144,11 @@ pub(crate) fn read_ahead(
             }
         }
     }
-    let threads = std::thread::available_parallelism()
-        .map_or(1, usize::from)
-        .min(wanted.len() / 4)
-        .max(1);
+    // Asking how many cores there are means reading files, too.
+    let threads = match wanted.len() / 4 {
+        0 | 1 => 1,
+        most => std::thread::available_parallelism().map_or(1, |cores| most.min(cores.get())),
+    };
     let items = &layer.items;
     let read = |i: usize| {
         let content = loader.load(&items[i]);

@@ -1,0 +1,80 @@
+//! The examples that are scripts run to their end.
+#![allow(clippy::unwrap_used, clippy::print_stderr)]
+
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::Value;
+
+/// Runs the loop and returns what it found; `None` where there is no Python.
+fn agent_loop(args: &[&str]) -> Option<Value> {
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/agent-loop/run");
+    assert!(Path::new(script).exists());
+    let run = Command::new("python3")
+        .arg(script)
+        .args(args)
+        .arg("--json")
+        .env("CONTEXTURE", env!("CARGO_BIN_EXE_contexture"))
+        .output();
+    let output = match run {
+        Ok(output) => output,
+        // A skipped test looks like a passing one: not where it counts.
+        Err(error) => {
+            assert!(std::env::var_os("CI").is_none(), "python3: {error}");
+            eprintln!("not run: python3: {error}");
+            return None;
+        }
+    };
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{told}");
+    Some(serde_json::from_slice(&output.stdout).unwrap())
+}
+
+fn number(value: &Value, path: &str) -> f64 {
+    let found = value.pointer(path).and_then(Value::as_f64);
+    found.unwrap_or_else(|| panic!("no number at {path}: {value:#}"))
+}
+
+#[test]
+fn an_agents_loop_is_never_refused_and_its_cost_adds_up() {
+    let Some(found) = agent_loop(&["--turns", "30", "--window", "5000"]) else {
+        return;
+    };
+    assert_eq!(number(&found, "/turns"), 30.0);
+    assert_eq!(number(&found, "/refused"), 0.0, "{found:#}");
+    assert!(number(&found, "/compactions") >= 2.0, "{found:#}");
+    assert!(number(&found, "/largest_request") <= 4000.0, "{found:#}");
+    assert_eq!(number(&found, "/snapshots/checked"), 30.0);
+
+    // What the session cost is what the provider counted.
+    let provider = |name: &str| number(&found, &format!("/provider/{name}"));
+    let (cached, written) = (
+        provider("cache_read_input_tokens"),
+        provider("cache_creation_input_tokens"),
+    );
+    let input = provider("input_tokens") + cached + written;
+    assert_eq!(number(&found, "/cost/total/input_tokens"), input);
+    assert_eq!(number(&found, "/cost/total/cached_input_tokens"), cached);
+    assert_eq!(number(&found, "/cost/total/cache_write_tokens"), written);
+    assert_eq!(number(&found, "/cost/unreported"), 0.0);
+    let share = number(&found, "/cost/cached_share");
+    assert!(
+        (share - cached / input).abs() < 1e-9 && share > 0.5,
+        "{share}"
+    );
+    let (paid, uncached) = ("/cost/dollars", "/cost/dollars_uncached");
+    assert!(number(&found, paid) < number(&found, uncached), "{found:#}");
+}
+
+#[test]
+fn a_provider_that_takes_less_than_it_says_is_refused_seldom() {
+    let args = ["--turns", "30", "--window", "8000", "--takes", "4960"];
+    let Some(found) = agent_loop(&args) else {
+        return;
+    };
+    assert_eq!(number(&found, "/turns"), 30.0);
+    // One overflow makes room for many turns.
+    let refused = number(&found, "/refused");
+    assert!((1.0..=4.0).contains(&refused), "{found:#}");
+    assert_eq!(number(&found, "/compactions"), refused, "{found:#}");
+}
