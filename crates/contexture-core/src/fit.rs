@@ -1,4 +1,4 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -644,6 +644,38 @@ fn before_window(bytes: u64) -> Outcome {
     }
 }
 
+/// Returns where each unit ends when the members of every group stand side by
+/// side already, as those of a conversation do.
+fn adjacent(items: &[Item], order: &[usize]) -> Option<Vec<usize>> {
+    let mut ends = Vec::with_capacity(order.len());
+    let mut seen: BTreeSet<&str> = BTreeSet::new();
+    for (at, &i) in order.iter().enumerate() {
+        let group = items[i].group.as_ref();
+        let before = at
+            .checked_sub(1)
+            .and_then(|at| items[order[at]].group.as_ref());
+        let same = match (group, before) {
+            (Some(group), Some(before)) => Arc::ptr_eq(group, before) || group == before,
+            _ => false,
+        };
+        if same {
+            continue;
+        }
+        if at > 0 {
+            ends.push(at);
+        }
+        if let Some(group) = group
+            && !seen.insert(group)
+        {
+            return None;
+        }
+    }
+    if !order.is_empty() {
+        ends.push(order.len());
+    }
+    Some(ends)
+}
+
 /// Items in the order they are decided on, those of one group together where
 /// the first of them stands.
 struct Units {
@@ -657,6 +689,9 @@ impl Units {
         let mut ends = Vec::with_capacity(order.len());
         if order.iter().all(|&i| items[i].group.is_none()) {
             ends.extend(1..=order.len());
+            return Self { order, ends };
+        }
+        if let Some(ends) = adjacent(items, &order) {
             return Self { order, ends };
         }
         let mut groups: BTreeMap<&str, Vec<usize>> = BTreeMap::new();

@@ -58,6 +58,10 @@ pub(crate) struct TurnCache {
 #[derive(Debug, Default)]
 struct Known {
     turns: BTreeMap<(TurnId, Key), Arc<Prepared>>,
+    // Turns without their content, with their counts.
+    heads: BTreeMap<TurnId, TurnHead>,
+    // Whose counts these are.
+    counter: String,
     bytes: usize,
 }
 
@@ -78,6 +82,53 @@ impl TurnCache {
     fn get(&self, id: TurnId, key: &Key) -> Option<Arc<Prepared>> {
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         known.turns.get(&(id, key.clone())).cloned()
+    }
+
+    /// Walks as a store does, over what was walked over before, and asks the
+    /// store for the rest. Turns never change.
+    fn walk(
+        &self,
+        store: &dyn Store,
+        from: TurnId,
+        walk: &Walk<'_>,
+    ) -> Result<Vec<TurnHead>, StoreError> {
+        let mut heads = Vec::new();
+        let mut next = Some(from);
+        let (mut rest, mut tokens) = (*walk, 0_u64);
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.counter != walk.counter {
+            known.counter = walk.counter.to_owned();
+            known.heads.clear();
+        }
+        while let Some(id) = next {
+            let Some(head) = known.heads.get(&id) else {
+                break;
+            };
+            heads.push(*head);
+            next = head.parent;
+            let normal = usize::from(head.kind == TurnKind::Normal);
+            rest.at_least = rest.at_least.saturating_sub(normal);
+            tokens = tokens.saturating_add(head.weight());
+            let spent = tokens > walk.tokens && rest.at_least == 0 && head.begins;
+            if spent || walk.through == Some(id) {
+                return Ok(heads);
+            }
+        }
+        drop(known);
+        if let Some(id) = next {
+            rest.tokens = walk.tokens.saturating_sub(tokens);
+            let further = store.walk(id, &rest)?;
+            let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+            // One whose count is a guess is asked for again.
+            let is_known =
+                |head: &&TurnHead| head.tokens.is_some() || head.kind == TurnKind::Compaction;
+            for head in further.iter().filter(is_known) {
+                known.heads.insert(head.id, *head);
+                known.bytes += size_of::<TurnHead>() * 2;
+            }
+            heads.extend(further);
+        }
+        Ok(heads)
     }
 
     fn put(&self, id: TurnId, key: &Key, prepared: &Arc<Prepared>) {
@@ -249,7 +300,7 @@ impl Reader<'_> {
         let latest = Latest::find(self.store, head)?;
         walk.through = latest.as_ref().and_then(Latest::through);
         let path = || -> Result<Vec<TurnHead>, StoreError> {
-            let mut heads = self.store.walk(head, &walk)?;
+            let mut heads = self.cache.walk(self.store, head, &walk)?;
             heads.retain(|head| head.kind == TurnKind::Normal);
             heads.reverse();
             Ok(heads)
