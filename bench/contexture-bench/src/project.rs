@@ -99,6 +99,7 @@ fn message(role: MessageRole, content: MessageContent) -> Message {
         source: None,
         content,
         tool_call_id: None,
+        is_error: false,
         context_json: None,
     }
 }

@@ -112,6 +112,13 @@ pub(crate) fn table(assembled: &Assembled) -> String {
             output::visible(&finding.what)
         );
     }
+    if let Some(hash) = &report.snapshot {
+        let _ = writeln!(
+            out,
+            "{DIM}request {}: `contexture snapshot show` prints it again{DIM:#}",
+            &hash[..12]
+        );
+    }
     if let Some(shared) = crate::snapshot::shared(report) {
         let _ = writeln!(out, "{DIM}{shared}{DIM:#}");
     }

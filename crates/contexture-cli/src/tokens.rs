@@ -103,7 +103,7 @@ fn counter(args: &TokensArgs, engine: &Engine) -> anyhow::Result<Chosen> {
     let model = engine.models().resolve(name);
     if !model.known {
         output::say(&format!(
-            "warning: model `{name}` is not in the table; an estimate is used"
+            "warning: model `{name}` is not in the table; it is counted as its family is"
         ));
     }
     let counter = model

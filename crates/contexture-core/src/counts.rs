@@ -22,6 +22,11 @@ pub trait TokenCounter: Send + Sync {
     /// Returns the name shown in reports, such as `o200k_base`.
     fn name(&self) -> &str;
 
+    /// Returns a name that no other counter has, for counts that are kept.
+    fn identity(&self) -> &str {
+        self.name()
+    }
+
     /// Returns false when the counts are estimates.
     fn is_exact(&self) -> bool;
 

@@ -477,6 +477,11 @@ impl Fitter<'_> {
                 for (i, outcome) in decided {
                     outcomes[i] = Some(outcome);
                 }
+                // One of the newest that cannot be shown does not take the others
+                // with it.
+                if recent {
+                    continue;
+                }
                 break;
             }
             left -= cost;

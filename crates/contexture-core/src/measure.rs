@@ -87,7 +87,11 @@ impl Measured {
 
     /// Returns true when measuring again with `limit` would tell nothing new.
     pub(crate) fn covers(&self, limit: Tokens) -> bool {
-        self.complete || self.limit >= limit
+        // Of a total nothing is known but that it is within a limit, or not.
+        match self.total_only {
+            true => self.tokens <= limit,
+            false => self.complete || self.limit >= limit,
+        }
     }
 
     /// Returns what measuring as far as `limit` tells, and no more.

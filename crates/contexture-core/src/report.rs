@@ -35,6 +35,9 @@ pub struct Report {
     /// What is shared with the request before.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cache: Option<CacheReport>,
+    /// The hash that the request is kept by.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub snapshot: Option<String>,
     /// How long each stage took.
     pub timings_ms: BTreeMap<String, f64>,
 }

@@ -87,6 +87,18 @@ pub(crate) struct Instruction<'a> {
     pub(crate) volatile: bool,
 }
 
+impl ToolResult<'_> {
+    /// Returns the result for an API that has no field for a failure. The text
+    /// form says it with more tokens than this.
+    pub(crate) fn told(&self) -> Cow<'_, str> {
+        let begins = self.text.get(..5).unwrap_or_default();
+        if self.is_error && !begins.eq_ignore_ascii_case("error") {
+            return Cow::Owned(format!("Error: {}", self.text));
+        }
+        Cow::Borrowed(&self.text)
+    }
+}
+
 /// The request in the terms that providers share.
 #[derive(Debug, Default)]
 pub(crate) struct Conversation<'a> {

@@ -93,7 +93,7 @@ fn user(message: &Message<'_>, messages: &mut Vec<Value>) {
             Content::Result(result) => messages.push(json!({
                 "role": "tool",
                 "tool_call_id": result.id,
-                "content": result.text,
+                "content": result.told(),
             })),
             Content::Text(text) => {
                 texts.push(&**text);

@@ -108,9 +108,9 @@ fn user(message: &Message<'_>, input: &mut Vec<Value>) {
 
 fn result_item(result: &ToolResult<'_>) -> Value {
     let output = if result.media.is_empty() {
-        Value::from(&*result.text)
+        Value::from(&*result.told())
     } else {
-        let text = Some(&result.text).filter(|text| !is_blank(text));
+        let text = Some(result.told()).filter(|text| !is_blank(text));
         text.map(|text| json!({"type": "input_text", "text": text}))
             .into_iter()
             .chain(result.media.iter().map(|media| media_part(media)))

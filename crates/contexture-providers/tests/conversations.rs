@@ -119,7 +119,7 @@ fn openai_chat() {
                      "function": {"name": "shell", "arguments": r#"{"command":"\u003cuser>"}"#}},
                 ]},
                 {"role": "tool", "tool_call_id": "c1", "content": "ok"},
-                {"role": "tool", "tool_call_id": "c2", "content": NOT_FOUND},
+                {"role": "tool", "tool_call_id": "c2", "content": format!("Error: {NOT_FOUND}")},
                 // A result is text only here, so its picture stands behind.
                 {"role": "user", "content": [image]},
                 {"role": "assistant", "content": "A dot."},
@@ -164,7 +164,7 @@ fn openai_responses() {
                  "arguments": r#"{"command":"\u003cuser>"}"#},
                 {"type": "function_call_output", "call_id": "c1", "output": [
                     {"type": "input_text", "text": "ok"}, image]},
-                {"type": "function_call_output", "call_id": "c2", "output": NOT_FOUND},
+                {"type": "function_call_output", "call_id": "c2", "output": format!("Error: {NOT_FOUND}")},
                 {"type": "message", "role": "assistant", "content": "A dot."},
                 {"type": "message", "role": "user", "content": [
                     {"type": "input_text", "text": FILE},

@@ -33,6 +33,7 @@ fn turn(n: u64) -> NewTurn {
         source: None,
         content: MessageContent::Text(text),
         tool_call_id: None,
+        is_error: false,
         context_json: None,
     };
     let filler = "the build fails again and nobody knows why ".repeat(5);

@@ -222,8 +222,8 @@ fn list<T: serde::Serialize>(values: &[T]) -> Option<Json<&[T]>> {
 
 fn insert_messages(db: &Connection, turn: i64, new: &Prepared) -> Result<(), Fault> {
     let mut insert = db.prepare_cached(
-        "INSERT INTO messages (key, role, source, content, tool_call_id, context_json)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+        "INSERT INTO messages (key, role, source, content, tool_call_id, is_error, context_json)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
     )?;
     let messages = new.turn.messages.iter().zip(&new.messages);
     for (seq, (message, (content, context))) in messages.enumerate() {
@@ -233,6 +233,7 @@ fn insert_messages(db: &Connection, turn: i64, new: &Prepared) -> Result<(), Fau
             message.source.map(Word),
             content,
             message.tool_call_id,
+            message.is_error,
             context,
         ])?;
     }

@@ -201,7 +201,7 @@ fn turn(db: &Connection, key: i64) -> Result<Turn, Fault> {
 
 fn messages(db: &Connection, turn: i64) -> Result<Vec<Message>, Fault> {
     let mut select = db.prepare_cached(
-        "SELECT role, source, content, tool_call_id, context_json FROM messages
+        "SELECT role, source, content, tool_call_id, is_error, context_json FROM messages
          WHERE key >= ?1 AND key < ?2 ORDER BY key",
     )?;
     let range = (message_key(turn, 0), message_key(turn + 1, 0));
@@ -211,7 +211,8 @@ fn messages(db: &Connection, turn: i64) -> Result<Vec<Message>, Fault> {
             source: word(row, 1)?,
             content: row.get::<_, Json<_>>(2)?.0,
             tool_call_id: row.get(3)?,
-            context_json: json(row, 4)?,
+            is_error: row.get(4)?,
+            context_json: json(row, 5)?,
         })
     })?;
     Ok(messages.collect::<Result<_, _>>()?)

@@ -87,6 +87,7 @@ CREATE TABLE messages (
     -- JSON, as it was handed over.
     content      TEXT NOT NULL,
     tool_call_id TEXT,
+    is_error     INTEGER NOT NULL,
     context_json TEXT
 ) STRICT;
 

@@ -83,6 +83,7 @@ fn message(role: MessageRole, content: MessageContent) -> Message {
         source: None,
         content,
         tool_call_id: None,
+        is_error: false,
         context_json: None,
     }
 }
@@ -286,7 +287,7 @@ pub fn a_turn_comes_back_as_it_was(store: &dyn Store) {
         {"role":"user","source":"human","content":"Why does the build fail?","context_json":{"event":{"platform":"slack"}}},
         {"role":"assistant","content":[{"type":"thinking","text":"hm","signature":"seal"},{"type":"text","text":"Let me look."},
            {"type":"tool_call","id":"c1","name":"shell","arguments":{"z":1,"a":[null,{"b":"c"}]}}]},
-        {"role":"tool","tool_call_id":"c1","content":"undefined reference to foo"},
+        {"role":"tool","tool_call_id":"c1","is_error":true,"content":"undefined reference to foo"},
         {"role":"user","content":[{"type":"image","media_type":"image/png","url":"https://example.com/a.png"}]},
         {"role":"assistant","content":"foo is never linked."}],
        "model":"claude-sonnet-4","provider":"anthropic",

@@ -23,6 +23,9 @@ pub struct Message {
     /// For a tool's message, the call it answers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool_call_id: Option<String>,
+    /// For a tool's message, whether the tool failed.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_error: bool,
     /// What was put into it or attached to it: hashes and versions of what
     /// went into a system message; event, hooks and attachments of a user's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -252,22 +255,36 @@ impl Message {
                 vec![Cow::Owned(Block::ToolResult {
                     tool_call_id: call.clone(),
                     content: text.clone(),
-                    is_error: false,
+                    is_error: self.is_error,
                 })]
             }
             (MessageContent::Text(text), _) => vec![Cow::Owned(Block::Text { text: text.clone() })],
             (MessageContent::Blocks(blocks), Some(call)) if self.role == MessageRole::Tool => {
-                // Text blocks beside the id of a call are its result.
-                blocks
+                // Texts beside the id of a call are its result, and media go
+                // with it.
+                let texts: Vec<&str> = blocks
                     .iter()
-                    .map(|block| match block {
-                        Block::Text { text } => Cow::Owned(Block::ToolResult {
-                            tool_call_id: call.clone(),
-                            content: text.clone(),
-                            is_error: false,
-                        }),
-                        other => Cow::Borrowed(other),
+                    .filter_map(|block| match block {
+                        Block::Text { text } => Some(text.as_str()),
+                        _ => None,
                     })
+                    .collect();
+                let others = blocks
+                    .iter()
+                    .filter(|block| !matches!(block, Block::Text { .. }));
+                let answers = blocks
+                    .iter()
+                    .any(|block| matches!(block, Block::ToolResult { .. }));
+                let result = (!answers || !texts.is_empty()).then(|| {
+                    Cow::Owned(Block::ToolResult {
+                        tool_call_id: call.clone(),
+                        content: texts.join("\n\n"),
+                        is_error: self.is_error,
+                    })
+                });
+                result
+                    .into_iter()
+                    .chain(others.map(Cow::Borrowed))
                     .collect()
             }
             (MessageContent::Blocks(blocks), _) => blocks.iter().map(Cow::Borrowed).collect(),

@@ -361,6 +361,15 @@ impl Checker {
         let blocks = message.blocks();
         let is_result = |block: &Block| matches!(block, Block::ToolResult { .. });
         let answers = blocks.iter().any(|block| is_result(block));
+        if message.is_error && message.role != MessageRole::Tool {
+            return Err(StoreError::invalid(
+                format!("{at}.is_error"),
+                format!(
+                    "belongs to a message of role tool, not {}",
+                    message.role.name()
+                ),
+            ));
+        }
         if message.tool_call_id.is_some() && message.role != MessageRole::Tool {
             return Err(StoreError::invalid(
                 format!("{at}.tool_call_id"),
@@ -543,6 +552,21 @@ pub(crate) fn check_usage(usage: &Usage) -> Result<(), StoreError> {
     ];
     for (name, number) in numbers {
         check_number(&format!("usage.{name}"), number)?;
+    }
+    // What some providers report apart is a part of it here.
+    let parts = usage
+        .cached_input_tokens
+        .saturating_add(usage.cache_write_tokens);
+    if parts > usage.input_tokens {
+        return Err(StoreError::invalid(
+            "usage.input_tokens",
+            format!(
+                "is {}, less than the {parts} that were read from the cache or put into it: it \
+                 counts everything that was read (for Anthropic, input_tokens + \
+                 cache_read_input_tokens + cache_creation_input_tokens)",
+                usage.input_tokens
+            ),
+        ));
     }
     Ok(())
 }

@@ -1,6 +1,6 @@
 use std::path::Path;
 
-use contexture_core::{TokenCounter, Tokens};
+use contexture_core::{ContentHash, TokenCounter, Tokens};
 
 use crate::tokenizer::LoadError;
 
@@ -11,6 +11,8 @@ use crate::tokenizer::LoadError;
 /// counted once more as a whole.
 pub struct HuggingFace {
     name: String,
+    // Nearly all such files have the same name.
+    identity: String,
     tokenizer: tokenizers::Tokenizer,
 }
 
@@ -29,13 +31,22 @@ impl HuggingFace {
             || path.display().to_string(),
             |n| n.to_string_lossy().into_owned(),
         );
-        Ok(Self { name, tokenizer })
+        let hash = ContentHash::of(&bytes).to_string();
+        Ok(Self {
+            identity: format!("{name}#{}", &hash[..16]),
+            name,
+            tokenizer,
+        })
     }
 }
 
 impl TokenCounter for HuggingFace {
     fn name(&self) -> &str {
         &self.name
+    }
+
+    fn identity(&self) -> &str {
+        &self.identity
     }
 
     fn is_exact(&self) -> bool {

@@ -24,7 +24,12 @@ const STEP: f64 = 0.05;
 
 /// Requests below this many tokens say little: what a provider adds to each
 /// would be taken for a factor.
-const LEAST_TOKENS: u64 = 200;
+const LEAST_TOKENS: u64 = 1_000;
+
+/// A ratio beyond these is no count of the same request: no tokenizer makes so
+/// much less or more of a text than another.
+const LEAST_RATIO: f64 = 0.4;
+const MOST_RATIO: f64 = 5.0;
 
 /// Returns the name that samples of a model are kept under: its own, without
 /// the vendor.
@@ -71,7 +76,8 @@ pub(crate) fn learn(
         Tokenizer::Estimate(factor) => (counted as f64 / factor.max(1.0)).round() as u64,
         _ => counted,
     };
-    if counted < LEAST_TOKENS || actual == 0 {
+    let ratio = actual as f64 / counted as f64;
+    if counted < LEAST_TOKENS || !(LEAST_RATIO..=MOST_RATIO).contains(&ratio) {
         return Ok(());
     }
     let sample = Sample { counted, actual };

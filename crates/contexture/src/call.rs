@@ -2,11 +2,11 @@
 //! the account.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Instant;
 
 use contexture_core::{
-    Assembly, Budget, Code, ContentHash, Counts, Excluded, Layout, Report, Tokens, markup,
+    Assembly, Budget, Code, ContentHash, Counts, Excluded, Item, Layout, Report, Tokens, markup,
 };
 use contexture_store::{AgentRole, Session, Trigger};
 use contexture_tokens::Model;
@@ -44,6 +44,9 @@ pub(crate) struct Call<'a> {
     pub(crate) previous: Option<Arc<Saved>>,
     pub(crate) session: Option<Session>,
     pub(crate) warnings: Vec<String>,
+    /// What the agent can do, once that was asked, and what is to be said of it.
+    pub(crate) environment: OnceLock<Vec<Item>>,
+    pub(crate) told: Mutex<Vec<String>>,
 }
 
 /// What one attempt gave.
@@ -58,11 +61,25 @@ pub(crate) struct Made {
     newest_is_torn: bool,
 }
 
+/// An answer that may have fewer tokens than this is likely to be cut off.
+const LITTLE_ROOM: Tokens = 512;
+
+/// What came of summarising.
+pub(crate) enum Compacting {
+    Done(Compacted),
+    /// There was nothing to summarise, or it failed.
+    Nothing,
+    /// Another writer moved the head first.
+    Overtaken,
+}
+
 /// Why history is to be summarised, and how far.
 pub(crate) struct Need {
     trigger: Trigger,
     // What everything but history takes.
     fixed: Tokens,
+    // What the request may use, when history has a limit of its own.
+    room: Tokens,
     // The percentage of what is available to come down to.
     target: Option<f64>,
 }
@@ -217,10 +234,19 @@ impl Call<'_> {
             .map(|layer| layer.used)
             .sum();
         let fixed = made.report.budget.used - history;
-        if made.report.budget.used > threshold || cut_off || unread {
+        let layers = made.report.budget.layers.iter();
+        let mut allowed = layers.filter(|layer| &*layer.name == "session");
+        let room = allowed
+            .next()
+            .map_or(available, |layer| fixed + layer.allowed);
+        // Where the rest alone takes most of the budget, a summary of a turn or
+        // two at a time would move the prefix with each request and gain nothing.
+        let over = made.report.budget.used > threshold && history > (available - fixed) / 4;
+        if over || cut_off || unread {
             return Some(Need {
                 trigger: Trigger::ContextLimit,
                 fixed,
+                room,
                 target: Some(config.target),
             });
         }
@@ -230,13 +256,14 @@ impl Call<'_> {
         due.map(|_| Need {
             trigger: Trigger::Periodic,
             fixed,
+            room,
             target: None,
         })
     }
 
-    pub(crate) fn compact(&mut self, made: &Made, need: &Need) -> Result<Option<Compacted>, Error> {
+    pub(crate) fn compact(&mut self, made: &Made, need: &Need) -> Result<Compacting, Error> {
         let Some(session) = &self.session else {
-            return Ok(None);
+            return Ok(Compacting::Nothing);
         };
         let engine = self.engine;
         let store = engine.store()?;
@@ -245,7 +272,7 @@ impl Call<'_> {
             session,
             trigger: need.trigger,
             focus: None,
-            available: self.budget.available(),
+            available: self.budget.available().min(need.room),
             fixed: need.fixed,
             target: need.target,
             system: &system,
@@ -271,14 +298,21 @@ impl Call<'_> {
                     session.label,
                 ));
                 self.session = Some(store.session(&session.label)?);
-                Ok(Some(compacted))
+                Ok(Compacting::Done(compacted))
             }
-            Ok(None) => Ok(None),
-            // The window still keeps the request within its budget.
+            Ok(None) => Ok(Compacting::Nothing),
             Err(error) => {
+                let now = store.session(&session.label)?;
+                if now.head != session.head {
+                    // Somebody else recorded or summarised meanwhile: go on
+                    // from there.
+                    self.session = Some(now);
+                    return Ok(Compacting::Overtaken);
+                }
+                // The window still keeps the request within its budget.
                 self.warnings
                     .push(format!("history could not be summarised: {error}"));
-                Ok(None)
+                Ok(Compacting::Nothing)
             }
         }
     }
@@ -300,12 +334,21 @@ impl Call<'_> {
         report.model = self.model.name.clone();
         report.excluded.extend(unsent);
         self.warnings.extend(warnings);
+        let told = std::mem::take(&mut *self.told.lock().unwrap_or_else(PoisonError::into_inner));
+        self.warnings.extend(told);
         let verdicts = {
             let fates = fates(&report);
             self.hints.verdicts(|path| fates.get(path).copied())
         };
         report.hints = verdicts;
         self.warnings.extend(summarise(&report));
+        let spare = self.budget.window() - report.budget.used;
+        if self.uses(SourceKind::History) && spare < LITTLE_ROOM {
+            self.warnings.push(format!(
+                "only {spare} tokens of the window are left for the answer; --reserve-response \
+                 keeps some free"
+            ));
+        }
         // What is typical is known of prompts from files.
         if self.uses(SourceKind::WorkingSet) {
             let reserved = self.budget.reserve_response();

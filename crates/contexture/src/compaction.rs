@@ -119,11 +119,10 @@ impl Compactor<'_> {
         let earlier_text = earlier.as_ref().and_then(Latest::summary);
         let earlier_tokens = earlier_text.map_or(0, |text| self.counts.counter().count(text));
         let before = self.counted(&turns, &counter)? + earlier_tokens;
-        let unread = match (&earlier_text, old.first()) {
-            (None, Some(first)) => first.depth - 1,
-            _ => 0,
-        };
-        let target = longest.min(before / 2);
+        let unread = self.unread(old, earlier.as_ref())?;
+        // Shorter than what it replaces, but no shorter than the one before:
+        // else each generation would halve what is known of the beginning.
+        let target = longest.min((before / 2).max(earlier_tokens));
         if target < MIN_SUMMARY / 2 {
             return Ok(None);
         }
@@ -138,8 +137,13 @@ impl Compactor<'_> {
             return Ok(None);
         };
         if unread > 0 {
+            let older = if earlier_text.is_some() {
+                ""
+            } else {
+                " still older"
+            };
             made.text = format!(
-                "({unread} still older turns are in the ledger and not in this summary.)\n{}",
+                "({unread}{older} turns are in the ledger and not in this summary.)\n{}",
                 made.text
             );
         }
@@ -168,6 +172,27 @@ impl Compactor<'_> {
             summary: compaction.summary,
             warnings,
         }))
+    }
+
+    /// Returns how many turns are neither read now nor in an earlier summary.
+    fn unread(&self, old: &[TurnHead], earlier: Option<&Latest>) -> Result<u64, Error> {
+        let Some(first) = old.first() else {
+            return Ok(0);
+        };
+        let summarised = match earlier {
+            None => 0,
+            Some(earlier) => match earlier.compaction.first_kept {
+                // The turns before the first that it kept.
+                Some(kept) if kept == first.id => return Ok(0),
+                Some(kept) => {
+                    let kept = self.store.turns(&[kept], "")?;
+                    kept.first().map_or(0, |kept| kept.depth - 1)
+                }
+                None if earlier.summary().is_some() => earlier.depth,
+                None => 0,
+            },
+        };
+        Ok((first.depth - 1).saturating_sub(summarised))
     }
 
     /// Returns what turns count; what was not counted with this counter yet is
@@ -234,12 +259,17 @@ impl Compactor<'_> {
             // A model may spell out what it was told in other words.
             let text = guard::visible(made.text.trim(), self.policy);
             let tokens = counter.count(&text);
-            if text.is_empty() || tokens >= before {
+            // It is pinned: one that takes the room of the latest turns does
+            // more harm than good.
+            let most = before.min(target.saturating_mul(2));
+            if text.is_empty() || tokens >= most {
                 warnings.push(format!(
                     "the summary by {} is refused: {}",
                     made.by,
                     if text.is_empty() {
                         "it is empty".to_owned()
+                    } else if tokens < before {
+                        format!("it has {tokens} tokens, and was to have {target}")
                     } else {
                         format!("it has {tokens} tokens, what it would replace {before}")
                     }
@@ -258,6 +288,7 @@ impl Compactor<'_> {
                 focus: plan.focus,
                 target,
                 counter,
+                policy: self.policy,
             };
             match request.make(&passages) {
                 Ok(made) => {

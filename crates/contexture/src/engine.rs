@@ -1,5 +1,5 @@
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use contexture_core::guard::Policy;
 use contexture_core::{Budget, Counts, Tokens};
@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use crate::assembled::Assembled;
 use crate::broker::{self, Environments, Permissions};
 use crate::calibration;
-use crate::call::{Call, Clock};
+use crate::call::{Call, Clock, Compacting};
 use crate::compaction::Compactor;
 use crate::config::Config;
 use crate::error::Error;
@@ -54,8 +54,14 @@ pub struct Request {
     pub now: Option<Timestamp>,
 }
 
+/// How often a compaction is tried when others are faster.
+const MOST_COMPACTIONS: usize = 4;
+
 /// How many sessions' latest requests are kept in memory.
-const MOST_REMEMBERED: usize = 1024;
+const MOST_REMEMBERED: usize = 256;
+
+/// How many blocks they may have together.
+const MOST_REMEMBERED_BLOCKS: usize = 200_000;
 
 /// Assembles requests; keeps what it has counted.
 pub struct Engine {
@@ -139,11 +145,20 @@ impl Engine {
 
         let mut made = call.attempt(&mut clock)?;
         let mut compacted = None;
-        if let Some(need) = call.needs_compaction(&made) {
-            compacted = call.compact(&made, &need)?;
+        for _ in 0..MOST_COMPACTIONS {
+            let Some(need) = call.needs_compaction(&made) else {
+                break;
+            };
+            let done = call.compact(&made, &need)?;
             clock.lap("compact");
+            match done {
+                Compacting::Done(done) => compacted = Some(done),
+                Compacting::Overtaken => {}
+                Compacting::Nothing => break,
+            }
+            made = call.attempt(&mut clock)?;
             if compacted.is_some() {
-                made = call.attempt(&mut clock)?;
+                break;
             }
         }
         let mut assembled = call.finish(made, compacted)?;
@@ -230,6 +245,8 @@ impl Engine {
             })?,
             session,
             warnings,
+            environment: OnceLock::new(),
+            told: Mutex::default(),
         })
     }
 
@@ -254,15 +271,19 @@ impl Engine {
         let Some(latest) = store.snapshots(Some(label), 1)?.into_iter().next() else {
             return Ok(None);
         };
-        let mut known = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(saved) = known.get(label)
             && saved.hash == latest.hash
         {
             return Ok(Some(Arc::clone(saved)));
         }
-        let saved = Arc::new(Saved::load(&**store, &latest)?);
-        known.insert(label.to_owned(), Arc::clone(&saved));
-        Ok(Some(saved))
+        drop(known);
+        // It is needed for the cache's sake only: a damaged one must not end the
+        // session.
+        let Ok(saved) = Saved::load(&**store, &latest) else {
+            return Ok(None);
+        };
+        Ok(Some(self.remember(label, saved)))
     }
 
     pub(crate) fn model(
@@ -307,8 +328,8 @@ impl Engine {
     ) -> Result<Budget, Error> {
         if !model.known {
             warnings.push(format!(
-                "model `{}` is not in the table: a window of {} tokens and an estimate are \
-                 assumed; add it under [models] in contexture.toml",
+                "model `{}` is not in the table: a window of {} tokens is assumed, and the way its \
+                 family counts; add it under [models] in contexture.toml",
                 model.name, model.window
             ));
         }
@@ -441,24 +462,28 @@ impl Engine {
         if let Some(previous) = previous {
             let counts = self.counts(&assembled.model)?;
             let layout = &assembled.layout;
-            let cache = saved.compare(&**store, previous, counts.counter(), layout)?;
-            assembled.report.cache = Some(cache);
+            let cache = saved.compare(&**store, previous, counts.counter(), layout);
+            assembled.report.cache = cache.ok();
         }
         let is_new = previous.is_none_or(|previous| previous.hash != saved.hash);
         if is_new && let Err(error) = store.put_snapshot(&snapshot, &blobs) {
             return Ok(Some(format!("the request was not kept: {error}")));
         }
         assembled.snapshot = Some(saved.hash.to_string());
+        assembled.report.snapshot = assembled.snapshot.clone();
         self.remember(label, saved);
         Ok(None)
     }
 
-    fn remember(&self, label: &str, saved: Saved) {
+    fn remember(&self, label: &str, saved: Saved) -> Arc<Saved> {
         let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
-        if latest.len() >= MOST_REMEMBERED {
+        let blocks: usize = latest.values().map(|saved| saved.blocks()).sum();
+        if latest.len() >= MOST_REMEMBERED || blocks >= MOST_REMEMBERED_BLOCKS {
             latest.clear();
         }
-        latest.insert(label.to_owned(), Arc::new(saved));
+        let saved = Arc::new(saved);
+        latest.insert(label.to_owned(), Arc::clone(&saved));
+        saved
     }
 
     pub(crate) fn compactor<'a>(

@@ -1,10 +1,10 @@
 //! What the sources of a recipe give, layer by layer.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
 use contexture_core::guard::Policy;
-use contexture_core::{Excluded, Fit, Item, Layer, Role, Text, Trust};
+use contexture_core::{Excluded, Fit, Item, Layer, Part, Role, Text, Trust};
 use contexture_store::AgentRole;
 
 use crate::broker::{self, Toolbox};
@@ -58,8 +58,23 @@ impl Gathered<'_, '_> {
                     AgentRole::Worker => Some(call.task().unwrap_or_default()),
                     _ => None,
                 };
-                let environments = &call.engine.environments;
-                environments.items(call.root, &config.environment, task, policy, warnings)?
+                // A command is run once, however many attempts there are.
+                let known = call.environment.get().cloned();
+                match known {
+                    Some(items) => items,
+                    None => {
+                        let environments = &call.engine.environments;
+                        let settings = &config.environment;
+                        let mut told = Vec::new();
+                        let items =
+                            environments.items(call.root, settings, task, policy, &mut told)?;
+                        call.told
+                            .lock()
+                            .unwrap_or_else(PoisonError::into_inner)
+                            .extend(told);
+                        call.environment.get_or_init(|| items).clone()
+                    }
+                }
             }
             SourceKind::Runtime => broker::runtime_items(config.runtime.host.as_deref(), policy),
             SourceKind::Task => broker::task_items(call.role(), call.task(), policy)?,
@@ -70,6 +85,12 @@ impl Gathered<'_, '_> {
                 let summarised = history.latest.as_ref().map_or(0, |latest| latest.depth);
                 let turns = call.session.as_ref().map_or(0, |session| session.turns);
                 self.turns_since_summary = turns.saturating_sub(summarised);
+                if let Some(call) = history.waiting.first() {
+                    self.warnings.push(format!(
+                        "call `{call}` of the latest turn has no result: the request says that none \
+                         was recorded; record it first, as a message of role tool"
+                    ));
+                }
                 self.unsent.extend(history.unsent);
                 self.newest = history.newest;
                 history.items
@@ -77,7 +98,12 @@ impl Gathered<'_, '_> {
             SourceKind::Event => self.event(policy),
         };
         if let Some(cut) = recipe.cut {
-            for item in &mut items {
+            // Calls, thinking and media are whole or not there.
+            let may = |item: &Item| match (&item.part, recipe.source) {
+                (Part::Text | Part::ToolResult { .. }, _) => true,
+                (_, source) => source != SourceKind::History,
+            };
+            for item in items.iter_mut().filter(|item| may(item)) {
                 item.cut = cut;
             }
         }

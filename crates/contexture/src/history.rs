@@ -168,6 +168,8 @@ pub(crate) struct History {
     pub(crate) heads: Vec<TurnHead>,
     /// The compaction that stands at its beginning.
     pub(crate) latest: Option<Latest>,
+    /// The calls that have no result at its end.
+    pub(crate) waiting: Vec<String>,
     /// The blocks of the latest turn, with those before it that it goes on
     /// from, when there are several steps in it.
     pub(crate) newest: BTreeSet<Arc<str>>,
@@ -281,7 +283,7 @@ pub(crate) fn counter_name(counts: &Counts, policy: Policy) -> String {
     };
     // A change of the guard, or of what is counted, changes counts, and so this
     // number.
-    format!("{}/{masked}/2", counts.counter().name())
+    format!("{}/{masked}/2", counts.counter().identity())
 }
 
 impl Reader<'_> {

@@ -16,6 +16,9 @@ use crate::engine::{Engine, Request};
 use crate::error::Error;
 use crate::snapshot::Saved;
 
+/// How many of a session's latest requests a turn is looked for among.
+const LOOK_BACK: usize = 16;
+
 /// How a history is to be made shorter.
 #[derive(Debug, Clone, Default)]
 pub struct CompactRequest {
@@ -60,11 +63,9 @@ impl Engine {
         calibration::apply(store, &mut model)?;
         let session = store.session(label)?;
         let parent = turn.parent_turn_id.or(session.head);
-        let answered = self.answered(&session, parent)?;
+        let answered = self.answered(&session, parent, turn)?;
         let mut turn = turn.clone();
-        if turn.request_hash.is_none() {
-            turn.request_hash = answered.as_ref().map(|snapshot| snapshot.hash.to_string());
-        }
+        turn.request_hash = answered.as_ref().map(|snapshot| snapshot.hash.to_string());
         let counted = self.count_turn(&turn, &model)?;
         let recorded = store.record(
             label,
@@ -72,23 +73,35 @@ impl Engine {
             Some(&counted),
             now.unwrap_or_else(Timestamp::now),
         )?;
-        if let (Some(usage), Some(snapshot), false) = (turn.usage, answered, recorded.replayed) {
-            self.learn(&turn, &snapshot, &usage)?;
+        let is_its = recorded.parent == parent && !recorded.replayed;
+        if let (Some(usage), Some(snapshot), true) = (turn.usage, answered, is_its) {
+            // The turn is recorded, whatever comes of this.
+            let _ = self.learn(&turn, &snapshot, &usage);
         }
         Ok(recorded)
     }
 
-    /// Returns the request that a turn behind `parent` answers: the latest that
-    /// was made there.
+    /// Returns the request that a turn behind `parent` answers: the one it
+    /// names, else the latest that was made there for its model.
+    ///
+    /// Fails when it names one that is not there.
     fn answered(
         &self,
         session: &Session,
         parent: Option<TurnId>,
+        turn: &NewTurn,
     ) -> Result<Option<Snapshot>, Error> {
-        let latest = self.store()?.snapshots(Some(&session.label), 1)?;
-        Ok(latest
-            .into_iter()
-            .find(|snapshot| snapshot.parent_turn == parent))
+        let store = self.store()?;
+        if let Some(hash) = &turn.request_hash {
+            return Ok(Some(crate::snapshot::find(store, hash)?));
+        }
+        let is_its = |snapshot: &Snapshot| {
+            let model = turn.model.as_ref();
+            model.is_none_or(|model| self.models().is_same(model, &snapshot.model))
+        };
+        let latest = store.snapshots(Some(&session.label), LOOK_BACK)?;
+        let mut latest = latest.into_iter();
+        Ok(latest.find(|snapshot| snapshot.parent_turn == parent && is_its(snapshot)))
     }
 
     /// Learns from what the provider counted, when it is one request's count: a

@@ -64,7 +64,7 @@ fn teach(lab: &Lab, model: &str, ratio: f64, times: usize) -> Assembled {
 
 fn started() -> Lab {
     let lab = Lab::new(MODELS);
-    lab.talk("s", &chat(6, 60));
+    lab.talk("s", &chat(24, 60));
     lab
 }
 

@@ -176,12 +176,12 @@ fn an_unknown_model_is_a_warning() {
     run.expect_code(0);
     assert!(run.out.contains("alpha"));
     run.says(
-        "warning: model `my-model` is not in the table: a window of 128000 tokens and an estimate \
-         are assumed; add it under [models] in contexture.toml",
+        "warning: model `my-model` is not in the table: a window of 128000 tokens is assumed, \
+         and the way its family counts; add it under [models] in contexture.toml",
     );
     let run = project.run(&["tokens", "a.md", "--model", "my-model"]);
     run.expect_code(0);
-    run.says("warning: model `my-model` is not in the table; an estimate is used");
+    run.says("warning: model `my-model` is not in the table; it is counted as its family is");
 }
 
 #[test]

@@ -181,8 +181,8 @@ fn a_model_that_is_not_in_the_table_is_a_warning() {
     let run = run_request(&project, &["--model", "my-model", "--format", "json"]);
     run.expect_code(0);
     run.says(
-        "warning: model `my-model` is not in the table: a window of 128000 tokens and an estimate \
-         are assumed; add it under [models] in contexture.toml",
+        "warning: model `my-model` is not in the table: a window of 128000 tokens is assumed, \
+         and the way its family counts; add it under [models] in contexture.toml",
     );
     let value = parsed(&run.out);
     assert_eq!(value["token_budget"]["model_limit"], 128_000);

@@ -192,7 +192,7 @@ fn an_unknown_field_is_named_with_its_path() {
     check_file(
         r#"{"messages":[{"role":"user","cntent":"x"}]}"#,
         "messages[0].cntent: unknown field `cntent`, expected one of `role`, `source`, `content`, \
-         `tool_call_id`, `context_json` at line 1 column 36",
+         `tool_call_id`, `is_error`, `context_json` at line 1 column 36",
     );
     check_file(
         r#"{"messages":[],"usage":{"input":1}}"#,

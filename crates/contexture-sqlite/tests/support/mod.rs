@@ -30,6 +30,7 @@ pub fn message(role: MessageRole, text: &str) -> Message {
         source: None,
         content: MessageContent::Text(text.to_owned()),
         tool_call_id: None,
+        is_error: false,
         context_json: None,
     }
 }

@@ -27,6 +27,9 @@ const FILES: [&str; 6] = [
     ".agent/capabilities.json",
 ];
 
+/// How many summaries are kept.
+const MOST_MADE: usize = 16;
+
 /// The most that a command may print.
 const MAX_ANSWER: u64 = 1024 * 1024;
 
@@ -80,6 +83,10 @@ impl Environments {
             None => {
                 let snapshot = Arc::new(Snapshot::parse(&name, &text)?);
                 let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+                // One that changes with each answer is not worth keeping.
+                if made.len() >= MOST_MADE {
+                    made.clear();
+                }
                 made.insert(key, Arc::clone(&snapshot));
                 snapshot
             }

@@ -15,6 +15,9 @@ pub(super) struct Summary<'a> {
     pub(super) focus: Option<&'a str>,
     pub(super) target: Tokens,
     pub(super) counter: &'a dyn TokenCounter,
+    /// How the system prompt is masked: a layer may be sent as it is to one
+    /// provider, and not be meant for another.
+    pub(super) policy: Policy,
 }
 
 #[cfg_attr(not(feature = "http"), allow(dead_code))]
@@ -56,8 +59,9 @@ impl Summary<'_> {
         };
         // What is the same in each call takes its part of the window, too. The
         // system prompt is there to be understood, and may be cut.
-        let end = self.counter.prefix_within(self.system, self.window / 5);
-        let system = &self.system[..end];
+        let system = guard::visible(self.system, self.policy);
+        let end = self.counter.prefix_within(&system, self.window / 5);
+        let system = &system[..end];
         let fixed = self.counter.count(system)
             + self
                 .earlier

@@ -1,8 +1,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use contexture_core::guard::FindingKind;
 use contexture_core::guard::Policy;
-use contexture_core::{Counts, Cut, Item, Part, Role, Text, Trust};
+use contexture_core::{Counts, Cut, Item, MediaSource, Part, Role, Text, Trust};
 use contexture_providers::{describe, media_tokens};
 use contexture_store::{Block, BlockCounts, Counted, MessageRole, NewTurn, TurnId};
 use contexture_tokens::Provider;
@@ -120,7 +121,7 @@ impl Maker {
                 made.push(Made {
                     message: m,
                     block: b,
-                    unsent: self.unsent(role, block, calls),
+                    unsent: self.unsent(role, block, calls, &text),
                     item: self.with_part(item, block),
                     text,
                 });
@@ -143,7 +144,7 @@ impl Maker {
     }
 
     /// Returns why a block is not sent, when it is not.
-    fn unsent(&self, role: Role, block: &Block, calls: bool) -> Option<&'static str> {
+    fn unsent(&self, role: Role, block: &Block, calls: bool, text: &Text) -> Option<&'static str> {
         if matches!(role, Role::System | Role::Developer) {
             return Some("kept for the record: the system prompt is made anew each time");
         }
@@ -151,6 +152,9 @@ impl Maker {
             Block::Text { text } if text.trim().is_empty() => Some("is blank"),
             // Providers want it back unchanged where tools were called, and
             // have no use for it elsewhere.
+            Block::Thinking { .. } if is_changed(text) => {
+                Some("thinking that the guard changed, so that its seal no longer holds")
+            }
             Block::Thinking { signature, .. } => {
                 let sealed = signature.as_ref().is_some_and(|seal| !seal.is_empty());
                 let wanted = calls && sealed && self.provider == Provider::Anthropic;
@@ -166,7 +170,8 @@ impl Maker {
             // than nothing.
             Block::Text { .. } => item.cut = Cut::Middle,
             Block::ToolCall { id, name, .. } => {
-                let (id, name): (Arc<str>, Arc<str>) = (id.as_str().into(), name.as_str().into());
+                let id: Arc<str> = id.as_str().into();
+                let name: Arc<str> = sendable(name, self.provider).into();
                 self.names.insert(id.to_string(), Arc::clone(&name));
                 self.open.push((Arc::clone(&id), Arc::clone(&name)));
                 item.part = Part::ToolCall { id, name };
@@ -215,7 +220,7 @@ impl Maker {
             if speaks && one.unsent.is_none() {
                 speaks_at = speaks_at.map(|at| at.min(items.len()));
             }
-            bytes += one.text.as_str().len() + 256;
+            bytes += one.text.as_str().len() + extra_bytes(&one.item.part) + 256;
             match one.unsent {
                 None => items.push(one.item),
                 Some(reason) => unsent.push((one.item.id, one.item.role, reason)),
@@ -235,3 +240,42 @@ impl Maker {
         }
     }
 }
+
+/// Returns true when the guard changed more than can be undone.
+fn is_changed(text: &Text) -> bool {
+    let kinds = [FindingKind::Secret, FindingKind::Invisible];
+    let mut findings = text.findings().iter();
+    findings.any(|finding| kinds.contains(&finding.kind))
+}
+
+/// Returns how many bytes a part holds beside its text.
+fn extra_bytes(part: &Part) -> usize {
+    match part {
+        Part::Media(media) => match &media.source {
+            MediaSource::Data(data) => data.len(),
+            MediaSource::Url(url) => url.len(),
+        },
+        Part::Thinking { signature } => signature.len(),
+        _ => 0,
+    }
+}
+
+/// Returns the name of a tool as a provider takes it back. A model may have
+/// called one that never was, by any name: that must not end the conversation.
+fn sendable(name: &str, provider: Provider) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
+    let is_taken = |c: char| is_plain(c) || provider == Provider::Gemini && matches!(c, '.' | ':');
+    let mut sent: String = name
+        .chars()
+        .map(|c| if is_taken(c) { c } else { '_' })
+        .take(MAX_NAME)
+        .collect();
+    if provider == Provider::Gemini && !sent.starts_with(|c: char| c.is_ascii_alphabetic()) {
+        sent.insert(0, '_');
+        sent.truncate(MAX_NAME);
+    }
+    sent
+}
+
+/// The longest name of a tool.
+const MAX_NAME: usize = 64;

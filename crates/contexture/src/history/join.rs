@@ -24,6 +24,12 @@ pub(super) fn join(history: &mut History, turns: &[Arc<Prepared>]) {
     for (i, turn) in turns.iter().enumerate() {
         joiner.turn(i, turn);
     }
+    let waiting = joiner
+        .open
+        .iter()
+        .map(|(call, _)| call.to_string())
+        .collect();
+    joiner.history.waiting = waiting;
     joiner.give_up();
 }
 

@@ -48,7 +48,7 @@ pub(super) fn tear_newest(items: &mut Vec<Item>, room: Tokens) -> bool {
     }
     let mut step = Arc::clone(&run);
     for at in steps..items.len() {
-        if begins.contains(&at) {
+        if begins.binary_search(&at).is_ok() {
             step = format!("{run} from {}", items[at].id).into();
         }
         items[at].group = Some(Arc::clone(&step));

@@ -179,6 +179,7 @@ pub fn message(role: MessageRole, content: MessageContent) -> Message {
         source: None,
         content,
         tool_call_id: None,
+        is_error: false,
         context_json: None,
     }
 }
