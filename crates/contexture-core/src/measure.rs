@@ -19,8 +19,8 @@ pub(crate) struct Measured {
     complete: bool,
     // True when only the total is known, from an earlier count.
     total_only: bool,
-    // The tokens of the first `SAMPLE` bytes, when not even the first piece
-    // was counted and it is longer than that.
+    // The tokens of the first `SAMPLE` bytes, when the first piece is longer
+    // than that: all that is told where not even that is within a limit.
     sample: Option<Tokens>,
 }
 
@@ -39,14 +39,16 @@ impl Measured {
     pub(crate) fn new(body: &str, counter: &dyn TokenCounter, limit: Tokens) -> Self {
         let mut pieces = SmallVec::with_capacity(body.len().min(1 << 20) / LEAST_PIECE + 1);
         let (mut tokens, mut start) = (0, 0);
+        let mut sample = None;
         while start < body.len() {
             let end = next_seam(body, start, counter);
             let counted = counter.count_up_to(&body[start..end], limit - tokens);
             let Some(count) = counted else {
-                let long = pieces.is_empty() && end > SAMPLE;
-                let sample = &body[..body.floor_char_boundary(SAMPLE)];
+                if pieces.is_empty() {
+                    sample = sample_of(body, end, counter);
+                }
                 return Self {
-                    sample: long.then(|| counter.count(sample)),
+                    sample,
                     pieces,
                     tokens,
                     limit,
@@ -54,6 +56,9 @@ impl Measured {
                     total_only: false,
                 };
             };
+            if pieces.is_empty() {
+                sample = sample_of(body, end, counter);
+            }
             pieces.push(Piece { end, tokens: count });
             tokens += count;
             start = end;
@@ -64,7 +69,7 @@ impl Measured {
             limit,
             complete: true,
             total_only: false,
-            sample: None,
+            sample,
         }
     }
 
@@ -105,7 +110,7 @@ impl Measured {
                 tokens: self.tokens,
                 limit,
                 complete: self.complete,
-                sample: self.sample,
+                sample: self.sample.filter(|_| self.pieces.is_empty()),
             };
         }
         let mut tokens = 0;
@@ -125,9 +130,15 @@ impl Measured {
                 .sum(),
             limit,
             complete: false,
-            sample: None,
+            sample: self.sample.filter(|_| fitting == 0),
         }
     }
+}
+
+/// Returns the count of the first bytes of a text whose first piece is long.
+fn sample_of(body: &str, end: usize, counter: &dyn TokenCounter) -> Option<Tokens> {
+    let sample = || counter.count(&body[..body.floor_char_boundary(SAMPLE)]);
+    (end > SAMPLE).then(sample)
 }
 
 /// A measurement as far as some limit.
