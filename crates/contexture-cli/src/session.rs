@@ -1,7 +1,7 @@
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use contexture::core::grouped;
 use contexture::store::{
-    Block, NewSession, Session, SessionChange, SessionStatus, Turn, TurnKind, TurnStatus,
+    Block, NewSession, Session, SessionChange, SessionStatus, Trigger, Turn, TurnKind, TurnStatus,
 };
 use contexture::turn::turn_from_json;
 use contexture::{CompactRequest, Engine, Error, Root, SessionCost, Timestamp};
@@ -114,7 +114,14 @@ pub(crate) fn run(args: &SessionArgs) -> anyhow::Result<()> {
         }
         SessionCommand::Uncompact { label } => {
             let undone = engine.uncompact(label, options.now)?;
-            let told = format!("summary {} no longer counts", undone.undone);
+            let now = match undone.standing {
+                Some(summary) => format!(
+                    "the one before it, {}, counts again; once more undoes that, too",
+                    summary.short()
+                ),
+                None => "all turns are shown again, as far as they fit".to_owned(),
+            };
+            let told = format!("summary {} no longer counts: {now}", undone.undone.short());
             show(options, &undone, &told)
         }
         SessionCommand::Cost { label } => {
@@ -285,6 +292,9 @@ fn describe(engine: &Engine, session: &Session) -> anyhow::Result<String> {
     Ok(lines.join("\n"))
 }
 
+/// How many lines are shown of a summary.
+const SUMMARY_LINES: usize = 12;
+
 /// The longest line that is shown of a message.
 const LINE: usize = 100;
 
@@ -306,15 +316,22 @@ fn history(turns: &[Turn], total: u64) -> String {
     for turn in turns {
         if let Some(compaction) = &turn.compaction {
             out.push_str(&format!(
-                "--- {} {} by {}: {} tokens became {} ---\n",
+                "--- {} {} ({}, by {}): {} tokens became {} ---\n",
                 turn.id.short(),
+                match compaction.trigger {
+                    Trigger::Undo => "the summary before, put back",
+                    _ => "summary",
+                },
                 compaction.trigger.name(),
                 compaction.summariser,
                 grouped(compaction.tokens_before),
                 grouped(compaction.tokens_after),
             ));
-            for line in compaction.summary.lines() {
+            for line in compaction.summary.lines().take(SUMMARY_LINES) {
                 out.push_str(&format!("    {}\n", output::visible(&short(line, LINE))));
+            }
+            if compaction.summary.lines().count() > SUMMARY_LINES {
+                out.push_str("    … (--json shows all)\n");
             }
             out.push('\n');
             continue;

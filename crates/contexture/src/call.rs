@@ -289,9 +289,12 @@ impl Call<'_> {
                     ),
                 };
                 self.warnings.push(format!(
-                    "{} turns were summarised, {} tokens became {} ({}): {why}; \
+                    "{} summarised, {} tokens became {} ({}): {why}; \
                      `contexture session uncompact {}` undoes it",
-                    compacted.turns,
+                    match compacted.turns {
+                        1 => "1 turn was".to_owned(),
+                        turns => format!("{turns} turns were"),
+                    },
                     compacted.tokens_before,
                     compacted.tokens_after,
                     compacted.summariser,

@@ -434,16 +434,19 @@ pub(crate) fn undo(store: &dyn Store, session: &Session, now: Timestamp) -> Resu
         Ok(latest)
     };
     let latest = effective(Latest::find(store, head)?)?.ok_or_else(none)?;
+    let before = effective(below(&latest)?)?;
+    let standing = before.as_ref().map(|before| before.id);
     if head == latest.id {
         let parent = latest.parent.ok_or_else(none)?;
         store.move_head(&session.label, Some(head), Some(parent), "uncompacted", now)?;
         return Ok(Undone {
             undone: latest.id,
             head: parent,
+            standing,
         });
     }
     // What stood before: the compaction before that, or nothing.
-    let before = effective(below(&latest)?)?.map(|latest| latest.compaction);
+    let before = before.map(|latest| latest.compaction);
     let before = before.unwrap_or(Compaction {
         summary: String::new(),
         summarized_through: None,
@@ -465,6 +468,7 @@ pub(crate) fn undo(store: &dyn Store, session: &Session, now: Timestamp) -> Resu
     Ok(Undone {
         undone: latest.id,
         head: recorded.id,
+        standing,
     })
 }
 
@@ -475,4 +479,6 @@ pub struct Undone {
     pub undone: TurnId,
     /// Where the head is now.
     pub head: TurnId,
+    /// The summary that counts again, if there was one before.
+    pub standing: Option<TurnId>,
 }

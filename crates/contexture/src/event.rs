@@ -109,19 +109,23 @@ impl From<&str> for Event {
 }
 
 impl Event {
-    /// Reads an event: a JSON object with `content`, or else plain text. A file
-    /// whose name ends with `.json` must be JSON. `name` stands for it in
+    /// Reads an event: a JSON object, or else plain text. What begins like an
+    /// object, or comes from a file whose name ends with `.json`, must be one:
+    /// half a message must not go to a model as text. `name` stands for it in
     /// complaints.
     pub fn read(name: &str, text: &str) -> Result<Self, Error> {
         let is_json_file = name.to_ascii_lowercase().ends_with(".json");
-        let looks_like_one = text.trim_start().starts_with('{')
-            && serde_json::from_str::<serde_json::Value>(text)
-                .is_ok_and(|value| value.get("content").is_some());
+        let start = text.trim_start();
+        // A brace and a quotation mark: JSON, whole or torn. Whoever means text
+        // gives it as such.
+        let looks_like_one = start
+            .strip_prefix('{')
+            .is_some_and(|rest| rest.trim_start().starts_with(['"', '}']));
         if !is_json_file && !looks_like_one {
             return Ok(Self::from(text.trim_end()));
         }
         let event: Self = json_with_path(name, text).map_err(|error| {
-            error.hint("an event is `{\"content\":\"…\",\"timezone\":\"Europe/Berlin\"}`")
+            error.hint("an event is `{\"content\":\"…\",\"timezone\":\"Europe/Berlin\"}`; text that is JSON goes with --event")
         })?;
         event.check(name)?;
         Ok(event)
