@@ -492,13 +492,13 @@ fn attempts_that_led_nowhere_are_failures() {
 }
 
 #[test]
-fn similar_failures_are_merged_with_a_count() {
+fn the_same_failure_is_told_once_with_a_count() {
     check(
         "
 1 call bash: make
 1 fail bash: src/a.c:10: error: unknown type name `foo`
 1 call bash: make
-1 fail bash: src/a.c:12: error: unknown type name `foo`
+1 fail bash: src/a.c:10:  Error: unknown type name `foo`
 1 call bash: make
 1 fail bash: src/a.c:19: error: unknown type name `foo`
 1 call bash: make
@@ -507,7 +507,8 @@ fn similar_failures_are_merged_with_a_count() {
         200,
         "
 ## Failed attempts
-- `make`: src/a.c:10: error: unknown type name `foo` (3 times, later ok)
+- `make`: src/a.c:10: error: unknown type name `foo` (2 times, later ok)
+- `make`: src/a.c:19: error: unknown type name `foo` (later ok)
 
 ## Done
 - `make`
@@ -516,6 +517,80 @@ fn similar_failures_are_merged_with_a_count() {
 - src/a.c
 ",
     );
+}
+
+const VARIANTS: &str = "
+1 call bash: psql -p 5432
+1 fail bash: connection refused on port 5432
+1 call bash: psql -p 5433
+1 fail bash: connection refused on port 5433
+1 call bash: pip install numpy==1.26
+1 fail bash: error: no wheel for numpy 1.26
+1 call bash: pip install numpy==2.1
+1 fail bash: error: no wheel for numpy 2.1
+1 call bash: pytest tests/test_login_7.py
+1 fail bash: FAILED test_login: got 401
+1 call bash: pytest tests/test_login_9.py
+1 fail bash: FAILED test_login: got 500
+1 call bash: make -j 4
+1 result bash: ok
+1 call bash: make -j 8
+1 result bash: ok
+";
+
+#[test]
+fn failures_that_differ_in_a_number_are_told_apart() {
+    check(
+        VARIANTS,
+        400,
+        "
+## Failed attempts
+- `psql -p 5432`: connection refused on port 5432
+- `psql -p 5433`: connection refused on port 5433
+- `pip install numpy==1.26`: error: no wheel for numpy 1.26
+- `pip install numpy==2.1`: error: no wheel for numpy 2.1
+- `pytest tests/test_login_7.py`: FAILED test_login: got 401
+- `pytest tests/test_login_9.py`: FAILED test_login: got 500
+
+## Done
+- `make -j 4`
+- `make -j 8`
+
+## Files
+- tests/test_login_7.py, tests/test_login_9.py
+",
+    );
+}
+
+#[test]
+fn in_less_room_they_share_a_line_that_says_so() {
+    let text = summary(VARIANTS, 140);
+    let failures = "## Failed attempts
+- `psql -p {5432,5433}`: connection refused on port {5432,5433} (2 similar)
+- `pip install numpy=={1.26,2.1}`: error: no wheel for numpy {1.26,2.1} (2 similar)
+- `pytest tests/test_login_{7,9}.py`: FAILED test_login: got {401,500} (2 similar)
+";
+    assert!(text.contains(failures), "{text}");
+    // The next one of the same form joins them.
+    let script = "2 call bash: psql -p 5434\n2 fail bash: connection refused on port 5434\n";
+    let script = Script::new(script);
+    let text = extract(Some(&text), &script.passages(), None, 140, &counter());
+    let line = "- `psql -p {5432,5433,5434}`: connection refused on port… (3 similar)";
+    assert!(text.contains(line), "{text}");
+    assert!(counter().count(&text) <= 140);
+}
+
+#[test]
+fn many_variants_are_named_in_part() {
+    let mut script = String::new();
+    for test in 1..=30 {
+        script += &format!(
+            "1 call bash: pytest tests/test_{test}.py\n1 fail bash: FAILED with a broken fixture\n"
+        );
+    }
+    let line = "- `pytest tests/test_{1,2,3,4,5,6,7,8,9,10,11,…}.py`: FAILED with a broken fixture (30 similar)";
+    check_parts(&script, 200, &[line], &[" times)"]);
+    check_parts(&script, 60, &["- FAILED with a broken… (30 similar)"], &[]);
 }
 
 #[test]
@@ -809,6 +884,9 @@ fn text() -> impl Strategy<Value = String> {
         "src/a.rs",
         "```\n",
         " (3 times)",
+        " (3 similar)",
+        "{5,6,…}",
+        "error on port 7\n",
         "9 failed: 2 × E0308",
         "…",
         "did not work",
@@ -888,6 +966,7 @@ fn failures_told(summary: &str) -> u64 {
         let counted = start.and_then(|(number, _)| number.parse().ok());
         let times = bullet
             .strip_suffix(" times)")
+            .or(bullet.strip_suffix(" similar)"))
             .and_then(|rest| rest.rsplit_once('('));
         counted
             .or(times.and_then(|(_, times)| times.parse().ok()))

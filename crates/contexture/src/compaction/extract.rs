@@ -3,7 +3,9 @@
 //! Nothing is paraphrased: sentences are taken as they stand, sorted into
 //! sections by who said them and by the words in them, and compete for the
 //! room there is. Failures do not compete. An agent that forgets what it tried
-//! tries it again, so they are merged and shortened, but never dropped.
+//! tries it again, so they are shortened, told together and in the end only
+//! counted, but never dropped. Only what is the same is said to have happened
+//! several times.
 
 use contexture_core::{TokenCounter, Tokens};
 
@@ -12,6 +14,7 @@ mod fit;
 mod gather;
 mod prose;
 mod tools;
+mod variants;
 
 use gather::Gathered;
 
@@ -124,6 +127,8 @@ struct Bullet {
     text: String,
     // How often it happened; only failures and calls are counted.
     times: u64,
+    // It stands for failures that need not be the same.
+    is_varied: bool,
     // The same call succeeded later.
     is_solved: bool,
     value: i64,
@@ -135,39 +140,65 @@ struct Bullet {
 }
 
 impl Bullet {
-    /// Returns what is said behind the text: `(3 times, later ok)`.
+    /// Returns what is said behind the text: `(3 times, later ok)`, or
+    /// `(3 similar)` of what differs.
     fn suffix(&self) -> String {
+        let what = if self.is_varied { "similar" } else { "times" };
         match (self.times, self.is_solved) {
             (0 | 1, false) => String::new(),
             (0 | 1, true) => " (later ok)".to_owned(),
-            (times, false) => format!(" ({times} times)"),
-            (times, true) => format!(" ({times} times, later ok)"),
+            (times, false) => format!(" ({times} {what})"),
+            (times, true) => format!(" ({times} {what}, later ok)"),
         }
     }
 
     /// Undoes [`Bullet::suffix`].
-    fn parse(text: &str) -> (&str, u64, bool) {
+    fn parse(text: &str) -> Told<'_> {
+        let once = Told {
+            text,
+            times: 1,
+            is_varied: false,
+            is_solved: false,
+        };
         let parsed = text
             .strip_suffix(')')
             .and_then(|rest| rest.rsplit_once(" ("));
         let Some((body, inside)) = parsed else {
-            return (text, 1, false);
+            return once;
         };
         let is_solved = inside.ends_with("later ok");
         let count = inside.trim_end_matches("later ok").trim_end_matches(", ");
-        let times = count
-            .strip_suffix(" times")
+        let similar = count.strip_suffix(" similar");
+        let times = similar
+            .or(count.strip_suffix(" times"))
             .and_then(|times| times.parse::<u64>().ok());
         match times {
-            Some(times) => (body, times.min(MOST_TIMES), is_solved),
-            None if is_solved && count.is_empty() => (body, 1, true),
-            None => (text, 1, false),
+            Some(times) => Told {
+                text: body,
+                times: times.min(MOST_TIMES),
+                is_varied: similar.is_some(),
+                is_solved,
+            },
+            None if is_solved && count.is_empty() => Told {
+                text: body,
+                is_solved,
+                ..once
+            },
+            None => once,
         }
     }
 
     fn line(&self) -> String {
         format!("- {}{}\n", self.text, self.suffix())
     }
+}
+
+/// A line of a summary, read back.
+struct Told<'a> {
+    text: &'a str,
+    times: u64,
+    is_varied: bool,
+    is_solved: bool,
 }
 
 /// Splits "`cargo test`: error" into the call and what came of it.

@@ -9,6 +9,7 @@ use contexture_core::{TokenCounter, Tokens};
 use super::Section::{Failed, Files};
 use super::gather::Gathered;
 use super::prose::{normalise, shorten};
+use super::variants::{fold, merge_alike};
 use super::{Bullet, SECTIONS, call_of};
 
 /// Failures take at most this part of the room while they can be shortened.
@@ -122,17 +123,13 @@ impl Gathered {
     /// Returns all failures, as long as `room` allows.
     fn fit_failures(&mut self, room: Tokens, counter: &dyn TokenCounter) -> Vec<Bullet> {
         let heading = counter.count(SECTIONS[Failed as usize].1) + 1;
-        let mut failures = Vec::new();
-        for bullet in self
-            .bullets
-            .iter_mut()
-            .filter(|bullet| bullet.section == Failed)
-        {
-            failures.push((bullet.tokens(counter), bullet.clone()));
-        }
         let mut counted = self.counted.clone();
-        let share = (room.saturating_mul(FAILURE_PERCENT) / 100).saturating_sub(heading);
         let reserve = if counted.is_empty() { 0 } else { COUNT_LINE };
+        // What the other sections cannot use is for the failures, too.
+        let share = (room.saturating_mul(FAILURE_PERCENT) / 100)
+            .max(room.saturating_sub(self.needed_elsewhere(room, counter)))
+            .saturating_sub(heading);
+        let failures = self.whole_or_folded(share.saturating_sub(reserve), counter);
         // What was solved later is told in half the words.
         let cap_of = |bullet: &Bullet, cap: Tokens| {
             let cap = if bullet.is_solved {
@@ -176,9 +173,11 @@ impl Gathered {
         let mut kept = Vec::new();
         let mut space = room.saturating_sub(heading);
         for (tokens, bullet) in &failures[skip..] {
-            let mut bullet = bullet.within(cap_of(bullet, cap), *tokens);
+            kept.push(bullet.within(cap_of(bullet, cap), *tokens));
+        }
+        merge_alike(&mut kept);
+        for bullet in &mut kept {
             space = space.saturating_sub(bullet.tokens(counter));
-            kept.push(bullet);
         }
         if !counted.is_empty() {
             let text = count_line(&counted, !kept.is_empty(), space, counter);
@@ -186,6 +185,7 @@ impl Gathered {
                 section: Failed,
                 text,
                 times: 1,
+                is_varied: false,
                 is_solved: false,
                 value: 0,
                 time: 0,
@@ -195,6 +195,59 @@ impl Gathered {
             kept.insert(0, line);
         }
         kept
+    }
+
+    /// Returns the tokens of everything but failures, or `most` if it is more.
+    fn needed_elsewhere(&mut self, most: Tokens, counter: &dyn TokenCounter) -> Tokens {
+        let mut open = [false; SECTIONS.len()];
+        let mut needed: Tokens = 0;
+        for bullet in self
+            .bullets
+            .iter_mut()
+            .filter(|bullet| bullet.section != Failed)
+        {
+            let section = bullet.section as usize;
+            if !std::mem::replace(&mut open[section], true) {
+                needed += counter.count(SECTIONS[section].1) + 1;
+            }
+            needed = needed.saturating_add(bullet.tokens(counter));
+            if needed >= most {
+                return most;
+            }
+        }
+        needed
+    }
+
+    /// Returns the failures with their tokens: one by one if that takes at most
+    /// `share`, and else those of one form together.
+    fn whole_or_folded(
+        &mut self,
+        share: Tokens,
+        counter: &dyn TokenCounter,
+    ) -> Vec<(Tokens, Bullet)> {
+        let mut failures = Vec::new();
+        let mut sum: Tokens = 0;
+        for bullet in self
+            .bullets
+            .iter_mut()
+            .filter(|bullet| bullet.section == Failed)
+        {
+            let tokens = bullet.tokens(counter);
+            sum = sum.saturating_add(tokens);
+            failures.push((tokens, bullet.clone()));
+        }
+        if sum <= share {
+            return failures;
+        }
+        let lexicon = &self.lexicon;
+        let folded = self.folded.get_or_insert_with(|| {
+            let whole = failures.into_iter().map(|(_, bullet)| bullet).collect();
+            fold(whole, lexicon)
+        });
+        folded
+            .iter_mut()
+            .map(|bullet| (bullet.tokens(counter), bullet.clone()))
+            .collect()
     }
 
     /// Says at least how much failed, when not even one line fits.

@@ -13,7 +13,7 @@ use super::prose::{
     is_reply, key, normalise, paths, sentences, shorten, stem, without_marker,
 };
 use super::tools::{Findings, describe_call, is_failure_line};
-use super::{Bullet, MOST_TIMES, Passage, SECTIONS, Section, Speaker, call_of};
+use super::{Bullet, MOST_TIMES, Passage, SECTIONS, Section, Speaker, Told, call_of};
 
 /// Words that tell the section of a heading, ours or a language model's.
 /// Earlier rows win: "Next steps for the failed tests" is about what is next.
@@ -88,6 +88,8 @@ pub(super) struct Gathered {
     files: BTreeMap<String, (u64, usize)>,
     // Failures that are only counted, by kind.
     pub(super) counted: BTreeMap<String, u64>,
+    // The failures with those of one form told together, once it is needed.
+    pub(super) folded: Option<Vec<Bullet>>,
     failures_of_call: BTreeMap<String, Vec<usize>>,
     questions: Vec<Question>,
     // What the assistant stated: time, turn, normalised words.
@@ -107,6 +109,7 @@ impl Gathered {
             seen: BTreeMap::new(),
             files: BTreeMap::new(),
             counted: BTreeMap::new(),
+            folded: None,
             failures_of_call: BTreeMap::new(),
             questions: Vec::new(),
             statements: Vec::new(),
@@ -118,7 +121,8 @@ impl Gathered {
     /// Adds a bullet, or counts it with one that says the same.
     fn add(&mut self, section: Section, text: &str, extra: i64, time: usize, times: u64) -> usize {
         let words: Vec<&str> = text.split_whitespace().collect();
-        let text = shorten(&words.join(" "), BULLET_BYTES);
+        let whole = words.join(" ");
+        let text = shorten(&whole, BULLET_BYTES);
         let normal = normalise(&text);
         let is_call = match section {
             Done => text.starts_with('`') && (text.ends_with('`') || text.ends_with(NO_RESULT)),
@@ -126,7 +130,12 @@ impl Gathered {
             _ => false,
         };
         let is_counted = section == Failed || is_call;
-        let mut key = key(&normal, is_counted);
+        // What is counted must be the same, down to the numbers.
+        let mut key = if is_counted {
+            whole.to_lowercase()
+        } else {
+            key(&normal)
+        };
         if let (Facts, Some((label, _))) = (section, call_of(&text)) {
             // A newer result of the same call replaces the older one.
             key = format!("result {label}");
@@ -157,6 +166,8 @@ impl Gathered {
             known.value = known.value.max(value);
             if is_counted {
                 known.times += times;
+                // Of what was cut, only the start is known to be the same.
+                known.is_varied |= section == Failed && whole.contains('…');
                 if section == Facts {
                     (known.text, known.time, known.times) = (text, time, 1);
                 }
@@ -170,6 +181,7 @@ impl Gathered {
             section,
             text,
             times,
+            is_varied: false,
             is_solved: false,
             value,
             time,
@@ -245,7 +257,12 @@ impl Gathered {
                     });
                 }
                 Some(section) => {
-                    let (text, times, is_solved) = Bullet::parse(bullet);
+                    let Told {
+                        text,
+                        times,
+                        is_varied,
+                        is_solved,
+                    } = Bullet::parse(bullet);
                     // A constraint or a decision is not worth less for being old.
                     let is_bound = self.lexicon.read(&normalise(text)).has(BOUND);
                     let is_task = section == Asked && !std::mem::replace(&mut self.has_user, true);
@@ -256,8 +273,11 @@ impl Gathered {
                         _ => 0,
                     };
                     let extra = extra + (10 * place / lines) as i64;
+                    let known = self.bullets.len();
                     let index = self.add(section, text, extra, 0, times);
-                    self.bullets[index].is_solved |= is_solved;
+                    let added = &mut self.bullets[index];
+                    added.is_varied |= is_varied;
+                    added.is_solved = is_solved && (added.is_solved || index == known);
                     if let Some((label, _)) = call_of(text) {
                         self.failures_of_call
                             .entry(label.to_owned())
@@ -677,6 +697,7 @@ impl Gathered {
                 section: Files,
                 text: path.to_owned(),
                 times: 1,
+                is_varied: false,
                 is_solved: false,
                 value,
                 time: place,
