@@ -283,12 +283,14 @@ fn the_same_conversation_in_less_room() {
         r#"
 ## Asked for
 - Add a cache to the HTTP client in src/http/client.rs.
+- (2 earlier left out)
 - Entries must expire after 300 seconds.
 - Don't add new dependencies, and keep the public API of `Client` unchanged.
 - Never use file locks in tests.
 - Also bump the version to 0.4.0, but don't publish it.
 
 ## Decided
+- (1 earlier left out)
 - We'll use a `Mutex<HashMap>` instead of `RefCell`.
 - Should entries also be bounded in number? User: Yes, at most 1000 entries, least recently used goes first.
 - I'll use a generation counter per entry rather than a linked list, since it needs no unsafe code.
@@ -304,7 +306,6 @@ fn the_same_conversation_in_less_room() {
 
 ## Done
 - Added an LRU bound of 1000 entries in src/http/cache.rs using a `VecDeque` for the order.
-- Fixed by removing both maps' entries together in `evict`.
 
 ## Files
 - src/http/cache.rs, src/http/client.rs
@@ -689,6 +690,82 @@ fn facts_survive_ten_generations() {
     }
 }
 
+/// Returns the number in `(7 earlier left out)` of the section `heading`.
+fn left_out(text: &str, heading: &str) -> u64 {
+    let mut lines = text.lines().skip_while(|line| *line != heading).skip(1);
+    let note = lines
+        .by_ref()
+        .take_while(|line| !line.is_empty())
+        .find(|line| line.ends_with(" left out)"));
+    note.map_or(0, |note| {
+        let number = note.trim_start_matches("- (").split(' ').next();
+        number.unwrap().parse().unwrap()
+    })
+}
+
+/// Returns the numbers from one to `most` for which `text` has the sentence.
+fn told(text: &str, most: u64, sentence: impl Fn(u64) -> String) -> Vec<u64> {
+    (1..=most)
+        .filter(|n| text.contains(&sentence(*n)))
+        .collect()
+}
+
+#[test]
+fn the_newest_decisions_and_requests_are_kept_over_generations() {
+    let goal = "Build the importer for Acme.";
+    let request = |n: u64| format!("Please add column number {n} to the report.");
+    let decision = |n: u64| format!("We decided that table {n} is sorted by key {n}.");
+    for target in [250, 300, 450, 700] {
+        let mut text = summary(&format!("1 user: {goal}\n"), target);
+        let mut was_left_out = 0;
+        for n in 1..=60 {
+            let script = Script::new(&format!(
+                "
+{n} user: {}
+{n} call bash: cargo test report_{n}
+{n} result bash: test result: ok. {n} passed; 0 failed
+{n} assistant: I added column {n} to src/report_{n}.rs. {} It holds {n}00 values.
+",
+                request(n),
+                decision(n)
+            ));
+            text = extract(Some(&text), &script.passages(), None, target, &counter());
+            assert!(counter().count(&text) <= target, "{text}");
+            assert!(text.contains(goal), "at {n}:\n{text}");
+            for (heading, kept) in [
+                ("## Asked for", told(&text, n, request)),
+                ("## Decided", told(&text, n, decision)),
+            ] {
+                // The newest without a gap, and the others counted.
+                let from = n + 1 - kept.len() as u64;
+                assert_eq!(kept, (from..=n).collect::<Vec<_>>(), "at {n}:\n{text}");
+                assert_eq!(left_out(&text, heading), n - kept.len() as u64, "{text}");
+            }
+            let left_out = left_out(&text, "## Decided");
+            assert!(left_out >= was_left_out, "{text}");
+            was_left_out = left_out;
+        }
+        assert!(was_left_out > 30);
+        assert!(told(&text, 60, decision).len() > 1, "{text}");
+    }
+}
+
+#[test]
+fn what_was_left_out_is_read_back() {
+    let earlier = "## Asked for\n- Build it.\n- (7 earlier left out)\n- Please add a flag.\n\n## Decided\n- (2 left out)\n- We decided on Rust.";
+    let actual = extract(Some(earlier), &[], None, 300, &counter());
+    assert_eq!(actual, earlier.replace("(2 left", "(2 earlier left"));
+}
+
+#[test]
+fn a_decision_that_is_turned_around_is_told_as_it_is_now() {
+    check(
+        "1 assistant: We decided to use tabs instead of spaces.\n2 assistant: We decided to use spaces instead of tabs.\n",
+        200,
+        "## Decided\n- We decided to use spaces instead of tabs.",
+    );
+}
+
 #[test]
 fn a_summary_of_a_summary_is_itself() {
     let text = summary(CACHE, 2000);
@@ -886,6 +963,7 @@ fn text() -> impl Strategy<Value = String> {
         " (3 times)",
         " (3 similar)",
         "{5,6,…}",
+        "(4 earlier left out)\n",
         "error on port 7\n",
         "9 failed: 2 × E0308",
         "…",

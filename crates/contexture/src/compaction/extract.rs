@@ -6,6 +6,9 @@
 //! tries it again, so they are shortened, told together and in the end only
 //! counted, but never dropped. Only what is the same is said to have happened
 //! several times.
+//!
+//! Of requests and decisions the newest are kept first, for a later one often
+//! overrides an earlier one; how many were left out is said, and carried on.
 
 use contexture_core::{TokenCounter, Tokens};
 
@@ -117,8 +120,23 @@ const SECTIONS: [(Section, &str, i64); 8] = [
     (Open, "## Open questions\n", 85),
 ];
 
+/// The sections that say how much was left out, the most telling first.
+const NOTED: [Section; 3] = [Decided, Asked, Open];
+
 /// The largest count read back, so that sums cannot overflow.
 const MOST_TIMES: u64 = 1_000_000_000;
+
+/// How long a request or a decision is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Weight {
+    /// It was taken back, or says little.
+    Weak,
+    Plain,
+    /// A constraint, or something that was agreed on.
+    Strong,
+    /// What the user asked for first: what all of it is for.
+    Task,
+}
 
 /// A candidate for a line of the summary.
 #[derive(Debug, Clone)]
@@ -132,6 +150,9 @@ struct Bullet {
     // The same call succeeded later.
     is_solved: bool,
     value: i64,
+    weight: Weight,
+    // What of its value is due to the focus.
+    focus: i64,
     // The passage it comes from, counted from one; zero is the earlier summary.
     time: usize,
     // Its place among the bullets of one passage.
@@ -191,6 +212,20 @@ impl Bullet {
     fn line(&self) -> String {
         format!("- {}{}\n", self.text, self.suffix())
     }
+}
+
+/// Returns the line that says how many bullets of a section were left out;
+/// `is_earlier` says that they are all older than the newest one kept.
+fn left_out_line(count: u64, is_earlier: bool) -> String {
+    let earlier = if is_earlier { "earlier " } else { "" };
+    format!("({count} {earlier}left out)")
+}
+
+/// Undoes [`left_out_line`].
+fn parse_left_out(text: &str) -> Option<u64> {
+    let (count, rest) = text.strip_prefix('(')?.split_once(' ')?;
+    let count = count.parse::<u64>().ok()?.min(MOST_TIMES);
+    matches!(rest, "left out)" | "earlier left out)").then_some(count)
 }
 
 /// A line of a summary, read back.

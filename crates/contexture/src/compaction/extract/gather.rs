@@ -13,7 +13,10 @@ use super::prose::{
     is_reply, key, normalise, paths, sentences, shorten, stem, without_marker,
 };
 use super::tools::{Findings, describe_call, is_failure_line};
-use super::{Bullet, MOST_TIMES, Passage, SECTIONS, Section, Speaker, Told, call_of};
+use super::{
+    Bullet, MOST_TIMES, NOTED, Passage, SECTIONS, Section, Speaker, Told, Weight, call_of,
+    parse_left_out,
+};
 
 /// Words that tell the section of a heading, ours or a language model's.
 /// Earlier rows win: "Next steps for the failed tests" is about what is next.
@@ -97,6 +100,9 @@ pub(super) struct Gathered {
     last_time: usize,
     // Somebody has asked for something: the first request is the task.
     has_user: bool,
+    has_task: bool,
+    // How many bullets of each section were left out by earlier summaries.
+    pub(super) left_out: [u64; SECTIONS.len()],
 }
 
 impl Gathered {
@@ -115,6 +121,8 @@ impl Gathered {
             statements: Vec::new(),
             last_time: 1,
             has_user: false,
+            has_task: false,
+            left_out: [0; SECTIONS.len()],
         }
     }
 
@@ -161,9 +169,27 @@ impl Gathered {
             shared => 100 + 20 * shared.min(5) as i64,
         };
         let value = base + extra + recency + focus + informative(&text).min(4) * 3;
-        if let Some(&index) = self.seen.get(&key) {
-            let known = &mut self.bullets[index];
+        let weight = match section {
+            _ if extra < 0 => Weight::Weak,
+            Asked if !self.has_task => Weight::Task,
+            Asked if extra >= 30 || self.lexicon.read(&normal).has(BOUND) => Weight::Strong,
+            Decided if is_explicit => Weight::Strong,
+            _ => Weight::Plain,
+        };
+        self.has_task |= weight == Weight::Task;
+        let index = self.bullets.len();
+        if let Some(&known) = self.seen.get(&key) {
+            let (index, known, newest) = (known, &mut self.bullets[known], index);
             known.value = known.value.max(value);
+            known.weight = known.weight.max(weight);
+            if matches!(section, Asked | Decided) && known.weight != Weight::Task {
+                // Said again, it is as new as what else is said now.
+                (known.time, known.order) = (time, newest);
+            }
+            if section == Decided {
+                // "A instead of B" has the words of "B instead of A".
+                known.text = text.clone();
+            }
             if is_counted {
                 known.times += times;
                 // Of what was cut, only the start is known to be the same.
@@ -174,7 +200,6 @@ impl Gathered {
             }
             return index;
         }
-        let index = self.bullets.len();
         self.seen.insert(key, index);
         let times = if is_counted { times } else { 1 };
         self.bullets.push(Bullet {
@@ -184,6 +209,8 @@ impl Gathered {
             is_varied: false,
             is_solved: false,
             value,
+            weight,
+            focus,
             time,
             order: index,
             tokens: None,
@@ -222,6 +249,12 @@ impl Gathered {
             let bullet = without_marker(line);
             if bullet.is_empty() {
                 prose.push('\n');
+                continue;
+            }
+            if let Some(section) = section.filter(|section| NOTED.contains(section))
+                && let Some(count) = parse_left_out(bullet)
+            {
+                self.left_out[section as usize] += count;
                 continue;
             }
             match section {
@@ -598,6 +631,7 @@ impl Gathered {
                     let chosen = known.text.split(" instead of ").next().unwrap_or("");
                     if given_up.iter().any(|what| chosen.contains(what)) {
                         known.value -= 60;
+                        known.weight = Weight::Weak;
                     }
                 }
             }
@@ -700,6 +734,8 @@ impl Gathered {
                 is_varied: false,
                 is_solved: false,
                 value,
+                weight: Weight::Plain,
+                focus: 0,
                 time: place,
                 order: 0,
                 tokens: None,
