@@ -283,12 +283,14 @@ fn the_same_conversation_in_less_room() {
         r#"
 ## Asked for
 - Add a cache to the HTTP client in src/http/client.rs.
+- (2 earlier left out)
 - Entries must expire after 300 seconds.
 - Don't add new dependencies, and keep the public API of `Client` unchanged.
 - Never use file locks in tests.
 - Also bump the version to 0.4.0, but don't publish it.
 
 ## Decided
+- (1 earlier left out)
 - We'll use a `Mutex<HashMap>` instead of `RefCell`.
 - Should entries also be bounded in number? User: Yes, at most 1000 entries, least recently used goes first.
 - I'll use a generation counter per entry rather than a linked list, since it needs no unsafe code.
@@ -304,7 +306,6 @@ fn the_same_conversation_in_less_room() {
 
 ## Done
 - Added an LRU bound of 1000 entries in src/http/cache.rs using a `VecDeque` for the order.
-- Fixed by removing both maps' entries together in `evict`.
 
 ## Files
 - src/http/cache.rs, src/http/client.rs
@@ -492,13 +493,13 @@ fn attempts_that_led_nowhere_are_failures() {
 }
 
 #[test]
-fn similar_failures_are_merged_with_a_count() {
+fn the_same_failure_is_told_once_with_a_count() {
     check(
         "
 1 call bash: make
 1 fail bash: src/a.c:10: error: unknown type name `foo`
 1 call bash: make
-1 fail bash: src/a.c:12: error: unknown type name `foo`
+1 fail bash: src/a.c:10:  Error: unknown type name `foo`
 1 call bash: make
 1 fail bash: src/a.c:19: error: unknown type name `foo`
 1 call bash: make
@@ -507,7 +508,8 @@ fn similar_failures_are_merged_with_a_count() {
         200,
         "
 ## Failed attempts
-- `make`: src/a.c:10: error: unknown type name `foo` (3 times, later ok)
+- `make`: src/a.c:10: error: unknown type name `foo` (2 times, later ok)
+- `make`: src/a.c:19: error: unknown type name `foo` (later ok)
 
 ## Done
 - `make`
@@ -516,6 +518,80 @@ fn similar_failures_are_merged_with_a_count() {
 - src/a.c
 ",
     );
+}
+
+const VARIANTS: &str = "
+1 call bash: psql -p 5432
+1 fail bash: connection refused on port 5432
+1 call bash: psql -p 5433
+1 fail bash: connection refused on port 5433
+1 call bash: pip install numpy==1.26
+1 fail bash: error: no wheel for numpy 1.26
+1 call bash: pip install numpy==2.1
+1 fail bash: error: no wheel for numpy 2.1
+1 call bash: pytest tests/test_login_7.py
+1 fail bash: FAILED test_login: got 401
+1 call bash: pytest tests/test_login_9.py
+1 fail bash: FAILED test_login: got 500
+1 call bash: make -j 4
+1 result bash: ok
+1 call bash: make -j 8
+1 result bash: ok
+";
+
+#[test]
+fn failures_that_differ_in_a_number_are_told_apart() {
+    check(
+        VARIANTS,
+        400,
+        "
+## Failed attempts
+- `psql -p 5432`: connection refused on port 5432
+- `psql -p 5433`: connection refused on port 5433
+- `pip install numpy==1.26`: error: no wheel for numpy 1.26
+- `pip install numpy==2.1`: error: no wheel for numpy 2.1
+- `pytest tests/test_login_7.py`: FAILED test_login: got 401
+- `pytest tests/test_login_9.py`: FAILED test_login: got 500
+
+## Done
+- `make -j 4`
+- `make -j 8`
+
+## Files
+- tests/test_login_7.py, tests/test_login_9.py
+",
+    );
+}
+
+#[test]
+fn in_less_room_they_share_a_line_that_says_so() {
+    let text = summary(VARIANTS, 140);
+    let failures = "## Failed attempts
+- `psql -p {5432,5433}`: connection refused on port {5432,5433} (2 similar)
+- `pip install numpy=={1.26,2.1}`: error: no wheel for numpy {1.26,2.1} (2 similar)
+- `pytest tests/test_login_{7,9}.py`: FAILED test_login: got {401,500} (2 similar)
+";
+    assert!(text.contains(failures), "{text}");
+    // The next one of the same form joins them.
+    let script = "2 call bash: psql -p 5434\n2 fail bash: connection refused on port 5434\n";
+    let script = Script::new(script);
+    let text = extract(Some(&text), &script.passages(), None, 140, &counter());
+    let line = "- `psql -p {5432,5433,5434}`: connection refused on port… (3 similar)";
+    assert!(text.contains(line), "{text}");
+    assert!(counter().count(&text) <= 140);
+}
+
+#[test]
+fn many_variants_are_named_in_part() {
+    let mut script = String::new();
+    for test in 1..=30 {
+        script += &format!(
+            "1 call bash: pytest tests/test_{test}.py\n1 fail bash: FAILED with a broken fixture\n"
+        );
+    }
+    let line = "- `pytest tests/test_{1,2,3,4,5,6,7,8,9,10,11,…}.py`: FAILED with a broken fixture (30 similar)";
+    check_parts(&script, 200, &[line], &[" times)"]);
+    check_parts(&script, 60, &["- FAILED with a broken… (30 similar)"], &[]);
 }
 
 #[test]
@@ -612,6 +688,82 @@ fn facts_survive_ten_generations() {
     ] {
         assert!(text.contains(part), "{part:?} is missing in\n{text}");
     }
+}
+
+/// Returns the number in `(7 earlier left out)` of the section `heading`.
+fn left_out(text: &str, heading: &str) -> u64 {
+    let mut lines = text.lines().skip_while(|line| *line != heading).skip(1);
+    let note = lines
+        .by_ref()
+        .take_while(|line| !line.is_empty())
+        .find(|line| line.ends_with(" left out)"));
+    note.map_or(0, |note| {
+        let number = note.trim_start_matches("- (").split(' ').next();
+        number.unwrap().parse().unwrap()
+    })
+}
+
+/// Returns the numbers from one to `most` for which `text` has the sentence.
+fn told(text: &str, most: u64, sentence: impl Fn(u64) -> String) -> Vec<u64> {
+    (1..=most)
+        .filter(|n| text.contains(&sentence(*n)))
+        .collect()
+}
+
+#[test]
+fn the_newest_decisions_and_requests_are_kept_over_generations() {
+    let goal = "Build the importer for Acme.";
+    let request = |n: u64| format!("Please add column number {n} to the report.");
+    let decision = |n: u64| format!("We decided that table {n} is sorted by key {n}.");
+    for target in [250, 300, 450, 700] {
+        let mut text = summary(&format!("1 user: {goal}\n"), target);
+        let mut was_left_out = 0;
+        for n in 1..=60 {
+            let script = Script::new(&format!(
+                "
+{n} user: {}
+{n} call bash: cargo test report_{n}
+{n} result bash: test result: ok. {n} passed; 0 failed
+{n} assistant: I added column {n} to src/report_{n}.rs. {} It holds {n}00 values.
+",
+                request(n),
+                decision(n)
+            ));
+            text = extract(Some(&text), &script.passages(), None, target, &counter());
+            assert!(counter().count(&text) <= target, "{text}");
+            assert!(text.contains(goal), "at {n}:\n{text}");
+            for (heading, kept) in [
+                ("## Asked for", told(&text, n, request)),
+                ("## Decided", told(&text, n, decision)),
+            ] {
+                // The newest without a gap, and the others counted.
+                let from = n + 1 - kept.len() as u64;
+                assert_eq!(kept, (from..=n).collect::<Vec<_>>(), "at {n}:\n{text}");
+                assert_eq!(left_out(&text, heading), n - kept.len() as u64, "{text}");
+            }
+            let left_out = left_out(&text, "## Decided");
+            assert!(left_out >= was_left_out, "{text}");
+            was_left_out = left_out;
+        }
+        assert!(was_left_out > 30);
+        assert!(told(&text, 60, decision).len() > 1, "{text}");
+    }
+}
+
+#[test]
+fn what_was_left_out_is_read_back() {
+    let earlier = "## Asked for\n- Build it.\n- (7 earlier left out)\n- Please add a flag.\n\n## Decided\n- (2 left out)\n- We decided on Rust.";
+    let actual = extract(Some(earlier), &[], None, 300, &counter());
+    assert_eq!(actual, earlier.replace("(2 left", "(2 earlier left"));
+}
+
+#[test]
+fn a_decision_that_is_turned_around_is_told_as_it_is_now() {
+    check(
+        "1 assistant: We decided to use tabs instead of spaces.\n2 assistant: We decided to use spaces instead of tabs.\n",
+        200,
+        "## Decided\n- We decided to use spaces instead of tabs.",
+    );
 }
 
 #[test]
@@ -809,6 +961,10 @@ fn text() -> impl Strategy<Value = String> {
         "src/a.rs",
         "```\n",
         " (3 times)",
+        " (3 similar)",
+        "{5,6,…}",
+        "(4 earlier left out)\n",
+        "error on port 7\n",
         "9 failed: 2 × E0308",
         "…",
         "did not work",
@@ -888,6 +1044,7 @@ fn failures_told(summary: &str) -> u64 {
         let counted = start.and_then(|(number, _)| number.parse().ok());
         let times = bullet
             .strip_suffix(" times)")
+            .or(bullet.strip_suffix(" similar)"))
             .and_then(|rest| rest.rsplit_once('('));
         counted
             .or(times.and_then(|(_, times)| times.parse().ok()))

@@ -3,7 +3,12 @@
 //! Nothing is paraphrased: sentences are taken as they stand, sorted into
 //! sections by who said them and by the words in them, and compete for the
 //! room there is. Failures do not compete. An agent that forgets what it tried
-//! tries it again, so they are merged and shortened, but never dropped.
+//! tries it again, so they are shortened, told together and in the end only
+//! counted, but never dropped. Only what is the same is said to have happened
+//! several times.
+//!
+//! Of requests and decisions the newest are kept first, for a later one often
+//! overrides an earlier one; how many were left out is said, and carried on.
 
 use contexture_core::{TokenCounter, Tokens};
 
@@ -12,6 +17,7 @@ mod fit;
 mod gather;
 mod prose;
 mod tools;
+mod variants;
 
 use gather::Gathered;
 
@@ -114,8 +120,23 @@ const SECTIONS: [(Section, &str, i64); 8] = [
     (Open, "## Open questions\n", 85),
 ];
 
+/// The sections that say how much was left out, the most telling first.
+const NOTED: [Section; 3] = [Decided, Asked, Open];
+
 /// The largest count read back, so that sums cannot overflow.
 const MOST_TIMES: u64 = 1_000_000_000;
+
+/// How long a request or a decision is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Weight {
+    /// It was taken back, or says little.
+    Weak,
+    Plain,
+    /// A constraint, or something that was agreed on.
+    Strong,
+    /// What the user asked for first: what all of it is for.
+    Task,
+}
 
 /// A candidate for a line of the summary.
 #[derive(Debug, Clone)]
@@ -124,9 +145,14 @@ struct Bullet {
     text: String,
     // How often it happened; only failures and calls are counted.
     times: u64,
+    // It stands for failures that need not be the same.
+    is_varied: bool,
     // The same call succeeded later.
     is_solved: bool,
     value: i64,
+    weight: Weight,
+    // What of its value is due to the focus.
+    focus: i64,
     // The passage it comes from, counted from one; zero is the earlier summary.
     time: usize,
     // Its place among the bullets of one passage.
@@ -135,39 +161,79 @@ struct Bullet {
 }
 
 impl Bullet {
-    /// Returns what is said behind the text: `(3 times, later ok)`.
+    /// Returns what is said behind the text: `(3 times, later ok)`, or
+    /// `(3 similar)` of what differs.
     fn suffix(&self) -> String {
+        let what = if self.is_varied { "similar" } else { "times" };
         match (self.times, self.is_solved) {
             (0 | 1, false) => String::new(),
             (0 | 1, true) => " (later ok)".to_owned(),
-            (times, false) => format!(" ({times} times)"),
-            (times, true) => format!(" ({times} times, later ok)"),
+            (times, false) => format!(" ({times} {what})"),
+            (times, true) => format!(" ({times} {what}, later ok)"),
         }
     }
 
     /// Undoes [`Bullet::suffix`].
-    fn parse(text: &str) -> (&str, u64, bool) {
+    fn parse(text: &str) -> Told<'_> {
+        let once = Told {
+            text,
+            times: 1,
+            is_varied: false,
+            is_solved: false,
+        };
         let parsed = text
             .strip_suffix(')')
             .and_then(|rest| rest.rsplit_once(" ("));
         let Some((body, inside)) = parsed else {
-            return (text, 1, false);
+            return once;
         };
         let is_solved = inside.ends_with("later ok");
         let count = inside.trim_end_matches("later ok").trim_end_matches(", ");
-        let times = count
-            .strip_suffix(" times")
+        let similar = count.strip_suffix(" similar");
+        let times = similar
+            .or(count.strip_suffix(" times"))
             .and_then(|times| times.parse::<u64>().ok());
         match times {
-            Some(times) => (body, times.min(MOST_TIMES), is_solved),
-            None if is_solved && count.is_empty() => (body, 1, true),
-            None => (text, 1, false),
+            Some(times) => Told {
+                text: body,
+                times: times.min(MOST_TIMES),
+                is_varied: similar.is_some(),
+                is_solved,
+            },
+            None if is_solved && count.is_empty() => Told {
+                text: body,
+                is_solved,
+                ..once
+            },
+            None => once,
         }
     }
 
     fn line(&self) -> String {
         format!("- {}{}\n", self.text, self.suffix())
     }
+}
+
+/// Returns the line that says how many bullets of a section were left out;
+/// `is_earlier` says that they are all older than the newest one kept.
+fn left_out_line(count: u64, is_earlier: bool) -> String {
+    let earlier = if is_earlier { "earlier " } else { "" };
+    format!("({count} {earlier}left out)")
+}
+
+/// Undoes [`left_out_line`].
+fn parse_left_out(text: &str) -> Option<u64> {
+    let (count, rest) = text.strip_prefix('(')?.split_once(' ')?;
+    let count = count.parse::<u64>().ok()?.min(MOST_TIMES);
+    matches!(rest, "left out)" | "earlier left out)").then_some(count)
+}
+
+/// A line of a summary, read back.
+struct Told<'a> {
+    text: &'a str,
+    times: u64,
+    is_varied: bool,
+    is_solved: bool,
 }
 
 /// Splits "`cargo test`: error" into the call and what came of it.

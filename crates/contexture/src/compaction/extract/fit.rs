@@ -6,10 +6,11 @@ use std::fmt::Write as _;
 
 use contexture_core::{TokenCounter, Tokens};
 
-use super::Section::{Failed, Files};
+use super::Section::{Asked, Decided, Failed, Files};
 use super::gather::Gathered;
 use super::prose::{normalise, shorten};
-use super::{Bullet, SECTIONS, call_of};
+use super::variants::{fold, merge_alike};
+use super::{Bullet, NOTED, SECTIONS, Section, Weight, call_of, left_out_line};
 
 /// Failures take at most this part of the room while they can be shortened.
 const FAILURE_PERCENT: u64 = 40;
@@ -19,6 +20,13 @@ const SHORTEST_FAILURE: Tokens = 9;
 const LONGEST_FAILURE: Tokens = 200;
 /// What is kept free for the line that counts the failures without a line.
 const COUNT_LINE: Tokens = 30;
+/// One clipped section may say so for this much room.
+const ROOM_PER_NOTE: Tokens = 64;
+
+/// Returns true for a section in which a later bullet may override an earlier.
+fn is_newest_first(section: Section) -> bool {
+    matches!(section, Asked | Decided)
+}
 
 impl Bullet {
     fn tokens(&mut self, counter: &dyn TokenCounter) -> Tokens {
@@ -63,44 +71,130 @@ impl Gathered {
     pub(super) fn compose(&mut self, room: Tokens, counter: &dyn TokenCounter) -> String {
         let mut kept = self.fit_failures(room, counter);
         let mut left = room;
-        let mut open = [false; SECTIONS.len()];
+        let headings = SECTIONS.map(|(_, heading, _)| counter.count(heading).max(1) + 1);
         for bullet in &mut kept {
             left = left.saturating_sub(bullet.tokens(counter));
-            open[Failed as usize] = true;
         }
-        let headings = SECTIONS.map(|(_, heading, _)| counter.count(heading).max(1) + 1);
-        if open[Failed as usize] {
+        if !kept.is_empty() {
             left = left.saturating_sub(headings[Failed as usize]);
         }
-        // Each further bullet of a section is worth a little less, so that one
-        // talkative section does not leave the others empty.
-        let mut order: Vec<usize> = (0..self.bullets.len())
-            .filter(|&at| self.bullets[at].section != Failed)
-            .collect();
-        order.sort_by_key(|&at| (self.bullets[at].section, -self.bullets[at].value, at));
-        let mut rank = 0;
-        let mut ranked: Vec<(i64, usize)> = Vec::with_capacity(order.len());
-        for (place, &at) in order.iter().enumerate() {
-            let section = self.bullets[at].section;
-            rank = if place > 0 && self.bullets[order[place - 1]].section == section {
-                rank + 1
-            } else {
-                0
-            };
-            ranked.push((rank * 7 - self.bullets[at].value, at));
+        let ranked = self.ranked();
+        let mut all = self.left_out;
+        for (_, at) in &ranked {
+            all[self.bullets[*at].section as usize] += 1;
+        }
+        // Which sections are clipped shows when room is kept for saying so.
+        // Each round either ends it or adds a section that matters more.
+        let most = usize::try_from(left / ROOM_PER_NOTE).unwrap_or(usize::MAX);
+        let mut noted: Vec<Section> = Vec::new();
+        let (chosen, notes) = loop {
+            let mut open = [false; SECTIONS.len()];
+            let mut free = left;
+            for &section in &noted {
+                let line = format!("- {}\n", left_out_line(all[section as usize], true));
+                free = free.saturating_sub(headings[section as usize] + counter.count(&line) + 1);
+                open[section as usize] = true;
+            }
+            let chosen = self.choose(&ranked, free, open, &headings, counter);
+            let notes = self.notes(&chosen, &all);
+            let mut wanted = NOTED.to_vec();
+            wanted.retain(|section| {
+                noted.contains(section) || notes.iter().any(|note| note.section == *section)
+            });
+            wanted.truncate(most);
+            if wanted == noted {
+                break (chosen, notes);
+            }
+            noted = wanted;
+        };
+        kept.extend(chosen.into_iter().map(|(_, bullet)| bullet));
+        kept.extend(
+            notes
+                .into_iter()
+                .filter(|note| noted.contains(&note.section)),
+        );
+        write(kept)
+    }
+
+    /// Returns all bullets but the failures in the order in which they are
+    /// offered room, with what they are worth; less is worth more.
+    fn ranked(&self) -> Vec<(i64, usize)> {
+        let mut ranked: Vec<(i64, usize)> = Vec::with_capacity(self.bullets.len());
+        for (section, ..) in SECTIONS.iter().filter(|(section, ..)| *section != Failed) {
+            let mut places: Vec<usize> = (0..self.bullets.len())
+                .filter(|&at| self.bullets[at].section == *section)
+                .collect();
+            places.sort_by_key(|&at| (-self.bullets[at].value, at));
+            let values: Vec<i64> = places.iter().map(|&at| self.bullets[at].value).collect();
+            if is_newest_first(*section) {
+                self.sort_newest_first(&mut places);
+            }
+            // Each further bullet of a section is worth a little less, so that
+            // one talkative section does not leave the others empty.
+            let ranks = (0..).step_by(7);
+            let worth = ranks.zip(values).map(|(rank, value)| rank - value);
+            ranked.extend(worth.zip(places));
         }
         ranked.sort_unstable();
+        ranked
+    }
+
+    /// Sorts the newest first. What was agreed on ages more slowly, and what
+    /// the user asked for first not at all.
+    fn sort_newest_first(&self, places: &mut [usize]) {
+        let bullet = |at: usize| &self.bullets[at];
+        places.sort_by_key(|&at| Reverse((bullet(at).time, bullet(at).order)));
+        let mut aged: Vec<(Reverse<i64>, Weight, usize, usize)> = Vec::new();
+        for (age, &at) in places.iter().enumerate() {
+            let weight = bullet(at).weight;
+            let age = if weight == Weight::Strong {
+                age / 4
+            } else {
+                age
+            };
+            // Only what is weak is set apart; the others compete by their age.
+            aged.push((
+                Reverse(bullet(at).focus),
+                weight.min(Weight::Plain),
+                age,
+                at,
+            ));
+        }
+        aged.sort_by_key(|&(focus, weight, age, _)| (focus, Reverse(weight), age));
+        for (place, (.., at)) in places.iter_mut().zip(aged) {
+            *place = at;
+        }
+        let task = places
+            .iter()
+            .position(|&at| bullet(at).weight == Weight::Task);
+        if let Some(task) = task {
+            let first = usize::from(bullet(places[0]).focus > 0).min(task);
+            places[first..=task].rotate_right(1);
+        }
+    }
+
+    /// Returns the bullets that fit into `left` tokens, with their places.
+    fn choose(
+        &mut self,
+        ranked: &[(i64, usize)],
+        mut left: Tokens,
+        mut open: [bool; SECTIONS.len()],
+        headings: &[Tokens; SECTIONS.len()],
+        counter: &dyn TokenCounter,
+    ) -> Vec<(usize, Bullet)> {
+        let mut closed = [false; SECTIONS.len()];
+        let mut chosen = Vec::new();
         let mut misses = 0;
-        for (value, at) in ranked {
+        for &(value, at) in ranked {
             if left < 4 || misses > 40 {
                 break;
             }
             let bullet = &mut self.bullets[at];
-            let heading = if open[bullet.section as usize] {
-                0
-            } else {
-                headings[bullet.section as usize]
-            };
+            let section = bullet.section as usize;
+            if closed[section] {
+                continue;
+            }
+            let heading = if open[section] { 0 } else { headings[section] };
             let mut tokens = bullet.tokens(counter);
             let mut bullet = bullet.clone();
             let space = left.saturating_sub(heading);
@@ -110,29 +204,76 @@ impl Gathered {
             }
             if tokens > space {
                 misses += 1;
+                // An older one must not take the place of a newer one.
+                closed[section] = is_newest_first(bullet.section);
                 continue;
             }
             left -= tokens + heading;
-            open[bullet.section as usize] = true;
-            kept.push(bullet);
+            open[section] = true;
+            chosen.push((at, bullet));
         }
-        write(kept)
+        chosen
+    }
+
+    /// Returns for every section that was clipped a line that says so; `all`
+    /// are the bullets there were.
+    fn notes(&self, chosen: &[(usize, Bullet)], all: &[u64; SECTIONS.len()]) -> Vec<Bullet> {
+        let mut is_chosen = vec![false; self.bullets.len()];
+        let mut missing = *all;
+        let mut newest = [None; SECTIONS.len()];
+        let mut newest_missing = [None; SECTIONS.len()];
+        for &(at, ref bullet) in chosen {
+            is_chosen[at] = true;
+            missing[bullet.section as usize] -= 1;
+        }
+        for (bullet, is_chosen) in self.bullets.iter().zip(&is_chosen) {
+            let newest = if *is_chosen {
+                &mut newest
+            } else {
+                &mut newest_missing
+            };
+            let newest = &mut newest[bullet.section as usize];
+            *newest = (*newest).max(Some((bullet.time, bullet.order)));
+        }
+        let mut notes = Vec::new();
+        for section in NOTED {
+            let place = section as usize;
+            if missing[place] == 0 {
+                continue;
+            }
+            // What all of it is for comes before what was left out of it.
+            let is_task = |(_, bullet): &&(usize, Bullet)| {
+                bullet.section == section && bullet.weight == Weight::Task
+            };
+            let after = chosen.iter().find(is_task);
+            let (time, order) = after.map_or((0, 0), |(_, bullet)| (bullet.time, bullet.order + 1));
+            notes.push(Bullet {
+                section,
+                text: left_out_line(missing[place], newest_missing[place] < newest[place]),
+                times: 1,
+                is_varied: false,
+                is_solved: false,
+                value: 0,
+                weight: Weight::Plain,
+                focus: 0,
+                time,
+                order,
+                tokens: None,
+            });
+        }
+        notes
     }
 
     /// Returns all failures, as long as `room` allows.
     fn fit_failures(&mut self, room: Tokens, counter: &dyn TokenCounter) -> Vec<Bullet> {
         let heading = counter.count(SECTIONS[Failed as usize].1) + 1;
-        let mut failures = Vec::new();
-        for bullet in self
-            .bullets
-            .iter_mut()
-            .filter(|bullet| bullet.section == Failed)
-        {
-            failures.push((bullet.tokens(counter), bullet.clone()));
-        }
         let mut counted = self.counted.clone();
-        let share = (room.saturating_mul(FAILURE_PERCENT) / 100).saturating_sub(heading);
         let reserve = if counted.is_empty() { 0 } else { COUNT_LINE };
+        // What the other sections cannot use is for the failures, too.
+        let share = (room.saturating_mul(FAILURE_PERCENT) / 100)
+            .max(room.saturating_sub(self.needed_elsewhere(room, counter)))
+            .saturating_sub(heading);
+        let failures = self.whole_or_folded(share.saturating_sub(reserve), counter);
         // What was solved later is told in half the words.
         let cap_of = |bullet: &Bullet, cap: Tokens| {
             let cap = if bullet.is_solved {
@@ -176,9 +317,11 @@ impl Gathered {
         let mut kept = Vec::new();
         let mut space = room.saturating_sub(heading);
         for (tokens, bullet) in &failures[skip..] {
-            let mut bullet = bullet.within(cap_of(bullet, cap), *tokens);
+            kept.push(bullet.within(cap_of(bullet, cap), *tokens));
+        }
+        merge_alike(&mut kept);
+        for bullet in &mut kept {
             space = space.saturating_sub(bullet.tokens(counter));
-            kept.push(bullet);
         }
         if !counted.is_empty() {
             let text = count_line(&counted, !kept.is_empty(), space, counter);
@@ -186,8 +329,11 @@ impl Gathered {
                 section: Failed,
                 text,
                 times: 1,
+                is_varied: false,
                 is_solved: false,
                 value: 0,
+                weight: Weight::Plain,
+                focus: 0,
                 time: 0,
                 order: 0,
                 tokens: None,
@@ -195,6 +341,59 @@ impl Gathered {
             kept.insert(0, line);
         }
         kept
+    }
+
+    /// Returns the tokens of everything but failures, or `most` if it is more.
+    fn needed_elsewhere(&mut self, most: Tokens, counter: &dyn TokenCounter) -> Tokens {
+        let mut open = [false; SECTIONS.len()];
+        let mut needed: Tokens = 0;
+        for bullet in self
+            .bullets
+            .iter_mut()
+            .filter(|bullet| bullet.section != Failed)
+        {
+            let section = bullet.section as usize;
+            if !std::mem::replace(&mut open[section], true) {
+                needed += counter.count(SECTIONS[section].1) + 1;
+            }
+            needed = needed.saturating_add(bullet.tokens(counter));
+            if needed >= most {
+                return most;
+            }
+        }
+        needed
+    }
+
+    /// Returns the failures with their tokens: one by one if that takes at most
+    /// `share`, and else those of one form together.
+    fn whole_or_folded(
+        &mut self,
+        share: Tokens,
+        counter: &dyn TokenCounter,
+    ) -> Vec<(Tokens, Bullet)> {
+        let mut failures = Vec::new();
+        let mut sum: Tokens = 0;
+        for bullet in self
+            .bullets
+            .iter_mut()
+            .filter(|bullet| bullet.section == Failed)
+        {
+            let tokens = bullet.tokens(counter);
+            sum = sum.saturating_add(tokens);
+            failures.push((tokens, bullet.clone()));
+        }
+        if sum <= share {
+            return failures;
+        }
+        let lexicon = &self.lexicon;
+        let folded = self.folded.get_or_insert_with(|| {
+            let whole = failures.into_iter().map(|(_, bullet)| bullet).collect();
+            fold(whole, lexicon)
+        });
+        folded
+            .iter_mut()
+            .map(|bullet| (bullet.tokens(counter), bullet.clone()))
+            .collect()
     }
 
     /// Says at least how much failed, when not even one line fits.
@@ -244,7 +443,16 @@ fn count_line(
 
 /// Writes the sections, their bullets in the order of time.
 fn write(mut kept: Vec<Bullet>) -> String {
-    kept.sort_by_key(|bullet| (bullet.section, bullet.time, bullet.order));
+    // A note has the place of the bullet it stands before.
+    let is_note = |bullet: &Bullet| bullet.text.ends_with("left out)");
+    kept.sort_by_key(|bullet| {
+        (
+            bullet.section,
+            bullet.time,
+            bullet.order,
+            Reverse(is_note(bullet)),
+        )
+    });
     let mut text = String::new();
     let mut section = None;
     for bullet in kept {

@@ -13,7 +13,10 @@ use super::prose::{
     is_reply, key, normalise, paths, sentences, shorten, stem, without_marker,
 };
 use super::tools::{Findings, describe_call, is_failure_line};
-use super::{Bullet, MOST_TIMES, Passage, SECTIONS, Section, Speaker, call_of};
+use super::{
+    Bullet, MOST_TIMES, NOTED, Passage, SECTIONS, Section, Speaker, Told, Weight, call_of,
+    parse_left_out,
+};
 
 /// Words that tell the section of a heading, ours or a language model's.
 /// Earlier rows win: "Next steps for the failed tests" is about what is next.
@@ -88,6 +91,8 @@ pub(super) struct Gathered {
     files: BTreeMap<String, (u64, usize)>,
     // Failures that are only counted, by kind.
     pub(super) counted: BTreeMap<String, u64>,
+    // The failures with those of one form told together, once it is needed.
+    pub(super) folded: Option<Vec<Bullet>>,
     failures_of_call: BTreeMap<String, Vec<usize>>,
     questions: Vec<Question>,
     // What the assistant stated: time, turn, normalised words.
@@ -95,6 +100,9 @@ pub(super) struct Gathered {
     last_time: usize,
     // Somebody has asked for something: the first request is the task.
     has_user: bool,
+    has_task: bool,
+    // How many bullets of each section were left out by earlier summaries.
+    pub(super) left_out: [u64; SECTIONS.len()],
 }
 
 impl Gathered {
@@ -107,18 +115,22 @@ impl Gathered {
             seen: BTreeMap::new(),
             files: BTreeMap::new(),
             counted: BTreeMap::new(),
+            folded: None,
             failures_of_call: BTreeMap::new(),
             questions: Vec::new(),
             statements: Vec::new(),
             last_time: 1,
             has_user: false,
+            has_task: false,
+            left_out: [0; SECTIONS.len()],
         }
     }
 
     /// Adds a bullet, or counts it with one that says the same.
     fn add(&mut self, section: Section, text: &str, extra: i64, time: usize, times: u64) -> usize {
         let words: Vec<&str> = text.split_whitespace().collect();
-        let text = shorten(&words.join(" "), BULLET_BYTES);
+        let whole = words.join(" ");
+        let text = shorten(&whole, BULLET_BYTES);
         let normal = normalise(&text);
         let is_call = match section {
             Done => text.starts_with('`') && (text.ends_with('`') || text.ends_with(NO_RESULT)),
@@ -126,7 +138,12 @@ impl Gathered {
             _ => false,
         };
         let is_counted = section == Failed || is_call;
-        let mut key = key(&normal, is_counted);
+        // What is counted must be the same, down to the numbers.
+        let mut key = if is_counted {
+            whole.to_lowercase()
+        } else {
+            key(&normal)
+        };
         if let (Facts, Some((label, _))) = (section, call_of(&text)) {
             // A newer result of the same call replaces the older one.
             key = format!("result {label}");
@@ -152,26 +169,48 @@ impl Gathered {
             shared => 100 + 20 * shared.min(5) as i64,
         };
         let value = base + extra + recency + focus + informative(&text).min(4) * 3;
-        if let Some(&index) = self.seen.get(&key) {
-            let known = &mut self.bullets[index];
+        let weight = match section {
+            _ if extra < 0 => Weight::Weak,
+            Asked if !self.has_task => Weight::Task,
+            Asked if extra >= 30 || self.lexicon.read(&normal).has(BOUND) => Weight::Strong,
+            Decided if is_explicit => Weight::Strong,
+            _ => Weight::Plain,
+        };
+        self.has_task |= weight == Weight::Task;
+        let index = self.bullets.len();
+        if let Some(&known) = self.seen.get(&key) {
+            let (index, known, newest) = (known, &mut self.bullets[known], index);
             known.value = known.value.max(value);
+            known.weight = known.weight.max(weight);
+            if matches!(section, Asked | Decided) && known.weight != Weight::Task {
+                // Said again, it is as new as what else is said now.
+                (known.time, known.order) = (time, newest);
+            }
+            if section == Decided {
+                // "A instead of B" has the words of "B instead of A".
+                known.text = text.clone();
+            }
             if is_counted {
                 known.times += times;
+                // Of what was cut, only the start is known to be the same.
+                known.is_varied |= section == Failed && whole.contains('…');
                 if section == Facts {
                     (known.text, known.time, known.times) = (text, time, 1);
                 }
             }
             return index;
         }
-        let index = self.bullets.len();
         self.seen.insert(key, index);
         let times = if is_counted { times } else { 1 };
         self.bullets.push(Bullet {
             section,
             text,
             times,
+            is_varied: false,
             is_solved: false,
             value,
+            weight,
+            focus,
             time,
             order: index,
             tokens: None,
@@ -212,6 +251,12 @@ impl Gathered {
                 prose.push('\n');
                 continue;
             }
+            if let Some(section) = section.filter(|section| NOTED.contains(section))
+                && let Some(count) = parse_left_out(bullet)
+            {
+                self.left_out[section as usize] += count;
+                continue;
+            }
             match section {
                 None => {
                     prose.push_str(line);
@@ -245,7 +290,12 @@ impl Gathered {
                     });
                 }
                 Some(section) => {
-                    let (text, times, is_solved) = Bullet::parse(bullet);
+                    let Told {
+                        text,
+                        times,
+                        is_varied,
+                        is_solved,
+                    } = Bullet::parse(bullet);
                     // A constraint or a decision is not worth less for being old.
                     let is_bound = self.lexicon.read(&normalise(text)).has(BOUND);
                     let is_task = section == Asked && !std::mem::replace(&mut self.has_user, true);
@@ -256,8 +306,11 @@ impl Gathered {
                         _ => 0,
                     };
                     let extra = extra + (10 * place / lines) as i64;
+                    let known = self.bullets.len();
                     let index = self.add(section, text, extra, 0, times);
-                    self.bullets[index].is_solved |= is_solved;
+                    let added = &mut self.bullets[index];
+                    added.is_varied |= is_varied;
+                    added.is_solved = is_solved && (added.is_solved || index == known);
                     if let Some((label, _)) = call_of(text) {
                         self.failures_of_call
                             .entry(label.to_owned())
@@ -578,6 +631,7 @@ impl Gathered {
                     let chosen = known.text.split(" instead of ").next().unwrap_or("");
                     if given_up.iter().any(|what| chosen.contains(what)) {
                         known.value -= 60;
+                        known.weight = Weight::Weak;
                     }
                 }
             }
@@ -677,8 +731,11 @@ impl Gathered {
                 section: Files,
                 text: path.to_owned(),
                 times: 1,
+                is_varied: false,
                 is_solved: false,
                 value,
+                weight: Weight::Plain,
+                focus: 0,
                 time: place,
                 order: 0,
                 tokens: None,

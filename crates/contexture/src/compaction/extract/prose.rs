@@ -64,21 +64,12 @@ pub(super) fn content_words(normal: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Returns what makes two sentences the same: their words, in any order. With
-/// `masked`, numbers do not tell them apart, save the code of a failure.
-pub(super) fn key(normal: &str, masked: bool) -> String {
-    let mut before = "";
+/// Returns what makes two sentences the same: their words, in any order.
+pub(super) fn key(normal: &str) -> String {
     let mut words: Vec<&str> = normal
         .split(' ')
         .filter(|word| STOP_WORDS.binary_search(word).is_err())
         .collect();
-    for word in &mut words {
-        let is_number = word.bytes().all(|b| b.is_ascii_digit());
-        if masked && is_number && !matches!(before, "code" | "status" | "http" | "exit") {
-            *word = "#";
-        }
-        before = word;
-    }
     words.sort_unstable();
     words.dedup();
     words.join(" ")
