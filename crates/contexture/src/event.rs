@@ -125,7 +125,7 @@ impl Event {
             return Ok(Self::from(text.trim_end()));
         }
         let event: Self = json_with_path(name, text).map_err(|error| {
-            error.hint("an event is `{\"content\":\"…\",\"timezone\":\"Europe/Berlin\"}`; text that is JSON goes with --event")
+            error.hint("an event is `{\"content\":\"…\",\"timezone\":\"Europe/Berlin\"}`")
         })?;
         event.check(name)?;
         Ok(event)

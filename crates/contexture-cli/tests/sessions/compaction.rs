@@ -153,7 +153,10 @@ fn somebody_asks_for_a_summary() {
     // History shows both: the turns and what stands for them.
     let shown = project.ok(&["session", "history", "chat"]);
     assert!(shown.starts_with("1 "), "{shown}");
-    assert!(shown.contains(" manual by extractive: "), "{shown}");
+    assert!(
+        shown.contains(" summary (manual, by extractive): "),
+        "{shown}"
+    );
 }
 
 #[test]
@@ -208,7 +211,10 @@ fn undoing_a_summary_brings_everything_back() {
     let id = text(&compacted["turn_id"]);
     assert_eq!(
         project.ok(&["session", "uncompact", "chat"]),
-        format!("summary {id} no longer counts\n")
+        format!(
+            "summary {} no longer counts: all turns are shown again, as far as they fit\n",
+            &id[..8]
+        )
     );
     let after = assembled(&project, &[]);
     assert_eq!(after["history"], before["history"]);

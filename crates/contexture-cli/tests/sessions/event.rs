@@ -156,10 +156,16 @@ fn an_event_comes_from_standard_input() {
     let value = parsed(&run.out);
     assert_eq!(value["source_event_id"], "e7");
     assert!(text(&value["current_message"]["content"]).ends_with("\n\nFrom a pipe"));
-    // What is not an event is text.
-    let run = project.run_with(&args, "{\"just\": \"JSON\"}\n");
+    // Half an event, or another object, is not sent as text.
+    for wrong in ["{\"content\": \"tor", "{\"just\": \"JSON\"}\n"] {
+        let run = project.run_with(&args, wrong);
+        run.expect_code(2);
+        assert!(run.err.starts_with("error: -: "), "{}", run.err);
+    }
+    // What does not begin like one is.
+    let run = project.run_with(&args, "{{ template }}\n");
     let value = parsed(&run.out);
-    assert!(text(&value["current_message"]["content"]).ends_with("\n\n{\"just\": \"JSON\"}"));
+    assert!(text(&value["current_message"]["content"]).ends_with("\n\n{{ template }}"));
 }
 
 #[test]

@@ -47,11 +47,11 @@ pub(super) fn tear_newest(items: &mut Vec<Item>, room: Tokens) -> bool {
         return false;
     }
     let mut step = Arc::clone(&run);
-    for at in steps..items.len() {
+    for (at, item) in items.iter_mut().enumerate().skip(steps) {
         if begins.binary_search(&at).is_ok() {
-            step = format!("{run} from {}", items[at].id).into();
+            step = format!("{run} from {}", item.id).into();
         }
-        items[at].group = Some(Arc::clone(&step));
+        item.group = Some(Arc::clone(&step));
     }
     // A question that leaves room for the steps stays.
     let bytes: usize = items[from..steps].iter().map(bytes).sum();
