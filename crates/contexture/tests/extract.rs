@@ -751,6 +751,45 @@ fn the_newest_decisions_and_requests_are_kept_over_generations() {
 }
 
 #[test]
+fn decisions_between_many_questions_are_not_lost() {
+    let decision = |n: u64| format!("Let's use library-{n} for part {n} instead of the old one.");
+    let mut text = summary(
+        "1 user: Build a shop for Acme. It must run on one server.\n",
+        400,
+    );
+    for n in 2..=59 {
+        let decided = if n % 5 == 0 {
+            decision(n)
+        } else {
+            String::new()
+        };
+        let script = Script::new(&format!(
+            "
+{n} user: How does module {n} handle the load of {n}000 users? {decided}
+{n} assistant: Module {n} keeps {n}00 entries in src/mod_{n}.rs because it is simple. I'll use cache {n} for it.
+"
+        ));
+        text = extract(Some(&text), &script.passages(), None, 400, &counter());
+        assert!(counter().count(&text) <= 400, "{text}");
+    }
+    assert!(
+        text.starts_with("## Asked for\n- Build a shop for Acme.\n- ("),
+        "{text}"
+    );
+    assert!(text.contains("- It must run on one server.\n"), "{text}");
+    assert!(
+        text.contains("module 59") && !text.contains("module 5 "),
+        "{text}"
+    );
+    assert!(text.contains("I'll use cache 59"), "{text}");
+    let kept = told(&text, 59, decision);
+    assert!(kept.ends_with(&[45, 50, 55]), "{kept:?}\n{text}");
+    let lines = |part: &str| text.lines().filter(|line| line.starts_with(part)).count() as u64;
+    let shown = kept.len() as u64 + lines("- I'll use cache");
+    assert_eq!(left_out(&text, "## Decided") + shown, 58 + 11, "{text}");
+}
+
+#[test]
 fn what_was_left_out_is_read_back() {
     let earlier = "## Asked for\n- Build it.\n- (7 earlier left out)\n- Please add a flag.\n\n## Decided\n- (2 left out)\n- We decided on Rust.";
     let actual = extract(Some(earlier), &[], None, 300, &counter());
@@ -1016,6 +1055,24 @@ proptest! {
         // The output can be read again, and still fits.
         let next = extract(Some(&actual), &script.passages(), None, target, counter);
         prop_assert!(counter.count(&next) <= target || next.is_empty());
+    }
+
+    #[test]
+    fn the_variants_told_add_up(kinds in prop::collection::vec((0..3_usize, 0..30_u32), 1..60), target in 16..1500_u64) {
+        let mut entries = Vec::new();
+        for (call, number) in &kinds {
+            let call = [format!("psql -p {number}"), format!("pytest test_{number}.py -k 1.{number}"), "make".to_owned()][*call].clone();
+            entries.push((Speaker::ToolCall, call, false, 1, Some("bash".to_owned())));
+            let text = format!("error: connection refused, attempt {number} on a host of the cluster");
+            entries.push((Speaker::ToolResult, text, true, 1, Some("bash".to_owned())));
+        }
+        let script = Script { entries };
+        let mut text = String::new();
+        for generation in 1..4 {
+            text = extract(Some(&text), &script.passages(), None, target, &counter());
+            let failures = text.split("\n\n## Files").next().unwrap();
+            prop_assert_eq!(failures_told(failures), generation * kinds.len() as u64, "\n{}", text);
+        }
     }
 
     #[test]

@@ -124,7 +124,15 @@ impl Gathered {
             let mut places: Vec<usize> = (0..self.bullets.len())
                 .filter(|&at| self.bullets[at].section == *section)
                 .collect();
-            places.sort_by_key(|&at| (-self.bullets[at].value, at));
+            // Of two that are worth the same, the newer one; files come sorted.
+            let newness = |bullet: &Bullet| match bullet.section {
+                Files => None,
+                _ => Some((bullet.time, bullet.order)),
+            };
+            places.sort_by_key(|&at| {
+                let bullet = &self.bullets[at];
+                (-bullet.value, Reverse(newness(bullet)), at)
+            });
             let values: Vec<i64> = places.iter().map(|&at| self.bullets[at].value).collect();
             if is_newest_first(*section) {
                 self.sort_newest_first(&mut places);

@@ -55,6 +55,8 @@ const BULLET_BYTES: usize = 280;
 const MAX_FILES: usize = 40;
 /// The value of a bullet that is dropped however much room there is.
 const STALE: i64 = i64::MIN;
+/// What is added to the value of a question that was answered.
+const ANSWERED: i64 = -25;
 /// What is said of a call whose result is not among the passages.
 const NO_RESULT: &str = "(no result seen)";
 /// How far back a decision is looked for that was taken back.
@@ -169,11 +171,16 @@ impl Gathered {
             shared => 100 + 20 * shared.min(5) as i64,
         };
         let value = base + extra + recency + focus + informative(&text).min(4) * 3;
+        let is_shared = ["let's", "let us", "we'll", "we will"]
+            .iter()
+            .any(|words| normal.contains(words));
+        // The words alone decide, so that it weighs the same when it is read
+        // back: what is old must not gain on what is new.
         let weight = match section {
-            _ if extra < 0 => Weight::Weak,
-            Asked if !self.has_task => Weight::Task,
-            Asked if extra >= 30 || self.lexicon.read(&normal).has(BOUND) => Weight::Strong,
-            Decided if is_explicit => Weight::Strong,
+            Asked if !self.has_task && extra >= 0 => Weight::Task,
+            Asked if self.is_question(&text, &normal) => Weight::Weak,
+            Asked if self.lexicon.read(&normal).has(BOUND) => Weight::Strong,
+            Decided if is_explicit || is_shared => Weight::Strong,
             _ => Weight::Plain,
         };
         self.has_task |= weight == Weight::Task;
@@ -216,6 +223,11 @@ impl Gathered {
             tokens: None,
         });
         index
+    }
+
+    /// Returns true for a question that is no request.
+    fn is_question(&self, text: &str, normal: &str) -> bool {
+        text.ends_with(['?', '？']) && !self.lexicon.read(normal).has(POLITE)
     }
 
     fn mention(&mut self, text: &str, weight: u64, most: usize) {
@@ -297,10 +309,12 @@ impl Gathered {
                         is_solved,
                     } = Bullet::parse(bullet);
                     // A constraint or a decision is not worth less for being old.
-                    let is_bound = self.lexicon.read(&normalise(text)).has(BOUND);
+                    let normal = normalise(text);
+                    let is_bound = self.lexicon.read(&normal).has(BOUND);
                     let is_task = section == Asked && !std::mem::replace(&mut self.has_user, true);
                     let extra = match section {
                         Asked if is_task => 60,
+                        Asked if self.is_question(text, &normal) => ANSWERED,
                         Asked if is_bound => 30,
                         Decided => 15,
                         _ => 0,
@@ -698,7 +712,7 @@ impl Gathered {
                     1,
                 );
             } else if content_words(&question.bare).count() > 2 {
-                self.add(Asked, &question.text, -25, question.time, 1);
+                self.add(Asked, &question.text, ANSWERED, question.time, 1);
             }
         }
     }
