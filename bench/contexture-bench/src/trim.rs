@@ -60,22 +60,30 @@ pub(crate) fn trim(file: &str, budget: u64, dir: &Path) -> anyhow::Result<()> {
     counter().count("load the vocabulary");
 
     // The core, cold: texts are guarded and counted when they are looked at,
-    // newest first, and not at all once the budget is spent.
-    let (core_cold, (core_kept, core_used)) = median(runs(15), || {
-        let counts = Counts::new(counter());
-        let pending = |(i, message): (usize, &Message)| {
-            let content = Content::Pending {
-                bytes: message.text.len() as u64,
-                policy: Policy::default(),
+    // newest first, and not at all once the budget is spent. Once without a
+    // look for secrets, which the peers do not take either.
+    let cold = |mask_secrets: bool| {
+        let policy = Policy { mask_secrets };
+        median(runs(15), || {
+            let counts = Counts::new(counter());
+            let pending = |(i, message): (usize, &Message)| {
+                let bytes = message.text.len() as u64;
+                let content = Content::Pending { bytes, policy };
+                Item::with_content(i.to_string(), message.role(), content).cut(Cut::Never)
             };
-            Item::with_content(i.to_string(), message.role(), content).cut(Cut::Never)
-        };
-        let items = messages.iter().enumerate().map(pending).collect();
-        window(items, budget, &counts, &mut |item: &Item| {
-            let i: usize = item.id.parse().unwrap_or_default();
-            Content::Ready(Text::new(&messages[i].text))
+            let items = messages.iter().enumerate().map(pending).collect();
+            window(items, budget, &counts, &mut |item: &Item| {
+                let i: usize = item.id.parse().unwrap_or_default();
+                Content::Ready(Text::guarded(&messages[i].text, policy))
+            })
         })
-    })?;
+    };
+    let (core_unmasked_cold, unmasked) = cold(false)?;
+    let (core_cold, (core_kept, core_used)) = cold(true)?;
+    ensure!(
+        unmasked.0.abs_diff(core_kept) <= 2,
+        "masking changes what is kept"
+    );
     // Warm: what a session that is kept in memory does for its next request.
     let counts = Counts::new(counter());
     let ready: Vec<Item> = messages
@@ -102,6 +110,7 @@ pub(crate) fn trim(file: &str, budget: u64, dir: &Path) -> anyhow::Result<()> {
             "core_kept": core_kept,
             "core_tokens": core_used,
             "core_cold_cpu_ms": core_cold,
+            "core_unmasked_cold_cpu_ms": core_unmasked_cold,
             "core_warm_cpu_ms": core_warm,
             "engine_kept": engine.kept,
             "engine_tokens": engine.tokens,

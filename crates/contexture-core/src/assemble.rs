@@ -284,6 +284,9 @@ fn account(
         },
         ..Report::default()
     };
+    let candidates: usize = layers.iter().map(|layer| layer.items.len()).sum();
+    report.included.reserve_exact(sent.len());
+    report.excluded.reserve_exact(candidates - sent.len());
     for &(l, i) in sent {
         let item = &layers[l].items[i];
         if let Some(outcome) = &fitted[l].outcomes[i] {

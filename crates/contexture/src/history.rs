@@ -68,7 +68,7 @@ struct Known {
 /// What the items of a turn depend on beside the turn itself.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Key {
-    counter: String,
+    counter: Arc<str>,
     provider: Provider,
 }
 
@@ -339,7 +339,7 @@ impl Reader<'_> {
         counter: &str,
     ) -> Result<(Vec<Arc<Prepared>>, bool), StoreError> {
         let key = Key {
-            counter: counter.to_owned(),
+            counter: counter.into(),
             provider: self.provider,
         };
         let mut prepared: Vec<Option<Arc<Prepared>>> = heads
