@@ -160,7 +160,11 @@ fn an_event_comes_from_standard_input() {
     for wrong in ["{\"content\": \"tor", "{\"just\": \"JSON\"}\n"] {
         let run = project.run_with(&args, wrong);
         run.expect_code(2);
-        assert!(run.err.starts_with("error: standard input: "), "{}", run.err);
+        assert!(
+            run.err.starts_with("error: standard input: "),
+            "{}",
+            run.err
+        );
     }
     // What does not begin like one is.
     let run = project.run_with(&args, "{{ template }}\n");
