@@ -125,6 +125,12 @@ pub(crate) struct Logged<'r> {
     effective: Tokens,
     used: Tokens,
     included: Vec<(&'r str, Tokens)>,
+    // Blocks of history and their tokens: which they are is in the ledger, and
+    // naming them with each request would make the log grow with its square.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    history: Option<(usize, Tokens)>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    snapshot: Option<&'r str>,
     excluded: usize,
     hints: &'r [contexture_core::HintVerdict],
 }
@@ -140,8 +146,16 @@ impl<'r> Logged<'r> {
             included: report
                 .included
                 .iter()
+                .filter(|row| &*row.layer != "session")
                 .map(|row| (&*row.id, row.tokens))
                 .collect(),
+            history: report
+                .budget
+                .layers
+                .iter()
+                .find(|layer| &*layer.name == "session")
+                .map(|layer| (layer.kept, layer.used)),
+            snapshot: report.snapshot.as_deref(),
             excluded: report.excluded.len(),
             hints: &report.hints,
         }
