@@ -452,6 +452,7 @@ impl Engine {
                 source_event_id: assembled.source_event_id.clone(),
                 context_json: assembled.context_json.clone(),
             }),
+            keep: self.config.snapshots.keep,
             now,
         };
         let (saved, snapshot, blobs) = snapshot::take(&made, previous);

@@ -176,6 +176,8 @@ pub(crate) struct Made<'a> {
     pub(crate) tokens: Tokens,
     pub(crate) counter: &'a str,
     pub(crate) agent: Option<Agent>,
+    /// False when only its shape is to be remembered: nothing is rendered then.
+    pub(crate) keep: bool,
     pub(crate) now: Timestamp,
 }
 
@@ -240,7 +242,10 @@ pub(crate) fn take(made: &Made<'_>, previous: Option<&Saved>) -> (Saved, Snapsho
         model: made.prompt.model.to_owned(),
         max_output: made.prompt.max_output,
         spare: made.prompt.spare,
-        text: ContentHash::of(markup::render(layout).as_bytes()),
+        text: match made.keep {
+            true => ContentHash::of(markup::render(layout).as_bytes()),
+            false => ContentHash::of(b""),
+        },
         agent: made.agent.clone(),
     };
     let root = RootBlob {
