@@ -132,6 +132,25 @@ impl SavedPart {
         *self == SavedPart::Text
     }
 
+    /// Returns the part as far as it shows in the text form: a medium without
+    /// its bytes.
+    fn shown(&self) -> Part {
+        match self.clone() {
+            SavedPart::Text => Part::Text,
+            SavedPart::Tool { name } => Part::Tool { name },
+            SavedPart::ToolCall { id, name } => Part::ToolCall { id, name },
+            SavedPart::ToolResult { id, name, is_error } => Part::ToolResult { id, name, is_error },
+            SavedPart::Thinking { signature } => Part::Thinking { signature },
+            SavedPart::Media {
+                kind, media_type, ..
+            } => Part::Media(Arc::new(Media {
+                kind,
+                media_type: media_type.to_string(),
+                source: MediaSource::Url(String::new()),
+            })),
+        }
+    }
+
     /// Returns what is kept of `part`. The content of a medium is new unless it
     /// stood in the same place before.
     fn of(part: &Part, known: Option<&Self>, blobs: &mut Vec<Blob>) -> Self {
@@ -333,18 +352,12 @@ impl Saved {
             block.surcharge = entry.surcharge;
             block.volatile = entry.volatile;
             block.group = entry.group.clone();
-            block.part = match entry.part.clone() {
-                SavedPart::Text => Part::Text,
-                SavedPart::Tool { name } => Part::Tool { name },
-                SavedPart::ToolCall { id, name } => Part::ToolCall { id, name },
-                SavedPart::ToolResult { id, name, is_error } => {
-                    Part::ToolResult { id, name, is_error }
-                }
-                SavedPart::Thinking { signature } => Part::Thinking { signature },
+            block.part = match &entry.part {
                 SavedPart::Media { content, .. } => {
-                    let media: Media = parse(&fetch(store, &[content])?[0])?;
+                    let media: Media = parse(&fetch(store, &[*content])?[0])?;
                     Part::Media(media.into())
                 }
+                part => part.shown(),
             };
             match entry.section {
                 Section::System => layout.system.push(block),
@@ -572,22 +585,7 @@ impl Change {
 }
 
 fn open_tag(entry: &Entry) -> String {
-    let part = match entry.part.clone() {
-        SavedPart::Tool { name } => Part::Tool { name },
-        SavedPart::ToolCall { id, name } => Part::ToolCall { id, name },
-        SavedPart::ToolResult { id, name, is_error } => Part::ToolResult { id, name, is_error },
-        SavedPart::Thinking { signature } => Part::Thinking { signature },
-        SavedPart::Text => Part::Text,
-        // Where it is does not show.
-        SavedPart::Media {
-            kind, media_type, ..
-        } => Part::Media(Arc::new(Media {
-            kind,
-            media_type: media_type.to_string(),
-            source: MediaSource::Url(String::new()),
-        })),
-    };
-    markup::open(entry.role, entry.path.as_deref(), &part)
+    markup::open(entry.role, entry.path.as_deref(), &entry.part.shown())
 }
 
 fn rendered_bytes(entry: &Entry) -> u64 {
