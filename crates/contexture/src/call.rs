@@ -228,17 +228,11 @@ impl Call<'_> {
         });
         let unread = (made.unsent.iter())
             .any(|row| matches!(row.code, Code::OverBudget | Code::BeforeWindow));
-        let layers = made.report.budget.layers.iter();
-        let history: Tokens = layers
-            .filter(|layer| &*layer.name == "session")
-            .map(|layer| layer.used)
-            .sum();
+        let mut layers = made.report.budget.layers.iter();
+        let session = layers.find(|layer| &*layer.name == "session")?;
+        let history = session.used;
         let fixed = made.report.budget.used - history;
-        let layers = made.report.budget.layers.iter();
-        let mut allowed = layers.filter(|layer| &*layer.name == "session");
-        let room = allowed
-            .next()
-            .map_or(available, |layer| fixed + layer.allowed);
+        let room = fixed + session.allowed;
         // Where the rest alone takes most of the budget, a summary of a turn or
         // two at a time would move the prefix with each request and gain nothing.
         let over = made.report.budget.used > threshold && history > (available - fixed) / 4;
