@@ -44,10 +44,11 @@ pub fn assemble(
         let fitted = fit_layers(&mut layers, limit, budget.available(), counts, load)?;
         let (layout, sent) = lay_out(&layers, &fitted);
         let mut used = layout.tokens();
-        let counted = if counts.counter().sums_are_bounds() {
+        let counter = counts.counter();
+        let counted = if counter.sums_are_bounds() && markup::adds_up(&layout, counter) {
             used
         } else {
-            counts.counter().count(&markup::render(&layout)) + layout.surcharges()
+            counter.count(&markup::render(&layout)) + layout.surcharges()
         };
         if counted <= budget.available() {
             used = used.max(counted);
@@ -228,6 +229,7 @@ fn lay_out(layers: &[Layer], fitted: &[Fitted]) -> (Layout, Sent) {
             layer: Arc::clone(&layers[l].name),
             role: item.role,
             part: item.part.clone(),
+            join: item.join,
             trust: item.trust,
             path: item.path.clone(),
             tokens: outcome.tokens(),

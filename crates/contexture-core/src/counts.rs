@@ -258,7 +258,7 @@ impl Counts {
             // No two calls have the same tag: not worth remembering.
             let open = markup::open(item.role, item.path.as_deref(), &item.part);
             let close = self.counter.count(markup::close(item.role));
-            let open = if self.counter.is_seam(&open, body) {
+            let open = if open.is_empty() || self.counter.is_seam(&open, body) {
                 self.counter.count(&open)
             } else {
                 self.joined(&open, body)

@@ -5,7 +5,8 @@
 //! - **Boundaries.** `</context>`, `<system>` and the like get a backslash
 //!   behind their first character (`<\/context>`), so that content can neither
 //!   close its own tag nor open another. [`restore`] takes exactly one such
-//!   backslash away again; the pair is lossless on any text.
+//!   backslash away again; the pair is lossless on any text. In a document,
+//!   which has no tags, they are left as they are ([`Policy::escape_tags`]).
 //! - **Control tokens** of models (`<|im_start|>`, `[INST]`) are escaped the
 //!   same way, so that they are plain text to any tokenizer.
 //! - **Invisible characters** (bidirectional controls, tag characters, zero
@@ -30,11 +31,39 @@ pub use secrets::{Secret, find_secrets};
 pub struct Policy {
     /// Whether secrets are masked. On unless a source turns it off.
     pub mask_secrets: bool,
+    /// Whether what looks like one of our tags is escaped. On unless the text
+    /// stands in a document, which has no tags that could be forged.
+    pub escape_tags: bool,
 }
 
 impl Default for Policy {
     fn default() -> Self {
-        Self { mask_secrets: true }
+        Self {
+            mask_secrets: true,
+            escape_tags: true,
+        }
+    }
+}
+
+impl Policy {
+    /// Returns the policy for text between tags, with secrets masked or not.
+    pub fn masking(mask_secrets: bool) -> Self {
+        Self {
+            mask_secrets,
+            ..Self::default()
+        }
+    }
+
+    /// Returns the policy for text that stands in a document.
+    pub fn in_document(self) -> Self {
+        Self {
+            escape_tags: false,
+            ..self
+        }
+    }
+
+    fn escapes(self, kind: FindingKind) -> bool {
+        self.escape_tags || kind != FindingKind::Boundary
     }
 }
 
@@ -90,6 +119,10 @@ const MAX_BLANKS: usize = 8;
 
 /// The longest name in a `<|name|>`.
 const MAX_CONTROL_NAME: usize = 64;
+
+/// How far back a control token can begin that goes on behind a joint, unless
+/// it has been escaped many times.
+const LONGEST_CONTROL: usize = MAX_CONTROL_NAME + 32;
 
 /// Returns the kind and the name of what would be read as structure at the
 /// start of `text`, which begins with `<` or `[`: one of our tags, or a control
@@ -165,11 +198,11 @@ pub(crate) fn is_visible(c: char) -> bool {
 
 /// Returns `raw` made safe to stand between tags, and what was changed.
 ///
-/// `restore(clean(x)) == sanitise(x)` for every `x`.
+/// `restore_by(clean(x, policy), policy) == visible(x, policy)` for every `x`.
 pub fn clean(raw: &str, policy: Policy) -> (String, Vec<Finding>) {
     let mut findings = Findings::default();
     let seen = sanitise(raw, policy, &mut findings);
-    let text = escape(&seen, &mut findings);
+    let text = escape(&seen, policy, &mut findings);
     findings.list.sort_by_key(|finding| finding.line);
     (text, findings.list)
 }
@@ -208,13 +241,15 @@ fn sanitise<'t>(raw: &'t str, policy: Policy, findings: &mut Findings) -> Cow<'t
     Cow::Owned(out)
 }
 
-fn escape(text: &str, findings: &mut Findings) -> String {
+fn escape(text: &str, policy: Policy, findings: &mut Findings) -> String {
     findings.begin();
     // Room for the line end that a text gets behind it.
     let mut out = String::with_capacity(text.len() + 1);
     let mut copied = 0;
     for at in memchr::memchr2_iter(b'<', b'[', text.as_bytes()) {
-        if let Some((kind, what)) = structure(&text[at..]) {
+        if let Some((kind, what)) = structure(&text[at..])
+            && policy.escapes(kind)
+        {
             out.push_str(&text[copied..=at]);
             findings.note(kind, what, &out);
             out.push('\\');
@@ -225,12 +260,40 @@ fn escape(text: &str, findings: &mut Findings) -> String {
     out
 }
 
+/// Puts a backslash into what became a control token where `text[..joint]` and
+/// `text[joint..]` meet. Nothing before `start` is looked at.
+pub(crate) fn escape_joint(text: &mut String, start: usize, joint: usize) {
+    // No control token reaches over a line end.
+    let from = text.floor_char_boundary(joint.saturating_sub(LONGEST_CONTROL).max(start));
+    let before = &text[from..joint];
+    let from = before.rfind('\n').map_or(from, |at| from + at);
+    let before = &text[from..joint];
+    let forged: Vec<usize> = memchr::memchr2_iter(b'<', b'[', before.as_bytes())
+        .map(|at| from + at)
+        .filter(|&at| {
+            let is_control =
+                |text: &str| matches!(structure(text), Some((FindingKind::ControlToken, _)));
+            is_control(&text[at..]) && !is_control(&text[at..joint])
+        })
+        .collect();
+    for at in forged.into_iter().rev() {
+        text.insert(at + 1, '\\');
+    }
+}
+
 /// Returns `text` with the backslashes that [`clean`] put in taken out again.
 pub fn restore(text: &str) -> Cow<'_, str> {
+    restore_by(text, Policy::default())
+}
+
+/// Returns `text` with the backslashes that [`clean`] put in by `policy` taken
+/// out again.
+pub fn restore_by(text: &str, policy: Policy) -> Cow<'_, str> {
+    let escapes = |text| structure(text).is_some_and(|(kind, _)| policy.escapes(kind));
     let mut out = String::new();
     let mut copied = 0;
     for at in memchr::memchr2_iter(b'<', b'[', text.as_bytes()) {
-        if text.as_bytes().get(at + 1) == Some(&b'\\') && structure(&text[at..]).is_some() {
+        if text.as_bytes().get(at + 1) == Some(&b'\\') && escapes(&text[at..]) {
             out.push_str(&text[copied..=at]);
             copied = at + 2;
         }

@@ -33,6 +33,9 @@ pub enum Role {
     /// Reference material.
     #[default]
     Context,
+    /// A part of a document without roles: it stands between no tags, and
+    /// nothing is written before or behind it.
+    Document,
 }
 
 impl Role {
@@ -46,10 +49,11 @@ impl Role {
         Role::Context,
     ];
 
-    /// Returns the name of the role's tag, or `None` for the header.
+    /// Returns the name of the role's tag, or `None` for the header and for a
+    /// document.
     pub fn tag(self) -> Option<&'static str> {
         match self {
-            Role::Header => None,
+            Role::Header | Role::Document => None,
             Role::System => Some("system"),
             Role::Developer => Some("developer"),
             Role::User => Some("user"),
@@ -68,12 +72,34 @@ impl Role {
 
     /// Returns the role's name, as it stands in reports.
     pub fn name(self) -> &'static str {
-        self.tag().unwrap_or("header")
+        match self {
+            Role::Document => "document",
+            role => role.tag().unwrap_or("header"),
+        }
     }
 
     /// Returns true when the block's tag names the item's path.
     pub fn shows_path(self) -> bool {
         self == Role::Context
+    }
+}
+
+/// How a block stands to the one before it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Join {
+    /// Between tags of its own.
+    #[default]
+    Apart,
+    /// As a further paragraph of the block before it, with one blank line
+    /// between, when both are text of the same role and say so.
+    Paragraph,
+}
+
+impl Join {
+    /// Returns true for what stands apart.
+    pub fn is_apart(&self) -> bool {
+        *self == Join::Apart
     }
 }
 
@@ -125,6 +151,8 @@ pub struct Item {
     pub role: Role,
     /// What kind of thing it is.
     pub part: Part,
+    /// How it stands to the one before it.
+    pub join: Join,
     /// What it costs beyond its text and tags: a picture, say.
     pub surcharge: Tokens,
     /// How far it is to be believed.
@@ -166,6 +194,7 @@ impl Item {
             id,
             role,
             part: Part::default(),
+            join: Join::default(),
             surcharge: 0,
             trust: Trust::default(),
             priority: 0.5,
@@ -203,6 +232,12 @@ impl Item {
     /// Sets what kind of thing it is.
     pub fn part(mut self, part: Part) -> Self {
         self.part = part;
+        self
+    }
+
+    /// Sets how it stands to the one before it.
+    pub fn join(mut self, join: Join) -> Self {
+        self.join = join;
         self
     }
 

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::counts::Tokens;
 use crate::cut::CutText;
-use crate::item::{Role, Trust};
+use crate::item::{Join, Role, Trust};
 use crate::part::Part;
 use crate::text::{ContentHash, Text};
 
@@ -31,6 +31,8 @@ pub struct Block {
     pub role: Role,
     /// What kind of thing it is.
     pub part: Part,
+    /// How it stands to the one before it.
+    pub join: Join,
     /// How far it is to be believed.
     pub trust: Trust,
     /// Its path, when it is a file.
@@ -67,6 +69,7 @@ impl Block {
             layer: layer.into(),
             role,
             part: Part::default(),
+            join: Join::default(),
             trust: Trust::default(),
             path: None,
             tokens: 0,
@@ -94,6 +97,18 @@ impl Block {
         }
     }
 
+    /// Returns true when the block goes on inside the tags of `previous`, the
+    /// one right before it in its section.
+    pub fn joins(&self, previous: &Block) -> bool {
+        let may = |block: &Block| block.join == Join::Paragraph && block.part == Part::Text;
+        let names_another = self.role.shows_path() && self.path != previous.path;
+        may(self)
+            && may(previous)
+            && self.role == previous.role
+            && self.role.tag().is_some()
+            && !names_another
+    }
+
     /// Returns the guarded text of the block, without tags.
     pub fn text(&self) -> &str {
         match &self.shown {
@@ -118,6 +133,21 @@ impl Layout {
     /// Returns every block in the order it is sent.
     pub fn blocks(&self) -> impl Iterator<Item = &Block> {
         self.system.iter().chain(&self.history).chain(&self.current)
+    }
+
+    /// Returns the blocks by section, in the order they are sent.
+    pub fn sections(&self) -> [(Section, &[Block]); 3] {
+        [
+            (Section::System, &self.system),
+            (Section::History, &self.history),
+            (Section::Current, &self.current),
+        ]
+    }
+
+    /// Returns true when a document without roles is sent, and not a
+    /// conversation.
+    pub fn is_document(&self) -> bool {
+        self.blocks().any(|block| block.role == Role::Document)
     }
 
     /// Returns what the blocks cost beyond their text and tags.

@@ -1,18 +1,20 @@
 //! The text form of a request: blocks between role tags, and back again.
 //!
 //! This is the form that is counted. [`parse`] undoes [`render`] on anything
-//! that was guarded, which is what "structure cannot be forged" means.
+//! that was guarded, which is what "structure cannot be forged" means. A
+//! document without roles has no tags, and so no structure; it is not read back.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
+use crate::counts::TokenCounter;
 use crate::guard;
 use crate::layout::{Block, Layout};
 use crate::{Part, Role};
 
 /// Returns the opening tag of a block, with its line end.
 ///
-/// The header of a request stands bare and has none.
+/// The header of a request stands bare and has none, and neither has a document.
 pub fn open(role: Role, path: Option<&str>, part: &Part) -> String {
     let mut out = String::new();
     write_open(&mut out, role, path, part);
@@ -40,6 +42,7 @@ fn write_open(out: &mut String, role: Role, path: Option<&str>, part: &Part) {
 pub fn close(role: Role) -> &'static str {
     match role {
         Role::Header => "\n",
+        Role::Document => "",
         Role::System => "</system>\n\n",
         Role::Developer => "</developer>\n\n",
         Role::User => "</user>\n\n",
@@ -49,12 +52,18 @@ pub fn close(role: Role) -> &'static str {
     }
 }
 
-/// Returns the whole request as text with role tags.
+/// Returns the whole request as text: between role tags, or bare when it is a
+/// document.
 pub fn render(layout: &Layout) -> String {
+    if layout.is_document() {
+        return render_bare(layout);
+    }
     let size = layout.blocks().map(|b| b.text().len() + 64).sum();
     let mut out = String::with_capacity(size);
-    for block in layout.blocks() {
-        write_block(&mut out, block);
+    for (_, blocks) in layout.sections() {
+        for run in blocks.chunk_by(|before, block| block.joins(before)) {
+            write_run(&mut out, run);
+        }
     }
     // The blank line stands between blocks; the last has none behind it.
     if out.ends_with("\n\n") {
@@ -63,12 +72,92 @@ pub fn render(layout: &Layout) -> String {
     out
 }
 
+/// Returns the instructions without their tags, a blank line behind each, and
+/// then the document with nothing behind it.
+fn render_bare(layout: &Layout) -> String {
+    let is_bare = |block: &Block| block.role <= Role::Developer && block.part == Part::Text;
+    let mut out = String::new();
+    for (_, blocks) in layout.sections() {
+        let others: Vec<&Block> = blocks.iter().filter(|b| b.role != Role::Document).collect();
+        for run in others.chunk_by(|before, block| block.joins(before) && !is_bare(block)) {
+            let start = out.len();
+            match run {
+                [block] if is_bare(block) => out.push_str(block.text()),
+                run => write_run(&mut out, run.iter().copied()),
+            }
+            if out[start..].trim().is_empty() {
+                out.truncate(start);
+            } else if !out.ends_with("\n\n") {
+                let missing = if out.ends_with('\n') { "\n" } else { "\n\n" };
+                out.push_str(missing);
+            }
+        }
+    }
+    write_document(&mut out, layout.blocks());
+    out
+}
+
 /// Writes one block with its tags, as [`render`] does.
 pub fn write_block(out: &mut String, block: &Block) {
-    write_open(out, block.role, block.path.as_deref(), &block.part);
-    out.push_str(block.text());
-    out.push('\n');
-    out.push_str(close(block.role));
+    write_run(out, [block]);
+}
+
+/// Writes blocks of which each [joins](Block::joins) the one before it.
+pub fn write_run<'b>(out: &mut String, run: impl IntoIterator<Item = &'b Block>) {
+    let mut last: Option<&Block> = None;
+    for block in run {
+        match last {
+            None => write_open(out, block.role, block.path.as_deref(), &block.part),
+            Some(_) => out.push('\n'),
+        }
+        out.push_str(block.text());
+        if block.role != Role::Document {
+            out.push('\n');
+        }
+        last = Some(block);
+    }
+    if let Some(block) = last {
+        out.push_str(close(block.role));
+    }
+}
+
+/// Writes the parts of a document among `blocks`, byte for byte, one behind
+/// the other.
+///
+/// What only becomes a control token of a model where two parts meet is
+/// escaped there, as the guard does inside a part.
+pub fn write_document<'b>(out: &mut String, blocks: impl IntoIterator<Item = &'b Block>) {
+    let start = out.len();
+    for block in blocks {
+        if block.role != Role::Document {
+            continue;
+        }
+        let joint = out.len();
+        out.push_str(block.text());
+        if joint > start {
+            guard::escape_joint(out, start, joint);
+        }
+    }
+}
+
+/// Returns true when the costs of the blocks add up to a bound of what the
+/// whole costs: wherever a block goes on inside the tags of another, the two can
+/// be counted apart.
+///
+/// For a document they are no such bound. Its parts meet in the middle of a
+/// word, and a part is counted with a line end behind it, which can make it
+/// cheaper.
+pub(crate) fn adds_up(layout: &Layout, counter: &dyn TokenCounter) -> bool {
+    let apart = |pair: &[Block]| {
+        // The blank line between takes the place of two tags, and is cheaper.
+        !pair[1].joins(&pair[0])
+            || counter.is_seam(&format!("{}\n", pair[0].body()), pair[1].body())
+    };
+    !layout.is_document()
+        && layout
+            .sections()
+            .iter()
+            .all(|(_, blocks)| blocks.windows(2).all(apart))
 }
 
 /// Names and values, in order.

@@ -9,8 +9,8 @@ use std::collections::BTreeSet;
 use contexture_core::guard::{self, Policy};
 use contexture_core::markup::{self, Parsed};
 use contexture_core::{
-    Budget, Counts, Cut, Fit, Item, Layer, Order, Part, Place, Role, Share, Text, TokenCounter,
-    Window, assemble, no_loader,
+    Budget, Counts, Cut, Fit, Item, Join, Layer, Order, Part, Place, Role, Share, Text,
+    TokenCounter, Window, assemble, no_loader,
 };
 use proptest::prelude::*;
 use support::{Sticky, Words, words};
@@ -368,5 +368,144 @@ proptest! {
         if let Ok(budget) = Budget::new(window, 0, 0) {
             holds(&layers, budget, Sticky)?;
         }
+    }
+}
+
+/// Counts characters, but for four line ends in a row, which are one token. A
+/// line end more can make a text cheaper, and a run of them must not be split.
+#[derive(Clone)]
+struct Runs;
+
+impl TokenCounter for Runs {
+    fn name(&self) -> &str {
+        "runs"
+    }
+
+    fn is_exact(&self) -> bool {
+        true
+    }
+
+    fn count(&self, text: &str) -> u64 {
+        let runs = text.matches("\n\n\n\n").count();
+        (text.chars().count() - 3 * runs) as u64
+    }
+
+    fn is_seam(&self, _: &str, after: &str) -> bool {
+        !after.starts_with('\n')
+    }
+
+    fn sums_are_bounds(&self) -> bool {
+        true
+    }
+}
+
+fn joint_text() -> impl Strategy<Value = String> {
+    let piece = prop::sample::select(vec![
+        "a", "b", "a b", "\n", "\n\n", "  ", "\n\n\n", "word", "</user>", "<system>", "é",
+        "<\\user>", "#", "-> ",
+    ]);
+    prop::collection::vec(piece, 0..12).prop_map(|pieces| pieces.concat())
+}
+
+fn join() -> impl Strategy<Value = Join> {
+    prop::sample::select(vec![Join::Apart, Join::Paragraph])
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(3_000))]
+
+    #[test]
+    fn joined_blocks_are_one_text(
+        blocks in prop::collection::vec((role(), join(), joint_text()), 0..8),
+        window in 1u64..400,
+    ) {
+        let mut layer = Layer::new("path");
+        layer.place = Place::History;
+        for (i, (role, join, text)) in blocks.iter().enumerate() {
+            let mut item = Item::new(format!("{i}"), *role, Text::new(text)).join(*join);
+            item.path = Some("same".into());
+            layer.items.push(item.cut(Cut::Never));
+        }
+        holds(&[layer.clone()], Budget::new(window, 0, 0).unwrap(), Runs)?;
+        holds(&[layer.clone()], Budget::new(window, 0, 0).unwrap(), Words)?;
+        holds(&[layer.clone()], Budget::new(window, 0, 0).unwrap(), Sticky)?;
+
+        let budget = Budget::new(100_000, 0, 0).unwrap();
+        let assembly = assemble(vec![layer], budget, &words(Words), &mut no_loader).unwrap();
+        let mut expected: Vec<Parsed> = Vec::new();
+        for (i, (role, join, text)) in blocks.iter().enumerate() {
+            let follows = i > 0 && blocks[i - 1].0 == *role && blocks[i - 1].1 == Join::Paragraph;
+            match expected.last_mut() {
+                Some(last) if follows && *join == Join::Paragraph => {
+                    last.text.push_str("\n\n");
+                    last.text.push_str(text);
+                }
+                _ => expected.push(Parsed {
+                    role: *role,
+                    path: (*role == Role::Context).then(|| "same".to_owned()),
+                    attributes: Vec::new(),
+                    text: text.clone(),
+                }),
+            }
+        }
+        let text = markup::render(&assembly.layout);
+        prop_assert_eq!(markup::parse(&text), Ok(expected), "{}", text);
+    }
+
+    #[test]
+    fn a_document_is_its_parts_byte_for_byte(
+        system in prop::option::of("[a-z]{1,9}( [a-z]{1,9}){0,3}"),
+        parts in prop::collection::vec(joint_text(), 1..10),
+        window in 1u64..200,
+    ) {
+        let mut rules = Layer::new("system");
+        rules.place = Place::System;
+        if let Some(system) = &system {
+            rules.items.push(Item::new("rules", Role::System, Text::new(system)));
+        }
+        let mut path = Layer::new("path");
+        path.place = Place::History;
+        let policy = Policy::default().in_document();
+        for (i, part) in parts.iter().enumerate() {
+            let text = Text::guarded(part, policy);
+            path.items.push(Item::new(format!("{i}"), Role::Document, text).cut(Cut::Never));
+        }
+        let layers = [rules, path];
+        let budget = Budget::new(window, 0, 0).unwrap();
+        holds(&layers, budget, Runs)?;
+        holds(&layers, budget, Words)?;
+        holds(&layers, budget, Sticky)?;
+
+        let budget = Budget::new(100_000, 0, 0).unwrap();
+        let assembly = assemble(layers.to_vec(), budget, &words(Words), &mut no_loader).unwrap();
+        let before = system.map_or(String::new(), |system| system + "\n\n");
+        prop_assert_eq!(markup::render(&assembly.layout), before + &parts.concat());
+    }
+
+    #[test]
+    fn no_control_token_is_forged_where_parts_of_a_document_meet(
+        parts in prop::collection::vec(prop::sample::select(vec![
+            "<", "|", "im_start", "|>", "[", "INST", "]", "/", "<|", "s>", "\\", " ", "x", "\n", "<sys>", ">",
+        ]), 1..12),
+    ) {
+        let mut layer = Layer::new("path");
+        let policy = Policy::default().in_document();
+        for (i, part) in parts.iter().enumerate() {
+            layer.items.push(Item::new(format!("{i}"), Role::Document, Text::guarded(part, policy)));
+        }
+        let budget = Budget::new(100_000, 0, 0).unwrap();
+        let assembly = assemble(vec![layer], budget, &words(Words), &mut no_loader).unwrap();
+        let text = markup::render(&assembly.layout);
+        for token in ["<|im_start|>", "[INST]", "[/INST]", "<s>", "</s>", "<<sys>>"] {
+            prop_assert!(!text.contains(token), "{token} in {text}");
+        }
+        prop_assert_eq!(text.replace('\\', ""), parts.concat().replace('\\', ""));
+    }
+
+    #[test]
+    fn escaping_in_a_document_is_lossless(text in hostile()) {
+        let policy = Policy::default().in_document();
+        let (cleaned, _) = guard::clean(&text, policy);
+        prop_assert_eq!(guard::restore_by(&cleaned, policy), guard::visible(&text, policy));
     }
 }

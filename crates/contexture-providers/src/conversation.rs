@@ -139,16 +139,17 @@ impl<'a> Conversation<'a> {
             names: BTreeMap::new(),
             open_result: None,
         };
-        let sections = [
-            (Section::System, &layout.system),
-            (Section::History, &layout.history),
-            (Section::Current, &layout.current),
-        ];
-        for (section, blocks) in sections {
-            for block in blocks {
-                builder.add(block, section)?;
+        let is_document = |block: &Block| block.role == Role::Document;
+        let mut document = Vec::new();
+        for (section, blocks) in layout.sections() {
+            for run in blocks.chunk_by(|before, block| block.joins(before)) {
+                match run {
+                    [block] if is_document(block) => document.push((section, block)),
+                    run => builder.add(run, section)?,
+                }
             }
         }
+        builder.add_document(&document)?;
         Ok(builder.finish())
     }
 
@@ -170,10 +171,15 @@ struct Builder<'a, 'd> {
 }
 
 impl<'a> Builder<'a, '_> {
-    fn add(&mut self, block: &'a Block, section: Section) -> Result<(), Refused> {
+    /// Adds a block, or several of which each goes on inside the one before it.
+    fn add(&mut self, run: &'a [Block], section: Section) -> Result<(), Refused> {
+        // What is new each time in one of them is new in the whole.
+        let Some(block) = run.iter().find(|block| block.volatile).or(run.last()) else {
+            return Ok(());
+        };
         let open_result = self.open_result.take();
         match &block.part {
-            Part::Text => self.add_text(block, section),
+            Part::Text => self.add_text(run, block, section),
             Part::Tool { name } => {
                 let tool = self.tool(name, block)?;
                 self.conversation.tools.push(tool);
@@ -209,13 +215,14 @@ impl<'a> Builder<'a, '_> {
         Ok(())
     }
 
-    fn add_text(&mut self, block: &'a Block, section: Section) {
-        let plain = || Cow::Borrowed(block.text());
-        if is_blank(block.text()) && !block.role.shows_path() {
+    fn add_text(&mut self, run: &'a [Block], block: &'a Block, section: Section) {
+        let blank = run.iter().all(|block| is_blank(block.text()));
+        if blank && !block.role.shows_path() {
             let instructs = block.role <= Role::Developer;
             self.conversation.left_out_blank |= !instructs;
             return;
         }
+        let plain = || paragraphs(run);
         let instruction = |text| Instruction {
             text,
             volatile: block.volatile,
@@ -225,17 +232,47 @@ impl<'a> Builder<'a, '_> {
             Role::Developer if self.developer_role => {
                 self.conversation.developer.push(instruction(plain()));
             }
-            Role::Developer => self.conversation.system.push(instruction(tagged(block))),
+            Role::Developer => self.conversation.system.push(instruction(tagged(run))),
             // Reference material in the static part is the operator's.
             Role::Context if section == Section::System => {
-                self.conversation.system.push(instruction(tagged(block)));
+                self.conversation.system.push(instruction(tagged(run)));
             }
             Role::Context | Role::Tool => {
-                self.say(Speaker::User, Content::Text(tagged(block)), block, section);
+                self.say(Speaker::User, Content::Text(tagged(run)), block, section);
             }
-            Role::User => self.say(Speaker::User, Content::Text(plain()), block, section),
+            Role::User | Role::Document => {
+                self.say(Speaker::User, Content::Text(plain()), block, section);
+            }
             Role::Assistant => self.say(Speaker::Model, Content::Text(plain()), block, section),
         }
+    }
+
+    /// Adds the parts of a document: to a provider it is what the user says.
+    fn add_document(&mut self, parts: &[(Section, &'a Block)]) -> Result<(), Refused> {
+        let is_text = |part: &(Section, &Block)| part.1.part == Part::Text;
+        for run in parts.chunk_by(|a, b| is_text(a) && is_text(b)) {
+            let volatile = run.iter().find(|(_, block)| block.volatile);
+            let Some(&(section, block)) = volatile.or(run.last()) else {
+                continue;
+            };
+            if !is_text(&run[0]) {
+                self.add(std::slice::from_ref(block), section)?;
+                continue;
+            }
+            let mut text = String::new();
+            markup::write_document(&mut text, run.iter().map(|(_, block)| *block));
+            if is_blank(&text) {
+                self.conversation.left_out_blank = true;
+                continue;
+            }
+            self.say(
+                Speaker::User,
+                Content::Text(Cow::Owned(text)),
+                block,
+                section,
+            );
+        }
+        Ok(())
     }
 
     fn add_media(
@@ -289,7 +326,8 @@ impl<'a> Builder<'a, '_> {
         }
         // A file is known by its name.
         if block.role.shows_path() && block.path.is_some() {
-            self.say(Speaker::User, Content::Text(tagged(block)), block, section);
+            let run = std::slice::from_ref(block);
+            self.say(Speaker::User, Content::Text(tagged(run)), block, section);
         }
         self.say(Speaker::User, Content::Media(media), block, section);
     }
@@ -428,10 +466,26 @@ pub(crate) fn is_blank(text: &str) -> bool {
     text.trim().is_empty()
 }
 
-/// Returns a block with its tags, as it stands in the text form.
-fn tagged(block: &Block) -> Cow<'_, str> {
-    let mut out = String::with_capacity(block.text().len() + 64);
-    markup::write_block(&mut out, block);
+/// Returns the texts of blocks that stand in one message as its paragraphs.
+fn paragraphs(run: &[Block]) -> Cow<'_, str> {
+    match run {
+        [block] => Cow::Borrowed(block.text()),
+        run => {
+            let texts: Vec<&str> = run
+                .iter()
+                .map(Block::text)
+                .filter(|text| !is_blank(text))
+                .collect();
+            Cow::Owned(texts.join("\n\n"))
+        }
+    }
+}
+
+/// Returns blocks with their tags, as they stand in the text form.
+fn tagged(run: &[Block]) -> Cow<'_, str> {
+    let size: usize = run.iter().map(|block| block.text().len()).sum();
+    let mut out = String::with_capacity(size + 64);
+    markup::write_run(&mut out, run);
     out.truncate(out.trim_end().len());
     Cow::Owned(out)
 }

@@ -57,6 +57,14 @@ impl Assembled {
         self.prompt().render(format)
     }
 
+    /// Returns the document that is sent, where it is one and not a
+    /// conversation.
+    fn document(&self) -> Option<String> {
+        let mut text = String::new();
+        markup::write_document(&mut text, self.layout.blocks());
+        self.layout.is_document().then_some(text)
+    }
+
     /// Returns the request in Contexture's own form.
     pub fn to_json(&self) -> Value {
         let blocks = |section: Section| match section {
@@ -80,7 +88,7 @@ impl Assembled {
                 "content": bare(&self.layout.current),
                 "parts": self.layout.current.iter().map(part).collect::<Vec<_>>(),
             },
-            "document": null,
+            "document": self.document(),
             "tools": tools,
             "model": self.model.name,
             "provider": self.model.provider,
@@ -131,20 +139,26 @@ impl Assembled {
 /// here, and a blank line stands between two of them.
 pub(crate) fn bare(blocks: &[Block]) -> String {
     let mut out = String::new();
-    for block in blocks {
-        if matches!(block.part, Part::Tool { .. }) {
-            continue;
-        }
+    // A document stands in a field of its own.
+    let shown =
+        |block: &&Block| !matches!(block.part, Part::Tool { .. }) && block.role != Role::Document;
+    let blocks: Vec<&Block> = blocks.iter().filter(shown).collect();
+    let plain = |block: &Block| {
+        let role = matches!(
+            block.role,
+            Role::Header | Role::System | Role::User | Role::Assistant
+        );
+        role && block.part == Part::Text
+    };
+    for run in blocks.chunk_by(|before, block| block.joins(before) && !plain(block)) {
         if !out.is_empty() {
             out.push_str("\n\n");
         }
-        match (block.role, &block.part) {
-            (Role::Header | Role::System | Role::User | Role::Assistant, Part::Text) => {
-                out.push_str(block.text());
-            }
-            _ => {
+        match run {
+            [block] if plain(block) => out.push_str(block.text()),
+            run => {
                 let start = out.len();
-                markup::write_block(&mut out, block);
+                markup::write_run(&mut out, run.iter().copied());
                 out.truncate(start + out[start..].trim_end().len());
             }
         }
@@ -191,10 +205,19 @@ fn messages(blocks: &[Block]) -> Vec<Value> {
         message.to_owned()
     };
     let mut messages: Vec<Value> = Vec::new();
-    for run in blocks.chunk_by(|a, b| a.role == b.role && name(a) == name(b)) {
+    let is_one = |a: &Block, b: &Block| a.role == b.role && name(a) == name(b);
+    for run in blocks.chunk_by(|a, b| b.joins(a) || is_one(a, b)) {
         let Some(first) = run.first() else { continue };
-        let content = match run {
-            [one] if one.part == Part::Text => Value::from(one.text()),
+        // A document stands in a field of its own.
+        if first.role == Role::Document {
+            continue;
+        }
+        let joined = run.windows(2).all(|pair| pair[1].joins(&pair[0]));
+        let content: Value = match run {
+            run if joined && first.part == Part::Text => {
+                let texts: Vec<&str> = run.iter().map(Block::text).collect();
+                texts.join("\n\n").into()
+            }
             run => run.iter().map(block_json).collect(),
         };
         let tokens: Tokens = run.iter().map(|block| block.tokens).sum();

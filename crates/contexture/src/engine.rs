@@ -172,9 +172,7 @@ impl Engine {
 
     /// Returns how content is guarded.
     pub(crate) fn policy(&self) -> Policy {
-        Policy {
-            mask_secrets: self.config.secrets.mask,
-        }
+        Policy::masking(self.config.secrets.mask)
     }
 
     fn prepare<'a>(&'a self, root: &'a Root, request: &'a Request) -> Result<Call<'a>, Error> {

@@ -30,9 +30,7 @@ impl Gathered<'_, '_> {
     pub(crate) fn layer(&mut self, recipe: &RecipeLayer) -> Result<Layer, Error> {
         let call = self.call;
         let config = &call.engine.config;
-        let policy = Policy {
-            mask_secrets: config.secrets.mask && recipe.mask_secrets,
-        };
+        let policy = Policy::masking(config.secrets.mask && recipe.mask_secrets);
         let warnings = &mut self.warnings;
         let mut fit = recipe.fit.clone();
         let max_file_bytes = config.limits.max_file_bytes;

@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use contexture_core::guard::Policy;
 use contexture_core::{
-    Block, CacheReport, ContentHash, Difference, Layout, Media, MediaKind, MediaSource, Part, Role,
-    Section, Text, TokenCounter, Tokens, Trust, markup,
+    Block, CacheReport, ContentHash, Difference, Join, Layout, Media, MediaKind, MediaSource, Part,
+    Role, Section, Text, TokenCounter, Tokens, Trust, guard, markup,
 };
 use contexture_providers::{Format, Prompt};
 use contexture_store::{AgentRole, Blob, Snapshot, Store, TurnId};
@@ -84,6 +84,8 @@ struct Entry {
     path: Option<Arc<str>>,
     #[serde(default, skip_serializing_if = "SavedPart::is_text")]
     part: SavedPart,
+    #[serde(default, skip_serializing_if = "Join::is_apart")]
+    join: Join,
     tokens: Tokens,
     #[serde(default, skip_serializing_if = "is_zero")]
     surcharge: Tokens,
@@ -93,6 +95,21 @@ struct Entry {
     group: Option<Arc<str>>,
     body: ContentHash,
     bytes: u64,
+}
+
+impl Entry {
+    /// Returns true when the block goes on inside the tags of `previous`, as
+    /// [`Block::joins`] says.
+    fn joins(&self, previous: &Entry) -> bool {
+        let may = |entry: &Entry| entry.join == Join::Paragraph && entry.part.is_text();
+        let names_another = self.role.shows_path() && self.path != previous.path;
+        may(self)
+            && may(previous)
+            && self.section == previous.section
+            && self.role == previous.role
+            && self.role.tag().is_some()
+            && !names_another
+    }
 }
 
 fn is_zero(n: &Tokens) -> bool {
@@ -223,6 +240,7 @@ pub(crate) fn take(made: &Made<'_>, previous: Option<&Saved>) -> (Saved, Snapsho
                 trust: block.trust,
                 path: block.path.clone(),
                 part: SavedPart::of(&block.part, known.map(|known| &known.part), &mut blobs),
+                join: block.join,
                 tokens: block.tokens,
                 surcharge: block.surcharge,
                 volatile: block.volatile,
@@ -334,18 +352,18 @@ impl Saved {
             let text = body.strip_suffix('\n').ok_or_else(|| damaged(entry.body))?;
             // It was guarded when it was made; guarding what it was before its
             // structure was escaped gives the same text again.
-            let text = Text::guarded(
-                &contexture_core::guard::restore(text),
-                Policy {
-                    mask_secrets: false,
-                },
-            );
+            let policy = match entry.role {
+                Role::Document => Policy::masking(false).in_document(),
+                _ => Policy::masking(false),
+            };
+            let text = Text::guarded(&guard::restore_by(text, policy), policy);
             let mut block = Block::new(
                 Arc::clone(&entry.id),
                 Arc::clone(&entry.layer),
                 entry.role,
                 text,
             );
+            block.join = entry.join;
             block.trust = entry.trust;
             block.path = entry.path.clone();
             block.tokens = entry.tokens;
@@ -425,45 +443,48 @@ impl Saved {
             });
         }
         let same = |a: &Entry, b: &Entry| {
-            a.role == b.role && a.path == b.path && a.part == b.part && a.body == b.body
+            a.role == b.role
+                && a.path == b.path
+                && a.part == b.part
+                && a.join == b.join
+                && a.body == b.body
         };
+        let bare = self.is_document();
         let pairs = self.entries.iter().zip(&previous.entries);
-        let equal = pairs.take_while(|(now, before)| same(now, before)).count();
+        let equal = match bare == previous.is_document() {
+            true => pairs.take_while(|(now, before)| same(now, before)).count(),
+            false => 0,
+        };
         let mut shared_tokens: Tokens = self.entries[..equal].iter().map(|e| e.tokens).sum();
         let total: Tokens = self.entries.iter().map(|entry| entry.tokens).sum();
-        let mut byte: u64 = self.entries[..equal].iter().map(rendered_bytes).sum();
+        let mut byte: u64 = (0..equal)
+            .map(|at| {
+                let (close, open) = lead(&self.entries, at, bare);
+                (close.len() + open.len()) as u64 + shown_bytes(&self.entries[at])
+            })
+            .sum();
         let (now, before) = (self.entries.get(equal), previous.entries.get(equal));
-        if let (Some(now), Some(before)) = (now, before) {
-            let open = open_tag(now);
-            let other_open = open_tag(before);
-            let head = if open == other_open {
-                let mut own = layout
-                    .blocks()
-                    .nth(equal)
-                    .map_or("", Block::body)
-                    .to_owned();
-                let mut other = fetch(store, &[before.body])?.remove(0);
-                // One may end where the other holds what looks like its end.
-                own.push_str(markup::close(now.role));
-                other.extend(markup::close(before.role).bytes());
-                let mut common = common_prefix(own.as_bytes(), &other);
-                if own.as_bytes() == other {
-                    // They differ in what is not text, and stand for it.
-                    common = 0;
-                }
-                format!("{open}{}", &own[..common])
+        let own = layout.blocks().nth(equal).map_or("", Block::body);
+        let own = self.from(equal, own.as_bytes());
+        let other = match before {
+            Some(before) => previous.from(equal, &fetch(store, &[before.body])?[0]),
+            None => previous.from(equal, b""),
+        };
+        if let (Some(now), Some(_)) = (now, before) {
+            let (close, open) = lead(&self.entries, equal, bare);
+            let common = if own == other {
+                // They differ in what is not text, and stand for it.
+                close.len() + open.len()
             } else {
-                let common = common_prefix(open.as_bytes(), other_open.as_bytes());
-                open[..common].to_owned()
+                common_prefix(&own, &other)
             };
-            byte += head.len() as u64;
+            byte += common as u64;
             // The last token may reach beyond what is shared.
+            let head = String::from_utf8_lossy(own[..common].get(close.len()..).unwrap_or(b""));
             let within = counter.count(&head).saturating_sub(1);
             shared_tokens += within.min(now.tokens);
-        }
-        if now.is_some() != before.is_some() {
-            // The shorter one ends without a blank line.
-            byte = byte.saturating_sub(1);
+        } else if now.is_some() != before.is_some() {
+            byte += common_prefix(&own, &other) as u64;
         }
         let first_difference = now.or(before).map(|entry| Difference {
             layer: Arc::clone(&entry.layer),
@@ -480,6 +501,34 @@ impl Saved {
             },
             first_difference,
         })
+    }
+
+    fn is_document(&self) -> bool {
+        let mut entries = self.entries.iter();
+        entries.any(|entry| entry.role == Role::Document)
+    }
+
+    /// Returns the text form from behind the text of the block before `at`: the
+    /// block there, whose text is `body`, or the end.
+    fn from(&self, at: usize, body: &[u8]) -> Vec<u8> {
+        let bare = self.is_document();
+        let Some(entry) = self.entries.get(at) else {
+            let last = at.checked_sub(1).and_then(|at| self.entries.get(at));
+            let end = last.map_or("", |last| ending(last, bare));
+            // The last block has no blank line behind it.
+            return end.strip_suffix('\n').unwrap_or(end).into();
+        };
+        let (close, open) = lead(&self.entries, at, bare);
+        let shown = usize::try_from(shown_bytes(entry)).unwrap_or(usize::MAX);
+        let body = &body[..shown.min(body.len())];
+        // One may end where the other holds what looks like its end.
+        [
+            close.as_bytes(),
+            open.as_bytes(),
+            body,
+            ending(entry, bare).as_bytes(),
+        ]
+        .concat()
     }
 
     /// Returns the blocks that differ between two requests, in order.
@@ -588,8 +637,35 @@ fn open_tag(entry: &Entry) -> String {
     markup::open(entry.role, entry.path.as_deref(), &entry.part.shown())
 }
 
-fn rendered_bytes(entry: &Entry) -> u64 {
-    open_tag(entry).len() as u64 + entry.bytes + markup::close(entry.role).len() as u64
+/// Returns what stands between the text of the block before and that of the
+/// block at `at`: what ends the one, and what begins the other.
+fn lead(entries: &[Entry], at: usize, bare: bool) -> (&'static str, String) {
+    let entry = &entries[at];
+    let before = at.checked_sub(1).map(|at| &entries[at]);
+    let is_bare = bare && entry.role <= Role::Developer;
+    if !is_bare && before.is_some_and(|before| entry.joins(before)) {
+        return ("", "\n".to_owned());
+    }
+    let open = if is_bare {
+        String::new()
+    } else {
+        open_tag(entry)
+    };
+    (before.map_or("", |before| ending(before, bare)), open)
+}
+
+/// Returns what stands behind the last block of a run.
+fn ending(entry: &Entry, bare: bool) -> &'static str {
+    match bare && entry.role <= Role::Developer {
+        true => markup::close(Role::Header),
+        false => markup::close(entry.role),
+    }
+}
+
+/// Returns how many bytes of a block's text are written: a part of a document
+/// has no line end behind it.
+fn shown_bytes(entry: &Entry) -> u64 {
+    entry.bytes - u64::from(entry.role == Role::Document)
 }
 
 /// Returns how many bytes two texts have in common at their start, up to a

@@ -153,8 +153,7 @@ pub(crate) fn guarded_json(value: &Value, policy: Policy) -> Text {
     }
     // A mask took a quotation mark with it: mask each string by itself.
     let cleaned = written(&clean_strings(value, policy));
-    let mask_secrets = false;
-    Text::guarded(&cleaned, Policy { mask_secrets })
+    Text::guarded(&cleaned, Policy::masking(false))
 }
 
 fn clean_strings(value: &Value, policy: Policy) -> Value {

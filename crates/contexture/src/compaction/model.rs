@@ -160,8 +160,7 @@ impl Summary<'_> {
         let mut part = |name: &str, content: &str| {
             if !content.trim().is_empty() {
                 // Between tags that it cannot close.
-                let mask_secrets = false;
-                let (content, _) = guard::clean(content.trim(), Policy { mask_secrets });
+                let (content, _) = guard::clean(content.trim(), Policy::masking(false));
                 text.push_str(&format!(
                     "<context path=\"{name}\">\n{content}\n</context>\n\n"
                 ));
