@@ -63,7 +63,7 @@ pub(crate) fn trim(file: &str, budget: u64, dir: &Path) -> anyhow::Result<()> {
     // newest first, and not at all once the budget is spent. Once without a
     // look for secrets, which the peers do not take either.
     let cold = |mask_secrets: bool| {
-        let policy = Policy { mask_secrets };
+        let policy = Policy::masking(mask_secrets);
         median(runs(15), || {
             let counts = Counts::new(counter());
             let pending = |(i, message): (usize, &Message)| {

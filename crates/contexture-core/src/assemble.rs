@@ -4,7 +4,7 @@ use std::sync::Arc;
 use crate::budget::Budget;
 use crate::counts::{Counts, Tokens};
 use crate::error::{Error, Piece};
-use crate::fit::{Fitter, Outcome, highest_first};
+use crate::fit::{Fit, Fitter, Gap, Outcome, highest_first};
 use crate::guard::Finding;
 use crate::item::{Content, Item, Layer, Order, Place, Role};
 use crate::layout::{Block, Layout, Section, Shown};
@@ -42,7 +42,7 @@ pub fn assemble(
     let mut step: Tokens = 1;
     loop {
         let fitted = fit_layers(&mut layers, limit, budget.available(), counts, load)?;
-        let (layout, sent) = lay_out(&layers, &fitted);
+        let (layout, in_order) = lay_out(&layers, &fitted);
         let mut used = layout.tokens();
         let counter = counts.counter();
         let counted = if counter.sums_are_bounds() && markup::adds_up(&layout, counter) {
@@ -52,7 +52,7 @@ pub fn assemble(
         };
         if counted <= budget.available() {
             used = used.max(counted);
-            let report = account(&layers, &fitted, &sent, used, budget, counts);
+            let report = account(&layers, &fitted, &in_order, used, budget, counts);
             return Ok(Assembly { layout, report });
         }
         // Smaller items take the place of what no longer fits, so the excess
@@ -78,8 +78,17 @@ pub fn no_loader(_: &Item) -> Content {
 struct Fitted {
     // One for each item; `None` only while it is not decided.
     outcomes: Vec<Option<Outcome>>,
+    // Where a part of a path went.
+    gap: Option<Gap>,
     pinned: Tokens,
     allowed: Tokens,
+}
+
+impl Fitted {
+    fn spent(&self) -> Tokens {
+        let gap = self.gap.as_ref().map_or(0, |gap| gap.outcome.tokens());
+        spent(&self.outcomes) + gap
+    }
 }
 
 fn fit_layers(
@@ -122,6 +131,7 @@ fn fit_layers(
         let pinned = spent(&outcomes);
         fitted.push(Fitted {
             outcomes,
+            gap: None,
             pinned,
             allowed: pinned,
         });
@@ -160,18 +170,18 @@ fn fit_layers(
         let target = layer.share.target(limit).saturating_sub(pinned);
         let allowed = target.min(left.saturating_sub(owed_behind).max(owed[i].min(left)));
         fitted[i].allowed = allowed + pinned;
-        fitter.fit(
+        fitted[i].gap = fitter.fit(
             &layer.fit,
             &mut layer.items,
             &mut fitted[i].outcomes,
             allowed,
         );
-        left -= spent(&fitted[i].outcomes) - pinned;
+        left -= fitted[i].spent() - pinned;
     }
 
     // And what is left goes to those that want more, in the same order.
     for (layer, fitted) in layers.iter_mut().zip(&mut fitted) {
-        let used = spent(&fitted.outcomes) - fitted.pinned;
+        let used = fitted.spent() - fitted.pinned;
         let most = layer.share.cap(limit).saturating_sub(fitted.pinned);
         let allowed = (used + left).min(most);
         let more = allowed + fitted.pinned > fitted.allowed;
@@ -184,8 +194,8 @@ fn fit_layers(
             }
         }
         fitted.allowed = allowed + fitted.pinned;
-        fitter.fit(&layer.fit, &mut layer.items, &mut fitted.outcomes, allowed);
-        left = left + used - (spent(&fitted.outcomes) - fitted.pinned);
+        fitted.gap = fitter.fit(&layer.fit, &mut layer.items, &mut fitted.outcomes, allowed);
+        left = left + used - (fitted.spent() - fitted.pinned);
     }
     Ok(fitted)
 }
@@ -194,8 +204,24 @@ fn spent(outcomes: &[Option<Outcome>]) -> Tokens {
     outcomes.iter().flatten().map(Outcome::tokens).sum()
 }
 
-/// The kept items in the order they are sent: layer and item by index.
-type Sent = Vec<(usize, usize)>;
+/// The kept items in the order they are sent: layer and item by index. Without
+/// an item it is the marker of the layer.
+type Sent = Vec<(usize, Option<usize>)>;
+
+/// Returns an item, or the marker of its layer, and what became of it.
+fn sent<'a>(
+    layers: &'a [Layer],
+    fitted: &'a [Fitted],
+    (l, i): (usize, Option<usize>),
+) -> Option<(&'a Item, &'a Outcome)> {
+    match i {
+        Some(i) => Some((&layers[l].items[i], fitted[l].outcomes[i].as_ref()?)),
+        None => {
+            let gap = fitted[l].gap.as_ref()?;
+            Some((&gap.item, &gap.outcome))
+        }
+    }
+}
 
 fn lay_out(layers: &[Layer], fitted: &[Fitted]) -> (Layout, Sent) {
     let mut sections: [Sent; 3] = Default::default();
@@ -203,22 +229,30 @@ fn lay_out(layers: &[Layer], fitted: &[Fitted]) -> (Layout, Sent) {
         let mut order: Vec<usize> = (0..layer.items.len())
             .filter(|&i| fitted.outcomes[i].as_ref().is_some_and(Outcome::is_kept))
             .collect();
-        if layer.order == Order::Priority {
+        // A path has one order only.
+        if layer.order == Order::Priority && !matches!(layer.fit, Fit::Path(_)) {
             let rank = |i: usize| layer.items[i].score.unwrap_or(layer.items[i].priority);
             order = highest_first(order, rank);
         }
+        let mut gap = fitted.gap.as_ref();
         for i in order {
-            sections[section(layer.place, layer.items[i].role) as usize].push((l, i));
+            if let Some(gap) = gap.take_if(|gap| gap.before <= i) {
+                sections[section(layer.place, gap.item.role) as usize].push((l, None));
+            }
+            sections[section(layer.place, layer.items[i].role) as usize].push((l, Some(i)));
+        }
+        if let Some(gap) = gap {
+            sections[section(layer.place, gap.item.role) as usize].push((l, None));
         }
     }
     // The header has no tag, so nothing may stand before it; the operator's
     // words come before everybody else's.
-    sections[Section::System as usize]
-        .sort_by_key(|&(l, i)| layers[l].items[i].role.min(Role::Developer));
+    sections[Section::System as usize].sort_by_key(|&at| {
+        sent(layers, fitted, at).map(|(item, _)| item.role.min(Role::Developer))
+    });
 
-    let block = |&(l, i): &(usize, usize)| -> Option<Block> {
-        let item = &layers[l].items[i];
-        let outcome = fitted[l].outcomes[i].as_ref()?;
+    let block = |&(l, i): &(usize, Option<usize>)| -> Option<Block> {
+        let (item, outcome) = sent(layers, fitted, (l, i))?;
         let shown = match outcome {
             Outcome::Whole { text, .. } => Shown::Whole(text.clone()),
             Outcome::Cut { text, .. } => Shown::Cut(text.clone()),
@@ -265,7 +299,7 @@ fn section(place: Place, role: Role) -> Section {
 fn account(
     layers: &[Layer],
     fitted: &[Fitted],
-    sent: &Sent,
+    in_order: &Sent,
     used: Tokens,
     budget: Budget,
     counts: &Counts,
@@ -287,21 +321,25 @@ fn account(
         ..Report::default()
     };
     let candidates: usize = layers.iter().map(|layer| layer.items.len()).sum();
-    report.included.reserve_exact(sent.len());
-    report.excluded.reserve_exact(candidates - sent.len());
-    for &(l, i) in sent {
-        let item = &layers[l].items[i];
-        if let Some(outcome) = &fitted[l].outcomes[i] {
-            note_findings(&mut report, item, outcome);
-            let row = included(&layers[l], item, outcome);
-            report.included.push(row);
+    let kept = in_order.iter().filter(|(_, i)| i.is_some()).count();
+    report.included.reserve_exact(in_order.len());
+    report.excluded.reserve_exact(candidates - kept);
+    for &(l, i) in in_order {
+        let Some((item, outcome)) = sent(layers, fitted, (l, i)) else {
+            continue;
+        };
+        note_findings(&mut report, item, outcome);
+        let mut row = included(&layers[l], item, outcome);
+        if i.is_none() {
+            (row.code, row.reason) = (Code::Marker, Reason::Marker);
         }
+        report.included.push(row);
     }
     for (layer, fitted) in layers.iter().zip(fitted) {
         let mut row = LayerBudget {
             name: Arc::clone(&layer.name),
             allowed: fitted.allowed,
-            used: spent(&fitted.outcomes),
+            used: fitted.spent(),
             pinned: fitted.pinned,
             ..LayerBudget::default()
         };

@@ -1,3 +1,5 @@
+mod path;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -9,6 +11,9 @@ use crate::item::{Content, Item, Role};
 use crate::measure::Size;
 use crate::report::Code;
 use crate::text::Text;
+
+pub(crate) use path::Gap;
+pub use path::{Marker, Path, Unseen};
 
 /// How it is decided which items of a layer are kept.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -23,6 +28,8 @@ pub enum Fit {
     ByScore,
     /// Items are a path, oldest first, and the newest are kept.
     Window(Window),
+    /// Items are a path, oldest first, and both ends of it are kept.
+    Path(Path),
 }
 
 /// Keeps the newest part of a path.
@@ -38,9 +45,6 @@ pub struct Window {
     /// How many of the newest are kept, if they fit at all, however small the
     /// part above is.
     pub min_recent: usize,
-    /// The part of the allowance that goes to the oldest items when something
-    /// must go: 0 keeps the newest only, more cuts out the middle.
-    pub head: f64,
 }
 
 impl Default for Window {
@@ -49,7 +53,6 @@ impl Default for Window {
             start: None,
             shrink_to: 0.6,
             min_recent: 3,
-            head: 0.0,
         }
     }
 }
@@ -141,14 +144,15 @@ pub(crate) struct Fitter<'a> {
 
 impl Fitter<'_> {
     /// Decides for each item that has no outcome yet, when `allowance` tokens
-    /// may be spent on those.
+    /// may be spent on those. Returns the marker where a part of a path went,
+    /// which is paid for as well.
     pub(crate) fn fit(
         &mut self,
         fit: &Fit,
         items: &mut [Item],
         outcomes: &mut [Option<Outcome>],
         allowance: Tokens,
-    ) {
+    ) -> Option<Gap> {
         let open: Vec<usize> = (0..items.len())
             .filter(|&i| outcomes[i].is_none())
             .collect();
@@ -165,7 +169,12 @@ impl Fitter<'_> {
                 let units = Units::of(items, open);
                 self.window(window, items, &units, allowance, outcomes);
             }
+            Fit::Path(path) => {
+                let units = Units::of(items, open);
+                return self.path(path, items, &units, allowance, outcomes);
+            }
         }
+        None
     }
 
     fn by_score(&mut self, items: &mut [Item], open: Vec<usize>) -> Vec<usize> {
@@ -450,7 +459,6 @@ impl Fitter<'_> {
         // Everything the window holds now, if it still fits, and where it
         // would have to begin otherwise.
         let shrunk = (allowance as f64 * window.shrink_to.clamp(0.0, 1.0)) as Tokens;
-        let head_room = (allowance as f64 * window.head.clamp(0.0, 1.0)) as Tokens;
         let (mut left, mut begin, mut shrunk_begin) = (allowance, units.len(), units.len());
         let mut kept = Vec::new();
         for u in newest_first {
@@ -486,7 +494,7 @@ impl Fitter<'_> {
             }
             left -= cost;
             begin = u;
-            if recent || allowance - left <= shrunk.saturating_sub(head_room) {
+            if recent || allowance - left <= shrunk {
                 shrunk_begin = u;
             }
             kept.push((u, decided));
@@ -509,48 +517,22 @@ impl Fitter<'_> {
             }
         }
 
-        // What is older: the head if one is asked for, and nothing behind it.
-        let used: Tokens = units
-            .order
-            .iter()
-            .filter_map(|&i| outcomes[i].as_ref())
-            .map(Outcome::tokens)
-            .sum();
-        let mut left = if anchor.is_none() {
-            head_room.min(allowance - used)
-        } else {
-            0
-        };
-        let mut open = left > 0;
-        for unit in units.iter().take(begin) {
-            if open {
-                let decided = self.whole_or_none(items, unit, left);
-                let cost: Tokens = decided.iter().map(|(_, o)| o.tokens()).sum();
-                let absent = decided
-                    .iter()
-                    .all(|(_, o)| matches!(o, Outcome::Absent { .. }));
-                if cost > 0 || absent {
-                    left -= cost;
-                    for (i, outcome) in decided {
-                        outcomes[i] = Some(outcome);
-                    }
-                    continue;
-                }
-                open = false;
+        // What is older than all of it.
+        for &i in units.iter().take(begin).flatten() {
+            if outcomes[i].is_some() {
+                continue;
             }
-            for &i in unit {
-                if outcomes[i].is_some() {
-                    continue;
-                }
-                outcomes[i] = Some(match &items[i].content {
-                    Content::Absent { code, reason } => Outcome::Absent {
-                        code: *code,
-                        reason: reason.clone(),
-                    },
-                    Content::Ready(text) => before_window(text.as_str().len() as u64),
-                    Content::Pending { bytes, .. } => before_window(*bytes),
-                });
-            }
+            outcomes[i] = Some(match &items[i].content {
+                Content::Absent { code, reason } => Outcome::Absent {
+                    code: *code,
+                    reason: reason.clone(),
+                },
+                _ => Outcome::Dropped {
+                    code: Code::BeforeWindow,
+                    needs: estimated_size(&items[i]),
+                    left: 0,
+                },
+            });
         }
     }
 
@@ -638,14 +620,16 @@ fn is_out_of_room(outcome: &Outcome) -> bool {
     matches!(outcome, Outcome::Dropped { code, .. } if *code != Code::GroupDropped)
 }
 
-fn before_window(bytes: u64) -> Outcome {
-    Outcome::Dropped {
-        code: Code::BeforeWindow,
-        needs: Size {
-            tokens: bytes.div_ceil(4),
-            exact: false,
-        },
-        left: 0,
+/// Returns about what an item needs that is not worth counting.
+fn estimated_size(item: &Item) -> Size {
+    let bytes = match &item.content {
+        Content::Ready(text) => text.as_str().len() as u64,
+        Content::Pending { bytes, .. } => *bytes,
+        Content::Absent { .. } => 0,
+    };
+    Size {
+        tokens: bytes.div_ceil(4),
+        exact: false,
     }
 }
 

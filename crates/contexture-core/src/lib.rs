@@ -50,7 +50,7 @@ pub use budget::{Budget, Share};
 pub use counts::{Counts, TokenCounter, Tokens};
 pub use cut::{Cut, CutText, MIN_USEFUL_TOKENS, grouped};
 pub use error::{Error, Piece as ErrorPiece};
-pub use fit::{Fit, Window};
+pub use fit::{Fit, Marker, Path, Unseen, Window};
 pub use item::{Content, Item, Join, Layer, Order, Place, Role, Trust};
 pub use layout::{Block, Layout, Section};
 pub use part::{Media, MediaKind, MediaSource, Part};

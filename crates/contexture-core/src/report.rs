@@ -272,6 +272,10 @@ codes! {
     GroupDropped = "group_dropped",
     /// It is older than what the window holds.
     BeforeWindow = "before_window",
+    /// It is in the part of the path that was cut.
+    CutFromPath = "cut_from_path",
+    /// It marks where a part of the path was cut.
+    Marker = "marker",
     /// A summary stands for it.
     Compacted = "compacted",
     /// The provider takes nothing of its kind here.
@@ -331,6 +335,8 @@ pub enum Reason {
         /// The limit.
         max_lines: u32,
     },
+    /// It marks where something was cut.
+    Marker,
     /// It was cut.
     Cut {
         /// How many more tokens would have shown it whole.
@@ -356,6 +362,7 @@ impl fmt::Display for Reason {
         match self {
             Reason::Pinned => f.write_str("pinned: charged before everything else"),
             Reason::Fits => f.write_str("fits whole"),
+            Reason::Marker => f.write_str("marks where a part of the path was cut"),
             Reason::LineLimit { max_lines } => write!(f, "cut to its max_lines of {max_lines}"),
             Reason::Cut { missing } => {
                 write!(
@@ -387,6 +394,11 @@ impl fmt::Display for Reason {
                     ),
                     Code::GroupDropped => f.write_str("a member of its group is not there"),
                     Code::BeforeWindow => f.write_str("older than what the window holds"),
+                    Code::CutFromPath => write!(
+                        f,
+                        "in the part of the path that was cut: needs {about}{needed} tokens, \
+                         {left} left"
+                    ),
                     _ => write!(
                         f,
                         "needs {about}{needed} tokens, {left} left; \

@@ -417,29 +417,6 @@ fn the_most_recent_are_kept_beyond_the_step() {
 }
 
 #[test]
-fn a_window_can_keep_the_head_and_cut_out_the_middle() {
-    check(
-        "
-        budget 100
-        layer session window shrink 100 recent 1 head 30
-        item t1 20
-        item t2 20
-        item t3 20
-        item t4 20
-        item t5 20
-        ",
-        "
-        keep t1 22
-        keep t3 22
-        keep t4 22
-        keep t5 22
-        drop t2 22, before_window
-        used 88 of 100
-        ",
-    );
-}
-
-#[test]
 fn a_group_in_a_window_is_not_torn() {
     check(
         "

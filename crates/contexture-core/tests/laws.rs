@@ -9,8 +9,8 @@ use std::collections::BTreeSet;
 use contexture_core::guard::{self, Policy};
 use contexture_core::markup::{self, Parsed};
 use contexture_core::{
-    Budget, Counts, Cut, Fit, Item, Join, Layer, Order, Part, Place, Role, Share, Text,
-    TokenCounter, Window, assemble, no_loader,
+    Budget, Code, Counts, Cut, Fit, Item, Join, Layer, Marker, Order, Part, Path, Place, Role,
+    Share, Text, TokenCounter, Unseen, Window, assemble, no_loader,
 };
 use proptest::prelude::*;
 use support::{Sticky, Words, words};
@@ -172,22 +172,38 @@ fn item() -> impl Strategy<Value = Item> {
         )
 }
 
+fn path() -> impl Strategy<Value = Path> {
+    let marker = role().prop_map(|role| Marker {
+        noun: "node".into(),
+        role,
+    });
+    let unseen = (0..8usize, 0..2_000u64).prop_map(|(at, count)| Unseen { at, count });
+    (
+        0..5usize,
+        prop::sample::select(vec![0.0, 0.3, 0.9]),
+        prop::option::of(marker),
+        prop::option::weighted(0.3, unseen),
+    )
+        .prop_map(|(min_recent, head, marker, unseen)| Path {
+            min_recent,
+            head,
+            marker,
+            unseen,
+        })
+}
+
 fn layer() -> impl Strategy<Value = Layer> {
     let fit = prop_oneof![
         Just(Fit::FirstFit),
         Just(Fit::ByScore),
-        (
-            0.0..1.0f64,
-            0..4usize,
-            prop::option::of(0..6usize),
-            0.0..0.5f64
-        )
-            .prop_map(|(shrink_to, min_recent, start, head)| Fit::Window(Window {
+        (0.0..1.0f64, 0..4usize, prop::option::of(0..6usize)).prop_map(
+            |(shrink_to, min_recent, start)| Fit::Window(Window {
                 start: start.map(|i| format!("{i}").into()),
                 shrink_to,
                 min_recent,
-                head,
-            })),
+            })
+        ),
+        path().prop_map(Fit::Path),
     ];
     (
         prop::collection::vec(item(), 0..8),
@@ -286,6 +302,7 @@ fn holds(
     let rows: Vec<(String, String)> = report
         .included
         .iter()
+        .filter(|row| row.code != Code::Marker)
         .map(|row| (row.layer.to_string(), row.id.to_string()))
         .chain(
             report
@@ -341,7 +358,7 @@ fn holds(
                     prop_assert_eq!(row.is_some(), kept(&member.id).is_some(), "a group is torn");
                 }
                 // The newest of a window are cut rather than dropped.
-                if !item.pinned && !matches!(layer.fit, Fit::Window(_)) {
+                if !item.pinned && !matches!(layer.fit, Fit::Window(_) | Fit::Path(_)) {
                     prop_assert!(
                         row.is_none_or(|row| !row.truncated || row.code.as_str() == "line_limit"),
                         "a group is cut"

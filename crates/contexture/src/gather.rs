@@ -162,6 +162,7 @@ impl Gathered<'_, '_> {
         };
         let min_recent = match fit {
             Fit::Window(window) => window.min_recent,
+            Fit::Path(path) => path.min_recent,
             _ => call.engine.config.compaction.keep_turns,
         };
         let reader = Reader {

@@ -1,7 +1,7 @@
 //! Recipes: which layers a request has, where their items come from, what they
 //! may cost and where they go. Data, not code.
 
-use contexture_core::{Cut, Fit, Order, Place, Share, Window};
+use contexture_core::{Cut, Fit, Order, Path, Place, Share, Window};
 
 use crate::error::Error;
 use crate::working_set::cut_named;
@@ -63,7 +63,7 @@ pub const SOURCES: &[&str] = &[
     "history",
     "event",
 ];
-const FITS: &[&str] = &["first-fit", "by-score", "window"];
+const FITS: &[&str] = &["first-fit", "by-score", "window", "path"];
 const PLACES: &[&str] = &["system", "history", "current", "by-role"];
 const ORDERS: &[&str] = &["priority", "stable"];
 const CUTS: &[&str] = &["item", "never", "start", "middle", "end"];
@@ -284,10 +284,29 @@ fn read_layer(source: Source<'_>, i: usize, node: &Node) -> Result<RecipeLayer, 
         ));
     }
     let cut = fields.word("cut", "cut", CUTS)?.and_then(cut_named);
+    let mut known = vec![
+        "layer",
+        "source",
+        "share",
+        "min",
+        "max",
+        "cut",
+        "fit",
+        "place",
+        "order",
+        "mask_secrets",
+    ];
     let fit = match fields.word("fit", "fit", FITS)? {
         None | Some("first-fit") => Fit::FirstFit,
         Some("by-score") => Fit::ByScore,
-        Some(_) => Fit::Window(read_window(&mut fields)?),
+        Some("path") => {
+            known.extend(["min_recent", "head"]);
+            Fit::Path(read_path(&mut fields)?)
+        }
+        Some(_) => {
+            known.extend(["min_recent", "shrink_to"]);
+            Fit::Window(read_window(&mut fields)?)
+        }
     };
     let place = match fields.word("place", "place", PLACES)? {
         Some("system") => Place::System,
@@ -300,21 +319,7 @@ fn read_layer(source: Source<'_>, i: usize, node: &Node) -> Result<RecipeLayer, 
         None | Some(_) => Order::Stable,
     };
     let mask_secrets = fields.truth("mask_secrets")?.unwrap_or(true);
-    fields.finish(&[
-        "layer",
-        "source",
-        "share",
-        "min",
-        "max",
-        "cut",
-        "fit",
-        "place",
-        "order",
-        "mask_secrets",
-        "min_recent",
-        "shrink_to",
-        "head",
-    ])?;
+    fields.finish(&known)?;
     Ok(RecipeLayer {
         name,
         source: kind,
@@ -329,23 +334,40 @@ fn read_layer(source: Source<'_>, i: usize, node: &Node) -> Result<RecipeLayer, 
 
 fn read_window(fields: &mut Fields<'_>) -> Result<Window, Error> {
     let mut window = Window::default();
-    if let Some(recent) = fields.whole("min_recent", 0)? {
-        window.min_recent = usize::try_from(recent).unwrap_or(usize::MAX);
+    if let Some(recent) = read_recent(fields)? {
+        window.min_recent = recent;
     }
-    for (key, part) in [
-        ("shrink_to", &mut window.shrink_to),
-        ("head", &mut window.head),
-    ] {
-        if let Some((percent, mark)) = fields.number(key)? {
-            if !(0.0..=100.0).contains(&percent) {
-                return Err(fields.error(
-                    mark,
-                    key,
-                    format!("must be percent, from 0 to 100, not {percent}"),
-                ));
-            }
-            *part = percent / 100.0;
-        }
+    if let Some(part) = read_part(fields, "shrink_to")? {
+        window.shrink_to = part;
     }
     Ok(window)
+}
+
+fn read_path(fields: &mut Fields<'_>) -> Result<Path, Error> {
+    let mut path = Path::default();
+    if let Some(recent) = read_recent(fields)? {
+        path.min_recent = recent;
+    }
+    if let Some(part) = read_part(fields, "head")? {
+        path.head = part;
+    }
+    Ok(path)
+}
+
+fn read_recent(fields: &mut Fields<'_>) -> Result<Option<usize>, Error> {
+    let recent = fields.whole("min_recent", 0)?;
+    Ok(recent.map(|recent| usize::try_from(recent).unwrap_or(usize::MAX)))
+}
+
+/// Reads percent as a part of one.
+fn read_part(fields: &mut Fields<'_>, key: &str) -> Result<Option<f64>, Error> {
+    match fields.number(key)? {
+        None => Ok(None),
+        Some((percent, _)) if (0.0..=100.0).contains(&percent) => Ok(Some(percent / 100.0)),
+        Some((percent, mark)) => Err(fields.error(
+            mark,
+            key,
+            format!("must be percent, from 0 to 100, not {percent}"),
+        )),
+    }
 }

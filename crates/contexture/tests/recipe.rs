@@ -35,7 +35,8 @@ fn every_field_is_read() {
          - {layer: files, source: working-set, share: 60, min: 100, max: 9000, cut: middle,\n    \
            fit: first-fit, place: system, order: stable, mask_secrets: false}\n\
          - {layer: session, source: event, share: 40, fit: window, place: history,\n    \
-           min_recent: 4, shrink_to: 50, head: 10}\n",
+           min_recent: 4, shrink_to: 50}\n\
+         - {layer: task, source: task, fit: path, min_recent: 2, head: 10}\n",
     )
     .unwrap();
     assert_eq!(recipe.description, "for tests");
@@ -47,11 +48,20 @@ fn every_field_is_read() {
         panic!("{:?}", recipe.layers[1].fit)
     };
     assert_eq!(window.min_recent, 4);
-    assert_eq!((window.shrink_to, window.head), (0.5, 0.1));
+    assert_eq!(window.shrink_to, 0.5);
+    let Fit::Path(path) = &recipe.layers[2].fit else {
+        panic!("{:?}", recipe.layers[2].fit)
+    };
+    assert_eq!((path.min_recent, path.head), (2, 0.1));
 }
 
 #[test]
 fn what_is_wrong_is_named_with_its_line() {
+    refused(
+        "- {layer: files, source: working-set, share: 100, fit: window, head: 10}",
+        "mine.yml:3:65: layers[0].head: unknown field `head` (one of layer, source, share, min, \
+         max, cut, fit, place, order, mask_secrets, min_recent, shrink_to)",
+    );
     refused(
         "- {layer: files, source: working-sets, share: 100}",
         "mine.yml:3:26: layers[0].source: unknown source `working-sets`; \
@@ -81,7 +91,7 @@ fn what_is_wrong_is_named_with_its_line() {
     refused(
         "- {layer: files, source: working-set, share: 100, colour: red}",
         "mine.yml:3:51: layers[0].colour: unknown field `colour` (one of layer, source, share, \
-         min, max, cut, fit, place, order, mask_secrets, min_recent, shrink_to, head)",
+         min, max, cut, fit, place, order, mask_secrets)",
     );
     refused(
         "",

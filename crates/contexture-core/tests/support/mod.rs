@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use contexture_core::{
-    Assembly, Budget, Counts, Cut, Error, Fit, Item, Layer, Place, Role, Share, Text, TokenCounter,
-    Tokens, Window, assemble, no_loader,
+    Assembly, Budget, Code, Content, Counts, Cut, Error, Fit, Item, Layer, Marker, Path, Place,
+    Role, Share, Text, TokenCounter, Tokens, Unseen, Window, assemble, no_loader,
 };
 
 /// Counts words, so that a test can be reckoned by hand. A `<context path="x">`
@@ -60,8 +60,9 @@ pub fn words(counter: impl TokenCounter + 'static) -> Counts {
 /// A line of input is one of
 ///
 /// - `budget N [reserve N]`
-/// - `layer NAME [share P] [min N] [max N] [window …|by-score]`
+/// - `layer NAME [share P] [min N] [max N] [window …|path …|by-score]`
 /// - `pin|item ID WORDS [at PRIORITY] [score S] [cut HOW] [group G]`
+/// - `gone ID [group G]`
 ///
 /// An item has as many words as it says, ten to a line, each in a user block
 /// that costs two more.
@@ -99,10 +100,32 @@ pub fn run(input: &str) -> Result<Assembly, Error> {
                         start: option("from").map(Into::into),
                         shrink_to: number("shrink").unwrap_or(60.0) / 100.0,
                         min_recent: number("recent").unwrap_or(3.0) as usize,
+                    });
+                }
+                if words.contains(&"path") {
+                    layer.fit = Fit::Path(Path {
+                        min_recent: number("recent").unwrap_or(1.0) as usize,
                         head: number("head").unwrap_or(0.0) / 100.0,
+                        marker: option("marker").map(|noun| Marker {
+                            noun: noun.into(),
+                            role: Role::User,
+                        }),
+                        unseen: number("unseen").map(|count| Unseen {
+                            at: number("before").unwrap() as usize,
+                            count: count as u64,
+                        }),
                     });
                 }
                 layers.push(layer);
+            }
+            "gone" => {
+                let absent = Content::Absent {
+                    code: Code::Missing,
+                    reason: "gone".to_owned(),
+                };
+                let mut item = Item::with_content(words[1], Role::User, absent);
+                item.group = option("group").map(Into::into);
+                layers.last_mut().unwrap().items.push(item);
             }
             kind => {
                 let count: usize = words[2].parse().unwrap();

@@ -1,0 +1,437 @@
+//! A path whose beginning and end are kept, with a marker between.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Fitter, Gives, Outcome, Units, estimated_size, is_out_of_room, over_budget};
+use crate::counts::Tokens;
+use crate::cut::{Cut, grouped};
+use crate::item::{Content, Item, Join, Role, Trust};
+use crate::measure::Size;
+use crate::report::Code;
+use crate::text::Text;
+
+/// Keeps the beginning and the end of a path, and marks where something went.
+///
+/// With `head` 0 and no marker it keeps the newest, as many as fit.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Path {
+    /// How many of the newest come before everything else; at least one.
+    pub min_recent: usize,
+    /// The part of the allowance that goes to the oldest when something must
+    /// go: 0 keeps the newest only.
+    pub head: f64,
+    /// What stands where something went, if anything does.
+    pub marker: Option<Marker>,
+    /// What was not offered since it could not fit.
+    pub unseen: Option<Unseen>,
+}
+
+impl Default for Path {
+    fn default() -> Self {
+        Self {
+            min_recent: 4,
+            head: 0.3,
+            marker: None,
+            unseen: None,
+        }
+    }
+}
+
+/// What stands where a part of a path went: `[... 37 nodes cut ...]`.
+///
+/// It says how many there were and not how many tokens, which would depend on
+/// how far they were counted.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Marker {
+    /// What one of them is called: `node`.
+    pub noun: Arc<str>,
+    /// Whose words the marker stands among.
+    pub role: Role,
+}
+
+impl Marker {
+    /// Returns the marker for so many.
+    pub fn text(&self, count: u64) -> String {
+        let plural = if count == 1 { "" } else { "s" };
+        let text = format!("[... {} {}{plural} cut ...]", grouped(count), self.noun);
+        match self.role {
+            // In the middle of a document nothing else sets it off.
+            Role::Document => format!("\n{text}\n"),
+            _ => text,
+        }
+    }
+}
+
+/// A part of a path that was not offered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Unseen {
+    /// The index of the item that it stands before.
+    pub at: usize,
+    /// How many it holds; nothing when 0.
+    pub count: u64,
+}
+
+/// The marker in its place.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Gap {
+    /// The index of the item that it stands before.
+    pub(crate) before: usize,
+    pub(crate) item: Item,
+    pub(crate) outcome: Outcome,
+}
+
+/// What is kept of a path: units up to `head`, and those from `tail` on.
+struct Kept {
+    head: usize,
+    tail: usize,
+    left: Tokens,
+    // Whether any of it can be seen.
+    shows: bool,
+    // The newest, when it is only there in part.
+    cut: Option<(usize, Vec<(usize, Outcome)>)>,
+    // Units behind all that is kept, which cannot be shown.
+    unshown: Vec<usize>,
+    // How many of the newest were to come first but did not fit, and what was
+    // left then.
+    missed: usize,
+    left_then: Tokens,
+}
+
+impl Kept {
+    fn nothing(units: usize, left: Tokens) -> Self {
+        Self {
+            head: 0,
+            tail: units,
+            left,
+            shows: false,
+            cut: None,
+            unshown: Vec::new(),
+            missed: 0,
+            left_then: 0,
+        }
+    }
+
+    /// Pays for a unit, or returns false when it does not fit in `left`. What
+    /// cannot be used costs nothing and leaves a gap.
+    fn pay(&mut self, cost: Cost) -> bool {
+        match cost {
+            Cost::Whole(tokens) if tokens <= self.left => {
+                self.left -= tokens;
+                self.shows = true;
+                true
+            }
+            Cost::Unusable => true,
+            _ => false,
+        }
+    }
+}
+
+/// What a unit costs, or why it has no cost.
+#[derive(Clone, Copy)]
+enum Cost {
+    Whole(Tokens),
+    // More than all that is available.
+    TooLarge(Size),
+    // Something of it is missing.
+    Unusable,
+}
+
+impl Cost {
+    fn size(self) -> Size {
+        match self {
+            Cost::TooLarge(size) => size,
+            Cost::Whole(tokens) => Size {
+                tokens,
+                exact: true,
+            },
+            Cost::Unusable => Size {
+                tokens: 0,
+                exact: true,
+            },
+        }
+    }
+}
+
+/// A unit that was looked at.
+struct Looked {
+    cost: Cost,
+    decided: Vec<(usize, Outcome)>,
+}
+
+/// The units of a path, looked at when they are needed.
+struct Walk<'u> {
+    units: &'u Units,
+    looked: Vec<Option<Looked>>,
+}
+
+impl Walk<'_> {
+    fn cost(&mut self, fitter: &mut Fitter<'_>, items: &mut [Item], u: usize) -> Cost {
+        let units = self.units;
+        let look = || {
+            let decided = fitter.whole_or_none(items, units.get(u), fitter.available);
+            let out_of_room = decided.iter().find_map(|(_, outcome)| match outcome {
+                Outcome::Dropped { needs, .. } if is_out_of_room(outcome) => Some(*needs),
+                _ => None,
+            });
+            let cost = match out_of_room {
+                Some(needs) => Cost::TooLarge(needs),
+                None if decided.iter().any(|(_, outcome)| outcome.is_kept()) => {
+                    Cost::Whole(decided.iter().map(|(_, outcome)| outcome.tokens()).sum())
+                }
+                None => Cost::Unusable,
+            };
+            Looked { cost, decided }
+        };
+        self.looked[u].get_or_insert_with(look).cost
+    }
+}
+
+impl Fitter<'_> {
+    pub(super) fn path(
+        &mut self,
+        path: &Path,
+        items: &mut [Item],
+        units: &Units,
+        allowance: Tokens,
+        outcomes: &mut [Option<Outcome>],
+    ) -> Option<Gap> {
+        let unseen = path.unseen.filter(|unseen| unseen.count > 0);
+        let mut walk = Walk {
+            units,
+            looked: (0..units.len()).map(|_| None).collect(),
+        };
+        let mut whole = Kept::nothing(units.len(), allowance);
+        if unseen.is_none() {
+            self.more_tail(&mut whole, 0, items, &mut walk);
+        }
+        let (kept, gap) = match whole.tail {
+            0 => (whole, None),
+            _ => self.keep_ends(path, unseen, items, &mut walk, allowance),
+        };
+        self.settle(&kept, items, walk, outcomes);
+        gap
+    }
+
+    /// Decides what is kept when something must go, leaving room for a marker.
+    fn keep_ends(
+        &mut self,
+        path: &Path,
+        unseen: Option<Unseen>,
+        items: &mut [Item],
+        walk: &mut Walk<'_>,
+        allowance: Tokens,
+    ) -> (Kept, Option<Gap>) {
+        let units = walk.units;
+        let most = units.len() as u64 + unseen.map_or(0, |unseen| unseen.count);
+        let mut marker = path.marker.as_ref();
+        let mut reserve = marker.map_or(0, |marker| self.marker(marker, most).1);
+        loop {
+            let room = allowance.saturating_sub(reserve);
+            let kept = self.ends(path, unseen, items, walk, room);
+            // One of them is worth more than a marker that says that there were
+            // more.
+            if !kept.shows && marker.is_some() {
+                (marker, reserve) = (None, 0);
+                continue;
+            }
+            let absent = |i: &usize| matches!(items[*i].content, Content::Absent { .. });
+            let usable = |u: &usize| !units.get(*u).iter().all(absent);
+            let dropped = (kept.head..kept.tail).filter(usable).count() as u64;
+            let count = dropped + unseen.map_or(0, |unseen| unseen.count);
+            let Some(marker) = marker.filter(|_| count > 0) else {
+                return (kept, None);
+            };
+            let (item, tokens) = self.marker(marker, count);
+            // A number may cost more than a larger one.
+            if tokens > reserve {
+                reserve = tokens;
+                continue;
+            }
+            let behind_head = || {
+                let head = (0..kept.head).flat_map(|u| units.get(u));
+                head.max().map_or(0, |last| last + 1)
+            };
+            let gap = Gap {
+                before: if kept.tail < units.len() {
+                    units.get(kept.tail).iter().copied().min().unwrap_or(0)
+                } else {
+                    behind_head()
+                },
+                outcome: match &item.content {
+                    Content::Ready(text) => Outcome::Whole {
+                        text: text.clone(),
+                        tokens,
+                    },
+                    _ => unreachable!("a marker is made with its text"),
+                },
+                item,
+            };
+            return (kept, Some(gap));
+        }
+    }
+
+    /// Returns the marker for `count` and what it costs.
+    fn marker(&self, marker: &Marker, count: u64) -> (Item, Tokens) {
+        let text = Text::new(&marker.text(count));
+        let mut item = Item::new("gap", marker.role, text.clone()).cut(Cut::Never);
+        item.path = None;
+        item.trust = Trust::Operator;
+        if marker.role != Role::Document {
+            item.join = Join::Paragraph;
+        }
+        let wrapper = self.counts.wrapper(&item, text.body());
+        let tokens = wrapper + self.size(&text, Tokens::MAX).tokens;
+        (item, tokens)
+    }
+
+    /// Chooses from both ends within `room`: the newest few, then the oldest
+    /// within their part, then more of the newest, then more of the oldest.
+    fn ends(
+        &mut self,
+        path: &Path,
+        unseen: Option<Unseen>,
+        items: &mut [Item],
+        walk: &mut Walk<'_>,
+        room: Tokens,
+    ) -> Kept {
+        let units = walk.units;
+        // Nothing is passed over that was not offered. Without a part of their
+        // own, the oldest get nothing of what the newest leave either.
+        let (floor, mut ceiling) = match unseen {
+            None => (0, units.len()),
+            Some(unseen) => {
+                let behind = |unit: &[usize]| unit.iter().any(|&i| i >= unseen.at);
+                let border = units.iter().position(behind).unwrap_or(units.len());
+                (border, border)
+            }
+        };
+        if path.head <= 0.0 {
+            ceiling = 0;
+        }
+        let mut kept = Kept::nothing(units.len(), room);
+        if room == 0 {
+            return kept;
+        }
+
+        let mut wanted = path.min_recent.max(1);
+        while kept.tail > floor && wanted > 0 {
+            let u = kept.tail - 1;
+            let cost = walk.cost(self, items, u);
+            if kept.pay(cost) {
+                wanted -= usize::from(!matches!(cost, Cost::Unusable));
+            } else if kept.shows {
+                kept.missed = wanted;
+                kept.left_then = kept.left;
+                break;
+            } else {
+                // The newest is shown in part rather than not at all.
+                let part = [Gives::Tools, Gives::Everyone]
+                    .into_iter()
+                    .find_map(|who| self.cut_to_fit(items, units.get(u), kept.left, who));
+                match part {
+                    Some(part) => {
+                        kept.left -= part.iter().map(|(_, o)| o.tokens()).sum::<Tokens>();
+                        kept.cut = Some((u, part));
+                        kept.shows = true;
+                        wanted -= 1;
+                    }
+                    None => kept.unshown.push(u),
+                }
+            }
+            kept.tail = u;
+        }
+
+        let part = (room as f64 * path.head.clamp(0.0, 1.0)) as Tokens;
+        let others = kept.left.saturating_sub(part);
+        kept.left -= others;
+        self.more_head(&mut kept, ceiling, items, walk);
+        kept.left += others;
+        self.more_tail(&mut kept, floor, items, walk);
+        self.more_head(&mut kept, ceiling, items, walk);
+        kept
+    }
+
+    /// Adds units to the head, the oldest first, while they fit.
+    fn more_head(
+        &mut self,
+        kept: &mut Kept,
+        ceiling: usize,
+        items: &mut [Item],
+        walk: &mut Walk<'_>,
+    ) {
+        while kept.head < ceiling.min(kept.tail) && kept.pay(walk.cost(self, items, kept.head)) {
+            kept.head += 1;
+        }
+    }
+
+    /// Adds units to the tail, the newest first, while they fit.
+    fn more_tail(
+        &mut self,
+        kept: &mut Kept,
+        floor: usize,
+        items: &mut [Item],
+        walk: &mut Walk<'_>,
+    ) {
+        while kept.tail > floor.max(kept.head) && kept.pay(walk.cost(self, items, kept.tail - 1)) {
+            kept.tail -= 1;
+        }
+    }
+
+    /// Writes down what became of each item.
+    fn settle(
+        &self,
+        kept: &Kept,
+        items: &[Item],
+        walk: Walk<'_>,
+        outcomes: &mut [Option<Outcome>],
+    ) {
+        for (u, looked) in walk.looked.into_iter().enumerate() {
+            let unit = walk.units.get(u);
+            let in_gap = (kept.head..kept.tail).contains(&u);
+            if let Some((newest, part)) = &kept.cut
+                && *newest == u
+            {
+                for (i, outcome) in part {
+                    outcomes[*i] = Some(outcome.clone());
+                }
+                continue;
+            }
+            let looked = match looked {
+                Some(looked) if !in_gap && !kept.unshown.contains(&u) => {
+                    for (i, outcome) in looked.decided {
+                        outcomes[i] = Some(outcome);
+                    }
+                    continue;
+                }
+                looked => looked,
+            };
+            let size = looked.map(|looked| looked.cost.size());
+            let missed = in_gap && kept.tail - u <= kept.missed;
+            for &i in unit {
+                let needs = size.unwrap_or_else(|| estimated_size(&items[i]));
+                outcomes[i] = Some(match &items[i].content {
+                    Content::Absent { code, reason } => Outcome::Absent {
+                        code: *code,
+                        reason: reason.clone(),
+                    },
+                    _ => Outcome::Dropped {
+                        code: match in_gap {
+                            true => Code::CutFromPath,
+                            false if unit.iter().any(|&i| items[i].cut != Cut::Never) => {
+                                Code::BelowMinimum
+                            }
+                            false => over_budget(needs.tokens, self.available, Cut::Never),
+                        },
+                        needs,
+                        left: if missed { kept.left_then } else { kept.left },
+                    },
+                });
+            }
+        }
+    }
+}
