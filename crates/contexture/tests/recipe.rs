@@ -59,7 +59,7 @@ fn every_field_is_read() {
 fn what_is_wrong_is_named_with_its_line() {
     refused(
         "- {layer: files, source: working-set, share: 100, fit: window, head: 10}",
-        "mine.yml:3:65: layers[0].head: unknown field `head` (one of layer, source, share, min, \
+        "mine.yml:3:64: layers[0].head: unknown field `head` (one of layer, source, share, min, \
          max, cut, fit, place, order, mask_secrets, min_recent, shrink_to)",
     );
     refused(

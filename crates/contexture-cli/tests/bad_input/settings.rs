@@ -95,8 +95,8 @@ fn a_recipe_with_other_mistakes() {
             shar: 100
         ",
         "error: mine.yml:6:5: layers[0].shar: unknown field `shar`; did you mean `share`? \
-         (one of layer, source, share, min, max, cut, fit, place, order, mask_secrets, \
-         min_recent, shrink_to, head)\n",
+         (one of layer, source, share, min, max, cut, fit, place, order, \
+         mask_secrets)\n",
     );
 }
 
