@@ -8,26 +8,46 @@ use crate::conversation::{Content, Conversation, Speaker, ToolResult, is_blank};
 use crate::dialect::{Dialect, PLAIN_NAMES, call_id, is_plain_name, is_word, rules};
 use crate::marks::Marks;
 use crate::media;
-use crate::{Prompt, Refused};
+use crate::{Format, Prompt, Refused};
 
 pub(crate) const DIALECT: Dialect = Dialect {
     rules: rules!("anthropic", "messages"),
     thinking: true,
     model_media: false,
     result_media: true,
+    goes_on,
     is_tool_name: is_plain_name,
     tool_names: PLAIN_NAMES,
     call_id: |id| call_id(id, 64, is_word),
     check_media,
 };
 
-/// The API wants a limit on the answer; this one is taken when none is set, or
-/// what the window has left.
-const DEFAULT_MAX_TOKENS: u64 = 4096;
+/// Returns true for the models that continue their own last message: those
+/// before Claude 4.6.
+fn goes_on(model: &str) -> bool {
+    !is_since(model, (4, 6))
+}
+
+/// Returns true for a model that is known to have at least this version.
+pub(crate) fn is_since(model: &str, version: (u32, u32)) -> bool {
+    let name = model.find("claude").map_or(model, |at| &model[at..]);
+    // Versions have one or two digits, dates have eight.
+    let mut numbers = name
+        .split(|c: char| !c.is_ascii_alphanumeric())
+        .filter(|part| part.len() <= 2)
+        .filter_map(|part| part.parse::<u32>().ok());
+    let Some(major) = numbers.next().filter(|_| name.starts_with("claude")) else {
+        return false;
+    };
+    (major, numbers.next().unwrap_or(0)) >= version
+}
 
 pub(crate) fn request(prompt: &Prompt<'_>) -> Result<Value, Refused> {
-    let conversation = Conversation::of(prompt.layout, &DIALECT, false)?;
-    check::check(&conversation, &DIALECT)?;
+    let mut conversation = Conversation::of(prompt.layout, &DIALECT, false)?;
+    if prompt.continues {
+        conversation.trim_end();
+    }
+    check::check(&conversation, prompt, &DIALECT)?;
 
     let mut tools: Vec<Value> = Vec::with_capacity(conversation.tools.len());
     for tool in &conversation.tools {
@@ -74,10 +94,13 @@ pub(crate) fn request(prompt: &Prompt<'_>) -> Result<Value, Refused> {
 
     let mut request = json!({
         "model": prompt.model,
-        "max_tokens": prompt
-            .max_output
-            .unwrap_or_else(|| DEFAULT_MAX_TOKENS.min(prompt.spare).max(1)),
+        "max_tokens": prompt.limit_or_default(),
     });
+    if let Value::Object(fields) = &mut request {
+        prompt
+            .sampling
+            .write(Format::Anthropic, prompt.model, fields)?;
+    }
     if !tools.is_empty() {
         request["tools"] = Value::Array(tools);
     }

@@ -6,9 +6,9 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::Refused;
 use crate::conversation::{Content, Conversation, Speaker, is_blank};
 use crate::dialect::{Dialect, Rules};
+use crate::{Prompt, Refused};
 
 /// A message, as far as the rules look at it.
 pub(crate) struct Turn<'a> {
@@ -28,8 +28,10 @@ pub(crate) enum Seen<'a> {
 /// Which of the rules hold.
 #[derive(Clone, Copy)]
 pub(crate) struct Demands {
-    /// The user begins and ends, and nobody speaks twice in a row.
+    /// The user begins, and nobody speaks twice in a row.
     pub(crate) alternation: bool,
+    /// The user ends.
+    pub(crate) user_last: bool,
     /// Results stand in the message directly behind the calls.
     pub(crate) adjacent: bool,
     /// Results stand before the other parts of their message.
@@ -41,14 +43,19 @@ pub(crate) struct Demands {
 impl Demands {
     pub(crate) const ALL: Demands = Demands {
         alternation: true,
+        user_last: true,
         adjacent: true,
         results_first: true,
         complete: true,
     };
 }
 
-/// Checks a conversation before it is rendered.
-pub(crate) fn check(conversation: &Conversation<'_>, dialect: &Dialect) -> Result<(), Refused> {
+/// Checks the conversation of a prompt before it is rendered.
+pub(crate) fn check(
+    conversation: &Conversation<'_>,
+    prompt: &Prompt<'_>,
+    dialect: &Dialect,
+) -> Result<(), Refused> {
     let rules = &dialect.rules;
     if conversation.messages.is_empty() && conversation.left_out_blank {
         return Err(refused(
@@ -82,7 +89,25 @@ pub(crate) fn check(conversation: &Conversation<'_>, dialect: &Dialect) -> Resul
                 .collect(),
         })
         .collect();
-    check_turns(dialect, &turns, Demands::ALL)?;
+    let goes_on = prompt.continues && (dialect.goes_on)(prompt.model);
+    let ends_with_model = turns
+        .last()
+        .is_some_and(|turn| turn.speaker == Speaker::Model);
+    if ends_with_model && prompt.continues && !goes_on {
+        return Err(refused(
+            rules.user_last,
+            format!(
+                "the last message is the model's, and `{}` does not go on where it ends: add what \
+                 is asked",
+                prompt.model
+            ),
+        ));
+    }
+    let demands = Demands {
+        user_last: !goes_on,
+        ..Demands::ALL
+    };
+    check_turns(dialect, &turns, demands)?;
     for piece in conversation.pieces() {
         match &piece.content {
             Content::Media(media) => (dialect.check_media)(media)?,
@@ -168,7 +193,7 @@ pub(crate) fn check_turns(
     } else {
         check_anywhere(rules, turns, demands)?;
     }
-    if demands.alternation && last.speaker != Speaker::User {
+    if demands.user_last && last.speaker != Speaker::User {
         return Err(refused(
             rules.user_last,
             "the last message is the model's: end with the user's, or with the result of a tool",

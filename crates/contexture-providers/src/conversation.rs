@@ -153,6 +153,18 @@ impl<'a> Conversation<'a> {
         Ok(builder.finish())
     }
 
+    /// Takes away the blanks that the last message of the model ends with.
+    pub(crate) fn trim_end(&mut self) {
+        if let Some(message) = self.messages.last_mut()
+            && message.speaker == Speaker::Model
+            && let Some(piece) = message.pieces.last_mut()
+            && let Content::Text(text) = &mut piece.content
+            && text.ends_with(char::is_whitespace)
+        {
+            *text = Cow::Owned(text.trim_end().to_owned());
+        }
+    }
+
     /// Returns every piece of every message, in order.
     pub(crate) fn pieces(&self) -> impl Iterator<Item = &Piece<'a>> {
         self.messages.iter().flat_map(|message| &message.pieces)

@@ -16,6 +16,8 @@ pub(crate) struct Dialect {
     pub(crate) model_media: bool,
     /// Whether the result of a tool may hold media.
     pub(crate) result_media: bool,
+    /// Whether a model goes on where its own last message ends.
+    pub(crate) goes_on: fn(model: &str) -> bool,
     /// Whether it takes a name for a tool.
     pub(crate) is_tool_name: fn(&str) -> bool,
     /// What it takes as a tool's name, in words.

@@ -1,18 +1,19 @@
 //! Gemini `generateContent`.
 
 use contexture_core::{Media, MediaKind, MediaSource};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::check;
 use crate::conversation::{Content, Conversation, Message, Speaker, ToolResult};
 use crate::dialect::{Dialect, rules};
-use crate::{Prompt, Refused, media};
+use crate::{Format, Prompt, Refused, media};
 
 pub(crate) const DIALECT: Dialect = Dialect {
     rules: rules!("gemini", "contents"),
     thinking: false,
     model_media: true,
     result_media: false,
+    goes_on: |_| false,
     is_tool_name,
     tool_names: "1 to 64 letters, digits, _ . : or -, beginning with a letter or _",
     call_id: |id| id.into(),
@@ -33,7 +34,7 @@ const NO_SIGNATURE: &str = "skip_thought_signature_validator";
 /// part of the address, not of the body.
 pub(crate) fn request(prompt: &Prompt<'_>) -> Result<Value, Refused> {
     let conversation = Conversation::of(prompt.layout, &DIALECT, false)?;
-    check::check(&conversation, &DIALECT)?;
+    check::check(&conversation, prompt, &DIALECT)?;
 
     let mut request = json!({});
     if !conversation.system.is_empty() {
@@ -67,8 +68,15 @@ pub(crate) fn request(prompt: &Prompt<'_>) -> Result<Value, Refused> {
         .map(|message| content(message, wants_signatures))
         .collect();
     request["contents"] = Value::Array(contents);
-    if let Some(limit) = prompt.max_output {
-        request["generationConfig"] = json!({"maxOutputTokens": limit});
+    let mut config = Map::new();
+    if let Some(limit) = prompt.limit() {
+        config.insert("maxOutputTokens".to_owned(), limit.into());
+    }
+    prompt
+        .sampling
+        .write(Format::Gemini, prompt.model, &mut config)?;
+    if !config.is_empty() {
+        request["generationConfig"] = Value::Object(config);
     }
     Ok(request)
 }

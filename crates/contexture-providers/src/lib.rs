@@ -5,7 +5,7 @@
 //! use contexture_providers::{Format, Prompt};
 //!
 //! let layout = Layout::default();
-//! let prompt = Prompt { layout: &layout, model: "gpt-4o", max_output: Some(1024), spare: 9000 };
+//! let prompt = Prompt { max_output: Some(1024), ..Prompt::new(&layout, "gpt-4o", 9000) };
 //! // A request that a provider would refuse is an error here, with the rule.
 //! let refused = prompt.render(Format::Anthropic).unwrap_err();
 //! assert_eq!(refused.rule, "anthropic.messages_not_empty");
@@ -38,9 +38,11 @@ mod marks;
 mod media;
 mod openai;
 mod openai_chat;
+mod openai_completions;
 mod openai_responses;
 mod preflight;
 mod response;
+mod sampling;
 
 use std::fmt;
 
@@ -50,8 +52,9 @@ use serde_json::Value;
 use crate::dialect::Dialect;
 
 pub use media::{describe, media_tokens};
-pub use preflight::preflight;
+pub use preflight::{preflight, preflight_continued};
 pub use response::{ErrorKind, error_kind, usage_of};
+pub use sampling::Sampling;
 
 /// The forms a request can be rendered to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,17 +67,20 @@ pub enum Format {
     OpenAiChat,
     /// OpenAI Responses.
     OpenAiResponses,
+    /// OpenAI's older completions: one text that the model continues.
+    OpenAiCompletions,
     /// Gemini `generateContent`.
     Gemini,
 }
 
 impl Format {
     /// Every format with its name on the command line.
-    pub const ALL: [(&'static str, Format); 5] = [
+    pub const ALL: [(&'static str, Format); 6] = [
         ("text", Format::Text),
         ("anthropic", Format::Anthropic),
         ("openai-chat", Format::OpenAiChat),
         ("openai-responses", Format::OpenAiResponses),
+        ("openai-completions", Format::OpenAiCompletions),
         ("gemini", Format::Gemini),
     ];
 }
@@ -90,7 +96,15 @@ pub struct Prompt<'a> {
     pub max_output: Option<u64>,
     /// What the window has left: an answer can be no longer.
     pub spare: u64,
+    /// Whether the model is to go on where its own last message ends.
+    pub continues: bool,
+    /// How the answer is drawn.
+    pub sampling: &'a Sampling,
 }
+
+/// A limit on the answer where the provider wants one or takes very little
+/// without, and none is set; or what the window has left.
+const DEFAULT_MAX_TOKENS: u64 = 4096;
 
 /// A request that the provider would not take.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -109,7 +123,34 @@ impl fmt::Display for Refused {
 
 impl std::error::Error for Refused {}
 
+impl<'a> Prompt<'a> {
+    /// Returns a prompt with everything else left to the provider.
+    pub fn new(layout: &'a Layout, model: &'a str, spare: u64) -> Self {
+        Self {
+            layout,
+            model,
+            max_output: None,
+            spare,
+            continues: false,
+            sampling: Sampling::unset(),
+        }
+    }
+}
+
 impl Prompt<'_> {
+    /// Returns the most tokens that the answer may have, if that is limited.
+    pub(crate) fn limit(&self) -> Option<u64> {
+        match (self.max_output, self.sampling.max_tokens) {
+            (Some(limit), Some(asked)) => Some(limit.min(asked)),
+            (limit, asked) => limit.or(asked),
+        }
+    }
+
+    pub(crate) fn limit_or_default(&self) -> u64 {
+        let default = || DEFAULT_MAX_TOKENS.min(self.spare).max(1);
+        self.limit().unwrap_or_else(default)
+    }
+
     /// Returns the request as bytes to send: text, or JSON.
     pub fn render(&self, format: Format) -> Result<String, Refused> {
         match format {
@@ -131,9 +172,15 @@ impl Prompt<'_> {
             Format::OpenAiResponses => {
                 self.within_window(&openai_responses::DIALECT, openai_responses::request)
             }
+            Format::OpenAiCompletions => {
+                self.within_window(&openai_chat::DIALECT, openai_completions::request)
+            }
             Format::Gemini => self.within_window(&gemini::DIALECT, gemini::request),
         }?;
-        preflight(format, &request)?;
+        match self.continues {
+            true => preflight_continued(format, &request)?,
+            false => preflight(format, &request)?,
+        }
         Ok(request)
     }
 
@@ -142,7 +189,11 @@ impl Prompt<'_> {
         dialect: &Dialect,
         render: fn(&Self) -> Result<Value, Refused>,
     ) -> Result<Value, Refused> {
-        match self.max_output {
+        match self.limit() {
+            Some(0) => Err(Refused {
+                rule: dialect.rules.window,
+                message: "an answer of 0 tokens is asked for: ask for at least one".to_owned(),
+            }),
             Some(limit) if limit > self.spare => Err(Refused {
                 rule: dialect.rules.window,
                 message: format!(

@@ -7,13 +7,14 @@ use crate::check::{self, refused};
 use crate::conversation::{Content, Conversation, Message, Speaker, ToolResult, is_blank};
 use crate::dialect::{Dialect, PLAIN_NAMES, call_id, is_graphic, is_plain_name, rules};
 use crate::openai::{FILE_NAME, address, has_developer_role, instructions};
-use crate::{Prompt, Refused, media};
+use crate::{Format, Prompt, Refused, media};
 
 pub(crate) const DIALECT: Dialect = Dialect {
     rules: rules!("openai", "messages"),
     thinking: false,
     model_media: false,
     result_media: true,
+    goes_on: |_| true,
     is_tool_name: is_plain_name,
     tool_names: PLAIN_NAMES,
     call_id: |id| call_id(id, 64, is_graphic),
@@ -23,7 +24,7 @@ pub(crate) const DIALECT: Dialect = Dialect {
 pub(crate) fn request(prompt: &Prompt<'_>) -> Result<Value, Refused> {
     let developer_role = has_developer_role(prompt.model);
     let conversation = Conversation::of(prompt.layout, &DIALECT, developer_role)?;
-    check::check(&conversation, &DIALECT)?;
+    check::check(&conversation, prompt, &DIALECT)?;
 
     let mut input = Vec::new();
     for instruction in &conversation.developer {
@@ -58,8 +59,13 @@ pub(crate) fn request(prompt: &Prompt<'_>) -> Result<Value, Refused> {
         request["tools"] = Value::Array(tools);
     }
     request["input"] = Value::Array(input);
-    if let Some(limit) = prompt.max_output {
+    if let Some(limit) = prompt.limit() {
         request["max_output_tokens"] = limit.into();
+    }
+    if let Value::Object(fields) = &mut request {
+        prompt
+            .sampling
+            .write(Format::OpenAiResponses, prompt.model, fields)?;
     }
     Ok(request)
 }

@@ -9,7 +9,9 @@ use crate::check::{Demands, Seen, Turn, check_tool_names, check_turns, refused};
 use crate::conversation::{Speaker, is_blank};
 use crate::dialect::{Dialect, is_word};
 use crate::marks::MOST_MARKS;
-use crate::{Format, Refused, anthropic, gemini, openai_chat, openai_responses};
+use crate::{
+    Format, Refused, anthropic, gemini, openai_chat, openai_completions, openai_responses,
+};
 
 /// Checks a finished request against the provider's rules: who speaks when,
 /// calls and their results, what the model thought, cache marks, the names of
@@ -18,12 +20,28 @@ use crate::{Format, Refused, anthropic, gemini, openai_chat, openai_responses};
 /// A request that passes here is not refused for any of these. It may still be
 /// for what is not looked at, such as a setting that a model does not have.
 pub fn preflight(format: Format, request: &Value) -> Result<(), Refused> {
+    check(format, request, Demands::ALL)
+}
+
+/// Checks a finished request as [`preflight`] does, but takes one that ends with
+/// the model's own message, for the model to go on with, where there are models
+/// that do.
+pub fn preflight_continued(format: Format, request: &Value) -> Result<(), Refused> {
+    let demands = Demands {
+        user_last: format == Format::Gemini,
+        ..Demands::ALL
+    };
+    check(format, request, demands)
+}
+
+fn check(format: Format, request: &Value, demands: Demands) -> Result<(), Refused> {
     match format {
         Format::Text => Ok(()),
-        Format::Anthropic => anthropic_request(request),
+        Format::Anthropic => anthropic_request(request, demands),
         Format::OpenAiChat => chat_request(request),
         Format::OpenAiResponses => responses_request(request),
-        Format::Gemini => gemini_request(request),
+        Format::OpenAiCompletions => openai_completions::check(request),
+        Format::Gemini => gemini_request(request, demands),
     }
 }
 
@@ -45,7 +63,7 @@ fn unknown_role(dialect: &Dialect, at: usize, role: &str) -> Refused {
 
 // --- Anthropic ---------------------------------------------------------------
 
-fn anthropic_request(request: &Value) -> Result<(), Refused> {
+fn anthropic_request(request: &Value, demands: Demands) -> Result<(), Refused> {
     let dialect = &anthropic::DIALECT;
     if request["max_tokens"].as_u64() == Some(0) {
         return Err(refused(
@@ -74,7 +92,17 @@ fn anthropic_request(request: &Value) -> Result<(), Refused> {
         blocks.iter().try_for_each(check_anthropic_block)?;
         turns.push(Turn { speaker, parts });
     }
-    check_turns(dialect, &turns, Demands::ALL)?;
+    check_turns(dialect, &turns, demands)?;
+    if let Some(turn) = turns.last()
+        && turn.speaker == Speaker::Model
+        && let Some(Seen::Text(text)) = turn.parts.last()
+        && text.ends_with(char::is_whitespace)
+    {
+        return Err(refused(
+            "anthropic.trailing_blank",
+            "the model's last message ends with a blank: take it away, and the model goes on",
+        ));
+    }
     check_marks(request, &marks)
 }
 
@@ -246,6 +274,8 @@ fn chat_request(request: &Value) -> Result<(), Refused> {
     }
     let demands = Demands {
         alternation: false,
+        // The model goes on with its own, if it was meant so.
+        user_last: false,
         ..Demands::ALL
     };
     check_turns(dialect, &turns, demands)
@@ -310,6 +340,7 @@ fn responses_request(request: &Value) -> Result<(), Refused> {
         .any(|key| !request[*key].is_null());
     let demands = Demands {
         alternation: false,
+        user_last: false,
         adjacent: false,
         results_first: false,
         complete: !continues,
@@ -334,7 +365,7 @@ fn responses_texts(item: &Value) -> Vec<Seen<'_>> {
 
 // --- Gemini ------------------------------------------------------------------
 
-fn gemini_request(request: &Value) -> Result<(), Refused> {
+fn gemini_request(request: &Value, demands: Demands) -> Result<(), Refused> {
     let dialect = &gemini::DIALECT;
     let functions = list(request, "tools")
         .iter()
@@ -382,7 +413,7 @@ fn gemini_request(request: &Value) -> Result<(), Refused> {
     }
     let demands = Demands {
         results_first: false,
-        ..Demands::ALL
+        ..demands
     };
     check_turns(dialect, &turns, demands)
 }

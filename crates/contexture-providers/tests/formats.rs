@@ -64,10 +64,8 @@ fn example() -> Layout {
 
 fn request(layout: &Layout, model: &str, format: Format) -> Value {
     Prompt {
-        layout,
-        model,
         max_output: Some(500),
-        spare: 9000,
+        ..Prompt::new(layout, model, 9000)
     }
     .request(format)
     .unwrap()
@@ -77,12 +75,8 @@ const CONTEXT: &str = "<context path=\"src/a.rs\">\nfn a() {}\n<\\/context>\n</c
 
 #[test]
 fn text_has_role_tags() {
-    let prompt = Prompt {
-        layout: &example(),
-        model: "gpt-4o",
-        max_output: None,
-        spare: 9000,
-    };
+    let layout = example();
+    let prompt = Prompt::new(&layout, "gpt-4o", 9000);
     assert_eq!(
         prompt.render(Format::Text).unwrap(),
         format!(
@@ -193,12 +187,7 @@ fn a_request_that_would_be_refused_is_an_error_with_the_rule() {
         (Format::Gemini, "gemini"),
     ] {
         let rule = |layout: &Layout| {
-            let prompt = Prompt {
-                layout,
-                model: "m",
-                max_output: None,
-                spare: 9000,
-            };
+            let prompt = Prompt::new(layout, "m", 9000);
             prompt.request(format).unwrap_err().rule
         };
         assert!(rule(&empty).ends_with("_not_empty"), "{provider}");
@@ -245,7 +234,7 @@ proptest! {
         let layout = layout(&items, Some("go on"));
         let counted = Words.count(&markup::render(&layout));
         for (name, format) in Format::ALL {
-            let prompt = Prompt { layout: &layout, model: "gpt-4o", max_output: None, spare: 9000 };
+            let prompt = Prompt::new(&layout, "gpt-4o", 9000);
             let Ok(request) = prompt.request(format) else { continue };
             let mut said = Vec::new();
             strings(&request, &mut said);

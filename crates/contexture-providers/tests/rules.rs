@@ -181,12 +181,11 @@ fn an_answer_fits_in_the_window() {
         event: vec![user("Go on.")],
         ..Talk::default()
     };
+    let layout = talk.layout();
     for format in FORMATS {
         let prompt = Prompt {
-            layout: &talk.layout(),
-            model: "m",
             max_output: Some(501),
-            spare: 500,
+            ..Prompt::new(&layout, "m", 500)
         };
         let refused = prompt.request(format).unwrap_err();
         assert!(refused.rule.ends_with(".window"));

@@ -13,8 +13,8 @@ use std::sync::LazyLock;
 
 use common::generate::{talk, unit};
 use common::*;
-use contexture_core::{MediaKind, Role};
-use contexture_providers::{Format, preflight};
+use contexture_core::{Item, Join, MediaKind, Role, Text};
+use contexture_providers::{Format, Prompt, Sampling, preflight};
 use proptest::strategy::{Strategy as _, ValueTree as _};
 use proptest::test_runner::TestRunner;
 use serde_json::{Value, json};
@@ -42,6 +42,17 @@ static PYTHON: LazyLock<String> = LazyLock::new(|| {
 
 /// Returns the verdicts on requests, in order.
 fn judge(requests: &[(String, Format, Value)]) -> Vec<Value> {
+    judge_ending(requests, Speaker::User)
+}
+
+/// Who may have the last word.
+#[derive(PartialEq)]
+enum Speaker {
+    User,
+    Anyone,
+}
+
+fn judge_ending(requests: &[(String, Format, Value)], last: Speaker) -> Vec<Value> {
     let mut child = Command::new(&*PYTHON)
         .arg(scripts().join("validate.py"))
         .stdin(Stdio::piped())
@@ -52,7 +63,12 @@ fn judge(requests: &[(String, Format, Value)]) -> Vec<Value> {
     let lines: String = requests
         .iter()
         .map(|(title, format, request)| {
-            let line = json!({"name": title, "format": name(*format), "request": request});
+            let line = json!({
+                "name": title,
+                "format": name(*format),
+                "request": request,
+                "continues": last == Speaker::Anyone,
+            });
             format!("{line}\n")
         })
         .collect();
@@ -140,6 +156,75 @@ fn every_request_is_one_that_the_client_libraries_could_have_made() {
     for verdict in judge(&requests) {
         assert_eq!(verdict["ok"], true, "{verdict:#}");
     }
+}
+
+#[test]
+fn documents_settings_and_messages_to_go_on_with_are_taken() {
+    let part = |text: &str| Item::new("node", Role::Document, Text::new(text));
+    let talks = [
+        Talk {
+            system: vec![said(Role::System, "Go on.")],
+            history: vec![part("It was a dark"), part(" and stormy ")],
+            ..Talk::default()
+        },
+        Talk {
+            history: vec![
+                user("Tell a story.").join(Join::Paragraph),
+                user("A short one.").join(Join::Paragraph),
+                model("Once upon a time "),
+            ],
+            ..Talk::default()
+        },
+    ];
+    let sampling = Sampling {
+        temperature: Some(0.7),
+        top_p: Some(1.0),
+        top_k: Some(40),
+        stop: vec!["END".to_owned()],
+        seed: Some(42),
+        frequency_penalty: Some(-0.5),
+        presence_penalty: Some(1.0),
+        max_tokens: Some(100),
+    };
+    // The libraries of today no longer have these, which earlier models still
+    // take with an earlier version of the API.
+    let for_anthropic = Sampling {
+        temperature: None,
+        top_p: None,
+        top_k: None,
+        ..sampling.clone()
+    };
+    let mut requests = Vec::new();
+    for (number, talk) in talks.iter().enumerate() {
+        for (_, format) in Format::ALL {
+            let layout = talk.layout();
+            let prompt = Prompt {
+                continues: true,
+                sampling: match format {
+                    Format::Anthropic => &for_anthropic,
+                    _ => &sampling,
+                },
+                ..Prompt::new(&layout, "some-model", 9000)
+            };
+            if format == Format::Text || (format == Format::Gemini && number == 1) {
+                continue;
+            }
+            requests.push((
+                format!("talk {number}"),
+                format,
+                prompt.request(format).unwrap(),
+            ));
+        }
+    }
+    assert_eq!(requests.len(), 9);
+    for verdict in judge_ending(&requests, Speaker::Anyone) {
+        assert_eq!(verdict["ok"], true, "{verdict:#}");
+    }
+    // And what is wrong is still found.
+    let mut wrong = requests[3].clone();
+    assert_eq!(wrong.1, Format::OpenAiCompletions);
+    wrong.2["top_k"] = json!(3);
+    assert_eq!(judge(&[wrong])[0]["ok"], false);
 }
 
 #[test]

@@ -1,5 +1,5 @@
 use contexture_core::{Block, Budget, Layout, Part, Report, Role, Section, Tokens, markup};
-use contexture_providers::{Format, Prompt, Refused};
+use contexture_providers::{Format, Prompt, Refused, Sampling};
 use contexture_store::{AgentRole, TurnId};
 use contexture_tokens::{Model, Provider};
 use serde_json::{Value, json};
@@ -17,6 +17,10 @@ pub struct Assembled {
     pub budget: Budget,
     /// The model it is for.
     pub model: Model,
+    /// Whether the model is to go on where its own last message ends.
+    pub continues: bool,
+    /// How the answer is drawn.
+    pub sampling: Sampling,
     /// The session it belongs to.
     pub session_label: Option<String>,
     /// The head of the session: the parent of the turn that answers.
@@ -49,6 +53,8 @@ impl Assembled {
             model: sent_name(&self.model),
             max_output: (reserve > 0).then_some(reserve),
             spare: self.report.budget.remaining,
+            continues: self.continues,
+            sampling: &self.sampling,
         }
     }
 

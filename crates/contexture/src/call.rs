@@ -8,6 +8,7 @@ use std::time::Instant;
 use contexture_core::{
     Assembly, Budget, Code, ContentHash, Counts, Excluded, Item, Layout, Report, Tokens, markup,
 };
+use contexture_providers::Sampling;
 use contexture_store::{AgentRole, Session, Trigger};
 use contexture_tokens::Model;
 use jiff::Timestamp;
@@ -359,6 +360,8 @@ impl Call<'_> {
             report,
             budget: self.budget,
             model: self.model.clone(),
+            continues: false,
+            sampling: Sampling::default(),
             session_label: self.session.as_ref().map_or_else(
                 || self.request.session.clone(),
                 |session| Some(session.label.clone()),

@@ -84,7 +84,7 @@ mod yaml;
 
 pub use assembled::Assembled;
 pub use contexture_core as core;
-pub use contexture_providers::{Format, Refused, usage_of};
+pub use contexture_providers::{Format, Refused, Sampling, usage_of};
 pub use contexture_store as store;
 pub use contexture_tokens as tokens;
 pub use engine::{Engine, Request};

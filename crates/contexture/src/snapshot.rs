@@ -12,7 +12,7 @@ use contexture_core::{
     Block, CacheReport, ContentHash, Difference, Join, Layout, Media, MediaKind, MediaSource, Part,
     Role, Section, Text, TokenCounter, Tokens, Trust, guard, markup,
 };
-use contexture_providers::{Format, Prompt};
+use contexture_providers::{Format, Prompt, Sampling};
 use contexture_store::{AgentRole, Blob, Snapshot, Store, TurnId};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -42,6 +42,10 @@ struct Settings {
     model: String,
     max_output: Option<u64>,
     spare: u64,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    continues: bool,
+    #[serde(default, skip_serializing_if = "Sampling::is_unset")]
+    sampling: Sampling,
     // The hash of the text form, to tell whether it comes out the same.
     text: ContentHash,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -279,6 +283,8 @@ pub(crate) fn take(made: &Made<'_>, previous: Option<&Saved>) -> (Saved, Snapsho
         model: made.prompt.model.to_owned(),
         max_output: made.prompt.max_output,
         spare: made.prompt.spare,
+        continues: made.prompt.continues,
+        sampling: made.prompt.sampling.clone(),
         text: match made.keep {
             true => ContentHash::of(markup::render(layout).as_bytes()),
             false => ContentHash::of(b""),
@@ -394,6 +400,8 @@ impl Saved {
             model: &self.settings.model,
             max_output: self.settings.max_output,
             spare: self.settings.spare,
+            continues: self.settings.continues,
+            sampling: &self.settings.sampling,
         };
         prompt
             .render(format)

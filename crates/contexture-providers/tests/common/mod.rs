@@ -91,10 +91,8 @@ impl Talk {
 
     pub fn request_for(&self, format: Format, model: &str) -> Result<Value, Refused> {
         Prompt {
-            layout: &self.layout(),
-            model,
             max_output: Some(500),
-            spare: 9000,
+            ..Prompt::new(&self.layout(), model, 9000)
         }
         .request(format)
     }

@@ -9,7 +9,9 @@ and writes one verdict per line on stdout, in the same order:
 
     {"name": "...", "format": "anthropic", "ok": false, "errors": ["rule: path: why"]}
 
-The formats are `anthropic`, `openai-chat`, `openai-responses` and `gemini`.
+The formats are `anthropic`, `openai-chat`, `openai-responses`,
+`openai-completions` and `gemini`. With `"continues": true` the last message may
+be the model's.
 The exit status is 0 whenever the check could run, whatever the verdicts say.
 
 Two layers:
@@ -41,6 +43,7 @@ try:
     from anthropic.types import message_create_params as anthropic_params
     from google.genai import models as gemini_models
     from google.genai import types as gemini_types
+    from openai.types import completion_create_params as completion_params
     from openai.types.chat import completion_create_params as chat_params
     from openai.types.responses import response_create_params as responses_params
     from pydantic_core import SchemaValidator, core_schema
@@ -1163,6 +1166,15 @@ def gemini_media(part, path, findings):
         findings.add("media_data", f"{path}.fileData", "there is no fileUri")
 
 
+# --- OpenAI's older completions -----------------------------------------------
+
+
+def completion_rules(request, findings):
+    prompt = request.get("prompt")
+    if not isinstance(prompt, str) or not prompt.strip():
+        findings.add("prompt_not_blank", "prompt", "there is nothing to continue")
+
+
 # --- The run ------------------------------------------------------------------
 
 
@@ -1191,6 +1203,13 @@ def build_checks():
                 responses_params.ResponseCreateParamsStreaming,
             ),
             responses_rules,
+        ),
+        "openai-completions": (
+            TypedDictCheck(
+                completion_params.CompletionCreateParamsNonStreaming,
+                completion_params.CompletionCreateParamsStreaming,
+            ),
+            completion_rules,
         ),
         "gemini": (GeminiCheck(), gemini_rules),
     }
@@ -1229,6 +1248,8 @@ def check_line(checks, line):
     if not isinstance(case, dict):
         case = {}
     errors = check(checks, case.get("format"), case.get("request"))
+    if case.get("continues") is True:
+        errors = [error for error in errors if ".user_last: " not in error]
     return {
         "name": case.get("name"),
         "format": case.get("format"),

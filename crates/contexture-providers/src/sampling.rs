@@ -1,0 +1,313 @@
+//! How an answer is drawn, in the words of each provider.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use crate::check::refused;
+use crate::{Format, Refused, anthropic};
+
+/// How an answer is drawn. What is not set is left to the provider.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Sampling {
+    /// How far the model strays from the likeliest words.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub temperature: Option<f64>,
+    /// Only the likeliest words are drawn from, which have this probability
+    /// together.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub top_p: Option<f64>,
+    /// Only so many of the likeliest words are drawn from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub top_k: Option<u64>,
+    /// Texts at which the answer ends.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub stop: Vec<String>,
+    /// The same seed gives the same answer, where the provider can.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub seed: Option<i64>,
+    /// Words are less likely the more often they were used.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub frequency_penalty: Option<f64>,
+    /// Words are less likely once they were used.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub presence_penalty: Option<f64>,
+    /// Most tokens of the answer, when fewer than may be used.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_tokens: Option<u64>,
+}
+
+/// The settings that not every provider has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Key {
+    Temperature,
+    TopP,
+    TopK,
+    Stop,
+    Seed,
+    FrequencyPenalty,
+    PresencePenalty,
+}
+
+impl Key {
+    const ALL: [Key; 7] = [
+        Key::Temperature,
+        Key::TopP,
+        Key::TopK,
+        Key::Stop,
+        Key::Seed,
+        Key::FrequencyPenalty,
+        Key::PresencePenalty,
+    ];
+
+    fn name(self) -> &'static str {
+        match self {
+            Key::Temperature => "temperature",
+            Key::TopP => "top_p",
+            Key::TopK => "top_k",
+            Key::Stop => "stop",
+            Key::Seed => "seed",
+            Key::FrequencyPenalty => "frequency_penalty",
+            Key::PresencePenalty => "presence_penalty",
+        }
+    }
+}
+
+/// A setting as a provider takes it.
+struct Taken {
+    key: Key,
+    field: &'static str,
+    /// The least and the most; of texts, how many.
+    range: (f64, f64),
+    rule: &'static str,
+}
+
+const fn taken(key: Key, field: &'static str, range: (f64, f64), rule: &'static str) -> Taken {
+    Taken {
+        key,
+        field,
+        range,
+        rule,
+    }
+}
+
+const MANY: f64 = 1e9;
+
+const ANTHROPIC: &[Taken] = &[
+    taken(
+        Key::Temperature,
+        "temperature",
+        (0.0, 1.0),
+        "anthropic.temperature",
+    ),
+    taken(Key::TopP, "top_p", (0.0, 1.0), "anthropic.top_p"),
+    taken(Key::TopK, "top_k", (1.0, MANY), "anthropic.top_k"),
+    taken(Key::Stop, "stop_sequences", (0.0, MANY), "anthropic.stop"),
+];
+
+/// From Claude 4.7 on there is nothing else to set. Earlier models take the rest
+/// with version 2023-06-01 of the API only.
+const ANTHROPIC_LATER: &[Taken] = &[taken(
+    Key::Stop,
+    "stop_sequences",
+    (0.0, MANY),
+    "anthropic.stop",
+)];
+
+/// Chat and the older completions.
+const OPENAI: &[Taken] = &[
+    taken(
+        Key::Temperature,
+        "temperature",
+        (0.0, 2.0),
+        "openai.temperature",
+    ),
+    taken(Key::TopP, "top_p", (0.0, 1.0), "openai.top_p"),
+    taken(Key::Stop, "stop", (0.0, 4.0), "openai.stop"),
+    taken(
+        Key::Seed,
+        "seed",
+        (i64::MIN as f64, i64::MAX as f64),
+        "openai.seed",
+    ),
+    taken(
+        Key::FrequencyPenalty,
+        "frequency_penalty",
+        (-2.0, 2.0),
+        "openai.frequency_penalty",
+    ),
+    taken(
+        Key::PresencePenalty,
+        "presence_penalty",
+        (-2.0, 2.0),
+        "openai.presence_penalty",
+    ),
+];
+
+const RESPONSES: &[Taken] = &[
+    taken(
+        Key::Temperature,
+        "temperature",
+        (0.0, 2.0),
+        "openai.temperature",
+    ),
+    taken(Key::TopP, "top_p", (0.0, 1.0), "openai.top_p"),
+];
+
+const GEMINI: &[Taken] = &[
+    taken(
+        Key::Temperature,
+        "temperature",
+        (0.0, 2.0),
+        "gemini.temperature",
+    ),
+    taken(Key::TopP, "topP", (0.0, 1.0), "gemini.top_p"),
+    taken(Key::TopK, "topK", (1.0, MANY), "gemini.top_k"),
+    taken(Key::Stop, "stopSequences", (0.0, 5.0), "gemini.stop"),
+    taken(
+        Key::Seed,
+        "seed",
+        (i32::MIN as f64, i32::MAX as f64),
+        "gemini.seed",
+    ),
+    taken(
+        Key::FrequencyPenalty,
+        "frequencyPenalty",
+        (-2.0, 2.0),
+        "gemini.frequency_penalty",
+    ),
+    taken(
+        Key::PresencePenalty,
+        "presencePenalty",
+        (-2.0, 2.0),
+        "gemini.presence_penalty",
+    ),
+];
+
+/// Returns what a request of this format to this model may set, if it has
+/// settings at all.
+fn taken_by(format: Format, model: &str) -> Option<&'static [Taken]> {
+    match format {
+        Format::Text => None,
+        Format::Anthropic if anthropic::is_since(model, (4, 7)) => Some(ANTHROPIC_LATER),
+        Format::Anthropic => Some(ANTHROPIC),
+        Format::OpenAiChat | Format::OpenAiCompletions => Some(OPENAI),
+        Format::OpenAiResponses => Some(RESPONSES),
+        Format::Gemini => Some(GEMINI),
+    }
+}
+
+impl Sampling {
+    /// Returns settings of which none is set.
+    pub fn unset() -> &'static Self {
+        static UNSET: Sampling = Sampling {
+            temperature: None,
+            top_p: None,
+            top_k: None,
+            stop: Vec::new(),
+            seed: None,
+            frequency_penalty: None,
+            presence_penalty: None,
+            max_tokens: None,
+        };
+        &UNSET
+    }
+
+    /// Returns true when nothing is set.
+    pub fn is_unset(&self) -> bool {
+        self == Self::unset()
+    }
+
+    /// Returns the names of what is set but has no place in a request of this
+    /// format to this model, and is left out of it. The text form has no
+    /// settings: whoever sends it makes them, and nothing is left out.
+    pub fn not_taken(&self, format: Format, model: &str) -> Vec<&'static str> {
+        let Some(taken) = taken_by(format, model) else {
+            return Vec::new();
+        };
+        Key::ALL
+            .into_iter()
+            .filter(|key| self.number(*key).is_some())
+            .filter(|key| !taken.iter().any(|taken| taken.key == *key))
+            .map(Key::name)
+            .collect()
+    }
+
+    /// Returns what is set as a number; of texts, how many.
+    fn number(&self, key: Key) -> Option<f64> {
+        match key {
+            Key::Temperature => self.temperature,
+            Key::TopP => self.top_p,
+            Key::TopK => self.top_k.map(|k| k as f64),
+            Key::Stop => Some(self.stop.len() as f64).filter(|&count| count > 0.0),
+            Key::Seed => self.seed.map(|seed| seed as f64),
+            Key::FrequencyPenalty => self.frequency_penalty,
+            Key::PresencePenalty => self.presence_penalty,
+        }
+    }
+
+    /// Writes what is set, as far as the provider takes it.
+    pub(crate) fn write(
+        &self,
+        format: Format,
+        model: &str,
+        request: &mut Map<String, Value>,
+    ) -> Result<(), Refused> {
+        let taken = taken_by(format, model).unwrap_or_default();
+        let both = self.temperature.is_some() && self.top_p.is_some();
+        if both
+            && format == Format::Anthropic
+            && taken.len() > 1
+            && anthropic::is_since(model, (4, 1))
+        {
+            return Err(refused(
+                "anthropic.temperature_or_top_p",
+                format!("`{model}` takes temperature or top_p, not both: leave one out"),
+            ));
+        }
+        for setting in taken {
+            let Some(number) = self.number(setting.key) else {
+                continue;
+            };
+            let (least, most) = setting.range;
+            let name = setting.key.name();
+            if !(least..=most).contains(&number) {
+                let message = match setting.key {
+                    Key::Stop => {
+                        format!("{number} texts to stop at are given: give at most {most}")
+                    }
+                    _ if most == MANY => format!("{name} is {number}: give at least {least}"),
+                    _ => format!("{name} is {number}: the provider takes {least} to {most}"),
+                };
+                return Err(refused(setting.rule, message));
+            }
+            let value = match setting.key {
+                Key::Stop => {
+                    self.check_stop(setting)?;
+                    json!(self.stop)
+                }
+                Key::TopK => json!(self.top_k),
+                Key::Seed => json!(self.seed),
+                _ => json!(number),
+            };
+            request.insert(setting.field.to_owned(), value);
+        }
+        Ok(())
+    }
+
+    fn check_stop(&self, setting: &Taken) -> Result<(), Refused> {
+        // A line end is a usual place to stop, but Anthropic does not take it.
+        let blanks = setting.rule != "anthropic.stop";
+        let says_nothing = |text: &&String| match blanks {
+            true => text.is_empty(),
+            false => text.trim().is_empty(),
+        };
+        match self.stop.iter().find(says_nothing) {
+            None => Ok(()),
+            Some(text) => Err(refused(
+                setting.rule,
+                format!("the answer is to stop at {text:?}: the provider wants something visible"),
+            )),
+        }
+    }
+}
