@@ -450,17 +450,18 @@ impl Saved {
                 }),
             });
         }
-        let same = |a: &Entry, b: &Entry| {
+        let bare = self.is_document();
+        let same = |at: &usize| {
+            let (a, b) = (&self.entries[*at], &previous.entries[*at]);
             a.role == b.role
                 && a.path == b.path
                 && a.part == b.part
-                && a.join == b.join
                 && a.body == b.body
+                && is_joined(&self.entries, *at) == is_joined(&previous.entries, *at)
         };
-        let bare = self.is_document();
-        let pairs = self.entries.iter().zip(&previous.entries);
+        let both = self.entries.len().min(previous.entries.len());
         let equal = match bare == previous.is_document() {
-            true => pairs.take_while(|(now, before)| same(now, before)).count(),
+            true => (0..both).take_while(same).count(),
             false => 0,
         };
         let mut shared_tokens: Tokens = self.entries[..equal].iter().map(|e| e.tokens).sum();
@@ -645,13 +646,18 @@ fn open_tag(entry: &Entry) -> String {
     markup::open(entry.role, entry.path.as_deref(), &entry.part.shown())
 }
 
+/// Returns true when the block at `at` goes on inside the one before it.
+fn is_joined(entries: &[Entry], at: usize) -> bool {
+    at > 0 && entries[at].joins(&entries[at - 1])
+}
+
 /// Returns what stands between the text of the block before and that of the
 /// block at `at`: what ends the one, and what begins the other.
 fn lead(entries: &[Entry], at: usize, bare: bool) -> (&'static str, String) {
     let entry = &entries[at];
     let before = at.checked_sub(1).map(|at| &entries[at]);
     let is_bare = bare && entry.role <= Role::Developer;
-    if !is_bare && before.is_some_and(|before| entry.joins(before)) {
+    if !is_bare && is_joined(entries, at) {
         return ("", "\n".to_owned());
     }
     let open = if is_bare {
@@ -732,3 +738,6 @@ pub fn find(store: &dyn Store, prefix: &str) -> Result<Snapshot, Error> {
         ))),
     }
 }
+
+#[cfg(test)]
+mod tests;
