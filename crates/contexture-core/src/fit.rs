@@ -567,8 +567,13 @@ impl Fitter<'_> {
         if matches!(item.content, Content::Pending { .. }) {
             item.content = (self.load)(item);
         }
-        match &item.content {
-            Content::Ready(text) => Ok(text.clone()),
+        match &mut item.content {
+            Content::Ready(text) => {
+                if let Some(again) = text.guarded_again(item.role) {
+                    *text = again;
+                }
+                Ok(text.clone())
+            }
             Content::Absent { code, reason } => Err(Outcome::Absent {
                 code: *code,
                 reason: reason.clone(),

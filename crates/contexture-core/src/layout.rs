@@ -76,7 +76,7 @@ impl Block {
             surcharge: 0,
             volatile: false,
             group: None,
-            shown: Shown::Whole(text),
+            shown: Shown::Whole(text.guarded_again(role).unwrap_or(text)),
         }
     }
 

@@ -3,7 +3,8 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::guard::{self, Finding, Policy};
+use crate::guard::{self, Finding, FindingKind, Policy};
+use crate::item::Role;
 use crate::measure::Measured;
 
 /// The BLAKE3 hash of a guarded text.
@@ -78,7 +79,9 @@ impl fmt::Debug for ContentHash {
 /// Invariant: it holds no boundary tag, no model control token and no
 /// invisible character, and its secrets are masked as its policy says. The
 /// only way to make one is through the [guard](crate::guard), so that no
-/// source can forget it. Cloning is cheap.
+/// source can forget it. A text that was guarded for a
+/// [document](Policy::in_document) may hold tags; it is guarded again before it
+/// stands between some. Cloning is cheap.
 #[derive(Clone)]
 pub struct Text(Arc<Inner>);
 
@@ -88,6 +91,8 @@ struct Inner {
     // Boxed, like the findings: most texts are short and have neither.
     hash: OnceLock<Box<ContentHash>>,
     findings: Box<[Finding]>,
+    // False when it may hold what looks like one of our tags.
+    escapes_tags: bool,
     // The latest measurement, by the id of the `Counts` that made it.
     memo: Mutex<Option<(u64, Arc<Measured>)>>,
 }
@@ -100,14 +105,38 @@ impl Text {
 
     /// Returns `raw` after the guard, by `policy`.
     pub fn guarded(raw: &str, policy: Policy) -> Self {
-        let (mut body, findings) = guard::clean(raw, policy);
+        let (body, findings) = guard::clean(raw, policy);
+        Self::of(body, findings, policy)
+    }
+
+    fn of(mut body: String, findings: Vec<Finding>, policy: Policy) -> Self {
         body.push('\n');
         Self(Arc::new(Inner {
             body: body.into(),
             hash: OnceLock::new(),
             findings: findings.into(),
+            escapes_tags: policy.escape_tags,
             memo: Mutex::new(None),
         }))
+    }
+
+    /// Returns the text guarded again, if it was guarded for a document and is
+    /// to stand between the tags of `role`.
+    pub(crate) fn guarded_again(&self, role: Role) -> Option<Self> {
+        if self.0.escapes_tags || role == Role::Document {
+            return None;
+        }
+        let raw = guard::restore_by(self.as_str(), Policy::default().in_document());
+        // Nothing is hidden or secret in it any more.
+        let policy = Policy::masking(false);
+        let (body, mut findings) = guard::clean(&raw, policy);
+        let earlier = self
+            .findings()
+            .iter()
+            .filter(|found| matches!(found.kind, FindingKind::Secret | FindingKind::Invisible));
+        findings.extend(earlier.cloned());
+        findings.sort_by_key(|finding| finding.line);
+        Some(Self::of(body, findings, policy))
     }
 
     /// Returns the guarded text, without a final line end of its own.
