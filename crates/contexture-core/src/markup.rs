@@ -141,23 +141,22 @@ pub fn write_document<'b>(out: &mut String, blocks: impl IntoIterator<Item = &'b
 }
 
 /// Returns true when the costs of the blocks add up to a bound of what the
-/// whole costs: wherever a block goes on inside the tags of another, the two can
-/// be counted apart.
+/// whole costs, for a counter whose sums over parts split at seams are bounds.
 ///
-/// For a document they are no such bound. Its parts meet in the middle of a
-/// word, and a part is counted with a line end behind it, which can make it
-/// cheaper.
+/// Where a block goes on inside the tags of another, the two must be countable
+/// apart. For a document the costs are no bound: its parts meet in the middle of
+/// a word, and a part is counted with a line end behind it, which can make it
+/// cheaper. An estimate of the whole is never more than those of its parts,
+/// wherever they meet.
 pub(crate) fn adds_up(layout: &Layout, counter: &dyn TokenCounter) -> bool {
     let apart = |pair: &[Block]| {
         // The blank line between takes the place of two tags, and is cheaper.
         !pair[1].joins(&pair[0])
             || counter.is_seam(&format!("{}\n", pair[0].body()), pair[1].body())
     };
-    !layout.is_document()
-        && layout
-            .sections()
-            .iter()
-            .all(|(_, blocks)| blocks.windows(2).all(apart))
+    let sections = layout.sections();
+    let mut pairs = sections.iter().flat_map(|(_, blocks)| blocks.windows(2));
+    !counter.is_exact() || (!layout.is_document() && pairs.all(apart))
 }
 
 /// Names and values, in order.

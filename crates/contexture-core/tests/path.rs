@@ -204,6 +204,27 @@ fn one_is_kept_rather_than_a_marker() {
 }
 
 #[test]
+fn the_newest_is_not_cut_for_a_marker() {
+    for cut in ["", "cut start"] {
+        check(
+            &format!(
+                "
+                budget 100
+                layer path path marker node
+                item n1 50
+                item n2 96 {cut}
+                "
+            ),
+            "
+            keep n2 98
+            drop n1 52, cut_from_path
+            used 98 of 100
+            ",
+        );
+    }
+}
+
+#[test]
 fn nothing_kept_is_nothing_marked() {
     check(
         "

@@ -233,9 +233,14 @@ impl Fitter<'_> {
         loop {
             let room = allowance.saturating_sub(reserve);
             let kept = self.ends(path, unseen, items, walk, room);
-            // One of them is worth more than a marker that says that there were
-            // more.
-            if !kept.shows && marker.is_some() {
+            // The newest, whole, is worth more than a marker that says that there
+            // were more, and so is anything at all.
+            let newest = kept.cut.as_ref().map(|(u, _)| *u);
+            let newest = kept.unshown.first().copied().or(newest);
+            let is_whole = newest.is_some_and(
+                |u| matches!(walk.cost(self, items, u), Cost::Whole(tokens) if tokens <= allowance),
+            );
+            if marker.is_some() && (!kept.shows || is_whole) {
                 (marker, reserve) = (None, 0);
                 continue;
             }
