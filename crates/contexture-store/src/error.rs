@@ -85,6 +85,16 @@ impl StoreError {
         }
     }
 
+    /// Returns the error with its field as one inside `field`.
+    pub(crate) fn within(self, outer: &str) -> Self {
+        match self {
+            StoreError::Invalid { field, message } => {
+                StoreError::invalid(format!("{outer}.{field}"), message)
+            }
+            other => other,
+        }
+    }
+
     /// Returns true when the caller mends it by asking for something else; false
     /// when the machine or the store is at fault.
     pub fn is_input(&self) -> bool {

@@ -3,7 +3,8 @@
 //! [`Ledger`] keeps conversations: turns form a tree, a [`Session`] is a name
 //! for its head, a fork shares its ancestors, and nothing is ever changed.
 //! [`Snapshots`] keeps the requests that were assembled, by content.
-//! [`Samples`] keeps what calibration learns from.
+//! [`Samples`] keeps what calibration learns from. [`Trees`] keeps looms:
+//! conversations and documents that branch.
 //!
 //! A store promises what the documentation of these traits says, and proves it
 //! with the suite in `conformance` (feature of that name):
@@ -23,6 +24,7 @@ mod ledger;
 mod message;
 mod session;
 mod snapshot;
+mod tree;
 mod turn;
 
 pub use compaction::{Compaction, Trigger};
@@ -35,6 +37,12 @@ pub use session::{
     check_label,
 };
 pub use snapshot::{Blob, Sample, Samples, Snapshot, Snapshots, Store};
+pub use tree::{
+    Action, Agent, AgentMemory, Arrival, Author, Connections, CountedNode, Edge, EdgeKind,
+    EdgeSource, Flags, Growth, Imported, LOCAL_ID_CHARS, MemoryChange, Node, NodeHead,
+    PREVIEW_CHARS, Pin, Preferences, RawResponse, SavedPath, Skeleton, SourceRole, Stash, Step,
+    Tree, TreeChange, TreeDocument, TreeInfo, TreeMode, Trees, TruncationStrategy, local_id,
+};
 pub use turn::{
     AgentRole, BlockCounts, Body, ErrorKind, MAX_DEPTH, MAX_MESSAGES, MAX_NUMBER, NewTurn,
     OpenCall, Outline, StopReason, ToolCallRecord, Turn, TurnError, TurnKind, TurnStatus,

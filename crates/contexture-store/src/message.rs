@@ -89,6 +89,24 @@ pub enum MessageContent {
     Blocks(Vec<Block>),
 }
 
+impl MessageContent {
+    /// Returns the content as blocks.
+    pub fn blocks(&self) -> Vec<Cow<'_, Block>> {
+        match self {
+            MessageContent::Text(text) => vec![Cow::Owned(Block::Text { text: text.clone() })],
+            MessageContent::Blocks(blocks) => blocks.iter().map(Cow::Borrowed).collect(),
+        }
+    }
+
+    /// Returns how many bytes it holds.
+    pub fn bytes(&self) -> usize {
+        match self {
+            MessageContent::Text(text) => text.len(),
+            MessageContent::Blocks(blocks) => blocks.iter().map(Block::bytes).sum(),
+        }
+    }
+}
+
 // By hand, so that what is wrong inside a block is said, and not only that
 // neither form fits.
 impl<'de> Deserialize<'de> for MessageContent {
@@ -258,7 +276,6 @@ impl Message {
                     is_error: self.is_error,
                 })]
             }
-            (MessageContent::Text(text), _) => vec![Cow::Owned(Block::Text { text: text.clone() })],
             (MessageContent::Blocks(blocks), Some(call)) if self.role == MessageRole::Tool => {
                 // Texts beside the id of a call are its result, and media go
                 // with it.
@@ -287,16 +304,13 @@ impl Message {
                     .chain(others.map(Cow::Borrowed))
                     .collect()
             }
-            (MessageContent::Blocks(blocks), _) => blocks.iter().map(Cow::Borrowed).collect(),
+            (content, _) => content.blocks(),
         }
     }
 
     /// Returns how many bytes the message holds.
     pub fn bytes(&self) -> usize {
-        match &self.content {
-            MessageContent::Text(text) => text.len(),
-            MessageContent::Blocks(blocks) => blocks.iter().map(Block::bytes).sum(),
-        }
+        self.content.bytes()
     }
 
     /// Calls `each` with every piece of text in the message, tool arguments

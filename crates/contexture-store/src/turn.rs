@@ -523,7 +523,7 @@ impl Checker {
     }
 }
 
-fn check_depth(at: &str, value: &Value) -> Result<(), StoreError> {
+pub(crate) fn check_depth(at: &str, value: &Value) -> Result<(), StoreError> {
     fn is_deeper(value: &Value, than: usize) -> bool {
         let mut inside: Box<dyn Iterator<Item = &Value>> = match value {
             Value::Array(values) => Box::new(values.iter()),

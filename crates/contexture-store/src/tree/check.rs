@@ -1,0 +1,490 @@
+//! What a tree must be to make sense, and the one form it is written in.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::Timestamp;
+
+use super::{
+    AgentMemory, Edge, EdgeKind, LOCAL_ID_CHARS, Node, Pin, SavedPath, SourceRole, TreeDocument,
+};
+use crate::error::StoreError;
+use crate::message::{Block, MessageContent};
+use crate::session::check_label;
+use crate::turn::{check_depth, check_number, check_usage};
+
+/// How many nodes of a cycle are named.
+const MOST_NAMED: usize = 8;
+
+impl TreeDocument {
+    /// Returns the document in the form that a store gives back: agents, edges,
+    /// paths and memories by name, nodes by time and id, times to the
+    /// millisecond, and `now` where there is none.
+    pub fn normalised(mut self, now: Timestamp) -> TreeDocument {
+        let kept = |time: Option<Timestamp>| {
+            let time = time.unwrap_or(now);
+            // A time that was read cannot fail to be one.
+            Some(Timestamp::from_millisecond(time.as_millisecond()).unwrap_or(time))
+        };
+        self.tree.created_at = kept(self.tree.created_at);
+        for node in &mut self.nodes {
+            node.created_at = kept(node.created_at);
+            let usual = node.local_id.as_deref() == Some(short(&node.id));
+            node.local_id = node.local_id.take().filter(|_| !usual);
+        }
+        self.agents.sort_by(|a, b| a.id.cmp(&b.id));
+        self.nodes
+            .sort_by(|a, b| (a.created_at, &a.id).cmp(&(b.created_at, &b.id)));
+        self.edges.sort_by(|a, b| a.id.cmp(&b.id));
+        self.paths.sort_by(|a, b| a.name.cmp(&b.name));
+        for path in &mut self.paths {
+            path.choices.sort();
+            path.choices.dedup();
+        }
+        self.memories.retain(|memory| !memory.is_empty());
+        for memory in &mut self.memories {
+            memory.stashes.sort_by(|a, b| a.name.cmp(&b.name));
+            for action in &mut memory.trace {
+                action.at = kept(action.at);
+            }
+        }
+        self.memories.sort_by(|a, b| a.agent_id.cmp(&b.agent_id));
+        self
+    }
+
+    /// Returns the document as it stands in a file.
+    pub fn to_json(&self) -> String {
+        // It fails only for maps with keys that are no text, which none has.
+        let mut text = serde_json::to_string_pretty(self).unwrap_or_default();
+        text.push('\n');
+        text
+    }
+
+    /// Checks that the document makes sense by itself. The complaint names the
+    /// field and the nodes.
+    pub fn check(&self) -> Result<(), StoreError> {
+        check_label("tree.id", &self.tree.id)?;
+        if let Some(tokens) = self.tree.preferences.token_buffer {
+            check_number("tree.preferences.token_buffer", tokens)?;
+        }
+        if let Some(nodes) = self.tree.preferences.minimum_recent_nodes {
+            check_number("tree.preferences.minimum_recent_nodes", nodes as u64)?;
+        }
+        let agents = unique("agents", "id", self.agents.iter().map(|one| &*one.id))?;
+        let nodes = unique("nodes", "id", self.nodes.iter().map(|one| &*one.id))?;
+        let edges = unique("edges", "id", self.edges.iter().map(|one| &*one.id))?;
+        unique("paths", "name", self.paths.iter().map(|one| &*one.name))?;
+        unique(
+            "memories",
+            "agent_id",
+            self.memories.iter().map(|one| &*one.agent_id),
+        )?;
+        let node = |field: String, id: &str| known(&nodes, "node", field, id);
+        let agent = |field: String, id: &str| known(&agents, "agent", field, id);
+
+        for (i, one) in self.agents.iter().enumerate() {
+            if let Some(position) = &one.position {
+                node(format!("agents[{i}].position"), position)?;
+            }
+        }
+        for (i, one) in self.nodes.iter().enumerate() {
+            one.check(&format!("nodes[{i}]"))?;
+            if let Some(id) = &one.author_agent_id {
+                agent(format!("nodes[{i}].author_agent_id"), id)?;
+            }
+            if let Some(id) = &one.edited_from {
+                node(format!("nodes[{i}].edited_from"), id)?;
+            }
+        }
+        for (i, edge) in self.edges.iter().enumerate() {
+            edge.check(&format!("edges[{i}]"))?;
+            node(format!("edges[{i}].target_node_id"), &edge.target_node_id)?;
+            for (s, source) in edge.sources.iter().enumerate() {
+                node(format!("edges[{i}].sources[{s}].node_id"), &source.node_id)?;
+            }
+        }
+        self.check_local_ids()?;
+        self.check_shape()?;
+        for (i, path) in self.paths.iter().enumerate() {
+            path.check(
+                &format!("paths[{i}]"),
+                |id| nodes.contains(id),
+                |id| edges.contains(id),
+            )?;
+        }
+        for (i, memory) in self.memories.iter().enumerate() {
+            let at = format!("memories[{i}]");
+            agent(format!("{at}.agent_id"), &memory.agent_id)?;
+            unique(
+                &format!("{at}.stashes"),
+                "name",
+                memory.stashes.iter().map(|one| &*one.name),
+            )?;
+            for (p, pin) in memory.pins.iter().enumerate() {
+                pin.check(&format!("{at}.pins[{p}]"), |id| nodes.contains(id))?;
+            }
+            for (a, action) in memory.trace.iter().enumerate() {
+                check_words(&format!("{at}.trace[{a}].action"), &action.action)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Short names that are given must be beginnings of their ids, and no two
+    /// the same.
+    fn check_local_ids(&self) -> Result<(), StoreError> {
+        let mut taken: BTreeMap<&str, usize> = BTreeMap::new();
+        for (i, node) in self.nodes.iter().enumerate() {
+            let Some(local) = &node.local_id else {
+                continue;
+            };
+            let field = format!("nodes[{i}].local_id");
+            if !is_local_id(local, &node.id) {
+                let message = format!(
+                    "`{local}` is no short name for `{}`: it is the first {LOCAL_ID_CHARS} \
+                     characters or more of the id",
+                    node.id
+                );
+                return Err(StoreError::invalid(field, message));
+            }
+            if let Some(other) = taken.insert(local, i) {
+                let message = format!("`{local}` is that of nodes[{other}] already");
+                return Err(StoreError::invalid(field, message));
+            }
+        }
+        Ok(())
+    }
+
+    /// One root, no cycles.
+    fn check_shape(&self) -> Result<(), StoreError> {
+        let mut before: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+        for edge in &self.edges {
+            let sources = edge.sources_as(SourceRole::Primary);
+            before
+                .entry(&edge.target_node_id)
+                .or_default()
+                .extend(sources);
+        }
+        let edited: BTreeMap<&str, Vec<&str>> = self
+            .nodes
+            .iter()
+            .filter_map(|node| Some((&*node.id, vec![node.edited_from.as_deref()?])))
+            .collect();
+        if let Some(cycle) = cycle(&edited) {
+            return Err(StoreError::invalid(
+                "nodes",
+                format!(
+                    "they are edited from each other in a circle: {}",
+                    named(&cycle, " -> ")
+                ),
+            ));
+        }
+        for (node, from) in edited {
+            // An edit without edges stands where the other one stands.
+            before.entry(node).or_insert(from);
+        }
+        if let Some(cycle) = cycle(&before) {
+            return Err(StoreError::invalid(
+                "edges",
+                format!("they go round in a circle: {}", named(&cycle, " -> ")),
+            ));
+        }
+        self.check_root(&before)
+    }
+
+    fn check_root(&self, before: &BTreeMap<&str, Vec<&str>>) -> Result<(), StoreError> {
+        let mut primary = BTreeSet::new();
+        let mut material = BTreeSet::new();
+        for source in self.edges.iter().flat_map(|edge| &edge.sources) {
+            match source.role {
+                SourceRole::Primary => primary.insert(&*source.node_id),
+                SourceRole::Context | SourceRole::Instruction => material.insert(&*source.node_id),
+            };
+        }
+        let is_material = |id: &str| material.contains(id) && !primary.contains(id);
+        let roots: Vec<&str> = self
+            .nodes
+            .iter()
+            .map(|node| &*node.id)
+            .filter(|id| !before.contains_key(id) && !is_material(id))
+            .collect();
+        match roots.as_slice() {
+            [_] => Ok(()),
+            [] if self.nodes.is_empty() => Ok(()),
+            [] => Err(StoreError::invalid(
+                "nodes",
+                "there is no root: every node is only material for others",
+            )),
+            roots => Err(StoreError::invalid(
+                "nodes",
+                format!(
+                    "there are {} roots ({}): a tree has one node that no edge leads to; others \
+                     follow from something, are edits, or are context or instruction sources",
+                    roots.len(),
+                    named(roots, ", ")
+                ),
+            )),
+        }
+    }
+}
+
+impl Node {
+    /// Checks what can be seen of a node alone; `at` is where it stands.
+    pub fn check(&self, at: &str) -> Result<(), StoreError> {
+        check_label(&format!("{at}.id"), &self.id)?;
+        if let MessageContent::Blocks(blocks) = &self.content {
+            if blocks.is_empty() {
+                return Err(StoreError::invalid(format!("{at}.content"), "is empty"));
+            }
+            for (b, block) in blocks.iter().enumerate() {
+                let at = format!("{at}.content[{b}]");
+                match block {
+                    Block::Text { .. } => {}
+                    Block::Image { .. } | Block::Audio { .. } | Block::Document { .. } => {
+                        if block.media().is_none() {
+                            let message = "needs either `data` or `url`";
+                            return Err(StoreError::invalid(at, message));
+                        }
+                    }
+                    Block::ToolCall { .. } | Block::ToolResult { .. } | Block::Thinking { .. } => {
+                        let message = "a node holds text, images, audio and documents only";
+                        return Err(StoreError::invalid(at, message));
+                    }
+                }
+            }
+        }
+        if let Some(response) = &self.raw_response {
+            let field = format!("{at}.raw_response");
+            if let Some(usage) = &response.usage {
+                check_usage(usage).map_err(|error| error.within(&field))?;
+            }
+            check_depth(&format!("{field}.body"), &response.body)?;
+        }
+        Ok(())
+    }
+
+    /// Fails when the node holds more than `most` bytes.
+    pub fn check_size(&self, at: &str, most: u64) -> Result<(), StoreError> {
+        let bytes = self.content.bytes() as u64;
+        if bytes <= most {
+            return Ok(());
+        }
+        let message = format!("is {bytes} bytes; the limit is {most}");
+        Err(StoreError::invalid(format!("{at}.content"), message))
+    }
+}
+
+impl Edge {
+    /// Checks what can be seen of an edge alone; `at` is where it stands.
+    pub fn check(&self, at: &str) -> Result<(), StoreError> {
+        check_label(&format!("{at}.id"), &self.id)?;
+        if self.sources_as(SourceRole::Primary).next().is_none() {
+            return Err(StoreError::invalid(
+                format!("{at}.sources"),
+                format!("edge `{}` has no primary source", self.id),
+            ));
+        }
+        let mut seen = BTreeSet::new();
+        for (s, source) in self.sources.iter().enumerate() {
+            let field = format!("{at}.sources[{s}].node_id");
+            if source.node_id == self.target_node_id {
+                let message = format!("`{}` cannot follow from itself", source.node_id);
+                return Err(StoreError::invalid(field, message));
+            }
+            if !seen.insert(&source.node_id) {
+                let message = format!("`{}` is a source of this edge already", source.node_id);
+                return Err(StoreError::invalid(field, message));
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns true when the target goes on where the source ends.
+    pub fn continues(&self) -> bool {
+        self.kind == EdgeKind::Continuation
+    }
+}
+
+impl SavedPath {
+    /// Checks that a path names what is there; `at` is where it stands.
+    pub fn check(
+        &self,
+        at: &str,
+        is_node: impl Fn(&str) -> bool,
+        is_edge: impl Fn(&str) -> bool,
+    ) -> Result<(), StoreError> {
+        check_label(&join(at, "name"), &self.name)?;
+        if !is_node(&self.head) {
+            let message = format!("there is no node `{}` in this tree", self.head);
+            return Err(StoreError::invalid(join(at, "head"), message));
+        }
+        for (c, choice) in self.choices.iter().enumerate() {
+            if !is_node(choice) && !is_edge(choice) {
+                let message =
+                    format!("there is neither a node nor an edge `{choice}` in this tree");
+                return Err(StoreError::invalid(
+                    join(at, &format!("choices[{c}]")),
+                    message,
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Pin {
+    /// Checks that a pin is one thing, and there; `at` is where it stands.
+    pub fn check(&self, at: &str, is_node: impl Fn(&str) -> bool) -> Result<(), StoreError> {
+        match (&self.node_id, &self.text) {
+            (Some(id), None) if is_node(id) => Ok(()),
+            (Some(id), None) => Err(StoreError::invalid(
+                join(at, "node_id"),
+                format!("there is no node `{id}` in this tree"),
+            )),
+            (None, Some(text)) => check_words(&join(at, "text"), text),
+            _ => Err(StoreError::invalid(at, "needs either `node_id` or `text`")),
+        }
+    }
+}
+
+impl AgentMemory {
+    /// Returns true when there is nothing in it.
+    pub fn is_empty(&self) -> bool {
+        self.pins.is_empty() && self.stashes.is_empty() && self.trace.is_empty()
+    }
+}
+
+/// Returns the short name of the node `id`: its first characters, as few as are
+/// not taken, [`LOCAL_ID_CHARS`] at least. When even the whole id is, a number
+/// stands behind it.
+pub fn local_id(id: &str, is_taken: impl Fn(&str) -> bool) -> String {
+    let ends = id.char_indices().map(|(at, c)| at + c.len_utf8());
+    let mut beginnings = ends.skip(LOCAL_ID_CHARS - 1).map(|end| &id[..end]);
+    // A short id is its own short name.
+    let all_of_it = || (!is_taken(id)).then_some(id);
+    if let Some(free) = beginnings
+        .find(|beginning| !is_taken(beginning))
+        .or_else(all_of_it)
+    {
+        return free.to_owned();
+    }
+    let mut numbers = 2_u64..;
+    let numbered = numbers.find_map(|n| Some(format!("{id}~{n}")).filter(|name| !is_taken(name)));
+    numbered.unwrap_or_default()
+}
+
+/// Returns the short name that a node has unless it is taken.
+fn short(id: &str) -> &str {
+    let end = id.char_indices().nth(LOCAL_ID_CHARS);
+    end.map_or(id, |(end, _)| &id[..end])
+}
+
+/// Returns true when `local` can be the short name of `id`.
+fn is_local_id(local: &str, id: &str) -> bool {
+    let numbered = || {
+        local
+            .strip_prefix(id)?
+            .strip_prefix('~')?
+            .parse::<u64>()
+            .ok()
+    };
+    id.starts_with(local) && local.len() >= short(id).len() || numbered().is_some()
+}
+
+fn join(at: &str, field: &str) -> String {
+    match at {
+        "" => field.to_owned(),
+        at => format!("{at}.{field}"),
+    }
+}
+
+fn check_words(field: &str, text: &str) -> Result<(), StoreError> {
+    match text.trim().is_empty() {
+        true => Err(StoreError::invalid(field, "is empty")),
+        false => Ok(()),
+    }
+}
+
+/// Checks that names are names, and none twice. Returns them.
+fn unique<'a>(
+    list: &str,
+    field: &str,
+    names: impl Iterator<Item = &'a str>,
+) -> Result<BTreeSet<&'a str>, StoreError> {
+    let mut seen = BTreeSet::new();
+    for (i, name) in names.enumerate() {
+        let field = format!("{list}[{i}].{field}");
+        check_label(&field, name)?;
+        if !seen.insert(name) {
+            let message = format!("`{name}` is there twice");
+            return Err(StoreError::invalid(field, message));
+        }
+    }
+    Ok(seen)
+}
+
+fn known(all: &BTreeSet<&str>, what: &str, field: String, id: &str) -> Result<(), StoreError> {
+    match all.contains(id) {
+        true => Ok(()),
+        false => Err(StoreError::invalid(
+            field,
+            format!("there is no {what} `{id}` in this tree"),
+        )),
+    }
+}
+
+fn named(ids: &[&str], between: &str) -> String {
+    let mut text = ids
+        .iter()
+        .take(MOST_NAMED)
+        .map(|id| format!("`{id}`"))
+        .collect::<Vec<_>>()
+        .join(between);
+    if ids.len() > MOST_NAMED {
+        text.push_str(between);
+        text.push_str("...");
+    }
+    text
+}
+
+/// Returns a cycle in what comes before what, if there is one, in the order
+/// that one follows from the other; its first node stands at the end again.
+fn cycle<'a>(before: &BTreeMap<&'a str, Vec<&'a str>>) -> Option<Vec<&'a str>> {
+    #[derive(Clone, Copy, PartialEq)]
+    enum State {
+        OnPath,
+        Done,
+    }
+    let mut states: BTreeMap<&str, State> = BTreeMap::new();
+    for &start in before.keys() {
+        // By hand, not by recursion: paths may be long.
+        let mut path: Vec<(&str, usize)> = Vec::new();
+        let mut next = Some(start);
+        while let Some(node) = next.take() {
+            match states.get(node) {
+                None => {
+                    states.insert(node, State::OnPath);
+                    path.push((node, 0));
+                }
+                Some(State::Done) => {}
+                Some(State::OnPath) => {
+                    let from = path.iter().position(|(id, _)| *id == node)?;
+                    let mut circle: Vec<&str> = path[from..].iter().map(|(id, _)| *id).collect();
+                    circle.push(node);
+                    circle.reverse();
+                    return Some(circle);
+                }
+            }
+            while let Some((node, seen)) = path.last_mut() {
+                let sources = before.get(node).map_or(&[][..], |sources| sources);
+                if let Some(source) = sources.get(*seen) {
+                    *seen += 1;
+                    next = Some(source);
+                    break;
+                }
+                states.insert(node, State::Done);
+                path.pop();
+            }
+        }
+    }
+    None
+}

@@ -1,0 +1,41 @@
+//! Times in files: RFC 3339, or Unix milliseconds; kept to the millisecond.
+
+/// A time that may be missing.
+pub(super) mod lenient {
+    use jiff::Timestamp;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    pub(in super::super) fn serialize<S: Serializer>(
+        time: &Option<Timestamp>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        time.serialize(serializer)
+    }
+
+    pub(in super::super) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Option<Timestamp>, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(
+            untagged,
+            expecting = "a time: RFC 3339 such as `2026-02-02T10:00:00Z`, or Unix milliseconds"
+        )]
+        enum Form {
+            Milliseconds(i64),
+            Text(String),
+        }
+        let wrong = |text: &dyn std::fmt::Display| {
+            serde::de::Error::custom(format!(
+                "`{text}` is no time: give RFC 3339 such as `2026-02-02T10:00:00Z`, or Unix \
+                 milliseconds"
+            ))
+        };
+        let time = match Option::<Form>::deserialize(deserializer)? {
+            None => return Ok(None),
+            Some(Form::Milliseconds(n)) => Timestamp::from_millisecond(n).map_err(|_| wrong(&n))?,
+            Some(Form::Text(text)) => text.parse().map_err(|_| wrong(&text))?,
+        };
+        let kept = Timestamp::from_millisecond(time.as_millisecond());
+        kept.map(Some).map_err(serde::de::Error::custom)
+    }
+}
