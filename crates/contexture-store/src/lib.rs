@@ -39,9 +39,10 @@ pub use session::{
 pub use snapshot::{Blob, Sample, Samples, Snapshot, Snapshots, Store};
 pub use tree::{
     Action, Agent, AgentMemory, Arrival, Author, Connections, CountedNode, Edge, EdgeKind,
-    EdgeSource, Flags, Growth, Imported, LOCAL_ID_CHARS, MemoryChange, Node, NodeHead,
-    PREVIEW_CHARS, Pin, Preferences, RawResponse, SavedPath, Skeleton, SourceRole, Stash, Step,
-    Tree, TreeChange, TreeDocument, TreeInfo, TreeMode, Trees, TruncationStrategy, local_id,
+    EdgeSource, Flags, Growth, Imported, Known, LOCAL_ID_CHARS, MemoryChange, Merged, Node,
+    NodeHead, PREVIEW_CHARS, Pin, Preferences, RawResponse, SavedPath, Skeleton, SourceRole, Stash,
+    Step, Surroundings, Tree, TreeChange, TreeDocument, TreeInfo, TreeMode, Trees,
+    TruncationStrategy, in_another_tree, local_id, no_node,
 };
 pub use turn::{
     AgentRole, BlockCounts, Body, ErrorKind, MAX_DEPTH, MAX_MESSAGES, MAX_NUMBER, NewTurn,

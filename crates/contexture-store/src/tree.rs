@@ -1,7 +1,10 @@
 //! Looms: branching conversations, and documents written in branches.
 
 mod check;
+mod grow;
 mod memory;
+mod merge;
+mod steps;
 mod time;
 
 use std::fmt;
@@ -12,10 +15,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::error::StoreError;
-use crate::message::MessageContent;
+use crate::message::{Block, MessageContent};
 
 pub use check::local_id;
+pub use grow::{Known, Surroundings, in_another_tree, no_node};
 pub use memory::{Action, AgentMemory, MemoryChange, Pin, Stash};
+pub use merge::Merged;
 
 /// A tree with everything in it, as a file holds it.
 ///
@@ -236,6 +241,29 @@ pub struct Node {
     pub raw_response: Option<RawResponse>,
 }
 
+impl Node {
+    /// Returns the beginning of the node's first text, [`PREVIEW_CHARS`] long
+    /// at most; for one without text, what its first block is.
+    pub fn preview(&self) -> String {
+        let blocks = match &self.content {
+            MessageContent::Text(text) => return text.chars().take(PREVIEW_CHARS).collect(),
+            MessageContent::Blocks(blocks) => blocks,
+        };
+        let text = blocks.iter().find_map(|block| match block {
+            Block::Text { text } => Some(text),
+            _ => None,
+        });
+        let media_type = blocks.iter().find_map(|block| match block {
+            Block::Image { media_type, .. }
+            | Block::Audio { media_type, .. }
+            | Block::Document { media_type, .. } => Some(media_type),
+            _ => None,
+        });
+        let shown = text.or(media_type).map_or("", String::as_str);
+        shown.chars().take(PREVIEW_CHARS).collect()
+    }
+}
+
 /// What may change about a node.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -415,8 +443,9 @@ pub struct Arrival {
     /// The edge.
     pub edge: Edge,
     /// Its primary sources, each followed by the edits that stand in its place
-    /// (edits of edits included): those without edges of their own that lead
-    /// to them.
+    /// (edits of edits included, by time and id): those without edges of their
+    /// own that lead to them. Each node once: an edit that is a primary source
+    /// too has its place among those.
     pub versions: Vec<NodeHead>,
 }
 
@@ -519,9 +548,9 @@ pub trait Trees: Send + Sync {
     /// memories and flags become what the document says; and what the document
     /// does not have stays.
     ///
-    /// Fails when the document [makes no sense](TreeDocument::check), alone or
-    /// together with what is there; when a node is in another tree; when a node
-    /// or an edge is there and says something else; and when the mode differs.
+    /// Fails when the document [makes no sense](TreeDocument::check) together
+    /// with what is there; when a node is in another tree; when a node or an
+    /// edge is there and says something else; and when the mode differs.
     fn import_tree(&self, document: &TreeDocument, now: Timestamp) -> Result<Imported, StoreError>;
 
     /// Returns everything in a tree, [normalised](TreeDocument::normalised).
@@ -589,9 +618,9 @@ pub trait Trees: Send + Sync {
     /// for.
     fn connections(&self, tree: &str, ids: &[&str]) -> Result<Vec<Connections>, StoreError>;
 
-    /// Returns the annotation edges that the nodes are primary sources of, by
-    /// the order of the nodes asked for, then by the targets' time and id, each
-    /// with its target.
+    /// Returns the remarks on each of the nodes: the targets of annotation edges
+    /// that it is a primary source of, each with the node's own id before it, in
+    /// the order of the nodes asked for, then by the remarks' time and id.
     fn annotations(&self, tree: &str, ids: &[&str]) -> Result<Vec<(String, NodeHead)>, StoreError>;
 
     /// Returns the shape of a tree.

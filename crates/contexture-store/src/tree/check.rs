@@ -4,8 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 
+use super::time::kept;
 use super::{
-    AgentMemory, Edge, EdgeKind, LOCAL_ID_CHARS, Node, Pin, SavedPath, SourceRole, TreeDocument,
+    Agent, AgentMemory, Edge, EdgeKind, EdgeSource, LOCAL_ID_CHARS, MemoryChange, Node, Pin,
+    SavedPath, SourceRole, Tree, TreeDocument,
 };
 use crate::error::StoreError;
 use crate::message::{Block, MessageContent};
@@ -20,11 +22,7 @@ impl TreeDocument {
     /// paths and memories by name, nodes by time and id, times to the
     /// millisecond, and `now` where there is none.
     pub fn normalised(mut self, now: Timestamp) -> TreeDocument {
-        let kept = |time: Option<Timestamp>| {
-            let time = time.unwrap_or(now);
-            // A time that was read cannot fail to be one.
-            Some(Timestamp::from_millisecond(time.as_millisecond()).unwrap_or(time))
-        };
+        let kept = |time: Option<Timestamp>| Some(kept(time.unwrap_or(now)));
         self.tree.created_at = kept(self.tree.created_at);
         for node in &mut self.nodes {
             node.created_at = kept(node.created_at);
@@ -62,13 +60,7 @@ impl TreeDocument {
     /// Checks that the document makes sense by itself. The complaint names the
     /// field and the nodes.
     pub fn check(&self) -> Result<(), StoreError> {
-        check_label("tree.id", &self.tree.id)?;
-        if let Some(tokens) = self.tree.preferences.token_buffer {
-            check_number("tree.preferences.token_buffer", tokens)?;
-        }
-        if let Some(nodes) = self.tree.preferences.minimum_recent_nodes {
-            check_number("tree.preferences.minimum_recent_nodes", nodes as u64)?;
-        }
+        self.tree.check("tree")?;
         let agents = unique("agents", "id", self.agents.iter().map(|one| &*one.id))?;
         let nodes = unique("nodes", "id", self.nodes.iter().map(|one| &*one.id))?;
         let edges = unique("edges", "id", self.edges.iter().map(|one| &*one.id))?;
@@ -82,9 +74,7 @@ impl TreeDocument {
         let agent = |field: String, id: &str| known(&agents, "agent", field, id);
 
         for (i, one) in self.agents.iter().enumerate() {
-            if let Some(position) = &one.position {
-                node(format!("agents[{i}].position"), position)?;
-            }
+            one.check(&format!("agents[{i}]"), |id| nodes.contains(id))?;
         }
         for (i, one) in self.nodes.iter().enumerate() {
             one.check(&format!("nodes[{i}]"))?;
@@ -138,14 +128,7 @@ impl TreeDocument {
                 continue;
             };
             let field = format!("nodes[{i}].local_id");
-            if !is_local_id(local, &node.id) {
-                let message = format!(
-                    "`{local}` is no short name for `{}`: it is the first {LOCAL_ID_CHARS} \
-                     characters or more of the id",
-                    node.id
-                );
-                return Err(StoreError::invalid(field, message));
-            }
+            check_local_id(&field, local, &node.id)?;
             if let Some(other) = taken.insert(local, i) {
                 let message = format!("`{local}` is that of nodes[{other}] already");
                 return Err(StoreError::invalid(field, message));
@@ -156,6 +139,40 @@ impl TreeDocument {
 
     /// One root, no cycles.
     fn check_shape(&self) -> Result<(), StoreError> {
+        let mut before = self.primary_sources();
+        check_circles(self.edited(), &mut before)?;
+        self.check_root(&before)
+    }
+
+    fn check_root(&self, before: &BTreeMap<&str, Vec<&str>>) -> Result<(), StoreError> {
+        match self.roots(before).as_slice() {
+            [_] => Ok(()),
+            [] if self.nodes.is_empty() => Ok(()),
+            [] => Err(StoreError::invalid(
+                "nodes",
+                "there is no root: every node is only material for others",
+            )),
+            roots => Err(several_roots(roots)),
+        }
+    }
+
+    /// Returns the node that everything begins with, if there is one. The
+    /// document must [make sense](TreeDocument::check).
+    pub fn root(&self) -> Option<&str> {
+        self.roots(&self.before()).first().copied()
+    }
+
+    /// Returns what each node follows from, or was edited from when no edge
+    /// leads to it.
+    fn before(&self) -> BTreeMap<&str, Vec<&str>> {
+        let mut before = self.primary_sources();
+        for (node, from) in self.edited() {
+            before.entry(node).or_insert(from);
+        }
+        before
+    }
+
+    fn primary_sources(&self) -> BTreeMap<&str, Vec<&str>> {
         let mut before: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
         for edge in &self.edges {
             let sources = edge.sources_as(SourceRole::Primary);
@@ -164,65 +181,120 @@ impl TreeDocument {
                 .or_default()
                 .extend(sources);
         }
-        let edited: BTreeMap<&str, Vec<&str>> = self
-            .nodes
-            .iter()
-            .filter_map(|node| Some((&*node.id, vec![node.edited_from.as_deref()?])))
-            .collect();
-        if let Some(cycle) = cycle(&edited) {
-            return Err(StoreError::invalid(
-                "nodes",
-                format!(
-                    "they are edited from each other in a circle: {}",
-                    named(&cycle, " -> ")
-                ),
-            ));
-        }
-        for (node, from) in edited {
-            // An edit without edges stands where the other one stands.
-            before.entry(node).or_insert(from);
-        }
-        if let Some(cycle) = cycle(&before) {
-            return Err(StoreError::invalid(
-                "edges",
-                format!("they go round in a circle: {}", named(&cycle, " -> ")),
-            ));
-        }
-        self.check_root(&before)
+        before
     }
 
-    fn check_root(&self, before: &BTreeMap<&str, Vec<&str>>) -> Result<(), StoreError> {
+    fn edited(&self) -> BTreeMap<&str, Vec<&str>> {
+        let edits = self.nodes.iter();
+        let edits = edits.filter_map(|node| Some((&*node.id, vec![node.edited_from.as_deref()?])));
+        edits.collect()
+    }
+
+    /// Returns the nodes that nothing comes before and that are no material:
+    /// that is what is a context or instruction source only, and what it was
+    /// edited from.
+    fn roots(&self, before: &BTreeMap<&str, Vec<&str>>) -> Vec<&str> {
+        let reached: BTreeSet<&str> = (self.edges.iter())
+            .map(|edge| &*edge.target_node_id)
+            .collect();
+        let mut stands_for: BTreeMap<&str, &str> = BTreeMap::new();
+        for (id, from) in before {
+            if let (false, [from]) = (reached.contains(id), from.as_slice()) {
+                stands_for.insert(id, from);
+            }
+        }
+        let place = |node: &EdgeSource| -> String {
+            let mut id = node.node_id.as_str();
+            while let Some(from) = stands_for.get(id) {
+                id = from;
+            }
+            id.to_owned()
+        };
         let mut primary = BTreeSet::new();
         let mut material = BTreeSet::new();
         for source in self.edges.iter().flat_map(|edge| &edge.sources) {
             match source.role {
-                SourceRole::Primary => primary.insert(&*source.node_id),
-                SourceRole::Context | SourceRole::Instruction => material.insert(&*source.node_id),
+                SourceRole::Primary => primary.insert(place(source)),
+                SourceRole::Context | SourceRole::Instruction => material.insert(place(source)),
             };
         }
         let is_material = |id: &str| material.contains(id) && !primary.contains(id);
-        let roots: Vec<&str> = self
-            .nodes
-            .iter()
-            .map(|node| &*node.id)
-            .filter(|id| !before.contains_key(id) && !is_material(id))
-            .collect();
-        match roots.as_slice() {
-            [_] => Ok(()),
-            [] if self.nodes.is_empty() => Ok(()),
-            [] => Err(StoreError::invalid(
-                "nodes",
-                "there is no root: every node is only material for others",
+        let ids = self.nodes.iter().map(|node| &*node.id);
+        ids.filter(|id| !before.contains_key(id) && !is_material(id))
+            .collect()
+    }
+}
+
+/// Returns the complaint about roots, of which there is one.
+pub(super) fn several_roots(roots: &[&str]) -> StoreError {
+    StoreError::invalid(
+        "nodes",
+        format!(
+            "there are {} roots ({}): a tree has one node that no edge leads to; others follow \
+             from something, are edits, or are context or instruction sources",
+            roots.len(),
+            named(roots, ", ")
+        ),
+    )
+}
+
+/// Checks that nodes do not stand in each other's places in a circle, nor
+/// follow from each other in one. `edited` is what each was edited from;
+/// `before` is what each follows from, and is completed with `edited`.
+pub(super) fn check_circles<'a>(
+    edited: BTreeMap<&'a str, Vec<&'a str>>,
+    before: &mut BTreeMap<&'a str, Vec<&'a str>>,
+) -> Result<(), StoreError> {
+    if let Some(cycle) = cycle(&edited) {
+        return Err(StoreError::invalid(
+            "nodes",
+            format!(
+                "they are edited from each other in a circle: {}",
+                named(&cycle, " -> ")
+            ),
+        ));
+    }
+    for (node, from) in edited {
+        // An edit without edges stands where the other one stands.
+        before.entry(node).or_insert(from);
+    }
+    match cycle(before) {
+        None => Ok(()),
+        Some(cycle) => Err(StoreError::invalid(
+            "edges",
+            format!("they go round in a circle: {}", named(&cycle, " -> ")),
+        )),
+    }
+}
+
+impl Tree {
+    /// Checks what can be seen of a tree alone; `at` is where it stands.
+    pub fn check(&self, at: &str) -> Result<(), StoreError> {
+        check_label(&join(at, "id"), &self.id)?;
+        if let Some(tokens) = self.preferences.token_buffer {
+            check_number(&join(at, "preferences.token_buffer"), tokens)?;
+        }
+        if let Some(nodes) = self.preferences.minimum_recent_nodes {
+            check_number(&join(at, "preferences.minimum_recent_nodes"), nodes as u64)?;
+        }
+        Ok(())
+    }
+}
+
+impl Agent {
+    /// Checks an agent, and that it is at a node that is there; `at` is where
+    /// it stands.
+    pub fn check(&self, at: &str, is_node: impl Fn(&str) -> bool) -> Result<(), StoreError> {
+        check_label(&join(at, "id"), &self.id)?;
+        for (name, value) in &self.parameters {
+            check_depth(&join(at, &format!("parameters.{name}")), value)?;
+        }
+        match &self.position {
+            Some(id) if !is_node(id) => Err(StoreError::invalid(
+                join(at, "position"),
+                format!("there is no node `{id}` in this tree"),
             )),
-            roots => Err(StoreError::invalid(
-                "nodes",
-                format!(
-                    "there are {} roots ({}): a tree has one node that no edge leads to; others \
-                     follow from something, are edits, or are context or instruction sources",
-                    roots.len(),
-                    named(roots, ", ")
-                ),
-            )),
+            _ => Ok(()),
         }
     }
 }
@@ -346,6 +418,21 @@ impl Pin {
     }
 }
 
+impl MemoryChange {
+    /// Checks that a change says something, and names nodes that are there.
+    pub fn check(&self, is_node: impl Fn(&str) -> bool) -> Result<(), StoreError> {
+        match self {
+            MemoryChange::Pin(pin) => pin.check("pin", is_node),
+            // What is not there is not pinned either, which is for the store
+            // to say.
+            MemoryChange::Unpin(pin) => pin.check("pin", |_| true),
+            MemoryChange::Stash { name, .. } => check_label("name", name),
+            MemoryChange::Recall { .. } | MemoryChange::Discard { .. } => Ok(()),
+            MemoryChange::Act(action) => check_words("action", action),
+        }
+    }
+}
+
 impl AgentMemory {
     /// Returns true when there is nothing in it.
     pub fn is_empty(&self) -> bool {
@@ -378,7 +465,20 @@ fn short(id: &str) -> &str {
     end.map_or(id, |(end, _)| &id[..end])
 }
 
-/// Returns true when `local` can be the short name of `id`.
+/// Checks that `local` can be the short name of `id`.
+pub(super) fn check_local_id(field: &str, local: &str, id: &str) -> Result<(), StoreError> {
+    match is_local_id(local, id) {
+        true => Ok(()),
+        false => Err(StoreError::invalid(
+            field,
+            format!(
+                "`{local}` is no short name for `{id}`: it is the first {LOCAL_ID_CHARS} \
+                 characters or more of the id"
+            ),
+        )),
+    }
+}
+
 fn is_local_id(local: &str, id: &str) -> bool {
     let numbered = || {
         local
@@ -405,7 +505,7 @@ fn check_words(field: &str, text: &str) -> Result<(), StoreError> {
 }
 
 /// Checks that names are names, and none twice. Returns them.
-fn unique<'a>(
+pub(super) fn unique<'a>(
     list: &str,
     field: &str,
     names: impl Iterator<Item = &'a str>,

@@ -1,5 +1,13 @@
 //! Times in files: RFC 3339, or Unix milliseconds; kept to the millisecond.
 
+use jiff::Timestamp;
+
+/// Returns a time as it is kept.
+pub(super) fn kept(time: Timestamp) -> Timestamp {
+    // A time that was read cannot fail to be one.
+    Timestamp::from_millisecond(time.as_millisecond()).unwrap_or(time)
+}
+
 /// A time that may be missing.
 pub(super) mod lenient {
     use jiff::Timestamp;

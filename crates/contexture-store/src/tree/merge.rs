@@ -1,0 +1,225 @@
+//! A document together with what is there already.
+
+use std::collections::{HashMap, HashSet};
+
+use jiff::Timestamp;
+
+use super::time::kept;
+use super::{AgentMemory, Edge, Node, TreeDocument, local_id};
+use crate::error::StoreError;
+
+/// A document together with what is there already.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Merged {
+    /// What the tree holds then: first the records of the document in its own
+    /// order, so that a complaint about one names its place, and then what only
+    /// the tree has. Every node has its short name and its time.
+    ///
+    /// It has still to be [checked](TreeDocument::check).
+    pub document: TreeDocument,
+    /// The nodes that are new.
+    pub nodes: Vec<usize>,
+    /// The edges that are new.
+    pub edges: Vec<usize>,
+    /// The nodes that were there and get other flags.
+    pub reflagged: Vec<usize>,
+    /// The nodes that were there without their raw response, and get it.
+    pub answered: Vec<usize>,
+    /// Whether a path that somebody walked may no longer be what it was.
+    pub disturbs: bool,
+}
+
+impl TreeDocument {
+    /// Returns the document together with what its tree holds, if there is one.
+    /// Nodes of `there` must have their short names.
+    ///
+    /// Fails when both have a node or an edge and differ about it, or about
+    /// the mode.
+    pub fn merged(
+        mut self,
+        there: Option<TreeDocument>,
+        now: Timestamp,
+    ) -> Result<Merged, StoreError> {
+        for node in &mut self.nodes {
+            node.created_at = node.created_at.map(kept);
+        }
+        let mut there = match there {
+            Some(there) => there,
+            None => TreeDocument {
+                tree: self.tree.clone(),
+                agents: Vec::new(),
+                nodes: Vec::new(),
+                edges: Vec::new(),
+                paths: Vec::new(),
+                memories: Vec::new(),
+            },
+        };
+        if there.tree.mode != self.tree.mode {
+            let message = format!(
+                "tree `{}` is a {}; the mode is fixed when a tree is made",
+                there.tree.id, there.tree.mode
+            );
+            return Err(StoreError::invalid("tree.mode", message));
+        }
+        self.tree.created_at = Some(kept(there.tree.created_at.unwrap_or(now)));
+
+        let mut merged = Merged {
+            document: self,
+            nodes: Vec::new(),
+            edges: Vec::new(),
+            reflagged: Vec::new(),
+            answered: Vec::new(),
+            disturbs: false,
+        };
+        merged.add_nodes(&mut there.nodes, now)?;
+        merged.add_edges(&there.edges)?;
+        let document = &mut merged.document;
+        rest(&mut document.nodes, there.nodes, |node| &node.id);
+        rest(&mut document.edges, there.edges, |edge| &edge.id);
+        rest(&mut document.agents, there.agents, |agent| &agent.id);
+        rest(&mut document.paths, there.paths, |path| &path.name);
+        for memory in &mut document.memories {
+            let before = there.memories.iter();
+            let mut before = before.filter(|before| before.agent_id == memory.agent_id);
+            memory.keep_times(before.next(), now);
+        }
+        rest(&mut document.memories, there.memories, |one| &one.agent_id);
+        merged.name_nodes()?;
+        Ok(merged)
+    }
+}
+
+impl Merged {
+    /// Brings the document's nodes together with those of the tree.
+    fn add_nodes(&mut self, there: &mut [Node], now: Timestamp) -> Result<(), StoreError> {
+        let known: HashMap<String, usize> = there
+            .iter()
+            .enumerate()
+            .map(|(i, node)| (node.id.clone(), i))
+            .collect();
+        for (i, node) in self.document.nodes.iter_mut().enumerate() {
+            let Some(before) = known.get(&node.id).map(|&place| &there[place]) else {
+                node.created_at = Some(node.created_at.unwrap_or(kept(now)));
+                self.disturbs |= node.edited_from.is_some() && !there.is_empty();
+                self.nodes.push(i);
+                continue;
+            };
+            let same = node.author == before.author
+                && node.author_agent_id == before.author_agent_id
+                && node.content == before.content
+                && node.edited_from == before.edited_from
+                && (node.created_at.is_none() || node.created_at == before.created_at)
+                && match (&node.raw_response, &before.raw_response) {
+                    (Some(a), Some(b)) => a == b,
+                    _ => true,
+                };
+            if !same {
+                return Err(changed(&format!("nodes[{i}]"), "node", &node.id));
+            }
+            if node.metadata != before.metadata {
+                self.reflagged.push(i);
+                self.disturbs = true;
+            }
+            match &before.raw_response {
+                None if node.raw_response.is_some() => self.answered.push(i),
+                None => {}
+                Some(response) => node.raw_response = Some(response.clone()),
+            }
+            node.created_at = before.created_at;
+            node.local_id = before.local_id.clone();
+        }
+        Ok(())
+    }
+
+    /// Brings the document's edges together with those of the tree.
+    fn add_edges(&mut self, there: &[Edge]) -> Result<(), StoreError> {
+        let known: HashMap<&str, &Edge> = there.iter().map(|edge| (&*edge.id, edge)).collect();
+        let new: HashSet<&str> = self
+            .nodes
+            .iter()
+            .map(|&i| &*self.document.nodes[i].id)
+            .collect();
+        for (i, edge) in self.document.edges.iter().enumerate() {
+            match known.get(&*edge.id) {
+                None => {
+                    self.disturbs |= !new.contains(&*edge.target_node_id);
+                    self.edges.push(i);
+                }
+                Some(before) if *before != edge => {
+                    return Err(changed(&format!("edges[{i}]"), "edge", &edge.id));
+                }
+                Some(_) => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives new nodes their short names: first those that say which, and then
+    /// the others by time and id, so that the order of the records is nothing
+    /// to it.
+    fn name_nodes(&mut self) -> Result<(), StoreError> {
+        let nodes = &mut self.document.nodes;
+        let new: HashSet<usize> = self.nodes.iter().copied().collect();
+        let mut taken: HashMap<String, usize> = HashMap::with_capacity(nodes.len());
+        for (i, node) in nodes.iter().enumerate() {
+            if let (false, Some(local)) = (new.contains(&i), &node.local_id) {
+                taken.insert(local.clone(), i);
+            }
+        }
+        for &i in &self.nodes {
+            let Some(local) = &nodes[i].local_id else {
+                continue;
+            };
+            match taken.get(local) {
+                // Two of the same in the document are for its check to find.
+                Some(other) if !new.contains(other) => {
+                    return Err(StoreError::invalid(
+                        format!("nodes[{i}].local_id"),
+                        format!("`{local}` is that of node `{}` already", nodes[*other].id),
+                    ));
+                }
+                _ => taken.insert(local.clone(), i),
+            };
+        }
+        let mut nameless: Vec<usize> = self.nodes.clone();
+        nameless.retain(|&i| nodes[i].local_id.is_none());
+        nameless.sort_by(|&a, &b| {
+            let order = |i: usize| (nodes[i].created_at, &nodes[i].id);
+            order(a).cmp(&order(b))
+        });
+        for i in nameless {
+            let local = local_id(&nodes[i].id, |name| taken.contains_key(name));
+            taken.insert(local.clone(), i);
+            nodes[i].local_id = Some(local);
+        }
+        Ok(())
+    }
+}
+
+impl AgentMemory {
+    /// Gives actions without a time the one they have, or `now`.
+    fn keep_times(&mut self, before: Option<&AgentMemory>, now: Timestamp) {
+        let trace = before.map_or(&[][..], |before| &before.trace);
+        for (i, action) in self.trace.iter_mut().enumerate() {
+            let same = trace.get(i).filter(|one| one.action == action.action);
+            let known = action.at.or(same.and_then(|one| one.at));
+            action.at = Some(kept(known.unwrap_or(now)));
+        }
+    }
+}
+
+fn changed(field: &str, what: &str, id: &str) -> StoreError {
+    let instead = match what {
+        "node" => "nodes never change; add an edit",
+        _ => "edges never change; add another",
+    };
+    let message =
+        format!("{what} `{id}` is in this tree already and says something else: {instead}");
+    StoreError::invalid(field, message)
+}
+
+/// Appends those of `there` whose names are not among `records`.
+fn rest<T>(records: &mut Vec<T>, there: Vec<T>, name: impl Fn(&T) -> &String) {
+    let named: HashSet<String> = records.iter().map(|one| name(one).clone()).collect();
+    records.extend(there.into_iter().filter(|one| !named.contains(name(one))));
+}
