@@ -42,6 +42,7 @@ mod row;
 mod schema;
 mod sessions;
 mod snapshots;
+mod trees;
 mod turns;
 mod writer;
 

@@ -265,14 +265,7 @@ pub(crate) fn insert_counts(
     turn: i64,
     counted: &Counted,
 ) -> Result<(), Fault> {
-    let counter = match turns::counter(db, tenant, &counted.counter)? {
-        Some(counter) => counter,
-        None => {
-            db.prepare_cached("INSERT INTO counters (tenant, name) VALUES (?1, ?2)")?
-                .execute((tenant, &counted.counter))?;
-            db.last_insert_rowid()
-        }
-    };
+    let counter = counter(db, tenant, &counted.counter)?;
     db.prepare_cached(
         "INSERT INTO counts (turn, counter, total, blocks) VALUES (?1, ?2, ?3, ?4)
          ON CONFLICT DO NOTHING",
@@ -284,6 +277,16 @@ pub(crate) fn insert_counts(
         Json(&counted.blocks),
     ))?;
     Ok(())
+}
+
+/// Returns the key of a counter, which is there from then on.
+pub(crate) fn counter(db: &Connection, tenant: i64, name: &str) -> Result<i64, Fault> {
+    if let Some(counter) = turns::counter(db, tenant, name)? {
+        return Ok(counter);
+    }
+    db.prepare_cached("INSERT INTO counters (tenant, name) VALUES (?1, ?2)")?
+        .execute((tenant, name))?;
+    Ok(db.last_insert_rowid())
 }
 
 pub(crate) fn compact(

@@ -12,6 +12,8 @@
 // These are tests, kept where every store can run them.
 #![allow(clippy::unwrap_used, missing_docs)]
 
+mod trees;
+
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -23,6 +25,8 @@ use crate::{
     Recorded, Sample, SessionChange, SessionStatus, Snapshot, Store, StoreError, Trigger, TurnHead,
     TurnId, TurnKind, Walk,
 };
+
+pub use trees::*;
 
 /// Makes a test of every function of the suite.
 #[macro_export]
@@ -61,6 +65,34 @@ macro_rules! conformance {
             a_session_knows_where_it_came_from,
             a_compaction_leaves_calls_open,
             a_compaction_names_turns_that_are_known,
+            a_tree_comes_back_as_it_was,
+            a_tree_may_be_empty,
+            a_tree_imported_again_changes_nothing,
+            the_order_of_records_does_not_matter,
+            short_names_are_beginnings_of_ids,
+            a_node_is_found_by_what_it_begins_with,
+            an_import_adds_what_is_new,
+            what_an_import_may_not_do_leaves_no_trace,
+            what_may_not_grow_leaves_no_trace,
+            only_flags_change,
+            settings_agents_and_paths_change,
+            a_climb_follows_plain_steps,
+            steps_follow_what_is_written,
+            steps_are_what_the_whole_tree_says,
+            an_arrival_has_its_versions,
+            a_long_path_is_climbed_in_parts,
+            connections_and_remarks_are_counted,
+            nodes_come_back_with_their_counts,
+            raw_responses_come_back,
+            an_agent_is_where_it_wrote_last,
+            agents_keep_things_in_mind,
+            the_epoch_rises_when_paths_may_change,
+            a_skeleton_shows_the_shape,
+            trees_are_listed_by_id,
+            what_is_unknown_of_trees_is_said,
+            times_of_nodes_are_kept_to_the_millisecond,
+            any_text_of_a_tree_comes_back,
+            writers_of_one_tree_lose_nothing,
         );
     };
     ($with_store:path; $($test:ident,)*) => {

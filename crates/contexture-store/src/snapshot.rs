@@ -75,7 +75,7 @@ pub trait Samples: Send + Sync {
 }
 
 /// Everything that a store does.
-pub trait Store: crate::Ledger + Snapshots + Samples {
+pub trait Store: crate::Ledger + Snapshots + Samples + crate::Trees {
     /// Returns where the store is, for messages.
     fn address(&self) -> String;
 }

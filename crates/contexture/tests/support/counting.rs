@@ -152,6 +152,62 @@ impl Samples for Counting {
     }
 }
 
+impl Trees for Counting {
+    fn import_tree(&self, document: &TreeDocument, now: Timestamp) -> Done<Imported> {
+        self.inner.import_tree(document, now)
+    }
+    fn export_tree(&self, tree: &str) -> Done<TreeDocument> {
+        self.inner.export_tree(tree)
+    }
+    fn tree(&self, tree: &str) -> Done<TreeInfo> {
+        self.inner.tree(tree)
+    }
+    fn trees(&self, after: Option<&str>, limit: usize) -> Done<Vec<TreeInfo>> {
+        self.inner.trees(after, limit)
+    }
+    fn grow(&self, tree: &str, growth: &Growth, now: Timestamp) -> Done<Vec<NodeHead>> {
+        self.inner.grow(tree, growth, now)
+    }
+    fn change_tree(&self, tree: &str, change: &TreeChange, now: Timestamp) -> Done<()> {
+        self.inner.change_tree(tree, change, now)
+    }
+    fn find_node(&self, tree: &str, name: &str) -> Done<NodeHead> {
+        self.inner.find_node(tree, name)
+    }
+    fn climb(&self, tree: &str, from: &str, limit: usize) -> Done<Vec<NodeHead>> {
+        self.inner.climb(tree, from, limit)
+    }
+    fn arrivals(&self, tree: &str, node: &str) -> Done<Vec<Arrival>> {
+        self.inner.arrivals(tree, node)
+    }
+    fn nodes(&self, tree: &str, ids: &[&str], counter: &str) -> Done<Vec<CountedNode>> {
+        self.inner.nodes(tree, ids, counter)
+    }
+    fn put_node_counts(
+        &self,
+        tree: &str,
+        counter: &str,
+        counts: &[(&str, Vec<contexture::core::Tokens>)],
+    ) -> Done<()> {
+        self.inner.put_node_counts(tree, counter, counts)
+    }
+    fn connections(&self, tree: &str, ids: &[&str]) -> Done<Vec<Connections>> {
+        self.inner.connections(tree, ids)
+    }
+    fn annotations(&self, tree: &str, ids: &[&str]) -> Done<Vec<(String, NodeHead)>> {
+        self.inner.annotations(tree, ids)
+    }
+    fn skeleton(&self, tree: &str) -> Done<Skeleton> {
+        self.inner.skeleton(tree)
+    }
+    fn raw_response(&self, tree: &str, node: &str) -> Done<Option<RawResponse>> {
+        self.inner.raw_response(tree, node)
+    }
+    fn agent_memory(&self, tree: &str, agent: &str) -> Done<AgentMemory> {
+        self.inner.agent_memory(tree, agent)
+    }
+}
+
 impl Store for Counting {
     fn address(&self) -> String {
         self.inner.address()

@@ -1,0 +1,86 @@
+//! What nodes say, what it counts, and what was answered.
+
+use contexture_core::Tokens;
+use contexture_store::{CountedNode, MessageContent, Node, RawResponse};
+use rusqlite::{Connection, OptionalExtension};
+
+use super::TreeRow;
+use super::head::Heads;
+use crate::error::Fault;
+use crate::row::Json;
+use crate::{record, turns};
+
+pub(super) fn nodes(
+    db: &Connection,
+    tenant: i64,
+    tree: &str,
+    ids: &[&str],
+    counter: &str,
+) -> Result<Vec<CountedNode>, Fault> {
+    let tree = TreeRow::find(db, tenant, tree)?;
+    let counter = turns::counter(db, tenant, counter)?;
+    let mut heads = Heads::new(db)?;
+    let mut contents = db.prepare_cached(
+        "SELECT c.content, k.blocks FROM node_contents c
+         LEFT JOIN node_counts k ON k.node = c.node AND k.counter = ?2 WHERE c.node = ?1",
+    )?;
+    ids.iter()
+        .map(|id| {
+            let key = tree.node(db, id)?;
+            let mut row = heads.row(key)?;
+            // Nobody asks how it is reached.
+            (row.step, row.parent) = (0, None);
+            let head = heads.named(row, None)?;
+            let (content, tokens) = contents.query_row((key, counter), |row| {
+                let content = row.get::<_, Json<MessageContent>>(0)?.0;
+                Ok((content, crate::row::json(row, 1)?))
+            })?;
+            let node = Node {
+                id: head.id,
+                local_id: Some(head.local_id),
+                author: head.author,
+                author_agent_id: head.author_agent_id,
+                content,
+                edited_from: head.edited_from,
+                metadata: head.flags,
+                created_at: Some(head.created_at),
+                raw_response: None,
+            };
+            Ok(CountedNode { node, tokens })
+        })
+        .collect()
+}
+
+pub(super) fn put_counts(
+    db: &Connection,
+    tenant: i64,
+    tree: &str,
+    counter: &str,
+    counts: &[(String, Vec<Tokens>)],
+) -> Result<(), Fault> {
+    let tree = TreeRow::find(db, tenant, tree)?;
+    if counts.is_empty() {
+        return Ok(());
+    }
+    let counter = record::counter(db, tenant, counter)?;
+    let mut insert = db.prepare_cached(
+        "INSERT INTO node_counts (node, counter, blocks) VALUES (?1, ?2, ?3)
+         ON CONFLICT DO NOTHING",
+    )?;
+    for (id, blocks) in counts {
+        insert.execute((tree.node(db, id)?, counter, Json(blocks)))?;
+    }
+    Ok(())
+}
+
+pub(super) fn raw_response(
+    db: &Connection,
+    tenant: i64,
+    tree: &str,
+    node: &str,
+) -> Result<Option<RawResponse>, Fault> {
+    let node = TreeRow::find(db, tenant, tree)?.node(db, node)?;
+    let mut select = db.prepare_cached("SELECT response FROM raw_responses WHERE node = ?1")?;
+    let found = select.query_row([node], |row| row.get::<_, Json<_>>(0));
+    Ok(found.optional()?.map(|response| response.0))
+}
