@@ -588,3 +588,316 @@ fn cycle<'a>(before: &BTreeMap<&'a str, Vec<&'a str>>) -> Option<Vec<&'a str>> {
     }
     None
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Reads a document whose tree is `t`, and returns what is wrong with it.
+    fn complaint(records: &str) -> String {
+        let json = format!(r#"{{"tree":{{"id":"t","mode":"dialogue"}},{records}}}"#);
+        let document: TreeDocument = serde_json::from_str(&json).unwrap();
+        match document.check() {
+            Ok(()) => "fine".to_owned(),
+            Err(error) => error.to_string(),
+        }
+    }
+
+    /// Checks a document that is written in short: nodes with what they were
+    /// edited from, and edges.
+    ///
+    /// ```text
+    /// a
+    /// b of a
+    /// a context:c -> b
+    /// ```
+    fn check(text: &str, expected: &str) {
+        let mut nodes = Vec::new();
+        let mut edges = Vec::new();
+        for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
+            if let Some((sources, target)) = line.split_once("->") {
+                let sources = sources.split_whitespace().map(|source| {
+                    let (role, id) = source.split_once(':').unwrap_or(("primary", source));
+                    format!(r#"{{"node_id":"{id}","role":"{role}"}}"#)
+                });
+                edges.push(format!(
+                    r#"{{"id":"e{}","type":"continuation","sources":[{}],"target_node_id":"{}"}}"#,
+                    edges.len(),
+                    sources.collect::<Vec<_>>().join(","),
+                    target.trim()
+                ));
+                continue;
+            }
+            let (id, from) = match line.split_once(" of ") {
+                Some((id, from)) => (id, format!("\"{from}\"")),
+                None => (line, "null".to_owned()),
+            };
+            nodes.push(format!(
+                r#"{{"id":"{id}","author":"human","content":"x","edited_from":{from}}}"#
+            ));
+        }
+        let records = format!(
+            r#""nodes":[{}],"edges":[{}]"#,
+            nodes.join(","),
+            edges.join(",")
+        );
+        assert_eq!(complaint(&records), expected, "{text}");
+    }
+
+    #[test]
+    fn trees_that_make_sense() {
+        check("", "fine");
+        check("a", "fine");
+        check("a \n b \n c \n a -> b \n b -> c \n a -> c", "fine");
+        check("a \n b of a \n c of b", "fine");
+        check("a \n b \n rule \n a instruction:rule -> b", "fine");
+        // The same text as material, edited, and the edit used.
+        check(
+            "a \n b \n rule \n new of rule \n a context:new -> b",
+            "fine",
+        );
+        // The root itself as material beside its edit.
+        check("a \n a2 of a \n b \n a2 context:a -> b", "fine");
+        // Versions of one place.
+        check("a \n b \n c \n d \n a -> b \n a -> c \n b c -> d", "fine");
+    }
+
+    #[test]
+    fn edges_do_not_go_round() {
+        check(
+            "a \n b \n c \n a -> b \n b -> c \n c -> b",
+            "edges: they go round in a circle: `b` -> `c` -> `b`",
+        );
+        check(
+            "a \n b \n a -> b \n b -> a",
+            "edges: they go round in a circle: `a` -> `b` -> `a`",
+        );
+        // Through the place in which an edit stands.
+        check(
+            "a \n b \n b2 of b \n b2 -> b",
+            "edges: they go round in a circle: `b` -> `b2` -> `b`",
+        );
+        check(
+            "a \n a -> a",
+            "edges[0].sources[0].node_id: `a` cannot follow from itself",
+        );
+    }
+
+    #[test]
+    fn long_circles_are_cut() {
+        let mut text = String::from("n0\n");
+        for i in 1..=20 {
+            text += &format!("n{i}\nn{} -> n{i}\n", i - 1);
+        }
+        text += "n20 -> n5";
+        check(
+            &text,
+            "edges: they go round in a circle: `n10` -> `n11` -> `n12` -> `n13` -> `n14` -> \
+             `n15` -> `n16` -> `n17` -> ...",
+        );
+    }
+
+    #[test]
+    fn edges_lead_from_nodes_to_nodes() {
+        check(
+            "a \n a -> b",
+            "edges[0].target_node_id: there is no node `b` in this tree",
+        );
+        check(
+            "a \n b \n a -> b \n a context:c -> b",
+            "edges[1].sources[1].node_id: there is no node `c` in this tree",
+        );
+        check(
+            "a \n b \n context:a -> b",
+            "edges[0].sources: edge `e0` has no primary source",
+        );
+        check(
+            "a \n b \n -> b",
+            "edges[0].sources: edge `e0` has no primary source",
+        );
+        check(
+            "a \n b \n a context:a -> b",
+            "edges[0].sources[1].node_id: `a` is a source of this edge already",
+        );
+    }
+
+    #[test]
+    fn a_tree_has_one_root() {
+        check(
+            "a \n b",
+            "nodes: there are 2 roots (`a`, `b`): a tree has one node that no edge leads to; \
+             others follow from something, are edits, or are context or instruction sources",
+        );
+        // Material that something follows from is a beginning, too, and so is
+        // what its edit stands for.
+        check(
+            "a \n m \n b \n c \n a context:m -> b \n m -> c",
+            "nodes: there are 2 roots (`a`, `m`): a tree has one node that no edge leads to; \
+             others follow from something, are edits, or are context or instruction sources",
+        );
+        check(
+            "a \n m \n m2 of m \n b \n c \n a context:m -> b \n m2 -> c",
+            "nodes: there are 2 roots (`a`, `m`): a tree has one node that no edge leads to; \
+             others follow from something, are edits, or are context or instruction sources",
+        );
+    }
+
+    #[test]
+    fn an_edit_is_one_of_something_else() {
+        check(
+            "a \n b of c",
+            "nodes[1].edited_from: there is no node `c` in this tree",
+        );
+        check(
+            "a \n b of b",
+            "nodes: they are edited from each other in a circle: `b` -> `b`",
+        );
+        check(
+            "a \n b of d \n c of b \n d of c",
+            "nodes: they are edited from each other in a circle: `b` -> `c` -> `d` -> `b`",
+        );
+    }
+
+    #[test]
+    fn names_are_unique() {
+        check("a \n b \n a", "nodes[2].id: `a` is there twice");
+        for (records, expected) in [
+            (
+                r#""agents":[{"id":"a","type":"model"},{"id":"a","type":"human"}]"#,
+                "agents[1].id: `a` is there twice",
+            ),
+            (
+                r#""nodes":[{"id":"a","author":"human","content":"x"}],
+                   "paths":[{"name":"p","head":"a"},{"name":"p","head":"a"}]"#,
+                "paths[1].name: `p` is there twice",
+            ),
+            (
+                r#""agents":[{"id":"a","type":"model"}],"memories":[{"agent_id":"a",
+                   "stashes":[{"name":"s","text":"1"},{"name":"s","text":"2"}]}]"#,
+                "memories[0].stashes[1].name: `s` is there twice",
+            ),
+            (
+                r#""nodes":[{"id":"a","author":"human","content":"x"},
+                   {"id":"a ","author":"human","content":"x"}]"#,
+                "nodes[1].id: holds control characters, or blanks at its ends",
+            ),
+        ] {
+            assert_eq!(complaint(records), expected);
+        }
+    }
+
+    #[test]
+    fn a_node_holds_text_and_media() {
+        for (content, expected) in [
+            ("[]", "nodes[0].content: is empty"),
+            (
+                r#"[{"type":"text","text":"x"},
+                    {"type":"tool_call","id":"c","name":"shell","arguments":{}}]"#,
+                "nodes[0].content[1]: a node holds text, images, audio and documents only",
+            ),
+            (
+                r#"[{"type":"image","media_type":"image/png"}]"#,
+                "nodes[0].content[0]: needs either `data` or `url`",
+            ),
+            (
+                r#"[{"type":"audio","media_type":"audio/wav","data":"AA","url":"https://x.org"}]"#,
+                "nodes[0].content[0]: needs either `data` or `url`",
+            ),
+            (r#"[{"type":"text","text":""}]"#, "fine"),
+            (r#""""#, "fine"),
+        ] {
+            let records = format!(r#""nodes":[{{"id":"a","author":"human","content":{content}}}]"#);
+            assert_eq!(complaint(&records), expected);
+        }
+    }
+
+    #[test]
+    fn what_is_named_is_there() {
+        let node = r#""nodes":[{"id":"a","author":"human","content":"x"}]"#;
+        let agent = r#""agents":[{"id":"x","type":"model"}]"#;
+        for (records, expected) in [
+            (
+                r#""nodes":[{"id":"a","author":"human","content":"x","author_agent_id":"x"}]"#
+                    .to_owned(),
+                "nodes[0].author_agent_id: there is no agent `x` in this tree",
+            ),
+            (
+                r#""agents":[{"id":"x","type":"model","position":"a"}]"#.to_owned(),
+                "agents[0].position: there is no node `a` in this tree",
+            ),
+            (
+                format!(r#"{node},"paths":[{{"name":"p","head":"b"}}]"#),
+                "paths[0].head: there is no node `b` in this tree",
+            ),
+            (
+                format!(r#"{node},"paths":[{{"name":"p","head":"a","choices":["a","e"]}}]"#),
+                "paths[0].choices[1]: there is neither a node nor an edge `e` in this tree",
+            ),
+            (
+                r#""memories":[{"agent_id":"x"}]"#.to_owned(),
+                "memories[0].agent_id: there is no agent `x` in this tree",
+            ),
+            (
+                format!(r#"{agent},"memories":[{{"agent_id":"x","pins":[{{"node_id":"a"}}]}}]"#),
+                "memories[0].pins[0].node_id: there is no node `a` in this tree",
+            ),
+            (
+                format!(r#"{agent},"memories":[{{"agent_id":"x","pins":[{{}}]}}]"#),
+                "memories[0].pins[0]: needs either `node_id` or `text`",
+            ),
+            (
+                format!(r#"{agent},"memories":[{{"agent_id":"x","trace":[{{"action":" "}}]}}]"#),
+                "memories[0].trace[0].action: is empty",
+            ),
+        ] {
+            assert_eq!(complaint(&records), expected);
+        }
+    }
+
+    #[test]
+    fn short_names_that_are_given_fit() {
+        for (id, local_id, expected) in [
+            ("0123456789", "012345", "fine"),
+            ("0123456789", "01234567", "fine"),
+            ("0123456789", "0123456789~2", "fine"),
+            ("012", "012", "fine"),
+            (
+                "0123456789",
+                "01234",
+                "nodes[0].local_id: `01234` is no short name for `0123456789`: it is the first 6 \
+                 characters or more of the id",
+            ),
+            (
+                "0123456789",
+                "012345~2",
+                "nodes[0].local_id: `012345~2` is no short name for `0123456789`: it is the first \
+                 6 characters or more of the id",
+            ),
+        ] {
+            let records = format!(
+                r#""nodes":[{{"id":"{id}","local_id":"{local_id}","author":"human","content":""}}]"#
+            );
+            assert_eq!(complaint(&records), expected, "{local_id}");
+        }
+        assert_eq!(
+            complaint(
+                r#""nodes":[{"id":"abcdefg","local_id":"abcdef","author":"human","content":""},
+                   {"id":"abcdefh","local_id":"abcdef","author":"human","content":"",
+                    "edited_from":"abcdefg"}]"#
+            ),
+            "nodes[1].local_id: `abcdef` is that of nodes[0] already"
+        );
+    }
+
+    #[test]
+    fn short_names_are_as_short_as_they_can_be() {
+        let name = |id: &str, taken: &[&str]| local_id(id, |name| taken.contains(&name));
+        assert_eq!(name("0123456789", &[]), "012345");
+        assert_eq!(name("0123456789", &["012345"]), "0123456");
+        assert_eq!(name("0123456789", &["012345", "0123456"]), "01234567");
+        assert_eq!(name("012", &[]), "012");
+        assert_eq!(name("012", &["012"]), "012~2");
+        assert_eq!(name("012345", &["012345", "012345~2"]), "012345~3");
+        assert_eq!(name("äöüßéèx", &[]), "äöüßéè");
+    }
+}

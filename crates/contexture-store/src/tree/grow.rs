@@ -17,8 +17,8 @@ pub struct Surroundings {
     pub agents: BTreeSet<String>,
     /// Those of the edges that are.
     pub edges: BTreeSet<String>,
-    /// Those of the nodes that are, and with every node that stands in
-    /// another's place that other one.
+    /// Those of the nodes that are, and with every edit that is not reached
+    /// what it was edited from.
     ///
     /// When an edge leads to a node that was there before, also everything
     /// that comes before that edge's sources.
@@ -32,12 +32,13 @@ pub struct Surroundings {
 /// What is known of a node that is there.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Known {
-    /// Whether an edge leads to it.
+    /// Whether an edge leads to it. When no edge of the growth leads to a node
+    /// that was there before, one to where it stands is enough.
     pub reached: bool,
     /// The primary sources of the edges that lead to it, where it is asked
     /// what comes before it.
     pub sources: Vec<String>,
-    /// What it was edited from.
+    /// What it was edited from, when it is not reached.
     pub edited_from: Option<String>,
 }
 

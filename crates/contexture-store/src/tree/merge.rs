@@ -223,3 +223,132 @@ fn rest<T>(records: &mut Vec<T>, there: Vec<T>, name: impl Fn(&T) -> &String) {
     let named: HashSet<String> = records.iter().map(|one| name(one).clone()).collect();
     records.extend(there.into_iter().filter(|one| !named.contains(name(one))));
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(second).unwrap()
+    }
+
+    fn read(records: &str) -> TreeDocument {
+        let json = format!(r#"{{"tree":{{"id":"t","mode":"dialogue"}},{records}}}"#);
+        serde_json::from_str(&json).unwrap()
+    }
+
+    fn nodes(list: &[&str]) -> String {
+        let nodes = list
+            .iter()
+            .map(|node| format!(r#"{{"author":"human","content":"x",{node}}}"#));
+        format!(r#""nodes":[{}]"#, nodes.collect::<Vec<_>>().join(","))
+    }
+
+    /// Returns what a store has after a document was brought in.
+    fn there(records: &str) -> TreeDocument {
+        read(records).merged(None, at(1)).unwrap().document
+    }
+
+    /// Each node with its short name and its time.
+    fn lines(document: &TreeDocument) -> Vec<String> {
+        let line = |node: &Node| {
+            let local = node.local_id.as_deref().unwrap_or("-");
+            let time = node.created_at.unwrap().as_second();
+            format!("{} {local} {time}", node.id)
+        };
+        document.nodes.iter().map(line).collect()
+    }
+
+    #[test]
+    fn a_document_that_nothing_is_there_of_is_all_new() {
+        let document = read(&nodes(&[
+            r#""id":"abcdefg","created_at":3000"#,
+            r#""id":"abcdefh","created_at":2000"#,
+            r#""id":"abcdefi","local_id":"abcdef""#,
+        ]));
+        let merged = document.merged(None, at(9)).unwrap();
+        // In its own order; named in that of time, but for those with a name.
+        let expected = ["abcdefg abcdefg 3", "abcdefh abcdefh 2", "abcdefi abcdef 9"];
+        assert_eq!(lines(&merged.document), expected);
+        assert_eq!(merged.nodes, [0, 1, 2]);
+        assert!(!merged.disturbs);
+    }
+
+    #[test]
+    fn what_is_there_stands_behind_what_the_document_has() {
+        let there = there(&nodes(&[r#""id":"n1""#, r#""id":"n2""#]));
+        let document = read(&nodes(&[
+            r#""id":"n3""#,
+            r#""id":"n2","metadata":{"pruned":true}"#,
+        ]));
+        let merged = document.merged(Some(there), at(9)).unwrap();
+        assert_eq!(lines(&merged.document), ["n3 n3 9", "n2 n2 1", "n1 n1 1"]);
+        assert_eq!((merged.nodes, merged.reflagged), (vec![0], vec![1]));
+        assert!(merged.disturbs);
+    }
+
+    #[test]
+    fn a_document_says_nothing_by_what_it_leaves_out() {
+        let full = there(&nodes(&[
+            r#""id":"abcdefg","created_at":5000,"raw_response":{"body":1}"#,
+            r#""id":"abcdefh","created_at":6000"#,
+        ]));
+        let brief = read(&nodes(&[
+            r#""id":"abcdefh","local_id":"abcdef""#,
+            r#""id":"abcdefg""#,
+        ]));
+        let merged = brief.merged(Some(full.clone()), at(9)).unwrap();
+        assert_eq!(
+            lines(&merged.document),
+            ["abcdefh abcdefh 6", "abcdefg abcdef 5"]
+        );
+        assert_eq!(merged.document.nodes[1], full.nodes[0]);
+        let changes = [
+            merged.nodes,
+            merged.edges,
+            merged.reflagged,
+            merged.answered,
+        ];
+        assert_eq!(changes, [const { Vec::<usize>::new() }; 4]);
+        assert!(!merged.disturbs);
+    }
+
+    #[test]
+    fn only_what_may_disturb_a_path_does() {
+        let edges = |list: &str| format!(r#","edges":[{list}]"#);
+        let edge = |id: &str, from: &str, to: &str| {
+            format!(
+                r#"{{"id":"{id}","type":"continuation","sources":[{{"node_id":"{from}"}}],
+                    "target_node_id":"{to}"}}"#
+            )
+        };
+        let disturbs = |records: &str| {
+            let two = nodes(&[r#""id":"n1""#, r#""id":"n2""#]) + &edges(&edge("e1", "n1", "n2"));
+            let merged = read(records).merged(Some(there(&two)), at(9)).unwrap();
+            merged.disturbs
+        };
+        assert!(!disturbs(
+            &(nodes(&[r#""id":"n3""#]) + &edges(&edge("e2", "n2", "n3")))
+        ));
+        assert!(!disturbs(&(nodes(&[]) + &edges(&edge("e1", "n1", "n2")))));
+        assert!(disturbs(&(nodes(&[]) + &edges(&edge("e2", "n1", "n2")))));
+        assert!(disturbs(&nodes(&[r#""id":"n3","edited_from":"n1""#])));
+        assert!(disturbs(&nodes(&[
+            r#""id":"n1","metadata":{"excluded":true}"#
+        ])));
+    }
+
+    #[test]
+    fn actions_keep_the_times_they_have() {
+        let records = r#""agents":[{"id":"a","type":"model"}],"memories":[{"agent_id":"a",
+            "trace":[{"action":"went"},{"action":"saw","at":5000},{"action":"MORE"}]}]"#;
+        let before = there(&records.replace("MORE", "came"));
+        let merged = read(&records.replace("MORE", "won")).merged(Some(before), at(9));
+        let trace = &merged.unwrap().document.memories[0].trace;
+        let times: Vec<i64> = trace
+            .iter()
+            .map(|one| one.at.unwrap().as_second())
+            .collect();
+        assert_eq!(times, [1, 5, 9]);
+    }
+}
