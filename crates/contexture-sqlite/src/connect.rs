@@ -107,8 +107,9 @@ impl Place {
             Ok(state)
         });
         match seen {
-            Ok(state) if state != current => return Ok(None),
-            Ok(_) => {}
+            Ok(State::Blank) => return Ok(None),
+            // That it was brought up to date may still be in the log.
+            Ok(State::Ours(_)) => {}
             // A checkpoint that is under way, or was cut short, looks like
             // damage to those who do not read the log.
             Err(fault) if fault.code() == Some(ErrorCode::DatabaseCorrupt) => {}

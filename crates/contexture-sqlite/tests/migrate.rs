@@ -1,0 +1,86 @@
+//! Stores of older versions become ones of the newest, with everything in them.
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use std::fs;
+use std::path::Path;
+
+use contexture_sqlite::SqliteStore;
+use contexture_store::{Ledger, StoreError, Trees};
+use rusqlite::Connection;
+use support::{at, check_store, counted, session, turn};
+
+/// Returns what there is in a schema, in the order of names.
+fn schema(db: &Connection) -> Vec<String> {
+    let mut select = db
+        .prepare("SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY name")
+        .unwrap();
+    let lines = select.query_map([], |row| row.get(0)).unwrap();
+    lines.collect::<Result<_, _>>().unwrap()
+}
+
+/// Makes a store of version 1 with three turns, as that version left it.
+fn version_1(path: &Path) {
+    let store = SqliteStore::open(path).unwrap();
+    store.create_session(&session("s"), at(0)).unwrap();
+    for said in ["one", "two", "three"] {
+        let said = turn(said);
+        let counted = counted(&said);
+        store.record("s", &said, Some(&counted), at(1)).unwrap();
+    }
+    drop(store);
+    let old = Connection::open_in_memory().unwrap();
+    old.execute_batch(include_str!("../src/v1.sql")).unwrap();
+    let db = Connection::open(path).unwrap();
+    db.pragma_update(None, "foreign_keys", false).unwrap();
+    let mut tables = db
+        .prepare("SELECT name FROM sqlite_schema WHERE type = 'table'")
+        .unwrap();
+    let tables = tables.query_map([], |row| row.get::<_, String>(0)).unwrap();
+    for table in tables.collect::<Result<Vec<_>, _>>().unwrap() {
+        if !old.table_exists(None, &*table).unwrap() {
+            db.execute_batch(&format!("DROP TABLE {table}")).unwrap();
+        }
+    }
+    db.pragma_update(None, "user_version", 1).unwrap();
+    assert_eq!(schema(&db), schema(&old));
+}
+
+#[test]
+fn a_store_of_version_1_keeps_its_turns_and_takes_trees() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("store.db");
+    version_1(&path);
+    let before = fs::read(&path).unwrap();
+    // Who may only read cannot bring it up to date.
+    let refused = SqliteStore::open_read_only(&path).unwrap_err();
+    assert!(
+        matches!(&refused, StoreError::NotAStore { message, .. } if message.contains("older version")),
+        "{refused}"
+    );
+    assert!(fs::read(&path).unwrap() == before);
+
+    let store = SqliteStore::open(&path).unwrap();
+    assert_eq!(store.session("s").unwrap().turns, 3);
+    assert_eq!(store.trees(None, 10).unwrap(), []);
+    // Also while what was done is still in the log.
+    let reader = SqliteStore::open_read_only(&path).unwrap();
+    assert_eq!(reader.session("s").unwrap().turns, 3);
+    let json = r#"{"tree":{"id":"t","mode":"buffer"},
+        "nodes":[{"id":"n1","author":"human","content":"Once"}]}"#;
+    let document = serde_json::from_str(json).unwrap();
+    store.import_tree(&document, at(2)).unwrap();
+    assert_eq!(reader.tree("t").unwrap().nodes, 1);
+    drop((store, reader));
+
+    let new = directory.path().join("new.db");
+    drop(SqliteStore::open(&new).unwrap());
+    let (migrated, new) = (
+        Connection::open(&path).unwrap(),
+        Connection::open(&new).unwrap(),
+    );
+    assert_eq!(schema(&migrated), schema(&new));
+    drop((migrated, new));
+    assert_eq!(check_store(&path).len(), 3);
+}
