@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use contexture_sqlite::{Options, SqliteStore};
-use contexture_store::{Ledger, Snapshots, StoreError};
+use contexture_store::{Growth, Ledger, Snapshots, StoreError, TreeDocument, Trees};
 use rusqlite::Connection;
 use support::{EVERYTHING, at, check_rows, check_store, counted, session, turn};
 use tempfile::TempDir;
@@ -165,6 +165,73 @@ fn damage_inside_is_an_error_and_not_a_panic() {
             store.head_moves("s", 100)?;
             store.snapshots(None, 10)?;
             store.record("s", &turn("more"), None, at(2))?;
+            Ok(())
+        };
+        match read() {
+            Ok(()) => {}
+            Err(StoreError::NotAStore { .. } | StoreError::NotFound { .. }) => found += 1,
+            Err(other) => panic!("page {page}: {other:?}"),
+        }
+    }
+    assert!(found > 10, "{found}");
+}
+
+/// A tree of 200 nodes, each following the one before it.
+fn tree() -> TreeDocument {
+    let mut document: TreeDocument = serde_json::from_str(
+        r#"{"tree":{"id":"t","mode":"dialogue"},
+            "agents":[{"id":"a","type":"model"}],"nodes":[],"edges":[]}"#,
+    )
+    .unwrap();
+    for i in 0..200 {
+        let text = "x".repeat(300);
+        let node = format!(
+            r#"{{"id":"node{i:03}","author":"model","author_agent_id":"a","content":"{text}"}}"#
+        );
+        document.nodes.push(serde_json::from_str(&node).unwrap());
+        if i > 0 {
+            let edge = format!(
+                r#"{{"id":"e{i}","type":"continuation","sources":[{{"node_id":"node{:03}"}}],
+                    "target_node_id":"node{i:03}"}}"#,
+                i - 1
+            );
+            document.edges.push(serde_json::from_str(&edge).unwrap());
+        }
+    }
+    document
+}
+
+#[test]
+fn damage_inside_a_tree_is_an_error_and_not_a_panic() {
+    let (_directory, path) = place();
+    let whole = tree();
+    let store = SqliteStore::open(&path).unwrap();
+    store.import_tree(&whole, at(1)).unwrap();
+    drop(store);
+    let bytes = fs::read(&path).unwrap();
+    let mut found = 0;
+    for page in 0..bytes.len() / 4096 {
+        let (_directory, path) = place();
+        let mut bytes = bytes.clone();
+        bytes[page * 4096 + 120..(page + 1) * 4096].fill(0xA5);
+        fs::write(&path, &bytes).unwrap();
+        let read = || -> Result<(), StoreError> {
+            let store = SqliteStore::open(&path)?;
+            store.tree("t")?;
+            store.climb("t", "node199", 1000)?;
+            store.arrivals("t", "node100")?;
+            store.find_node("t", "node123")?;
+            store.skeleton("t")?;
+            store.export_tree("t")?;
+            store.nodes("t", &["node000", "node150"], "words")?;
+            let mut growth = Growth {
+                nodes: vec![whole.nodes[0].clone()],
+                edges: vec![whole.edges[0].clone()],
+            };
+            growth.nodes[0].id = "new".to_owned();
+            growth.edges[0].id = "new".to_owned();
+            growth.edges[0].target_node_id = "new".to_owned();
+            store.grow("t", &growth, at(2))?;
             Ok(())
         };
         match read() {

@@ -6,8 +6,9 @@ mod support;
 use contexture_core::ContentHash;
 use contexture_sqlite::SqliteStore;
 use contexture_store::{
-    Blob, Ledger, NewSession, NewTurn, Sample, Samples, SessionChange, SessionStatus, Snapshot,
-    Snapshots, StoreError, Walk,
+    Blob, Flags, Growth, Imported, Ledger, MemoryChange, NewSession, NewTurn, Sample, Samples,
+    SessionChange, SessionStatus, Snapshot, Snapshots, StoreError, TreeChange, TreeDocument, Trees,
+    Walk,
 };
 use support::{COUNTER, at, counted, path, session, turn};
 
@@ -213,6 +214,119 @@ fn the_same_names_are_different_things() {
     );
 }
 
+/// A tree with something of everything. Two short names are not the usual ones.
+fn tree(id: &str) -> TreeDocument {
+    let json = r#"{"tree":{"id":"ID","mode":"dialogue","created_at":1000},
+        "agents":[{"id":"x","type":"model","position":"abcdef2"}],
+        "nodes":[{"id":"abcdef1","author":"human","content":"secret","created_at":3000},
+            {"id":"abcdef2","author":"model","author_agent_id":"x","content":"I see","created_at":2000,
+             "raw_response":{"body":"secret"}},
+            {"id":"abcdef","author":"human","content":"hidden","edited_from":"abcdef1","created_at":4000}],
+        "edges":[{"id":"e1","type":"continuation","sources":[{"node_id":"abcdef1"}],
+            "target_node_id":"abcdef2"}],
+        "paths":[{"name":"p","head":"abcdef2","choices":["abcdef"]}],
+        "memories":[{"agent_id":"x","pins":[{"node_id":"abcdef1"}],
+            "stashes":[{"name":"s","text":"secret"}],"trace":[{"action":"saw","at":1}]}]}"#;
+    serde_json::from_str(&json.replace("ID", id)).unwrap()
+}
+
+#[test]
+fn trees_of_one_tenant_are_nothing_to_another() {
+    let (_directory, [a, b, nameless]) = tenants();
+    a.import_tree(&tree("t"), at(0)).unwrap();
+    a.put_node_counts("t", COUNTER, &[("abcdef1", vec![1])])
+        .unwrap();
+    let before = a.export_tree("t").unwrap().to_json();
+    for other in [&b, &nameless, &a.for_tenant("A"), &a.for_tenant("a ")] {
+        assert_eq!(other.trees(None, 10).unwrap(), []);
+        is_unknown(other.tree("t"));
+        is_unknown(other.export_tree("t"));
+        is_unknown(other.skeleton("t"));
+        is_unknown(other.grow("t", &Growth::default(), at(1)));
+        for name in ["abcdef1", "abcdef~2", "abcd"] {
+            is_unknown(other.find_node("t", name));
+        }
+        // Nor through a tree of their own.
+        let json = r#"{"tree":{"id":"own","mode":"dialogue"},
+            "nodes":[{"id":"own1","author":"human","content":"mine"}]}"#;
+        let own: TreeDocument = serde_json::from_str(json).unwrap();
+        other.import_tree(&own, at(1)).unwrap();
+        for tree in ["t", "own"] {
+            is_unknown(other.find_node(tree, "abcdef1"));
+            is_unknown(other.climb(tree, "abcdef1", 1));
+            is_unknown(other.arrivals(tree, "abcdef2"));
+            is_unknown(other.nodes(tree, &["abcdef1"], COUNTER));
+            is_unknown(other.put_node_counts(tree, COUNTER, &[("abcdef1", vec![1])]));
+            is_unknown(other.connections(tree, &["abcdef1"]));
+            is_unknown(other.annotations(tree, &["abcdef1"]));
+            is_unknown(other.raw_response(tree, "abcdef2"));
+            is_unknown(other.agent_memory(tree, "x"));
+            let flags = TreeChange::Flags {
+                node: "abcdef1".to_owned(),
+                flags: Flags::default(),
+            };
+            is_unknown(other.change_tree(tree, &flags, at(1)));
+        }
+        // What is somebody else's is not said to be in a tree.
+        let edge = Growth {
+            nodes: Vec::new(),
+            edges: vec![tree("t").edges.remove(0)],
+        };
+        let said = other.grow("own", &edge, at(1)).unwrap_err().to_string();
+        assert_eq!(
+            said,
+            "edges[0].target_node_id: there is no node `abcdef2` in this tree"
+        );
+    }
+    assert_eq!(a.export_tree("t").unwrap().to_json(), before);
+}
+
+/// What one exports, another brings in as it was: bytes and short names.
+#[test]
+fn the_same_trees_are_different_things() {
+    let (_directory, [a, b, nameless]) = tenants();
+    let new = Imported {
+        created: true,
+        nodes: 3,
+        edges: 1,
+        reflagged: 0,
+    };
+    assert_eq!(a.import_tree(&tree("t"), at(0)).unwrap(), new);
+    let exported = a.export_tree("t").unwrap();
+    assert_eq!(b.import_tree(&exported, at(99)).unwrap(), new);
+    assert_eq!(nameless.import_tree(&tree("t2"), at(0)).unwrap(), new);
+    assert_eq!(b.export_tree("t").unwrap().to_json(), exported.to_json());
+    for (name, id) in [
+        ("abcdef", "abcdef"),
+        ("abcdef2", "abcdef2"),
+        ("abcdef~2", "abcdef"),
+    ] {
+        for store in [&a, &b] {
+            assert_eq!(store.find_node("t", name).unwrap().id, id);
+        }
+    }
+    // What one does, the others do not notice.
+    let act = TreeChange::Memory {
+        agent: "x".to_owned(),
+        change: MemoryChange::Act("went".to_owned()),
+    };
+    b.change_tree("t", &act, at(1)).unwrap();
+    let pruned = TreeChange::Flags {
+        node: "abcdef2".to_owned(),
+        flags: Flags {
+            pruned: true,
+            ..Flags::default()
+        },
+    };
+    b.change_tree("t", &pruned, at(1)).unwrap();
+    b.put_node_counts("t", COUNTER, &[("abcdef1", vec![5])])
+        .unwrap();
+    assert_eq!(a.export_tree("t").unwrap(), exported);
+    assert_eq!(a.tree("t").unwrap().epoch, 0);
+    let counted = a.nodes("t", &["abcdef1"], COUNTER).unwrap();
+    assert_eq!(counted[0].tokens, None);
+}
+
 #[test]
 fn no_row_refers_to_one_of_another_tenant() {
     let (directory, stores) = tenants();
@@ -233,6 +347,16 @@ fn no_row_refers_to_one_of_another_tenant() {
         };
         store.create_session(&fork, at(3)).unwrap();
         store.record("fork", &turn("four"), None, at(3)).unwrap();
+        store.import_tree(&tree("t"), at(4)).unwrap();
+        let counts = [("abcdef1", vec![1])];
+        store.put_node_counts("t", COUNTER, &counts).unwrap();
+        let mut more = tree("t");
+        more.nodes[2].id = "abcdef3".to_owned();
+        let growth = Growth {
+            nodes: vec![more.nodes.remove(2)],
+            edges: Vec::new(),
+        };
+        store.grow("t", &growth, at(5)).unwrap();
     }
     let db = rusqlite::Connection::open(directory.path().join("store.db")).unwrap();
     let crossing = [
@@ -244,6 +368,16 @@ fn no_row_refers_to_one_of_another_tenant() {
         "SELECT count(*) FROM sessions s JOIN sessions p ON p.key = s.parent_session WHERE s.tenant <> p.tenant",
         "SELECT count(*) FROM counts c JOIN turns t ON t.key = c.turn JOIN counters n ON n.key = c.counter WHERE n.tenant <> t.tenant",
         "SELECT count(*) FROM head_moves m JOIN sessions s ON s.key = m.session JOIN turns t ON t.key = m.target WHERE s.tenant <> t.tenant",
+        "SELECT count(*) FROM nodes n JOIN trees t ON t.key = n.tree WHERE t.tenant <> n.tenant",
+        "SELECT count(*) FROM trees t JOIN nodes n ON n.key = t.root WHERE n.tree <> t.key",
+        "SELECT count(*) FROM nodes n JOIN nodes p ON p.key IN (n.parent, n.edited_from) WHERE p.tree <> n.tree",
+        "SELECT count(*) FROM nodes n JOIN agents a ON a.key = n.agent WHERE a.tree <> n.tree",
+        "SELECT count(*) FROM agents a JOIN nodes n ON n.key = a.position WHERE a.tree <> n.tree",
+        "SELECT count(*) FROM edges e JOIN nodes n ON n.key = e.target WHERE n.tree <> e.tree",
+        "SELECT count(*) FROM edge_sources s JOIN edges e ON e.key = s.edge JOIN nodes n ON n.key = s.node WHERE n.tree <> e.tree",
+        "SELECT count(*) FROM node_counts c JOIN nodes n ON n.key = c.node JOIN counters k ON k.key = c.counter WHERE n.tenant <> k.tenant",
+        "SELECT count(*) FROM saved_paths p JOIN nodes n ON n.key = p.head WHERE n.tree <> p.tree",
+        "SELECT count(*) FROM pins p JOIN agents a ON a.key = p.agent JOIN nodes n ON n.key = p.node WHERE n.tree <> a.tree",
     ];
     for query in crossing {
         let rows: u32 = db.query_row(query, [], |row| row.get(0)).unwrap();

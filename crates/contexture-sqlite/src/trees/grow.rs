@@ -153,9 +153,10 @@ fn surroundings(
             }
         }
     }
-    let there: HashSet<i64> = waiting.iter().copied().collect();
-    let mut select =
-        db.prepare_cached("SELECT id, arrivals > 0, edited_from FROM nodes WHERE key = ?1")?;
+    let mut seen: HashSet<i64> = waiting.iter().copied().collect();
+    let mut select = db.prepare_cached(
+        "SELECT id, arrivals > 0, step > 0, edited_from FROM nodes WHERE key = ?1",
+    )?;
     let mut sources = db.prepare_cached(
         "SELECT s.node FROM edges e JOIN edge_sources s ON s.edge = e.key
          WHERE e.target = ?1 AND s.role = 'primary'",
@@ -166,15 +167,19 @@ fn surroundings(
         .edges
         .iter()
         .any(|edge| !ids.contains(&*edge.target_node_id));
-    let mut seen = there;
     while let Some(key) = waiting.pop() {
-        let (id, reached, edited_from) = select.query_row([key], |row| {
+        let (id, reached, place_reached, edited_from) = select.query_row([key], |row| {
             Ok((
                 row.get::<_, String>(0)?,
                 row.get::<_, bool>(1)?,
-                row.get::<_, Option<i64>>(2)?,
+                row.get::<_, bool>(2)?,
+                row.get::<_, Option<i64>>(3)?,
             ))
         })?;
+        // The row knows whether something leads to where an edit stands, so
+        // that edits of edits need not be gone through.
+        let reached = reached || place_reached && !leads_back;
+        let edited_from = edited_from.filter(|_| !reached);
         let mut known = Known {
             reached,
             sources: Vec::new(),
@@ -187,8 +192,6 @@ fn surroundings(
             let ids = before.iter().map(|&source| node_id(db, source));
             known.sources = ids.collect::<Result<_, _>>()?;
         }
-        // Also of one that is reached: an edge of this growth may be what
-        // separates the two.
         before.extend(edited_from);
         waiting.extend(before.into_iter().filter(|&key| seen.insert(key)));
         keys.insert(id.clone(), key);
