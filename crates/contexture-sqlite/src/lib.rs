@@ -15,7 +15,11 @@
 //!
 //! What is acknowledged survives a power cut: the file is written with a
 //! write-ahead log and `synchronous=FULL`, and nobody is answered before the
-//! commit. Several processes may use one file.
+//! commit. Several processes may use one file. A file of an older version is
+//! brought up to date when it is opened; one of a newer version is refused.
+//!
+//! One thread writes. Bringing in a tree of 100,000 nodes takes a few seconds,
+//! for which other writers wait; readers do not.
 //!
 //! It does not search, and it does not encrypt. It belongs on a local disk: a
 //! write-ahead log does not work over a network.
@@ -51,7 +55,7 @@ mod writer;
 pub struct Options {
     /// How long to wait for another process that writes.
     pub busy_timeout: Duration,
-    /// The largest message that is taken.
+    /// The largest message, or node of a tree, that is taken.
     pub max_message_bytes: u64,
     /// How large the file may become, if there is a limit. What does not fit is
     /// refused.
