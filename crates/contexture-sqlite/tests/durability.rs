@@ -8,16 +8,20 @@
 
 mod support;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::time::Duration;
 
 use contexture_sqlite::SqliteStore;
-use contexture_store::{Ledger, MessageRole, NewTurn, StoreError, TurnId};
+use contexture_store::{
+    Growth, Ledger, MessageRole, NewTurn, Step, StoreError, TreeDocument, Trees, TurnId,
+};
 use jiff::Timestamp;
-use support::{Random, check_store, child, child_path, counted, message, said, say, session};
+use support::{
+    Random, check_rows, check_store, child, child_path, counted, message, said, say, session,
+};
 
 const SESSIONS: u64 = 4;
 
@@ -113,7 +117,7 @@ fn says_too_early_until_killed() {
 }
 
 /// Starts a child, kills it after a while, and returns what it said.
-fn kill(name: &str, path: &Path, after: Duration) -> Vec<(TurnId, TurnId)> {
+fn kill(name: &str, path: &Path, after: Duration) -> String {
     let mut process = child(name, path)
         .stderr(std::process::Stdio::inherit())
         .spawn()
@@ -129,8 +133,12 @@ fn kill(name: &str, path: &Path, after: Duration) -> Vec<(TurnId, TurnId)> {
     process.kill().unwrap();
     let status = process.wait().unwrap();
     assert_eq!(status.signal(), Some(9), "it ended by itself: {status}");
-    let output = reader.join().unwrap();
-    said(&output, "recorded")
+    reader.join().unwrap()
+}
+
+/// Returns the turns that a child said it recorded.
+fn recorded(output: &str) -> Vec<(TurnId, TurnId)> {
+    said(output, "recorded")
         .into_iter()
         .map(|line| {
             let (id, hash) = line.split_once(' ').unwrap();
@@ -155,7 +163,7 @@ fn lost(name: &str, kills: u64) -> (usize, usize) {
             // middle of a stream of commits.
             let longest = if n == 0 { 20_000 } else { 120_000 };
             let after = Duration::from_micros(random.below(longest));
-            acknowledged.extend(kill(name, &path, after));
+            acknowledged.extend(recorded(&kill(name, &path, after)));
             killed += 1;
             if !path.exists() {
                 continue;
@@ -180,6 +188,90 @@ fn nothing_that_was_acknowledged_is_lost() {
     println!("{all} turns were acknowledged over 200 kills");
     assert!(all > 200, "only {all} turns were acknowledged");
     assert_eq!(lost, 0, "of {all}");
+}
+
+/// Four writers on one tree. Each adds a node behind its last one together with
+/// an edit of it, and says so.
+#[test]
+fn grows_until_killed() {
+    let Some(path) = child_path() else { return };
+    let store = open(&path);
+    let json = r#"{"tree":{"id":"t","mode":"dialogue","created_at":1},
+        "nodes":[{"id":"root","author":"human","content":"","created_at":1}]}"#;
+    let document = serde_json::from_str(json).unwrap();
+    store.import_tree(&document, Timestamp::now()).unwrap();
+    let run = std::process::id();
+    std::thread::scope(|scope| {
+        for writer in 0..4 {
+            let store = &store;
+            scope.spawn(move || {
+                let mut last = "root".to_owned();
+                for i in 0.. {
+                    let id = format!("{run}-{writer}-{i}");
+                    let json = format!(
+                        r#"{{"tree":{{"id":"t","mode":"dialogue"}},
+                        "nodes":[{{"id":"{id}","author":"model","content":"{}"}},
+                            {{"id":"{id}-edit","author":"human","content":"","edited_from":"{id}"}}],
+                        "edges":[{{"id":"{id}","type":"continuation","target_node_id":"{id}",
+                            "sources":[{{"node_id":"{last}"}}]}}]}}"#,
+                        "x".repeat(i % 7 * 500)
+                    );
+                    let document: TreeDocument = serde_json::from_str(&json).unwrap();
+                    let growth = Growth {
+                        nodes: document.nodes,
+                        edges: document.edges,
+                    };
+                    store.grow("t", &growth, Timestamp::now()).unwrap();
+                    say(&format!("grown {id}"));
+                    last = id;
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn no_node_that_was_acknowledged_is_lost() {
+    let mut random = Random(0x7EE5);
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("store.db");
+    let mut acknowledged = BTreeSet::new();
+    for _ in 0..25 {
+        let after = Duration::from_micros(random.below(120_000));
+        let output = kill("grows_until_killed", &path, after);
+        acknowledged.extend(said(&output, "grown").into_iter().map(str::to_owned));
+        if !path.exists() {
+            continue;
+        }
+        check_rows(&path);
+        let store = SqliteStore::open(&path).unwrap();
+        let Ok(whole) = store.export_tree("t") else {
+            assert!(acknowledged.is_empty());
+            continue;
+        };
+        whole.check().unwrap();
+        let ids: BTreeSet<&str> = whole.nodes.iter().map(|node| &*node.id).collect();
+        for id in &acknowledged {
+            assert!(ids.contains(&**id), "{id} is lost");
+        }
+        // Of every growth there is all or nothing.
+        for id in ids.iter().filter(|id| **id != "root") {
+            let id = id.strip_suffix("-edit").unwrap_or(id);
+            assert!(ids.contains(id) && ids.contains(&*format!("{id}-edit")));
+        }
+        let info = store.tree("t").unwrap();
+        assert_eq!(info.nodes, ids.len() as u64);
+        assert_eq!(info.edges, info.nodes / 2);
+        let steps: BTreeMap<&str, Step> = ids_of(&whole).into_iter().zip(whole.steps()).collect();
+        for (head, _) in store.skeleton("t").unwrap().nodes {
+            assert_eq!(head.step, steps[&*head.id], "{}", head.id);
+        }
+    }
+    assert!(acknowledged.len() > 25, "only {}", acknowledged.len());
+}
+
+fn ids_of(document: &TreeDocument) -> Vec<&str> {
+    document.nodes.iter().map(|node| &*node.id).collect()
 }
 
 #[test]

@@ -2,8 +2,9 @@
 
 use std::collections::{HashMap, HashSet};
 
-use contexture_store::StoreError;
-use contexture_store::{Imported, Merged, Step, TreeDocument, in_another_tree, no_node};
+use contexture_store::{
+    Imported, Merged, Step, StoreError, TreeDocument, in_another_tree, no_node,
+};
 use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension, params};
 
