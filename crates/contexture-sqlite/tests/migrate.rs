@@ -61,10 +61,13 @@ fn a_store_of_version_1_keeps_its_turns_and_takes_trees() {
     );
     assert!(fs::read(&path).unwrap() == before);
 
+    // Somebody else has it open, so that what is done stays in the log.
+    let other = Connection::open(&path).unwrap();
+    let turns = "SELECT count(*) FROM turns";
+    let _: u32 = other.query_row(turns, [], |row| row.get(0)).unwrap();
     let store = SqliteStore::open(&path).unwrap();
     assert_eq!(store.session("s").unwrap().turns, 3);
     assert_eq!(store.trees(None, 10).unwrap(), []);
-    // Also while what was done is still in the log.
     let reader = SqliteStore::open_read_only(&path).unwrap();
     assert_eq!(reader.session("s").unwrap().turns, 3);
     let json = r#"{"tree":{"id":"t","mode":"buffer"},
@@ -72,7 +75,7 @@ fn a_store_of_version_1_keeps_its_turns_and_takes_trees() {
     let document = serde_json::from_str(json).unwrap();
     store.import_tree(&document, at(2)).unwrap();
     assert_eq!(reader.tree("t").unwrap().nodes, 1);
-    drop((store, reader));
+    drop((store, reader, other));
 
     let new = directory.path().join("new.db");
     drop(SqliteStore::open(&new).unwrap());
