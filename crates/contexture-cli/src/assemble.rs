@@ -48,6 +48,7 @@ pub(crate) fn run(args: &AssembleArgs) -> anyhow::Result<()> {
         reserve_response: args.reserve_response,
         reserve_tools: args.reserve_tools,
         now: args.now,
+        ..Request::default()
     };
     let mut unkept = None;
     let mut keep_later = false;

@@ -90,14 +90,15 @@ fn bounds(item: &Item, body: &str) -> Option<Bounds> {
 /// Shortens the item's text so that the block costs at most `room` tokens,
 /// tags and marker included.
 ///
-/// Returns `None` when what would be left is not worth showing. With
-/// `Cut::Never`, only `max_lines` shortens it.
+/// Returns `None` when less than `least` tokens of it would be left, which are
+/// not worth showing. With `Cut::Never`, only `max_lines` shortens it.
 pub(crate) fn cut(
     item: &Item,
     text: &Text,
     measured: Within<'_>,
     counts: &Counts,
     room: Tokens,
+    least: Tokens,
 ) -> Option<CutText> {
     let body = text.body();
     let limited = bounds(item, body);
@@ -127,7 +128,7 @@ pub(crate) fn cut(
         let total = cut.tokens + counts.wrapper(item, cut.body());
         if total <= room {
             cut.by_lines_only = limited.is_some_and(|b| cutter.shows_all_of(b, &cut));
-            let may_be_cut = item.cut != Cut::Never && kept >= MIN_USEFUL_TOKENS;
+            let may_be_cut = item.cut != Cut::Never && kept >= least;
             let enough = may_be_cut || cut.by_lines_only;
             return enough.then_some(cut);
         }
@@ -228,7 +229,8 @@ impl Cutter<'_> {
         // line that is too long by itself is cut inside.
         if end < max {
             let piece = measure::next_seam(self.body, end, self.counter).min(max);
-            let (more, count) = self.prefix(&self.body[end..piece], room - tokens, end == 0);
+            let nothing_yet = self.body[..end].trim_start().is_empty();
+            let (more, count) = self.prefix(&self.body[end..piece], room - tokens, nothing_yet);
             end += more;
             tokens += count;
         }
@@ -245,10 +247,11 @@ impl Cutter<'_> {
         let mut limit = room;
         while limit > 0 {
             let fits = self.counter.prefix_within(text, limit);
-            let end = match memchr::memrchr(b'\n', &text.as_bytes()[..fits]) {
-                Some(newline) => newline + 1,
-                None if inside => before_structure(text, grapheme_floor(text, fits)),
-                None => 0,
+            // Blank lines before a line that is too long are no content.
+            let whole = memchr::memrchr(b'\n', &text.as_bytes()[..fits]).map_or(0, |at| at + 1);
+            let end = match inside && text[..whole].trim_start().is_empty() {
+                true => before_structure(text, grapheme_floor(text, fits)),
+                false => whole,
             };
             if end == 0 {
                 return (0, 0);
@@ -282,7 +285,8 @@ impl Cutter<'_> {
             }
             if start > min {
                 let piece = measure::previous_seam(self.body, start, self.counter).max(min);
-                let more = self.suffix(&self.body[piece..start], room - tokens, start == len);
+                let nothing_yet = self.body[start..].trim_end().is_empty();
+                let more = self.suffix(&self.body[piece..start], room - tokens, nothing_yet);
                 start -= more.0;
                 tokens += more.1;
             }
@@ -304,10 +308,12 @@ impl Cutter<'_> {
         let start = if fits == 0 {
             0
         } else {
-            match memchr::memchr(b'\n', &text.as_bytes()[fits - 1..]) {
-                Some(newline) if fits + newline < text.len() => fits + newline,
-                _ if inside => grapheme_ceil(text, fits),
-                _ => text.len(),
+            let whole = memchr::memchr(b'\n', &text.as_bytes()[fits - 1..])
+                .map_or(text.len(), |newline| fits + newline);
+            // Nor are those behind it.
+            match inside && text[whole..].trim_end().is_empty() {
+                true => grapheme_ceil(text, fits),
+                false => whole,
             }
         };
         // A line end alone is no content.

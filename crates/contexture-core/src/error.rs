@@ -71,6 +71,17 @@ impl Error {
         matches!(self.kind, Kind::PinnedOverBudget { .. })
     }
 
+    /// Returns what the pinned items need and what is available, when they do
+    /// not fit.
+    pub fn over_budget(&self) -> Option<(Tokens, Tokens)> {
+        match self.kind {
+            Kind::PinnedOverBudget {
+                needed, available, ..
+            } => Some((needed, available)),
+            _ => None,
+        }
+    }
+
     /// Returns the largest pinned items when they do not fit.
     pub fn largest(&self) -> &[Piece] {
         match &self.kind {

@@ -299,7 +299,8 @@ impl Fitter<'_> {
         }
         let mut code = over_budget(whole.tokens, self.available, item.cut);
         if may_be_cut || line_limited {
-            if let Some(cut) = cut::cut(item, &text, measured, self.counts, left) {
+            if let Some(cut) = cut::cut(item, &text, measured, self.counts, left, MIN_USEFUL_TOKENS)
+            {
                 return Outcome::Cut {
                     tokens: cut.tokens + self.counts.wrapper(item, cut.body()),
                     code: if cut.by_lines_only {
@@ -390,6 +391,7 @@ impl Fitter<'_> {
         members: &[usize],
         left: Tokens,
         gives: Gives,
+        least: Tokens,
     ) -> Option<Vec<(usize, Outcome)>> {
         let mut room = left;
         let mut outcomes = Vec::with_capacity(members.len());
@@ -418,7 +420,7 @@ impl Fitter<'_> {
             } else {
                 let measured = self.counts.measure_pieces(&text, self.available);
                 let within = measured.within(self.available);
-                let cut = cut::cut(&items[i], &text, within, self.counts, part)?;
+                let cut = cut::cut(&items[i], &text, within, self.counts, part, least)?;
                 Outcome::Cut {
                     tokens: cut.tokens + self.counts.wrapper(&items[i], cut.body()),
                     code: Code::Cut,
@@ -475,7 +477,7 @@ impl Fitter<'_> {
                     (left, Gives::Everyone),
                 ]
                 .into_iter()
-                .find_map(|(room, who)| self.cut_to_fit(items, unit, room, who))
+                .find_map(|(room, who)| self.cut_to_fit(items, unit, room, who, MIN_USEFUL_TOKENS))
                 .unwrap_or(decided);
             }
             let cost: Tokens = decided.iter().map(|(_, o)| o.tokens()).sum();
@@ -548,7 +550,14 @@ impl Fitter<'_> {
         if cut::is_line_limited(item, &text) {
             let measured = self.counts.measure_pieces(&text, Tokens::MAX);
             let within = measured.within(Tokens::MAX);
-            if let Some(cut) = cut::cut(item, &text, within, self.counts, Tokens::MAX) {
+            if let Some(cut) = cut::cut(
+                item,
+                &text,
+                within,
+                self.counts,
+                Tokens::MAX,
+                MIN_USEFUL_TOKENS,
+            ) {
                 return Outcome::Cut {
                     tokens: cut.tokens + self.counts.wrapper(item, cut.body()),
                     text: cut,

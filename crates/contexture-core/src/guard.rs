@@ -5,13 +5,15 @@
 //! - **Boundaries.** `</context>`, `<system>` and the like get a backslash
 //!   behind their first character (`<\/context>`), so that content can neither
 //!   close its own tag nor open another. [`restore`] takes exactly one such
-//!   backslash away again; the pair is lossless on any text. In a document,
-//!   which has no tags, they are left as they are ([`Policy::escape_tags`]).
+//!   backslash away again; the pair is lossless on any text.
 //! - **Control tokens** of models (`<|im_start|>`, `[INST]`) are escaped the
 //!   same way, so that they are plain text to any tokenizer.
 //! - **Invisible characters** (bidirectional controls, tag characters, zero
 //!   width) are written out: `[U+202E]`.
 //! - **Secrets** are replaced by `[secret masked: RULE]`.
+//!
+//! In a document, which has no tags, only control tokens and secrets are looked
+//! at ([`Policy::between_tags`]).
 //!
 //! Nothing is silent: each change is a [`Finding`].
 
@@ -20,6 +22,7 @@ mod secrets;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use invisible::Treatment;
 use serde::{Deserialize, Serialize};
@@ -31,16 +34,17 @@ pub use secrets::{Secret, find_secrets};
 pub struct Policy {
     /// Whether secrets are masked. On unless a source turns it off.
     pub mask_secrets: bool,
-    /// Whether what looks like one of our tags is escaped. On unless the text
-    /// stands in a document, which has no tags that could be forged.
-    pub escape_tags: bool,
+    /// Whether it stands between tags, so that what looks like one is escaped
+    /// and what cannot be seen is written out. Off in a document, which has no
+    /// tags that could be forged and is what its authors wrote.
+    pub between_tags: bool,
 }
 
 impl Default for Policy {
     fn default() -> Self {
         Self {
             mask_secrets: true,
-            escape_tags: true,
+            between_tags: true,
         }
     }
 }
@@ -57,13 +61,13 @@ impl Policy {
     /// Returns the policy for text that stands in a document.
     pub fn in_document(self) -> Self {
         Self {
-            escape_tags: false,
+            between_tags: false,
             ..self
         }
     }
 
     fn escapes(self, kind: FindingKind) -> bool {
-        self.escape_tags || kind != FindingKind::Boundary
+        self.between_tags || kind != FindingKind::Boundary
     }
 }
 
@@ -222,8 +226,15 @@ fn sanitise<'t>(raw: &'t str, policy: Policy, findings: &mut Findings) -> Cow<'t
     findings.begin();
     let mut out = String::new();
     let mut at = 0;
+    let copy = |out: &mut String, range: Range<usize>, findings: &mut Findings| {
+        // A document is what its authors wrote, marks of direction included.
+        match policy.between_tags {
+            true => write_visible(out, raw, range, findings),
+            false => out.push_str(&raw[range]),
+        }
+    };
     for secret in secrets {
-        write_visible(&mut out, raw, at..secret.range.start, findings);
+        copy(&mut out, at..secret.range.start, findings);
         findings.note(FindingKind::Secret, secret.rule, &out);
         out.push_str("[secret masked: ");
         out.push_str(secret.rule);
@@ -234,10 +245,10 @@ fn sanitise<'t>(raw: &'t str, policy: Policy, findings: &mut Findings) -> Cow<'t
         out.extend(std::iter::repeat_n('\n', lines));
         at = secret.range.end;
     }
-    if at == 0 && is_plain(raw) {
+    if at == 0 && (!policy.between_tags || is_plain(raw)) {
         return Cow::Borrowed(raw);
     }
-    write_visible(&mut out, raw, at..raw.len(), findings);
+    copy(&mut out, at..raw.len(), findings);
     Cow::Owned(out)
 }
 
@@ -306,12 +317,7 @@ pub fn restore_by(text: &str, policy: Policy) -> Cow<'_, str> {
 }
 
 /// Copies `raw[range]` to `out` with invisible characters written out.
-fn write_visible(
-    out: &mut String,
-    raw: &str,
-    range: std::ops::Range<usize>,
-    findings: &mut Findings,
-) {
+fn write_visible(out: &mut String, raw: &str, range: Range<usize>, findings: &mut Findings) {
     let mut copied = range.start;
     let mut at = range.start;
     let bytes = raw.as_bytes();

@@ -202,6 +202,33 @@ pub struct Excluded {
     pub reason: Reason,
 }
 
+impl Excluded {
+    /// Returns the row of something that a source did not offer.
+    pub fn unoffered(id: &str, layer: &str, role: Role, code: Code, reason: String) -> Self {
+        Self {
+            path: None,
+            id: id.into(),
+            layer: layer.into(),
+            role,
+            tokens: 0,
+            estimated: false,
+            priority: 0.0,
+            base_priority: None,
+            score: None,
+            scores: BTreeMap::new(),
+            code,
+            reason: Reason::Unusable(reason),
+        }
+    }
+
+    /// Sets what it would have cost, some of which is a guess.
+    pub fn about(mut self, tokens: Tokens) -> Self {
+        self.tokens = tokens;
+        self.estimated = tokens > 0;
+        self
+    }
+}
+
 /// Something the guard changed in an item.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct GuardLine {
@@ -282,6 +309,16 @@ codes! {
     NotForProvider = "not_for_provider",
     /// The role or its permissions do not allow it.
     NotPermitted = "not_permitted",
+    /// Somebody marked it as left out.
+    Excluded = "excluded",
+    /// Somebody took it away.
+    Pruned = "pruned",
+    /// It is a remark, and remarks were not asked for.
+    Annotation = "annotation",
+    /// Another version stands in its place.
+    OtherVersion = "other_version",
+    /// What it belongs to is not in the request.
+    SourceExcluded = "source_excluded",
     /// There is no such file.
     Missing = "missing",
     /// It is empty.
@@ -379,6 +416,7 @@ impl fmt::Display for Reason {
                 left,
             } => {
                 let about = if *exact { "" } else { "about " };
+                let would_fit = needed <= left;
                 let missing = grouped(needed.saturating_sub(*left));
                 let (needed, left) = (grouped(*needed), grouped(*left));
                 match code {
@@ -394,6 +432,11 @@ impl fmt::Display for Reason {
                     ),
                     Code::GroupDropped => f.write_str("a member of its group is not there"),
                     Code::BeforeWindow => f.write_str("older than what the window holds"),
+                    // Others that are nearer to what is kept came first.
+                    Code::CutFromPath if would_fit => write!(
+                        f,
+                        "in the part of the path that was cut, {about}{needed} tokens"
+                    ),
                     Code::CutFromPath => write!(
                         f,
                         "in the part of the path that was cut: needs {about}{needed} tokens, \

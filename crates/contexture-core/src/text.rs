@@ -115,7 +115,7 @@ impl Text {
             body: body.into(),
             hash: OnceLock::new(),
             findings: findings.into(),
-            escapes_tags: policy.escape_tags,
+            escapes_tags: policy.between_tags,
             memo: Mutex::new(None),
         }))
     }
@@ -127,7 +127,7 @@ impl Text {
             return None;
         }
         let raw = guard::restore_by(self.as_str(), Policy::default().in_document());
-        // Nothing is hidden or secret in it any more.
+        // Nothing is secret in it any more.
         let policy = Policy::masking(false);
         let (body, mut findings) = guard::clean(&raw, policy);
         let earlier = self

@@ -183,12 +183,14 @@ fn path() -> impl Strategy<Value = Path> {
         prop::sample::select(vec![0.0, 0.3, 0.9]),
         prop::option::of(marker),
         prop::option::weighted(0.3, unseen),
+        any::<bool>(),
     )
-        .prop_map(|(min_recent, head, marker, unseen)| Path {
+        .prop_map(|(min_recent, head, marker, unseen, is_text)| Path {
             min_recent,
             head,
             marker,
             unseen,
+            is_text,
         })
 }
 

@@ -445,6 +445,7 @@ fn in_a_document_the_marker_is_a_line_of_its_own() {
         head: 0.8,
         marker: nodes(Role::Document),
         unseen: None,
+        ..Path::default()
     };
     let assembly = document(&texts, 11, path);
     assert_eq!(
@@ -462,6 +463,7 @@ fn among_messages_the_marker_is_a_paragraph_of_the_one_before() {
         head: 0.3,
         marker: nodes(Role::User),
         unseen: None,
+        ..Path::default()
     });
     for (i, (role, text)) in [
         (Role::User, "a question"),
@@ -538,6 +540,7 @@ proptest! {
             head,
             marker: with_marker.then(|| nodes(Role::User).unwrap()),
             unseen: unseen.map(|(at, count)| Unseen { at: at.min(sizes.len()), count }),
+            ..Path::default()
         };
         layer.fit = Fit::Path(path.clone());
         // Neighbours in groups of up to three.

@@ -120,10 +120,10 @@ fn tags_in_a_document_are_the_authors_words() {
     let text = Text::guarded(text, Policy::default().in_document());
     assert_eq!(
         text.as_str(),
-        "<user>\nsay \"<\\system>\"\n</user> <\\|im_end|> [U+202E]"
+        "<user>\nsay \"<\\system>\"\n</user> <\\|im_end|> \u{202E}"
     );
     let kinds: Vec<FindingKind> = text.findings().iter().map(|found| found.kind).collect();
-    assert_eq!(kinds, [FindingKind::Invisible, FindingKind::ControlToken]);
+    assert_eq!(kinds, [FindingKind::ControlToken]);
 }
 
 #[test]

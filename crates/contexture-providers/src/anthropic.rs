@@ -16,6 +16,7 @@ pub(crate) const DIALECT: Dialect = Dialect {
     model_media: false,
     result_media: true,
     goes_on,
+    model_first: false,
     is_tool_name: is_plain_name,
     tool_names: PLAIN_NAMES,
     call_id: |id| call_id(id, 64, is_word),

@@ -28,8 +28,10 @@ pub(crate) enum Seen<'a> {
 /// Which of the rules hold.
 #[derive(Clone, Copy)]
 pub(crate) struct Demands {
-    /// The user begins, and nobody speaks twice in a row.
+    /// Nobody speaks twice in a row.
     pub(crate) alternation: bool,
+    /// The user begins.
+    pub(crate) user_first: bool,
     /// The user ends.
     pub(crate) user_last: bool,
     /// Results stand in the message directly behind the calls.
@@ -43,6 +45,7 @@ pub(crate) struct Demands {
 impl Demands {
     pub(crate) const ALL: Demands = Demands {
         alternation: true,
+        user_first: true,
         user_last: true,
         adjacent: true,
         results_first: true,
@@ -104,6 +107,7 @@ pub(crate) fn check(
         ));
     }
     let demands = Demands {
+        user_first: !(prompt.continues && dialect.model_first),
         user_last: !goes_on,
         ..Demands::ALL
     };
@@ -166,7 +170,7 @@ pub(crate) fn check_turns(
              asked with --event",
         ));
     };
-    if demands.alternation && first.speaker != Speaker::User {
+    if demands.user_first && first.speaker != Speaker::User {
         return Err(refused(
             rules.user_first,
             "the first message is the model's: begin with the user's",

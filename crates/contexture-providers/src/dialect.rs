@@ -18,6 +18,8 @@ pub(crate) struct Dialect {
     pub(crate) result_media: bool,
     /// Whether a model goes on where its own last message ends.
     pub(crate) goes_on: fn(model: &str) -> bool,
+    /// Whether the model's message may come first.
+    pub(crate) model_first: bool,
     /// Whether it takes a name for a tool.
     pub(crate) is_tool_name: fn(&str) -> bool,
     /// What it takes as a tool's name, in words.

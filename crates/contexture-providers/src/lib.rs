@@ -46,7 +46,7 @@ mod sampling;
 
 use std::fmt;
 
-use contexture_core::{Layout, markup};
+use contexture_core::{Layout, Media, Role, markup};
 use serde_json::Value;
 
 use crate::dialect::Dialect;
@@ -96,7 +96,8 @@ pub struct Prompt<'a> {
     pub max_output: Option<u64>,
     /// What the window has left: an answer can be no longer.
     pub spare: u64,
-    /// Whether the model is to go on where its own last message ends.
+    /// Whether the model is to go on where its own last message ends. It may
+    /// then come first, too, where the provider takes that.
     pub continues: bool,
     /// How the answer is drawn.
     pub sampling: &'a Sampling,
@@ -122,6 +123,20 @@ impl fmt::Display for Refused {
 }
 
 impl std::error::Error for Refused {}
+
+/// Returns true when a medium of an earlier message is replaced by its
+/// description in a form, because the provider does not take it from that role.
+pub fn describes(format: Format, role: Role, media: &Media) -> bool {
+    let dialect = match format {
+        Format::Text => return false,
+        Format::Anthropic => &anthropic::DIALECT,
+        Format::OpenAiChat | Format::OpenAiCompletions => &openai_chat::DIALECT,
+        Format::OpenAiResponses => &openai_responses::DIALECT,
+        Format::Gemini => &gemini::DIALECT,
+    };
+    let refused = (dialect.check_media)(media).is_err();
+    refused || role == Role::Assistant && !dialect.model_media
+}
 
 impl<'a> Prompt<'a> {
     /// Returns a prompt with everything else left to the provider.

@@ -15,6 +15,7 @@ pub(crate) const DIALECT: Dialect = Dialect {
     model_media: false,
     result_media: true,
     goes_on: |_| true,
+    model_first: true,
     is_tool_name: is_plain_name,
     tool_names: PLAIN_NAMES,
     call_id: |id| call_id(id, 64, is_graphic),

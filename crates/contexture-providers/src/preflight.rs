@@ -274,6 +274,7 @@ fn chat_request(request: &Value) -> Result<(), Refused> {
     }
     let demands = Demands {
         alternation: false,
+        user_first: false,
         // The model goes on with its own, if it was meant so.
         user_last: false,
         ..Demands::ALL
@@ -340,6 +341,7 @@ fn responses_request(request: &Value) -> Result<(), Refused> {
         .any(|key| !request[*key].is_null());
     let demands = Demands {
         alternation: false,
+        user_first: false,
         user_last: false,
         adjacent: false,
         results_first: false,

@@ -1,6 +1,6 @@
 //! How an answer is drawn, in the words of each provider.
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value, json};
 
 use crate::check::refused;
@@ -20,8 +20,11 @@ pub struct Sampling {
     /// Only so many of the likeliest words are drawn from.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub top_k: Option<u64>,
-    /// Texts at which the answer ends.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    /// Texts at which the answer ends: a list, or one.
+    #[serde(
+        skip_serializing_if = "Vec::is_empty",
+        deserialize_with = "one_or_several"
+    )]
     pub stop: Vec<String>,
     /// The same seed gives the same answer, where the provider can.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -35,6 +38,19 @@ pub struct Sampling {
     /// Most tokens of the answer, when fewer than may be used.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_tokens: Option<u64>,
+}
+
+fn one_or_several<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged, expecting = "a text or a list of texts")]
+    enum Form {
+        One(String),
+        Several(Vec<String>),
+    }
+    Ok(match Form::deserialize(deserializer)? {
+        Form::One(text) => vec![text],
+        Form::Several(texts) => texts,
+    })
 }
 
 /// The settings that not every provider has.

@@ -14,7 +14,7 @@ mod walk;
 use contexture_core::Tokens;
 use contexture_store::{
     Agent, AgentMemory, Arrival, Connections, CountedNode, Growth, Imported, NodeHead, RawResponse,
-    SavedPath, Skeleton, StoreError, Tree, TreeChange, TreeDocument, TreeInfo, Trees,
+    SavedPath, Skeleton, SourceRole, StoreError, Tree, TreeChange, TreeDocument, TreeInfo, Trees,
 };
 use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension, Row};
@@ -79,6 +79,14 @@ impl Trees for SqliteStore {
         self.read(|db, tenant| walk::climb(db, tenant, tree, from, limit))
     }
 
+    fn versions(&self, tree: &str, node: &str) -> Result<Vec<NodeHead>, StoreError> {
+        self.read(|db, tenant| {
+            let tree = TreeRow::find(db, tenant, tree)?;
+            let node = tree.node(db, node)?;
+            walk::versions(db, &mut head::Heads::new(db)?, &[node])
+        })
+    }
+
     fn arrivals(&self, tree: &str, node: &str) -> Result<Vec<Arrival>, StoreError> {
         self.read(|db, tenant| walk::arrivals(db, tenant, tree, node))
     }
@@ -139,10 +147,12 @@ struct TreeRow {
     epoch: u64,
     nodes: u64,
     edges: u64,
+    instructions: u64,
 }
 
 const COLUMNS: &str = "SELECT key, tenant, id, mode, title, system_context,
-    buffer_mode_system_context, preferences, root, epoch, nodes, edges, created_at FROM trees";
+    buffer_mode_system_context, preferences, root, epoch, nodes, edges, created_at,
+    instructions FROM trees";
 
 impl TreeRow {
     fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
@@ -162,6 +172,7 @@ impl TreeRow {
             epoch: unsigned(row, 9)?,
             nodes: unsigned(row, 10)?,
             edges: unsigned(row, 11)?,
+            instructions: unsigned(row, 13)?,
         })
     }
 
@@ -200,6 +211,7 @@ impl TreeRow {
             paths: paths(db, self.key)?,
             nodes: self.nodes,
             edges: self.edges,
+            instructions: self.instructions,
             epoch: self.epoch,
             tree: self.tree,
         })
@@ -270,4 +282,11 @@ fn paths(db: &Connection, tree: i64) -> Result<Vec<SavedPath>, Fault> {
         })
     })?;
     Ok(found.collect::<Result<_, _>>()?)
+}
+
+/// Returns how many of the edges have instruction sources.
+fn instructions<'a>(edges: impl Iterator<Item = &'a contexture_store::Edge>) -> u64 {
+    let directs =
+        |edge: &&contexture_store::Edge| edge.sources_as(SourceRole::Instruction).next().is_some();
+    edges.filter(directs).count() as u64
 }

@@ -16,6 +16,8 @@ CREATE TABLE trees (
     -- How many there are.
     nodes                      INTEGER NOT NULL,
     edges                      INTEGER NOT NULL,
+    -- How many of those have instruction sources.
+    instructions               INTEGER NOT NULL,
     created_at                 INTEGER NOT NULL,
     UNIQUE (tenant, id)
 ) STRICT;

@@ -290,6 +290,7 @@ fn the_same_trees_are_different_things() {
         nodes: 3,
         edges: 1,
         reflagged: 0,
+        changed: false,
     };
     assert_eq!(a.import_tree(&tree("t"), at(0)).unwrap(), new);
     let exported = a.export_tree("t").unwrap();

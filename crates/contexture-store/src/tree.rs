@@ -115,17 +115,6 @@ pub struct Preferences {
     pub token_buffer: Option<Tokens>,
 }
 
-impl Preferences {
-    /// Returns these, and `others` where these say nothing.
-    pub fn or(self, others: Preferences) -> Preferences {
-        Preferences {
-            truncation_strategy: self.truncation_strategy.or(others.truncation_strategy),
-            minimum_recent_nodes: self.minimum_recent_nodes.or(others.minimum_recent_nodes),
-            token_buffer: self.token_buffer.or(others.token_buffer),
-        }
-    }
-}
-
 /// What goes when a path does not fit.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -230,9 +219,10 @@ pub struct Node {
     /// own, it stands where that one stands.
     #[serde(default)]
     pub edited_from: Option<String>,
-    /// What may change.
+    /// What may change. Default: for a node that is there, what it has; else
+    /// no flag.
     #[serde(default)]
-    pub metadata: Flags,
+    pub metadata: Option<Flags>,
     /// When it was written. Default: when it is stored.
     #[serde(default, with = "time::lenient")]
     pub created_at: Option<Timestamp>,
@@ -261,6 +251,13 @@ impl Node {
         });
         let shown = text.or(media_type).map_or("", String::as_str);
         shown.chars().take(PREVIEW_CHARS).collect()
+    }
+}
+
+impl Node {
+    /// Returns its flags.
+    pub fn flags(&self) -> Flags {
+        self.metadata.unwrap_or_default()
     }
 }
 
@@ -388,6 +385,9 @@ pub struct TreeInfo {
     pub nodes: u64,
     /// How many edges.
     pub edges: u64,
+    /// How many edges have instruction sources.
+    #[serde(skip)]
+    pub instructions: u64,
     /// Who writes in it, by id.
     pub agents: Vec<Agent>,
     /// The paths that were saved, by name.
@@ -499,6 +499,8 @@ pub struct Imported {
     pub edges: u64,
     /// How many nodes were there and got other flags.
     pub reflagged: u64,
+    /// Whether settings, agents, paths or memories became others.
+    pub changed: bool,
 }
 
 /// A change to a tree that does not add to it.
@@ -545,7 +547,7 @@ pub const PREVIEW_CHARS: usize = 120;
 pub trait Trees: Send + Sync {
     /// Brings in a document. A tree that is not there is made. To one that is,
     /// what is new in the document is added; its settings, agents, paths,
-    /// memories and flags become what the document says; and what the document
+    /// memories and flags become what the document says, where it says it; and what the document
     /// does not have stays.
     ///
     /// Fails when the document [makes no sense](TreeDocument::check) together
@@ -564,7 +566,8 @@ pub trait Trees: Send + Sync {
     fn trees(&self, after: Option<&str>, limit: usize) -> Result<Vec<TreeInfo>, StoreError>;
 
     /// Adds nodes and edges, all or none, and returns the heads of the nodes
-    /// in the order given. An agent that wrote a node is there from then on.
+    /// in the order given. An agent that wrote a node is there from then on,
+    /// unless it is an edit, a remark or material.
     ///
     /// Each new node must be the root of an empty tree, the target of a new
     /// edge, an edit, or a context or instruction source of a new edge.
@@ -595,6 +598,10 @@ pub trait Trees: Send + Sync {
     /// Returns the edges that lead to a node, by id; for an edit that has none,
     /// those that lead to what it was edited from.
     fn arrivals(&self, tree: &str, node: &str) -> Result<Vec<Arrival>, StoreError>;
+
+    /// Returns a node, followed by the edits that stand in its place, edits of
+    /// edits included.
+    fn versions(&self, tree: &str, node: &str) -> Result<Vec<NodeHead>, StoreError>;
 
     /// Returns nodes with what they say, in the order asked for, and the counts
     /// made with `counter`.

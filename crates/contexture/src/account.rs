@@ -43,6 +43,13 @@ pub(crate) fn summarise(report: &Report) -> Vec<String> {
         Code::NotForProvider,
         Code::NotPermitted,
         Code::BeforeWindow,
+        // A path has one line of its own.
+        Code::CutFromPath,
+        Code::Excluded,
+        Code::Pruned,
+        Code::Annotation,
+        Code::OtherVersion,
+        Code::SourceExcluded,
     ];
     let (unusable, over): (Vec<_>, Vec<_>) = report
         .excluded

@@ -5,6 +5,7 @@ use contexture_tokens::{Model, Provider};
 use serde_json::{Value, json};
 
 use crate::compaction::Compacted;
+use crate::loom::LoomSummary;
 
 /// An assembled request and its account.
 #[derive(Debug, Clone)]
@@ -33,6 +34,8 @@ pub struct Assembled {
     pub permissions_granted: Vec<String>,
     /// The event that is answered.
     pub source_event_id: Option<String>,
+    /// What became of the path through a loom, where it is one.
+    pub loom: Option<LoomSummary>,
     /// What was summarised to make room, if anything was.
     pub compacted: Option<Compacted>,
     /// The hash that the request is kept by, if it is kept.
@@ -86,21 +89,35 @@ impl Assembled {
             named.map(|layer| layer.used).sum()
         };
         let tools: Vec<Value> = self.layout.system.iter().filter_map(tool).collect();
-        json!({
-            "system_prompt": bare(&self.layout.system),
-            "history": messages(&self.layout.history),
-            "current_message": {
+        let mut model_config = json!({
+            "max_output_tokens": Some(self.budget.reserve_response()).filter(|&n| n > 0),
+        });
+        if let Ok(Value::Object(sampling)) = serde_json::to_value(&self.sampling) {
+            for (name, value) in sampling
+                .into_iter()
+                .filter(|(name, _)| name != "max_tokens")
+            {
+                model_config[name] = value;
+            }
+        }
+        // A document is nobody's message.
+        let document = self.document();
+        let current = document.is_none().then(|| {
+            json!({
                 "role": "user",
                 "content": bare(&self.layout.current),
                 "parts": self.layout.current.iter().map(part).collect::<Vec<_>>(),
-            },
-            "document": self.document(),
+            })
+        });
+        json!({
+            "system_prompt": bare(&self.layout.system),
+            "history": messages(&self.layout.history),
+            "current_message": current,
+            "document": document,
             "tools": tools,
             "model": self.model.name,
             "provider": self.model.provider,
-            "model_config": {
-                "max_output_tokens": Some(self.budget.reserve_response()).filter(|&n| n > 0),
-            },
+            "model_config": model_config,
             "token_budget": {
                 "model_limit": self.budget.window(),
                 "reserve_response": self.budget.reserve_response(),
@@ -128,8 +145,10 @@ impl Assembled {
             "permissions_granted": self.permissions_granted,
             "source_event_id": self.source_event_id,
             "workspace_path": self.workspace_path,
+            "loom": self.loom,
             "truncation": {
-                "truncated": self.report.included.iter().any(|row| row.truncated),
+                "truncated": self.report.included.iter().any(|row| row.truncated)
+                    || self.loom.as_ref().is_some_and(|loom| loom.truncated),
                 "items_cut": self.report.included.iter().filter(|row| row.truncated).count(),
                 "items_dropped": self.report.excluded.len(),
                 "compacted": self.compacted,

@@ -6,11 +6,12 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Instant;
 
 use contexture_core::{
-    Assembly, Budget, Code, ContentHash, Counts, Excluded, Item, Layout, Report, Tokens, markup,
+    Assembly, Budget, Code, ContentHash, Counts, Excluded, Item, Layout, Part, Report, Role,
+    Tokens, markup,
 };
-use contexture_providers::Sampling;
+use contexture_providers::{Format, describes};
 use contexture_store::{AgentRole, Session, Trigger};
-use contexture_tokens::Model;
+use contexture_tokens::{Model, Provider};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
@@ -23,6 +24,7 @@ use crate::error::Error;
 use crate::files::Root;
 use crate::gather::Gathered;
 use crate::history::History;
+use crate::loom::{Loom, LoomSummary};
 use crate::recipe::{Recipe, SourceKind};
 use crate::snapshot::Saved;
 use crate::source::{self, FileLoader};
@@ -43,7 +45,10 @@ pub(crate) struct Call<'a> {
     pub(crate) counts: Arc<Counts>,
     pub(crate) now: Timestamp,
     pub(crate) previous: Option<Arc<Saved>>,
+    /// What its requests are kept under.
+    pub(crate) label: Option<String>,
     pub(crate) session: Option<Session>,
+    pub(crate) loom: Option<Loom>,
     pub(crate) warnings: Vec<String>,
     /// What the agent can do, once that was asked, and what is to be said of it.
     pub(crate) environment: OnceLock<Vec<Item>>,
@@ -60,6 +65,8 @@ pub(crate) struct Made {
     turns_since_summary: u64,
     // Whether something of the latest run of steps is cut or left out.
     newest_is_torn: bool,
+    // What became of the path, in a loom.
+    path: Option<LoomSummary>,
 }
 
 /// An answer that may have fewer tokens than this is likely to be cut off.
@@ -132,22 +139,32 @@ impl Call<'_> {
 
     /// Gathers, counts and fits.
     pub(crate) fn attempt(&self, clock: &mut Clock) -> Result<Made, Error> {
-        let mut summary = SummaryIs::Pinned;
-        let mut made = self.attempt_with(clock, summary, false);
+        let mut how = Attempt::default();
+        let mut made = self.attempt_with(clock, how);
         if let (Err(Unmade::OverBudget(_)), true) = (&made, self.session.is_some()) {
             // A summary that was made for a larger window is history, and
             // gives way: a smaller one can be made of it.
-            summary = SummaryIs::LeftOut;
-            made = self.attempt_with(clock, summary, false);
+            how.without_summary = true;
+            made = self.attempt_with(clock, how);
         }
         if let Ok(whole) = &made
             && whole.newest_is_torn
         {
             // The latest run is too long: its latest steps, whole, say more
             // than all of them cut.
-            let by_steps = self.attempt_with(clock, summary, true);
+            how.by_steps = true;
+            let by_steps = self.attempt_with(clock, how);
             if by_steps.is_ok() {
                 made = by_steps;
+            }
+        }
+        if let Ok(whole) = &made
+            && self.lacks_opening(&whole.layout)
+        {
+            how.with_opening = true;
+            let opened = self.attempt_with(clock, how);
+            if opened.is_ok() {
+                made = opened;
             }
         }
         made.map_err(|unmade| match unmade {
@@ -155,20 +172,24 @@ impl Call<'_> {
         })
     }
 
-    pub(crate) fn attempt_with(
-        &self,
-        clock: &mut Clock,
-        summary: SummaryIs,
-        by_steps: bool,
-    ) -> Result<Made, Unmade> {
+    /// Returns true when a path through a loom begins with the model, and the
+    /// provider wants the user first.
+    fn lacks_opening(&self, layout: &Layout) -> bool {
+        let strict = matches!(self.model.provider, Provider::Anthropic | Provider::Gemini);
+        let first = layout.history.iter().chain(&layout.current).next();
+        let model_first = first.is_some_and(|block| block.role == Role::Assistant);
+        self.loom.is_some() && strict && model_first
+    }
+
+    fn attempt_with(&self, clock: &mut Clock, how: Attempt) -> Result<Made, Unmade> {
         let mut gathered = Gathered {
             call: self,
-            summary,
-            by_steps,
+            how,
             newest: BTreeSet::new(),
             warnings: Vec::new(),
             unsent: Vec::new(),
             turns_since_summary: 0,
+            path: None,
         };
         let mut layers = self
             .recipe
@@ -181,6 +202,7 @@ impl Call<'_> {
             unsent,
             turns_since_summary,
             newest,
+            path,
             ..
         } = gathered;
         clock.lap("gather");
@@ -198,14 +220,23 @@ impl Call<'_> {
             loader.load(item)
         });
         let Assembly { layout, report } =
-            assembled.map_err(|error| match error.is_over_budget() {
-                true => Unmade::OverBudget(error.into()),
-                false => Unmade::Other(error.into()),
+            assembled.map_err(|error| match (error.is_over_budget(), &self.loom, &path) {
+                (true, Some(loom), Some(path)) => Unmade::Other(loom.over_budget(&error, path)),
+                (true, _, _) => Unmade::OverBudget(error.into()),
+                (false, _, _) => Unmade::Other(error.into()),
             })?;
         clock.lap("fit");
         let kept = report.included.iter();
         let kept = kept.filter(|row| !row.truncated && newest.contains(&row.id));
+        let path = match (&self.loom, path) {
+            (Some(loom), Some(path)) => {
+                loom.says_something(&path, &layout, &report)?;
+                Some(path.summary(loom, &report))
+            }
+            _ => None,
+        };
         Ok(Made {
+            path,
             newest_is_torn: !newest.is_empty() && kept.count() < newest.len(),
             layout,
             report,
@@ -326,9 +357,12 @@ impl Call<'_> {
             mut report,
             unsent,
             warnings,
+            path,
             ..
         } = made;
         report.recipe = self.recipe.name.clone();
+        self.warnings
+            .extend(path.iter().flat_map(LoomSummary::warnings));
         report.model = self.model.name.clone();
         report.excluded.extend(unsent);
         self.warnings.extend(warnings);
@@ -340,6 +374,7 @@ impl Call<'_> {
         };
         report.hints = verdicts;
         self.warnings.extend(summarise(&report));
+        self.warnings.extend(described(&layout, &self.model));
         let spare = self.budget.window() - report.budget.used;
         if self.uses(SourceKind::History) && spare < LITTLE_ROOM {
             self.warnings.push(format!(
@@ -360,12 +395,11 @@ impl Call<'_> {
             report,
             budget: self.budget,
             model: self.model.clone(),
-            continues: false,
-            sampling: Sampling::default(),
-            session_label: self.session.as_ref().map_or_else(
-                || self.request.session.clone(),
-                |session| Some(session.label.clone()),
-            ),
+            // Any place in a tree may be gone on from.
+            continues: self.loom.is_some(),
+            sampling: self.loom.as_ref().map(Loom::sampling).unwrap_or_default(),
+            session_label: self.label.clone(),
+            loom: path,
             parent_turn_id: self.session.as_ref().and_then(|session| session.head),
             role: is_broker.then(|| self.role()),
             toolset_name,
@@ -436,11 +470,47 @@ impl Call<'_> {
     }
 }
 
-/// Whether the summary of older turns is in the request.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum SummaryIs {
-    Pinned,
-    LeftOut,
+/// Returns a warning for each medium that the model's provider does not take,
+/// so that only its description is sent.
+fn described(layout: &Layout, model: &Model) -> Vec<String> {
+    let Some(format) = usual_format(model.provider) else {
+        return Vec::new();
+    };
+    let media = layout.history.iter().filter_map(|block| match &block.part {
+        Part::Media(media) => Some((block, media)),
+        _ => None,
+    });
+    let gone = media.filter(|(block, media)| describes(format, block.role, media));
+    gone.map(|(block, media)| {
+        format!(
+            "{} does not take {} of `{}` here: its description is sent instead",
+            model.provider.name(),
+            media.media_type,
+            block.id
+        )
+    })
+    .collect()
+}
+
+/// Returns the form in which a provider's models are usually asked.
+pub(crate) fn usual_format(provider: Provider) -> Option<Format> {
+    match provider {
+        Provider::Anthropic => Some(Format::Anthropic),
+        Provider::OpenAi => Some(Format::OpenAiChat),
+        Provider::Gemini => Some(Format::Gemini),
+        Provider::Other => None,
+    }
+}
+
+/// How an attempt differs from the usual.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Attempt {
+    /// The summary of older turns is left out.
+    pub(crate) without_summary: bool,
+    /// The latest run of steps may be torn between them.
+    pub(crate) by_steps: bool,
+    /// A line of ours stands before a path that a model begins.
+    pub(crate) with_opening: bool,
 }
 
 /// Why an attempt gave nothing.

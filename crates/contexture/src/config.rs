@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use contexture_core::Tokens;
+use contexture_store::TruncationStrategy;
 use contexture_tokens::{Model, Models, Prices, Provider, Tokenizer};
 use serde::{Deserialize, Serialize};
 
@@ -53,6 +54,8 @@ pub struct Config {
     pub compaction: CompactionConfig,
     /// What writes summaries.
     pub summariser: Summariser,
+    /// What is preferred in looms.
+    pub loom: LoomConfig,
     /// Where conversations are kept.
     pub store: StoreConfig,
     /// Whether requests are kept.
@@ -78,6 +81,7 @@ impl Default for Config {
             permissions: Permissions::default(),
             compaction: CompactionConfig::default(),
             summariser: Summariser::default(),
+            loom: LoomConfig::default(),
             store: StoreConfig::default(),
             snapshots: SnapshotConfig::default(),
         }
@@ -100,6 +104,32 @@ pub struct ModelConfig {
     pub provider: Option<Provider>,
     /// What it costs.
     pub prices: Option<Prices>,
+}
+
+/// What is preferred in looms; a tree may prefer otherwise.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct LoomConfig {
+    /// What goes when a path does not fit.
+    pub truncation_strategy: TruncationStrategy,
+    /// How many of the latest nodes come before everything else.
+    pub minimum_recent_nodes: usize,
+    /// What is set aside for the response.
+    pub token_buffer: Tokens,
+    /// What loom-aware agents are told behind their prompt. Default: our words
+    /// for it.
+    pub addendum: Option<String>,
+}
+
+impl Default for LoomConfig {
+    fn default() -> Self {
+        Self {
+            truncation_strategy: TruncationStrategy::default(),
+            minimum_recent_nodes: 4,
+            token_buffer: 1024,
+            addendum: None,
+        }
+    }
 }
 
 /// Limits.

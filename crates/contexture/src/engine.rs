@@ -17,6 +17,7 @@ use crate::error::Error;
 use crate::event::Event;
 use crate::files::Root;
 use crate::history::{self, TurnCache};
+use crate::loom::{Loom, LoomCache};
 use crate::recipe::{Recipe, SourceKind};
 use crate::snapshot::{self, Saved};
 use crate::working_set::{Hints, Manifest, find_manifest};
@@ -39,6 +40,23 @@ pub struct Request {
     pub toolset: Option<String>,
     /// What is asked now.
     pub event: Option<Event>,
+    /// The loom tree.
+    pub tree: Option<String>,
+    /// The place in it, by id or short name. Default: where the saved path
+    /// ends, else where the agent is, else the only leaf.
+    pub head: Option<String>,
+    /// The saved path that says which way and which versions are taken.
+    pub path: Option<String>,
+    /// The agent of the tree that is to go on.
+    pub agent: Option<String>,
+    /// Text behind a document that is not in the tree yet.
+    pub working_buffer: Option<String>,
+    /// Whether remarks are shown.
+    pub include_annotations: bool,
+    /// Directives for what comes next, behind those of the path.
+    pub instructions: Vec<String>,
+    /// Nodes of the tree to look at for what comes next, before the head.
+    pub context: Vec<String>,
     /// The model. Default: the configured one.
     pub model: Option<String>,
     /// The provider the request is rendered for, when that is known: decides
@@ -70,6 +88,7 @@ pub struct Engine {
     counts: Mutex<BTreeMap<String, Arc<Counts>>>,
     store: Option<Arc<dyn Store>>,
     pub(crate) turns: TurnCache,
+    pub(crate) loom: LoomCache,
     pub(crate) environments: Environments,
     // The latest snapshot of each session.
     latest: Mutex<BTreeMap<String, Arc<Saved>>>,
@@ -89,6 +108,7 @@ impl Engine {
             counts: Mutex::default(),
             store: None,
             turns: TurnCache::default(),
+            loom: LoomCache::default(),
             environments: Environments::default(),
             latest: Mutex::default(),
         })
@@ -219,9 +239,27 @@ impl Engine {
             false => Permissions::default(),
         };
 
-        let mut model = self.model(request, &mut warnings)?;
+        let loom = self.find_loom(request, &recipe)?;
+        let of_agent = || loom.as_ref()?.agent.as_ref()?.model.as_deref();
+        let named = request.model.as_deref().or_else(of_agent);
+        let mut model = self.model(named, request.provider, &mut warnings)?;
         let margin = self.calibrate(&mut model)?;
-        let budget = self.budget(request, &manifest, &model, margin, &recipe, &mut warnings)?;
+        warnings.extend(loom.iter().flat_map(|loom| loom.warnings(&model)));
+        let reserved = Reserved {
+            response: request
+                .reserve_response
+                .or(manifest.reserved_for_response)
+                .or(loom.as_ref().map(Loom::token_buffer))
+                .unwrap_or(0),
+            margin,
+        };
+        let budget = self.budget(request, &manifest, &model, reserved, &recipe, &mut warnings)?;
+        let label = match (&session, &loom) {
+            // An alias stands for its session.
+            (Some(session), _) => Some(session.label.clone()),
+            (None, Some(loom)) if request.session.is_none() => Some(loom.label()),
+            (None, _) => request.session.clone(),
+        };
         let counts = self.counts(&model)?;
         Ok(Call {
             engine: self,
@@ -236,12 +274,10 @@ impl Engine {
             budget,
             counts,
             now: request.now.unwrap_or_else(Timestamp::now),
-            previous: self.previous(match &session {
-                // An alias stands for its session.
-                Some(session) => Some(&session.label),
-                None => request.session.as_deref(),
-            })?,
+            previous: self.previous(label.as_deref())?,
+            label,
             session,
+            loom,
             warnings,
             environment: OnceLock::new(),
             told: Mutex::default(),
@@ -284,20 +320,23 @@ impl Engine {
         Ok(Some(self.remember(label, saved)))
     }
 
+    /// Returns the model of that name, else the configured one, unless that is
+    /// another provider's.
     pub(crate) fn model(
         &self,
-        request: &Request,
+        named: Option<&str>,
+        provider: Option<Provider>,
         warnings: &mut Vec<String>,
     ) -> Result<Model, Error> {
-        let name = request.model.as_deref().unwrap_or(&self.config.model);
+        let name = named.unwrap_or(&self.config.model);
         if name.trim().is_empty() {
             return Err(Error::input("the model has no name").hint("give --model NAME"));
         }
         let model = self.models.resolve(name);
-        let Some(provider) = request.provider.filter(|&wanted| wanted != model.provider) else {
+        let Some(provider) = provider.filter(|&wanted| wanted != model.provider) else {
             return Ok(model);
         };
-        if request.model.is_none()
+        if named.is_none()
             && let Some(usual) = usual_model(provider)
         {
             return Ok(self.models.resolve(usual));
@@ -320,7 +359,7 @@ impl Engine {
         request: &Request,
         manifest: &Manifest,
         model: &Model,
-        margin: f64,
+        reserved: Reserved,
         recipe: &Recipe,
         warnings: &mut Vec<String>,
     ) -> Result<Budget, Error> {
@@ -364,10 +403,7 @@ impl Engine {
         } else {
             asked
         };
-        let response = request
-            .reserve_response
-            .or(manifest.reserved_for_response)
-            .unwrap_or(0);
+        let Reserved { response, margin } = reserved;
         let mut tools = request.reserve_tools.unwrap_or(0);
         // What an exact count does not see is kept free with the tools'.
         tools = tools.saturating_add((window as f64 * margin).ceil() as Tokens);
@@ -378,6 +414,14 @@ impl Engine {
         }
         Ok(Budget::new(window, response, tools)?)
     }
+}
+
+/// What is kept free.
+struct Reserved {
+    /// For the response.
+    response: Tokens,
+    /// The part of the window for what an exact counter does not see.
+    margin: f64,
 }
 
 /// Returns the model that is taken for a provider when none is named.
@@ -399,15 +443,53 @@ impl Engine {
 
     /// Returns true when what is asked for cannot be made without a store.
     pub fn needs_store(&self, root: &Root, request: &Request) -> Result<bool, Error> {
+        if request.tree.is_some() {
+            return Ok(true);
+        }
         let recipe = self.recipe(root, request)?;
         let mut sources = recipe.layers.iter().map(|layer| layer.source);
-        Ok(request.session.is_some() && sources.any(|source| source == SourceKind::History))
+        Ok(sources.any(|source| {
+            source.is_loom() || source == SourceKind::History && request.session.is_some()
+        }))
+    }
+
+    /// Finds the place in a tree that a recipe of a loom is followed for.
+    fn find_loom(&self, request: &Request, recipe: &Recipe) -> Result<Option<Loom>, Error> {
+        let sources = recipe.layers.iter().map(|layer| layer.source);
+        let is_loom = sources.clone().any(SourceKind::is_loom);
+        if !is_loom {
+            let given = [
+                ("--tree", request.tree.is_some()),
+                ("--head", request.head.is_some()),
+                ("--path", request.path.is_some()),
+                ("--agent", request.agent.is_some()),
+                ("--working-buffer", request.working_buffer.is_some()),
+                ("--include-annotations", request.include_annotations),
+                ("--instruct", !request.instructions.is_empty()),
+                ("--context", !request.context.is_empty()),
+            ];
+            return match given.iter().find(|(_, given)| *given) {
+                None => Ok(None),
+                Some((name, _)) => Err(Error::input(format!(
+                    "the recipe `{}` has no tree for {name}",
+                    recipe.name
+                ))
+                .hint("use --recipe loom-dialogue or loom-buffer, or one with a loom's sources")),
+            };
+        }
+        let mode = sources.filter_map(SourceKind::mode).next();
+        Loom::find(self, request, mode).map(Some)
     }
 
     fn recipe(&self, root: &Root, request: &Request) -> Result<Recipe, Error> {
-        match &request.recipe {
-            Some(name) => Recipe::load(name),
-            None => self.config.recipe(root),
+        match (&request.recipe, &request.tree) {
+            (Some(name), _) => Recipe::load(name),
+            // A tree says itself what is to be made of it.
+            (None, Some(tree)) => {
+                let mode = self.store()?.tree(tree)?.tree.mode;
+                Recipe::load(&format!("loom-{mode}"))
+            }
+            (None, None) => self.config.recipe(root),
         }
     }
 

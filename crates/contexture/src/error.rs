@@ -135,6 +135,12 @@ impl From<StoreError> for Error {
             StoreError::NotFound {
                 what: "session", ..
             } => Some("`contexture session list` shows those there are; `session new` makes one"),
+            StoreError::NotFound { what: "tree", .. } => {
+                Some("`contexture tree list` shows those there are; `tree import` brings one in")
+            }
+            StoreError::NotFound { what: "node", .. } => {
+                Some("`contexture tree show TREE` shows them")
+            }
             StoreError::NotFound { what: "turn", .. } => {
                 Some("`contexture session history` shows them")
             }

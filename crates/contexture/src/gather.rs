@@ -8,9 +8,11 @@ use contexture_core::{Excluded, Fit, Item, Layer, Part, Role, Text, Trust};
 use contexture_store::AgentRole;
 
 use crate::broker::{self, Toolbox};
-use crate::call::{Call, SummaryIs};
+use crate::call::{Attempt, Call};
 use crate::error::Error;
+use crate::event::Event;
 use crate::history::{History, Reader};
+use crate::loom::{self, Loom, PathItems};
 use crate::recipe::{RecipeLayer, SourceKind};
 use crate::source;
 use crate::working_set::{BootHeader, session_dir};
@@ -18,12 +20,12 @@ use crate::working_set::{BootHeader, session_dir};
 /// What the sources gave so far.
 pub(crate) struct Gathered<'c, 'a> {
     pub(crate) call: &'c Call<'a>,
-    pub(crate) summary: SummaryIs,
-    pub(crate) by_steps: bool,
+    pub(crate) how: Attempt,
     pub(crate) newest: BTreeSet<Arc<str>>,
     pub(crate) warnings: Vec<String>,
     pub(crate) unsent: Vec<Excluded>,
     pub(crate) turns_since_summary: u64,
+    pub(crate) path: Option<PathItems>,
 }
 
 impl Gathered<'_, '_> {
@@ -94,12 +96,22 @@ impl Gathered<'_, '_> {
                 history.items
             }
             SourceKind::Event => self.event(policy),
+            SourceKind::LoomPath | SourceKind::LoomDocument => self.loom_path(policy, &mut fit)?,
+            kind => {
+                let mut unsent = Vec::new();
+                let items = match self.loom(policy)? {
+                    Some(loom) => loom.items(kind, &mut unsent)?,
+                    None => Vec::new(),
+                };
+                self.unsent.append(&mut unsent);
+                items
+            }
         };
         if let Some(cut) = recipe.cut {
             // Calls, thinking and media are whole or not there.
             let may = |item: &Item| match (&item.part, recipe.source) {
                 (Part::Text | Part::ToolResult { .. }, _) => true,
-                (_, source) => source != SourceKind::History,
+                (_, source) => source != SourceKind::History && !source.is_loom(),
             };
             for item in items.iter_mut().filter(|item| may(item)) {
                 item.cut = cut;
@@ -111,7 +123,7 @@ impl Gathered<'_, '_> {
             fit,
             place: recipe.place,
             order: recipe.order,
-            volatile: recipe.source == SourceKind::Event,
+            volatile: matches!(recipe.source, SourceKind::Event | SourceKind::LoomPosition),
             items,
         })
     }
@@ -173,16 +185,51 @@ impl Gathered<'_, '_> {
             provider: call.model.provider,
             available: call.budget.available(),
             min_recent,
-            with_summary: self.summary == SummaryIs::Pinned,
-            by_steps: self.by_steps,
+            with_summary: !self.how.without_summary,
+            by_steps: self.how.by_steps,
         };
         let history = reader.read(session)?;
         if let Fit::Window(window) = fit {
             // Steps of one run are fewer than a turn.
-            let turns = if self.by_steps { 0 } else { min_recent };
+            let turns = if self.how.by_steps { 0 } else { min_recent };
             window.start = call.window_start(&history, turns);
         }
         Ok(history)
+    }
+
+    /// Returns what the layers of a loom draw on.
+    fn loom(&self, mut policy: Policy) -> Result<Option<loom::Source<'_>>, Error> {
+        let call = self.call;
+        // A document alone has no tags that anybody could forge.
+        let others = |layer: &RecipeLayer| !layer.source.is_loom();
+        let alone = !call.recipe.layers.iter().any(others);
+        policy.between_tags = !(alone && call.uses(SourceKind::LoomDocument));
+        let Some(loom) = &call.loom else {
+            return Ok(None);
+        };
+        Ok(Some(loom::Source {
+            loom,
+            store: call.engine.store()?,
+            cache: &call.engine.loom,
+            counts: &call.counts,
+            policy,
+            available: call.budget.available(),
+            now: call.now,
+            with_opening: self.how.with_opening,
+            has_event: call.request.event.is_some(),
+            addendum: call.engine.config.loom.addendum.as_deref(),
+        }))
+    }
+
+    fn loom_path(&mut self, policy: Policy, fit: &mut Fit) -> Result<Vec<Item>, Error> {
+        let Some(source) = self.loom(policy)? else {
+            return Ok(Vec::new());
+        };
+        let mut made = source.path(fit)?;
+        self.unsent.append(&mut made.unsent);
+        let items = std::mem::take(&mut made.items);
+        self.path = Some(made);
+        Ok(items)
     }
 
     fn event(&self, policy: Policy) -> Vec<Item> {
@@ -194,8 +241,17 @@ impl Gathered<'_, '_> {
         // and who asks.
         let is_agent = call.uses(SourceKind::History) || call.uses(SourceKind::Workspace);
         let max_file_bytes = call.engine.config.limits.max_file_bytes;
+        // Nobody but us writes what looks like a node's header.
+        let mut escaped = None;
+        if call.loom.as_ref().is_some_and(Loom::shows_headers) {
+            let content = loom::without_headers(&event.content).into_owned();
+            escaped = Some(Event {
+                content,
+                ..event.clone()
+            });
+        }
         let mut items = broker::event_items(
-            event,
+            escaped.as_ref().unwrap_or(event),
             call.role(),
             call.now,
             call.root,

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use contexture_core::guard::Policy;
-use contexture_core::{Code, Counts, Excluded, Item, Reason, Role, Text, Tokens, Trust};
+use contexture_core::{Code, Counts, Excluded, Item, Role, Text, Tokens, Trust};
 use contexture_store::{
     Compaction, Counted, Session, Store, StoreError, Turn, TurnHead, TurnId, TurnKind, Walk,
 };
@@ -382,7 +382,7 @@ impl Reader<'_> {
                 false => {
                     let tokens = latest.compaction.tokens_after;
                     let reason = "the summary is larger than what the pinned items leave";
-                    let reason = Reason::Unusable(reason.to_owned());
+                    let reason = reason.to_owned();
                     let row = row(&summary.id, summary.role, Code::OverBudget, tokens, reason);
                     history.unsent.push(row);
                 }
@@ -466,23 +466,10 @@ fn unread(history: &mut History) {
         ),
     };
     let id = format!("turns 1-{older}");
-    let row = row(&id, Role::User, code, tokens, Reason::Unusable(reason));
+    let row = row(&id, Role::User, code, tokens, reason);
     history.unsent.insert(0, row);
 }
 
-fn row(id: &str, role: Role, code: Code, tokens: Tokens, reason: Reason) -> Excluded {
-    Excluded {
-        path: None,
-        id: id.into(),
-        layer: "session".into(),
-        role,
-        tokens,
-        estimated: tokens > 0,
-        priority: 0.0,
-        base_priority: None,
-        score: None,
-        scores: BTreeMap::new(),
-        code,
-        reason,
-    }
+fn row(id: &str, role: Role, code: Code, tokens: Tokens, reason: String) -> Excluded {
+    Excluded::unoffered(id, "session", role, code, reason).about(tokens)
 }

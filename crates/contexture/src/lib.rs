@@ -74,6 +74,7 @@ mod files;
 mod gather;
 mod history;
 mod init;
+pub mod loom;
 mod recipe;
 mod session;
 pub mod snapshot;

@@ -2,6 +2,7 @@
 //! may cost and where they go. Data, not code.
 
 use contexture_core::{Cut, Fit, Order, Path, Place, Share, Window};
+use contexture_store::TreeMode;
 
 use crate::error::Error;
 use crate::working_set::cut_named;
@@ -20,6 +21,7 @@ pub const LAYERS: &[&str] = &[
     "environment",
     "runtime",
     "tools",
+    "loom",
 ];
 
 /// Where a layer's items come from.
@@ -47,6 +49,45 @@ pub enum SourceKind {
     History,
     /// The event at hand.
     Event,
+    /// The system prompt of a loom's agent.
+    LoomAgent,
+    /// The system context of a loom's tree.
+    LoomTree,
+    /// The directives on the way to a place in it.
+    LoomInstructions,
+    /// What an agent is told that knows it works in a tree.
+    LoomAddendum,
+    /// What such an agent keeps in mind.
+    LoomMemory,
+    /// The way to a place, as a conversation.
+    LoomPath,
+    /// The way to a place, as a document.
+    LoomDocument,
+    /// Where such an agent is.
+    LoomPosition,
+}
+
+impl SourceKind {
+    /// Returns true for what comes from a loom's tree.
+    pub fn is_loom(self) -> bool {
+        use SourceKind::*;
+        match self {
+            LoomAgent | LoomTree | LoomInstructions | LoomAddendum | LoomMemory | LoomPath
+            | LoomDocument | LoomPosition => true,
+            Boot | WorkingSet | Workspace | Persona | Environment | Runtime | Task | Role
+            | Tools | History | Event => false,
+        }
+    }
+
+    /// Returns the mode of the trees that the source is for, when it is for one
+    /// only.
+    pub fn mode(self) -> Option<TreeMode> {
+        match self {
+            SourceKind::LoomPath => Some(TreeMode::Dialogue),
+            SourceKind::LoomDocument => Some(TreeMode::Buffer),
+            _ => None,
+        }
+    }
 }
 
 /// The names of the sources.
@@ -62,6 +103,14 @@ pub const SOURCES: &[&str] = &[
     "tools",
     "history",
     "event",
+    "loom-agent",
+    "loom-tree",
+    "loom-instructions",
+    "loom-addendum",
+    "loom-memory",
+    "loom-path",
+    "loom-document",
+    "loom-position",
 ];
 const FITS: &[&str] = &["first-fit", "by-score", "window", "path"];
 const PLACES: &[&str] = &["system", "history", "current", "by-role"];
@@ -107,6 +156,14 @@ const BUILT_IN: &[(&str, &str)] = &[
         include_str!("../../../recipes/working-set.yml"),
     ),
     ("broker", include_str!("../../../recipes/broker.yml")),
+    (
+        "loom-dialogue",
+        include_str!("../../../recipes/loom-dialogue.yml"),
+    ),
+    (
+        "loom-buffer",
+        include_str!("../../../recipes/loom-buffer.yml"),
+    ),
 ];
 
 impl Recipe {
@@ -236,10 +293,10 @@ fn read_layer(source: Source<'_>, i: usize, node: &Node) -> Result<RecipeLayer, 
         .word("layer", "layer", LAYERS)?
         .ok_or_else(|| missing(&fields, "layer"))?
         .to_owned();
-    let kind = match fields
+    let source_name = fields
         .word("source", "source", SOURCES)?
-        .ok_or_else(|| missing(&fields, "source"))?
-    {
+        .ok_or_else(|| missing(&fields, "source"))?;
+    let kind = match source_name {
         "boot" => SourceKind::Boot,
         "working-set" => SourceKind::WorkingSet,
         "workspace" => SourceKind::Workspace,
@@ -250,12 +307,21 @@ fn read_layer(source: Source<'_>, i: usize, node: &Node) -> Result<RecipeLayer, 
         "role" => SourceKind::Role,
         "tools" => SourceKind::Tools,
         "history" => SourceKind::History,
+        "loom-agent" => SourceKind::LoomAgent,
+        "loom-tree" => SourceKind::LoomTree,
+        "loom-instructions" => SourceKind::LoomInstructions,
+        "loom-addendum" => SourceKind::LoomAddendum,
+        "loom-memory" => SourceKind::LoomMemory,
+        "loom-path" => SourceKind::LoomPath,
+        "loom-document" => SourceKind::LoomDocument,
+        "loom-position" => SourceKind::LoomPosition,
         _ => SourceKind::Event,
     };
     // What is said of history elsewhere, and what is summarised, is told by
     // this name.
-    if kind == SourceKind::History && name != "session" {
-        let why = format!("the source `history` goes into the layer `session`, not `{name}`");
+    let is_path = kind == SourceKind::History || kind.mode().is_some();
+    if is_path && name != "session" {
+        let why = format!("the source `{source_name}` goes into the layer `session`, not `{name}`");
         return Err(fields.error(node.mark, "source", why));
     }
     let percent = match fields.number("share")? {

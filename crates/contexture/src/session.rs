@@ -12,7 +12,7 @@ use serde::Serialize;
 use crate::assembled::sent_name;
 use crate::calibration;
 use crate::compaction::{self, Compacted, Plan, Undone};
-use crate::engine::{Engine, Request};
+use crate::engine::Engine;
 use crate::error::Error;
 use crate::snapshot::Saved;
 
@@ -55,11 +55,7 @@ impl Engine {
         }
         turn.check_sizes(self.config.limits.max_message_bytes)?;
         let mut warnings = Vec::new();
-        let request = Request {
-            model: turn.model.clone(),
-            ..Request::default()
-        };
-        let mut model = self.model(&request, &mut warnings)?;
+        let mut model = self.model(turn.model.as_deref(), None, &mut warnings)?;
         calibration::apply(store, &mut model)?;
         let session = store.session(label)?;
         let parent = turn.parent_turn_id.or(session.head);
@@ -119,6 +115,11 @@ impl Engine {
         if answers != 1 || !same_model {
             return Ok(());
         }
+        self.learn_from(snapshot, usage)
+    }
+
+    /// Learns from what the provider counted a request at.
+    pub(crate) fn learn_from(&self, snapshot: &Snapshot, usage: &Usage) -> Result<(), Error> {
         let mut model = self.models().resolve(&snapshot.model);
         // The factor that the request was counted with stands in its counter's
         // name.
@@ -287,12 +288,9 @@ impl Engine {
         let session = store.session(label)?;
         let latest = store.snapshots(Some(&session.label), 1)?.into_iter().next();
         let of_latest = latest.as_ref().map(|snapshot| snapshot.model.clone());
-        let resolved = Request {
-            model: request.model.clone().or(of_latest),
-            ..Request::default()
-        };
+        let named = request.model.clone().or(of_latest);
         let mut warnings = Vec::new();
-        let mut model = self.model(&resolved, &mut warnings)?;
+        let mut model = self.model(named.as_deref(), None, &mut warnings)?;
         calibration::apply(store, &mut model)?;
         // What the latest request had, if it was the same model's: the system
         // prompt and the event are sent next time, too.

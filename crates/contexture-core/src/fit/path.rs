@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Fitter, Gives, Outcome, Units, estimated_size, is_out_of_room, over_budget};
 use crate::counts::Tokens;
-use crate::cut::{Cut, grouped};
+use crate::cut::{Cut, MIN_USEFUL_TOKENS, grouped};
 use crate::item::{Content, Item, Join, Role, Trust};
 use crate::measure::Size;
 use crate::report::Code;
@@ -27,6 +27,9 @@ pub struct Path {
     pub marker: Option<Marker>,
     /// What was not offered since it could not fit.
     pub unseen: Option<Unseen>,
+    /// Whether it is one text: of the newest few, the one that does not fit is
+    /// cut rather than dropped, and nothing stands before what was cut off.
+    pub is_text: bool,
 }
 
 impl Default for Path {
@@ -36,6 +39,7 @@ impl Default for Path {
             head: 0.3,
             marker: None,
             unseen: None,
+            is_text: false,
         }
     }
 }
@@ -87,12 +91,14 @@ pub(crate) struct Gap {
 
 /// What is kept of a path: units up to `head`, and those from `tail` on.
 struct Kept {
+    units: usize,
     head: usize,
     tail: usize,
     left: Tokens,
     // Whether any of it can be seen.
     shows: bool,
-    // The newest, when it is only there in part.
+    // The one that is only there in part: the newest, or in a text the oldest
+    // of the newest few that are there.
     cut: Option<(usize, Vec<(usize, Outcome)>)>,
     // Units behind all that is kept, which cannot be shown.
     unshown: Vec<usize>,
@@ -100,11 +106,14 @@ struct Kept {
     // left then.
     missed: usize,
     left_then: Tokens,
+    // Whether nothing more goes before the tail.
+    closed: bool,
 }
 
 impl Kept {
     fn nothing(units: usize, left: Tokens) -> Self {
         Self {
+            units,
             head: 0,
             tail: units,
             left,
@@ -113,7 +122,27 @@ impl Kept {
             unshown: Vec::new(),
             missed: 0,
             left_then: 0,
+            closed: false,
         }
+    }
+
+    /// Returns true when something of the newest few is not there.
+    fn is_short(&self) -> bool {
+        self.missed > 0 || self.cut.is_some() || self.lacks_newest()
+    }
+
+    /// Returns true when the newest is not there, or not whole.
+    fn lacks_newest(&self) -> bool {
+        // The newest that is shown at all stands directly before these.
+        let newest = self.units.checked_sub(self.unshown.len() + 1);
+        let is_cut = self.cut.as_ref().is_some_and(|(u, _)| Some(*u) == newest);
+        !self.shows || is_cut || !self.unshown.is_empty()
+    }
+
+    /// Returns true when it has all of the newest few, or the newest where the
+    /// other has not.
+    fn is_better_than(&self, other: &Kept) -> bool {
+        !self.is_short() || !self.lacks_newest() && other.lacks_newest()
     }
 
     /// Pays for a unit, or returns false when it does not fit in `left`. What
@@ -228,21 +257,18 @@ impl Fitter<'_> {
     ) -> (Kept, Option<Gap>) {
         let units = walk.units;
         let most = units.len() as u64 + unseen.map_or(0, |unseen| unseen.count);
-        let mut marker = path.marker.as_ref();
+        let marker = path.marker.as_ref();
         let mut reserve = marker.map_or(0, |marker| self.marker(marker, most).1);
         loop {
             let room = allowance.saturating_sub(reserve);
             let kept = self.ends(path, unseen, items, walk, room);
-            // The newest, whole, is worth more than a marker that says that there
-            // were more, and so is anything at all.
-            let newest = kept.cut.as_ref().map(|(u, _)| *u);
-            let newest = kept.unshown.first().copied().or(newest);
-            let is_whole = newest.is_some_and(
-                |u| matches!(walk.cost(self, items, u), Cost::Whole(tokens) if tokens <= allowance),
-            );
-            if marker.is_some() && (!kept.shows || is_whole) {
-                (marker, reserve) = (None, 0);
-                continue;
+            // What is to be kept whenever it fits is worth more than a marker that
+            // says that there was more.
+            if marker.is_some() && kept.is_short() {
+                let without = self.ends(path, unseen, items, walk, allowance);
+                if without.is_better_than(&kept) || !kept.shows {
+                    return (without, None);
+                }
             }
             let absent = |i: &usize| matches!(items[*i].content, Content::Absent { .. });
             let usable = |u: &usize| !units.get(*u).iter().all(absent);
@@ -329,26 +355,40 @@ impl Fitter<'_> {
             let cost = walk.cost(self, items, u);
             if kept.pay(cost) {
                 wanted -= usize::from(!matches!(cost, Cost::Unusable));
-            } else if kept.shows {
-                kept.missed = wanted;
-                kept.left_then = kept.left;
-                break;
             } else {
                 // The newest is shown in part rather than not at all.
+                let may_be_cut = !kept.shows || path.is_text;
+                // However little that is.
+                let least = match kept.shows {
+                    true => MIN_USEFUL_TOKENS,
+                    false => 1,
+                };
                 let part = [Gives::Tools, Gives::Everyone]
                     .into_iter()
-                    .find_map(|who| self.cut_to_fit(items, units.get(u), kept.left, who));
+                    .filter(|_| may_be_cut)
+                    .find_map(|who| self.cut_to_fit(items, units.get(u), kept.left, who, least));
                 match part {
                     Some(part) => {
                         kept.left -= part.iter().map(|(_, o)| o.tokens()).sum::<Tokens>();
                         kept.cut = Some((u, part));
                         kept.shows = true;
                         wanted -= 1;
+                        kept.closed = path.is_text;
+                    }
+                    None if kept.shows => {
+                        kept.missed = wanted;
+                        kept.left_then = kept.left;
+                        break;
                     }
                     None => kept.unshown.push(u),
                 }
             }
             kept.tail = u;
+            if kept.closed {
+                kept.missed = wanted.min(kept.tail - floor);
+                kept.left_then = kept.left;
+                break;
+            }
         }
 
         let part = (room as f64 * path.head.clamp(0.0, 1.0)) as Tokens;
@@ -356,7 +396,9 @@ impl Fitter<'_> {
         kept.left -= others;
         self.more_head(&mut kept, ceiling, items, walk);
         kept.left += others;
-        self.more_tail(&mut kept, floor, items, walk);
+        if !kept.closed {
+            self.more_tail(&mut kept, floor, items, walk);
+        }
         self.more_head(&mut kept, ceiling, items, walk);
         kept
     }

@@ -114,6 +114,7 @@ pub fn run(input: &str) -> Result<Assembly, Error> {
                             at: number("before").unwrap() as usize,
                             count: count as u64,
                         }),
+                        ..Path::default()
                     });
                 }
                 layers.push(layer);

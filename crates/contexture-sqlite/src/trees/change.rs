@@ -110,7 +110,8 @@ pub(super) fn put_settings(db: &Connection, row: &TreeRow) -> Result<(), Fault> 
 /// Writes what a tree's row says about what is in the tree.
 pub(super) fn put_shape(db: &Connection, tree: &TreeRow) -> Result<(), Fault> {
     db.prepare_cached(
-        "UPDATE trees SET root = ?2, epoch = ?3, nodes = ?4, edges = ?5 WHERE key = ?1",
+        "UPDATE trees SET root = ?2, epoch = ?3, nodes = ?4, edges = ?5, instructions = ?6
+         WHERE key = ?1",
     )?
     .execute(params![
         tree.key,
@@ -118,6 +119,7 @@ pub(super) fn put_shape(db: &Connection, tree: &TreeRow) -> Result<(), Fault> {
         number("epoch", tree.epoch)?,
         number("nodes", tree.nodes)?,
         number("edges", tree.edges)?,
+        number("instructions", tree.instructions)?,
     ])?;
     Ok(())
 }

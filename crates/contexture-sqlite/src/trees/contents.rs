@@ -42,7 +42,7 @@ pub(super) fn nodes(
                 author_agent_id: head.author_agent_id,
                 content,
                 edited_from: head.edited_from,
-                metadata: head.flags,
+                metadata: Some(head.flags),
                 created_at: Some(head.created_at),
                 raw_response: None,
             };

@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-use contexture_store::{Growth, Known, NodeHead, Surroundings, local_id};
+use contexture_store::{Edge, Growth, Known, NodeHead, Surroundings, local_id};
 use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension};
 
@@ -81,7 +81,11 @@ pub(super) fn grow(
         if let (Some(from), false) = (&node.edited_from, arrivals.contains_key(&*node.id)) {
             changed.extend(step::targets(db, key_of(&keys, from)?)?);
         }
-        if let Some(agent) = &node.author_agent_id {
+        let is_root = root == Some(&*node.id);
+        let goes_on = |edge: &Edge| edge.continues() && edge.target_node_id == node.id;
+        if let Some(agent) = &node.author_agent_id
+            && (is_root || growth.edges.iter().any(goes_on))
+        {
             place_agent(db, key_of(&agents, agent)?, key_of(&keys, &node.id)?)?;
         }
     }
@@ -93,6 +97,7 @@ pub(super) fn grow(
     tree.root = root.map(|id| key_of(&keys, id)).transpose()?;
     tree.nodes += growth.nodes.len() as u64;
     tree.edges += growth.edges.len() as u64;
+    tree.instructions += super::instructions(growth.edges.iter());
     change::put_shape(db, &tree)?;
     let mut heads = Heads::new(db)?;
     let grown = growth.nodes.iter();

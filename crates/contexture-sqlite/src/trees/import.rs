@@ -74,6 +74,7 @@ pub(super) fn import(
     tree.root = document.root().map(|id| key_of(&keys, id)).transpose()?;
     tree.nodes += merged.nodes.len() as u64;
     tree.edges += merged.edges.len() as u64;
+    tree.instructions += super::instructions(merged.edges.iter().map(|&i| &document.edges[i]));
     tree.epoch += u64::from(merged.disturbs);
     change::put_shape(db, &tree)?;
     Ok(Imported {
@@ -81,6 +82,7 @@ pub(super) fn import(
         nodes: merged.nodes.len() as u64,
         edges: merged.edges.len() as u64,
         reflagged: merged.reflagged.len() as u64,
+        changed: merged.changed && !created,
     })
 }
 
@@ -93,8 +95,8 @@ fn create(
     let tree = &document.tree;
     db.prepare_cached(
         "INSERT INTO trees (tenant, id, mode, title, system_context, buffer_mode_system_context,
-             preferences, epoch, nodes, edges, created_at)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, 0, 0, 0, ?8)",
+             preferences, epoch, nodes, edges, instructions, created_at)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, 0, 0, 0, 0, ?8)",
     )?
     .execute(params![
         tenant,
@@ -114,6 +116,7 @@ fn create(
         epoch: 0,
         nodes: 0,
         edges: 0,
+        instructions: 0,
     })
 }
 
@@ -216,7 +219,7 @@ fn insert(
     }
     for &i in &merged.reflagged {
         let node = &document.nodes[i];
-        change::put_flags(db, key_of(keys, &node.id)?, node.metadata)?;
+        change::put_flags(db, key_of(keys, &node.id)?, node.flags())?;
     }
     for &i in &merged.answered {
         let node = &document.nodes[i];

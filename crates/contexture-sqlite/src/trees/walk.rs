@@ -190,7 +190,7 @@ fn sources(db: &Connection, edge: i64) -> Result<(Vec<EdgeSource>, Vec<i64>), Fa
 }
 
 /// Returns primary sources, each followed by the edits in its place.
-fn versions(
+pub(super) fn versions(
     db: &Connection,
     heads: &mut Heads<'_>,
     primary: &[i64],

@@ -119,7 +119,7 @@ fn node(id: &str, author: Author, text: &str) -> Node {
         author_agent_id: None,
         content: MessageContent::Text(text.to_owned()),
         edited_from: None,
-        metadata: Flags::default(),
+        metadata: None,
         created_at: None,
         raw_response: None,
     }
@@ -246,6 +246,7 @@ pub fn a_tree_comes_back_as_it_was(store: &dyn Store) {
         nodes: 5,
         edges: 2,
         reflagged: 0,
+        changed: false,
     };
     assert_eq!(imported, expected);
     let exported = store.export_tree("t1").unwrap();
@@ -295,6 +296,7 @@ pub fn a_tree_imported_again_changes_nothing(store: &dyn Store) {
         nodes: 0,
         edges: 0,
         reflagged: 0,
+        changed: false,
     };
     let mut silent = document.clone();
     for node in &mut silent.nodes {
@@ -502,15 +504,24 @@ pub fn an_import_adds_what_is_new(store: &dyn Store) {
     more.tree.title = Some("Garden".to_owned());
     more.agents[0].model = Some("m2".to_owned());
     more.nodes[0].created_at = None;
-    more.nodes[0].metadata.pruned = true;
+    more.nodes[0].metadata = Some(Flags {
+        pruned: true,
+        ..Flags::default()
+    });
     let imported = store.import_tree(&more, at(500)).unwrap();
     let expected = Imported {
         created: false,
         nodes: 1,
         edges: 1,
         reflagged: 1,
+        changed: true,
     };
     assert_eq!(imported, expected);
+    // Flags that a document does not speak of stay.
+    more.nodes[0].metadata = None;
+    let again = store.import_tree(&more, at(501)).unwrap();
+    assert_eq!((again.nodes, again.reflagged), (0, 0));
+    assert!(store.find_node("t", "n2").unwrap().flags.pruned);
     let info = store.tree("t").unwrap();
     assert_eq!(info.tree.title.as_deref(), Some("Garden"));
     assert_eq!((info.nodes, info.edges), (3, 2));
@@ -736,9 +747,9 @@ pub fn only_flags_change(store: &dyn Store) {
     let mut expected = store.export_tree("t1").unwrap();
     for node in expected.nodes.clone() {
         let flags = Flags {
-            excluded: !node.metadata.excluded,
-            pruned: !node.metadata.pruned,
-            bookmarked: node.metadata.bookmarked,
+            excluded: !node.flags().excluded,
+            pruned: !node.flags().pruned,
+            bookmarked: node.flags().bookmarked,
         };
         let change = TreeChange::Flags {
             node: node.id.clone(),
@@ -748,7 +759,7 @@ pub fn only_flags_change(store: &dyn Store) {
         store.change_tree("t1", &change, at(10)).unwrap();
         assert!(epoch(store, "t1") > before);
         let known = expected.nodes.iter_mut().find(|one| one.id == node.id);
-        known.unwrap().metadata = flags;
+        known.unwrap().metadata = Some(flags);
         assert_eq!(store.export_tree("t1").unwrap(), expected);
         assert_eq!(store.find_node("t1", &node.id).unwrap().flags, flags);
     }
@@ -756,7 +767,7 @@ pub fn only_flags_change(store: &dyn Store) {
     let before = epoch(store, "t1");
     let change = TreeChange::Flags {
         node: "n3".to_owned(),
-        flags: expected.nodes[0].metadata,
+        flags: expected.nodes[0].flags(),
     };
     assert_eq!(expected.nodes[0].id, "n3");
     store.change_tree("t1", &change, at(11)).unwrap();
@@ -1012,6 +1023,18 @@ pub fn an_arrival_has_its_versions(store: &dyn Store) {
     for node in ["n3", "n3b", "n3c"] {
         assert_eq!(arrivals(store, "t", node), expected, "{node}");
     }
+    let versions = |node: &str| -> Vec<String> {
+        let versions = store.versions("t", node).unwrap();
+        versions.into_iter().map(|head| head.id).collect()
+    };
+    assert_eq!(versions("n1"), ["n1", "y", "x", "z"]);
+    assert_eq!(versions("x"), ["x", "y"]);
+    assert_eq!(versions("n2"), ["n2"]);
+    let unknown = store.versions("t", "n9");
+    assert!(matches!(
+        unknown,
+        Err(StoreError::NotFound { what: "node", .. })
+    ));
     assert_eq!(arrivals(store, "t", "n1"), Vec::<String>::new());
     assert_eq!(arrivals(store, "t", "z"), Vec::<String>::new());
     assert_eq!(arrivals(store, "t", "deep"), ["e1 n2"]);
@@ -1203,6 +1226,9 @@ pub fn an_agent_is_where_it_wrote_last(store: &dyn Store) {
         "t",
         "node n4 model @b d\nnode n5 model e\nedge e3 n1 -> n4\nedge e4 n1 -> n5",
     );
+    assert_eq!(positions(), [some("n2"), some("n4")]);
+    // A document that does not say where they are does not take them away.
+    import(store, "t", "agent a model\nagent b model\nnode n1 human a");
     assert_eq!(positions(), [some("n2"), some("n4")]);
     let head = store.find_node("t", "n4").unwrap();
     assert_eq!(head.author_agent_id.as_deref(), Some("b"));

@@ -26,6 +26,7 @@ impl TreeDocument {
         self.tree.created_at = kept(self.tree.created_at);
         for node in &mut self.nodes {
             node.created_at = kept(node.created_at);
+            node.metadata = Some(node.flags());
             let usual = node.local_id.as_deref() == Some(short(&node.id));
             node.local_id = node.local_id.take().filter(|_| !usual);
         }
@@ -34,10 +35,7 @@ impl TreeDocument {
             .sort_by(|a, b| (a.created_at, &a.id).cmp(&(b.created_at, &b.id)));
         self.edges.sort_by(|a, b| a.id.cmp(&b.id));
         self.paths.sort_by(|a, b| a.name.cmp(&b.name));
-        for path in &mut self.paths {
-            path.choices.sort();
-            path.choices.dedup();
-        }
+        self.paths.iter_mut().for_each(SavedPath::normalise);
         self.memories.retain(|memory| !memory.is_empty());
         for memory in &mut self.memories {
             memory.stashes.sort_by(|a, b| a.name.cmp(&b.name));
@@ -377,6 +375,12 @@ impl Edge {
 }
 
 impl SavedPath {
+    /// Gives it the form that a store gives back.
+    pub(super) fn normalise(&mut self) {
+        self.choices.sort();
+        self.choices.dedup();
+    }
+
     /// Checks that a path names what is there; `at` is where it stands.
     pub fn check(
         &self,

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use jiff::Timestamp;
 
 use super::time::kept;
-use super::{AgentMemory, Edge, Node, TreeDocument, local_id};
+use super::{Agent, AgentMemory, Edge, Node, SavedPath, Tree, TreeDocument, local_id};
 use crate::error::StoreError;
 
 /// A document together with what is there already.
@@ -27,6 +27,8 @@ pub struct Merged {
     pub answered: Vec<usize>,
     /// Whether a path that somebody walked may no longer be what it was.
     pub disturbs: bool,
+    /// Whether settings, agents, paths or memories become others.
+    pub changed: bool,
 }
 
 impl TreeDocument {
@@ -62,6 +64,7 @@ impl TreeDocument {
             return Err(StoreError::invalid("tree.mode", message));
         }
         self.tree.created_at = Some(kept(there.tree.created_at.unwrap_or(now)));
+        self.tree.keep(&there.tree);
 
         let mut merged = Merged {
             document: self,
@@ -70,20 +73,39 @@ impl TreeDocument {
             reflagged: Vec::new(),
             answered: Vec::new(),
             disturbs: false,
+            changed: false,
         };
         merged.add_nodes(&mut there.nodes, now)?;
         merged.add_edges(&there.edges)?;
         let document = &mut merged.document;
         rest(&mut document.nodes, there.nodes, |node| &node.id);
         rest(&mut document.edges, there.edges, |edge| &edge.id);
+        for agent in &mut document.agents {
+            let before = there.agents.iter().find(|before| before.id == agent.id);
+            if let Some(before) = before {
+                agent.keep(before);
+            }
+        }
+        let mut paths: Vec<SavedPath> = document.paths.clone();
+        paths.iter_mut().for_each(SavedPath::normalise);
+        let mut changed = document.tree != there.tree
+            || document
+                .agents
+                .iter()
+                .any(|one| !there.agents.contains(one))
+            || paths.iter().any(|one| !there.paths.contains(one));
         rest(&mut document.agents, there.agents, |agent| &agent.id);
         rest(&mut document.paths, there.paths, |path| &path.name);
         for memory in &mut document.memories {
             let before = there.memories.iter();
             let mut before = before.filter(|before| before.agent_id == memory.agent_id);
-            memory.keep_times(before.next(), now);
+            let before = before.next();
+            memory.keep_times(before, now);
+            memory.stashes.sort_by(|a, b| a.name.cmp(&b.name));
+            changed |= !memory.is_empty() && before != Some(memory);
         }
         rest(&mut document.memories, there.memories, |one| &one.agent_id);
+        merged.changed = changed;
         merged.name_nodes()?;
         Ok(merged)
     }
@@ -116,7 +138,8 @@ impl Merged {
             if !same {
                 return Err(changed(&format!("nodes[{i}]"), "node", &node.id));
             }
-            if node.metadata != before.metadata {
+            let flags = *node.metadata.get_or_insert(before.flags());
+            if flags != before.flags() {
                 self.reflagged.push(i);
                 self.disturbs = true;
             }
@@ -193,6 +216,40 @@ impl Merged {
             nodes[i].local_id = Some(local);
         }
         Ok(())
+    }
+}
+
+impl Tree {
+    /// Takes over what is not said here.
+    fn keep(&mut self, before: &Tree) {
+        let keep = |now: &mut Option<String>, before: &Option<String>| {
+            *now = now.take().or_else(|| before.clone());
+        };
+        keep(&mut self.title, &before.title);
+        keep(&mut self.system_context, &before.system_context);
+        let (now, before) = (&mut self.preferences, before.preferences);
+        now.truncation_strategy = now.truncation_strategy.or(before.truncation_strategy);
+        now.minimum_recent_nodes = now.minimum_recent_nodes.or(before.minimum_recent_nodes);
+        now.token_buffer = now.token_buffer.or(before.token_buffer);
+    }
+}
+
+impl Agent {
+    /// Takes over what is not said here.
+    fn keep(&mut self, before: &Agent) {
+        let keep = |now: &mut Option<String>, before: &Option<String>| {
+            *now = now.take().or_else(|| before.clone());
+        };
+        keep(&mut self.name, &before.name);
+        keep(&mut self.system_prompt, &before.system_prompt);
+        keep(&mut self.model, &before.model);
+        keep(&mut self.position, &before.position);
+        if self.parameters.is_empty() {
+            self.parameters.clone_from(&before.parameters);
+        }
+        if self.permissions.is_empty() {
+            self.permissions.clone_from(&before.permissions);
+        }
     }
 }
 
@@ -290,7 +347,8 @@ mod tests {
     #[test]
     fn a_document_says_nothing_by_what_it_leaves_out() {
         let full = there(&nodes(&[
-            r#""id":"abcdefg","created_at":5000,"raw_response":{"body":1}"#,
+            r#""id":"abcdefg","created_at":5000,"raw_response":{"body":1},
+               "metadata":{"excluded":true}"#,
             r#""id":"abcdefh","created_at":6000"#,
         ]));
         let brief = read(&nodes(&[

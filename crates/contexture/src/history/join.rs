@@ -1,7 +1,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use contexture_core::{Code, Cut, Item, Part, Reason, Role, Text, Trust};
+use contexture_core::{Code, Cut, Item, Part, Role, Text, Trust};
 
 use super::{History, Prepared, row, turn_name};
 
@@ -80,7 +80,7 @@ impl Joiner<'_> {
         }
         self.open.extend(turn.open.iter().cloned());
         for (id, role, reason) in &turn.unsent {
-            let reason = Reason::Unusable((*reason).to_owned());
+            let reason = (*reason).to_owned();
             let row = row(id, *role, Code::NotForProvider, 0, reason);
             self.history.unsent.push(row);
         }

@@ -12,6 +12,7 @@ pub struct Counting {
     inner: SqliteStore,
     pub turns_loaded: AtomicUsize,
     pub heads_walked: AtomicUsize,
+    pub nodes_loaded: AtomicUsize,
     pub counts_put: AtomicUsize,
     pub blobs_offered: AtomicUsize,
     pub bytes_offered: AtomicUsize,
@@ -29,6 +30,7 @@ impl Counting {
             inner,
             turns_loaded: AtomicUsize::new(0),
             heads_walked: AtomicUsize::new(0),
+            nodes_loaded: AtomicUsize::new(0),
             counts_put: AtomicUsize::new(0),
             blobs_offered: AtomicUsize::new(0),
             bytes_offered: AtomicUsize::new(0),
@@ -175,12 +177,18 @@ impl Trees for Counting {
         self.inner.find_node(tree, name)
     }
     fn climb(&self, tree: &str, from: &str, limit: usize) -> Done<Vec<NodeHead>> {
-        self.inner.climb(tree, from, limit)
+        let climbed = self.inner.climb(tree, from, limit)?;
+        add(&self.heads_walked, climbed.len());
+        Ok(climbed)
     }
     fn arrivals(&self, tree: &str, node: &str) -> Done<Vec<Arrival>> {
         self.inner.arrivals(tree, node)
     }
+    fn versions(&self, tree: &str, node: &str) -> Done<Vec<NodeHead>> {
+        self.inner.versions(tree, node)
+    }
     fn nodes(&self, tree: &str, ids: &[&str], counter: &str) -> Done<Vec<CountedNode>> {
+        add(&self.nodes_loaded, ids.len());
         self.inner.nodes(tree, ids, counter)
     }
     fn put_node_counts(

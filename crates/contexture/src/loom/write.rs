@@ -1,0 +1,362 @@
+//! What is written into trees.
+
+use contexture_providers::usage_of;
+use contexture_store::{
+    Author, Edge, EdgeKind, EdgeSource, Flags, Growth, Imported, MessageContent, Node, NodeHead,
+    RawResponse, SavedPath, SourceRole, Store, StoreError, TreeChange, TreeDocument,
+};
+use jiff::Timestamp;
+use serde_json::Value;
+
+use crate::engine::Engine;
+use crate::error::Error;
+use crate::turn::json_with_path;
+
+/// A node to be added to a tree.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NewNode {
+    /// Its id. Default: made from what it says and where.
+    pub id: Option<String>,
+    /// Who wrote it.
+    pub author: Author,
+    /// Which agent.
+    pub agent: Option<String>,
+    /// What it says.
+    pub content: MessageContent,
+    /// What it follows from: nothing for the root, several for versions of one
+    /// place.
+    pub after: Vec<String>,
+    /// How it follows.
+    pub kind: EdgeKind,
+    /// What else it is made from.
+    pub material: Vec<(SourceRole, Material)>,
+    /// What the provider answered.
+    pub raw_response: Option<RawResponse>,
+}
+
+/// What a node is made from beside what it follows.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Material {
+    /// A node that is there.
+    Node(String),
+    /// Something new, which becomes a node.
+    New(MessageContent),
+}
+
+impl NewNode {
+    /// Returns a text that goes on from `after`, or the root of a tree.
+    pub fn text(author: Author, text: impl Into<String>, after: Option<&str>) -> Self {
+        Self {
+            id: None,
+            author,
+            agent: None,
+            content: MessageContent::Text(text.into()),
+            after: after.map(str::to_owned).into_iter().collect(),
+            kind: EdgeKind::Continuation,
+            material: Vec::new(),
+            raw_response: None,
+        }
+    }
+}
+
+/// Another version of a node.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NodeEdit {
+    /// Its id. Default: made from what it says and where.
+    pub id: Option<String>,
+    /// Who wrote it. Default: who wrote what is edited.
+    pub author: Option<Author>,
+    /// Which agent.
+    pub agent: Option<String>,
+    /// What it says.
+    pub content: MessageContent,
+}
+
+/// Flags of a node to be set or taken away; `None` leaves one as it is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct FlagChange {
+    /// Whether it is left out of requests.
+    pub excluded: Option<bool>,
+    /// Whether it is taken away.
+    pub pruned: Option<bool>,
+    /// Whether it is marked.
+    pub bookmarked: Option<bool>,
+}
+
+/// Reads a tree from JSON; `name` stands for it in complaints, which name the
+/// line and the field.
+pub fn tree_from_json(name: &str, text: &str) -> Result<TreeDocument, Error> {
+    json_with_path(name, text).map_err(|error| {
+        error.hint(
+            "a tree is `{\"tree\":{\"id\":\"t1\",\"mode\":\"dialogue\"},\"agents\":[],\
+             \"nodes\":[…],\"edges\":[…]}`",
+        )
+    })
+}
+
+/// Returns what a provider answered, with what it says that it cost; `request`
+/// is the snapshot of what was asked, when that is known.
+pub fn raw_response(body: Value, request: Option<String>) -> RawResponse {
+    let named = || body.get("model")?.as_str().map(str::to_owned);
+    RawResponse {
+        model: named(),
+        provider: None,
+        usage: usage_of(&body),
+        request_hash: request,
+        body,
+    }
+}
+
+impl Engine {
+    /// Brings a tree in.
+    pub fn import_tree(
+        &self,
+        document: &TreeDocument,
+        now: Option<Timestamp>,
+    ) -> Result<Imported, Error> {
+        let most = self.config.limits.max_message_bytes;
+        for (i, node) in document.nodes.iter().enumerate() {
+            node.check_size(&format!("nodes[{i}]"), most)?;
+        }
+        for agent in &document.agents {
+            super::check_agent(agent)?;
+        }
+        let now = now.unwrap_or_else(Timestamp::now);
+        Ok(self.store()?.import_tree(document, now)?)
+    }
+
+    /// Adds a node to a tree.
+    pub fn add_node(
+        &self,
+        tree: &str,
+        new: &NewNode,
+        now: Option<Timestamp>,
+    ) -> Result<NodeHead, Error> {
+        let store = self.store()?;
+        let info = store.tree(tree)?;
+        let now = now.unwrap_or_else(Timestamp::now);
+        let mut ids = Ids::new(&info.tree.id, info.nodes, now);
+        let mut growth = Growth::default();
+        let mut sources = Vec::new();
+        for name in &new.after {
+            sources.push(EdgeSource {
+                node_id: store.find_node(tree, name)?.id,
+                role: SourceRole::Primary,
+            });
+        }
+        for (role, material) in &new.material {
+            let node_id = match material {
+                Material::Node(name) => store.find_node(tree, name)?.id,
+                Material::New(content) => {
+                    let node = node(ids.next(content), Author::Human, content.clone(), now);
+                    growth.nodes.push(node);
+                    growth.nodes[growth.nodes.len() - 1].id.clone()
+                }
+            };
+            sources.push(EdgeSource {
+                node_id,
+                role: *role,
+            });
+        }
+        let id = match &new.id {
+            Some(id) => free_id(store, tree, id)?,
+            None => ids.next(&new.content),
+        };
+        if sources.is_empty() && info.root.is_some() {
+            return Err(Error::input(format!(
+                "tree `{tree}` has a root already, and a node must follow from something"
+            ))
+            .hint("say what it follows with --after NODE"));
+        }
+        if !sources.is_empty() {
+            growth.edges.push(Edge {
+                id: format!("to-{id}"),
+                kind: new.kind,
+                sources,
+                target_node_id: id.clone(),
+            });
+        }
+        let mut added = node(id.clone(), new.author, new.content.clone(), now);
+        added.author_agent_id = new.agent.clone();
+        added.raw_response = new.raw_response.clone();
+        let mut answered = None;
+        if let Some(response) = &mut added.raw_response
+            && let Some(hash) = &response.request_hash
+        {
+            let snapshot = crate::snapshot::find(store, hash)?;
+            response.request_hash = Some(snapshot.hash.to_string());
+            answered = response.usage.map(|usage| (snapshot, usage));
+        }
+        growth.nodes.push(added);
+        let added = self.grow(tree, &growth, &id, now)?;
+        if let Some((snapshot, usage)) = answered {
+            // The node is kept, whatever comes of this.
+            let _ = self.learn_from(&snapshot, &usage);
+        }
+        Ok(added)
+    }
+
+    /// Adds another version of a node, which stands in its place.
+    pub fn edit_node(
+        &self,
+        tree: &str,
+        name: &str,
+        edit: &NodeEdit,
+        now: Option<Timestamp>,
+    ) -> Result<NodeHead, Error> {
+        let store = self.store()?;
+        let info = store.tree(tree)?;
+        let edited = store.find_node(tree, name)?;
+        let now = now.unwrap_or_else(Timestamp::now);
+        let mut ids = Ids::new(&info.tree.id, info.nodes, now);
+        let id = match &edit.id {
+            Some(id) => free_id(store, tree, id)?,
+            None => ids.next(&edit.content),
+        };
+        let author = edit.author.unwrap_or(edited.author);
+        let mut version = node(id.clone(), author, edit.content.clone(), now);
+        version.edited_from = Some(edited.id.clone());
+        // Who wrote what is edited, unless it is somebody else now.
+        let same = || edited.author_agent_id.filter(|_| author == edited.author);
+        version.author_agent_id = edit.agent.clone().or_else(same);
+        let growth = Growth {
+            nodes: vec![version],
+            edges: Vec::new(),
+        };
+        self.grow(tree, &growth, &id, now)
+    }
+
+    fn grow(
+        &self,
+        tree: &str,
+        growth: &Growth,
+        id: &str,
+        now: Timestamp,
+    ) -> Result<NodeHead, Error> {
+        for (i, node) in growth.nodes.iter().enumerate() {
+            node.check_size(&format!("nodes[{i}]"), self.config.limits.max_message_bytes)?;
+        }
+        let grown = self.store()?.grow(tree, growth, now);
+        let grown = grown.map_err(without_places)?;
+        let added = grown.into_iter().find(|node| node.id == id);
+        added.ok_or_else(|| Error::damage(format!("node `{id}` was not added")))
+    }
+
+    /// Changes the flags of a node. Returns them.
+    pub fn flag_node(&self, tree: &str, name: &str, change: FlagChange) -> Result<Flags, Error> {
+        let store = self.store()?;
+        let node = store.find_node(tree, name)?;
+        let flags = Flags {
+            excluded: change.excluded.unwrap_or(node.flags.excluded),
+            pruned: change.pruned.unwrap_or(node.flags.pruned),
+            bookmarked: change.bookmarked.unwrap_or(node.flags.bookmarked),
+        };
+        if flags != node.flags {
+            let change = TreeChange::Flags {
+                node: node.id,
+                flags,
+            };
+            store.change_tree(tree, &change, Timestamp::now())?;
+        }
+        Ok(flags)
+    }
+
+    /// Saves a path: a name for a place, with the choices on the way there.
+    pub fn save_path(
+        &self,
+        tree: &str,
+        name: &str,
+        head: &str,
+        choices: &[String],
+    ) -> Result<SavedPath, Error> {
+        let store = self.store()?;
+        let head = store.find_node(tree, head)?.id;
+        let mut chosen = Vec::new();
+        for choice in choices {
+            // What is no node is an edge, which the store looks for.
+            chosen.push(match store.find_node(tree, choice) {
+                Ok(node) => node.id,
+                Err(StoreError::NotFound { .. }) => choice.clone(),
+                Err(error) => return Err(error.into()),
+            });
+        }
+        let path = SavedPath {
+            name: name.to_owned(),
+            head,
+            choices: chosen,
+        };
+        let change = TreeChange::Path(path.clone());
+        store.change_tree(tree, &change, Timestamp::now())?;
+        Ok(path)
+    }
+}
+
+/// Returns an id that is no other node's short name, which would then be taken
+/// for the new one.
+fn free_id(store: &dyn Store, tree: &str, id: &str) -> Result<String, Error> {
+    match store.find_node(tree, id) {
+        Ok(other) if other.local_id == id && other.id != id => Err(Error::input(format!(
+            "`{id}` is the short name of node `{}`",
+            other.id
+        ))
+        .hint("give another id, or none")),
+        _ => Ok(id.to_owned()),
+    }
+}
+
+/// Returns a complaint without the places in lists that the caller never wrote.
+fn without_places(error: StoreError) -> StoreError {
+    match error {
+        StoreError::Invalid { field, message } => {
+            let of_node = field
+                .strip_prefix("nodes[")
+                .and_then(|rest| rest.split_once("]."));
+            let field = match of_node {
+                Some((_, field @ ("content" | "author_agent_id"))) => field,
+                _ => "",
+            };
+            StoreError::invalid(field, message)
+        }
+        other => other,
+    }
+}
+
+fn node(id: String, author: Author, content: MessageContent, now: Timestamp) -> Node {
+    Node {
+        id,
+        local_id: None,
+        author,
+        author_agent_id: None,
+        content,
+        edited_from: None,
+        metadata: None,
+        created_at: Some(now),
+        raw_response: None,
+    }
+}
+
+/// Makes ids of what nodes say, where and when.
+struct Ids<'a> {
+    tree: &'a str,
+    nodes: u64,
+    now: Timestamp,
+}
+
+/// How many hexadecimal digits an id has.
+const ID_DIGITS: usize = 16;
+
+impl<'a> Ids<'a> {
+    fn new(tree: &'a str, nodes: u64, now: Timestamp) -> Self {
+        Self { tree, nodes, now }
+    }
+
+    fn next(&mut self, content: &MessageContent) -> String {
+        let what = (self.tree, self.nodes, self.now.as_millisecond(), content);
+        self.nodes += 1;
+        // It fails only for maps with keys that are no text, which none has.
+        let bytes = serde_json::to_vec(&what).unwrap_or_default();
+        let mut id = contexture_core::ContentHash::of(&bytes).to_string();
+        id.truncate(ID_DIGITS);
+        id
+    }
+}

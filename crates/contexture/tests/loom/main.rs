@@ -1,0 +1,12 @@
+//! What becomes of a place in a loom's tree: the whole request, rule by rule.
+#![allow(clippy::unwrap_used)]
+
+mod aware;
+mod bad_input;
+mod buffer;
+mod dialogue;
+mod growth;
+mod laws;
+mod support;
+mod truncation;
+mod versions;
