@@ -8,6 +8,7 @@
 mod cache;
 mod durable;
 mod history;
+mod loom;
 mod project;
 mod trim;
 
@@ -62,12 +63,16 @@ fn main() -> anyhow::Result<()> {
             let turns = [small.parse()?, large.parse()?];
             history::history(turns, Path::new(data), Path::new(dir))
         }
+        ["loom", "--nodes", small, large, "--dir", dir] => {
+            loom::loom([small.parse()?, large.parse()?], Path::new(dir))
+        }
         ["durable", "--dir", dir] => durable::durable(Path::new(dir)),
         _ => bail!(
             "usage: contexture-bench blocks --blocks FILE --budget N | lines --count N | \
              count FILE | trim --messages FILE --budget N --dir DIR | \
              valid --chat FILE --budgets FROM:TO:STEP --dir DIR | cache --text FILE --dir DIR | \
-             history --turns N M --data DIR --dir DIR | durable --dir DIR"
+             history --turns N M --data DIR --dir DIR | loom --nodes N M --dir DIR | \
+             durable --dir DIR"
         ),
     }
 }
