@@ -1,6 +1,13 @@
+mod tree;
+
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+
+pub(crate) use tree::{
+    AddArgs, AgentCommand, AgentName, AgentSetArgs, MemoryCommand, NodeCommand, PathCommand,
+    Pinned, Prefer, ShowArgs, TreeArgs, TreeCommand, TreeSettings,
+};
 
 /// Decides what a language model sees: assembles prompts within a token budget.
 #[derive(Parser)]
@@ -16,6 +23,8 @@ Examples:
   contexture session new support                a conversation, kept in .contexture/
   contexture assemble --recipe broker --session support --event 'Hello'
   contexture session record support turn.json   what the model answered
+  contexture tree import story.json             a branching conversation or text
+  contexture assemble --tree story --head 3f9a  the request for a place in it
   contexture tokens src/*.rs --model gpt-4o    count tokens
   contexture working-set add src/lib.rs --priority 0.7 --why 'the bug is here'
 
@@ -50,6 +59,8 @@ Examples:
   contexture assemble --format openai-chat --event-file question.txt > request.json
   contexture assemble --report - > prompt-and-report.txt
   contexture assemble --recipe broker --session support --event-file event.json --format anthropic
+  contexture assemble --tree story --head 3f9a1c --format openai-chat
+  contexture assemble --tree draft --working-buffer 'And then' --model davinci-002 --format openai-completions
 
 An event file holds text, or JSON:
   {\"content\":\"…\",\"timezone\":\"Europe/Berlin\",\"platform\":\"slack\",\"sender\":{\"name\":\"Ana\"}}")]
@@ -89,6 +100,24 @@ Examples:
   contexture session uncompact support
   contexture session cost support")]
     Session(SessionArgs),
+    /// Looms: conversations and texts that branch; bring them in, grow them, draw them
+    #[command(after_help = "\
+A tree holds nodes that never change, and edges that say what goes on from what; any node can be
+continued in several ways. `contexture assemble --tree TREE --head NODE` makes the request for a
+place in it. docs/loom.md tells the rest.
+
+Examples:
+  contexture tree import story.json
+  contexture tree show story
+  contexture tree new tides --mode dialogue --title 'Why two tides?'
+  contexture tree node add tides --author human 'Why are there two tides a day?'
+  contexture tree node add tides --author model --after 3f9a --response answer.json
+  contexture tree node edit tides 3f9a 'Why are there two high tides a day?'
+  contexture tree node flag tides 81bb --exclude
+  contexture tree path save tides draft --head 81bb
+  contexture tree agent set tides ada --type model --loom-aware
+  contexture tree export tides > tides.json")]
+    Tree(TreeArgs),
     /// Requests that were assembled: what exactly did the model see?
     #[command(after_help = "\
 Every assembled request is kept by content in the store.
@@ -147,7 +176,8 @@ pub(crate) struct AssembleArgs {
     /// The directory that all paths are relative to
     #[arg(default_value = ".")]
     pub(crate) root: PathBuf,
-    /// A built-in recipe or a file [default: what contexture.toml says, else working-set]
+    /// A built-in recipe or a file [default: what the tree is, else what contexture.toml says,
+    /// else working-set]
     #[arg(long, value_name = "NAME|FILE")]
     pub(crate) recipe: Option<String>,
     /// The manifest, relative to the root [default: working-set.yml, else .agent/working-set.yml]
@@ -171,7 +201,40 @@ pub(crate) struct AssembleArgs {
     /// The same from a file, text or a JSON event; - is standard input
     #[arg(long, value_name = "FILE", conflicts_with = "event")]
     pub(crate) event_file: Option<PathBuf>,
-    /// The model: decides window, tokenizer and provider [default: what contexture.toml says]
+    /// The loom tree: its mode decides the recipe
+    #[arg(long, value_name = "ID")]
+    pub(crate) tree: Option<String>,
+    /// The place in the tree [default: the end of --path, else where --agent is, else the only end]
+    #[arg(long, value_name = "NODE", requires = "tree")]
+    pub(crate) head: Option<String>,
+    /// The saved path: which versions and ways are taken
+    #[arg(long, value_name = "NAME", requires = "tree")]
+    pub(crate) path: Option<String>,
+    /// The agent of the tree that is to go on
+    #[arg(long, value_name = "ID", requires = "tree")]
+    pub(crate) agent: Option<String>,
+    /// Text behind a document that is not in the tree yet
+    #[arg(long, value_name = "TEXT", requires = "tree")]
+    pub(crate) working_buffer: Option<String>,
+    /// The same from a file; - is standard input
+    #[arg(
+        long,
+        value_name = "FILE",
+        requires = "tree",
+        conflicts_with = "working_buffer"
+    )]
+    pub(crate) working_buffer_file: Option<PathBuf>,
+    /// Show remarks
+    #[arg(long, requires = "tree")]
+    pub(crate) include_annotations: bool,
+    /// A directive for what comes next, behind those of the path; may be given several times
+    #[arg(long, value_name = "TEXT", requires = "tree")]
+    pub(crate) instruct: Vec<String>,
+    /// A node of the tree to look at for what comes next; may be given several times
+    #[arg(long, value_name = "NODE", requires = "tree")]
+    pub(crate) context: Vec<String>,
+    /// The model: decides window, tokenizer and provider [default: the agent's, else what
+    /// contexture.toml says]
     #[arg(long, value_name = "NAME")]
     pub(crate) model: Option<String>,
     /// The window [default: what the manifest says, else the model's]
@@ -235,6 +298,8 @@ pub(crate) enum FormatArg {
     OpenaiChat,
     /// OpenAI Responses
     OpenaiResponses,
+    /// OpenAI Completions: one text, for documents
+    OpenaiCompletions,
     /// Gemini generateContent
     Gemini,
 }

@@ -1,7 +1,9 @@
+use std::io::IsTerminal as _;
 use std::path::Path;
 
+use clap::ValueEnum as _;
 use contexture::tokens::Provider;
-use contexture::{Assembled, Engine, Event, Format, Request, Root};
+use contexture::{Assembled, Engine, Error, Event, Format, Request, Root};
 use serde::Serialize;
 
 use crate::args::{AssembleArgs, FormatArg, ReportFormat};
@@ -19,7 +21,7 @@ pub(crate) fn run(args: &AssembleArgs) -> anyhow::Result<()> {
     let event = match &args.event_file {
         Some(path) => Some(Event::read(
             &path.display().to_string(),
-            &output::read(path)?,
+            &output::read_text(path)?,
         )?),
         None => args.event.as_deref().map(Event::from),
     };
@@ -37,18 +39,30 @@ pub(crate) fn run(args: &AssembleArgs) -> anyhow::Result<()> {
         task: args.task.clone(),
         toolset: args.toolset.clone(),
         event,
+        tree: args.tree.clone(),
+        head: args.head.clone(),
+        path: args.path.clone(),
+        agent: args.agent.clone(),
+        working_buffer: match &args.working_buffer_file {
+            Some(file) => Some(output::read_text(file)?),
+            None => args.working_buffer.clone(),
+        },
+        include_annotations: args.include_annotations,
+        instructions: args.instruct.clone(),
+        context: args.context.clone(),
         model: args.model.clone(),
         provider: match args.format {
             FormatArg::Text | FormatArg::Json => None,
             FormatArg::Anthropic => Some(Provider::Anthropic),
-            FormatArg::OpenaiChat | FormatArg::OpenaiResponses => Some(Provider::OpenAi),
+            FormatArg::OpenaiChat | FormatArg::OpenaiResponses | FormatArg::OpenaiCompletions => {
+                Some(Provider::OpenAi)
+            }
             FormatArg::Gemini => Some(Provider::Gemini),
         },
         max_tokens: args.max_tokens,
         reserve_response: args.reserve_response,
         reserve_tools: args.reserve_tools,
         now: args.now,
-        ..Request::default()
     };
     let mut unkept = None;
     let mut keep_later = false;
@@ -76,16 +90,17 @@ pub(crate) fn run(args: &AssembleArgs) -> anyhow::Result<()> {
         }
     }
     assembled.report.warnings.extend(unkept);
+    let format = format_of(args.format);
+    let not_taken = format.and_then(|format| not_taken(args, format, &assembled));
+    let chats = format.and_then(|format| not_completing(format, &assembled, &engine));
+    assembled.report.warnings.extend(chats);
+    assembled.report.warnings.extend(not_taken);
 
     // The request is rendered before the report is written, so that one the
     // provider would refuse leaves none behind.
-    let rendered = match args.format {
-        FormatArg::Json => format!("{:#}\n", assembled.to_json()),
-        FormatArg::Text => assembled.render(Format::Text)?,
-        FormatArg::Anthropic => assembled.render(Format::Anthropic)?,
-        FormatArg::OpenaiChat => assembled.render(Format::OpenAiChat)?,
-        FormatArg::OpenaiResponses => assembled.render(Format::OpenAiResponses)?,
-        FormatArg::Gemini => assembled.render(Format::Gemini)?,
+    let rendered = match format {
+        Some(format) => assembled.render(format)?,
+        None => format!("{:#}\n", assembled.to_json()),
     };
     let report = match &args.report {
         Some(_) => Some(report(&assembled, args.report_format)?),
@@ -103,7 +118,15 @@ pub(crate) fn run(args: &AssembleArgs) -> anyhow::Result<()> {
         output::bytes(format!("---\n{report}").as_bytes())?;
     }
 
-    if args.model.is_none() && !args.explain {
+    if !rendered.ends_with('\n') && std::io::stdout().is_terminal() {
+        // A document ends where it ends; what is said of it begins a line.
+        output::say("");
+    }
+    for taken in taken_for_tree(args, &engine, &assembled)? {
+        output::say(&taken);
+    }
+    let of_agent = agent_model(args, &engine)?;
+    if args.model.is_none() && of_agent.is_none() && !args.explain {
         let tokenizer = &assembled.report.tokenizer.name;
         let model = &assembled.model.name;
         output::say(&format!(
@@ -120,6 +143,120 @@ pub(crate) fn run(args: &AssembleArgs) -> anyhow::Result<()> {
         }
     }
     Ok(())
+}
+
+/// Returns the form that a request is rendered in; `json` is our own.
+fn format_of(format: FormatArg) -> Option<Format> {
+    match format {
+        FormatArg::Json => None,
+        FormatArg::Text => Some(Format::Text),
+        FormatArg::Anthropic => Some(Format::Anthropic),
+        FormatArg::OpenaiChat => Some(Format::OpenAiChat),
+        FormatArg::OpenaiResponses => Some(Format::OpenAiResponses),
+        FormatArg::OpenaiCompletions => Some(Format::OpenAiCompletions),
+        FormatArg::Gemini => Some(Format::Gemini),
+    }
+}
+
+/// Returns a warning about what an agent sets and this form has no place for.
+/// The engine has told what the usual form for the model does not take.
+fn not_taken(args: &AssembleArgs, format: Format, assembled: &Assembled) -> Option<String> {
+    let agent = args.agent.as_ref()?;
+    let (sampling, model) = (&assembled.sampling, assembled.prompt().model);
+    let told = match assembled.model.provider {
+        Provider::Anthropic => sampling.not_taken(Format::Anthropic, model),
+        Provider::OpenAi => sampling.not_taken(Format::OpenAiChat, model),
+        Provider::Gemini => sampling.not_taken(Format::Gemini, model),
+        Provider::Other => Vec::new(),
+    };
+    let mut left_out = sampling.not_taken(format, model);
+    left_out.retain(|name| !told.contains(name));
+    let name = args.format.to_possible_value()?;
+    (!left_out.is_empty()).then(|| {
+        format!(
+            "{} does not take {} of agent `{agent}`: left out",
+            name.get_name(),
+            left_out.join(", ")
+        )
+    })
+}
+
+/// The models that OpenAI's older completions take.
+const COMPLETING: [&str; 3] = ["gpt-3.5-turbo-instruct", "davinci-002", "babbage-002"];
+
+/// Returns a warning when OpenAI would not take its own chat model there. Other
+/// servers take the form for any model.
+fn not_completing(format: Format, assembled: &Assembled, engine: &Engine) -> Option<String> {
+    let model = &assembled.model;
+    let chats = model.known
+        && model.provider == Provider::OpenAi
+        && !COMPLETING
+            .iter()
+            .any(|one| engine.models().is_same(one, &model.name));
+    (format == Format::OpenAiCompletions && chats).then(|| {
+        format!(
+            "{} is a chat model, which OpenAI's completions refuse; they take {}",
+            model.name,
+            COMPLETING.join(", ")
+        )
+    })
+}
+
+/// Returns the model of the agent that is to go on, if it has one.
+fn agent_model(args: &AssembleArgs, engine: &Engine) -> anyhow::Result<Option<String>> {
+    let (Some(tree), Some(id)) = (&args.tree, &args.agent) else {
+        return Ok(None);
+    };
+    let info = engine.store()?.tree(tree).map_err(Error::from)?;
+    let agent = info.agents.into_iter().find(|agent| agent.id == *id);
+    Ok(agent.and_then(|agent| agent.model))
+}
+
+/// Returns what was decided for a request from a tree that nobody said.
+fn taken_for_tree(
+    args: &AssembleArgs,
+    engine: &Engine,
+    assembled: &Assembled,
+) -> anyhow::Result<Vec<String>> {
+    let (Some(tree), Some(loom)) = (&args.tree, &assembled.loom) else {
+        return Ok(Vec::new());
+    };
+    let mut taken = Vec::new();
+    if args.recipe.is_none() {
+        let info = engine.store()?.tree(tree).map_err(Error::from)?;
+        taken.push(format!(
+            "recipe {} is taken: the tree is a {}",
+            assembled.report.recipe, info.tree.mode
+        ));
+    }
+    if args.head.is_none() {
+        let found = engine.store()?.find_node(tree, &loom.head_node_id);
+        let head = output::visible(&found.map_err(Error::from)?.local_id);
+        let why = match (&args.path, &args.agent) {
+            (Some(path), _) => format!("path {} ends there", output::visible(path)),
+            (None, Some(agent)) => {
+                let info = engine.store()?.tree(tree).map_err(Error::from)?;
+                let agents = &mut info.agents.iter();
+                let is_there = agents.any(|one| one.id == *agent && one.position.is_some());
+                match is_there {
+                    true => format!("{} is there", output::visible(agent)),
+                    false => "the tree ends there".to_owned(),
+                }
+            }
+            (None, None) => "the tree ends there".to_owned(),
+        };
+        taken.push(format!("head {head} is taken: {why}"));
+    }
+    if let (None, Some(agent), Some(model)) = (&args.model, &args.agent, agent_model(args, engine)?)
+    {
+        taken.push(format!(
+            "model {} ({}) is taken: {}'s",
+            output::visible(&model),
+            assembled.report.tokenizer.name,
+            output::visible(agent)
+        ));
+    }
+    Ok(taken)
 }
 
 #[derive(Serialize)]

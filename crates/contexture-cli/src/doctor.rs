@@ -242,16 +242,17 @@ fn check_store(root: &Root, config: &Config, checks: &mut Vec<Check>) {
     }
     let looked = place.open().and_then(|store| {
         let sessions = store.sessions(None, 1000)?.len();
-        Ok((
-            sessions,
-            store.snapshots(None, 1)?.first().map(|one| one.created_at),
-        ))
+        let trees = store::trees(&*store)?.len();
+        let latest = store.snapshots(None, 1)?.first().map(|one| one.created_at);
+        Ok((sessions, trees, latest))
     });
     match looked {
         Err(error) => add(State::Bad, told(&error)),
-        Ok((sessions, latest)) => {
+        Ok((sessions, trees, latest)) => {
+            let sessions = output::many(sessions as u64, "session");
+            let trees = output::many(trees as u64, "tree");
             let latest = latest.map_or_else(String::new, |at| format!(", latest request {at:.0}"));
-            add(State::Good, format!("{path}: {sessions} sessions{latest}"));
+            add(State::Good, format!("{path}: {sessions}, {trees}{latest}"));
         }
     }
 }

@@ -15,6 +15,7 @@ mod session;
 mod snapshot;
 mod store;
 mod tokens;
+mod tree;
 mod working_set;
 
 use std::process::ExitCode;
@@ -42,6 +43,7 @@ fn main() -> ExitCode {
         Command::Assemble(args) => assemble::run(&args),
         Command::WorkingSet(args) => working_set::run(&args),
         Command::Session(args) => session::run(&args),
+        Command::Tree(args) => tree::run(&args),
         Command::Snapshot(args) => snapshot::run(&args),
         Command::Tokens(args) => tokens::run(&args),
         Command::Recipe(args) => recipe::run(&args),

@@ -33,12 +33,14 @@ pub(crate) fn text(text: &str) -> anyhow::Result<()> {
         .context("cannot write to standard output")
 }
 
-/// Returns `text` with what a terminal would act on written out: names of
-/// files may hold anything.
+/// Returns `text` with what a terminal would act on written out, and what would
+/// turn the direction of writing: names and content may hold anything.
 pub(crate) fn visible(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
-        if c.is_control() {
+        let turns = matches!(c, '\u{200e}' | '\u{200f}' | '\u{61c}'
+            | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+        if c.is_control() || turns {
             out.push_str(&format!("[U+{:04X}]", u32::from(c)));
         } else {
             out.push(c);
@@ -93,24 +95,53 @@ pub(crate) fn file(path: &Path, text: &str) -> anyhow::Result<()> {
     written.with_context(cannot)
 }
 
+/// Returns what a file that the user named is called.
+pub(crate) fn name(path: &Path) -> String {
+    match path == Path::new("-") {
+        true => "standard input".to_owned(),
+        false => path.display().to_string(),
+    }
+}
+
 /// Reads a text file that the user named; `-` is standard input.
 pub(crate) fn read(path: &Path) -> anyhow::Result<String> {
-    let read_all = |source: &mut dyn io::Read| -> io::Result<String> {
-        let mut text = String::new();
-        source.take(MAX_INPUT + 1).read_to_string(&mut text)?;
-        if text.len() as u64 > MAX_INPUT {
+    String::from_utf8(read_bytes(path)?).map_err(|_| {
+        let error = "stream did not contain valid UTF-8";
+        Usage(format!("cannot read {}: {error}", name(path))).into()
+    })
+}
+
+/// The same, without the mark that some editors put before UTF-8.
+pub(crate) fn read_text(path: &Path) -> anyhow::Result<String> {
+    read(path).map(without_mark)
+}
+
+/// Returns a text without the byte order mark that it begins with.
+pub(crate) fn without_mark(mut text: String) -> String {
+    if text.starts_with('\u{feff}') {
+        text.drain(..'\u{feff}'.len_utf8());
+    }
+    text
+}
+
+/// Reads a file that the user named; `-` is standard input.
+pub(crate) fn read_bytes(path: &Path) -> anyhow::Result<Vec<u8>> {
+    let read_all = |source: &mut dyn io::Read| -> io::Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        source.take(MAX_INPUT + 1).read_to_end(&mut bytes)?;
+        if bytes.len() as u64 > MAX_INPUT {
             return Err(io::Error::other(format!(
                 "it is larger than {MAX_INPUT} bytes"
             )));
         }
-        Ok(text)
+        Ok(bytes)
     };
     let result = if path == Path::new("-") {
         read_all(&mut io::stdin().lock())
     } else {
         std::fs::File::open(path).and_then(|mut file| read_all(&mut file))
     };
-    result.map_err(|error| Usage(format!("cannot read {}: {error}", path.display())).into())
+    result.map_err(|error| Usage(format!("cannot read {}: {error}", name(path))).into())
 }
 
 /// The most that is read from a file or a stream that the user names.

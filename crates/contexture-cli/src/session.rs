@@ -14,7 +14,7 @@ pub(crate) fn run(args: &SessionArgs) -> anyhow::Result<()> {
     let options = &args.options;
     // Input is read before a store is touched.
     if let SessionCommand::Record { label, file } = &args.command {
-        let turn = turn_from_json(&file.display().to_string(), &output::read(file)?)?;
+        let turn = turn_from_json(&file.display().to_string(), &output::read_text(file)?)?;
         let engine = store::engine(options, false)?;
         let recorded = engine.record(label, &turn, options.now)?;
         let again = if recorded.replayed { ", as before" } else { "" };
@@ -177,14 +177,20 @@ fn new_session(command: &SessionCommand) -> Option<NewSession> {
     })
 }
 
-fn show(options: &StoreOptions, value: &impl serde::Serialize, told: &str) -> anyhow::Result<()> {
+/// Prints JSON where that is asked for, and else what a person is told.
+pub(crate) fn show(
+    options: &StoreOptions,
+    value: &impl serde::Serialize,
+    told: &str,
+) -> anyhow::Result<()> {
     match options.json {
         true => output::text(&format!("{:#}\n", json!(value))),
         false => output::text(&format!("{told}\n")),
     }
 }
 
-fn table(header: &[&str], right: &[usize]) -> Table {
+/// Returns an empty table; `right` are the columns that numbers stand in.
+pub(crate) fn table(header: &[&str], right: &[usize]) -> Table {
     let mut table = Table::new();
     table
         .load_style(presets::NOTHING)
@@ -198,7 +204,8 @@ fn table(header: &[&str], right: &[usize]) -> Table {
     table
 }
 
-fn plain(table: &Table) -> String {
+/// Returns a table without blanks at the ends of its lines.
+pub(crate) fn plain(table: &Table) -> String {
     table
         .to_string()
         .lines()
@@ -373,7 +380,7 @@ fn history(turns: &[Turn], total: u64) -> String {
 }
 
 /// Returns the first line of `text`, and no more of it than fits.
-fn short(text: &str, most: usize) -> String {
+pub(crate) fn short(text: &str, most: usize) -> String {
     let line = text.trim().lines().next().unwrap_or_default();
     let more = line.chars().count() > most || text.trim().lines().count() > 1;
     let mut short: String = line.chars().take(most).collect();

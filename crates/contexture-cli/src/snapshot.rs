@@ -21,6 +21,7 @@ pub(crate) fn run(args: &SnapshotArgs) -> anyhow::Result<()> {
                 FormatArg::Anthropic => Format::Anthropic,
                 FormatArg::OpenaiChat => Format::OpenAiChat,
                 FormatArg::OpenaiResponses => Format::OpenAiResponses,
+                FormatArg::OpenaiCompletions => Format::OpenAiCompletions,
                 FormatArg::Gemini => Format::Gemini,
             };
             output::bytes(saved.render(engine.store()?, format)?.as_bytes())

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use contexture::config::Config;
-use contexture::store::Store;
+use contexture::store::{Store, TreeInfo};
 use contexture::{Engine, Error, Root};
 use contexture_sqlite::{Options, SqliteStore};
 
@@ -65,6 +65,21 @@ impl Place {
     }
 }
 
+/// Returns all trees of a store.
+pub(crate) fn trees(store: &dyn Store) -> Result<Vec<TreeInfo>, Error> {
+    const AT_ONCE: usize = 500;
+    let mut trees: Vec<TreeInfo> = Vec::new();
+    loop {
+        let after = trees.last().map(|info| info.tree.id.clone());
+        let more = store.trees(after.as_deref(), AT_ONCE)?;
+        let done = more.len() < AT_ONCE;
+        trees.extend(more);
+        if done {
+            return Ok(trees);
+        }
+    }
+}
+
 fn named(base: &Path, setting: &str, url: &str) -> anyhow::Result<PathBuf> {
     if let Some(path) = url.strip_prefix("sqlite:") {
         let path = path.strip_prefix("//").unwrap_or(path);
@@ -88,13 +103,22 @@ fn named(base: &Path, setting: &str, url: &str) -> anyhow::Result<PathBuf> {
 /// Returns an engine with the store that the options name. With `make`, it is
 /// made when there is none.
 pub(crate) fn engine(options: &StoreOptions, make: bool) -> anyhow::Result<Engine> {
+    engine_made_by(options, make, "contexture session new LABEL")
+}
+
+/// The same; `maker` is the command that would make the store.
+pub(crate) fn engine_made_by(
+    options: &StoreOptions,
+    make: bool,
+    maker: &str,
+) -> anyhow::Result<Engine> {
     let root = Root::open(&options.root)?;
     let engine = Engine::for_root(&root)?;
     let place = find(&root, engine.config(), options.db.as_deref())?;
     if !make && !place.exists() {
         let none = format!(
-            "there is no store at {}: nothing was kept yet (`contexture session new LABEL` makes \
-             one; --root and --db say where)",
+            "there is no store at {}: nothing was kept yet (`{maker}` makes one; --root and --db \
+             say where)",
             place.path.display()
         );
         return Err(output::Usage(none).into());

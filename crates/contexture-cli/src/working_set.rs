@@ -16,7 +16,7 @@ pub(crate) fn run(args: &WorkingSetArgs) -> anyhow::Result<()> {
     match &args.command {
         WorkingSetCommand::List { root } => list(root, options),
         WorkingSetCommand::Apply { file, root } => {
-            let text = output::read(file)?;
+            let text = output::read_text(file)?;
             let actions = actions::parse(&file.display().to_string(), &text)?;
             change(root, options, &actions, Actor::Model)
         }
@@ -114,7 +114,7 @@ fn change(
 }
 
 fn observe_turn(file: &Path, root: &Path, options: &WorkingSetOptions) -> anyhow::Result<()> {
-    let turn = turn_from_json(&file.display().to_string(), &output::read(file)?)?;
+    let turn = turn_from_json(&file.display().to_string(), &output::read_text(file)?)?;
     let root = Root::open(root)?;
     let engine = Engine::for_root(&root)?;
     let manifest = manifest_of(&root, options)?;

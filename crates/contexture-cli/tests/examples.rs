@@ -78,3 +78,39 @@ fn a_provider_that_takes_less_than_it_says_is_refused_seldom() {
     assert!((1.0..=4.0).contains(&refused), "{found:#}");
     assert_eq!(number(&found, "/compactions"), refused, "{found:#}");
 }
+
+#[test]
+#[cfg(unix)]
+fn looms_give_requests_for_their_places() {
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/loom/run");
+    let output = Command::new(script)
+        .env("CONTEXTURE", env!("CARGO_BIN_EXE_contexture"))
+        .output()
+        .unwrap();
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{told}");
+    assert_eq!(told, "");
+    let shown = String::from_utf8(output.stdout).unwrap();
+    // Every step, by what only it shows.
+    for expected in [
+        "tree tides: made, 16 nodes, 12 edges\n",
+        "tree lighthouse: made, 4 nodes, 3 edges\n",
+        "● wind  human ines 17  [path first-wording]",
+        "things from a kitchen?\n</user>",
+        "half moon?\n\nAnd would a storm from the west show in it?\n</user>",
+        "rise twice?\\n\\n[... 3 nodes cut ...]\\n\\n<context path=\\\"log\\\">",
+        " out   cat           user              0       0   0  is excluded",
+        "<context path=\"stash spring tides\">",
+        "count them every evening. On the first evening\n",
+        "  \"prompt\": \"The lamp had been automatic",
+    ] {
+        assert!(
+            shown.contains(expected),
+            "nothing shows {expected}:\n{shown}"
+        );
+    }
+    assert!(
+        !shown.contains("feed the cat, please.)\n</user>"),
+        "{shown}"
+    );
+}

@@ -115,6 +115,7 @@ fn our_own_json_has_every_part() {
             "permissions_granted",
             "source_event_id",
             "workspace_path",
+            "loom",
             "truncation",
             "snapshot",
             "context_json",

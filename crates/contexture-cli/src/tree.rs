@@ -1,0 +1,258 @@
+//! Looms: trees are brought in, grown, changed and drawn.
+
+mod agent;
+mod answer;
+mod draw;
+mod node;
+mod shape;
+mod show;
+
+use contexture::loom::tree_from_json;
+use contexture::store::{Imported, Preferences, Tree, TreeChange, TreeDocument, TreeInfo};
+use contexture::{Engine, Error, Timestamp};
+use serde_json::json;
+
+use crate::args::{Prefer, StoreOptions, TreeArgs, TreeCommand, TreeSettings};
+use crate::output::{self, Usage};
+use crate::session::{plain, show, table};
+use crate::store;
+
+pub(crate) fn run(args: &TreeArgs) -> anyhow::Result<()> {
+    let options = &args.options;
+    match &args.command {
+        TreeCommand::Import { file } => {
+            // Nothing is made for a document that makes no sense.
+            let name = output::name(file);
+            let document = tree_from_json(&name, &output::read_text(file)?)?;
+            let engine = match document.check() {
+                Ok(()) => engine(options, true)?,
+                // It may make sense together with what is there.
+                Err(error) => match engine(options, false) {
+                    Ok(engine) => engine,
+                    Err(_) => return Err(in_file(&name, error.into()).into()),
+                },
+            };
+            let imported = engine.import_tree(&document, options.now);
+            let imported = imported.map_err(|error| in_file(&name, error))?;
+            let told = told_import(&document.tree.id, imported);
+            show(options, &imported, &told)
+        }
+        TreeCommand::Export { tree, output: file } => {
+            let engine = engine(options, false)?;
+            let document = engine.store()?.export_tree(tree).map_err(Error::from)?;
+            match file {
+                Some(file) => output::file(file, &document.to_json()),
+                None => output::bytes(document.to_json().as_bytes()),
+            }
+        }
+        TreeCommand::List => list(&engine(options, false)?, options),
+        TreeCommand::New {
+            tree,
+            mode,
+            settings,
+        } => {
+            let mut made = Tree {
+                id: tree.clone(),
+                mode: (*mode).into(),
+                title: None,
+                system_context: None,
+                buffer_mode_system_context: false,
+                preferences: Preferences::default(),
+                created_at: None,
+            };
+            change(&mut made, settings)?;
+            let document = TreeDocument {
+                tree: made,
+                agents: Vec::new(),
+                nodes: Vec::new(),
+                edges: Vec::new(),
+                paths: Vec::new(),
+                memories: Vec::new(),
+            };
+            document.check().map_err(Error::from)?;
+            let engine = engine(options, true)?;
+            // Importing would change one that is there.
+            if engine.store()?.tree(tree).is_ok() {
+                let there = format!(
+                    "there is a tree `{tree}` already; `contexture tree set {tree}` changes it"
+                );
+                return Err(Usage(there).into());
+            }
+            engine.import_tree(&document, options.now)?;
+            let info = engine.store()?.tree(tree).map_err(Error::from)?;
+            let told = format!(
+                "tree {}: an empty {}; `contexture tree node add {} --author human TEXT` begins it",
+                output::visible(tree),
+                info.tree.mode,
+                output::visible(tree)
+            );
+            show(options, &info, &told)
+        }
+        TreeCommand::Set {
+            tree,
+            mode,
+            settings,
+        } => {
+            if settings.is_empty() && mode.is_none() {
+                let nothing = "there is nothing to change: name a setting, such as --title TEXT";
+                return Err(Usage(nothing.to_owned()).into());
+            }
+            let engine = engine(options, false)?;
+            let mut changed = engine.store()?.tree(tree).map_err(Error::from)?.tree;
+            if let Some(mode) = *mode {
+                // The store knows what to say when it is another one.
+                changed.mode = mode.into();
+            }
+            change(&mut changed, settings)?;
+            write(&engine, options, tree, &TreeChange::Settings(changed))?;
+            let info = engine.store()?.tree(tree).map_err(Error::from)?;
+            show(options, &info, &describe(&info))
+        }
+        TreeCommand::Show(args) => show::run(args, options),
+        TreeCommand::Node { command } => node::run(command, options),
+        TreeCommand::Path { command } => agent::path(command, options),
+        TreeCommand::Agent { command } => agent::run(command, options),
+        TreeCommand::Memory { command } => agent::memory(command, options),
+    }
+}
+
+/// Says which file a complaint about a place in one is about.
+fn in_file(name: &str, error: Error) -> Error {
+    match error.is_input() && error.hint_text().is_none() {
+        true => Error::input(format!("{name}: {error}")),
+        false => error,
+    }
+}
+
+/// Returns an engine with the store that the options name.
+fn engine(options: &StoreOptions, make: bool) -> anyhow::Result<Engine> {
+    store::engine_made_by(options, make, "contexture tree import FILE")
+}
+
+/// Changes a tree.
+fn write(
+    engine: &Engine,
+    options: &StoreOptions,
+    tree: &str,
+    change: &TreeChange,
+) -> anyhow::Result<()> {
+    let now = options.now.unwrap_or_else(Timestamp::now);
+    let done = engine.store()?.change_tree(tree, change, now);
+    Ok(done.map_err(Error::from)?)
+}
+
+fn told_import(tree: &str, imported: Imported) -> String {
+    let mut added = Vec::new();
+    for (number, thing) in [(imported.nodes, "node"), (imported.edges, "edge")] {
+        if number > 0 {
+            added.push(output::many(number, thing));
+        }
+    }
+    let added = added.join(", ");
+    let mut told = Vec::new();
+    match (imported.created, added.is_empty()) {
+        (true, true) => told.push("made, empty".to_owned()),
+        (true, false) => told.push(format!("made, {added}")),
+        (false, true) => {}
+        (false, false) => told.push(format!("added {added}")),
+    }
+    if imported.reflagged > 0 {
+        let nodes = output::many(imported.reflagged, "node");
+        told.push(format!("flags of {nodes} changed"));
+    }
+    if imported.changed && !imported.created {
+        told.push("settings, agents, paths or memories changed".to_owned());
+    }
+    if told.is_empty() {
+        told.push("nothing new".to_owned());
+    }
+    format!("tree {}: {}", output::visible(tree), told.join("; "))
+}
+
+/// Makes a tree's settings what the options say.
+fn change(tree: &mut Tree, settings: &TreeSettings) -> anyhow::Result<()> {
+    let given = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
+    if let Some(title) = &settings.title {
+        tree.title = given(title);
+    }
+    if let Some(context) = &settings.system_context {
+        tree.system_context = given(context);
+    }
+    if let Some(file) = &settings.system_context_file {
+        tree.system_context = given(&output::read_text(file)?);
+    }
+    if let Some(has_one) = settings.buffer_mode_system_context {
+        tree.buffer_mode_system_context = has_one;
+    }
+    let preferences = &mut tree.preferences;
+    for prefer in &settings.prefer {
+        match *prefer {
+            Prefer::Strategy(strategy) => preferences.truncation_strategy = strategy,
+            Prefer::Recent(nodes) => preferences.minimum_recent_nodes = nodes,
+            Prefer::Buffer(tokens) => preferences.token_buffer = tokens,
+        }
+    }
+    Ok(())
+}
+
+fn describe(info: &TreeInfo) -> String {
+    let tree = &info.tree;
+    let mut lines = Vec::new();
+    let mut line = |name: &str, value: &str| {
+        if !value.is_empty() {
+            lines.push(format!("{name:<15} {}", output::visible(value)));
+        }
+    };
+    line("tree", &tree.id);
+    line("mode", tree.mode.name());
+    line("title", tree.title.as_deref().unwrap_or_default());
+    let context = tree.system_context.as_deref().unwrap_or_default();
+    line("system context", &crate::session::short(context, 60));
+    if tree.buffer_mode_system_context {
+        line("", "(documents have it, too)");
+    }
+    let preferences = &tree.preferences;
+    let mut preferred = Vec::new();
+    if let Some(strategy) = preferences.truncation_strategy {
+        preferred.push(format!("truncation_strategy={}", strategy.name()));
+    }
+    if let Some(nodes) = preferences.minimum_recent_nodes {
+        preferred.push(format!("minimum_recent_nodes={nodes}"));
+    }
+    if let Some(tokens) = preferences.token_buffer {
+        preferred.push(format!("token_buffer={tokens}"));
+    }
+    line("preferences", &preferred.join(" "));
+    lines.join("\n")
+}
+
+fn list(engine: &Engine, options: &StoreOptions) -> anyhow::Result<()> {
+    let trees = store::trees(engine.store()?)?;
+    if options.json {
+        return output::text(&format!("{:#}\n", json!(trees)));
+    }
+    if trees.is_empty() {
+        return output::text(
+            "there are no trees; `contexture tree import FILE` brings one in, `tree new` makes one\n",
+        );
+    }
+    let header = ["tree", "mode", "nodes", "edges", "agents", "paths", "title"];
+    let mut table = table(&header, &[2, 3]);
+    for info in &trees {
+        let agents: Vec<&str> = info.agents.iter().map(|agent| &*agent.id).collect();
+        let paths: Vec<&str> = info.paths.iter().map(|path| &*path.name).collect();
+        table.add_row([
+            output::visible(&info.tree.id),
+            info.tree.mode.name().to_owned(),
+            info.nodes.to_string(),
+            info.edges.to_string(),
+            output::visible(&agents.join(", ")),
+            output::visible(&paths.join(", ")),
+            output::visible(&crate::session::short(
+                info.tree.title.as_deref().unwrap_or(""),
+                60,
+            )),
+        ]);
+    }
+    output::text(&plain(&table))
+}

@@ -1,0 +1,339 @@
+//! A tree in lines.
+//!
+//! What goes on from a node stands below it at the same level; other branches
+//! are set in before that. The largest part goes on at the same level, so that
+//! a tree of `n` nodes is set in by few levels. Nothing here calls itself: paths may be long.
+
+use std::cmp::Reverse;
+use std::collections::HashSet;
+
+use super::shape::{Kind, Shape};
+
+/// A line of the drawing.
+#[derive(Debug)]
+pub(super) struct Line {
+    /// What leads to it.
+    pub(super) prefix: String,
+    pub(super) what: What,
+}
+
+#[derive(Debug)]
+pub(super) enum What {
+    Node(usize),
+    Fold(Folded),
+}
+
+/// What is not shown.
+#[derive(Debug, Default, Clone, Copy)]
+pub(super) struct Folded {
+    /// Nodes of the level that it stands in.
+    pub(super) nodes: u64,
+    /// Branches of those, and what is in them.
+    pub(super) branches: u64,
+    pub(super) in_branches: u64,
+}
+
+/// What is drawn.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Wanted {
+    /// The node that it begins with.
+    pub(super) from: usize,
+    /// The node that was asked for; it may be a version that `from` stands in
+    /// the place of.
+    pub(super) named: usize,
+    /// How many nodes deep.
+    pub(super) depth: usize,
+    /// Whether nothing is folded.
+    pub(super) all: bool,
+}
+
+/// How many nodes with nothing to see are shown in a row.
+const LONGEST_RUN: usize = 8;
+
+/// How many of them are shown at each end when they are more.
+const ENDS: usize = 3;
+
+/// How many branches of one node are shown.
+const MOST_BRANCHES: usize = 8;
+
+/// How many lines there are before branches of branches are folded.
+const MANY_LINES: usize = 400;
+
+/// How many places are shown where the path parts from branches that are
+/// folded.
+const MOST_PARTINGS: usize = 12;
+
+/// How far lines are set in at most, in levels.
+const MOST_LEVELS: usize = 24;
+
+/// Draws a tree. One that is large is folded until it can be looked at.
+pub(super) fn lines(shape: &Shape<'_>, wanted: Wanted) -> Vec<Line> {
+    let mut drawn = Vec::new();
+    for levels in [usize::MAX, 6, 4, 3, 2, 1, 0] {
+        drawn = Drawing::new(shape, wanted, levels).draw();
+        if wanted.all || drawn.len() <= MANY_LINES {
+            break;
+        }
+    }
+    drawn
+}
+
+struct Drawing<'s, 'a> {
+    shape: &'s Shape<'a>,
+    wanted: Wanted,
+    // Branches that are set in further are folded, unless they have marks.
+    levels: usize,
+    // What is never folded, whatever there is to see about it.
+    kept: HashSet<usize>,
+    lines: Vec<Line>,
+    // What is still to be drawn, the next at the end.
+    todo: Vec<Todo>,
+}
+
+enum Todo {
+    Line(Line),
+    Chain(Chain),
+}
+
+/// Nodes that go on from each other at one level.
+struct Chain {
+    start: usize,
+    // What leads to its first line, and to the others.
+    first: String,
+    prefix: String,
+    level: usize,
+    depth: usize,
+}
+
+/// What is shown of what stands beside a node.
+struct Beside {
+    shown: Vec<usize>,
+    hidden: Folded,
+}
+
+impl<'s, 'a> Drawing<'s, 'a> {
+    fn new(shape: &'s Shape<'a>, wanted: Wanted, levels: usize) -> Self {
+        Self {
+            shape,
+            wanted,
+            levels,
+            kept: kept(shape, wanted),
+            lines: Vec::new(),
+            todo: Vec::new(),
+        }
+    }
+
+    fn draw(mut self) -> Vec<Line> {
+        self.todo.push(Todo::Chain(Chain {
+            start: self.wanted.from,
+            first: String::new(),
+            prefix: String::new(),
+            level: 0,
+            depth: 0,
+        }));
+        while let Some(todo) = self.todo.pop() {
+            match todo {
+                Todo::Line(line) => self.lines.push(line),
+                Todo::Chain(chain) => {
+                    let mut drawn = self.chain(&chain);
+                    drawn.reverse();
+                    self.todo.extend(drawn);
+                }
+            }
+        }
+        self.lines
+    }
+
+    /// Returns the lines of a chain, with the branches between them.
+    fn chain(&self, chain: &Chain) -> Vec<Todo> {
+        let mut nodes = vec![chain.start];
+        let room = self.wanted.depth.saturating_sub(chain.depth);
+        while nodes.len() < room
+            && let Some(next) = nodes.last().and_then(|&last| self.shape.spots[last].trunk)
+        {
+            nodes.push(next);
+        }
+        let ends_early = nodes.len() >= room;
+        let beside: Vec<Beside> = nodes
+            .iter()
+            .enumerate()
+            .map(|(k, &node)| match ends_early && k + 1 == nodes.len() {
+                // What lies below the last one is one line.
+                true => Beside {
+                    shown: Vec::new(),
+                    hidden: Folded::default(),
+                },
+                false => self.beside(node, chain.level),
+            })
+            .collect();
+        let shown = self.shown(&nodes, &beside);
+
+        let mut out = Vec::new();
+        let mut folded: Option<Folded> = None;
+        for (k, (&node, beside)) in nodes.iter().zip(&beside).enumerate() {
+            if !shown[k] {
+                let folded = folded.get_or_insert_default();
+                folded.nodes += 1;
+                folded.branches += beside.hidden.branches;
+                folded.in_branches += beside.hidden.in_branches;
+                continue;
+            }
+            let at = |prefix: &str, what: What| {
+                Todo::Line(Line {
+                    prefix: prefix.to_owned(),
+                    what,
+                })
+            };
+            if let Some(folded) = folded.take() {
+                out.push(at(&chain.prefix, What::Fold(folded)));
+            }
+            let lead = if k == 0 { &chain.first } else { &chain.prefix };
+            out.push(at(lead, What::Node(node)));
+            let is_last = k + 1 == nodes.len();
+            let below = self.shape.spots[node].size - 1;
+            if is_last && ends_early {
+                if below > 0 {
+                    let below = Folded {
+                        nodes: below,
+                        ..Folded::default()
+                    };
+                    out.push(at(&chain.prefix, What::Fold(below)));
+                }
+                break;
+            }
+            let has_hidden = beside.hidden.branches > 0;
+            let sides = beside.shown.len() + usize::from(has_hidden);
+            for i in 0..sides {
+                let (corner, bar) = match is_last && i + 1 == sides {
+                    true => ("└─", "  "),
+                    false => ("├─", "│ "),
+                };
+                let first = format!("{}{corner}", chain.prefix);
+                // What is hidden comes first: it is the older part.
+                if has_hidden && i == 0 {
+                    out.push(at(&first, What::Fold(beside.hidden)));
+                    continue;
+                }
+                let start = beside.shown[i - usize::from(has_hidden)];
+                let prefix = match chain.level < MOST_LEVELS {
+                    true => format!("{}{bar}", chain.prefix),
+                    false => chain.prefix.clone(),
+                };
+                out.push(Todo::Chain(Chain {
+                    start,
+                    first,
+                    prefix,
+                    level: chain.level + 1,
+                    depth: chain.depth + k + 1,
+                }));
+            }
+        }
+        out
+    }
+
+    /// Returns what is shown of the branches of a node.
+    fn beside(&self, node: usize, level: usize) -> Beside {
+        let spot = &self.shape.spots[node];
+        let all = spot.children.iter().copied();
+        let all = all.filter(|child| Some(*child) != spot.trunk);
+        let mut beside = Beside {
+            shown: all.collect(),
+            hidden: Folded::default(),
+        };
+        if self.wanted.all {
+            return beside;
+        }
+        let is_marked =
+            |child: &usize| self.shape.spots[*child].has_marks || self.kept.contains(child);
+        let marked = beside.shown.iter().filter(|child| is_marked(child)).count();
+        let mut room = match level < self.levels {
+            true => MOST_BRANCHES.saturating_sub(marked),
+            false => 0,
+        };
+        // The latest ones are shown, and those with something to see.
+        let mut shown = Vec::new();
+        for &child in beside.shown.iter().rev() {
+            if is_marked(&child) {
+                shown.push(child);
+            } else if room > 0 {
+                room -= 1;
+                shown.push(child);
+            } else {
+                beside.hidden.branches += 1;
+                beside.hidden.in_branches += self.shape.spots[child].size;
+            }
+        }
+        shown.reverse();
+        beside.shown = shown;
+        beside
+    }
+
+    /// Returns which nodes of a chain are shown: of many in a row with nothing
+    /// to see, the first and the last.
+    fn shown(&self, nodes: &[usize], beside: &[Beside]) -> Vec<bool> {
+        let mut shown = vec![true; nodes.len()];
+        if self.wanted.all {
+            return shown;
+        }
+        let is_plain = |k: usize| {
+            let is_end = k == 0 || k + 1 == nodes.len();
+            !is_end
+                && beside[k].shown.is_empty()
+                && !self.kept.contains(&nodes[k])
+                && self.is_plain(nodes[k])
+        };
+        let mut k = 0;
+        while k < nodes.len() {
+            if !is_plain(k) {
+                k += 1;
+                continue;
+            }
+            let start = k;
+            while k < nodes.len() && is_plain(k) {
+                k += 1;
+            }
+            if k - start > LONGEST_RUN {
+                shown[start + ENDS..k - ENDS].fill(false);
+            }
+        }
+        shown
+    }
+
+    /// Returns true when there is nothing to see about a node but that it is
+    /// there.
+    fn is_plain(&self, node: usize) -> bool {
+        let (head, spot) = (&self.shape.nodes[node].0, &self.shape.spots[node]);
+        let flags = head.flags;
+        !(flags.excluded || flags.pruned || flags.bookmarked)
+            && matches!(spot.kind, Kind::Continuation | Kind::Annotation)
+            && head.edited_from.is_none()
+            && spot.agents.is_empty()
+            && spot.paths.is_empty()
+            && spot.also_after.is_empty()
+            && spot.material.is_empty()
+    }
+}
+
+/// Returns the nodes that are never folded: the one that was asked for, the end
+/// of the path, and where other branches part from it. Of many such places it
+/// is the latest, and those of the largest branches.
+fn kept(shape: &Shape<'_>, wanted: Wanted) -> HashSet<usize> {
+    let parts = |at: usize| -> Option<(u64, usize)> {
+        let spot = &shape.spots[at];
+        let others = spot.children.iter().copied();
+        let others = others.filter(|child| Some(*child) != spot.trunk);
+        let others = others.filter(|child| shape.spots[*child].kind == Kind::Continuation);
+        let largest = others.map(|child| shape.spots[child].size).max();
+        largest.map(|size| (size, at))
+    };
+    let path = std::iter::successors(shape.head, |&at| shape.spots[at].parent);
+    let mut partings: Vec<(u64, usize)> = path.take(shape.nodes.len()).filter_map(parts).collect();
+    if partings.len() > MOST_PARTINGS {
+        partings[1..].sort_by_key(|&(size, _)| Reverse(size));
+        partings.truncate(MOST_PARTINGS);
+    }
+    let mut kept: HashSet<usize> = partings.into_iter().map(|(_, at)| at).collect();
+    kept.extend(shape.head);
+    kept.insert(wanted.named);
+    kept
+}

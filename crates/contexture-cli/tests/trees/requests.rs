@@ -1,0 +1,298 @@
+//! `assemble --tree`: what is printed, and what is said about it.
+
+use super::*;
+
+const TALK: &str = "
+    system_context Speak softly.
+    n1 human: One.
+    n2 model <- n1: Two.
+    n3 human <- n2: Three.
+";
+
+#[test]
+fn what_is_taken_is_said_once() {
+    let project = with(TALK);
+    let run = call(&project, "assemble --tree t");
+    run.expect_code(0);
+    assert_eq!(
+        run.err,
+        dedent(
+            "
+            recipe loom-dialogue is taken: the tree is a dialogue
+            head n3 is taken: the tree ends there
+            model gpt-4o (o200k_base) is taken; --model names another
+            "
+        )
+    );
+    let run = call(
+        &project,
+        "assemble --tree t --head n3 --recipe loom-dialogue --model gpt-4o",
+    );
+    run.expect_code(0);
+    assert_eq!(run.err, "");
+}
+
+#[test]
+fn an_agent_brings_its_model_and_its_place() {
+    let project = with(TALK);
+    line(
+        &project,
+        "tree agent set t ada --type model --model claude-sonnet-4-5 --prompt 'You are Ada.' --at n1",
+    );
+    let run = call(&project, "assemble --tree t --agent ada --format anthropic");
+    run.expect_code(0);
+    assert_eq!(
+        run.err,
+        dedent(
+            "
+            recipe loom-dialogue is taken: the tree is a dialogue
+            head n1 is taken: ada is there
+            model claude-sonnet-4-5 (estimate x1.9) is taken: ada's
+            "
+        )
+    );
+    let body: Value = serde_json::from_str(&run.out).unwrap();
+    assert_eq!(body["model"], "claude-sonnet-4-5");
+    assert_eq!(body["messages"].as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn what_a_form_has_no_place_for_is_said_once() {
+    let project = with(TALK);
+    line(
+        &project,
+        "tree agent set t ada --type model --model gpt-4o --parameter stop=[\"END\"] --parameter seed=7 --parameter top_k=3",
+    );
+    let warnings = |format: &str| {
+        let call = call(
+            &project,
+            &format!("assemble --tree t --head n3 --agent ada --format {format}"),
+        );
+        call.expect_code(0);
+        let lines = call.err.lines();
+        let lines = lines.filter(|line| line.starts_with("warning: "));
+        lines.map(str::to_owned).collect::<Vec<_>>()
+    };
+    let usual = "warning: gpt-4o does not take top_k of agent `ada`: left out";
+    for format in ["text", "json", "openai-chat"] {
+        assert_eq!(warnings(format), [usual], "{format}");
+    }
+    assert_eq!(
+        warnings("openai-responses"),
+        [
+            usual,
+            "warning: openai-responses does not take stop, seed of agent `ada`: left out"
+        ]
+    );
+    // OpenAI has few models left that complete.
+    assert_eq!(
+        warnings("openai-completions"),
+        [
+            usual,
+            "warning: gpt-4o is a chat model, which OpenAI's completions refuse; they take gpt-3.5-turbo-instruct, davinci-002, babbage-002"
+        ]
+    );
+    line(&project, "tree agent set t ada --model davinci-002");
+    let usual = "warning: davinci-002 does not take top_k of agent `ada`: left out";
+    assert_eq!(warnings("openai-completions"), [usual]);
+}
+
+#[test]
+fn a_saved_path_says_where() {
+    let project = with(TALK);
+    line(&project, "tree path save t main --head n2");
+    let run = call(&project, "assemble --tree t --path main --model gpt-4o");
+    run.expect_code(0);
+    run.says("head n2 is taken: path main ends there");
+}
+
+#[test]
+fn what_was_left_out_on_purpose_is_no_warning() {
+    let project = with(
+        "
+        n1 human: One.
+        n1b human edits n1: Won.
+        n2 model excluded <- n1: Two.
+        n3 human pruned <- n2: Three.
+        n4 human <- n3: Four.
+        ",
+    );
+    let run = call(
+        &project,
+        "assemble --tree t --head n4 --recipe loom-dialogue --model gpt-4o",
+    );
+    assert_eq!(run.err, "");
+    let explained = call(
+        &project,
+        "assemble --tree t --head n4 --model gpt-4o --explain",
+    );
+    for row in [
+        " kept  n1b   user       0.5       8   8  fits whole",
+        " out   n1    user         0       0   0  n1b stands in its place",
+        " out   n2    user         0       0   0  is excluded",
+        " out   n3    user         0       0   0  is pruned",
+    ] {
+        let words: Vec<&str> = row.split_whitespace().collect();
+        let is_there = explained.err.lines().any(|line| {
+            let line: Vec<&str> = line.split_whitespace().collect();
+            line == words
+        });
+        assert!(
+            is_there || row.contains("n2"),
+            "no row {row}:\n{}",
+            explained.err
+        );
+    }
+}
+
+#[test]
+fn a_document_and_what_is_not_in_it_yet() {
+    let project = with("mode buffer\nn1 human: Once upon a\nn2 model <- n1:  time")
+        .file("more.txt", ", there was\na fox.\n");
+    let run = call(&project, "assemble --tree t --working-buffer ', and'");
+    run.expect_code(0);
+    assert_eq!(run.out, "Once upon a time, and");
+    run.says("recipe loom-buffer is taken: the tree is a buffer");
+    let run = call(&project, "assemble --tree t --working-buffer-file more.txt");
+    assert_eq!(run.out, "Once upon a time, there was\na fox.\n");
+    let args = "assemble --tree t --format openai-completions --working-buffer ' and'";
+    let body: Value = serde_json::from_str(&call(&project, args).out).unwrap();
+    assert_eq!(body["prompt"], "Once upon a time and");
+}
+
+#[test]
+fn what_is_asked_comes_last() {
+    let project = with(TALK);
+    prints(
+        &project,
+        "assemble --tree t --head n2 --event 'Go on.'",
+        "
+        <system>
+        Speak softly.
+        </system>
+
+        <user>
+        One.
+        </user>
+
+        <assistant>
+        Two.
+        </assistant>
+
+        <user>
+        Go on.
+        </user>
+        ",
+    );
+}
+
+#[test]
+fn a_long_path_reads_well_when_explained() {
+    let mut lines = String::from("k000 human: Beginning.\n");
+    for i in 1..300 {
+        let author = ["human", "model"][i % 2];
+        lines.push_str(&format!(
+            "k{i:03} {author} <- k{:03}: Step {i}, of which there is much to be said.\n",
+            i - 1
+        ));
+    }
+    let project = with(&lines);
+    let run = call(
+        &project,
+        "assemble --tree t --max-tokens 1300 --model gpt-4o --explain",
+    );
+    run.expect_code(0);
+    let rows: Vec<&str> = run.err.lines().collect();
+    assert!(rows.len() < 90, "{}", run.err);
+    let has = |start: &str| rows.iter().any(|row| row.starts_with(start));
+    assert!(has(" kept  k000"), "{}", run.err);
+    assert!(has(" kept  gap"), "{}", run.err);
+    assert!(has(" kept  k299"), "{}", run.err);
+    assert!(run.out.contains(" nodes cut ...]"), "{}", run.out);
+}
+
+#[test]
+fn a_request_is_kept_under_its_tree() {
+    let project = with(TALK);
+    call(&project, "assemble --tree t --head n1").expect_code(0);
+    let before = call(&project, "assemble --tree t --head n3 --explain");
+    assert!(
+        before.err.contains("are shared with the request before"),
+        "{}",
+        before.err
+    );
+    let kept = json_of(&project, "snapshot list --session loom:t");
+    assert_eq!(kept.as_array().unwrap().len(), 2);
+}
+
+#[test]
+fn recipes_and_settings_know_looms() {
+    let project = Project::new().file("contexture.toml", "[loom]\nminimum_recent_nodes = 6\n");
+    let recipes = project.ok(&["recipe", "list"]);
+    for name in ["loom-dialogue", "loom-buffer"] {
+        assert!(recipes.contains(name), "{recipes}");
+        let shown = project.ok(&["recipe", "show", name]);
+        assert!(shown.contains(&format!("recipe: {name}\n")), "{shown}");
+    }
+    let settings = project.ok(&["doctor"]);
+    for line in [
+        "  loom.truncation_strategy = \"truncate_middle\"\n",
+        "  loom.minimum_recent_nodes = 6\n",
+        "  loom.token_buffer = 1024\n",
+    ] {
+        assert!(settings.contains(line), "{line}:\n{settings}");
+    }
+}
+
+#[test]
+fn what_comes_next_has_sources_too() {
+    let project = with(&format!(
+        "{TALK}\nlog human: High water 3:12.\nx4 model <- n3 context log: So."
+    ));
+    prints(
+        &project,
+        "assemble --tree t --head n3 --instruct 'Be brief.' --instruct 'Be kind.' --context log",
+        "
+        <system>
+        Speak softly.
+        </system>
+
+        <system>
+        Be brief.
+        </system>
+
+        <system>
+        Be kind.
+        </system>
+
+        <user>
+        One.
+        </user>
+
+        <assistant>
+        Two.
+        </assistant>
+
+        <context path=\"log\">
+        High water 3:12.
+        </context>
+
+        <user>
+        Three.
+        </user>
+        ",
+    );
+    refuses(
+        &project,
+        "assemble --tree t --head n3 --instruct ' '",
+        "error: instruction 1 is empty\n",
+    );
+    refuses(
+        &project,
+        "assemble --tree t --head n3 --context lag",
+        "
+        error: there is no node `lag`
+        hint: `contexture tree show TREE` shows them
+        ",
+    );
+}
