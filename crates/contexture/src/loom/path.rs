@@ -144,8 +144,10 @@ impl Walker<'_> {
                     None => path.is_whole = true,
                 },
             }
-            // The store refuses circles, so that this is a damaged one.
-            if places.len() as u64 > self.info.nodes {
+            // The store refuses circles, so that this is a damaged one, unless
+            // somebody else made the tree grow meanwhile.
+            let walked = places.len() as u64;
+            if walked > self.info.nodes && walked > self.store.tree(&self.info.tree.id)?.nodes {
                 let last = places.last().map(|place| place.node.id.clone());
                 return Err(Error::damage(format!(
                     "the nodes before `{}` of tree `{}` go round in a circle",
