@@ -255,6 +255,11 @@ impl Node {
 }
 
 impl Node {
+    /// Returns what it is called: its short name, once it has one.
+    pub fn name(&self) -> &str {
+        self.local_id.as_deref().unwrap_or(&self.id)
+    }
+
     /// Returns its flags.
     pub fn flags(&self) -> Flags {
         self.metadata.unwrap_or_default()
@@ -421,6 +426,23 @@ pub struct NodeHead {
     /// How it is reached.
     #[serde(skip)]
     pub step: Step,
+}
+
+impl NodeHead {
+    /// Returns the node, with what it says.
+    pub fn with(self, content: MessageContent, raw_response: Option<RawResponse>) -> Node {
+        Node {
+            id: self.id,
+            local_id: Some(self.local_id),
+            author: self.author,
+            author_agent_id: self.author_agent_id,
+            content,
+            edited_from: self.edited_from,
+            metadata: Some(self.flags),
+            created_at: Some(self.created_at),
+            raw_response,
+        }
+    }
 }
 
 /// How a node is reached.

@@ -1,7 +1,7 @@
 //! What nodes say, what it counts, and what was answered.
 
 use contexture_core::Tokens;
-use contexture_store::{CountedNode, MessageContent, Node, RawResponse};
+use contexture_store::{CountedNode, MessageContent, RawResponse};
 use rusqlite::{Connection, OptionalExtension};
 
 use super::TreeRow;
@@ -35,17 +35,7 @@ pub(super) fn nodes(
                 let content = row.get::<_, Json<MessageContent>>(0)?.0;
                 Ok((content, crate::row::json(row, 1)?))
             })?;
-            let node = Node {
-                id: head.id,
-                local_id: Some(head.local_id),
-                author: head.author,
-                author_agent_id: head.author_agent_id,
-                content,
-                edited_from: head.edited_from,
-                metadata: Some(head.flags),
-                created_at: Some(head.created_at),
-                raw_response: None,
-            };
+            let node = head.with(content, None);
             Ok(CountedNode { node, tokens })
         })
         .collect()

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use contexture_store::{Edge, EdgeSource, MessageContent, Node, NodeHead, Skeleton, TreeDocument};
+use contexture_store::{Edge, EdgeSource, MessageContent, NodeHead, Skeleton, TreeDocument};
 use rusqlite::Connection;
 
 use super::head::{COLUMNS, HeadRow};
@@ -32,17 +32,7 @@ pub(super) fn load(
         .collect();
     let nodes = named(db, tree, rows)?
         .into_iter()
-        .map(|(head, (content, raw_response))| Node {
-            id: head.id,
-            local_id: Some(head.local_id),
-            author: head.author,
-            author_agent_id: head.author_agent_id,
-            content,
-            edited_from: head.edited_from,
-            metadata: Some(head.flags),
-            created_at: Some(head.created_at),
-            raw_response,
-        });
+        .map(|(head, (content, raw_response))| head.with(content, raw_response));
     let document = TreeDocument {
         tree: tree.tree.clone(),
         nodes: nodes.collect(),
