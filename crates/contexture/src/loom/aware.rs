@@ -112,7 +112,7 @@ fn pinned_node(
     let mut items = Vec::new();
     for counted in store.nodes(tree, &[id], "")? {
         let node = counted.node;
-        let name = node.local_id.clone().unwrap_or_else(|| node.id.clone());
+        let name = node.name();
         let flags = node.flags();
         let id = format!("pinned {name}");
         if flags.excluded || flags.pruned {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use contexture_core::guard::Policy;
-use contexture_core::{Content, Counts, Cut, Item, Join, Part, Role, Text, Tokens, Trust};
+use contexture_core::{Code, Content, Counts, Cut, Item, Join, Part, Role, Text, Tokens, Trust};
 use contexture_providers::{describe, media_tokens};
 use contexture_store::{Author, Block, CountedNode, Node, Store, StoreError, TreeMode};
 
@@ -40,9 +40,17 @@ pub(crate) struct Prepared {
     pub(crate) items: Vec<Item>,
     /// What they cost together.
     pub(crate) tokens: Tokens,
-    /// Blocks that say nothing, or that have no place: id and reason.
-    pub(crate) unsent: Vec<(String, &'static str)>,
+    /// Blocks that say nothing, or that have no place.
+    pub(crate) unsent: Vec<Unsent>,
     bytes: usize,
+}
+
+/// A block that is not sent, and why.
+#[derive(Debug)]
+pub(crate) struct Unsent {
+    pub(crate) id: String,
+    pub(crate) code: Code,
+    pub(crate) reason: &'static str,
 }
 
 /// Makes items of nodes.
@@ -84,7 +92,7 @@ impl<'a> Maker<'a> {
         header: Option<&str>,
         known: Option<&[Tokens]>,
     ) -> (Prepared, Vec<Tokens>) {
-        let name = node.local_id.as_deref().unwrap_or(&node.id);
+        let name = node.name();
         let blocks = node.content.blocks();
         let mut prepared = Prepared {
             items: Vec::with_capacity(blocks.len()),
@@ -100,8 +108,8 @@ impl<'a> Maker<'a> {
                 1 => name.to_owned(),
                 _ => format!("{name}.{b}"),
             };
-            if let Some(reason) = unsent(block, shape) {
-                prepared.unsent.push((id, reason));
+            if let Some((code, reason)) = unsent(block, shape) {
+                prepared.unsent.push(Unsent { id, code, reason });
                 continue;
             }
             if let (None, Some(line)) = (as_text(block), header) {
@@ -234,13 +242,18 @@ fn as_text(block: &Block) -> Option<&str> {
 }
 
 /// Returns why a block of a node has no place in a request, when it has none.
-fn unsent(block: &Block, shape: Shape) -> Option<&'static str> {
+fn unsent(block: &Block, shape: Shape) -> Option<(Code, &'static str)> {
+    let empty = |reason| Some((Code::Empty, reason));
+    let no_place = |reason| Some((Code::NotForProvider, reason));
     match (block, shape) {
-        (Block::Text { text }, Shape::Document) => text.is_empty().then_some("is empty"),
-        (Block::Text { text }, _) => text.trim().is_empty().then_some("is blank"),
-        (_, Shape::Document) => Some("is no text: a document has no place for it"),
-        (_, Shape::Instruction) => Some("is no text: an instruction is"),
-        _ => None,
+        (Block::Text { text }, Shape::Document) if text.is_empty() => empty("is empty"),
+        (Block::Text { text }, shape) if shape != Shape::Document && text.trim().is_empty() => {
+            empty("is blank")
+        }
+        (Block::Text { .. }, _) => None,
+        (_, Shape::Document) => no_place("is no text: a document has no place for it"),
+        (_, Shape::Instruction) => no_place("is no text: an instruction is"),
+        (_, Shape::Message | Shape::Reference) => None,
     }
 }
 

@@ -486,14 +486,9 @@ impl<'s, 'a> Reader<'s, 'a> {
         let name = &place.node.local_id;
         let group: Arc<str> = name.as_str().into();
         let role = self.shape_role();
-        for (id, reason) in &prepared.unsent {
-            let code = match reason.contains("no text") {
-                true => Code::NotForProvider,
-                false => Code::Empty,
-            };
-            self.made
-                .unsent
-                .push(row(id, "session", role, code, reason));
+        for one in &prepared.unsent {
+            let row = row(&one.id, "session", role, one.code, one.reason);
+            self.made.unsent.push(row);
         }
         let first = self.made.items.len();
         if let Some(edge) = &place.onward {
@@ -547,7 +542,7 @@ impl<'s, 'a> Reader<'s, 'a> {
         let has_place = self.shape == Shape::Message;
         for id in ids {
             let Version { node, others } = self.source.version_of(id)?;
-            let local = node.local_id.clone().unwrap_or_else(|| node.id.clone());
+            let local = node.name();
             for other in others {
                 let (id, code) = (format!("{} for {name}", other.local_id), Code::OtherVersion);
                 let reason = format!("{local} stands in its place");
@@ -563,9 +558,9 @@ impl<'s, 'a> Reader<'s, 'a> {
                 continue;
             }
             let prepared = self.maker.make(&node, Shape::Reference, None);
-            for (block, reason) in &prepared.unsent {
-                let id = format!("{block} for {name}");
-                unsent.push(row(&id, "session", Role::Context, Code::Empty, reason));
+            for one in &prepared.unsent {
+                let id = format!("{} for {name}", one.id);
+                unsent.push(row(&id, "session", Role::Context, one.code, one.reason));
             }
             items.extend(prepared.items.into_iter().map(|mut item| {
                 item.id = format!("{} for {name}", item.id).into();

@@ -137,7 +137,7 @@ impl Source<'_> {
                 if there.contains(&node.id) {
                     continue;
                 }
-                let name = node.local_id.clone().unwrap_or_else(|| node.id.clone());
+                let name = node.name().to_owned();
                 for other in others {
                     let reason = format!("{name} stands in its place");
                     let (id, code) = (&other.local_id, Code::OtherVersion);
@@ -150,8 +150,8 @@ impl Source<'_> {
                     continue;
                 }
                 let prepared = maker.make(&node, Shape::Instruction, None);
-                for (id, reason) in &prepared.unsent {
-                    unsent.push(row(id, "task", Role::System, Code::Empty, reason));
+                for one in &prepared.unsent {
+                    unsent.push(row(&one.id, "task", Role::System, one.code, one.reason));
                 }
                 there.insert(node.id);
                 for item in prepared.items.into_iter().map(Item::pinned) {
