@@ -4,7 +4,8 @@
 //! for its head, a fork shares its ancestors, and nothing is ever changed.
 //! [`Snapshots`] keeps the requests that were assembled, by content.
 //! [`Samples`] keeps what calibration learns from. [`Trees`] keeps looms:
-//! conversations and documents that branch.
+//! conversations and documents that branch. [`Memories`] keeps what is to be
+//! found again, and [`Tasks`] what is being done.
 //!
 //! A store promises what the documentation of these traits says, and proves it
 //! with the suite in `conformance` (feature of that name):
@@ -21,9 +22,12 @@ pub mod conformance;
 mod error;
 mod id;
 mod ledger;
+mod memory;
 mod message;
 mod session;
 mod snapshot;
+mod task;
+mod time;
 mod tree;
 mod turn;
 
@@ -31,12 +35,19 @@ pub use compaction::{Compaction, Trigger};
 pub use error::StoreError;
 pub use id::{NotAnId, TurnId};
 pub use ledger::{Counted, Ledger, Recorded, TurnHead, Walk};
+pub use memory::{
+    Analysis, Change, ChunkRecord, Condition, ConditionKind, Derived, EmbedderInfo, EntityRecord,
+    EntitySketch, EventRecord, Forget, Forgotten, KindStats, Link, MAX_ID_BYTES, Memories,
+    MemoryState, MemoryStats, Mention, NewRecord, Outcome, PatternRecord, PatternSketch, Record,
+    RecordKey, RecordKind, RelationRecord, RelationSketch, Remembered, Sketch, TextSketch,
+};
 pub use message::{Block, Message, MessageContent, MessageRole, Source};
 pub use session::{
     HeadMove, MAX_LABEL_BYTES, NewSession, Session, SessionChange, SessionStatus, check_alias,
     check_label,
 };
 pub use snapshot::{Blob, Sample, Samples, Snapshot, Snapshots, Store};
+pub use task::{NewTask, TaskRecord, TaskStatus, TaskView, Tasks};
 pub use tree::{
     Action, Agent, AgentMemory, Arrival, Author, Connections, CountedNode, Edge, EdgeKind,
     EdgeSource, Flags, Growth, Imported, Known, LOCAL_ID_CHARS, MemoryChange, Merged, Node,

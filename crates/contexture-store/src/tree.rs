@@ -5,7 +5,6 @@ mod grow;
 mod memory;
 mod merge;
 mod steps;
-mod time;
 
 use std::fmt;
 
@@ -16,6 +15,7 @@ use serde_json::{Map, Value};
 
 use crate::error::StoreError;
 use crate::message::{Block, MessageContent};
+use crate::time;
 
 pub use check::local_id;
 pub use grow::{Known, Surroundings, in_another_tree, no_node};

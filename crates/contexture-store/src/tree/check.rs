@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 
-use super::time::kept;
 use super::{
     Agent, AgentMemory, Edge, EdgeKind, EdgeSource, LOCAL_ID_CHARS, MemoryChange, Node, Pin,
     SavedPath, SourceRole, Tree, TreeDocument,
@@ -12,6 +11,7 @@ use super::{
 use crate::error::StoreError;
 use crate::message::{Block, MessageContent};
 use crate::session::check_label;
+use crate::time::kept;
 use crate::turn::{check_depth, check_number, check_usage};
 
 /// How many nodes of a cycle are named.

@@ -4,9 +4,9 @@ use std::collections::{HashMap, HashSet};
 
 use jiff::Timestamp;
 
-use super::time::kept;
 use super::{Agent, AgentMemory, Edge, Node, SavedPath, Tree, TreeDocument, local_id};
 use crate::error::StoreError;
+use crate::time::kept;
 
 /// A document together with what is there already.
 #[derive(Debug, Clone, PartialEq)]

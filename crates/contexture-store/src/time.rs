@@ -3,24 +3,24 @@
 use jiff::Timestamp;
 
 /// Returns a time as it is kept.
-pub(super) fn kept(time: Timestamp) -> Timestamp {
+pub(crate) fn kept(time: Timestamp) -> Timestamp {
     // A time that was read cannot fail to be one.
     Timestamp::from_millisecond(time.as_millisecond()).unwrap_or(time)
 }
 
 /// A time that may be missing.
-pub(super) mod lenient {
+pub(crate) mod lenient {
     use jiff::Timestamp;
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-    pub(in super::super) fn serialize<S: Serializer>(
+    pub(crate) fn serialize<S: Serializer>(
         time: &Option<Timestamp>,
         serializer: S,
     ) -> Result<S::Ok, S::Error> {
         time.serialize(serializer)
     }
 
-    pub(in super::super) fn deserialize<'de, D: Deserializer<'de>>(
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
         deserializer: D,
     ) -> Result<Option<Timestamp>, D::Error> {
         #[derive(Deserialize)]
