@@ -1,0 +1,63 @@
+//! How many short texts a second each part of the crate reads, on one core:
+//!
+//! ```text
+//! cargo run --release -p contexture-recall --example speed -- texts.jsonl
+//! ```
+//!
+//! The file has one text a line; without one, sentences are made up.
+
+#![allow(clippy::print_stdout, clippy::unwrap_used)]
+
+use std::hint::black_box;
+use std::time::Instant;
+
+fn main() {
+    let texts = std::env::args().nth(1).map_or_else(made_up, |path| {
+        let text = std::fs::read_to_string(path).unwrap();
+        text.lines().map(str::to_owned).collect()
+    });
+    let words: usize = texts.iter().map(|t| t.split_whitespace().count()).sum();
+    println!("{} texts of {} words", texts.len(), words / texts.len());
+
+    time("analyse", &texts, |text| {
+        contexture_recall::analyse(text).terms.len()
+    });
+    time("keywords", &texts, |text| {
+        contexture_recall::keywords(text).len()
+    });
+}
+
+fn time(name: &str, texts: &[String], mut work: impl FnMut(&str) -> usize) {
+    let start = Instant::now();
+    let mut done = 0;
+    while start.elapsed().as_secs_f64() < 1.0 {
+        for text in texts {
+            black_box(work(text));
+        }
+        done += texts.len();
+    }
+    let rate = done as f64 / start.elapsed().as_secs_f64();
+    println!("{name:>12} {rate:>10.0} texts/s");
+}
+
+fn made_up() -> Vec<String> {
+    let words: Vec<&str> = "we moved to berlin last may and the parser fails on empty request \
+        bodies because nobody checked the length before reading it into a buffer that was \
+        allocated for something else entirely when configuration loading was still synchronous"
+        .split_whitespace()
+        .collect();
+    let mut state = 1_u64;
+    (0..10_000)
+        .map(|_| {
+            let text: Vec<&str> = (0..25)
+                .map(|_| {
+                    state = state
+                        .wrapping_mul(6_364_136_223_846_793_005)
+                        .wrapping_add(1);
+                    words[(state >> 33) as usize % words.len()]
+                })
+                .collect();
+            text.join(" ")
+        })
+        .collect()
+}

@@ -1,0 +1,22 @@
+//! Finding again what was stored, with no model to call and no network: full
+//! text, embeddings, chunks, and what can be told from a text by rules.
+//!
+//! ```
+//! use contexture_recall::{analyse, query_keywords};
+//!
+//! let text = analyse("parseHttpRequest fails on empty bodies");
+//! let query = query_keywords("Why does parsing an HTTP request fail?");
+//! let found = query
+//!     .iter()
+//!     .filter(|keyword| text.count(keyword.id) > 0)
+//!     .map(|keyword| keyword.word.as_str());
+//! assert_eq!(found.collect::<Vec<_>>(), ["parsing", "http", "request", "fail"]);
+//! ```
+//!
+//! Everything here is a function of its arguments: the same text gives the
+//! same terms, vectors and chunks on every machine. The only thing read from
+//! outside is the folder of a static model, when a caller names one.
+
+pub mod words;
+
+pub use words::{ANALYSER, Keyword, Term, Words, analyse, keywords, query_keywords, term_id};

@@ -1,0 +1,225 @@
+//! Full text: a text as the stems it is made of, each with a fixed number.
+//!
+//! - A word is a run of letters and digits of any script, in lower case,
+//!   without accents, and stemmed as English when it is written in ASCII.
+//! - A compound (`parseHttpRequest`, `parse_http`, `well-known`, `config.toml`)
+//!   gives its parts and the whole, so that it is found by either. Parts of one
+//!   letter are left to the whole.
+//! - `'s` and the other short endings are cut off; `don't` and its like are
+//!   stop words.
+//! - Scripts that are written without spaces (Chinese, Japanese, Thai and their
+//!   like), and Korean, give overlapping pairs of characters; a character that
+//!   stands alone gives itself.
+//! - Numbers are words.
+//! - A word of more than [`LONGEST`] bytes, which nobody would ask for by
+//!   typing it, is dropped; a compound that long gives its parts only.
+//!
+//! Work is linear in the text. How much text that is, is up to the caller.
+
+mod scan;
+mod stem;
+mod stop;
+
+use std::collections::BTreeSet;
+
+use scan::{Part, scan};
+use stem::Stems;
+
+/// The version of the rules of this module.
+///
+/// Terms that were stored by another version are not comparable with those
+/// of this one and have to be made again.
+pub const ANALYSER: u32 = 1;
+
+/// The most bytes a word may have; a longer one is dropped.
+pub const LONGEST: usize = 64;
+
+/// A stem of a text and how often it stands there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Term {
+    /// The stem's number: [`term_id`].
+    pub id: u32,
+    /// How often it occurs; 255 stands for that often or more.
+    pub count: u8,
+}
+
+/// What full text search knows about a text.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Words {
+    /// The stems, in order of their ids, each once. Stop words are left out.
+    pub terms: Vec<Term>,
+    /// How many words the text has, with repeats and without stop words. A
+    /// compound counts as its parts.
+    pub length: u32,
+}
+
+/// A word of a text that says something.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Keyword {
+    /// The word as it was written, in lower case.
+    pub word: String,
+    /// Its stem.
+    pub stem: String,
+    /// The stem's number: [`term_id`].
+    pub id: u32,
+}
+
+/// Returns the number of a stem: FNV-1a of its bytes, 32 bits.
+///
+/// It is stored, so it never changes. Two stems may share a number; among a
+/// million of them about a hundred pairs do.
+///
+/// ```
+/// # use contexture_recall::term_id;
+/// assert_eq!(term_id("foobar"), 0xbf9c_f968);
+/// ```
+pub fn term_id(stem: &str) -> u32 {
+    stem.bytes().fold(0x811c_9dc5, |hash: u32, byte| {
+        (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193)
+    })
+}
+
+/// Returns the terms of `text`.
+pub fn analyse(text: &str) -> Words {
+    let mut ids = Vec::with_capacity((text.len() / 6).min(4096));
+    let mut length = 0_u32;
+    Stems::with(|stems| {
+        scan(text, &mut |part| {
+            if let Some(id) = stems.id(part) {
+                ids.push(id);
+                if !matches!(part, Part::Whole(_)) {
+                    length = length.saturating_add(1);
+                }
+            }
+        });
+    });
+    ids.sort_unstable();
+    let mut terms: Vec<Term> = Vec::with_capacity(ids.len());
+    for id in ids {
+        match terms.last_mut() {
+            Some(last) if last.id == id => last.count = last.count.saturating_add(1),
+            _ => terms.push(Term { id, count: 1 }),
+        }
+    }
+    // A text of nothing but compounds without parts (`U.S.`) has words too.
+    if length == 0 {
+        length = u32::try_from(terms.len()).unwrap_or(u32::MAX);
+    }
+    Words { terms, length }
+}
+
+/// Returns the words of `text` that say something, in order of appearance,
+/// each stem once; a compound comes before its parts.
+pub fn keywords(text: &str) -> Vec<Keyword> {
+    gather(text, false)
+}
+
+/// Returns the keywords of a query.
+///
+/// A query that has only stop words (`who are you`) keeps them: documents
+/// have no such terms, but names of things can be such words, and an
+/// explanation can name them.
+pub fn query_keywords(text: &str) -> Vec<Keyword> {
+    let found = gather(text, false);
+    if found.is_empty() {
+        gather(text, true)
+    } else {
+        found
+    }
+}
+
+fn gather(text: &str, stop_words: bool) -> Vec<Keyword> {
+    let mut seen = BTreeSet::new();
+    let mut found = Vec::new();
+    Stems::with(|stems| {
+        scan(text, &mut |part| {
+            if let Some((word, stem)) = stems.stem(part, stop_words) {
+                let id = term_id(&stem);
+                if seen.insert(id) {
+                    found.push(Keyword { word, stem, id });
+                }
+            }
+        });
+    });
+    found
+}
+
+impl Words {
+    /// Returns how often a term occurs; 255 stands for that often or more.
+    pub fn count(&self, id: u32) -> u8 {
+        self.terms
+            .binary_search_by_key(&id, |term| term.id)
+            .map_or(0, |at| self.terms[at].count)
+    }
+
+    /// Returns the terms as bytes to store: the [`ANALYSER`], the length and
+    /// the distances between the ids, as numbers of 7 bits a byte.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(4 + self.terms.len() * 5);
+        put(&mut bytes, u64::from(ANALYSER));
+        put(&mut bytes, u64::from(self.length));
+        let mut before = 0;
+        for term in &self.terms {
+            // One bit says whether a count follows: nearly all are 1.
+            let distance = u64::from(term.id - before) << 1;
+            put(&mut bytes, distance | u64::from(term.count > 1));
+            if term.count > 1 {
+                bytes.push(term.count);
+            }
+            before = term.id;
+        }
+        bytes
+    }
+
+    /// Reads what [`Words::to_bytes`] wrote.
+    ///
+    /// Returns `None` for bytes of another [`ANALYSER`] and for damaged ones.
+    pub fn from_bytes(mut bytes: &[u8]) -> Option<Self> {
+        if take(&mut bytes)? != u64::from(ANALYSER) {
+            return None;
+        }
+        let length = u32::try_from(take(&mut bytes)?).ok()?;
+        let mut terms: Vec<Term> = Vec::with_capacity(bytes.len() / 4);
+        while !bytes.is_empty() {
+            let word = take(&mut bytes)?;
+            let count = if word & 1 == 1 {
+                let (count, rest) = bytes.split_first()?;
+                bytes = rest;
+                (*count > 1).then_some(*count)?
+            } else {
+                1
+            };
+            let before = terms.last().map_or(0, |term| u64::from(term.id));
+            let distance = word >> 1;
+            if distance == 0 && !terms.is_empty() {
+                return None;
+            }
+            let id = u32::try_from(before.checked_add(distance)?).ok()?;
+            terms.push(Term { id, count });
+        }
+        Some(Self { terms, length })
+    }
+}
+
+/// Writes a number with 7 bits a byte, lowest first.
+fn put(bytes: &mut Vec<u8>, mut number: u64) {
+    while number >= 0x80 {
+        bytes.push((number as u8) | 0x80);
+        number >>= 7;
+    }
+    bytes.push(number as u8);
+}
+
+/// Reads a number that [`put`] wrote, of at most 63 bits.
+fn take(bytes: &mut &[u8]) -> Option<u64> {
+    let mut number = 0;
+    for shift in (0..63).step_by(7) {
+        let (byte, rest) = bytes.split_first()?;
+        *bytes = rest;
+        number |= u64::from(byte & 0x7f) << shift;
+        if byte & 0x80 == 0 {
+            return Some(number);
+        }
+    }
+    None
+}

@@ -1,0 +1,75 @@
+//! From a word to its stem, and to the stem's number.
+
+use std::borrow::Cow;
+
+use rust_stemmers::{Algorithm, Stemmer};
+use unicode_normalization::UnicodeNormalization as _;
+
+use super::scan::Part;
+use super::stop::is_stop_word;
+use super::term_id;
+
+/// Makes stems.
+pub(super) struct Stems {
+    english: Stemmer,
+    /// The word at hand, in lower case.
+    folded: String,
+}
+
+impl Stems {
+    pub(super) fn with<T>(work: impl FnOnce(&mut Self) -> T) -> T {
+        work(&mut Self {
+            english: Stemmer::create(Algorithm::English),
+            folded: String::with_capacity(super::LONGEST),
+        })
+    }
+
+    /// Returns the number of a part's stem; `None` for a stop word.
+    pub(super) fn id(&mut self, part: Part<'_>) -> Option<u32> {
+        fold(part, &mut self.folded);
+        if matches!(part, Part::Word(_)) && is_stop_word(&self.folded) {
+            return None;
+        }
+        Some(term_id(&stem(&self.english, &self.folded)))
+    }
+
+    /// Returns a part in lower case, and its stem; `None` for a stop word,
+    /// unless they are wanted.
+    pub(super) fn stem(&mut self, part: Part<'_>, stop_words: bool) -> Option<(String, String)> {
+        fold(part, &mut self.folded);
+        if matches!(part, Part::Word(_)) && !stop_words && is_stop_word(&self.folded) {
+            return None;
+        }
+        let stem = stem(&self.english, &self.folded).into_owned();
+        Some((self.folded.clone(), stem))
+    }
+}
+
+/// The stemmer knows English, so what is not ASCII stays as it is.
+fn stem<'w>(english: &Stemmer, word: &'w str) -> Cow<'w, str> {
+    if word.len() > 2 && word.is_ascii() && !word.as_bytes()[0].is_ascii_digit() {
+        english.stem(word)
+    } else {
+        Cow::Borrowed(word)
+    }
+}
+
+/// Puts a word into lower case without accents and apostrophes.
+fn fold(part: Part<'_>, folded: &mut String) {
+    folded.clear();
+    match part {
+        Part::Gram(gram) => folded.push_str(gram),
+        Part::Word(word) | Part::Whole(word) if word.is_ascii() => {
+            folded.extend(
+                word.bytes()
+                    .filter(|byte| *byte != b'\'')
+                    .map(|byte| char::from(byte.to_ascii_lowercase())),
+            );
+        }
+        Part::Word(word) | Part::Whole(word) => folded.extend(
+            word.nfkd()
+                .flat_map(char::to_lowercase)
+                .filter(|c| !matches!(c, '\'' | '\u{2019}' | '\u{300}'..='\u{36f}')),
+        ),
+    }
+}

@@ -1,0 +1,183 @@
+//! Texts and the terms they are found by.
+#![allow(clippy::unwrap_used)]
+
+use contexture_recall::{Term, Words, analyse, keywords, query_keywords, term_id};
+use proptest::prelude::*;
+
+/// Compares the stems of `text`, in order of appearance.
+#[track_caller]
+fn check(text: &str, stems: &str) {
+    let found: Vec<String> = keywords(text).into_iter().map(|k| k.stem).collect();
+    assert_eq!(found.join(" "), stems, "{text}");
+}
+
+#[test]
+fn words_are_stemmed_and_stop_words_left_out() {
+    check(
+        "The parsers were failing on empty bodies",
+        "parser fail empti bodi",
+    );
+    check("Ana LOVES the lake; who loves it more?", "ana love lake");
+    check("", "");
+    check("... !? --", "");
+}
+
+#[test]
+fn compounds_give_the_whole_and_their_parts() {
+    check("parseHttpRequest", "parsehttprequest pars http request");
+    check("parse_http_request", "parse_http_request pars http request");
+    check(
+        "HTTPServer XMLHttpRequest",
+        "httpserver http server xmlhttprequest xml request",
+    );
+    check("well-known", "well-known well known");
+    check("edit src/config.toml", "edit src config.toml config toml");
+    check("__init__ and URLs", "init url");
+    check("utf8Parser sha256", "utf8pars utf8 parser sha256");
+    check("U.S. e.g. iPhone", "u. e.g iphon phone");
+    check("end of one.Next one", "end one.next one next");
+}
+
+#[test]
+fn a_compound_counts_as_its_parts() {
+    assert_eq!(analyse("parseHttpRequest").length, 3);
+    assert_eq!(analyse("parse http request").length, 3);
+    assert_eq!(analyse("U.S.").length, 1);
+    assert_eq!(analyse("the lake, the Lake and the lakes").length, 3);
+}
+
+#[test]
+fn apostrophes_belong_to_the_word() {
+    check("Ana's we'll they're I'd", "ana");
+    check("don't isn't WON'T", "");
+    check("O'Brien’s o'clock", "obrien oclock");
+    check("She won", "won");
+}
+
+#[test]
+fn numbers_are_words() {
+    check(
+        "on 2023-05-08 at 3.14 for 42%",
+        "2023-05-08 2023 05 08 3.14 3 14 42",
+    );
+    check("E0308 #123", "e0308 123");
+}
+
+#[test]
+fn accents_and_widths_do_not_matter() {
+    check("Café cafe\u{301} CAFÉS", "cafe");
+    check("ＡＢＣ abc", "abc");
+    check("Straße Ωμέγα Ёлка", "straße ωμεγα елка");
+}
+
+#[test]
+fn scripts_without_spaces_give_pairs() {
+    check("東京タワー", "東京 京タ タワ ワー");
+    check("湖 is lake", "湖 lake");
+    check("한국어 test", "한국 국어 test");
+    check("abc東京", "abc 東京");
+    check("ไทย", "ไท ทย");
+    check("東京。大阪・京都", "東京 大阪 京都");
+}
+
+#[test]
+fn what_nobody_would_type_is_dropped() {
+    let hash = "a".repeat(64);
+    check(&hash, &hash);
+    check(&"a".repeat(65), "");
+    check(&format!("see {} here", "aGVsbG8".repeat(20)), "see");
+    let (one, other) = ("q".repeat(40), "w".repeat(40));
+    check(&format!("{one}.{other}"), &format!("{one} {other}"));
+}
+
+#[test]
+fn a_query_of_stop_words_keeps_them() {
+    assert!(keywords("Who are you?").is_empty());
+    assert!(analyse("Who are you?").terms.is_empty());
+    let kept: Vec<String> = query_keywords("Who are you?")
+        .into_iter()
+        .map(|k| k.word)
+        .collect();
+    assert_eq!(kept, ["who", "are", "you"]);
+    let kept: Vec<String> = query_keywords("Who is Ana?")
+        .into_iter()
+        .map(|k| k.word)
+        .collect();
+    assert_eq!(kept, ["ana"]);
+}
+
+#[test]
+fn ids_never_change() {
+    // These are in people's stores.
+    assert_eq!(term_id(""), 0x811c_9dc5);
+    assert_eq!(term_id("a"), 0xe40c_292c);
+    assert_eq!(term_id("foobar"), 0xbf9c_f968);
+    let words = analyse("The lakes of Berlin, the lake");
+    let mut expected = vec![
+        Term {
+            id: term_id("lake"),
+            count: 2,
+        },
+        Term {
+            id: term_id("berlin"),
+            count: 1,
+        },
+    ];
+    expected.sort();
+    assert_eq!(words.terms, expected);
+    assert_eq!(words.count(term_id("lake")), 2);
+    assert_eq!(words.count(term_id("sea")), 0);
+    assert_eq!(
+        words.to_bytes(),
+        [1, 3, 226, 189, 145, 147, 8, 155, 187, 153, 156, 4, 2]
+    );
+}
+
+#[test]
+fn counts_stop_at_255() {
+    let words = analyse(&"lake ".repeat(1000));
+    assert_eq!(words.terms[0].count, 255);
+    assert_eq!(words.length, 1000);
+    assert_eq!(Words::from_bytes(&words.to_bytes()), Some(words));
+}
+
+#[test]
+fn damaged_bytes_are_told() {
+    let bytes = analyse("The lakes of Berlin, the lake").to_bytes();
+    assert_eq!(Words::from_bytes(&[]), None);
+    assert_eq!(Words::from_bytes(&bytes[..bytes.len() - 1]), None);
+    let mut other = bytes.clone();
+    other[0] = 2;
+    assert_eq!(Words::from_bytes(&other), None);
+    assert_eq!(
+        Words::from_bytes(&[1, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f]),
+        None
+    );
+    assert_eq!(Words::from_bytes(&[1, 0]), Some(Words::default()));
+}
+
+proptest! {
+    #[test]
+    fn terms_are_sorted_and_survive_storing(text in ".{0,200}") {
+        let words = analyse(&text);
+        prop_assert!(words.terms.windows(2).all(|two| two[0].id < two[1].id));
+        prop_assert!(words.terms.iter().all(|term| term.count > 0));
+        prop_assert_eq!(words.terms.is_empty(), words.length == 0);
+        prop_assert_eq!(Words::from_bytes(&words.to_bytes()), Some(words));
+    }
+
+    #[test]
+    fn keywords_are_the_terms(text in "([a-zA-Z_.'’é東 -]|the |lake |isn't ){0,60}") {
+        let mut ids: Vec<u32> = keywords(&text).iter().map(|keyword| keyword.id).collect();
+        ids.sort_unstable();
+        let terms: Vec<u32> = analyse(&text).terms.iter().map(|term| term.id).collect();
+        prop_assert_eq!(ids, terms);
+    }
+
+    #[test]
+    fn reading_any_bytes_does_not_panic(bytes in prop::collection::vec(any::<u8>(), 0..40)) {
+        if let Some(words) = Words::from_bytes(&bytes) {
+            prop_assert_eq!(Words::from_bytes(&words.to_bytes()), Some(words));
+        }
+    }
+}
