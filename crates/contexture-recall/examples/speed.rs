@@ -11,6 +11,8 @@
 use std::hint::black_box;
 use std::time::Instant;
 
+use contexture_recall::Embedder as _;
+
 fn main() {
     let texts = std::env::args().nth(1).map_or_else(made_up, |path| {
         let text = std::fs::read_to_string(path).unwrap();
@@ -22,6 +24,8 @@ fn main() {
     time("analyse", &texts, |text| {
         contexture_recall::analyse(text).terms.len()
     });
+    let model = contexture_recall::StaticModel::built_in();
+    time("embed", &texts, |text| model.embed(&[text]).unwrap().len());
     time("keywords", &texts, |text| {
         contexture_recall::keywords(text).len()
     });
