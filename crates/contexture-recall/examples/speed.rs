@@ -26,6 +26,9 @@ fn main() {
     });
     let model = contexture_recall::StaticModel::built_in();
     time("embed", &texts, |text| model.embed(&[text]).unwrap().len());
+    time("chunks", &texts, |text| {
+        contexture_recall::chunks(text, None, 1000).len()
+    });
     time("keywords", &texts, |text| {
         contexture_recall::keywords(text).len()
     });

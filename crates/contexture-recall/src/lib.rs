@@ -17,10 +17,14 @@
 //! same terms, vectors and chunks on every machine. The only thing read from
 //! outside is the folder of a static model, when a caller names one.
 
+pub mod chunk;
 pub mod embed;
+mod sentence;
 pub mod vector;
 pub mod words;
 
+pub use chunk::{Chunk, chunks};
 pub use embed::{EmbedError, Embedder, ModelError, StaticModel};
+pub use sentence::sentences;
 pub use vector::Vector;
 pub use words::{ANALYSER, Keyword, Term, Words, analyse, keywords, query_keywords, term_id};

@@ -1,0 +1,195 @@
+//! Where sentences begin and end.
+
+use std::ops::Range;
+
+/// Words that have a period without ending a sentence.
+const ABBREVIATIONS: &[&str] = &[
+    "mr", "mrs", "ms", "dr", "prof", "st", "sr", "jr", "vs", "etc", "fig", "no", "vol", "approx",
+    "e.g", "i.e", "cf", "ca", "dept", "inc", "ltd", "co", "corp", "gen", "rev", "hon",
+];
+
+/// Returns the sentences of `text`, in order, without the white space around
+/// them. Together they hold everything else.
+///
+/// A sentence ends with a mark that ends one, or at the end of a line, unless
+/// the line looks wrapped: it ends within a sentence and the next one goes on
+/// in lower case. So lists, logs and code give their lines.
+pub fn sentences(text: &str) -> impl Iterator<Item = Range<usize>> {
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        let start = at + text[at..].find(|c: char| !c.is_whitespace())?;
+        let end = end_of_sentence(text, start);
+        at = end;
+        Some(start..start + text[start..end].trim_end().len())
+    })
+}
+
+/// Returns where the sentence that begins at `start` ends.
+fn end_of_sentence(text: &str, start: usize) -> usize {
+    let bytes = text.as_bytes();
+    let mut at = start;
+    while at < bytes.len() {
+        match bytes[at] {
+            b'\n' if line_ends(text, start, at) => return at,
+            b'.' | b'!' | b'?' => {
+                let end = past_closers(text, at + 1);
+                if mark_ends(text, start, at, end) {
+                    return end;
+                }
+                at = end;
+                continue;
+            }
+            // All the others begin with one of these bytes: 。！？｡ and …
+            0xE2 | 0xE3 | 0xEF => {
+                let c = text[at..].chars().next().unwrap_or(' ');
+                at += c.len_utf8();
+                if matches!(c, '。' | '！' | '？' | '｡' | '…') {
+                    let end = past_closers(text, at);
+                    if c != '…' || text[end..].starts_with(char::is_whitespace) {
+                        return end;
+                    }
+                }
+                continue;
+            }
+            _ => {}
+        }
+        at += 1;
+    }
+    bytes.len()
+}
+
+/// Steps over further marks, quotes and brackets that belong to the sentence.
+fn past_closers(text: &str, at: usize) -> usize {
+    let more = text[at..].chars().take_while(|c| {
+        matches!(
+            c,
+            '.' | '!'
+                | '?'
+                | '"'
+                | '\''
+                | ')'
+                | ']'
+                | '”'
+                | '’'
+                | '»'
+                | '」'
+                | '』'
+                | '）'
+                | '！'
+                | '？'
+                | '*'
+                | '_'
+        )
+    });
+    at + more.map(char::len_utf8).sum::<usize>()
+}
+
+/// Returns true when the mark at `at`, with what belongs to it up to `end`,
+/// ends a sentence.
+fn mark_ends(text: &str, start: usize, at: usize, end: usize) -> bool {
+    let mut after = text[end..].chars();
+    match after.next() {
+        None => return true,
+        Some(c) if !c.is_whitespace() => return false,
+        Some('\n') => return true,
+        Some(_) => {}
+    }
+    if text.as_bytes()[at] != b'.' {
+        return true;
+    }
+    // The next word of a sentence that goes on is in lower case.
+    let next = after.find(|c| !c.is_whitespace());
+    if next.is_some_and(char::is_lowercase) {
+        return false;
+    }
+    let word = text[start..at]
+        .rsplit(|c: char| !(c.is_alphanumeric() || c == '.'))
+        .next()
+        .unwrap_or_default();
+    let is_initial = word.chars().count() == 1 && word.starts_with(char::is_uppercase);
+    let is_numbering = start + word.len() == at && word.bytes().all(|b| b.is_ascii_digit());
+    !(is_initial
+        || is_numbering
+        || ABBREVIATIONS
+            .iter()
+            .any(|known| known.eq_ignore_ascii_case(word)))
+}
+
+/// Returns true when the end of a line at `at` ends the sentence.
+fn line_ends(text: &str, start: usize, at: usize) -> bool {
+    let wrapped = text[start..at]
+        .trim_end()
+        .ends_with(|c: char| c.is_alphanumeric() || matches!(c, ',' | '-' | '"' | '\'' | ')'));
+    let goes_on = text[at + 1..].starts_with(char::is_lowercase);
+    !(wrapped && goes_on)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[track_caller]
+    fn check(text: &str, expected: &[&str]) {
+        let found: Vec<&str> = sentences(text).map(|range| &text[range]).collect();
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn marks_end_sentences() {
+        check(
+            "We moved. Ana loves it! \"Really?\" (Yes.) fine",
+            &["We moved.", "Ana loves it!", "\"Really?\"", "(Yes.) fine"],
+        );
+        check("  \n ", &[]);
+        check("Wait... what? Hm… Yes", &["Wait... what?", "Hm…", "Yes"]);
+        check(
+            "東京に行った。楽しかった！また行く",
+            &["東京に行った。", "楽しかった！", "また行く"],
+        );
+    }
+
+    #[test]
+    fn periods_inside_do_not() {
+        check(
+            "Dr. Lee met J. Smith at 3.14 p.m. today.",
+            &["Dr. Lee met J. Smith at 3.14 p.m. today."],
+        );
+        check("See e.g. Foo. Bar", &["See e.g. Foo.", "Bar"]);
+        check(
+            "edit src/main.rs and config.toml now",
+            &["edit src/main.rs and config.toml now"],
+        );
+        check("1. First\n2. Second", &["1. First", "2. Second"]);
+    }
+
+    #[test]
+    fn lines_end_sentences_unless_they_are_wrapped() {
+        check(
+            "a line that goes on\nhere, and\nhere.\nNext one\nAna: hi",
+            &[
+                "a line that goes on\nhere, and\nhere.",
+                "Next one",
+                "Ana: hi",
+            ],
+        );
+        check("one\n\ntwo", &["one", "two"]);
+        check(
+            "let a = 1;\nlet b = 2;\r\n}",
+            &["let a = 1;", "let b = 2;", "}"],
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_is_lost(text in "([a-zA-Z .!?\n\"']|。|…|é){0,80}") {
+            let mut last = 0;
+            for range in sentences(&text) {
+                prop_assert!(text[last..range.start].trim().is_empty());
+                prop_assert!(range.start < range.end);
+                last = range.end;
+            }
+            prop_assert!(text[last..].trim().is_empty());
+        }
+    }
+}
