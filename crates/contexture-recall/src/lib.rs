@@ -18,13 +18,23 @@
 //! outside is the folder of a static model, when a caller names one.
 
 pub mod chunk;
+pub mod compress;
 pub mod embed;
+pub mod near;
 mod sentence;
+pub mod signals;
+pub mod snippet;
 pub mod vector;
 pub mod words;
 
 pub use chunk::{Chunk, chunks};
+pub use compress::shorten;
 pub use embed::{EmbedError, Embedder, ModelError, StaticModel};
+pub use near::{NEAR_DUPLICATE, fingerprint, similar};
 pub use sentence::sentences;
+pub use signals::{
+    Intent, NameCandidate, asks_for_recent, detect_intent, name_key, names_in, relevant_event_types,
+};
+pub use snippet::snippet;
 pub use vector::Vector;
 pub use words::{ANALYSER, Keyword, Term, Words, analyse, keywords, query_keywords, term_id};

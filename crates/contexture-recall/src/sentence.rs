@@ -115,13 +115,24 @@ fn mark_ends(text: &str, start: usize, at: usize, end: usize) -> bool {
             .any(|known| known.eq_ignore_ascii_case(word)))
 }
 
+/// The least characters of a line that was wrapped because it was full.
+const FULL_LINE: usize = 40;
+
 /// Returns true when the end of a line at `at` ends the sentence.
 fn line_ends(text: &str, start: usize, at: usize) -> bool {
-    let wrapped = text[start..at]
-        .trim_end()
-        .ends_with(|c: char| c.is_alphanumeric() || matches!(c, ',' | '-' | '"' | '\'' | ')'));
-    let goes_on = text[at + 1..].starts_with(char::is_lowercase);
-    !(wrapped && goes_on)
+    let line = &text[start..at];
+    let line = line[line.rfind('\n').map_or(0, |end| end + 1)..].trim_end();
+    let wrapped = line.len() >= FULL_LINE
+        && line
+            .ends_with(|c: char| c.is_alphanumeric() || matches!(c, ',' | '-' | '"' | '\'' | ')'));
+    if !wrapped {
+        return true;
+    }
+    let next = &text[at + 1..];
+    // Lines that begin with `warning:` are lines of a log.
+    let first = next.split(char::is_whitespace).next().unwrap_or_default();
+    let goes_on = next.starts_with(char::is_lowercase) && !first.ends_with([':', '=']);
+    !goes_on
 }
 
 #[cfg(test)]
@@ -166,11 +177,12 @@ mod tests {
     #[test]
     fn lines_end_sentences_unless_they_are_wrapped() {
         check(
-            "a line that goes on\nhere, and\nhere.\nNext one\nAna: hi",
+            "a line that is full because it was wrapped\nhere, and ends.\nNext one\nAna: hi\nok",
             &[
-                "a line that goes on\nhere, and\nhere.",
+                "a line that is full because it was wrapped\nhere, and ends.",
                 "Next one",
                 "Ana: hi",
+                "ok",
             ],
         );
         check("one\n\ntwo", &["one", "two"]);
@@ -178,6 +190,8 @@ mod tests {
             "let a = 1;\nlet b = 2;\r\n}",
             &["let a = 1;", "let b = 2;", "}"],
         );
+        let warning = "warning: unused variable `x` in function foo";
+        check(&[warning, warning].join("\n"), &[warning, warning]);
     }
 
     proptest! {

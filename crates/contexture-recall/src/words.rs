@@ -25,6 +25,8 @@ use std::collections::BTreeSet;
 use scan::{Part, scan};
 use stem::Stems;
 
+pub(crate) use stop::is_stop_word;
+
 /// The version of the rules of this module.
 ///
 /// Terms that were stored by another version are not comparable with those
@@ -142,6 +144,19 @@ fn gather(text: &str, stop_words: bool) -> Vec<Keyword> {
         });
     });
     found
+}
+
+/// Calls `each` with every term of `text` and where it stands, in order of
+/// their beginnings.
+pub(crate) fn places(text: &str, mut each: impl FnMut(usize, u32)) {
+    let begin = text.as_ptr().addr();
+    Stems::with(|stems| {
+        scan(text, &mut |part| {
+            if let Some(id) = stems.id(part) {
+                each(part.as_str().as_ptr().addr() - begin, id);
+            }
+        });
+    });
 }
 
 impl Words {

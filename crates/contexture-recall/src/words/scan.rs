@@ -13,6 +13,13 @@ pub(super) enum Part<'t> {
     Gram(&'t str),
 }
 
+impl<'t> Part<'t> {
+    pub(super) fn as_str(self) -> &'t str {
+        let (Part::Word(text) | Part::Whole(text) | Part::Gram(text)) = self;
+        text
+    }
+}
+
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Class {
     Other,

@@ -40,7 +40,7 @@ fn slot(word: &str) -> usize {
 }
 
 /// Returns true for a stop word; `word` is in lower case.
-pub(super) fn is_stop_word(word: &str) -> bool {
+pub(crate) fn is_stop_word(word: &str) -> bool {
     if word.is_empty() || word.len() > 10 {
         return false;
     }

@@ -1,0 +1,122 @@
+//! Shortens a text by leaving out what says least. No model is asked, and the
+//! same text always comes out the same.
+
+use std::collections::BTreeSet;
+
+use crate::sentence::sentences;
+use crate::snippet::snippet;
+use crate::words::analyse;
+
+/// Stands where sentences are left out.
+const GAP: &str = "…";
+
+/// What a term of the query counts more than others.
+const ASKED_FOR: f64 = 4.0;
+
+/// How many more sentences are tried one by one when the next best is too long.
+const TRIES: usize = 8;
+
+/// Returns `text` shortened so that it `fits`: the sentences that say most, in
+/// their order, with `…` where others were.
+///
+/// A sentence says much when its words are frequent in the text or are `terms`
+/// of the query, for its length; the first one has an advantage. A sentence
+/// that repeats another says nothing. When no sentence fits, the best passage
+/// of one is taken ([`snippet`]); `None` when nothing fits. A text that fits is
+/// returned as it is.
+///
+/// `fits` must be true for everything shorter than something it is true for.
+pub fn shorten(text: &str, terms: &[u32], fits: &mut dyn FnMut(&str) -> bool) -> Option<String> {
+    let text = text.trim();
+    if fits(text) {
+        return Some(text.to_owned());
+    }
+    let parts: Vec<&str> = sentences(text).map(|range| &text[range]).collect();
+    let ranked = rank(text, &parts, terms);
+    // The best sentences that fit together: searched for by doubling, then by
+    // halving, because counting is what costs.
+    let mut keep = |number: usize| fits(&join(text, &parts, &ranked[..number]));
+    let (mut known, mut too_many) = (0, 1);
+    while too_many <= ranked.len() && keep(too_many) {
+        known = too_many;
+        too_many *= 2;
+    }
+    too_many = too_many.min(ranked.len() + 1);
+    while too_many - known > 1 {
+        let middle = known + (too_many - known) / 2;
+        if keep(middle) {
+            known = middle;
+        } else {
+            too_many = middle;
+        }
+    }
+    let mut kept: Vec<usize> = ranked[..known].to_vec();
+    for next in ranked.iter().skip(known + 1).take(TRIES) {
+        kept.push(*next);
+        if !fits(&join(text, &parts, &kept)) {
+            kept.pop();
+        }
+    }
+    if kept.is_empty() {
+        return snippet(text, terms, fits).map(|range| text[range].to_owned());
+    }
+    Some(join(text, &parts, &kept))
+}
+
+/// Returns the numbers of the sentences that say something, the best first.
+fn rank(text: &str, parts: &[&str], terms: &[u32]) -> Vec<usize> {
+    let all = analyse(text);
+    let mut seen = BTreeSet::new();
+    let mut scores: Vec<(f64, usize)> = Vec::with_capacity(parts.len());
+    for (i, part) in parts.iter().enumerate() {
+        let words = analyse(part);
+        if !words.terms.is_empty() && !seen.insert(crate::near::fingerprint(&words)) {
+            continue;
+        }
+        let says: f64 = words
+            .terms
+            .iter()
+            .map(|term| {
+                let weight = f64::from(all.count(term.id)).ln_1p();
+                if terms.contains(&term.id) {
+                    weight * ASKED_FOR
+                } else {
+                    weight
+                }
+            })
+            .sum();
+        let advantage = if i == 0 { 1.5 } else { 1.0 };
+        scores.push((advantage * says / f64::from(words.length + 4).sqrt(), i));
+    }
+    scores.sort_by(|(a, i), (b, j)| b.total_cmp(a).then(i.cmp(j)));
+    scores.into_iter().map(|(_, i)| i).collect()
+}
+
+/// Returns the kept sentences in their order; lines stay lines.
+fn join(text: &str, parts: &[&str], kept: &[usize]) -> String {
+    let mut kept = kept.to_vec();
+    kept.sort_unstable();
+    let place = |i: usize| parts[i].as_ptr().addr() - text.as_ptr().addr();
+    let mut joined = String::new();
+    let mut next = 0;
+    for i in kept {
+        if i > 0 {
+            let space = &text[place(i - 1) + parts[i - 1].len()..place(i)];
+            let space = if space.contains('\n') { "\n" } else { " " };
+            if i > next {
+                if next > 0 {
+                    joined.push_str(space);
+                }
+                joined.push_str(GAP);
+            }
+            joined.push_str(space);
+        }
+        joined.push_str(parts[i]);
+        next = i + 1;
+    }
+    if next < parts.len() && next > 0 {
+        joined.push(' ');
+        joined.push_str(GAP);
+    }
+    joined
+}

@@ -1,0 +1,434 @@
+//! What a query tells besides its words: what it is for, whether it is about
+//! the recent, and which names it may hold.
+//!
+//! All of it looks at whole words (`prefix` is no `fix`), and only at the first
+//! [`MOST_WORDS`] of a query: what is longer is a document, not a question.
+
+use std::collections::BTreeSet;
+
+use unicode_normalization::UnicodeNormalization as _;
+use unicode_normalization::char::is_combining_mark;
+
+use crate::words::is_stop_word;
+
+/// How many words of a query are looked at.
+pub const MOST_WORDS: usize = 512;
+
+/// The most words of a name.
+pub const LONGEST_NAME: usize = 5;
+
+/// The most bytes of a name's words; what is longer is no name.
+const LONGEST_KEY: usize = 256;
+
+/// What a query is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Intent {
+    /// Something is to be known.
+    Question,
+    /// Something is to be done.
+    Action,
+    /// Something is broken.
+    Fix,
+    /// Something is to be understood.
+    Explain,
+    /// None of them.
+    Other,
+}
+
+impl Intent {
+    /// Returns the intent as it is written.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Intent::Question => "question",
+            Intent::Action => "action",
+            Intent::Fix => "fix",
+            Intent::Explain => "explain",
+            Intent::Other => "other",
+        }
+    }
+}
+
+const FIX: &[&str] = &[
+    "fix",
+    "fixes",
+    "fixed",
+    "fixing",
+    "error",
+    "errors",
+    "bug",
+    "bugs",
+    "buggy",
+    "debug",
+    "debugging",
+    "crash",
+    "crashes",
+    "crashed",
+    "crashing",
+    "broken",
+    "exception",
+    "exceptions",
+    "traceback",
+    "panics",
+    "panicked",
+    "fails",
+    "failing",
+    "regression",
+    "not working",
+    "does not work",
+    "doesn't work",
+    "stack trace",
+    "won't compile",
+    "won't start",
+];
+
+const EXPLAIN: &[&str] = &[
+    "explain",
+    "explains",
+    "explained",
+    "explanation",
+    "clarify",
+    "how does",
+    "how do",
+    "what is",
+    "what's",
+    "what are",
+    "what does",
+    "why does",
+    "why do",
+    "why is",
+    "why are",
+    "describe",
+    "understand",
+    "tell me about",
+    "walk me through",
+    "meaning of",
+];
+
+const QUESTION: &[&str] = &[
+    "who", "whom", "whose", "what", "when", "where", "which", "why", "how", "is", "are", "was",
+    "were", "do", "does", "did", "can", "could", "will", "would", "should", "has", "have", "had",
+    "who's", "where's", "when's", "how's",
+];
+
+/// What may come before what is to be done.
+const POLITE: &[&str] = &[
+    "please",
+    "can you",
+    "could you",
+    "would you",
+    "let's",
+    "now",
+    "then",
+];
+
+const ACTION: &[&str] = &[
+    "add",
+    "apply",
+    "build",
+    "bump",
+    "change",
+    "check",
+    "clean",
+    "commit",
+    "configure",
+    "convert",
+    "copy",
+    "create",
+    "delete",
+    "deploy",
+    "disable",
+    "do",
+    "document",
+    "download",
+    "draft",
+    "edit",
+    "enable",
+    "export",
+    "extract",
+    "format",
+    "generate",
+    "implement",
+    "import",
+    "improve",
+    "install",
+    "integrate",
+    "make",
+    "merge",
+    "migrate",
+    "move",
+    "open",
+    "optimise",
+    "optimize",
+    "plan",
+    "prepare",
+    "publish",
+    "push",
+    "refactor",
+    "release",
+    "remind",
+    "remove",
+    "rename",
+    "replace",
+    "reset",
+    "restart",
+    "revert",
+    "rewrite",
+    "run",
+    "save",
+    "schedule",
+    "send",
+    "set",
+    "simplify",
+    "split",
+    "start",
+    "stop",
+    "summarise",
+    "summarize",
+    "test",
+    "translate",
+    "try",
+    "turn",
+    "undo",
+    "update",
+    "upgrade",
+    "use",
+    "write",
+];
+
+const RECENT: &[&str] = &[
+    "latest",
+    "newest",
+    "most recent",
+    "most recently",
+    "recent",
+    "recently",
+    "just now",
+    "right now",
+    "at the moment",
+    "today",
+    "tonight",
+    "yesterday",
+    "this morning",
+    "this week",
+    "last time",
+    "last message",
+    "last change",
+    "last error",
+    "last commit",
+    "last run",
+    "last session",
+    "last one",
+    "last thing",
+    "last night",
+    "lately",
+    "currently",
+    "current",
+    "these days",
+    "a moment ago",
+    "a minute ago",
+    "minutes ago",
+    "hours ago",
+    "so far",
+];
+
+/// Returns what `query` is for.
+///
+/// Something broken comes first, then something to be understood; what asks
+/// politely for something to be done is no question.
+pub fn detect_intent(query: &str) -> Intent {
+    let words = Lowered::of(query);
+    if words.has_any(FIX) {
+        return Intent::Fix;
+    }
+    if words.has_any(EXPLAIN) {
+        return Intent::Explain;
+    }
+    if words.begins_with_action() {
+        return Intent::Action;
+    }
+    let marked = query
+        .chars()
+        .take(MOST_WORDS * 16)
+        .any(|c| matches!(c, '?' | '？' | '؟'));
+    if marked || words.begins_with(QUESTION).is_some() {
+        return Intent::Question;
+    }
+    Intent::Other
+}
+
+/// Returns the types of events that go with an intent, the most telling first.
+/// An empty list stands for all.
+pub fn relevant_event_types(intent: Intent) -> &'static [&'static str] {
+    match intent {
+        Intent::Fix => &[
+            "error",
+            "shell_exec",
+            "file_write",
+            "test_result",
+            "tool_result",
+        ],
+        Intent::Action => &["file_write", "shell_exec", "decision", "task", "file_read"],
+        Intent::Explain => &["file_read", "decision", "document", "note", "message"],
+        Intent::Question => &["message", "note", "decision", "observation"],
+        Intent::Other => &[],
+    }
+}
+
+/// Returns true for a query about the recent: `What was the latest error?`
+pub fn asks_for_recent(query: &str) -> bool {
+    let words = Lowered::of(query);
+    // `Now add a test` is about nothing recent, `Where is she now?` is.
+    words.has_any(RECENT) || words.0.iter().skip(1).any(|word| word == "now")
+}
+
+/// Some words of a query that may be a name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NameCandidate {
+    /// What to look up: the words as [`name_key`] has them.
+    pub key: String,
+    /// The first of the words, counted from 0.
+    pub first: usize,
+    /// How many words it is. Of two names found that overlap, the longer one is
+    /// meant.
+    pub words: usize,
+}
+
+/// Returns what may be a name in `query`: runs of up to [`LONGEST_NAME`] words,
+/// by place, the longest first; each key once. A stop word alone is no name.
+pub fn names_in(query: &str) -> Vec<NameCandidate> {
+    let words: Vec<String> = name_words(query).into_iter().take(MOST_WORDS).collect();
+    let mut seen = BTreeSet::new();
+    let mut found = Vec::new();
+    for first in 0..words.len() {
+        for length in (1..=LONGEST_NAME.min(words.len() - first)).rev() {
+            let run = &words[first..first + length];
+            if run.iter().map(String::len).sum::<usize>() > LONGEST_KEY {
+                continue;
+            }
+            let key = run.join(" ");
+            if (length > 1 || !is_stop_word(&key)) && seen.insert(key.clone()) {
+                found.push(NameCandidate {
+                    key,
+                    first,
+                    words: length,
+                });
+            }
+        }
+    }
+    found
+}
+
+/// Returns the form of a name by which it is looked up: lower case, without
+/// accents and a final `'s`, its words separated by a space each. `Ana's`, `ANA`
+/// and `ana` are the same, `parse_http` and `Parse HTTP` too; `C`, `C++` and `C#`
+/// are not. A name without letters and digits stays as it is.
+pub fn name_key(name: &str) -> String {
+    let words = name_words(name);
+    if words.is_empty() {
+        return name.trim().to_lowercase();
+    }
+    words.join(" ")
+}
+
+/// Returns the words of names: letters and digits, apostrophes between them,
+/// and `+` and `#` behind them.
+fn name_words(text: &str) -> Vec<String> {
+    let folded: String = text
+        .chars()
+        .take(MOST_WORDS * 64)
+        .nfkd()
+        .flat_map(char::to_lowercase)
+        .filter(|c| !matches!(c, '\u{300}'..='\u{36f}'))
+        .nfc()
+        .collect();
+    let is_word = |c: char| c.is_alphanumeric() || is_combining_mark(c);
+    let mut words = Vec::new();
+    let mut rest = folded.as_str();
+    while let Some(start) = rest.find(is_word) {
+        rest = &rest[start..];
+        let end = rest
+            .find(|c: char| !(is_word(c) || matches!(c, '\'' | '\u{2019}')))
+            .unwrap_or(rest.len());
+        let signs = rest[end..].bytes().take_while(|b| matches!(b, b'+' | b'#'));
+        let signs = signs.count();
+        let (word, after) = rest.split_at(end);
+        let (signs, after) = after.split_at(signs);
+        rest = after;
+        let bare = word
+            .strip_suffix("'s")
+            .or_else(|| word.strip_suffix("\u{2019}s"));
+        let mut word = bare.unwrap_or(word).replace(['\'', '\u{2019}'], "");
+        // What joins two words (`a+b`) is no sign of the first.
+        if !after.starts_with(is_word) {
+            word.push_str(signs);
+        }
+        words.push(word);
+    }
+    words
+}
+
+/// The words of a query in lower case, apostrophes and all.
+struct Lowered(Vec<String>);
+
+impl Lowered {
+    fn of(query: &str) -> Self {
+        let words = query
+            .split(|c: char| !(c.is_alphanumeric() || matches!(c, '\'' | '\u{2019}' | '_')))
+            .map(|word| word.trim_matches(['\'', '\u{2019}']))
+            .filter(|word| !word.is_empty())
+            .take(MOST_WORDS)
+            // A longer word is no cue, and lower case could make it longer still.
+            .map(|word| {
+                if word.len() > 32 {
+                    String::new()
+                } else {
+                    word.to_lowercase()
+                }
+            })
+            .map(|word| word.replace('\u{2019}', "'"));
+        Self(words.collect())
+    }
+
+    /// Returns true when one of the cues, of a word or several, stands anywhere.
+    fn has_any(&self, cues: &[&str]) -> bool {
+        (0..self.0.len()).any(|at| cues.iter().any(|cue| self.at(at, cue).is_some()))
+    }
+
+    /// Returns how many words the cue has that stands at the beginning.
+    fn begins_with(&self, cues: &[&str]) -> Option<usize> {
+        cues.iter().find_map(|cue| self.at(0, cue))
+    }
+
+    /// Returns how many words `cue` has, if it stands at a place.
+    fn at(&self, at: usize, cue: &str) -> Option<usize> {
+        let mut length = 0;
+        for word in cue.split(' ') {
+            if self.0.get(at + length)? != word {
+                return None;
+            }
+            length += 1;
+        }
+        Some(length)
+    }
+
+    fn begins_with_action(&self) -> bool {
+        let mut at = 0;
+        // `Now could you please` is as polite as it gets.
+        for _ in 0..3 {
+            at += POLITE.iter().find_map(|cue| self.at(at, cue)).unwrap_or(0);
+        }
+        let is_action = self
+            .0
+            .get(at)
+            .is_some_and(|word| ACTION.contains(&word.as_str()));
+        // `Do you know her?` and `Use of it` begin with no order.
+        let subject = self.0.get(at + 1).is_some_and(|word| {
+            matches!(
+                word.as_str(),
+                "i" | "you" | "we" | "they" | "he" | "she" | "of"
+            )
+        });
+        is_action && !subject
+    }
+}

@@ -1,0 +1,146 @@
+//! Passages of texts, and texts made shorter.
+#![allow(clippy::unwrap_used)]
+
+use contexture_recall::{query_keywords, sentences, shorten, snippet};
+use proptest::prelude::*;
+
+fn ids(query: &str) -> Vec<u32> {
+    query_keywords(query)
+        .iter()
+        .map(|keyword| keyword.id)
+        .collect()
+}
+
+/// Compares the best passage of at most `most` characters.
+#[track_caller]
+fn check(text: &str, query: &str, most: usize, expected: Option<&str>) {
+    let found = snippet(text, &ids(query), &mut |part| part.chars().count() <= most);
+    assert_eq!(found.map(|range| &text[range]), expected);
+}
+
+const STORY: &str = "We moved to Berlin in May. The flat is small. Ana loves the lake, and swims \
+    there every day. In winter the lake is frozen. Bob misses Rome.";
+
+#[test]
+fn a_passage_is_around_what_was_asked_for() {
+    check(
+        STORY,
+        "does Ana swim in the lake?",
+        52,
+        Some("Ana loves the lake, and swims there every day."),
+    );
+    check(
+        STORY,
+        "does Ana swim in the lake in winter?",
+        90,
+        Some("Ana loves the lake, and swims there every day. In winter the lake is frozen."),
+    );
+    check(
+        STORY,
+        "Rome",
+        60,
+        Some("In winter the lake is frozen. Bob misses Rome."),
+    );
+    check(STORY, "Rome", 1000, Some(STORY));
+}
+
+#[test]
+fn without_a_hit_it_is_the_beginning() {
+    check(STORY, "parser", 30, Some("We moved to Berlin in May."));
+    check(STORY, "", 30, Some("We moved to Berlin in May."));
+}
+
+#[test]
+fn one_giant_sentence_is_cut_between_words() {
+    check(STORY, "swims every day", 20, Some("swims there every"));
+    let line = format!(
+        "{} Berlin {}",
+        "word ".repeat(10_000),
+        "more ".repeat(10_000)
+    );
+    check(&line, "berlin", 22, Some("word  Berlin more more"));
+}
+
+#[test]
+fn one_giant_word_is_cut_between_characters() {
+    let text = format!("{}東京タワー{}", "あ".repeat(1000), "い".repeat(1000));
+    let found = snippet(&text, &ids("東京"), &mut |part| {
+        part.chars().count() <= 20
+    })
+    .unwrap();
+    assert!(text[found.clone()].contains("東京"), "{}", &text[found]);
+    check(&"x".repeat(100), "x", 5, None);
+    check("", "x", 5, None);
+}
+
+#[test]
+fn few_things_are_tried() {
+    let text = "Ana loves the lake. ".repeat(10_000);
+    let mut calls = 0;
+    let mut largest = 0;
+    let found = snippet(&text, &ids("lake"), &mut |part| {
+        calls += 1;
+        largest = largest.max(part.len());
+        part.len() <= 5000
+    });
+    let length = found.unwrap().len();
+    assert!(length > 4970 && length <= 5000, "{length}");
+    assert!(calls <= 20 && largest < 12_000, "{calls} {largest}");
+}
+
+#[track_caller]
+fn check_short(text: &str, query: &str, most: usize, expected: Option<&str>) {
+    let found = shorten(text, &ids(query), &mut |part| part.chars().count() <= most);
+    assert_eq!(found.as_deref(), expected);
+}
+
+#[test]
+fn what_says_most_is_kept_in_order() {
+    check_short(STORY, "", 1000, Some(STORY));
+    check_short(
+        STORY,
+        "Rome",
+        80,
+        Some("… Ana loves the lake, and swims there every day. … Bob misses Rome."),
+    );
+    check_short(
+        STORY,
+        "frozen lake",
+        35,
+        Some("… In winter the lake is frozen. …"),
+    );
+    check_short(STORY, "frozen lake", 12, Some("lake is"));
+    check_short(STORY, "frozen lake", 0, None);
+}
+
+#[test]
+fn repetition_says_nothing_and_lines_stay_lines() {
+    check_short(
+        "warning: unused import\nwarning: unused import\nwarning: unused import\nerror: no field `x`\nok",
+        "error",
+        50,
+        Some("warning: unused import\n…\nerror: no field `x`\nok"),
+    );
+}
+
+proptest! {
+    #[test]
+    fn a_passage_fits_and_is_a_part(text in "([a-z]{1,9}|[ .!?\n]|东|é){0,60}", query in "[a-z ]{0,20}", most in 0_usize..60) {
+        let found = snippet(&text, &ids(&query), &mut |part| part.chars().count() <= most);
+        if let Some(range) = found {
+            prop_assert!(text[range.clone()].chars().count() <= most);
+            prop_assert!(!text[range].trim().is_empty());
+        } else {
+            prop_assert!(most < 8 || sentences(&text).next().is_none());
+        }
+    }
+
+    #[test]
+    fn what_is_shortened_fits(text in "([a-z]{1,9}|[ .!?\n]){0,60}", query in "[a-z ]{0,20}", most in 0_usize..60) {
+        let made = |text: &str| shorten(text, &ids(&query), &mut |part| part.chars().count() <= most);
+        if let Some(short) = made(&text) {
+            prop_assert!(short.chars().count() <= most);
+            prop_assert_eq!(made(&text), Some(short));
+        }
+    }
+}
