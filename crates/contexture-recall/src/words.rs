@@ -53,6 +53,8 @@ pub struct Words {
     /// How many words the text has, with repeats and without stop words. A
     /// compound counts as its parts.
     pub length: u32,
+    /// How many words it has with the stop words: how much there is to read.
+    pub total: u32,
 }
 
 /// A word of a text that says something.
@@ -84,14 +86,14 @@ pub fn term_id(stem: &str) -> u32 {
 /// Returns the terms of `text`.
 pub fn analyse(text: &str) -> Words {
     let mut ids = Vec::with_capacity((text.len() / 6).min(4096));
-    let mut length = 0_u32;
+    let (mut length, mut total) = (0_u32, 0_u32);
     Stems::with(|stems| {
         scan(text, &mut |part| {
+            let counts = u32::from(!matches!(part, Part::Whole(_)));
+            total = total.saturating_add(counts);
             if let Some(id) = stems.id(part) {
                 ids.push(id);
-                if !matches!(part, Part::Whole(_)) {
-                    length = length.saturating_add(1);
-                }
+                length = length.saturating_add(counts);
             }
         });
     });
@@ -107,7 +109,11 @@ pub fn analyse(text: &str) -> Words {
     if length == 0 {
         length = u32::try_from(terms.len()).unwrap_or(u32::MAX);
     }
-    Words { terms, length }
+    Words {
+        terms,
+        length,
+        total: total.max(length),
+    }
 }
 
 /// Returns the words of `text` that say something, in order of appearance,
@@ -167,12 +173,13 @@ impl Words {
             .map_or(0, |at| self.terms[at].count)
     }
 
-    /// Returns the terms as bytes to store: the [`ANALYSER`], the length and
+    /// Returns the terms as bytes to store: the [`ANALYSER`], the lengths and
     /// the distances between the ids, as numbers of 7 bits a byte.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(4 + self.terms.len() * 5);
         put(&mut bytes, u64::from(ANALYSER));
         put(&mut bytes, u64::from(self.length));
+        put(&mut bytes, u64::from(self.total));
         let mut before = 0;
         for term in &self.terms {
             // One bit says whether a count follows: nearly all are 1.
@@ -194,6 +201,7 @@ impl Words {
             return None;
         }
         let length = u32::try_from(take(&mut bytes)?).ok()?;
+        let total = u32::try_from(take(&mut bytes)?).ok()?;
         let mut terms: Vec<Term> = Vec::with_capacity(bytes.len() / 4);
         while !bytes.is_empty() {
             let word = take(&mut bytes)?;
@@ -212,7 +220,11 @@ impl Words {
             let id = u32::try_from(before.checked_add(distance)?).ok()?;
             terms.push(Term { id, count });
         }
-        Some(Self { terms, length })
+        Some(Self {
+            terms,
+            length,
+            total,
+        })
     }
 }
 

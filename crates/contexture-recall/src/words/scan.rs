@@ -9,13 +9,15 @@ pub(super) enum Part<'t> {
     Word(&'t str),
     /// A compound of several words, as one.
     Whole(&'t str),
+    /// `don't` and its like, which say nothing alone.
+    Negation(&'t str),
     /// One or two characters of a script without spaces.
     Gram(&'t str),
 }
 
 impl<'t> Part<'t> {
     pub(super) fn as_str(self) -> &'t str {
-        let (Part::Word(text) | Part::Whole(text) | Part::Gram(text)) = self;
+        let (Part::Word(text) | Part::Whole(text) | Part::Negation(text) | Part::Gram(text)) = self;
         text
     }
 }
@@ -173,6 +175,7 @@ fn run<'t>(text: &'t str, start: usize, each: &mut impl FnMut(Part<'t>)) -> usiz
 
 fn compound<'t>(found: &'t str, joined: bool, each: &mut impl FnMut(Part<'t>)) {
     let Some(whole) = without_ending(found) else {
+        each(Part::Negation(found));
         return;
     };
     if !joined && humps(whole).nth(1).is_none() {

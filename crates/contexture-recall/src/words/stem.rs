@@ -26,8 +26,7 @@ impl Stems {
 
     /// Returns the number of a part's stem; `None` for a stop word.
     pub(super) fn id(&mut self, part: Part<'_>) -> Option<u32> {
-        fold(part, &mut self.folded);
-        if matches!(part, Part::Word(_)) && is_stop_word(&self.folded) {
+        if !self.read(part, false) {
             return None;
         }
         Some(term_id(&stem(&self.english, &self.folded)))
@@ -36,12 +35,21 @@ impl Stems {
     /// Returns a part in lower case, and its stem; `None` for a stop word,
     /// unless they are wanted.
     pub(super) fn stem(&mut self, part: Part<'_>, stop_words: bool) -> Option<(String, String)> {
-        fold(part, &mut self.folded);
-        if matches!(part, Part::Word(_)) && !stop_words && is_stop_word(&self.folded) {
+        if !self.read(part, stop_words) {
             return None;
         }
         let stem = stem(&self.english, &self.folded).into_owned();
         Some((self.folded.clone(), stem))
+    }
+
+    /// Folds a part; returns whether it says something.
+    fn read(&mut self, part: Part<'_>, stop_words: bool) -> bool {
+        fold(part, &mut self.folded);
+        match part {
+            Part::Word(_) => stop_words || !is_stop_word(&self.folded),
+            Part::Negation(_) => stop_words,
+            Part::Whole(_) | Part::Gram(_) => true,
+        }
     }
 }
 
@@ -59,14 +67,14 @@ fn fold(part: Part<'_>, folded: &mut String) {
     folded.clear();
     match part {
         Part::Gram(gram) => folded.push_str(gram),
-        Part::Word(word) | Part::Whole(word) if word.is_ascii() => {
+        Part::Word(word) | Part::Whole(word) | Part::Negation(word) if word.is_ascii() => {
             folded.extend(
                 word.bytes()
                     .filter(|byte| *byte != b'\'')
                     .map(|byte| char::from(byte.to_ascii_lowercase())),
             );
         }
-        Part::Word(word) | Part::Whole(word) => folded.extend(
+        Part::Word(word) | Part::Whole(word) | Part::Negation(word) => folded.extend(
             word.nfkd()
                 .flat_map(char::to_lowercase)
                 .filter(|c| !matches!(c, '\'' | '\u{2019}' | '\u{300}'..='\u{36f}')),
