@@ -29,6 +29,11 @@ fn main() {
     time("chunks", &texts, |text| {
         contexture_recall::chunks(text, None, 1000).len()
     });
+    let extractor = contexture_recall::Extractor::new(&rules()).unwrap();
+    let known = contexture_recall::Known::default();
+    time("extract", &texts, |text| {
+        extractor.extract(text, &known).entities.len()
+    });
     time("keywords", &texts, |text| {
         contexture_recall::keywords(text).len()
     });
@@ -67,4 +72,20 @@ fn made_up() -> Vec<String> {
             text.join(" ")
         })
         .collect()
+}
+
+/// Every built-in matcher.
+fn rules() -> contexture_recall::Rules {
+    contexture_recall::Rules {
+        entities: contexture_recall::Find::ALL
+            .iter()
+            .map(|(name, find)| contexture_recall::EntityRule {
+                kind: (*name).to_owned(),
+                find: Some(*find),
+                pattern: None,
+            })
+            .collect(),
+        relations: Vec::new(),
+        keywords: 8,
+    }
 }

@@ -20,6 +20,7 @@
 pub mod chunk;
 pub mod compress;
 pub mod embed;
+pub mod extract;
 pub mod near;
 mod sentence;
 pub mod signals;
@@ -30,6 +31,9 @@ pub mod words;
 pub use chunk::{Chunk, chunks};
 pub use compress::shorten;
 pub use embed::{EmbedError, Embedder, ModelError, StaticModel};
+pub use extract::{
+    EntityRule, Extracted, Extractor, Find, Known, Link, Mention, RelationRule, RuleError, Rules,
+};
 pub use near::{NEAR_DUPLICATE, fingerprint, similar};
 pub use sentence::sentences;
 pub use signals::{

@@ -20,7 +20,7 @@ mod scan;
 mod stem;
 mod stop;
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 use scan::{Part, scan};
 use stem::Stems;
@@ -137,14 +137,26 @@ pub fn query_keywords(text: &str) -> Vec<Keyword> {
 }
 
 fn gather(text: &str, stop_words: bool) -> Vec<Keyword> {
-    let mut seen = BTreeSet::new();
-    let mut found = Vec::new();
+    let counted = counted_keywords(text, stop_words).into_iter();
+    counted.map(|(keyword, _)| keyword).collect()
+}
+
+/// Returns the keywords of `text` and how often each of them stands there.
+pub(crate) fn counted_keywords(text: &str, stop_words: bool) -> Vec<(Keyword, u32)> {
+    let mut places = BTreeMap::new();
+    let mut found: Vec<(Keyword, u32)> = Vec::new();
     Stems::with(|stems| {
         scan(text, &mut |part| {
-            if let Some((word, stem)) = stems.stem(part, stop_words) {
-                let id = term_id(&stem);
-                if seen.insert(id) {
-                    found.push(Keyword { word, stem, id });
+            let Some((word, stem)) = stems.stem(part, stop_words) else {
+                return;
+            };
+            let id = term_id(&stem);
+            let place = *places.entry(id).or_insert(found.len());
+            match found.get_mut(place) {
+                Some((_, count)) => *count += 1,
+                None => {
+                    let (word, stem) = (word.to_owned(), stem.into_owned());
+                    found.push((Keyword { word, stem, id }, 1));
                 }
             }
         });

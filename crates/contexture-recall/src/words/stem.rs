@@ -34,12 +34,15 @@ impl Stems {
 
     /// Returns a part in lower case, and its stem; `None` for a stop word,
     /// unless they are wanted.
-    pub(super) fn stem(&mut self, part: Part<'_>, stop_words: bool) -> Option<(String, String)> {
+    pub(super) fn stem(
+        &mut self,
+        part: Part<'_>,
+        stop_words: bool,
+    ) -> Option<(&str, Cow<'_, str>)> {
         if !self.read(part, stop_words) {
             return None;
         }
-        let stem = stem(&self.english, &self.folded).into_owned();
-        Some((self.folded.clone(), stem))
+        Some((&self.folded, stem(&self.english, &self.folded)))
     }
 
     /// Folds a part; returns whether it says something.

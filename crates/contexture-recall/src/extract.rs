@@ -1,0 +1,615 @@
+//! Entities, relations and keywords of a text, found by rules: no model is
+//! asked, and the same text always gives the same.
+//!
+//! Precision comes before recall: what is stored as an entity is shown as a
+//! fact. A word in capitals at the beginning of a sentence, a month or a
+//! language is nobody's name.
+//!
+//! Work is linear in the text and bounded: the first [`MOST_BYTES`] are looked
+//! at, and at most [`MOST_MENTIONS`] entities and [`MOST_LINKS`] relations come
+//! out.
+
+mod find;
+mod names;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use regex::{Regex, RegexBuilder};
+use serde::{Deserialize, Serialize};
+
+use crate::sentence::sentences;
+use crate::signals::name_key;
+use crate::words::counted_keywords;
+
+/// How much of a text is looked at.
+pub const MOST_BYTES: usize = 64 * 1024;
+
+/// The most entities of a text.
+pub const MOST_MENTIONS: usize = 64;
+
+/// The most relations of a text.
+pub const MOST_LINKS: usize = 64;
+
+/// The most bytes of a user's regular expression.
+pub const MOST_PATTERN: usize = 1000;
+
+/// What a text is searched for: data, from an archetype's file.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Rules {
+    /// The entities that are looked for. Of two rules that find the same place,
+    /// the first one counts; proper names come last.
+    pub entities: Vec<EntityRule>,
+    /// How entities are related.
+    pub relations: Vec<RelationRule>,
+    /// How many keywords are kept; 0 for none.
+    pub keywords: usize,
+}
+
+/// A rule that finds entities of a type.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EntityRule {
+    /// The type of what is found.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// A built-in way to find it; or else there is a pattern.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub find: Option<Find>,
+    /// A regular expression; what its first group matches is the name, or all
+    /// of it when there is no group.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pattern: Option<String>,
+}
+
+/// The built-in ways to find an entity.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Find {
+    /// Proper names that nothing tells to be something else.
+    Person,
+    /// Proper names after `in` or `near`, or that somebody moved to.
+    Place,
+    /// Proper names after `at`, or that end with `Inc`, `University` or such.
+    Organization,
+    /// Paths and names of files.
+    File,
+    /// What is called or defined: `parse()`, `fn parse`.
+    Function,
+    /// Identifiers in code form: `parse_http`, `parseHttp`, `http::parse`, and
+    /// what stands between backticks.
+    Symbol,
+    /// Errors by their type or code: `TypeError`, `E0308`, `ENOENT`, a panic.
+    Error,
+    /// Addresses of the web.
+    Url,
+    /// Addresses of mail.
+    Email,
+    /// Dates: `2023-05-08`, `8 May 2023`, `May 8`.
+    Date,
+    /// Titles between quotation marks.
+    Quoted,
+    /// Numbers of issues and tickets: `#123`, `OPS-12`.
+    NumberId,
+    /// `#topics`.
+    Hashtag,
+}
+
+impl Find {
+    /// Returns all of them with their names.
+    pub const ALL: &[(&str, Find)] = &[
+        ("person", Find::Person),
+        ("place", Find::Place),
+        ("organization", Find::Organization),
+        ("file", Find::File),
+        ("function", Find::Function),
+        ("symbol", Find::Symbol),
+        ("error", Find::Error),
+        ("url", Find::Url),
+        ("email", Find::Email),
+        ("date", Find::Date),
+        ("quoted", Find::Quoted),
+        ("number_id", Find::NumberId),
+        ("hashtag", Find::Hashtag),
+    ];
+
+    fn is_name(self) -> bool {
+        matches!(self, Find::Person | Find::Place | Find::Organization)
+    }
+}
+
+/// A rule that relates two entities of a sentence.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RelationRule {
+    /// The type of the relation.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// The type of the entity it goes from.
+    pub from: String,
+    /// The type of the entity it goes to.
+    pub to: String,
+    /// What stands between the two: `works at`. A proper name that stands there
+    /// is of the type the rule asks for. Without any, standing in one sentence
+    /// is enough.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub phrases: Vec<String>,
+}
+
+/// What was found in a text.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Extracted {
+    /// The entities, by their first places, each once.
+    pub entities: Vec<Mention>,
+    /// The relations between them, each once.
+    pub relations: Vec<Link>,
+    /// The words that say most, in order of appearance.
+    pub keywords: Vec<String>,
+}
+
+/// An entity that a text names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mention {
+    /// Its type.
+    pub kind: String,
+    /// Its name as it was first written.
+    pub name: String,
+}
+
+/// A relation that a text tells.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Link {
+    /// Its type.
+    pub kind: String,
+    /// Where it goes from: a place in [`Extracted::entities`].
+    pub from: usize,
+    /// Where it goes to.
+    pub to: usize,
+}
+
+/// What is known besides the text.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Known<'k> {
+    /// Who says it: `I` in a relation.
+    pub speaker: Option<&'k str>,
+    /// Names of people that are taken for names at the beginning of a sentence,
+    /// too. Only those of a single word matter.
+    pub names: &'k [&'k str],
+}
+
+/// What is wrong with a rule.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RuleError {
+    /// The field at fault: `pattern`.
+    pub field: &'static str,
+    /// What is wrong with it.
+    pub message: String,
+}
+
+impl fmt::Display for RuleError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.field, self.message)
+    }
+}
+
+impl std::error::Error for RuleError {}
+
+fn wrong<T>(field: &'static str, message: impl Into<String>) -> Result<T, RuleError> {
+    Err(RuleError {
+        field,
+        message: message.into(),
+    })
+}
+
+impl EntityRule {
+    /// Checks the rule: one way to find, and a pattern that is one.
+    pub fn check(&self) -> Result<(), RuleError> {
+        self.compile().map(|_| ())
+    }
+
+    fn compile(&self) -> Result<Matcher, RuleError> {
+        if self.kind.trim().is_empty() {
+            return wrong("type", "must not be empty");
+        }
+        match (self.find, &self.pattern) {
+            (Some(find), None) => Ok(Matcher::BuiltIn(find)),
+            (None, Some(pattern)) => {
+                if pattern.len() > MOST_PATTERN {
+                    let length = pattern.len();
+                    let message = format!("has {length} bytes, more than {MOST_PATTERN}");
+                    return wrong("pattern", message);
+                }
+                let regex = RegexBuilder::new(pattern)
+                    .size_limit(1 << 20)
+                    .dfa_size_limit(1 << 20)
+                    .nest_limit(32)
+                    .build();
+                match regex {
+                    Ok(regex) => Ok(Matcher::Pattern(regex)),
+                    Err(error) => {
+                        // The last line says what is wrong; the others draw it.
+                        let error = error.to_string();
+                        let said = error.lines().last().unwrap_or_default();
+                        let said = said.trim().trim_start_matches("error: ");
+                        wrong("pattern", format!("is no regular expression: {said}"))
+                    }
+                }
+            }
+            (Some(_), Some(_)) => wrong("pattern", "stands beside `find`; one of them is enough"),
+            (None, None) => wrong("find", "is missing, and so is `pattern`"),
+        }
+    }
+}
+
+enum Matcher {
+    BuiltIn(Find),
+    Pattern(Regex),
+}
+
+/// Rules that are ready to be used.
+pub struct Extractor {
+    entities: Vec<(String, Matcher)>,
+    relations: Vec<RelationRule>,
+    keywords: usize,
+    /// The built-in ways that are asked for.
+    wanted: Vec<Find>,
+}
+
+impl fmt::Debug for Extractor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kinds: Vec<&str> = self.entities.iter().map(|(kind, _)| &**kind).collect();
+        f.debug_struct("Extractor")
+            .field("entities", &kinds)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A place where something was found.
+#[derive(Debug, Clone)]
+struct Found {
+    start: usize,
+    end: usize,
+    /// The name without what surrounds it: quotation marks, brackets.
+    name: (usize, usize),
+    what: What,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum What {
+    BuiltIn(Find),
+    /// The number of the rule.
+    Rule(usize),
+    /// `I`.
+    Speaker,
+}
+
+impl Extractor {
+    /// Makes `rules` ready; the number of the bad rule is returned with what is
+    /// wrong with it.
+    pub fn new(rules: &Rules) -> Result<Self, (usize, RuleError)> {
+        let entities = rules
+            .entities
+            .iter()
+            .enumerate()
+            .map(|(i, rule)| Ok((rule.kind.clone(), rule.compile().map_err(|why| (i, why))?)))
+            .collect::<Result<Vec<_>, _>>()?;
+        let mut wanted: Vec<Find> = entities
+            .iter()
+            .filter_map(|(_, matcher)| match matcher {
+                Matcher::BuiltIn(find) => Some(*find),
+                Matcher::Pattern(_) => None,
+            })
+            .collect();
+        wanted.sort_unstable();
+        wanted.dedup();
+        Ok(Self {
+            entities,
+            relations: rules.relations.clone(),
+            keywords: rules.keywords,
+            wanted,
+        })
+    }
+
+    /// Returns what the rules find in `text`.
+    pub fn extract(&self, text: &str, known: &Known<'_>) -> Extracted {
+        let text = &text[..text.floor_char_boundary(MOST_BYTES)];
+        let found = self.find(text, known);
+        let mut gathered = Gathered::default();
+        // Relations that are told in words settle what a name is, so they come
+        // before the names are written down.
+        let mut links: Vec<(usize, usize, &str)> = Vec::new();
+        let mut kinds: Vec<Option<&str>> = found.iter().map(|found| self.kind_of(found)).collect();
+        let mut sentence = Vec::new();
+        let mut at = 0;
+        let ranges = if self.relations.is_empty() {
+            Vec::new()
+        } else {
+            sentences(text).collect()
+        };
+        for range in ranges {
+            sentence.clear();
+            while at < found.len() && found[at].start < range.end {
+                sentence.push(at);
+                at += 1;
+            }
+            if sentence.len() > 1 {
+                self.relate(text, &found, &sentence, &mut kinds, &mut links);
+            }
+        }
+        let mut places = vec![None; found.len()];
+        for (i, found) in found.iter().enumerate() {
+            let used = found.what != What::Speaker
+                || links.iter().any(|(from, to, _)| *from == i || *to == i);
+            if let (Some(kind), true) = (kinds[i], used) {
+                let name = match (found.what, known.speaker) {
+                    (What::Speaker, Some(speaker)) => speaker,
+                    _ => &text[found.name.0..found.name.1],
+                };
+                places[i] = gathered.mention(kind, name);
+            }
+        }
+        for (from, to, kind) in links {
+            if let (Some(from), Some(to)) = (places[from], places[to]) {
+                gathered.link(kind, from, to);
+            }
+        }
+        let Gathered {
+            entities,
+            relations,
+            ..
+        } = gathered;
+        Extracted {
+            entities,
+            relations,
+            keywords: best_keywords(text, self.keywords),
+        }
+    }
+
+    /// Returns what was found, in order, no two in the same place.
+    fn find(&self, text: &str, known: &Known<'_>) -> Vec<Found> {
+        let mut found = Vec::new();
+        let names = self.wanted.iter().any(|find| find.is_name())
+            || self.relations.iter().any(|rule| !rule.phrases.is_empty());
+        for (i, (_, matcher)) in self.entities.iter().enumerate() {
+            if let Matcher::Pattern(regex) = matcher {
+                find::pattern(text, regex, i, &mut found);
+            }
+        }
+        if !self.wanted.is_empty() || names {
+            find::built_in(text, &self.wanted, &mut found);
+        }
+        if names {
+            names::names(text, known, &mut found);
+        }
+        // The longer of two that begin together, then what is more than a name,
+        // and then the first of the rules; what lies within another is a part of
+        // it.
+        found.sort_by_key(|found| {
+            let (is_name, rule) = match found.what {
+                What::Rule(i) => (false, Some(i)),
+                What::BuiltIn(find) => (find.is_name(), self.rule_of(found)),
+                What::Speaker => (true, None),
+            };
+            let rule = rule.unwrap_or(usize::MAX);
+            (found.start, std::cmp::Reverse(found.end), is_name, rule)
+        });
+        let mut end = 0;
+        found.retain(|found| {
+            let free = found.start >= end;
+            if free {
+                end = found.end;
+            }
+            free
+        });
+        found
+    }
+
+    fn rule_of(&self, found: &Found) -> Option<usize> {
+        let What::BuiltIn(find) = found.what else {
+            return None;
+        };
+        let same = |matcher: &Matcher| matches!(matcher, Matcher::BuiltIn(known) if *known == find);
+        self.entities.iter().position(|(_, matcher)| same(matcher))
+    }
+
+    fn kind_of(&self, found: &Found) -> Option<&str> {
+        let rule = match found.what {
+            What::Rule(i) => Some(i),
+            What::BuiltIn(_) => self.rule_of(found),
+            // Whoever speaks is a person.
+            What::Speaker => {
+                let person = |m: &Matcher| matches!(m, Matcher::BuiltIn(Find::Person));
+                self.entities
+                    .iter()
+                    .position(|(_, matcher)| person(matcher))
+            }
+        };
+        rule.map(|i| self.entities[i].0.as_str())
+    }
+
+    /// Relates what was found in one sentence.
+    fn relate<'s>(
+        &'s self,
+        text: &str,
+        found: &[Found],
+        sentence: &[usize],
+        kinds: &mut [Option<&'s str>],
+        links: &mut Vec<(usize, usize, &'s str)>,
+    ) {
+        for (from, to) in sentence.iter().zip(&sentence[1..]) {
+            let between = &text[found[*from].end..found[*to].start];
+            if between.len() > 80 {
+                continue;
+            }
+            let words = phrase_words(between);
+            for rule in self
+                .relations
+                .iter()
+                .filter(|rule| !rule.phrases.is_empty())
+            {
+                let said = rule.phrases.iter().any(|phrase| is_phrase(&words, phrase));
+                if !said || !fits(&found[*from], kinds[*from], &rule.from) {
+                    continue;
+                }
+                if fits(&found[*to], kinds[*to], &rule.to) {
+                    kinds[*from] = Some(&rule.from);
+                    kinds[*to] = Some(&rule.to);
+                    links.push((*from, *to, &rule.kind));
+                    break;
+                }
+            }
+        }
+        // A list of names is no story about all of their pairs.
+        let few = &sentence[..sentence.len().min(8)];
+        for rule in self.relations.iter().filter(|rule| rule.phrases.is_empty()) {
+            for (n, a) in few.iter().enumerate() {
+                for b in &few[n + 1..] {
+                    let is = |i: usize, kind: &str| {
+                        found[i].what != What::Speaker && kinds[i] == Some(kind)
+                    };
+                    if is(*a, &rule.from) && is(*b, &rule.to) {
+                        links.push((*a, *b, &rule.kind));
+                    } else if is(*b, &rule.from) && is(*a, &rule.to) {
+                        links.push((*b, *a, &rule.kind));
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Returns true when what was found can be of a type: it is, or it is a proper
+/// name, of which nothing else is known for sure.
+fn fits(found: &Found, kind: Option<&str>, asked: &str) -> bool {
+    kind == Some(asked) || matches!(found.what, What::BuiltIn(find) if find.is_name())
+}
+
+/// Words that may stand before and behind a phrase without changing it.
+const BEFORE: &[&str] = &[
+    "has",
+    "have",
+    "is",
+    "am",
+    "was",
+    "also",
+    "now",
+    "just",
+    "recently",
+    "still",
+    "currently",
+    "really",
+    "then",
+    "already",
+    "both",
+    "who",
+];
+const BEHIND: &[&str] = &["the", "a", "an", "her", "his", "their", "our", "my", "this"];
+
+/// Returns the words between two mentions in lower case; punctuation, but for
+/// quotes around names, is a word that no phrase has.
+fn phrase_words(between: &str) -> Vec<String> {
+    let is_mark = |c: char| matches!(c, '.' | ',' | ';' | ':' | '!' | '?' | '(' | ')');
+    between
+        .split_whitespace()
+        .map(|word| word.trim_matches(['`', '"', '\'', '*']).to_lowercase())
+        .flat_map(|word| {
+            let marked = word.contains(is_mark);
+            [
+                word,
+                if marked {
+                    ".".to_owned()
+                } else {
+                    String::new()
+                },
+            ]
+        })
+        .filter(|word| !word.is_empty())
+        .collect()
+}
+
+fn is_phrase(words: &[String], phrase: &str) -> bool {
+    let mut words = words;
+    let length = phrase.split(' ').count();
+    while words.len() > length && BEFORE.contains(&words[0].as_str()) {
+        words = &words[1..];
+    }
+    while words.len() > length && BEHIND.contains(&words[words.len() - 1].as_str()) {
+        words = &words[..words.len() - 1];
+    }
+    words.len() == length && words.iter().zip(phrase.split(' ')).all(|(a, b)| a == b)
+}
+
+/// Entities and relations, each once.
+#[derive(Default)]
+struct Gathered {
+    entities: Vec<Mention>,
+    relations: Vec<Link>,
+    places: BTreeMap<(String, String), usize>,
+}
+
+impl Gathered {
+    fn mention(&mut self, kind: &str, name: &str) -> Option<usize> {
+        let key = (kind.to_owned(), name_key(name));
+        if let Some(place) = self.places.get(&key) {
+            return Some(*place);
+        }
+        if self.entities.len() >= MOST_MENTIONS {
+            return None;
+        }
+        let place = self.entities.len();
+        self.entities.push(Mention {
+            kind: kind.to_owned(),
+            name: name.split_whitespace().collect::<Vec<_>>().join(" "),
+        });
+        self.places.insert(key, place);
+        Some(place)
+    }
+
+    fn link(&mut self, kind: &str, from: usize, to: usize) {
+        let link = Link {
+            kind: kind.to_owned(),
+            from,
+            to,
+        };
+        let full = self.relations.len() >= MOST_LINKS;
+        if from != to && !full && !self.relations.contains(&link) {
+            self.relations.push(link);
+        }
+    }
+}
+
+/// Returns the words that are repeated or special, in order of appearance.
+fn best_keywords(text: &str, most: usize) -> Vec<String> {
+    if most == 0 {
+        return Vec::new();
+    }
+    let all = counted_keywords(text, false);
+    let is_special = |word: &str| word.contains(['_', '-', '.']);
+    let parts: BTreeSet<&str> = all
+        .iter()
+        .filter(|(keyword, _)| is_special(&keyword.word))
+        .flat_map(|(keyword, _)| keyword.word.split(['_', '-', '.']))
+        .collect();
+    let mut ranked: Vec<(u32, usize, &str)> = all
+        .iter()
+        .enumerate()
+        // A compound says it all; its parts are there to be found by.
+        .filter(|(_, (keyword, _))| !parts.contains(keyword.word.as_str()))
+        .map(|(place, (keyword, count))| {
+            let length = keyword.word.chars().count();
+            let worth = count.min(&8) * 2
+                + u32::from(is_special(&keyword.word)) * 2
+                + u32::from(length >= 7)
+                + u32::from(length >= 4);
+            (worth, place, keyword.word.as_str())
+        })
+        .collect();
+    ranked.sort_by_key(|(worth, place, _)| (std::cmp::Reverse(*worth), *place));
+    ranked.truncate(most);
+    ranked.sort_by_key(|(_, place, _)| *place);
+    ranked
+        .into_iter()
+        .map(|(_, _, word)| word.to_owned())
+        .collect()
+}

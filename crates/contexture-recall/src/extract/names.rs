@@ -1,0 +1,368 @@
+//! Proper names, told by their capitals and by what stands before them.
+
+use std::collections::BTreeSet;
+
+use super::find::is_month;
+use super::{Find, Found, Known, MOST_MENTIONS, What};
+use crate::sentence::sentences;
+
+/// Words with a capital that are nobody's name: weekdays, languages and
+/// peoples, holidays, interjections, products, and what begins sentences.
+const NO_NAMES: &str = "\
+    Monday Tuesday Wednesday Thursday Friday Saturday Sunday Mondays Fridays Sundays Saturdays \
+    Mon Tue Tues Wed Thu Thurs Fri Sat Sun Bye Goodbye Woah Whoa Aww Aw Anytime Glad Lately \
+    English German French Spanish Italian Portuguese Dutch Russian Chinese Japanese Korean Arabic \
+    Hindi Latin Greek Turkish Polish Swedish American British European African Asian Indian \
+    Mexican Canadian Australian Irish Scottish Christian Jewish Muslim Christmas Easter Halloween \
+    Thanksgiving Ramadan Internet Python Java JavaScript TypeScript Rust Ruby Perl Linux Windows \
+    Docker Git Postgres Redis Kubernetes Markdown Unicode Excel Bluetooth Mom Dad Mum Mommy Daddy \
+    Grandma Grandpa God Lord Sir Madam Hi Hey Hello Yes Yeah Yep No Nope Ok Okay Oh Wow Thanks \
+    Thank Please Sorry Sure Great Good Nice Cool Awesome Absolutely Definitely Exactly Totally \
+    Congrats Congratulations Happy Merry Dear Well Anyway However Maybe Perhaps Actually Today \
+    Tomorrow Yesterday Tonight Now Then Here There This That These Those The A An And But Or So If \
+    When While Where What Who Why How Which Because Since After Before During Until Although \
+    Though As At By For From In Into Of On To With Without About Also Just Only Even Still Again \
+    Always Never Sometimes Often Usually Once Later Soon Recently Finally First Second Third Next \
+    Last Another Every Each Some Any All Both Most Many Few More My Your His Her Its Our Their I \
+    I'm I've I'll I'd It He She We You They It's He's She's We're You're They're That's There's \
+    What's Let's Let Can Could Will Would Should May Might Must Do Does Did Is Are Was Were Be \
+    Been Has Have Had Not Don't Can't Won't Didn't Isn't Added Fixed Updated Changed Removed \
+    Created Deleted Moved Running Error Warning Note Todo Info Debug Failed Success True False \
+    None Null Let Look See Check Try Use Run Make Take Give Get Got \
+    Go Come Keep Set Add Fix Remove Update Create Delete Open Close Start Stop Read Write";
+
+/// What a name ends with that is no person's.
+const ORGANIZATIONS: &[&str] = &[
+    "Inc",
+    "Ltd",
+    "LLC",
+    "Corp",
+    "GmbH",
+    "AG",
+    "University",
+    "College",
+    "School",
+    "Institute",
+    "Foundation",
+    "Company",
+    "Bank",
+    "Hospital",
+    "Museum",
+    "Studio",
+    "Studios",
+    "Labs",
+    "Group",
+    "Council",
+    "Association",
+    "Agency",
+    "Department",
+    "Committee",
+    "Union",
+    "Team",
+];
+
+const PLACES: &[&str] = &[
+    "Street",
+    "Avenue",
+    "Road",
+    "City",
+    "County",
+    "Island",
+    "Islands",
+    "Lake",
+    "River",
+    "Mountain",
+    "Mountains",
+    "Park",
+    "Beach",
+    "Bay",
+    "Valley",
+    "Square",
+    "Bridge",
+    "Airport",
+    "Station",
+];
+
+/// What stands before a person's name.
+const TITLES: &[&str] = &[
+    "Mr",
+    "Mrs",
+    "Ms",
+    "Dr",
+    "Prof",
+    "Professor",
+    "Aunt",
+    "Uncle",
+    "Sir",
+];
+
+struct Word<'t> {
+    start: usize,
+    text: &'t str,
+    /// Nothing but a space stands between it and the word before.
+    joins: bool,
+    /// It begins a sentence, a quotation, or what follows a colon.
+    opens: bool,
+}
+
+/// Finds the proper names of `text`.
+pub(super) fn names(text: &str, known: &Known<'_>, found: &mut Vec<Found>) {
+    let mut sure: BTreeSet<&str> = known.names.iter().copied().collect();
+    sure.extend(known.speaker);
+    let runs = runs(text);
+    let mut alone = sure.clone();
+    // A name in the middle of a sentence is one at the beginning, too.
+    for run in &runs {
+        for word in run.words.iter().filter(|word| !word.opens) {
+            sure.insert(word.text);
+            if run.words.len() == 1 {
+                alone.insert(word.text);
+            }
+        }
+    }
+    for run in &runs {
+        if found.len() > MOST_MENTIONS * 16 {
+            return;
+        }
+        if run.is_speaker {
+            if known.speaker.is_some() {
+                let word = &run.words[0];
+                found.push(Found {
+                    start: word.start,
+                    end: word.start + word.text.len(),
+                    name: (word.start, word.start + word.text.len()),
+                    what: What::Speaker,
+                });
+            }
+            continue;
+        }
+        let mut words = run.words.as_slice();
+        while let [first, rest @ ..] = words {
+            let titled = TITLES.contains(&first.text);
+            // `Bye Ana` is no name where `Ana` is known to be one.
+            let complete = rest.first().is_none_or(|next| alone.contains(next.text));
+            let doubtful = first.opens && complete && !sure.contains(first.text);
+            if titled || is_no_name(first.text) || doubtful {
+                words = rest;
+            } else {
+                break;
+            }
+        }
+        while let [rest @ .., last] = words {
+            // `Ana I` is no name, and `J` alone is none.
+            if is_no_name(last.text) || last.text.chars().count() == 1 {
+                words = rest;
+            } else {
+                break;
+            }
+        }
+        let (Some(first), Some(last)) = (words.first(), words.last()) else {
+            continue;
+        };
+        let after_title = run.words.len() > words.len() && {
+            let skipped = &run.words[..run.words.len() - words.len()];
+            skipped
+                .last()
+                .is_some_and(|word| TITLES.contains(&word.text))
+        };
+        let (start, end) = (first.start, last.start + last.text.len());
+        if is_attached(text, start, end) {
+            continue;
+        }
+        let find = if after_title {
+            Find::Person
+        } else if ORGANIZATIONS.contains(&last.text) {
+            Find::Organization
+        } else if PLACES.contains(&last.text) || (words.len() > 1 && first.text == "Lake") {
+            Find::Place
+        } else if first.start > run.words[0].start {
+            Find::Person
+        } else {
+            match run.before {
+                "in" | "near" | "around" | "across" | "inside" | "outside" | "visit"
+                | "visited" | "visiting" => Find::Place,
+                "at" => Find::Organization,
+                _ if run.travels => Find::Place,
+                _ => Find::Person,
+            }
+        };
+        found.push(Found {
+            start,
+            end,
+            name: (start, end),
+            what: What::BuiltIn(find),
+        });
+    }
+}
+
+/// Returns true for a part of something else: `Node.js`, `@Ana`, `Vec::new`.
+fn is_attached(text: &str, start: usize, end: usize) -> bool {
+    let joins = |c: char| matches!(c, '/' | '\\' | '@' | '#' | '_' | '`' | '<' | '$' | '=');
+    let mut after = text[end..].chars();
+    let (next, then) = (after.next(), after.next());
+    text[..start].ends_with(|c: char| joins(c) || c == '.')
+        || next.is_some_and(|c| joins(c) || c == '(')
+        || (matches!(next, Some('.' | ':'))
+            && then.is_some_and(|c| c.is_alphanumeric() || c == ':'))
+}
+
+fn is_no_name(word: &str) -> bool {
+    use std::sync::LazyLock;
+    static NONE: LazyLock<BTreeSet<&'static str>> =
+        LazyLock::new(|| NO_NAMES.split_ascii_whitespace().collect());
+    is_month(word) || NONE.contains(word)
+}
+
+/// Words with capitals in a row.
+struct Run<'t> {
+    words: Vec<Word<'t>>,
+    /// The word before it.
+    before: &'t str,
+    /// It follows `moved to` or the like.
+    travels: bool,
+    /// It is `I`.
+    is_speaker: bool,
+}
+
+const TRAVELS: &[&str] = &[
+    "moved",
+    "move",
+    "moving",
+    "went",
+    "go",
+    "going",
+    "flew",
+    "fly",
+    "flying",
+    "travelled",
+    "traveled",
+    "travelling",
+    "traveling",
+    "travel",
+    "drove",
+    "relocated",
+    "trip",
+    "back",
+];
+
+fn runs(text: &str) -> Vec<Run<'_>> {
+    let mut runs = Vec::new();
+    for sentence in sentences(text) {
+        let words = words(text, sentence.start, sentence.end);
+        let capitals = words.iter().filter(|word| is_capital(word.text)).count();
+        // In a headline, capitals tell nothing.
+        if words.len() > 5 && capitals * 10 > words.len() * 7 {
+            continue;
+        }
+        let mut before: [&str; 2] = ["", ""];
+        let mut run: Option<Run<'_>> = None;
+        for word in words {
+            let name = name_of(word.text);
+            let capital = is_capital(name);
+            let is_speaker = matches!(word.text, "I");
+            if let Some(mut open) = run.take() {
+                if capital && word.joins && !is_speaker && !open.is_speaker && open.words.len() < 4
+                {
+                    let ends = name.len() < word.text.len();
+                    before = [before[1], word.text];
+                    open.words.push(Word { text: name, ..word });
+                    if ends {
+                        runs.push(open);
+                    } else {
+                        run = Some(open);
+                    }
+                    continue;
+                }
+                runs.push(open);
+            }
+            if capital || is_speaker {
+                let ends = name.len() < word.text.len();
+                let open = Run {
+                    travels: before[1] == "to" && TRAVELS.contains(&before[0]),
+                    before: if word.joins { before[1] } else { "" },
+                    is_speaker,
+                    words: vec![Word { text: name, ..word }],
+                };
+                before = [before[1], name];
+                if ends {
+                    runs.push(open);
+                } else {
+                    run = Some(open);
+                }
+            } else {
+                before = [before[1], word.text];
+            }
+        }
+        runs.extend(run);
+        if runs.len() > MOST_MENTIONS * 16 {
+            break;
+        }
+    }
+    runs
+}
+
+/// Cuts off `'s`.
+fn name_of(word: &str) -> &str {
+    word.strip_suffix("'s")
+        .or_else(|| word.strip_suffix("\u{2019}s"))
+        .unwrap_or(word)
+}
+
+/// Returns true for a word that is written as a name is: one capital, then
+/// small letters, `McLean`, `O'Brien` and `Jean-Luc` among them.
+fn is_capital(word: &str) -> bool {
+    let mut characters = word.chars();
+    if !characters.next().is_some_and(char::is_uppercase) {
+        return false;
+    }
+    let rest = characters.as_str();
+    if rest.is_empty() {
+        // An initial, but `I`.
+        return word != "I";
+    }
+    let part = rest
+        .strip_prefix('c')
+        .filter(|_| word.starts_with("Mc"))
+        .or_else(|| rest.strip_prefix(['\'', '\u{2019}']))
+        .or_else(|| rest.split_once('-').map(|(_, second)| second))
+        .unwrap_or(rest);
+    let small = |text: &str| {
+        text.chars()
+            .all(|c| c.is_lowercase() || matches!(c, '\'' | '\u{2019}'))
+    };
+    let head = &rest[..rest.len() - part.len()];
+    let head_small = head
+        .chars()
+        .all(|c| c.is_lowercase() || matches!(c, '\'' | '\u{2019}' | '-'));
+    let mut second = part.chars();
+    let first_of_part = second.next();
+    let capital_part = part.len() < rest.len() && first_of_part.is_some_and(char::is_uppercase);
+    head_small && (small(part) || (capital_part && small(second.as_str())))
+}
+
+/// Returns the words of a sentence.
+fn words(text: &str, start: usize, end: usize) -> Vec<Word<'_>> {
+    let sentence = &text[start..end];
+    let mut found: Vec<Word<'_>> = Vec::new();
+    let mut at = 0;
+    let is_letter = |c: char| c.is_alphanumeric() || matches!(c, '\'' | '\u{2019}' | '-' | '_');
+    while let Some(offset) = sentence[at..].find(|c: char| c.is_alphanumeric()) {
+        let from = at + offset;
+        let length = sentence[from..]
+            .find(|c: char| !is_letter(c))
+            .unwrap_or(sentence.len() - from);
+        let word = sentence[from..from + length].trim_end_matches(['\'', '\u{2019}', '-', '_']);
+        let between = &sentence[at..from];
+        let initial = found
+            .last()
+            .is_some_and(|last| last.text.chars().count() == 1 || TITLES.contains(&last.text));
+        found.push(Word {
+            start: start + from,
+            text: word,
+            joins: between == " " || (initial && between == ". "),
+            opens: found.is_empty() || between.contains([':', '"', '“', '(', '*', '>', '«', '…']),
+        });
+        at = from + word.len();
+    }
+    found
+}
