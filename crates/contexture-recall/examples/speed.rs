@@ -24,7 +24,9 @@ fn main() {
     time("analyse", &texts, |text| {
         contexture_recall::analyse(text).terms.len()
     });
+    let start = Instant::now();
     let model = contexture_recall::StaticModel::built_in();
+    println!("model loaded in {:?}", start.elapsed());
     time("embed", &texts, |text| model.embed(&[text]).unwrap().len());
     time("chunks", &texts, |text| {
         contexture_recall::chunks(text, None, 1000).len()

@@ -66,6 +66,8 @@ pub struct Keyword {
     pub stem: String,
     /// The stem's number: [`term_id`].
     pub id: u32,
+    /// Whether it is a compound as a whole, whose parts are keywords, too.
+    pub is_compound: bool,
 }
 
 /// Returns the number of a stem: FNV-1a of its bytes, 32 bits.
@@ -155,8 +157,13 @@ pub(crate) fn counted_keywords(text: &str, stop_words: bool) -> Vec<(Keyword, u3
             match found.get_mut(place) {
                 Some((_, count)) => *count += 1,
                 None => {
-                    let (word, stem) = (word.to_owned(), stem.into_owned());
-                    found.push((Keyword { word, stem, id }, 1));
+                    let keyword = Keyword {
+                        word: word.to_owned(),
+                        stem: stem.into_owned(),
+                        id,
+                        is_compound: matches!(part, Part::Whole(_)),
+                    };
+                    found.push((keyword, 1));
                 }
             }
         });

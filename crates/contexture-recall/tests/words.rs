@@ -48,6 +48,26 @@ fn a_compound_counts_as_its_parts() {
 }
 
 #[test]
+fn a_whole_is_told_from_its_parts() {
+    let wholes: Vec<bool> = keywords("parse_http now")
+        .iter()
+        .map(|k| k.is_compound)
+        .collect();
+    assert_eq!(wholes, [true, false, false]);
+}
+
+#[test]
+fn a_lot_of_anything_is_read_in_no_time() {
+    for part in [
+        "a", "aB", "a-", "a_", "_", "a'", "東", "é", "\u{301}", "don't ", "x.y.z/",
+    ] {
+        let text = part.repeat(300_000 / part.len());
+        assert!(analyse(&text).terms.len() < 100, "{part}");
+        assert!(query_keywords(&text).len() < 100, "{part}");
+    }
+}
+
+#[test]
 fn apostrophes_belong_to_the_word() {
     check("Ana's we'll they're I'd", "ana");
     check("don't isn't WON'T", "");
@@ -61,6 +81,7 @@ fn numbers_are_words() {
         "on 2023-05-08 at 3.14 for 42%",
         "2023-05-08 2023 05 08 3.14 3 14 42",
     );
+    check("5K H2O 3D", "5k h2o 3d");
     check("E0308 #123", "e0308 123");
 }
 
@@ -68,6 +89,7 @@ fn numbers_are_words() {
 fn accents_and_widths_do_not_matter() {
     check("Café cafe\u{301} CAFÉS", "cafe");
     check("ＡＢＣ abc", "abc");
+    check("☕\u{fe0f} tea \u{301}", "tea");
     check("Straße Ωμέγα Ёлка", "straße ωμεγα елка");
 }
 

@@ -28,6 +28,8 @@ enum Class {
     Lower,
     Upper,
     Digit,
+    /// Goes on with a word, and begins none: an accent, or what follows an emoji.
+    Mark,
     Unspaced,
 }
 
@@ -71,8 +73,10 @@ fn class_at(text: &str, at: usize) -> (Class, usize) {
         Class::Unspaced
     } else if c.is_uppercase() {
         Class::Upper
-    } else if c.is_alphabetic() || unicode_normalization::char::is_combining_mark(c) {
+    } else if c.is_alphabetic() {
         Class::Lower
+    } else if unicode_normalization::char::is_combining_mark(c) {
+        Class::Mark
     } else if c.is_numeric() {
         Class::Digit
     } else {
@@ -87,7 +91,7 @@ pub(super) fn scan<'t>(text: &'t str, each: &mut impl FnMut(Part<'t>)) {
     while at < text.len() {
         let (class, width) = class_at(text, at);
         at = match class {
-            Class::Other => at + width,
+            Class::Other | Class::Mark => at + width,
             Class::Unspaced => grams(text, at, each),
             Class::Lower | Class::Upper | Class::Digit => run(text, at, each),
         };
@@ -138,6 +142,11 @@ fn run<'t>(text: &'t str, start: usize, each: &mut impl FnMut(Part<'t>)) -> usiz
                 end = at;
                 continue;
             }
+            Class::Mark => {
+                at += width;
+                end = at;
+                continue;
+            }
             Class::Unspaced => break,
             Class::Other => {}
         }
@@ -152,7 +161,10 @@ fn run<'t>(text: &'t str, start: usize, each: &mut impl FnMut(Part<'t>)) -> usiz
             _ => break,
         };
         let goes_on = at + width < bytes.len()
-            && !matches!(class_at(text, at + width).0, Class::Other | Class::Unspaced);
+            && matches!(
+                class_at(text, at + width).0,
+                Class::Lower | Class::Upper | Class::Digit
+            );
         if !goes_on {
             break;
         }
@@ -225,7 +237,15 @@ fn humps(word: &str) -> impl Iterator<Item = &str> {
         while at < word.len() {
             let (class, width) = class_at(word, at);
             let cut = match class {
-                Class::Upper if matches!(before, Class::Lower | Class::Digit) => at,
+                Class::Upper if before == Class::Lower => at,
+                // `utf8Parser` has two, but `5K` and `H2O` are one.
+                Class::Upper
+                    if before == Class::Digit
+                        && word.len() > at + width
+                        && class_at(word, at + width).0 == Class::Lower =>
+                {
+                    at
+                }
                 // The last capital begins the next word, but for the `s` of `URLs`.
                 Class::Lower if uppers > 1 && &word[at..] != "s" => last,
                 _ => start,
@@ -235,8 +255,10 @@ fn humps(word: &str) -> impl Iterator<Item = &str> {
                 start = cut;
                 return Some(hump);
             }
-            uppers = if class == Class::Upper { uppers + 1 } else { 0 };
-            (before, last) = (class, at);
+            if class != Class::Mark {
+                uppers = if class == Class::Upper { uppers + 1 } else { 0 };
+                (before, last) = (class, at);
+            }
             at += width;
         }
         let hump = &word[start..];
