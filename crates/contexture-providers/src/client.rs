@@ -38,9 +38,11 @@ use std::fmt;
 use std::time::Duration;
 
 use contexture_core::Usage;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 pub use error::{CallError, CallErrorKind};
+use post::{Clock, Received};
 
 /// How a server is spoken to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -132,12 +134,10 @@ impl Endpoint {
         max_output: u64,
     ) -> Result<Completion, CallError> {
         let (path, body) = wire::request(self.protocol, &self.model, system, user, max_output);
-        let (answer, attempts) = post::post(self, path, &body)?;
-        let answer = wire::read(self.protocol, &answer).map_err(|problem| CallError {
-            kind: CallErrorKind::BadAnswer,
-            attempts,
-            message: error::quote(&problem, self.key()),
-        })?;
+        let received = post::post(self, path, &body, Clock::start(self.deadline))?;
+        let attempts = received.attempts;
+        let answer = wire::read(self.protocol, &self.json(&received)?)
+            .map_err(|problem| self.bad_answer(&problem, attempts))?;
         Ok(Completion {
             text: answer.text,
             usage: answer.usage,
@@ -152,7 +152,30 @@ impl Endpoint {
     /// `chat/completions` are; a slash before it makes no difference. The key,
     /// the deadline, the attempts and the limits are those of the endpoint.
     pub fn post_json(&self, path: &str, body: &Value) -> Result<Value, CallError> {
-        post::post(self, path, body).map(|(answer, _)| answer)
+        self.json(&post::post(self, path, body, Clock::start(self.deadline))?)
+    }
+
+    /// Reads an answer as JSON of the form of `T`.
+    fn json<T: DeserializeOwned>(&self, received: &Received) -> Result<T, CallError> {
+        serde_json::from_slice(&received.body).map_err(|error| {
+            // Of JSON in another form the error names the place; what is no
+            // JSON at all is best understood by its first words.
+            let problem = if error.is_data() {
+                format!("the answer is not in the form that was asked for: {error}")
+            } else {
+                let text = String::from_utf8_lossy(&received.body);
+                format!("the answer is not JSON ({error}): {text}")
+            };
+            self.bad_answer(&problem, received.attempts)
+        })
+    }
+
+    fn bad_answer(&self, problem: &str, attempts: u32) -> CallError {
+        CallError {
+            kind: CallErrorKind::BadAnswer,
+            attempts,
+            message: error::quote(problem, self.key()),
+        }
     }
 
     fn key(&self) -> Option<&str> {

@@ -22,14 +22,24 @@ const MAX_ERROR_BYTES: u64 = 64 * 1024;
 /// The longest deadline: beyond it, sums with the clock could overflow.
 const MAX_DEADLINE: Duration = Duration::from_secs(24 * 60 * 60);
 
+/// What a server answered.
+pub(super) struct Received {
+    /// No more than the endpoint's limit, and not looked at.
+    pub(super) body: Vec<u8>,
+    /// How many times the request was sent.
+    pub(super) attempts: u32,
+}
+
 /// Posts `body` to `path` until an answer comes, or until that is hopeless.
-/// Returns the answer, and how many times the request was sent.
+///
+/// The clock is the caller's, because what it promises to be done by may take
+/// several posts; the deadline of `endpoint` is not looked at.
 pub(super) fn post(
     endpoint: &Endpoint,
     path: &str,
     body: &Value,
-) -> Result<(Value, u32), CallError> {
-    let clock = Clock::start(endpoint.deadline);
+    clock: Clock,
+) -> Result<Received, CallError> {
     let call = Call::new(endpoint, path, body, clock).map_err(|failure| failure.after(0))?;
     // The client's own timeouts are set anew for each write to the socket, so
     // that a server which takes the request in sips can outlast them. The watch
@@ -52,13 +62,13 @@ pub(super) fn post(
 
 /// What is left of the deadline.
 #[derive(Clone, Copy)]
-struct Clock {
+pub(super) struct Clock {
     start: Instant,
     limit: Duration,
 }
 
 impl Clock {
-    fn start(limit: Duration) -> Clock {
+    pub(super) fn start(limit: Duration) -> Clock {
         Clock {
             start: Instant::now(),
             limit: limit.min(MAX_DEADLINE),
@@ -132,7 +142,7 @@ impl<'a> Call<'a> {
         })
     }
 
-    fn run(&self) -> Result<(Value, u32), CallError> {
+    fn run(&self) -> Result<Received, CallError> {
         let most = self.endpoint.attempts.max(1);
         let mut back_off = self.endpoint.back_off;
         let mut attempts = 0;
@@ -140,11 +150,12 @@ impl<'a> Call<'a> {
             if self.clock.is_over() {
                 return Err(self.timeout().after(attempts));
             }
-            let failure = match self.attempt(most - attempts) {
-                Ok(answer) => return Ok((answer, attempts + 1)),
+            let result = self.attempt(most - attempts);
+            attempts += 1;
+            let failure = match result {
+                Ok(body) => return Ok(Received { body, attempts }),
                 Err(failure) => failure,
             };
-            attempts += 1;
             let pause = failure.wait.unwrap_or_default().max(back_off);
             if !failure.can_pass || attempts == most || pause >= self.clock.left() {
                 return Err(failure.after(attempts));
@@ -155,7 +166,7 @@ impl<'a> Call<'a> {
     }
 
     /// Sends the request once; `attempts_left` counts this one.
-    fn attempt(&self, attempts_left: u32) -> Result<Value, Failure> {
+    fn attempt(&self, attempts_left: u32) -> Result<Vec<u8>, Failure> {
         let left = self.clock.left();
         // A server that does not take the connection is worth a second try
         // while there is time; one that thinks for long is left to think.
@@ -186,10 +197,12 @@ impl<'a> Call<'a> {
     }
 
     /// Reads an answer that the server calls a success.
-    fn answer(&self, response: Response<Body>) -> Result<Value, Failure> {
+    fn answer(&self, response: Response<Body>) -> Result<Vec<u8>, Failure> {
         let most = self.endpoint.max_answer_bytes;
-        let bad = |problem: String| Failure::lasting(CallErrorKind::BadAnswer, problem);
-        let too_large = || bad(format!("the answer is larger than {most} bytes"));
+        let too_large = || {
+            let problem = format!("the answer is larger than {most} bytes");
+            Failure::lasting(CallErrorKind::BadAnswer, problem)
+        };
         let body = response.into_body();
         if body.content_length().is_some_and(|bytes| bytes > most) {
             return Err(too_large());
@@ -207,13 +220,7 @@ impl<'a> Call<'a> {
         if bytes.len() as u64 > most {
             return Err(too_large());
         }
-        serde_json::from_slice(&bytes).map_err(|error| {
-            let text = String::from_utf8_lossy(&bytes);
-            bad(format!(
-                "the answer is not JSON ({error}): {}",
-                self.quote(&text)
-            ))
-        })
+        Ok(bytes)
     }
 
     /// Reads an answer that is not a success.
