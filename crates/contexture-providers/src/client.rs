@@ -20,6 +20,8 @@
 //! # Ok::<(), contexture_providers::client::CallError>(())
 //! ```
 //!
+//! Vectors of texts are asked for by [`EmbeddingsApi`].
+//!
 //! It blocks, and keeps nothing between calls: no connections, no cookies. It
 //! does not stream, run tools or hold a conversation. Redirects are refused,
 //! because a key must not travel to where the user did not send it.
@@ -30,6 +32,7 @@
 //! A call that failed on the way may have reached the model all the same, so
 //! that a retry can be billed twice.
 
+mod embeddings;
 mod error;
 mod post;
 mod wire;
@@ -41,6 +44,7 @@ use contexture_core::Usage;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+pub use embeddings::EmbeddingsApi;
 pub use error::{CallError, CallErrorKind};
 use post::{Clock, Received};
 
@@ -97,7 +101,7 @@ impl fmt::Debug for Endpoint {
             .field("protocol", &self.protocol)
             .field("base_url", &error::public_url(&self.base_url))
             .field("model", &self.model)
-            .field("api_key", &self.key().map(|_| "***"))
+            .field("api_key", &self.key().map(|_| error::MASK))
             .field("deadline", &self.deadline)
             .field("attempts", &self.attempts)
             .field("back_off", &self.back_off)

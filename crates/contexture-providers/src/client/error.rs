@@ -29,8 +29,8 @@ pub enum CallErrorKind {
         /// The status.
         status: u16,
     },
-    /// The answer is not what the protocol promises, is too large, or has no
-    /// text.
+    /// The answer is not what the protocol promises, is too large, or lacks
+    /// the text or the vectors that were asked for.
     BadAnswer,
 }
 
@@ -57,7 +57,7 @@ impl std::error::Error for CallError {}
 const QUOTE_CHARS: usize = 200;
 
 /// What stands in place of the key.
-const MASK: &str = "***";
+pub(super) const MASK: &str = "***";
 
 /// Length of the beginning by which a shortened key is recognised.
 const KEY_HEAD: usize = 8;

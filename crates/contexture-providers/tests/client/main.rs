@@ -2,6 +2,7 @@
 #![cfg(feature = "http")]
 #![allow(clippy::unwrap_used)]
 
+mod embeddings;
 mod support;
 
 use std::time::{Duration, Instant};
