@@ -193,7 +193,7 @@ impl EmbeddingsApi {
                 other.len()
             ));
         }
-        // JSON has no other way to write it, but a number can be too large.
+        // JSON cannot write it, but a number can be too large for an `f32`.
         if vectors.iter().flatten().any(|number| !number.is_finite()) {
             return Err("the answer has a number that is not finite".into());
         }
