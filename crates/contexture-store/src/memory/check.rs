@@ -127,9 +127,7 @@ fn check_entity(entity: &EntityRecord) -> Result<(), StoreError> {
 
 fn check_relation(relation: &RelationRecord) -> Result<(), StoreError> {
     // Its default is made of three names.
-    if relation.id.len() > 3 * MAX_ID_BYTES {
-        name("id", &relation.id)?;
-    }
+    long_name("id", &relation.id, 4 * MAX_ID_BYTES)?;
     name("type", &relation.relation_type)?;
     name("source_id", &relation.source_id)?;
     name("target_id", &relation.target_id)?;
@@ -183,13 +181,17 @@ fn check_task(task: &TaskRecord) -> Result<(), StoreError> {
 }
 
 fn name(field: &str, value: &str) -> Result<(), StoreError> {
+    long_name(field, value, MAX_ID_BYTES)
+}
+
+fn long_name(field: &str, value: &str, most: usize) -> Result<(), StoreError> {
     if value.trim().is_empty() {
         return Err(StoreError::invalid(field, "is empty"));
     }
-    if value.len() > MAX_ID_BYTES {
+    if value.len() > most {
         return Err(StoreError::invalid(
             field,
-            format!("is {} bytes; the limit is {MAX_ID_BYTES}", value.len()),
+            format!("is {} bytes; the limit is {most}", value.len()),
         ));
     }
     if value.contains('\0') {
