@@ -17,7 +17,7 @@ use crate::schema::{self, STEPS, State};
 use crate::writer::RETRY;
 
 /// Prepared statements that a connection keeps: more than we have.
-const STATEMENTS: usize = 128;
+const STATEMENTS: usize = 256;
 
 /// The memory that a connection may use for pages, in KiB. There is no memory
 /// map: a file that is cut short, or a disk that fails, would then end the
@@ -190,6 +190,8 @@ impl Place {
         }
         self.use_log(&connection)?;
         connection.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES)?;
+        // What is deleted is overwritten, so that what is forgotten is gone.
+        connection.pragma_update_and_check(None, "secure_delete", true, |_| Ok(()))?;
         if let Some(bytes) = self.options.max_bytes {
             let size: i64 = connection.pragma_query_value(None, "page_size", |row| row.get(0))?;
             let pages = i64::try_from(bytes).unwrap_or(i64::MAX) / size.max(1);

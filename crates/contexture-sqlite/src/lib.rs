@@ -35,17 +35,19 @@ use rusqlite::{Connection, OptionalExtension};
 use crate::connect::Place;
 use crate::error::Fault;
 use crate::readers::Readers;
-use crate::writer::Writer;
+use crate::writer::{After, Writer};
 
 mod connect;
 mod error;
 mod ledger;
+mod memory;
 mod readers;
 mod record;
 mod row;
 mod schema;
 mod sessions;
 mod snapshots;
+mod tasks;
 mod trees;
 mod turns;
 mod writer;
@@ -156,13 +158,31 @@ impl SqliteStore {
         &self,
         write: impl FnOnce(&Connection, i64) -> Result<T, Fault> + Send + 'static,
     ) -> Result<T, StoreError> {
+        self.write_then(write, After::Nothing)
+    }
+
+    /// Calls `write` like [`write`](Self::write). What it deletes is in none of
+    /// the files when this returns, unless somebody still reads it.
+    pub(crate) fn write_and_clean<T: Send + 'static>(
+        &self,
+        write: impl FnOnce(&Connection, i64) -> Result<T, Fault> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        self.write_then(write, After::Clean)
+    }
+
+    fn write_then<T: Send + 'static>(
+        &self,
+        write: impl FnOnce(&Connection, i64) -> Result<T, Fault> + Send + 'static,
+        after: After,
+    ) -> Result<T, StoreError> {
         let place = &self.shared.place;
         let writer = self.writer().map_err(|fault| fault.at(&place.address))?;
         let tenant = self.tenant.clone();
-        let answer = writer.run(move |connection| {
+        let work = move |connection: &Connection| {
             let tenant = tenant.find_or_add(connection)?;
             write(connection, tenant)
-        });
+        };
+        let answer = writer.run(work, after);
         answer.unwrap_or_else(|| {
             // It panicked. The next call starts another.
             let mut current = self.lock_writer();

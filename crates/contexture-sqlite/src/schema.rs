@@ -10,7 +10,11 @@ pub(crate) const APPLICATION_ID: i32 = i32::from_be_bytes(*b"CTXR");
 
 /// Step `n` makes version `n + 1` of version `n`; version 0 is an empty file.
 /// A step that was released is never changed.
-pub(crate) const STEPS: &[&str] = &[include_str!("v1.sql"), include_str!("v2.sql")];
+pub(crate) const STEPS: &[&str] = &[
+    include_str!("v1.sql"),
+    include_str!("v2.sql"),
+    include_str!("v3.sql"),
+];
 
 /// What a database says about itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -30,6 +30,10 @@ pub(crate) const RETRY: Duration = Duration::from_micros(200);
 const STRETCH: Duration = Duration::from_millis(25);
 const PAUSE: Duration = Duration::from_millis(1);
 
+/// How long to wait for readers before the log is left as it is for now. Reads
+/// are short, and whoever forgets wants to know that it is done.
+const CLEANING: Duration = Duration::from_millis(500);
+
 /// A handle on the thread. Dropping it waits until everything that was asked
 /// for is done and the connection is closed.
 pub(crate) struct Writer {
@@ -53,8 +57,10 @@ impl Writer {
                     connection,
                     address,
                     busy_timeout,
+                    unclean: false,
                 };
                 thread.run(&waiting);
+                thread.clean(CLEANING);
             })?;
         Ok(Writer {
             requests: Some(requests),
@@ -67,16 +73,28 @@ impl Writer {
     pub(crate) fn run<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Connection) -> Result<T, Fault> + Send + 'static,
+        after: After,
     ) -> Option<Result<T, StoreError>> {
         let (reply, answer) = mpsc::sync_channel(1);
         let task = Task {
             work: Some(work),
             result: None,
             reply,
+            after,
         };
         self.requests.as_ref()?.send(Box::new(task)).ok()?;
         answer.recv().ok()
     }
+}
+
+/// What is done after the commit, before the caller is answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum After {
+    /// Nothing.
+    Nothing,
+    /// The log is written into the file and emptied, so that what was deleted
+    /// is in neither.
+    Clean,
 }
 
 impl Drop for Writer {
@@ -94,6 +112,9 @@ trait Request: Send {
     /// Does it, and returns true when what it did is to be kept.
     fn run(&mut self, connection: &Connection, address: &str) -> bool;
 
+    /// Says what is to be done after the commit.
+    fn after(&self) -> After;
+
     /// Answers the caller: with what `run` gave, or with what went wrong for
     /// everybody.
     fn answer(self: Box<Self>, failure: Option<StoreError>);
@@ -103,6 +124,7 @@ struct Task<T, F> {
     work: Option<F>,
     result: Option<Result<T, StoreError>>,
     reply: SyncSender<Result<T, StoreError>>,
+    after: After,
 }
 
 impl<T, F> Request for Task<T, F>
@@ -114,6 +136,10 @@ where
         let result = self.work.take().map(|work| work(connection));
         self.result = result.map(|result| result.map_err(|fault| fault.at(address)));
         matches!(self.result, Some(Ok(_)))
+    }
+
+    fn after(&self) -> After {
+        self.after
     }
 
     fn answer(self: Box<Self>, failure: Option<StoreError>) {
@@ -132,6 +158,8 @@ struct Thread {
     connection: Connection,
     address: String,
     busy_timeout: Duration,
+    /// Whether the log may hold what was deleted.
+    unclean: bool,
 }
 
 impl Thread {
@@ -163,11 +191,34 @@ impl Thread {
             // The next transaction must not find what is left of this one.
             let _ = self.execute("ROLLBACK");
         }
+        if outcome.is_ok() {
+            let wanted = done.iter().any(|request| request.after() == After::Clean);
+            self.unclean |= wanted;
+            self.clean(if wanted { CLEANING } else { Duration::ZERO });
+        }
         // A refusal, too, is answered only now: it may be due to what another
         // request of the batch did, and would be wrong if that is undone.
         for request in done {
             let failure = outcome.as_ref().err();
             request.answer(failure.map(|error| Fault::Sql(copy(error)).at(&self.address)));
+        }
+    }
+
+    /// Empties the log, if something is to be gone from it. While somebody
+    /// reads an earlier state that cannot be: then it is tried again after the
+    /// next commit, and at the end.
+    fn clean(&mut self, patience: Duration) {
+        let start = Instant::now();
+        while self.unclean {
+            // 1 when somebody is in the way.
+            let busy = (self.connection).query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| {
+                row.get::<_, i64>(0)
+            });
+            match busy {
+                Ok(0) => self.unclean = false,
+                _ if start.elapsed() < patience => std::thread::sleep(RETRY),
+                _ => return,
+            }
         }
     }
 

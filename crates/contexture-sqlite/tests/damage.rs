@@ -111,7 +111,7 @@ fn a_newer_store_is_refused() {
     drop(connection);
     let before = fs::read(&path).unwrap();
     match refused(&path) {
-        StoreError::Newer { found, known, .. } => assert_eq!((found, known), (99, 2)),
+        StoreError::Newer { found, known, .. } => assert_eq!((found, known), (99, 3)),
         other => panic!("{other}"),
     }
     assert!(fs::read(&path).unwrap() == before);

@@ -461,7 +461,7 @@ pub enum Remembered {
 }
 
 impl Remembered {
-    /// Returns the record's key.
+    /// Returns the record's key; 0 for a task, which has none.
     pub fn key(self) -> RecordKey {
         match self {
             Remembered::Added(key) | Remembered::Replaced(key) | Remembered::Unchanged(key) => key,
@@ -653,11 +653,19 @@ pub trait Memories: Send + Sync {
     /// validity of that one at its own `valid_from`, else its time, else `now`.
     /// Mentions and links make or strengthen entities and relations.
     ///
+    /// A record that was only ever derived is taken over by one that is
+    /// recorded: of the same id, or for an entity of the same type and one of
+    /// its names, for a relation of the same type between the same entities.
+    /// It keeps its key. A time that a record does not say is `now`, and stays
+    /// so when the same is recorded again. Words or a vector that were missing
+    /// are filled in.
+    ///
     /// Fails when a record [makes no sense](Record::check), with its place
     /// among those given (`records[3].id`); when one supersedes what is not
     /// there; when a task's parent is missing or follows from it; and when
-    /// `analysis` is not the one in use. A memory that has no text yet takes
-    /// it as its own; one without an embedder takes the first.
+    /// there are texts and `analysis` is not the one in use. A memory that has
+    /// no text yet takes it as its own; one without an embedder takes the
+    /// first; who has no embedder gives texts without vectors.
     fn remember(
         &self,
         records: &[NewRecord],
@@ -681,19 +689,25 @@ pub trait Memories: Send + Sync {
     fn record_keys(&self, ids: &[&str]) -> Result<Vec<(RecordKind, RecordKey)>, StoreError>;
 
     /// Takes records out of sight without forgetting them. Recording one anew
-    /// brings it back.
+    /// brings it back. The mentions of a text that is out of sight do not
+    /// count, and what is only derived from such texts is out of sight too.
+    /// Keys that are gone are passed over.
     fn archive(&self, keys: &[RecordKey]) -> Result<(), StoreError>;
 
     /// Forgets records and all that was derived from them: nothing of them is
     /// left in the store's files. Mentions go with the texts they are in;
     /// entities and relations that were only ever derived, from those texts
-    /// alone, go too.
+    /// alone, go too, as do derived relations of an entity that goes. Records
+    /// that name one by its id, as parent, evidence or what they supersede, do
+    /// so no longer.
     ///
-    /// Fails when there is nothing of that id, source or session.
+    /// Fails when there is nothing of that id, source or session, and for a
+    /// task that has parts or is the current one.
     fn forget(&self, what: &Forget) -> Result<Forgotten, StoreError>;
 
     /// Keeps words that were made anew, by the rules of version `rules`, which
-    /// becomes the version in use.
+    /// becomes the version in use. When it was another before, all other texts
+    /// have no words from then on, and are changes.
     fn put_words(&self, rules: u32, words: &[(RecordKey, Vec<u8>)]) -> Result<(), StoreError>;
 
     /// Keeps vectors of an embedder, beside those of the one in use if that is

@@ -75,7 +75,9 @@ pub trait Samples: Send + Sync {
 }
 
 /// Everything that a store does.
-pub trait Store: crate::Ledger + Snapshots + Samples + crate::Trees {
+pub trait Store:
+    crate::Ledger + Snapshots + Samples + crate::Trees + crate::Memories + crate::Tasks
+{
     /// Returns where the store is, for messages.
     fn address(&self) -> String;
 }

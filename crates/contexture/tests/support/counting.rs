@@ -216,6 +216,83 @@ impl Trees for Counting {
     }
 }
 
+impl Memories for Counting {
+    fn remember(
+        &self,
+        records: &[NewRecord],
+        analysis: &Analysis,
+        now: Timestamp,
+    ) -> Done<Vec<Remembered>> {
+        self.inner.remember(records, analysis, now)
+    }
+    fn memory_state(&self) -> Done<MemoryState> {
+        self.inner.memory_state()
+    }
+    fn changes(&self, after: u64, limit: usize) -> Done<Vec<Change>> {
+        self.inner.changes(after, limit)
+    }
+    fn records(&self, keys: &[RecordKey]) -> Done<Vec<Option<Record>>> {
+        self.inner.records(keys)
+    }
+    fn record_keys(&self, ids: &[&str]) -> Done<Vec<(RecordKind, RecordKey)>> {
+        self.inner.record_keys(ids)
+    }
+    fn archive(&self, keys: &[RecordKey]) -> Done<()> {
+        self.inner.archive(keys)
+    }
+    fn forget(&self, what: &Forget) -> Done<Forgotten> {
+        self.inner.forget(what)
+    }
+    fn put_words(&self, rules: u32, words: &[(RecordKey, Vec<u8>)]) -> Done<()> {
+        self.inner.put_words(rules, words)
+    }
+    fn put_vectors(&self, embedder: &EmbedderInfo, vectors: &[(RecordKey, Vec<u8>)]) -> Done<()> {
+        self.inner.put_vectors(embedder, vectors)
+    }
+    fn unembedded(
+        &self,
+        embedder: &EmbedderInfo,
+        after: RecordKey,
+        limit: usize,
+    ) -> Done<Vec<RecordKey>> {
+        self.inner.unembedded(embedder, after, limit)
+    }
+    fn use_embedder(&self, embedder: &EmbedderInfo) -> Done<()> {
+        self.inner.use_embedder(embedder)
+    }
+    fn memory_stats(&self) -> Done<MemoryStats> {
+        self.inner.memory_stats()
+    }
+}
+
+impl Tasks for Counting {
+    fn push_task(&self, stack: &str, new: &NewTask, now: Timestamp) -> Done<TaskRecord> {
+        self.inner.push_task(stack, new, now)
+    }
+    fn finish_task(
+        &self,
+        stack: &str,
+        id: Option<&str>,
+        status: TaskStatus,
+        result: Option<&str>,
+        now: Timestamp,
+    ) -> Done<TaskRecord> {
+        self.inner.finish_task(stack, id, status, result, now)
+    }
+    fn resume_task(&self, stack: &str, id: &str) -> Done<TaskRecord> {
+        self.inner.resume_task(stack, id)
+    }
+    fn task_view(&self, stack: &str) -> Done<TaskView> {
+        self.inner.task_view(stack)
+    }
+    fn tasks(&self, stack: &str) -> Done<Vec<TaskRecord>> {
+        self.inner.tasks(stack)
+    }
+    fn task_stacks(&self) -> Done<Vec<String>> {
+        self.inner.task_stacks()
+    }
+}
+
 impl Store for Counting {
     fn address(&self) -> String {
         self.inner.address()

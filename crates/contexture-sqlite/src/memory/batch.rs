@@ -1,0 +1,369 @@
+//! One change to a memory, of any number of records: its numbers, and what
+//! follows from it for entities and relations, once, at its end.
+
+use std::collections::{BTreeMap, HashMap};
+
+use contexture_store::RecordKind;
+use rusqlite::{Connection, OptionalExtension, params};
+
+use super::kind_of;
+use super::prepare::Prepared;
+use crate::error::Fault;
+
+pub(super) struct Batch<'a> {
+    pub(super) db: &'a Connection,
+    pub(super) tenant: i64,
+    pub(super) state: State,
+    before: State,
+    /// The last key that was given away; `None` until one is wanted.
+    last_key: Option<i64>,
+    /// Entities by normalised name and type, as they were found.
+    pub(super) entities: HashMap<(String, String), i64>,
+    /// How many more texts tell of entities and relations than before.
+    touched: BTreeMap<i64, i64>,
+    /// What has gone, by kind.
+    pub(super) gone: BTreeMap<RecordKind, u64>,
+}
+
+/// A row of `memory_states`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct State {
+    pub(super) seq: i64,
+    pub(super) words: Option<i64>,
+    pub(super) model: Option<i64>,
+}
+
+impl<'a> Batch<'a> {
+    pub(super) fn open(db: &'a Connection, tenant: i64) -> Result<Self, Fault> {
+        let mut select =
+            db.prepare_cached("SELECT seq, words, model FROM memory_states WHERE tenant = ?1")?;
+        let found = select.query_row([tenant], |row| {
+            Ok(State {
+                seq: row.get(0)?,
+                words: row.get(1)?,
+                model: row.get(2)?,
+            })
+        });
+        let state = found.optional()?.unwrap_or_default();
+        Ok(Self {
+            db,
+            tenant,
+            state,
+            before: state,
+            last_key: None,
+            entities: HashMap::new(),
+            touched: BTreeMap::new(),
+            gone: BTreeMap::new(),
+        })
+    }
+
+    /// Returns the number of the next change.
+    pub(super) fn next_seq(&mut self) -> i64 {
+        self.state.seq += 1;
+        self.state.seq
+    }
+
+    /// Returns a key that nothing ever had.
+    fn next_key(&mut self) -> Result<i64, Fault> {
+        let last = match self.last_key {
+            Some(last) => last,
+            None => (self.db)
+                .prepare_cached("SELECT last FROM memory_keys")?
+                .query_row([], |row| row.get(0))?,
+        };
+        self.last_key = Some(last + 1);
+        Ok(last + 1)
+    }
+
+    /// Notes that `more` texts tell of an entity or a relation, or that this is
+    /// to be looked at.
+    pub(super) fn touch(&mut self, key: i64, more: i64) {
+        *self.touched.entry(key).or_default() += more;
+    }
+
+    /// Does what follows, and writes how far the memory is.
+    pub(super) fn close(&mut self) -> Result<(), Fault> {
+        // What goes touches nothing more: the texts are what the others hang on.
+        for (key, more) in std::mem::take(&mut self.touched) {
+            self.settle(key, more)?;
+        }
+        if let Some(last) = self.last_key {
+            (self.db)
+                .prepare_cached("UPDATE memory_keys SET last = ?1")?
+                .execute([last])?;
+        }
+        if self.state != self.before {
+            let State { seq, words, model } = self.state;
+            (self.db)
+                .prepare_cached(
+                    "INSERT INTO memory_states (tenant, seq, words, model, tasks)
+                     VALUES (?1, ?2, ?3, ?4, 0)
+                     ON CONFLICT DO UPDATE SET seq = ?2, words = ?3, model = ?4",
+                )?
+                .execute((self.tenant, seq, words, model))?;
+        }
+        Ok(())
+    }
+
+    /// Writes how many texts tell of an entity or a relation. One that was only
+    /// ever derived is out of sight while all its texts are, and goes with the
+    /// last of them.
+    fn settle(&mut self, key: i64, more: i64) -> Result<(), Fault> {
+        let mut select = self.db.prepare_cached(
+            "SELECT given, texts, archived FROM memories WHERE key = ?1 AND tenant = ?2",
+        )?;
+        let found = select.query_row((key, self.tenant), |row| {
+            Ok((
+                row.get::<_, bool>(0)?,
+                row.get::<_, i64>(1)?,
+                row.get::<_, bool>(2)?,
+            ))
+        });
+        // It may have been forgotten itself.
+        let Some((given, before, hidden)) = found.optional()? else {
+            return Ok(());
+        };
+        let texts = before + more;
+        let archived = match given {
+            true => hidden,
+            false => texts == 0,
+        };
+        if !given && texts == 0 && !self.is_told_of(key)? {
+            return self.remove(key);
+        }
+        if texts == before && archived == hidden {
+            return Ok(());
+        }
+        let seq = self.next_seq();
+        (self.db)
+            .prepare_cached(
+                "UPDATE memories SET texts = ?2, archived = ?3, seq = ?4 WHERE key = ?1",
+            )?
+            .execute((key, texts, archived, seq))?;
+        Ok(())
+    }
+
+    /// Returns true when a text, archived ones included, tells of an entity or
+    /// a relation.
+    fn is_told_of(&self, key: i64) -> Result<bool, Fault> {
+        let mut select = self.db.prepare_cached(
+            "SELECT 1 FROM memory_mentions WHERE entity = ?1
+             UNION ALL SELECT 1 FROM memory_evidence WHERE relation = ?1",
+        )?;
+        Ok(select.exists([key])?)
+    }
+
+    /// Takes everything of a record out of the tables, and leaves the note that
+    /// it is gone. What it says of others is to be taken back before.
+    pub(super) fn remove(&mut self, key: i64) -> Result<(), Fault> {
+        for sql in [
+            "DELETE FROM memory_names WHERE entity = ?1",
+            "DELETE FROM memory_mentions WHERE entity = ?1",
+            "DELETE FROM memory_evidence WHERE relation = ?1",
+            "DELETE FROM memory_ends WHERE relation = ?1",
+            "DELETE FROM memory_ends WHERE source = ?1",
+            "DELETE FROM memory_ends WHERE target = ?1",
+            "DELETE FROM memory_references WHERE record = ?1",
+            "DELETE FROM memory_vectors WHERE record = ?1",
+            "DELETE FROM memory_bodies WHERE record = ?1",
+        ] {
+            self.db.prepare_cached(sql)?.execute([key])?;
+        }
+        let kind = (self.db)
+            .prepare_cached("DELETE FROM memories WHERE key = ?1 AND tenant = ?2 RETURNING kind")?
+            .query_row((key, self.tenant), |row| kind_of(row.get(0)?))?;
+        let seq = self.next_seq();
+        (self.db)
+            .prepare_cached("INSERT INTO memory_gone (tenant, seq, key) VALUES (?1, ?2, ?3)")?
+            .execute((self.tenant, seq, key))?;
+        *self.gone.entry(kind).or_default() += 1;
+        Ok(())
+    }
+
+    /// Writes a new row, of which no text tells yet.
+    pub(super) fn insert(
+        &mut self,
+        new: &Prepared,
+        given: bool,
+        at: i64,
+        mentions: Option<&[u8]>,
+    ) -> Result<i64, Fault> {
+        let (key, seq) = (self.next_key()?, self.next_seq());
+        (self.db)
+            .prepare_cached(
+                "INSERT INTO memories (key, tenant, kind, seq, archived, given, texts, at, idx,
+                     valid_from, valid_to, outcome, type, session, task, source, speaker,
+                     mentions, words, vector, digest, id)
+                 VALUES (?1, ?2, ?3, ?4, 0, ?5, 0, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15,
+                     ?16, ?17, ?18, ?19, ?20)",
+            )?
+            .execute(params![
+                key,
+                self.tenant,
+                new.kind,
+                seq,
+                given,
+                at,
+                new.index,
+                new.valid_from,
+                new.valid_to,
+                new.outcome,
+                new.record_type,
+                new.session,
+                new.task,
+                new.source,
+                new.derived.speaker,
+                mentions,
+                new.derived.words,
+                new.derived.vector,
+                new.digest,
+                new.id,
+            ])?;
+        (self.db)
+            .prepare_cached("INSERT INTO memory_bodies (record, body) VALUES (?1, ?2)")?
+            .execute((key, &new.body))?;
+        self.put_references(key, new)?;
+        Ok(key)
+    }
+
+    /// Writes another record in the place of the one that is there, which is in
+    /// sight from then on.
+    pub(super) fn replace(
+        &mut self,
+        old: &Row,
+        new: &Prepared,
+        at: i64,
+        mentions: Option<&[u8]>,
+    ) -> Result<(), Fault> {
+        let seq = self.next_seq();
+        let valid_to = ended(new.valid_from, new.valid_to, old.superseded);
+        (self.db)
+            .prepare_cached(
+                "UPDATE memories SET seq = ?2, archived = 0, given = 1, at = ?3, idx = ?4,
+                     valid_from = ?5, valid_to = ?6, outcome = ?7, type = ?8, session = ?9,
+                     task = ?10, source = ?11, speaker = ?12, mentions = ?13, words = ?14,
+                     vector = ?15, digest = ?16, id = ?17 WHERE key = ?1",
+            )?
+            .execute(params![
+                old.key,
+                seq,
+                at,
+                new.index,
+                new.valid_from,
+                valid_to,
+                new.outcome,
+                new.record_type,
+                new.session,
+                new.task,
+                new.source,
+                new.derived.speaker,
+                mentions,
+                new.derived.words,
+                new.derived.vector,
+                new.digest,
+                new.id,
+            ])?;
+        self.put_body(old.key, &new.body)?;
+        for sql in [
+            "DELETE FROM memory_references WHERE record = ?1",
+            // They were made of what it said before.
+            "DELETE FROM memory_vectors WHERE record = ?1",
+        ] {
+            self.db.prepare_cached(sql)?.execute([old.key])?;
+        }
+        self.put_references(old.key, new)
+    }
+
+    pub(super) fn put_body(&self, key: i64, body: &str) -> Result<(), Fault> {
+        (self.db)
+            .prepare_cached("UPDATE memory_bodies SET body = ?2 WHERE record = ?1")?
+            .execute((key, body))?;
+        Ok(())
+    }
+
+    fn put_references(&self, key: i64, new: &Prepared) -> Result<(), Fault> {
+        for id in &new.references {
+            (self.db)
+                .prepare_cached(
+                    "INSERT INTO memory_references (tenant, id, record) VALUES (?1, ?2, ?3)
+                     ON CONFLICT DO NOTHING",
+                )?
+                .execute((self.tenant, id, key))?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn find(&self, kind: i64, id: &str) -> Result<Option<Row>, Fault> {
+        let mut select = self.db.prepare_cached(
+            "SELECT key, digest, archived, given, superseded, valid_from, valid_to, at, mentions,
+                 vector IS NULL, words IS NULL, id
+             FROM memories WHERE tenant = ?1 AND kind = ?2 AND id = ?3",
+        )?;
+        Ok(select
+            .query_row((self.tenant, kind, id), Row::read)
+            .optional()?)
+    }
+
+    pub(super) fn row(&self, key: i64) -> Result<Row, Fault> {
+        let row = self.row_if_any(key)?;
+        Ok(row.ok_or(rusqlite::Error::QueryReturnedNoRows)?)
+    }
+
+    pub(super) fn row_if_any(&self, key: i64) -> Result<Option<Row>, Fault> {
+        let mut select = self.db.prepare_cached(
+            "SELECT key, digest, archived, given, superseded, valid_from, valid_to, at, mentions,
+                 vector IS NULL, words IS NULL, id
+             FROM memories WHERE key = ?1 AND tenant = ?2",
+        )?;
+        Ok(select.query_row((key, self.tenant), Row::read).optional()?)
+    }
+}
+
+/// What is looked at of a record that is there.
+pub(super) struct Row {
+    pub(super) key: i64,
+    pub(super) digest: Vec<u8>,
+    pub(super) archived: bool,
+    pub(super) given: bool,
+    pub(super) superseded: Option<i64>,
+    pub(super) valid_from: Option<i64>,
+    pub(super) valid_to: Option<i64>,
+    pub(super) at: i64,
+    pub(super) mentions: Vec<i64>,
+    pub(super) lacks_vector: bool,
+    pub(super) lacks_words: bool,
+    pub(super) id: String,
+}
+
+impl Row {
+    fn read(row: &rusqlite::Row<'_>) -> rusqlite::Result<Self> {
+        Ok(Self {
+            key: row.get(0)?,
+            digest: row.get(1)?,
+            archived: row.get(2)?,
+            given: row.get(3)?,
+            superseded: row.get(4)?,
+            valid_from: row.get(5)?,
+            valid_to: row.get(6)?,
+            at: row.get(7)?,
+            mentions: super::unpack(row.get_ref(8)?.as_blob_or_null()?),
+            lacks_vector: row.get(9)?,
+            lacks_words: row.get(10)?,
+            id: row.get(11)?,
+        })
+    }
+}
+
+/// Returns when something ends that was superseded: not later than it said
+/// itself, and not before it begins.
+pub(super) fn ended(
+    valid_from: Option<i64>,
+    said: Option<i64>,
+    superseded: Option<i64>,
+) -> Option<i64> {
+    let Some(superseded) = superseded else {
+        return said;
+    };
+    let end = said.map_or(superseded, |said| said.min(superseded));
+    Some(valid_from.map_or(end, |from| end.max(from)))
+}

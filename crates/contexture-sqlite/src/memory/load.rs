@@ -1,0 +1,151 @@
+//! Records as they are handed out.
+
+use contexture_store::{Record, RecordKey, RecordKind};
+use jiff::Timestamp;
+use rusqlite::types::FromSqlError;
+use rusqlite::{Connection, OptionalExtension};
+use serde::de::DeserializeOwned;
+
+use super::{kind_of, relations};
+use crate::error::Fault;
+
+/// A record's body with what the store knows beside it.
+struct Loaded {
+    kind: RecordKind,
+    key: i64,
+    given: bool,
+    texts: i64,
+    at: i64,
+    valid_to: Option<i64>,
+    superseded: bool,
+}
+
+/// Returns a record.
+pub(super) fn record(db: &Connection, tenant: i64, key: i64) -> Result<Option<Record>, Fault> {
+    let Some((loaded, mut record)) = load(db, tenant, key)? else {
+        return Ok(None);
+    };
+    loaded.complete(db, &mut record)?;
+    Ok(Some(record))
+}
+
+/// Returns a record as it was given and as it is handed out.
+pub(super) fn both(
+    db: &Connection,
+    tenant: i64,
+    key: i64,
+) -> Result<Option<(Record, Record)>, Fault> {
+    let Some((loaded, given)) = load(db, tenant, key)? else {
+        return Ok(None);
+    };
+    let mut record = given.clone();
+    loaded.complete(db, &mut record)?;
+    Ok(Some((given, record)))
+}
+
+fn load(db: &Connection, tenant: i64, key: i64) -> Result<Option<(Loaded, Record)>, Fault> {
+    let mut select = db.prepare_cached(
+        "SELECT m.kind, m.given, m.texts, m.at, m.valid_to, m.superseded IS NOT NULL, b.body
+         FROM memories m JOIN memory_bodies b ON b.record = m.key
+         WHERE m.key = ?1 AND m.tenant = ?2",
+    )?;
+    let found = select.query_row((key, tenant), |row| {
+        let kind = kind_of(row.get(0)?)?;
+        let loaded = Loaded {
+            kind,
+            key,
+            given: row.get(1)?,
+            texts: row.get(2)?,
+            at: row.get(3)?,
+            valid_to: row.get(4)?,
+            superseded: row.get(5)?,
+        };
+        Ok((loaded, parse(kind, row.get_ref(6)?.as_str()?)?))
+    });
+    Ok(found.optional()?)
+}
+
+/// Reads what a record says.
+pub(super) fn parse(kind: RecordKind, body: &str) -> rusqlite::Result<Record> {
+    fn read<T: DeserializeOwned>(body: &str) -> rusqlite::Result<T> {
+        serde_json::from_str(body).map_err(|error| FromSqlError::other(error).into())
+    }
+    Ok(match kind {
+        RecordKind::Event => Record::Event(read(body)?),
+        RecordKind::Chunk => Record::Chunk(read(body)?),
+        RecordKind::Entity => Record::Entity(read(body)?),
+        RecordKind::Relation => Record::Relation(read(body)?),
+        RecordKind::Pattern => Record::Pattern(read(body)?),
+        RecordKind::Task => Record::Task(read(body)?),
+    })
+}
+
+impl Loaded {
+    /// Adds what the record did not say, or what has happened to it since.
+    fn complete(&self, db: &Connection, record: &mut Record) -> Result<(), Fault> {
+        let at = time(self.at)?;
+        let ended = self.valid_to.filter(|_| self.superseded);
+        let ended = ended.map(time).transpose()?;
+        let valid_to = match record {
+            Record::Event(event) => {
+                event.timestamp.get_or_insert(at);
+                &mut event.valid_to
+            }
+            Record::Chunk(chunk) => {
+                chunk.timestamp.get_or_insert(at);
+                &mut chunk.valid_to
+            }
+            Record::Entity(entity) => {
+                entity.mentions = entity.mentions.saturating_add(self.texts.unsigned_abs());
+                &mut entity.valid_to
+            }
+            Record::Relation(relation) => {
+                relation.timestamp.get_or_insert(at);
+                if !self.given {
+                    relation.weight = Some(relations::weight(0.0, self.texts));
+                } else if let Some(weight) = &mut relation.weight {
+                    *weight = relations::weight(*weight, self.texts);
+                }
+                for id in relations::evidence(db, self.key)? {
+                    if !relation.evidence.contains(&id) {
+                        relation.evidence.push(id);
+                    }
+                }
+                &mut relation.valid_to
+            }
+            Record::Pattern(pattern) => &mut pattern.valid_to,
+            Record::Task(_) => return Ok(()),
+        };
+        if ended.is_some() {
+            *valid_to = ended;
+        }
+        debug_assert_eq!(record.kind(), self.kind, "a body is of its row's kind");
+        Ok(())
+    }
+}
+
+fn time(milliseconds: i64) -> rusqlite::Result<Timestamp> {
+    let time = Timestamp::from_millisecond(milliseconds);
+    time.map_err(|error| FromSqlError::other(error).into())
+}
+
+/// Returns the keys of the records with those ids.
+pub(super) fn keys(
+    db: &Connection,
+    tenant: i64,
+    ids: &[&str],
+) -> Result<Vec<(RecordKind, RecordKey)>, Fault> {
+    let mut select = db.prepare_cached(
+        "SELECT kind, key FROM memories
+         WHERE tenant = ?1 AND kind IN (0, 1, 2, 3, 4) AND id = ?2",
+    )?;
+    let mut keys = Vec::new();
+    for id in ids {
+        let found =
+            select.query_map((tenant, id), |row| Ok((kind_of(row.get(0)?)?, row.get(1)?)))?;
+        for key in found {
+            keys.push(key?);
+        }
+    }
+    Ok(keys)
+}

@@ -1,0 +1,253 @@
+//! Records as columns: everything that can be made of them before it is their
+//! turn, so that the thread that writes has only to write.
+
+use contexture_core::ContentHash;
+use contexture_store::{
+    Analysis, Derived, EntityRecord, NewRecord, Record, RelationRecord, StoreError, TaskRecord,
+};
+use jiff::Timestamp;
+use serde::Serialize;
+
+use super::{is_text, kind, outcome_number};
+
+/// Something to be kept.
+pub(super) enum Item {
+    Record(Box<Prepared>),
+    Task(TaskRecord),
+}
+
+/// A record as columns. Times are Unix milliseconds.
+#[derive(Default)]
+pub(super) struct Prepared {
+    /// Its place among those given.
+    pub(super) place: usize,
+    pub(super) kind: i64,
+    pub(super) id: String,
+    pub(super) body: String,
+    /// Of the body, then of what was derived.
+    pub(super) digest: [u8; 32],
+    pub(super) record_type: String,
+    pub(super) session: Option<String>,
+    pub(super) task: Option<String>,
+    pub(super) source: Option<String>,
+    /// `None` when the record says nothing of it.
+    pub(super) at: Option<i64>,
+    pub(super) index: i64,
+    pub(super) valid_from: Option<i64>,
+    pub(super) valid_to: Option<i64>,
+    pub(super) outcome: Option<i64>,
+    pub(super) supersedes: Option<String>,
+    /// The ids of other records that it names.
+    pub(super) references: Vec<String>,
+    /// The ends of a relation.
+    pub(super) ends: Option<(String, String)>,
+    pub(super) derived: Derived,
+}
+
+/// Prepares records, and refuses what makes no sense by itself.
+pub(super) fn prepare(
+    records: &[NewRecord],
+    analysis: &Analysis,
+    most: u64,
+) -> Result<Vec<Item>, StoreError> {
+    let mut items = Vec::with_capacity(records.len());
+    for (place, new) in records.iter().enumerate() {
+        let item = check(new, analysis).and_then(|()| item(place, new, most));
+        items.push(item.map_err(|error| at(place, error))?);
+    }
+    Ok(items)
+}
+
+/// Returns the error with its field as one of the record at `place`.
+pub(crate) fn at(place: usize, error: StoreError) -> StoreError {
+    match error {
+        StoreError::Invalid { field, message } => {
+            StoreError::invalid(format!("records[{place}].{field}"), message)
+        }
+        other => other,
+    }
+}
+
+fn check(new: &NewRecord, analysis: &Analysis) -> Result<(), StoreError> {
+    new.record.check()?;
+    let derived = &new.derived;
+    if derived.vector.is_some() && analysis.embedder.is_none() {
+        return Err(StoreError::invalid("vector", "is by no known embedder"));
+    }
+    for (i, mention) in derived.mentions.iter().enumerate() {
+        if mention.key.is_empty() || mention.name.is_empty() || mention.entity_type.is_empty() {
+            let field = format!("mentions[{i}]");
+            return Err(StoreError::invalid(field, "is without a name or a type"));
+        }
+    }
+    for (i, link) in derived.links.iter().enumerate() {
+        if link.from.max(link.to) >= derived.mentions.len() {
+            let message = format!("there are only {} mentions", derived.mentions.len());
+            return Err(StoreError::invalid(format!("links[{i}]"), message));
+        }
+    }
+    Ok(())
+}
+
+fn item(place: usize, new: &NewRecord, most: u64) -> Result<Item, StoreError> {
+    let mut prepared = match columns(&new.record)? {
+        Some(prepared) => prepared,
+        None => {
+            let Record::Task(task) = &new.record else {
+                return Err(StoreError::invalid("kind", "is unknown"));
+            };
+            let bytes = task.goal.len() + task.result.as_ref().map_or(0, String::len);
+            check_size(&new.record, bytes, most)?;
+            return Ok(Item::Task(task.clone()));
+        }
+    };
+    check_size(&new.record, prepared.body.len(), most)?;
+    prepared.place = place;
+    prepared.digest = digest(&prepared.body, &new.derived);
+    prepared.derived = new.derived.clone();
+    if !is_text(prepared.kind) {
+        (prepared.derived.words, prepared.derived.vector) = (None, None);
+        prepared.derived.mentions.clear();
+        prepared.derived.links.clear();
+    }
+    if let Some(id) = &prepared.supersedes {
+        prepared.references.push(id.clone());
+    }
+    Ok(Item::Record(Box::new(prepared)))
+}
+
+fn check_size(record: &Record, bytes: usize, most: u64) -> Result<(), StoreError> {
+    if bytes as u64 <= most {
+        return Ok(());
+    }
+    let field = match record {
+        Record::Event(_) => "content",
+        Record::Chunk(_) => "text",
+        Record::Entity(_) => "properties",
+        Record::Relation(_) => "evidence",
+        Record::Pattern(_) => "procedure",
+        Record::Task(_) => "goal",
+    };
+    let message = format!("is {bytes} bytes; the limit is {most} (limits.max_message_bytes)");
+    Err(StoreError::invalid(field, message))
+}
+
+/// Returns the columns of a record; `None` for a task.
+fn columns(record: &Record) -> Result<Option<Prepared>, StoreError> {
+    let prepared = match record {
+        Record::Event(event) => Prepared {
+            kind: kind::EVENT,
+            id: event.id.clone(),
+            body: body(event)?,
+            record_type: event.event_type.clone(),
+            session: event.session_id.clone(),
+            task: event.task_id.clone(),
+            source: event.source.clone(),
+            at: milliseconds(event.timestamp),
+            valid_from: milliseconds(event.valid_from),
+            valid_to: milliseconds(event.valid_to),
+            outcome: event.outcome.map(outcome_number),
+            supersedes: event.supersedes.clone(),
+            references: event.parent_id.iter().cloned().collect(),
+            ..Prepared::default()
+        },
+        Record::Chunk(chunk) => Prepared {
+            kind: kind::CHUNK,
+            id: chunk.id.clone(),
+            body: body(chunk)?,
+            record_type: "chunk".to_owned(),
+            session: chunk.session_id.clone(),
+            source: Some(chunk.source.clone()),
+            at: milliseconds(chunk.timestamp),
+            index: i64::from(chunk.index),
+            valid_from: milliseconds(chunk.valid_from),
+            valid_to: milliseconds(chunk.valid_to),
+            supersedes: chunk.supersedes.clone(),
+            ..Prepared::default()
+        },
+        Record::Entity(entity) => Prepared::entity(entity)?,
+        Record::Relation(relation) => Prepared::relation(relation)?,
+        Record::Pattern(pattern) => Prepared {
+            kind: kind::PATTERN,
+            id: pattern.id.clone(),
+            body: body(pattern)?,
+            valid_from: milliseconds(pattern.valid_from),
+            valid_to: milliseconds(pattern.valid_to),
+            supersedes: pattern.supersedes.clone(),
+            ..Prepared::default()
+        },
+        Record::Task(_) => return Ok(None),
+    };
+    Ok(Some(prepared))
+}
+
+impl Prepared {
+    pub(super) fn entity(entity: &EntityRecord) -> Result<Self, StoreError> {
+        Ok(Prepared {
+            kind: kind::ENTITY,
+            id: entity.id.clone(),
+            body: body(entity)?,
+            record_type: entity.entity_type.clone(),
+            valid_from: milliseconds(entity.valid_from),
+            valid_to: milliseconds(entity.valid_to),
+            supersedes: entity.supersedes.clone(),
+            ..Prepared::default()
+        })
+    }
+
+    pub(super) fn relation(relation: &RelationRecord) -> Result<Self, StoreError> {
+        Ok(Prepared {
+            kind: kind::RELATION,
+            id: relation.id.clone(),
+            body: body(relation)?,
+            record_type: relation.relation_type.clone(),
+            at: milliseconds(relation.timestamp),
+            valid_from: milliseconds(relation.valid_from),
+            valid_to: milliseconds(relation.valid_to),
+            supersedes: relation.supersedes.clone(),
+            references: relation.evidence.clone(),
+            ends: Some((relation.source_id.clone(), relation.target_id.clone())),
+            ..Prepared::default()
+        })
+    }
+}
+
+fn milliseconds(time: Option<Timestamp>) -> Option<i64> {
+    time.map(Timestamp::as_millisecond)
+}
+
+/// Returns what a record says as it is kept.
+pub(super) fn body<T: Serialize>(record: &T) -> Result<String, StoreError> {
+    let wrong = |error: serde_json::Error| StoreError::invalid("content", error.to_string());
+    let mut value = serde_json::to_value(record).map_err(wrong)?;
+    // What is missing is read as missing, and takes no room.
+    if let Some(fields) = value.as_object_mut() {
+        fields.retain(|_, field| !field.is_null());
+    }
+    serde_json::to_string(&value).map_err(wrong)
+}
+
+/// Returns the hash of what a record says, and of what was derived from it.
+pub(super) fn digest(body: &str, derived: &Derived) -> [u8; 32] {
+    let mut bytes = Vec::new();
+    // With the length before it, so that no two lists look the same.
+    let mut put = |text: &str| {
+        bytes.extend_from_slice(&(text.len() as u64).to_le_bytes());
+        bytes.extend_from_slice(text.as_bytes());
+    };
+    put(derived.speaker.as_deref().unwrap_or_default());
+    put(&derived.names.len().to_string());
+    derived.names.iter().for_each(|name| put(name));
+    for mention in &derived.mentions {
+        put(&mention.entity_type);
+        put(&mention.key);
+    }
+    for link in &derived.links {
+        put(&link.relation_type);
+        put(&format!("{} {}", link.from, link.to));
+    }
+    let mut digest = [0; 32];
+    digest[..16].copy_from_slice(&ContentHash::of(body.as_bytes()).as_bytes()[..16]);
+    digest[16..].copy_from_slice(&ContentHash::of(&bytes).as_bytes()[..16]);
+    digest
+}
