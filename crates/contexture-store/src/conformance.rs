@@ -12,6 +12,8 @@
 // These are tests, kept where every store can run them.
 #![allow(clippy::unwrap_used, missing_docs)]
 
+mod memory;
+mod tasks;
 mod trees;
 
 use std::collections::BTreeSet;
@@ -26,6 +28,8 @@ use crate::{
     TurnId, TurnKind, Walk,
 };
 
+pub use memory::*;
+pub use tasks::*;
 pub use trees::*;
 
 /// Makes a test of every function of the suite.
@@ -93,6 +97,49 @@ macro_rules! conformance {
             times_of_nodes_are_kept_to_the_millisecond,
             any_text_of_a_tree_comes_back,
             writers_of_one_tree_lose_nothing,
+            a_record_comes_back_as_it_was,
+            any_text_of_a_record_comes_back,
+            the_same_record_twice_is_one,
+            a_record_that_says_something_else_replaces,
+            a_time_that_is_not_said_is_the_first,
+            records_are_kept_all_or_none,
+            a_record_ends_what_it_supersedes,
+            an_end_comes_neither_later_nor_before_the_beginning,
+            changes_come_in_order_and_in_parts,
+            mentions_make_entities_and_count,
+            mentions_are_taken_back,
+            a_mention_means_the_one_of_its_type_or_the_oldest,
+            an_entity_has_its_mentions_added_up,
+            a_derived_entity_is_taken_over,
+            names_of_one_entity_become_one,
+            links_make_and_strengthen_relations,
+            a_given_relation_is_strengthened_and_stays,
+            what_is_archived_is_out_of_sight,
+            records_are_forgotten_by_id,
+            records_are_forgotten_by_source_and_session,
+            a_forgotten_entity_is_mentioned_no_more,
+            what_is_forgotten_is_named_no_more,
+            keys_are_found_by_id,
+            texts_are_analysed_alike,
+            vectors_are_made_anew_beside_the_old,
+            a_vector_that_was_missing_is_filled_in,
+            words_are_made_anew,
+            what_is_in_a_memory_is_counted,
+            an_index_that_is_kept_is_one_built_anew,
+            writers_of_one_memory_lose_nothing,
+            tasks_are_pushed_and_popped,
+            a_task_is_finished_once,
+            a_task_is_a_part_of_one_that_can_have_parts,
+            a_blocked_task_is_resumed,
+            stacks_have_nothing_to_do_with_each_other,
+            names_of_tasks_are_free_ones,
+            tasks_are_listed_behind_what_they_are_parts_of,
+            of_many_siblings_the_latest_are_shown,
+            tasks_are_remembered_with_other_records,
+            a_task_that_is_remembered_anew_is_replaced,
+            tasks_that_make_no_trees_are_refused,
+            tasks_are_as_deep_as_they_come,
+            a_task_is_forgotten,
         );
     };
     ($with_store:path; $($test:ident,)*) => {
