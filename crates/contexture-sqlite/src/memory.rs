@@ -135,6 +135,11 @@ fn is_text(kind: i64) -> bool {
     matches!(kind, kind::EVENT | kind::CHUNK)
 }
 
+/// Returns true for the kinds of which texts tell.
+fn is_counted(kind: i64) -> bool {
+    matches!(kind, kind::ENTITY | kind::RELATION)
+}
+
 fn outcome_number(outcome: Outcome) -> i64 {
     match outcome {
         Outcome::Success => 0,

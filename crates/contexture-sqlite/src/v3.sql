@@ -15,14 +15,10 @@ CREATE TABLE memories (
     tenant     INTEGER NOT NULL REFERENCES tenants,
     -- 0 event, 1 chunk, 2 entity, 3 relation, 4 pattern.
     kind       INTEGER NOT NULL CHECK (kind BETWEEN 0 AND 4),
-    -- The number of its last change.
-    seq        INTEGER NOT NULL,
+    -- The number of its last change; NULL for entities and relations, for
+    -- which memory_counts has it.
+    seq        INTEGER CHECK ((seq IS NULL) = (kind IN (2, 3))),
     archived   INTEGER NOT NULL,
-    -- 0 for an entity or a relation that is only known from texts.
-    given      INTEGER NOT NULL,
-    -- How many texts that are not archived mention the entity or tell of the
-    -- relation. Follows from memory_mentions and memory_evidence.
-    texts      INTEGER NOT NULL,
     at         INTEGER NOT NULL,
     idx        INTEGER NOT NULL,
     valid_from INTEGER,
@@ -44,15 +40,34 @@ CREATE TABLE memories (
     -- Of what it says, and of what was derived from it: tells whether a record
     -- that comes again says the same.
     digest     BLOB NOT NULL,
-    id         TEXT NOT NULL,
-    UNIQUE (tenant, kind, id)
+    -- Of the tenant, the kind and the id: by it a record is found. Ids come in
+    -- any order, and an index of numbers has half the pages to be written.
+    tag        INTEGER NOT NULL,
+    id         TEXT NOT NULL
 ) STRICT;
 
-CREATE UNIQUE INDEX changes_of_memory ON memories (tenant, seq);
+CREATE INDEX memories_by_id ON memories (tag);
+CREATE UNIQUE INDEX changes_of_memory ON memories (tenant, seq) WHERE seq IS NOT NULL;
 CREATE INDEX memories_of_session ON memories (tenant, session) WHERE session IS NOT NULL;
 CREATE INDEX memories_of_source ON memories (tenant, source) WHERE source IS NOT NULL;
 CREATE INDEX memories_without_vector ON memories (tenant, key)
     WHERE vector IS NULL AND archived = 0 AND kind <= 1;
+
+-- What changes about entities and relations with the texts that tell of them.
+-- Apart, because it changes often: so many of these are on one page.
+CREATE TABLE memory_counts (
+    key    INTEGER PRIMARY KEY,
+    tenant INTEGER NOT NULL,
+    seq    INTEGER NOT NULL,
+    -- 0 when it is only known from texts.
+    given  INTEGER NOT NULL,
+    -- How many texts tell of it, without and with those that are archived.
+    -- Follows from memory_mentions and memory_evidence.
+    texts  INTEGER NOT NULL,
+    held   INTEGER NOT NULL
+) STRICT;
+
+CREATE UNIQUE INDEX changes_of_counts ON memory_counts (tenant, seq);
 
 CREATE TABLE memory_bodies (
     record INTEGER PRIMARY KEY REFERENCES memories,
@@ -101,11 +116,12 @@ CREATE TABLE memory_names (
 
 CREATE INDEX names_of_entity ON memory_names (entity, place);
 
--- The texts that mention an entity: what `mentions` says, the other way round.
+-- What `mentions` says, close together: all of it is read to find the texts that
+-- mention an entity, which is seldom, and texts only add at its end.
 CREATE TABLE memory_mentions (
-    entity INTEGER NOT NULL REFERENCES memories,
     record INTEGER NOT NULL,
-    PRIMARY KEY (entity, record)
+    entity INTEGER NOT NULL,
+    PRIMARY KEY (record, entity)
 ) STRICT, WITHOUT ROWID;
 
 -- The entities between which a relation is, where they are known.

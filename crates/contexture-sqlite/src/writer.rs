@@ -57,10 +57,10 @@ impl Writer {
                     connection,
                     address,
                     busy_timeout,
-                    unclean: false,
+                    unclean: Unclean::Nothing,
                 };
                 thread.run(&waiting);
-                thread.clean(CLEANING);
+                thread.clean(true);
             })?;
         Ok(Writer {
             requests: Some(requests),
@@ -92,8 +92,8 @@ impl Writer {
 pub(crate) enum After {
     /// Nothing.
     Nothing,
-    /// The log is written into the file and emptied, so that what was deleted
-    /// is in neither.
+    /// The file is written anew and the log emptied, so that what was deleted is
+    /// in neither.
     Clean,
 }
 
@@ -158,8 +158,17 @@ struct Thread {
     connection: Connection,
     address: String,
     busy_timeout: Duration,
-    /// Whether the log may hold what was deleted.
-    unclean: bool,
+    unclean: Unclean,
+}
+
+/// Where there may still be something of what was deleted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Unclean {
+    Nothing,
+    /// In the file, and in the log.
+    File,
+    /// In the log only.
+    Log,
 }
 
 impl Thread {
@@ -193,8 +202,10 @@ impl Thread {
         }
         if outcome.is_ok() {
             let wanted = done.iter().any(|request| request.after() == After::Clean);
-            self.unclean |= wanted;
-            self.clean(if wanted { CLEANING } else { Duration::ZERO });
+            if wanted {
+                self.unclean = Unclean::File;
+            }
+            self.clean(wanted);
         }
         // A refusal, too, is answered only now: it may be due to what another
         // request of the batch did, and would be wrong if that is undone.
@@ -204,22 +215,50 @@ impl Thread {
         }
     }
 
-    /// Empties the log, if something is to be gone from it. While somebody
-    /// reads an earlier state that cannot be: then it is tried again after the
-    /// next commit, and at the end.
-    fn clean(&mut self, patience: Duration) {
+    /// Rewrites the file and empties the log, if something is to be gone from
+    /// them. While somebody reads an earlier state the log cannot be emptied:
+    /// then it is tried again after the next commit, and at the end. The file,
+    /// which is much work, only when it is `wanted`.
+    fn clean(&mut self, wanted: bool) {
+        let patience = if wanted { CLEANING } else { Duration::ZERO };
         let start = Instant::now();
-        while self.unclean {
-            // 1 when somebody is in the way.
-            let busy = (self.connection).query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| {
-                row.get::<_, i64>(0)
-            });
-            match busy {
-                Ok(0) => self.unclean = false,
-                _ if start.elapsed() < patience => std::thread::sleep(RETRY),
-                _ => return,
+        loop {
+            let done = match self.unclean {
+                Unclean::Nothing => return,
+                Unclean::File if !wanted => return,
+                Unclean::File => self.rewrite(),
+                Unclean::Log => self.empty_log(),
+            };
+            if done {
+                continue;
             }
+            if start.elapsed() >= patience {
+                return;
+            }
+            std::thread::sleep(RETRY);
         }
+    }
+
+    /// Deleted rows are overwritten, but SQLite moves rows from page to page
+    /// when it splits and joins pages, and leaves copies in the free room
+    /// there. Only a file that is written anew has none of them.
+    fn rewrite(&mut self) -> bool {
+        let done = self.connection.execute_batch("VACUUM").is_ok();
+        if done {
+            self.unclean = Unclean::Log;
+        }
+        done
+    }
+
+    fn empty_log(&mut self) -> bool {
+        let empty = "PRAGMA wal_checkpoint(TRUNCATE)";
+        // 1 when somebody is in the way.
+        let busy = (self.connection).query_row(empty, [], |row| row.get::<_, i64>(0));
+        let done = busy.is_ok_and(|busy| busy == 0);
+        if done {
+            self.unclean = Unclean::Nothing;
+        }
+        done
     }
 
     fn transact(

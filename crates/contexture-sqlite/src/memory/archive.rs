@@ -26,19 +26,19 @@ impl Batch<'_> {
     /// Puts a record aside or brings it back. What a text tells of counts only
     /// while it is in sight.
     fn show(&mut self, row: &Row, shown: bool) -> Result<(), Fault> {
-        let seq = self.next_seq();
         (self.db)
-            .prepare_cached("UPDATE memories SET archived = ?2, seq = ?3 WHERE key = ?1")?
-            .execute((row.key, !shown, seq))?;
+            .prepare_cached("UPDATE memories SET archived = ?2 WHERE key = ?1")?
+            .execute((row.key, !shown))?;
+        self.changed(row.key, row.kind)?;
         let more = match shown {
             true => 1,
             false => -1,
         };
         for entity in &row.mentions {
-            self.touch(*entity, more);
+            self.touch(*entity, more, 0);
         }
         for relation in self.told(row.key)? {
-            self.touch(relation, more);
+            self.touch(relation, more, 0);
         }
         Ok(())
     }

@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, HashMap};
 use contexture_store::RecordKind;
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::kind_of;
-use super::prepare::Prepared;
+use super::prepare::{Prepared, tag};
+use super::{is_counted, kind_of};
 use crate::error::Fault;
 
 pub(super) struct Batch<'a> {
@@ -20,9 +20,20 @@ pub(super) struct Batch<'a> {
     /// Entities by normalised name and type, as they were found.
     pub(super) entities: HashMap<(String, String), i64>,
     /// How many more texts tell of entities and relations than before.
-    touched: BTreeMap<i64, i64>,
+    touched: BTreeMap<i64, More>,
+    /// Entities that are others under another name.
+    pub(super) absorbed: BTreeMap<i64, i64>,
     /// What has gone, by kind.
     pub(super) gone: BTreeMap<RecordKind, u64>,
+}
+
+/// How many more texts tell of something.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct More {
+    /// Without those that are archived.
+    texts: i64,
+    /// With them.
+    held: i64,
 }
 
 /// A row of `memory_states`.
@@ -53,6 +64,7 @@ impl<'a> Batch<'a> {
             last_key: None,
             entities: HashMap::new(),
             touched: BTreeMap::new(),
+            absorbed: BTreeMap::new(),
             gone: BTreeMap::new(),
         })
     }
@@ -75,10 +87,12 @@ impl<'a> Batch<'a> {
         Ok(last + 1)
     }
 
-    /// Notes that `more` texts tell of an entity or a relation, or that this is
-    /// to be looked at.
-    pub(super) fn touch(&mut self, key: i64, more: i64) {
-        *self.touched.entry(key).or_default() += more;
+    /// Notes that so many texts more tell of an entity or a relation, without
+    /// and with those that are archived.
+    pub(super) fn touch(&mut self, key: i64, texts: i64, held: i64) {
+        let more = self.touched.entry(key).or_default();
+        more.texts += texts;
+        more.held += held;
     }
 
     /// Does what follows, and writes how far the memory is.
@@ -108,49 +122,47 @@ impl<'a> Batch<'a> {
     /// Writes how many texts tell of an entity or a relation. One that was only
     /// ever derived is out of sight while all its texts are, and goes with the
     /// last of them.
-    fn settle(&mut self, key: i64, more: i64) -> Result<(), Fault> {
-        let mut select = self.db.prepare_cached(
-            "SELECT given, texts, archived FROM memories WHERE key = ?1 AND tenant = ?2",
+    fn settle(&mut self, key: i64, more: More) -> Result<(), Fault> {
+        let seq = self.state.seq + 1;
+        let mut update = self.db.prepare_cached(
+            "UPDATE memory_counts SET texts = texts + ?3, held = held + ?4,
+                 seq = iif(?3 = 0, seq, ?5) WHERE key = ?1 AND tenant = ?2
+             RETURNING given, texts, held",
         )?;
-        let found = select.query_row((key, self.tenant), |row| {
+        let found = update.query_row((key, self.tenant, more.texts, more.held, seq), |row| {
             Ok((
                 row.get::<_, bool>(0)?,
                 row.get::<_, i64>(1)?,
-                row.get::<_, bool>(2)?,
+                row.get::<_, i64>(2)?,
             ))
         });
         // It may have been forgotten itself.
-        let Some((given, before, hidden)) = found.optional()? else {
+        let Some((given, texts, held)) = found.optional()? else {
             return Ok(());
         };
-        let texts = before + more;
-        let archived = match given {
-            true => hidden,
-            false => texts == 0,
-        };
-        if !given && texts == 0 && !self.is_told_of(key)? {
+        if more.texts != 0 {
+            self.state.seq = seq;
+        }
+        if !given && held == 0 {
             return self.remove(key);
         }
-        if texts == before && archived == hidden {
-            return Ok(());
+        if !given && (texts == 0) != (texts == more.texts) {
+            (self.db)
+                .prepare_cached("UPDATE memories SET archived = ?2 WHERE key = ?1")?
+                .execute((key, texts == 0))?;
         }
-        let seq = self.next_seq();
-        (self.db)
-            .prepare_cached(
-                "UPDATE memories SET texts = ?2, archived = ?3, seq = ?4 WHERE key = ?1",
-            )?
-            .execute((key, texts, archived, seq))?;
         Ok(())
     }
 
-    /// Returns true when a text, archived ones included, tells of an entity or
-    /// a relation.
-    fn is_told_of(&self, key: i64) -> Result<bool, Fault> {
-        let mut select = self.db.prepare_cached(
-            "SELECT 1 FROM memory_mentions WHERE entity = ?1
-             UNION ALL SELECT 1 FROM memory_evidence WHERE relation = ?1",
-        )?;
-        Ok(select.exists([key])?)
+    /// Notes that a record has changed.
+    pub(super) fn changed(&mut self, key: i64, kind: i64) -> Result<(), Fault> {
+        let seq = self.next_seq();
+        let sql = match is_counted(kind) {
+            true => "UPDATE memory_counts SET seq = ?2 WHERE key = ?1",
+            false => "UPDATE memories SET seq = ?2 WHERE key = ?1",
+        };
+        self.db.prepare_cached(sql)?.execute((key, seq))?;
+        Ok(())
     }
 
     /// Takes everything of a record out of the tables, and leaves the note that
@@ -158,7 +170,7 @@ impl<'a> Batch<'a> {
     pub(super) fn remove(&mut self, key: i64) -> Result<(), Fault> {
         for sql in [
             "DELETE FROM memory_names WHERE entity = ?1",
-            "DELETE FROM memory_mentions WHERE entity = ?1",
+            "DELETE FROM memory_mentions WHERE record = ?1",
             "DELETE FROM memory_evidence WHERE relation = ?1",
             "DELETE FROM memory_ends WHERE relation = ?1",
             "DELETE FROM memory_ends WHERE source = ?1",
@@ -166,6 +178,7 @@ impl<'a> Batch<'a> {
             "DELETE FROM memory_references WHERE record = ?1",
             "DELETE FROM memory_vectors WHERE record = ?1",
             "DELETE FROM memory_bodies WHERE record = ?1",
+            "DELETE FROM memory_counts WHERE key = ?1",
         ] {
             self.db.prepare_cached(sql)?.execute([key])?;
         }
@@ -191,18 +204,17 @@ impl<'a> Batch<'a> {
         let (key, seq) = (self.next_key()?, self.next_seq());
         (self.db)
             .prepare_cached(
-                "INSERT INTO memories (key, tenant, kind, seq, archived, given, texts, at, idx,
-                     valid_from, valid_to, outcome, type, session, task, source, speaker,
-                     mentions, words, vector, digest, id)
-                 VALUES (?1, ?2, ?3, ?4, 0, ?5, 0, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15,
+                "INSERT INTO memories (key, tenant, kind, seq, archived, at, idx, valid_from,
+                     valid_to, outcome, type, session, task, source, speaker, mentions, words,
+                     vector, digest, tag, id)
+                 VALUES (?1, ?2, ?3, ?4, 0, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15,
                      ?16, ?17, ?18, ?19, ?20)",
             )?
             .execute(params![
                 key,
                 self.tenant,
                 new.kind,
-                seq,
-                given,
+                (!is_counted(new.kind)).then_some(seq),
                 at,
                 new.index,
                 new.valid_from,
@@ -217,8 +229,17 @@ impl<'a> Batch<'a> {
                 new.derived.words,
                 new.derived.vector,
                 new.digest,
+                tag(self.tenant, new.kind, &new.id),
                 new.id,
             ])?;
+        if is_counted(new.kind) {
+            (self.db)
+                .prepare_cached(
+                    "INSERT INTO memory_counts (key, tenant, seq, given, texts, held)
+                     VALUES (?1, ?2, ?3, ?4, 0, 0)",
+                )?
+                .execute((key, self.tenant, seq, given))?;
+        }
         (self.db)
             .prepare_cached("INSERT INTO memory_bodies (record, body) VALUES (?1, ?2)")?
             .execute((key, &new.body))?;
@@ -235,18 +256,16 @@ impl<'a> Batch<'a> {
         at: i64,
         mentions: Option<&[u8]>,
     ) -> Result<(), Fault> {
-        let seq = self.next_seq();
         let valid_to = ended(new.valid_from, new.valid_to, old.superseded);
         (self.db)
             .prepare_cached(
-                "UPDATE memories SET seq = ?2, archived = 0, given = 1, at = ?3, idx = ?4,
-                     valid_from = ?5, valid_to = ?6, outcome = ?7, type = ?8, session = ?9,
-                     task = ?10, source = ?11, speaker = ?12, mentions = ?13, words = ?14,
-                     vector = ?15, digest = ?16, id = ?17 WHERE key = ?1",
+                "UPDATE memories SET archived = 0, at = ?2, idx = ?3, valid_from = ?4,
+                     valid_to = ?5, outcome = ?6, type = ?7, session = ?8, task = ?9,
+                     source = ?10, speaker = ?11, mentions = ?12, words = ?13, vector = ?14,
+                     digest = ?15, tag = ?16, id = ?17 WHERE key = ?1",
             )?
             .execute(params![
                 old.key,
-                seq,
                 at,
                 new.index,
                 new.valid_from,
@@ -261,8 +280,15 @@ impl<'a> Batch<'a> {
                 new.derived.words,
                 new.derived.vector,
                 new.digest,
+                tag(self.tenant, new.kind, &new.id),
                 new.id,
             ])?;
+        if !old.given {
+            (self.db)
+                .prepare_cached("UPDATE memory_counts SET given = 1 WHERE key = ?1")?
+                .execute([old.key])?;
+        }
+        self.changed(old.key, new.kind)?;
         self.put_body(old.key, &new.body)?;
         for sql in [
             "DELETE FROM memory_references WHERE record = ?1",
@@ -295,13 +321,14 @@ impl<'a> Batch<'a> {
 
     pub(super) fn find(&self, kind: i64, id: &str) -> Result<Option<Row>, Fault> {
         let mut select = self.db.prepare_cached(
-            "SELECT key, digest, archived, given, superseded, valid_from, valid_to, at, mentions,
-                 vector IS NULL, words IS NULL, id
-             FROM memories WHERE tenant = ?1 AND kind = ?2 AND id = ?3",
+            "SELECT key, kind, digest, archived, superseded, valid_from, valid_to, at, mentions,
+                 vector IS NULL, words IS NULL, id, (SELECT given FROM memory_counts c
+                 WHERE kind IN (2, 3) AND c.key = m.key)
+             FROM memories m WHERE tag = ?1 AND tenant = ?2 AND kind = ?3 AND id = ?4",
         )?;
-        Ok(select
-            .query_row((self.tenant, kind, id), Row::read)
-            .optional()?)
+        let tag = tag(self.tenant, kind, id);
+        let found = select.query_row((tag, self.tenant, kind, id), Row::read);
+        Ok(found.optional()?)
     }
 
     pub(super) fn row(&self, key: i64) -> Result<Row, Fault> {
@@ -311,9 +338,10 @@ impl<'a> Batch<'a> {
 
     pub(super) fn row_if_any(&self, key: i64) -> Result<Option<Row>, Fault> {
         let mut select = self.db.prepare_cached(
-            "SELECT key, digest, archived, given, superseded, valid_from, valid_to, at, mentions,
-                 vector IS NULL, words IS NULL, id
-             FROM memories WHERE key = ?1 AND tenant = ?2",
+            "SELECT key, kind, digest, archived, superseded, valid_from, valid_to, at, mentions,
+                 vector IS NULL, words IS NULL, id, (SELECT given FROM memory_counts c
+                 WHERE kind IN (2, 3) AND c.key = m.key)
+             FROM memories m WHERE key = ?1 AND tenant = ?2",
         )?;
         Ok(select.query_row((key, self.tenant), Row::read).optional()?)
     }
@@ -322,9 +350,9 @@ impl<'a> Batch<'a> {
 /// What is looked at of a record that is there.
 pub(super) struct Row {
     pub(super) key: i64,
+    pub(super) kind: i64,
     pub(super) digest: Vec<u8>,
     pub(super) archived: bool,
-    pub(super) given: bool,
     pub(super) superseded: Option<i64>,
     pub(super) valid_from: Option<i64>,
     pub(super) valid_to: Option<i64>,
@@ -333,15 +361,16 @@ pub(super) struct Row {
     pub(super) lacks_vector: bool,
     pub(super) lacks_words: bool,
     pub(super) id: String,
+    pub(super) given: bool,
 }
 
 impl Row {
     fn read(row: &rusqlite::Row<'_>) -> rusqlite::Result<Self> {
         Ok(Self {
             key: row.get(0)?,
-            digest: row.get(1)?,
-            archived: row.get(2)?,
-            given: row.get(3)?,
+            kind: row.get(1)?,
+            digest: row.get(2)?,
+            archived: row.get(3)?,
             superseded: row.get(4)?,
             valid_from: row.get(5)?,
             valid_to: row.get(6)?,
@@ -350,6 +379,7 @@ impl Row {
             lacks_vector: row.get(9)?,
             lacks_words: row.get(10)?,
             id: row.get(11)?,
+            given: row.get::<_, Option<bool>>(12)?.unwrap_or(true),
         })
     }
 }

@@ -3,13 +3,14 @@
 use contexture_store::{
     Change, EntitySketch, PatternSketch, Record, RecordKind, RelationSketch, Sketch, TextSketch,
 };
-use rusqlite::{CachedStatement, Connection, Row};
+use rusqlite::{CachedStatement, Connection, Row, Rows};
 
 use super::{entities, is_text, kind_of, load, outcome_of, relations, unpack};
 use crate::error::Fault;
 use crate::row::{limit, unsigned};
 
-/// Returns changes in their order: rows, and notes of what is gone.
+/// Returns changes in their order. They come from two places: texts and
+/// patterns, and everything else.
 pub(super) fn changes(
     db: &Connection,
     tenant: i64,
@@ -19,44 +20,62 @@ pub(super) fn changes(
     let Ok(after) = i64::try_from(after) else {
         return Ok(Vec::new());
     };
-    let mut gone = gone(db, tenant, after, most)?.into_iter().peekable();
     let mut sketches = Sketches::new(db)?;
     // Nothing of what is read for texts has to be parsed.
     let mut select = db.prepare_cached(
         "SELECT seq, key, kind, archived, type, session, task, source, speaker, at, idx,
-             valid_from, valid_to, outcome, words, vector, mentions, given, texts, id
+             valid_from, valid_to, outcome, words, vector, mentions
          FROM memories WHERE tenant = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3",
     )?;
-    let mut rows = select.query((tenant, after, limit(most)))?;
+    let mut texts = select.query((tenant, after, limit(most)))?;
+    let mut select = db.prepare_cached(
+        "SELECT seq, key, given, texts FROM memory_counts WHERE tenant = ?1 AND seq > ?2
+         UNION ALL SELECT seq, key, NULL, NULL FROM memory_gone WHERE tenant = ?1 AND seq > ?2
+         ORDER BY seq LIMIT ?3",
+    )?;
+    let mut others = select.query((tenant, after, limit(most)))?;
+    let mut other = Other::next(&mut others)?;
     let mut changes = Vec::new();
-    while let Some(row) = rows.next()? {
-        let (seq, key) = (unsigned(row, 0)?, row.get(1)?);
-        while let Some(before) = gone.next_if(|gone| gone.seq < seq) {
-            changes.push(before);
+    while let Some(row) = texts.next()? {
+        let seq = unsigned(row, 0)?;
+        while let Some(before) = other.take_if(|other| other.seq < seq && changes.len() < most) {
+            changes.push(sketches.other(&before)?);
+            other = Other::next(&mut others)?;
         }
         if changes.len() >= most {
-            break;
+            return Ok(changes);
         }
-        let sketch = sketches.sketch(row, key)?;
+        let (key, sketch) = (row.get(1)?, sketches.sketch(row)?);
         changes.push(Change { seq, key, sketch });
     }
-    changes.extend(gone);
-    changes.truncate(most);
+    while let Some(rest) = other.take_if(|_| changes.len() < most) {
+        changes.push(sketches.other(&rest)?);
+        other = Other::next(&mut others)?;
+    }
     Ok(changes)
 }
 
-fn gone(db: &Connection, tenant: i64, after: i64, most: usize) -> Result<Vec<Change>, Fault> {
-    let mut select = db.prepare_cached(
-        "SELECT seq, key FROM memory_gone WHERE tenant = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3",
-    )?;
-    let found = select.query_map((tenant, after, limit(most)), |row| {
-        Ok(Change {
+/// A change to an entity or a relation, or of something that is gone.
+struct Other {
+    seq: u64,
+    key: i64,
+    /// Whether it was given, and how many texts tell of it; `None` when it is
+    /// gone.
+    counts: Option<(bool, i64)>,
+}
+
+impl Other {
+    fn next(rows: &mut Rows<'_>) -> Result<Option<Other>, Fault> {
+        let Some(row) = rows.next()? else {
+            return Ok(None);
+        };
+        let given: Option<bool> = row.get(2)?;
+        Ok(Some(Other {
             seq: unsigned(row, 0)?,
             key: row.get(1)?,
-            sketch: None,
-        })
-    })?;
-    Ok(found.collect::<Result<_, _>>()?)
+            counts: given.zip(row.get(3)?),
+        }))
+    }
 }
 
 struct Sketches<'a> {
@@ -66,30 +85,54 @@ struct Sketches<'a> {
 
 impl<'a> Sketches<'a> {
     fn new(db: &'a Connection) -> Result<Self, Fault> {
-        Ok(Self {
-            db,
-            bodies: db.prepare_cached("SELECT body FROM memory_bodies WHERE record = ?1")?,
-        })
+        let bodies = db.prepare_cached(
+            "SELECT m.kind, m.archived, m.at, m.valid_from, m.valid_to, b.body
+             FROM memories m JOIN memory_bodies b ON b.record = m.key WHERE m.key = ?1",
+        )?;
+        Ok(Self { db, bodies })
     }
 
-    fn sketch(&mut self, row: &Row<'_>, key: i64) -> Result<Option<Sketch>, Fault> {
+    /// Returns the sketch of a text or a pattern.
+    fn sketch(&mut self, row: &Row<'_>) -> Result<Option<Sketch>, Fault> {
         if row.get(3)? {
             return Ok(None);
         }
-        let number = row.get(2)?;
-        if is_text(number) {
+        if is_text(row.get(2)?) {
             return Ok(Some(Sketch::Text(text(row)?)));
         }
-        let kind = kind_of(number)?;
-        let read = |body: &Row<'_>| load::parse(kind, body.get_ref(0)?.as_str()?);
-        let record = self.bodies.query_row([key], read)?;
-        let (valid_from, valid_to) = (row.get(11)?, row.get(12)?);
-        let (given, texts): (bool, i64) = (row.get(17)?, row.get(18)?);
+        self.parsed(row.get(1)?, (true, 0))
+    }
+
+    fn other(&mut self, other: &Other) -> Result<Change, Fault> {
+        let sketch = match other.counts {
+            Some(counts) => self.parsed(other.key, counts)?,
+            None => None,
+        };
+        Ok(Change {
+            seq: other.seq,
+            key: other.key,
+            sketch,
+        })
+    }
+
+    /// Returns the sketch of a record that is no text, from what it says.
+    fn parsed(&mut self, key: i64, counts: (bool, i64)) -> Result<Option<Sketch>, Fault> {
+        let db = self.db;
+        let (given, texts) = counts;
+        let mut rows = self.bodies.query([key])?;
+        let Some(row) = rows.next()? else {
+            return Err(rusqlite::Error::QueryReturnedNoRows.into());
+        };
+        if row.get(1)? {
+            return Ok(None);
+        }
+        let (valid_from, valid_to) = (row.get(3)?, row.get(4)?);
+        let record = load::parse(kind_of(row.get(0)?)?, &row.get::<_, String>(5)?)?;
         Ok(match record {
             Record::Entity(entity) => Some(Sketch::Entity(EntitySketch {
                 id: entity.id,
                 entity_type: entity.entity_type,
-                names: entities::names(self.db, key)?,
+                names: entities::names(db, key)?,
                 mentions: entity.mentions.saturating_add(texts.unsigned_abs()),
                 salience: entity.salience,
                 confidence: entity.confidence.unwrap_or(1.0),
@@ -107,7 +150,7 @@ impl<'a> Sketches<'a> {
                     source_id: relation.source_id,
                     target_id: relation.target_id,
                     weight: relations::weight(first, texts),
-                    at: row.get(9)?,
+                    at: row.get(2)?,
                     valid_from,
                     valid_to,
                 }))

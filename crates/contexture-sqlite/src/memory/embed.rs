@@ -126,7 +126,8 @@ pub(super) fn put_words(
          WHERE key = ?1 AND tenant = ?2 AND kind IN (0, 1)",
     )?;
     for (key, words) in words {
-        update.execute((key, tenant, words, batch.next_seq()))?;
+        let seq = batch.state.seq + 1;
+        batch.state.seq += update.execute((key, tenant, words, seq))? as i64;
     }
     batch.close()
 }
@@ -145,7 +146,8 @@ pub(super) fn put_vectors(
              WHERE key = ?1 AND tenant = ?2 AND kind IN (0, 1)",
         )?;
         for (key, vector) in vectors {
-            update.execute((key, tenant, vector, batch.next_seq()))?;
+            let seq = batch.state.seq + 1;
+            batch.state.seq += update.execute((key, tenant, vector, seq))? as i64;
         }
     } else {
         let mut insert = db.prepare_cached(

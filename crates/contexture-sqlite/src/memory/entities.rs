@@ -10,6 +10,7 @@ use super::kind;
 use super::prepare::{Prepared, digest};
 use super::remember::distinct;
 use crate::error::Fault;
+use crate::row::Json;
 
 impl Batch<'_> {
     pub(super) fn keep_entity(&mut self, new: &Prepared, now: i64) -> Result<Remembered, Fault> {
@@ -38,7 +39,9 @@ impl Batch<'_> {
         };
         self.put_names(outcome.key(), &new.derived.names)?;
         for namesake in self.derived_namesakes(new, outcome.key())? {
-            self.absorb(namesake, outcome.key())?;
+            // Nobody else may have it.
+            self.put_names(namesake, &[])?;
+            self.absorbed.insert(namesake, outcome.key());
         }
         // Names may mean others now.
         self.entities.clear();
@@ -59,7 +62,8 @@ impl Batch<'_> {
         let mut found = Vec::new();
         let mut select = self.db.prepare_cached(
             "SELECT m.key FROM memory_names n JOIN memories m ON m.key = n.entity
-             WHERE n.tenant = ?1 AND n.name = ?2 AND m.type = ?3 AND m.given = 0 AND m.key <> ?4
+             JOIN memory_counts c ON c.key = n.entity
+             WHERE n.tenant = ?1 AND n.name = ?2 AND m.type = ?3 AND c.given = 0 AND m.key <> ?4
              ORDER BY m.key",
         )?;
         for name in &new.derived.names {
@@ -90,30 +94,37 @@ impl Batch<'_> {
         Ok(())
     }
 
-    /// Makes the texts and relations of one entity those of another.
-    fn absorb(&mut self, from: i64, into: i64) -> Result<(), Fault> {
-        for text in self.texts_of(from)? {
-            let row = self.row(text)?;
-            let meant = |key: &i64| if *key == from { into } else { *key };
-            let mentions: Vec<i64> = row.mentions.iter().map(meant).collect();
-            self.put_mentions(text, &distinct(&mentions))?;
-            let added = (self.db)
-                .prepare_cached(
-                    "INSERT INTO memory_mentions (entity, record) VALUES (?1, ?2)
-                     ON CONFLICT DO NOTHING",
-                )?
-                .execute((into, text))?;
-            if added > 0 && !row.archived {
-                self.touch(into, 1);
-            }
+    /// Makes the texts and relations of the entities that are others those of
+    /// the others.
+    pub(super) fn absorb(&mut self) -> Result<(), Fault> {
+        let mut absorbed = std::mem::take(&mut self.absorbed);
+        // One may have been recorded itself in the meantime.
+        let mut is_derived = Vec::new();
+        for from in absorbed.keys() {
+            let row = self.row_if_any(*from)?;
+            is_derived.extend(row.filter(|row| !row.given).map(|row| row.key));
         }
-        self.move_ends(from, into)?;
-        self.remove(from)
+        absorbed.retain(|from, _| is_derived.contains(from));
+        for text in self.texts_of(&is_derived)? {
+            let row = self.row(text)?;
+            let meant = |key: &i64| absorbed.get(key).copied().unwrap_or(*key);
+            let mentions: Vec<i64> = row.mentions.iter().map(meant).collect();
+            let mentions = distinct(&mentions);
+            for new in mentions.iter().filter(|key| !row.mentions.contains(key)) {
+                self.touch(*new, i64::from(!row.archived), 1);
+            }
+            self.put_mentions(text, &mentions)?;
+        }
+        for (from, into) in absorbed {
+            self.move_ends(from, into)?;
+            self.remove(from)?;
+        }
+        Ok(())
     }
 
     /// Takes an entity out of the texts that mention it.
     pub(super) fn unmention(&mut self, entity: i64) -> Result<(), Fault> {
-        for text in self.texts_of(entity)? {
+        for text in self.texts_of(&[entity])? {
             let mut mentions = self.row(text)?.mentions;
             mentions.retain(|key| *key != entity);
             self.put_mentions(text, &mentions)?;
@@ -121,11 +132,17 @@ impl Batch<'_> {
         Ok(())
     }
 
-    /// Returns the texts that mention an entity, archived ones included.
-    fn texts_of(&self, entity: i64) -> Result<Vec<i64>, Fault> {
-        let mut select =
-            (self.db).prepare_cached("SELECT record FROM memory_mentions WHERE entity = ?1")?;
-        let found = select.query_map([entity], |row| row.get(0))?;
+    /// Returns the texts that mention one of the entities, archived ones
+    /// included. Reads the mentions of all texts.
+    fn texts_of(&self, entities: &[i64]) -> Result<Vec<i64>, Fault> {
+        if entities.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut select = self.db.prepare_cached(
+            "SELECT DISTINCT record FROM memory_mentions
+             WHERE entity IN (SELECT value FROM json_each(?1))",
+        )?;
+        let found = select.query_map([Json(entities)], |row| row.get(0))?;
         Ok(found.collect::<Result<_, _>>()?)
     }
 
@@ -134,6 +151,14 @@ impl Batch<'_> {
         (self.db)
             .prepare_cached("UPDATE memories SET mentions = ?2, seq = ?3 WHERE key = ?1")?
             .execute((text, super::pack(mentions), seq))?;
+        (self.db)
+            .prepare_cached("DELETE FROM memory_mentions WHERE record = ?1")?
+            .execute([text])?;
+        let mut insert = (self.db)
+            .prepare_cached("INSERT INTO memory_mentions (record, entity) VALUES (?1, ?2)")?;
+        for entity in mentions {
+            insert.execute((text, entity))?;
+        }
         Ok(())
     }
 

@@ -5,7 +5,7 @@ use contexture_store::{Forget, Forgotten, RecordKind};
 use rusqlite::Connection;
 
 use super::batch::Batch;
-use super::{kind, kind_of, number_of};
+use super::{kind, kind_of, load, number_of};
 use crate::error::Fault;
 use crate::tasks;
 
@@ -35,14 +35,15 @@ pub(super) fn forget(db: &Connection, tenant: i64, what: &Forget) -> Result<Forg
     Ok(Forgotten(gone))
 }
 
-/// Returns the records that are named.
+/// Returns the records that are named, with their kinds.
 fn named(db: &Connection, tenant: i64, what: &Forget) -> Result<Vec<(i64, i64)>, Fault> {
     let (sql, name) = match what {
-        Forget::Id { id, .. } => (
-            "SELECT kind, key FROM memories
-             WHERE tenant = ?1 AND kind IN (0, 1, 2, 3, 4) AND id = ?2 ORDER BY key",
-            id,
-        ),
+        Forget::Id { kind, id } => {
+            let mut found = load::keys(db, tenant, &[id])?;
+            found.retain(|(is, _)| kind.is_none_or(|kind| kind == *is));
+            let numbered = |(kind, key)| Some((number_of(kind)?, key));
+            return Ok(found.into_iter().filter_map(numbered).collect());
+        }
         Forget::Source(source) => (
             "SELECT kind, key FROM memories WHERE tenant = ?1 AND source = ?2 ORDER BY key",
             source,
@@ -54,14 +55,7 @@ fn named(db: &Connection, tenant: i64, what: &Forget) -> Result<Vec<(i64, i64)>,
     };
     let mut select = db.prepare_cached(sql)?;
     let found = select.query_map((tenant, name), |row| Ok((row.get(0)?, row.get(1)?)))?;
-    let mut found: Vec<(i64, i64)> = found.collect::<Result<_, _>>()?;
-    if let Forget::Id {
-        kind: Some(kind), ..
-    } = what
-    {
-        found.retain(|(number, _)| Some(*number) == number_of(*kind));
-    }
-    Ok(found)
+    Ok(found.collect::<Result<_, _>>()?)
 }
 
 impl Batch<'_> {

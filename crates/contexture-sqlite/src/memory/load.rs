@@ -6,15 +6,14 @@ use rusqlite::types::FromSqlError;
 use rusqlite::{Connection, OptionalExtension};
 use serde::de::DeserializeOwned;
 
-use super::{kind_of, relations};
+use super::prepare::tag;
+use super::{kind_of, number_of, relations};
 use crate::error::Fault;
 
 /// A record's body with what the store knows beside it.
 struct Loaded {
     kind: RecordKind,
     key: i64,
-    given: bool,
-    texts: i64,
     at: i64,
     valid_to: Option<i64>,
     superseded: bool,
@@ -45,7 +44,7 @@ pub(super) fn both(
 
 fn load(db: &Connection, tenant: i64, key: i64) -> Result<Option<(Loaded, Record)>, Fault> {
     let mut select = db.prepare_cached(
-        "SELECT m.kind, m.given, m.texts, m.at, m.valid_to, m.superseded IS NOT NULL, b.body
+        "SELECT m.kind, m.at, m.valid_to, m.superseded IS NOT NULL, b.body
          FROM memories m JOIN memory_bodies b ON b.record = m.key
          WHERE m.key = ?1 AND m.tenant = ?2",
     )?;
@@ -54,13 +53,11 @@ fn load(db: &Connection, tenant: i64, key: i64) -> Result<Option<(Loaded, Record
         let loaded = Loaded {
             kind,
             key,
-            given: row.get(1)?,
-            texts: row.get(2)?,
-            at: row.get(3)?,
-            valid_to: row.get(4)?,
-            superseded: row.get(5)?,
+            at: row.get(1)?,
+            valid_to: row.get(2)?,
+            superseded: row.get(3)?,
         };
-        Ok((loaded, parse(kind, row.get_ref(6)?.as_str()?)?))
+        Ok((loaded, parse(kind, row.get_ref(4)?.as_str()?)?))
     });
     Ok(found.optional()?)
 }
@@ -96,15 +93,17 @@ impl Loaded {
                 &mut chunk.valid_to
             }
             Record::Entity(entity) => {
-                entity.mentions = entity.mentions.saturating_add(self.texts.unsigned_abs());
+                let (_, texts) = counts(db, self.key)?;
+                entity.mentions = entity.mentions.saturating_add(texts.unsigned_abs());
                 &mut entity.valid_to
             }
             Record::Relation(relation) => {
                 relation.timestamp.get_or_insert(at);
-                if !self.given {
-                    relation.weight = Some(relations::weight(0.0, self.texts));
+                let (given, texts) = counts(db, self.key)?;
+                if !given {
+                    relation.weight = Some(relations::weight(0.0, texts));
                 } else if let Some(weight) = &mut relation.weight {
-                    *weight = relations::weight(*weight, self.texts);
+                    *weight = relations::weight(*weight, texts);
                 }
                 for id in relations::evidence(db, self.key)? {
                     if !relation.evidence.contains(&id) {
@@ -124,6 +123,13 @@ impl Loaded {
     }
 }
 
+/// Returns whether an entity or a relation was given, and how many texts tell
+/// of it.
+fn counts(db: &Connection, key: i64) -> rusqlite::Result<(bool, i64)> {
+    let mut select = db.prepare_cached("SELECT given, texts FROM memory_counts WHERE key = ?1")?;
+    select.query_row([key], |row| Ok((row.get(0)?, row.get(1)?)))
+}
+
 fn time(milliseconds: i64) -> rusqlite::Result<Timestamp> {
     let time = Timestamp::from_millisecond(milliseconds);
     time.map_err(|error| FromSqlError::other(error).into())
@@ -135,17 +141,29 @@ pub(super) fn keys(
     tenant: i64,
     ids: &[&str],
 ) -> Result<Vec<(RecordKind, RecordKey)>, Fault> {
-    let mut select = db.prepare_cached(
-        "SELECT kind, key FROM memories
-         WHERE tenant = ?1 AND kind IN (0, 1, 2, 3, 4) AND id = ?2",
-    )?;
     let mut keys = Vec::new();
     for id in ids {
-        let found =
-            select.query_map((tenant, id), |row| Ok((kind_of(row.get(0)?)?, row.get(1)?)))?;
-        for key in found {
-            keys.push(key?);
+        for kind in RecordKind::ALL {
+            let Some(number) = number_of(kind) else {
+                continue;
+            };
+            let key = key(db, tenant, number, id)?;
+            keys.extend(key.map(|key| (kind, key)));
         }
     }
     Ok(keys)
+}
+
+/// Returns the key of a record.
+pub(super) fn key(
+    db: &Connection,
+    tenant: i64,
+    kind: i64,
+    id: &str,
+) -> Result<Option<RecordKey>, Fault> {
+    let mut select = db.prepare_cached(
+        "SELECT key FROM memories WHERE tag = ?1 AND tenant = ?2 AND kind = ?3 AND id = ?4",
+    )?;
+    let found = select.query_row((tag(tenant, kind, id), tenant, kind, id), |row| row.get(0));
+    Ok(found.optional()?)
 }

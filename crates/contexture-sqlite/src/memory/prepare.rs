@@ -227,6 +227,18 @@ pub(super) fn body<T: Serialize>(record: &T) -> Result<String, StoreError> {
     serde_json::to_string(&value).map_err(wrong)
 }
 
+/// Returns the number by which a record is found.
+pub(super) fn tag(tenant: i64, kind: i64, id: &str) -> i64 {
+    let mut bytes = Vec::with_capacity(id.len() + 16);
+    bytes.extend_from_slice(&tenant.to_le_bytes());
+    bytes.extend_from_slice(&kind.to_le_bytes());
+    bytes.extend_from_slice(id.as_bytes());
+    let [a, b, c, d, e, f, ..] = *ContentHash::of(&bytes).as_bytes();
+    // Six bytes are what SQLite keeps in six; two of the same are told apart by
+    // their ids.
+    i64::from_le_bytes([a, b, c, d, e, f, 0, 0])
+}
+
 /// Returns the hash of what a record says, and of what was derived from it.
 pub(super) fn digest(body: &str, derived: &Derived) -> [u8; 32] {
     let mut bytes = Vec::new();

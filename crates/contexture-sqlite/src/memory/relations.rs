@@ -4,7 +4,7 @@ use contexture_store::{Derived, Record, RecordKind, RelationRecord, Remembered};
 use rusqlite::{Connection, OptionalExtension};
 
 use super::batch::Batch;
-use super::prepare::{Prepared, body, digest};
+use super::prepare::{Prepared, body, digest, tag};
 use super::{kind, load};
 use crate::error::Fault;
 
@@ -99,7 +99,7 @@ impl Batch<'_> {
             None => self.make_relation(at, relation_type, source, target)?,
         };
         if self.put_evidence(relation, text)? {
-            self.touch(relation, 1);
+            self.touch(relation, 1, 1);
         }
         Ok(())
     }
@@ -200,13 +200,14 @@ impl Batch<'_> {
                 Some(there) => self.merge(ends.relation, there)?,
                 None => {
                     self.put_ends(ends.relation, Some((source, target)), &ends.relation_type)?;
-                    let seq = self.next_seq();
+                    let tag = tag(self.tenant, kind::RELATION, &new.id);
                     (self.db)
                         .prepare_cached(
-                            "UPDATE memories SET id = ?2, digest = ?3, seq = ?4 WHERE key = ?1",
+                            "UPDATE memories SET id = ?2, digest = ?3, tag = ?4 WHERE key = ?1",
                         )?
-                        .execute((ends.relation, &new.id, new.digest, seq))?;
+                        .execute((ends.relation, &new.id, new.digest, tag))?;
                     self.put_body(ends.relation, &new.body)?;
+                    self.changed(ends.relation, kind::RELATION)?;
                 }
             }
         }
@@ -224,8 +225,8 @@ impl Batch<'_> {
             found.collect::<Result<_, _>>()?
         };
         for (text, archived) in texts {
-            if self.put_evidence(into, text)? && !archived {
-                self.touch(into, 1);
+            if self.put_evidence(into, text)? {
+                self.touch(into, i64::from(!archived), 1);
             }
         }
         self.remove(from)

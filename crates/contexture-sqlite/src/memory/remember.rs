@@ -36,6 +36,7 @@ pub(super) fn remember(
     for record in records().filter(is_entity) {
         outcomes[record.place] = batch.keep_entity(record, now_ms)?;
     }
+    batch.absorb()?;
     for record in records().filter(|record| !is_entity(record)) {
         outcomes[record.place] = match record.kind {
             kind::RELATION => batch.keep_relation(record, now_ms)?,
@@ -136,9 +137,9 @@ impl Batch<'_> {
     fn tell(&mut self, key: i64, new: &Prepared, at: i64, mentions: &[i64]) -> Result<(), Fault> {
         for entity in distinct(mentions) {
             (self.db)
-                .prepare_cached("INSERT INTO memory_mentions (entity, record) VALUES (?1, ?2)")?
-                .execute((entity, key))?;
-            self.touch(entity, 1);
+                .prepare_cached("INSERT INTO memory_mentions (record, entity) VALUES (?1, ?2)")?
+                .execute((key, entity))?;
+            self.touch(entity, 1, 1);
         }
         for link in &new.derived.links {
             if let (Some(from), Some(to)) = (mentions.get(link.from), mentions.get(link.to)) {
@@ -155,17 +156,17 @@ impl Batch<'_> {
             false => -1,
         };
         for entity in &text.mentions {
-            (self.db)
-                .prepare_cached("DELETE FROM memory_mentions WHERE entity = ?1 AND record = ?2")?
-                .execute((entity, text.key))?;
-            self.touch(*entity, less);
+            self.touch(*entity, less, -1);
         }
         for relation in self.told(text.key)? {
-            self.touch(relation, less);
+            self.touch(relation, less, -1);
         }
-        (self.db)
-            .prepare_cached("DELETE FROM memory_evidence WHERE record = ?1")?
-            .execute([text.key])?;
+        for sql in [
+            "DELETE FROM memory_mentions WHERE record = ?1",
+            "DELETE FROM memory_evidence WHERE record = ?1",
+        ] {
+            self.db.prepare_cached(sql)?.execute([text.key])?;
+        }
         Ok(())
     }
 
@@ -189,13 +190,10 @@ impl Batch<'_> {
         if old.superseded == Some(superseded) && old.valid_to == valid_to {
             return Ok(());
         }
-        let seq = self.next_seq();
         (self.db)
-            .prepare_cached(
-                "UPDATE memories SET superseded = ?2, valid_to = ?3, seq = ?4 WHERE key = ?1",
-            )?
-            .execute((old.key, superseded, valid_to, seq))?;
-        Ok(())
+            .prepare_cached("UPDATE memories SET superseded = ?2, valid_to = ?3 WHERE key = ?1")?
+            .execute((old.key, superseded, valid_to))?;
+        self.changed(old.key, old.kind)
     }
 }
 
