@@ -7,7 +7,9 @@ use std::fs;
 use std::path::Path;
 
 use contexture_sqlite::SqliteStore;
-use contexture_store::{Ledger, StoreError, Trees};
+use contexture_store::{
+    Analysis, Derived, Ledger, Memories, MemoryState, NewRecord, StoreError, Tasks, Trees,
+};
 use rusqlite::Connection;
 use support::{at, check_store, counted, session, turn};
 
@@ -20,8 +22,8 @@ fn schema(db: &Connection) -> Vec<String> {
     lines.collect::<Result<_, _>>().unwrap()
 }
 
-/// Makes a store of version 1 with three turns, as that version left it.
-fn version_1(path: &Path) {
+/// Makes a store of an older version with three turns, as that version left it.
+fn older(path: &Path, steps: &[&str]) {
     let store = SqliteStore::open(path).unwrap();
     store.create_session(&session("s"), at(0)).unwrap();
     for said in ["one", "two", "three"] {
@@ -31,7 +33,9 @@ fn version_1(path: &Path) {
     }
     drop(store);
     let old = Connection::open_in_memory().unwrap();
-    old.execute_batch(include_str!("../src/v1.sql")).unwrap();
+    for step in steps {
+        old.execute_batch(step).unwrap();
+    }
     let db = Connection::open(path).unwrap();
     db.pragma_update(None, "foreign_keys", false).unwrap();
     let mut tables = db
@@ -43,15 +47,19 @@ fn version_1(path: &Path) {
             db.execute_batch(&format!("DROP TABLE {table}")).unwrap();
         }
     }
-    db.pragma_update(None, "user_version", 1).unwrap();
+    db.pragma_update(None, "user_version", steps.len() as u32)
+        .unwrap();
     assert_eq!(schema(&db), schema(&old));
 }
+
+const V1: &str = include_str!("../src/v1.sql");
+const V2: &str = include_str!("../src/v2.sql");
 
 #[test]
 fn a_store_of_version_1_keeps_its_turns_and_takes_trees() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("store.db");
-    version_1(&path);
+    older(&path, &[V1]);
     let before = fs::read(&path).unwrap();
     // Who may only read cannot bring it up to date.
     let refused = SqliteStore::open_read_only(&path).unwrap_err();
@@ -76,6 +84,41 @@ fn a_store_of_version_1_keeps_its_turns_and_takes_trees() {
     store.import_tree(&document, at(2)).unwrap();
     assert_eq!(reader.tree("t").unwrap().nodes, 1);
     drop((store, reader, other));
+
+    let new = directory.path().join("new.db");
+    drop(SqliteStore::open(&new).unwrap());
+    let (migrated, new) = (
+        Connection::open(&path).unwrap(),
+        Connection::open(&new).unwrap(),
+    );
+    assert_eq!(schema(&migrated), schema(&new));
+    drop((migrated, new));
+    assert_eq!(check_store(&path).len(), 3);
+}
+
+#[test]
+fn a_store_of_version_2_keeps_its_turns_and_takes_memories() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("store.db");
+    older(&path, &[V1, V2]);
+    let store = SqliteStore::open(&path).unwrap();
+    assert_eq!(store.session("s").unwrap().turns, 3);
+    assert_eq!(store.memory_state().unwrap(), MemoryState::default());
+    assert_eq!(store.task_stacks().unwrap(), Vec::<String>::new());
+    let json = r#"{"kind":"event","id":"e","content":"it rains"}"#;
+    let new = NewRecord {
+        record: serde_json::from_str(json).unwrap(),
+        derived: Derived::default(),
+    };
+    let kept = store.remember(&[new], &Analysis::default(), at(2)).unwrap();
+    assert_eq!(
+        store.records(&[kept[0].key()]).unwrap()[0]
+            .as_ref()
+            .unwrap()
+            .id(),
+        "e"
+    );
+    drop(store);
 
     let new = directory.path().join("new.db");
     drop(SqliteStore::open(&new).unwrap());

@@ -6,9 +6,10 @@ mod support;
 use contexture_core::ContentHash;
 use contexture_sqlite::SqliteStore;
 use contexture_store::{
-    Blob, Flags, Growth, Imported, Ledger, MemoryChange, NewSession, NewTurn, Sample, Samples,
-    SessionChange, SessionStatus, Snapshot, Snapshots, StoreError, TreeChange, TreeDocument, Trees,
-    Walk,
+    Analysis, Blob, Derived, EmbedderInfo, Flags, Forget, Growth, Imported, Ledger, Link, Memories,
+    MemoryChange, MemoryState, MemoryStats, Mention, NewRecord, NewSession, NewTask, NewTurn,
+    Remembered, Sample, Samples, SessionChange, SessionStatus, Snapshot, Snapshots, StoreError,
+    TaskStatus, TaskView, Tasks, TreeChange, TreeDocument, Trees, Walk,
 };
 use support::{COUNTER, at, counted, path, session, turn};
 
@@ -328,6 +329,152 @@ fn the_same_trees_are_different_things() {
     assert_eq!(counted[0].tokens, None);
 }
 
+/// Texts, an entity, relations and tasks, the same for everybody.
+fn memories() -> Vec<NewRecord> {
+    let mention = |name: &str| Mention {
+        entity_type: "person".to_owned(),
+        name: name.to_owned(),
+        key: name.to_lowercase(),
+    };
+    let text = Derived {
+        words: Some(b"words".to_vec()),
+        vector: Some(b"vector".to_vec()),
+        mentions: vec![mention("Ann"), mention("Bob")],
+        links: vec![Link {
+            relation_type: "knows".to_owned(),
+            from: 0,
+            to: 1,
+        }],
+        ..Derived::default()
+    };
+    let named = Derived {
+        names: vec!["bob".to_owned()],
+        ..Derived::default()
+    };
+    let lines = [
+        (
+            r#"{"kind":"event","id":"e","session_id":"s","source":"f","content":"secret"}"#,
+            text.clone(),
+        ),
+        (
+            r#"{"kind":"chunk","id":"c","source":"f","text":"secret"}"#,
+            text,
+        ),
+        (
+            r#"{"kind":"entity","id":"bob","type":"person","name":"Bob"}"#,
+            named,
+        ),
+        (
+            r#"{"kind":"relation","id":"r","type":"likes","source_id":"bob","target_id":"person:ann",
+            "evidence":["e"]}"#,
+            Derived::default(),
+        ),
+        (
+            r#"{"kind":"pattern","id":"p","name":"p","procedure":"secret"}"#,
+            Derived::default(),
+        ),
+        (
+            r#"{"kind":"task","id":"a","goal":"secret","created_at":0}"#,
+            Derived::default(),
+        ),
+        (
+            r#"{"kind":"task","id":"b","goal":"secret","parent_id":"a","created_at":0}"#,
+            Derived::default(),
+        ),
+    ];
+    let read = |(line, derived): (&str, Derived)| NewRecord {
+        record: serde_json::from_str(line).unwrap(),
+        derived,
+    };
+    lines.map(read).into()
+}
+
+fn analysis(name: &str) -> Analysis {
+    Analysis {
+        words: 1,
+        embedder: Some(embedder(name)),
+    }
+}
+
+fn embedder(name: &str) -> EmbedderInfo {
+    EmbedderInfo {
+        name: name.to_owned(),
+        dimensions: 1,
+    }
+}
+
+#[test]
+fn memories_of_one_tenant_are_nothing_to_another() {
+    let (_directory, [a, b, nameless]) = tenants();
+    let kept = a.remember(&memories(), &analysis("m"), at(0)).unwrap();
+    let keys: Vec<i64> = kept[..5].iter().map(|it| it.key()).collect();
+    a.resume_task("main", "b").unwrap();
+    let before = (
+        a.changes(0, 100).unwrap(),
+        a.memory_state().unwrap(),
+        a.memory_stats().unwrap(),
+        a.tasks("main").unwrap(),
+    );
+    for other in [&b, &nameless, &a.for_tenant("A"), &a.for_tenant("a ")] {
+        assert_eq!(other.memory_state().unwrap(), MemoryState::default());
+        assert_eq!(other.memory_stats().unwrap(), MemoryStats::default());
+        assert_eq!(other.changes(0, 100).unwrap(), []);
+        assert_eq!(other.records(&keys).unwrap(), vec![None; 5]);
+        let ids = ["e", "c", "bob", "person:ann", "r", "p", "a"];
+        assert_eq!(other.record_keys(&ids).unwrap(), []);
+        other.archive(&keys).unwrap();
+        for id in ids {
+            let id = id.to_owned();
+            is_unknown(other.forget(&Forget::Id { kind: None, id }));
+        }
+        is_unknown(other.forget(&Forget::Source("f".to_owned())));
+        is_unknown(other.forget(&Forget::Session("s".to_owned())));
+        // Nor when they have an embedder and texts of their own.
+        other.put_words(2, &[(keys[0], vec![9])]).unwrap();
+        other
+            .put_vectors(&embedder("m"), &[(keys[0], vec![9])])
+            .unwrap();
+        other.use_embedder(&embedder("other")).unwrap();
+        other
+            .put_vectors(&embedder("other"), &[(keys[0], vec![9])])
+            .unwrap();
+        let without = other.unembedded(&embedder("m"), 0, 10).unwrap();
+        assert!(without.is_empty());
+        assert_eq!(other.task_stacks().unwrap(), Vec::<String>::new());
+        assert_eq!(other.tasks("main").unwrap(), []);
+        assert_eq!(other.task_view("main").unwrap(), TaskView::default());
+        is_unknown(other.resume_task("main", "a"));
+        is_unknown(other.finish_task("main", Some("b"), TaskStatus::Complete, None, at(1)));
+        let part = NewTask {
+            id: None,
+            goal: "x".to_owned(),
+            parent_id: Some("a".to_owned()),
+        };
+        is_unknown(other.push_task("main", &part, at(1)));
+    }
+    assert_eq!(
+        before,
+        (
+            a.changes(0, 100).unwrap(),
+            a.memory_state().unwrap(),
+            a.memory_stats().unwrap(),
+            a.tasks("main").unwrap(),
+        )
+    );
+    // The same ids are other records; what one forgets, the other keeps.
+    let own = nameless.for_tenant("c");
+    let others = own.remember(&memories(), &analysis("n"), at(0)).unwrap();
+    assert!(
+        others[..5]
+            .iter()
+            .all(|it| matches!(it, Remembered::Added(_)))
+    );
+    assert!(others[..5].iter().all(|it| !keys.contains(&it.key())));
+    own.forget(&Forget::Source("f".to_owned())).unwrap();
+    assert_eq!(a.changes(0, 100).unwrap(), before.0);
+    assert_eq!(a.memory_stats().unwrap(), before.2);
+}
+
 #[test]
 fn no_row_refers_to_one_of_another_tenant() {
     let (directory, stores) = tenants();
@@ -358,6 +505,11 @@ fn no_row_refers_to_one_of_another_tenant() {
             edges: Vec::new(),
         };
         store.grow("t", &growth, at(5)).unwrap();
+        let kept = store.remember(&memories(), &analysis("m"), at(6)).unwrap();
+        store
+            .put_vectors(&embedder("n"), &[(kept[0].key(), vec![1])])
+            .unwrap();
+        store.resume_task("main", "b").unwrap();
     }
     let db = rusqlite::Connection::open(directory.path().join("store.db")).unwrap();
     let crossing = [
@@ -378,6 +530,16 @@ fn no_row_refers_to_one_of_another_tenant() {
         "SELECT count(*) FROM edge_sources s JOIN edges e ON e.key = s.edge JOIN nodes n ON n.key = s.node WHERE n.tree <> e.tree",
         "SELECT count(*) FROM node_counts c JOIN nodes n ON n.key = c.node JOIN counters k ON k.key = c.counter WHERE n.tenant <> k.tenant",
         "SELECT count(*) FROM saved_paths p JOIN nodes n ON n.key = p.head WHERE n.tree <> p.tree",
+        "SELECT count(*) FROM memory_counts c JOIN memories m ON m.key = c.key WHERE c.tenant <> m.tenant",
+        "SELECT count(*) FROM memory_mentions x JOIN memories m ON m.key = x.record JOIN memories e ON e.key = x.entity WHERE m.tenant <> e.tenant",
+        "SELECT count(*) FROM memory_evidence x JOIN memories m ON m.key = x.record JOIN memories e ON e.key = x.relation WHERE m.tenant <> e.tenant",
+        "SELECT count(*) FROM memory_ends x JOIN memories m ON m.key = x.relation JOIN memories e ON e.key IN (x.source, x.target) WHERE m.tenant <> e.tenant",
+        "SELECT count(*) FROM memory_names x JOIN memories m ON m.key = x.entity WHERE m.tenant <> x.tenant",
+        "SELECT count(*) FROM memory_references x JOIN memories m ON m.key = x.record WHERE m.tenant <> x.tenant",
+        "SELECT count(*) FROM memory_vectors x JOIN memories m ON m.key = x.record JOIN memory_models e ON e.key = x.model WHERE m.tenant <> e.tenant",
+        "SELECT count(*) FROM memory_states x JOIN memory_models m ON m.key = x.model WHERE m.tenant <> x.tenant",
+        "SELECT count(*) FROM tasks t JOIN tasks p ON p.key = t.parent WHERE p.tenant <> t.tenant OR p.stack <> t.stack",
+        "SELECT count(*) FROM task_stacks s JOIN tasks t ON t.key = s.current WHERE s.tenant <> t.tenant OR s.stack <> t.stack",
         "SELECT count(*) FROM pins p JOIN agents a ON a.key = p.agent JOIN nodes n ON n.key = p.node WHERE n.tree <> a.tree",
     ];
     for query in crossing {
