@@ -279,6 +279,9 @@ impl Place {
         // damaged page is noticed rather than followed.
         connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
         connection.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
+        // Without it, a statement on a table with partial indexes is compiled
+        // again for every value that is bound.
+        connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
         connection.pragma_update(None, "cell_size_check", true)?;
         Ok(())
     }

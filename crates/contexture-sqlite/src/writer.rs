@@ -270,8 +270,13 @@ impl Thread {
             done.extend(batch.drain(..));
             return Err(error);
         }
+        // One that is alone needs no savepoint, for which SQLite copies every
+        // page that is changed.
+        let alone = batch.len() == 1;
         while let Some(mut request) = batch.pop_front() {
-            self.execute("SAVEPOINT request")?;
+            if !alone {
+                self.execute("SAVEPOINT request")?;
+            }
             let keep = request.run(&self.connection, &self.address);
             if self.connection.is_autocommit() {
                 // Some failures, such as a full disk, can end the transaction.
@@ -280,10 +285,15 @@ impl Thread {
                 return Err(lost());
             }
             done.push(request);
-            if !keep {
-                self.execute("ROLLBACK TO request")?;
+            match (keep, alone) {
+                (true, true) => {}
+                (false, true) => return self.execute("ROLLBACK"),
+                (false, false) => {
+                    self.execute("ROLLBACK TO request")?;
+                    self.execute("RELEASE request")?;
+                }
+                (true, false) => self.execute("RELEASE request")?,
             }
-            self.execute("RELEASE request")?;
         }
         self.execute("COMMIT")
     }
