@@ -19,9 +19,13 @@
 //! brought up to date when it is opened; one of a newer version is refused.
 //!
 //! One thread writes. Bringing in a tree of 100,000 nodes takes a few seconds,
-//! for which other writers wait; readers do not.
+//! for which other writers wait; readers do not. So it is with forgetting, for
+//! which the file is written anew: nothing of what is forgotten is left in it or
+//! beside it, and it takes as long, and as much room on the disk, as a copy of
+//! the file.
 //!
-//! It does not search, and it does not encrypt. It belongs on a local disk: a
+//! It does not search: it hands out changes, from which an index is built. It
+//! does not encrypt. It belongs on a local disk: a
 //! write-ahead log does not work over a network.
 
 use std::fmt;
