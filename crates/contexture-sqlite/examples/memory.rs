@@ -182,7 +182,7 @@ fn main() {
             .unwrap();
     });
     let mut session = 0;
-    each("forgetting a session of 200", 20, || {
+    each("forgetting a session of 200", 3, || {
         session += 1;
         store
             .forget(&Forget::Session(format!("session-{session}")))
