@@ -70,7 +70,7 @@ fn rank(text: &str, parts: &[&str], terms: &[u32]) -> Vec<usize> {
     let mut scores: Vec<(f64, usize)> = Vec::with_capacity(parts.len());
     for (i, part) in parts.iter().enumerate() {
         let words = analyse(part);
-        if !words.terms.is_empty() && !seen.insert(crate::near::fingerprint(&words)) {
+        if !words.terms.is_empty() && !seen.insert(words.print) {
             continue;
         }
         let says: f64 = words

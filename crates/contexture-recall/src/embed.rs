@@ -54,6 +54,11 @@ pub enum EmbedError {
         /// What the answer said.
         message: String,
     },
+    /// The answer is not what it should be.
+    BadAnswer {
+        /// What is wrong with it.
+        message: String,
+    },
     /// There is not one vector for each text.
     WrongNumber {
         /// How many texts there were.
@@ -90,7 +95,8 @@ impl EmbedError {
         match self {
             EmbedError::Unreachable { .. } | EmbedError::Timeout { .. } => true,
             EmbedError::Refused { status, .. } => matches!(status, 408 | 425 | 429 | 500..=599),
-            EmbedError::WrongNumber { .. }
+            EmbedError::BadAnswer { .. }
+            | EmbedError::WrongNumber { .. }
             | EmbedError::WrongDimensions { .. }
             | EmbedError::NotFinite { .. }
             | EmbedError::Tokenizer { .. } => false,
@@ -110,6 +116,7 @@ impl fmt::Display for EmbedError {
             EmbedError::Refused { status, message } => {
                 write!(f, "the embedder refused (status {status}): {message}")
             }
+            EmbedError::BadAnswer { message } => f.write_str(message),
             EmbedError::WrongNumber { expected, got } => {
                 write!(f, "the embedder gave {got} vectors for {expected} texts")
             }

@@ -17,24 +17,31 @@
 //! same terms, vectors and chunks on every machine. The only thing read from
 //! outside is the folder of a static model, when a caller names one.
 
+pub mod archetype;
 pub mod chunk;
 pub mod compress;
 pub mod embed;
 pub mod extract;
+pub mod index;
 pub mod near;
+pub mod rank;
+mod scan;
 mod sentence;
 pub mod signals;
 pub mod snippet;
 pub mod vector;
 pub mod words;
 
+pub use archetype::{Allocation, Archetype, Shares, Strategy, StrategyError, StrategyPatch};
 pub use chunk::{Chunk, chunks};
 pub use compress::shorten;
 pub use embed::{EmbedError, Embedder, ModelError, StaticModel};
 pub use extract::{
     EntityRule, Extracted, Extractor, Find, Known, Link, Mention, RelationRule, RuleError, Rules,
 };
-pub use near::{NEAR_DUPLICATE, fingerprint, similar};
+pub use index::{Entry, Index, Scores, Slot};
+pub use near::{NEAR_DUPLICATE, similar};
+pub use rank::{Hit, best, hit};
 pub use sentence::sentences;
 pub use signals::{
     Intent, NameCandidate, asks_for_recent, detect_intent, name_key, names_in, relevant_event_types,

@@ -21,7 +21,7 @@ pub const LONGEST_NAME: usize = 5;
 const LONGEST_KEY: usize = 256;
 
 /// What a query is for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Intent {
     /// Something is to be known.
@@ -33,6 +33,7 @@ pub enum Intent {
     /// Something is to be understood.
     Explain,
     /// None of them.
+    #[default]
     Other,
 }
 

@@ -44,6 +44,16 @@ impl Vector {
         self.components.len()
     }
 
+    /// Returns the whole numbers.
+    pub fn components(&self) -> &[i8] {
+        &self.components
+    }
+
+    /// Returns what to multiply them by.
+    pub fn scale(&self) -> f32 {
+        self.scale
+    }
+
     /// Returns the product with a vector that was not rounded: the cosine, when
     /// both have length 1. Zero when they are not of the same dimensions.
     pub fn dot(&self, other: &[f32]) -> f32 {

@@ -55,6 +55,12 @@ pub struct Words {
     pub length: u32,
     /// How many words it has with the stop words: how much there is to read.
     pub total: u32,
+    /// How many words turn what is said into its opposite: `not`, `never`,
+    /// `don't`.
+    pub negations: u8,
+    /// A number over all words in their order, stop words too, in lower case:
+    /// the same for texts that say the same.
+    pub print: u64,
 }
 
 /// A word of a text that says something.
@@ -88,7 +94,8 @@ pub fn term_id(stem: &str) -> u32 {
 /// Returns the terms of `text`.
 pub fn analyse(text: &str) -> Words {
     let mut ids = Vec::with_capacity((text.len() / 6).min(4096));
-    let (mut length, mut total) = (0_u32, 0_u32);
+    let (mut length, mut total, mut negations) = (0_u32, 0_u32, 0_u8);
+    let mut print = FNV_OFFSET;
     Stems::with(|stems| {
         scan(text, &mut |part| {
             let counts = u32::from(!matches!(part, Part::Whole(_)));
@@ -97,6 +104,10 @@ pub fn analyse(text: &str) -> Words {
                 ids.push(id);
                 length = length.saturating_add(counts);
             }
+            let word = stems.word();
+            print = fnv(print, word.as_bytes());
+            let negates = matches!(part, Part::Negation(_)) || NEGATIONS.contains(&word);
+            negations = negations.saturating_add(u8::from(negates));
         });
     });
     ids.sort_unstable();
@@ -115,7 +126,24 @@ pub fn analyse(text: &str) -> Words {
         terms,
         length,
         total: total.max(length),
+        negations,
+        print,
     }
+}
+
+/// Words that turn what is said into its opposite, beside `don't` and its like.
+const NEGATIONS: [&str; 8] = [
+    "not", "no", "never", "nor", "none", "without", "cannot", "neither",
+];
+
+const FNV_OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
+
+/// Goes on with a hash by a word and the end of it: FNV-1a, 64 bits.
+fn fnv(hash: u64, word: &[u8]) -> u64 {
+    let bytes = word.iter().chain(&[0]);
+    bytes.fold(hash, |hash, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
+    })
 }
 
 /// Returns the words of `text` that say something, in order of appearance,
@@ -192,13 +220,15 @@ impl Words {
             .map_or(0, |at| self.terms[at].count)
     }
 
-    /// Returns the terms as bytes to store: the [`ANALYSER`], the lengths and
+    /// Returns the terms as bytes to store: the [`ANALYSER`], the numbers and
     /// the distances between the ids, as numbers of 7 bits a byte.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(4 + self.terms.len() * 5);
         put(&mut bytes, u64::from(ANALYSER));
         put(&mut bytes, u64::from(self.length));
         put(&mut bytes, u64::from(self.total));
+        bytes.push(self.negations);
+        bytes.extend(self.print.to_le_bytes());
         let mut before = 0;
         for term in &self.terms {
             // One bit says whether a count follows: nearly all are 1.
@@ -221,6 +251,9 @@ impl Words {
         }
         let length = u32::try_from(take(&mut bytes)?).ok()?;
         let total = u32::try_from(take(&mut bytes)?).ok()?;
+        let (negations, rest) = bytes.split_first()?;
+        let (print, rest) = rest.split_first_chunk::<8>()?;
+        bytes = rest;
         let mut terms: Vec<Term> = Vec::with_capacity(bytes.len() / 4);
         while !bytes.is_empty() {
             let word = take(&mut bytes)?;
@@ -243,6 +276,8 @@ impl Words {
             terms,
             length,
             total,
+            negations: *negations,
+            print: u64::from_le_bytes(*print),
         })
     }
 }

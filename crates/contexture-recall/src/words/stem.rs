@@ -32,6 +32,11 @@ impl Stems {
         Some(term_id(&stem(&self.english, &self.folded)))
     }
 
+    /// Returns the part that was read last, in lower case.
+    pub(super) fn word(&self) -> &str {
+        &self.folded
+    }
+
     /// Returns a part in lower case, and its stem; `None` for a stop word,
     /// unless they are wanted.
     pub(super) fn stem(

@@ -1,0 +1,515 @@
+//! The index over texts: their words, their vectors, and who stands beside
+//! whom.
+//!
+//! It lives in memory and is a function of the texts in it. Neither the order
+//! in which they came nor what was taken out again can be seen in a score:
+//! what is summed over texts is summed in whole numbers.
+//!
+//! A turn of a conversation is often understood only with those around it. So
+//! the words of a text carry over to its neighbours in the run, less with each
+//! word that lies between: a text is scored as if it held some of what was said
+//! just before and after. Scores are complete, one for every text.
+
+// Looked up by term or name only, never walked in an order that shows.
+#[allow(clippy::disallowed_types)]
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+
+use crate::scan::Probe;
+use crate::vector::Vector;
+use crate::words::Words;
+
+/// The place of a text in the index. A place that becomes free is used again.
+pub type Slot = u32;
+
+/// A text to be found.
+#[derive(Debug, Clone)]
+pub struct Entry<'a> {
+    /// Names it, and decides where nothing else does.
+    pub key: i64,
+    /// Its words.
+    pub words: &'a Words,
+    /// Its vector, when it has one.
+    pub vector: Option<&'a Vector>,
+    /// The run that it is a part of: a session, a file.
+    pub run: Option<&'a str>,
+    /// Where it stands in the run.
+    pub position: (i64, u32),
+}
+
+/// How soon a word that is repeated says nothing more.
+const K1: f32 = 1.2;
+
+/// How far a long text is expected to hold a word anyway.
+const B: f32 = 0.75;
+
+/// After how many words between, stop words too, a neighbour's words count a
+/// third.
+const FADES: f32 = 80.0;
+
+/// How many neighbours each way lend their words.
+const REACH: usize = 3;
+
+/// One, in the whole numbers that carried words are summed in.
+const ONE: f32 = 65_536.0;
+
+/// From how many texts on a search is worth several threads.
+const WORTH_THREADS: usize = 50_000;
+
+/// How many vectors a thread compares before it looks whether there are more.
+const BLOCK: usize = 16_384;
+
+/// The index.
+#[derive(Debug, Default)]
+pub struct Index {
+    dimensions: usize,
+    postings: ByTerm,
+    texts: Vec<Text>,
+    // What a search looks at for every word that is found, close together.
+    beside: Vec<Beside>,
+    lengths: Vec<f32>,
+    free: Vec<Slot>,
+    live: usize,
+    // The words of all texts with those that carry over, in parts of ONE.
+    length: u64,
+    vectors: Vec<i8>,
+    // 0 for a text without a vector.
+    scales: Vec<f32>,
+    runs: Runs,
+}
+
+#[allow(clippy::disallowed_types)]
+type ByTerm = HashMap<u32, Postings>;
+
+/// The texts that hold a term, and how often each does.
+#[derive(Debug, Default)]
+struct Postings {
+    slots: Vec<Slot>,
+    counts: Vec<u8>,
+}
+
+#[derive(Debug, Clone)]
+struct Text {
+    key: i64,
+    // Its own words.
+    length: u32,
+    // With those that carry over from neighbours, in parts of ONE.
+    wide: u64,
+    state: State,
+    position: (i64, u32),
+}
+
+/// Who stands beside a text in its run.
+#[derive(Debug, Clone, Copy)]
+struct Beside {
+    before: Slot,
+    behind: Slot,
+    // What half of the text's length leaves of words that are carried across it.
+    half: f32,
+}
+
+/// Nobody.
+const NONE: Slot = Slot::MAX;
+
+impl Beside {
+    const NOBODY: Beside = Beside {
+        before: NONE,
+        behind: NONE,
+        half: 1.0,
+    };
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    Live,
+    // Taken out, but its words are still in the postings.
+    Leaving,
+    Free,
+}
+
+/// Texts that follow each other.
+#[derive(Debug, Default)]
+struct Runs {
+    #[allow(clippy::disallowed_types)]
+    names: HashMap<Box<str>, u32>,
+    members: Vec<Vec<Slot>>,
+}
+
+/// How well each text fits a query, by slot.
+#[derive(Debug, Default)]
+pub struct Scores {
+    /// By words, its own and those around it: the part that it has of what a
+    /// text could reach, from 0 to 1.
+    pub words: Vec<f32>,
+    /// By vectors: the cosine.
+    pub vectors: Vec<f32>,
+}
+
+impl Index {
+    /// Returns an empty index for vectors of that many dimensions.
+    pub fn new(dimensions: usize) -> Self {
+        Self {
+            dimensions,
+            ..Self::default()
+        }
+    }
+
+    /// Returns how long the vectors are.
+    pub fn dimensions(&self) -> usize {
+        self.dimensions
+    }
+
+    /// Returns how many texts there are.
+    pub fn len(&self) -> usize {
+        self.live
+    }
+
+    /// Returns true when there are none.
+    pub fn is_empty(&self) -> bool {
+        self.live == 0
+    }
+
+    /// Returns how many slots there are, free ones included.
+    pub fn slots(&self) -> usize {
+        self.texts.len()
+    }
+
+    /// Returns the key of the text in a slot, if there is one.
+    pub fn key(&self, slot: Slot) -> Option<i64> {
+        let text = self.texts.get(slot as usize)?;
+        (text.state == State::Live).then_some(text.key)
+    }
+
+    /// Returns the texts of a run, in order.
+    pub fn run(&self, name: &str) -> &[Slot] {
+        match self.runs.names.get(name) {
+            Some(&run) => &self.runs.members[run as usize],
+            None => &[],
+        }
+    }
+
+    /// Adds a text and returns its slot. A vector of another length than the
+    /// index has is left out.
+    pub fn add(&mut self, entry: &Entry<'_>) -> Slot {
+        let slot = self.room();
+        for term in &entry.words.terms {
+            let postings = self.postings.entry(term.id).or_default();
+            postings.slots.push(slot);
+            postings.counts.push(term.count);
+        }
+        let at = slot as usize;
+        let place = at * self.dimensions..(at + 1) * self.dimensions;
+        match entry
+            .vector
+            .filter(|v| v.components().len() == self.dimensions)
+        {
+            Some(vector) => {
+                self.vectors[place].copy_from_slice(vector.components());
+                self.scales[at] = vector.scale();
+            }
+            None => {
+                self.vectors[place].fill(0);
+                self.scales[at] = 0.0;
+            }
+        }
+        self.live += 1;
+        let run = entry.run.map(|name| self.runs.number(name));
+        let length = entry.words.length;
+        self.texts[at] = Text {
+            key: entry.key,
+            length,
+            wide: 0,
+            state: State::Live,
+            position: entry.position,
+        };
+        self.beside[at] = Beside {
+            half: (-(entry.words.total.max(1) as f32) / 2.0 / FADES).exp(),
+            ..Beside::NOBODY
+        };
+        if let Some(run) = run {
+            self.enter(slot, run);
+        }
+        self.widen_around(slot);
+        slot
+    }
+
+    /// Takes a text out. [`settle`](Index::settle) must follow before anything is
+    /// added or searched for.
+    pub fn remove(&mut self, slot: Slot) {
+        let text = &mut self.texts[slot as usize];
+        if text.state != State::Live {
+            return;
+        }
+        text.state = State::Leaving;
+        self.live -= 1;
+        self.length -= text.wide;
+        text.wide = 0;
+        self.scales[slot as usize] = 0.0;
+        let Beside { before, behind, .. } = self.beside[slot as usize];
+        self.beside[slot as usize] = Beside::NOBODY;
+        self.join(before, behind);
+        for beside in [before, behind] {
+            if beside != NONE {
+                self.widen_around(beside);
+            }
+        }
+    }
+
+    /// Clears away what is left of texts that were taken out: one pass, however
+    /// many they are.
+    pub fn settle(&mut self) {
+        let texts = &self.texts;
+        let leaving = |slot: Slot| texts[slot as usize].state == State::Leaving;
+        if !texts.iter().any(|text| text.state == State::Leaving) {
+            return;
+        }
+        self.postings.retain(|_, postings| {
+            if postings.slots.iter().any(|&slot| leaving(slot)) {
+                let mut counts = postings.counts.iter();
+                let mut kept = Vec::with_capacity(postings.counts.len());
+                postings.slots.retain(|&slot| {
+                    let count = counts.next().copied().unwrap_or(0);
+                    let keep = !leaving(slot);
+                    if keep {
+                        kept.push(count);
+                    }
+                    keep
+                });
+                postings.counts = kept;
+            }
+            !postings.slots.is_empty()
+        });
+        for members in &mut self.runs.members {
+            members.retain(|&slot| !leaving(slot));
+        }
+        for (slot, text) in (0..).zip(&mut self.texts) {
+            if text.state == State::Leaving {
+                text.state = State::Free;
+                self.free.push(slot);
+            }
+        }
+    }
+
+    /// Scores every text by the terms and the vector of a query. Those that are
+    /// `mute` lend no words to their neighbours.
+    pub fn scores(&self, terms: &[u32], vector: Option<&[f32]>, mute: &[Slot]) -> Scores {
+        let slots = self.texts.len();
+        let mut scores = Scores {
+            words: vec![0.0; slots],
+            vectors: vec![0.0; slots],
+        };
+        let vector = vector.filter(|v| v.len() == self.dimensions);
+        let probe = vector.and_then(Probe::new);
+        let Scores { words, vectors } = &mut scores;
+        if slots < WORTH_THREADS {
+            self.score_words(terms, mute, words);
+            if let Some(probe) = &probe {
+                probe.dots(&self.vectors, &self.scales, vectors);
+            }
+            return scores;
+        }
+        // Vectors are taken block by block, by whoever is free.
+        let blocks = Mutex::new(vectors.chunks_mut(BLOCK).enumerate());
+        let compare = |probe: &Probe| {
+            loop {
+                let next = blocks.lock().unwrap_or_else(PoisonError::into_inner).next();
+                let Some((block, dots)) = next else { return };
+                let (first, end) = (block * BLOCK, block * BLOCK + dots.len());
+                let vectors = &self.vectors[first * self.dimensions..end * self.dimensions];
+                probe.dots(vectors, &self.scales[first..end], dots);
+            }
+        };
+        std::thread::scope(|threads| {
+            if let Some(probe) = &probe {
+                threads.spawn(|| compare(probe));
+            }
+            self.score_words(terms, mute, words);
+            if let Some(probe) = &probe {
+                compare(probe);
+            }
+        });
+        scores
+    }
+
+    /// Returns how rare a term is: what finding it is worth.
+    pub fn rarity(&self, term: u32) -> f32 {
+        let holding = self.postings.get(&term).map_or(0, |p| p.slots.len());
+        let (all, holding) = (self.live as f32, holding as f32);
+        (1.0 + (all - holding + 0.5) / (holding + 0.5)).ln()
+    }
+
+    /// BM25, with the words of neighbours carried over before they saturate,
+    /// as a part of what a text that is full of all the terms would reach.
+    ///
+    /// Terms that no text holds tell none from another, and do not count.
+    fn score_words(&self, terms: &[u32], mute: &[Slot], scores: &mut [f32]) {
+        let held = terms.iter().filter(|term| self.postings.contains_key(term));
+        let best: f32 = held.map(|&term| self.rarity(term)).sum();
+        let mute = Mute::of(mute, scores.len());
+        let mean = (self.length as f64 / f64::from(ONE) / self.live.max(1) as f64) as f32;
+        let mean = mean.max(f32::MIN_POSITIVE);
+        let mut counts = vec![0_u32; scores.len()];
+        let mut touched = Vec::new();
+        for &term in terms {
+            let Some(postings) = self.postings.get(&term) else {
+                continue;
+            };
+            for (&slot, &count) in postings.slots.iter().zip(&postings.counts) {
+                let mut lend = |near: Slot, part: u32| {
+                    let sum = &mut counts[near as usize];
+                    if *sum == 0 {
+                        touched.push(near);
+                    }
+                    // One more, so that what is touched is never 0.
+                    *sum = sum.saturating_add(u32::from(count) * part + 1);
+                };
+                match mute.holds(slot) {
+                    true => lend(slot, ONE as u32),
+                    false => self.around(slot, lend),
+                }
+            }
+            let share = self.rarity(term) / best;
+            for slot in touched.drain(..) {
+                let at = slot as usize;
+                let count = std::mem::take(&mut counts[at]) as f32 / ONE;
+                let damp = K1 * (1.0 - B + B * self.lengths[at] / mean);
+                scores[at] += share * count / (count + damp);
+            }
+        }
+    }
+
+    /// Calls with a text and its neighbours, and which part of its words each
+    /// gets.
+    #[inline]
+    fn around(&self, slot: Slot, mut each: impl FnMut(Slot, u32)) {
+        each(slot, ONE as u32);
+        let Beside {
+            mut before,
+            mut behind,
+            half,
+        } = self.beside[slot as usize];
+        let mut part = half;
+        for _ in 0..REACH {
+            if before == NONE {
+                break;
+            }
+            let other = self.beside[before as usize];
+            part *= other.half;
+            each(before, (part * ONE) as u32);
+            part *= other.half;
+            before = other.before;
+        }
+        part = half;
+        for _ in 0..REACH {
+            if behind == NONE {
+                break;
+            }
+            let other = self.beside[behind as usize];
+            part *= other.half;
+            each(behind, (part * ONE) as u32);
+            part *= other.half;
+            behind = other.behind;
+        }
+    }
+
+    /// Sums up the length anew of a text and of those that it lends words to.
+    fn widen_around(&mut self, slot: Slot) {
+        let mut near = Vec::with_capacity(2 * REACH + 1);
+        self.around(slot, |slot, _| near.push(slot));
+        for slot in near {
+            let mut wide = 0;
+            self.around(slot, |other, part| {
+                wide += u64::from(self.texts[other as usize].length) * u64::from(part);
+            });
+            let text = &mut self.texts[slot as usize];
+            self.length = self.length - text.wide + wide;
+            text.wide = wide;
+            self.lengths[slot as usize] = wide as f32 / ONE;
+        }
+    }
+
+    /// Returns a slot that is free.
+    fn room(&mut self) -> Slot {
+        if let Some(slot) = self.free.pop() {
+            return slot;
+        }
+        // Four thousand million texts do not fit in memory.
+        let slot = self.texts.len() as Slot;
+        self.texts.push(Text {
+            key: 0,
+            length: 0,
+            wide: 0,
+            state: State::Free,
+            position: (0, 0),
+        });
+        self.beside.push(Beside::NOBODY);
+        self.lengths.push(0.0);
+        let longer = self.vectors.len() + self.dimensions;
+        self.vectors.resize(longer, 0);
+        self.scales.push(0.0);
+        slot
+    }
+
+    /// Puts a text into its run.
+    fn enter(&mut self, slot: Slot, run: u32) {
+        let texts = &self.texts;
+        let rank = |slot: Slot| (texts[slot as usize].position, texts[slot as usize].key);
+        let members = &mut self.runs.members[run as usize];
+        // What is new mostly comes last.
+        let place = match members.last() {
+            Some(&last) if rank(last) > rank(slot) => {
+                members.partition_point(|&other| rank(other) < rank(slot))
+            }
+            _ => members.len(),
+        };
+        let before = place.checked_sub(1).map_or(NONE, |i| members[i]);
+        let behind = members.get(place).copied().unwrap_or(NONE);
+        members.insert(place, slot);
+        self.join(before, slot);
+        self.join(slot, behind);
+    }
+
+    fn join(&mut self, before: Slot, behind: Slot) {
+        if before != NONE {
+            self.beside[before as usize].behind = behind;
+        }
+        if behind != NONE {
+            self.beside[behind as usize].before = before;
+        }
+    }
+}
+
+/// A set of slots, a bit each; nothing when there are none.
+struct Mute(Vec<u64>);
+
+impl Mute {
+    fn of(slots: &[Slot], all: usize) -> Self {
+        let words = if slots.is_empty() {
+            0
+        } else {
+            all.div_ceil(64)
+        };
+        let mut bits = vec![0; words];
+        for &slot in slots {
+            bits[slot as usize / 64] |= 1_u64 << (slot % 64);
+        }
+        Self(bits)
+    }
+
+    fn holds(&self, slot: Slot) -> bool {
+        let word = self.0.get(slot as usize / 64);
+        word.is_some_and(|word| word & (1 << (slot % 64)) != 0)
+    }
+}
+
+impl Runs {
+    fn number(&mut self, name: &str) -> u32 {
+        if let Some(&run) = self.names.get(name) {
+            return run;
+        }
+        let run = self.members.len() as u32;
+        self.members.push(Vec::new());
+        self.names.insert(name.into(), run);
+        run
+    }
+}

@@ -1,0 +1,137 @@
+//! Ranking: words and vectors as one number, and the best of very many.
+
+use std::cmp::{Ordering, Reverse};
+use std::collections::BinaryHeap;
+
+use crate::index::{Index, Scores, Slot};
+
+/// What a vector says, beside words that say all of it.
+pub const VECTOR_WEIGHT: f32 = 0.4;
+
+/// The most that words and vector reach together.
+const BEST: f32 = 1.0 + VECTOR_WEIGHT;
+
+/// Below this a text has next to nothing to do with a query.
+const FAINT: f32 = 0.05;
+
+/// A text that fits a query.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Hit {
+    /// Where it is.
+    pub slot: Slot,
+    /// Its key.
+    pub key: i64,
+    /// How well it fits by its words and those around it, from 0 to 1.
+    pub words: f32,
+    /// How well it fits by its vector, from 0 to 1.
+    pub vector: f32,
+    /// What else speaks for it.
+    pub bonus: f32,
+}
+
+impl Hit {
+    /// Returns how well it fits, all in all: from 0 to 1 without the bonus,
+    /// which comes on top in the same measure.
+    pub fn relevance(&self) -> f32 {
+        (self.words + VECTOR_WEIGHT * self.vector + self.bonus) / BEST
+    }
+
+    /// Returns true when next to nothing speaks for it.
+    pub fn is_faint(&self) -> bool {
+        self.relevance() < FAINT
+    }
+
+    /// Better hits come first; of two that are as good, the one with the larger
+    /// key, which is the later one.
+    fn rank(&self, other: &Self) -> Ordering {
+        let better = self.relevance().total_cmp(&other.relevance());
+        better.then(self.key.cmp(&other.key))
+    }
+}
+
+/// Returns the text in a slot as a hit, whatever its score.
+pub fn hit(index: &Index, scores: &Scores, slot: Slot, bonus: f32) -> Option<Hit> {
+    let at = slot as usize;
+    Some(Hit {
+        slot,
+        key: index.key(slot)?,
+        words: *scores.words.get(at)?,
+        vector: scores.vectors.get(at)?.clamp(0.0, 1.0),
+        bonus,
+    })
+}
+
+/// Returns the best `most` texts that fit at all and are admitted, best first.
+///
+/// `bonus` and `admit` are asked only about texts that could be among them:
+/// `most_bonus` is the largest that `bonus` returns.
+pub fn best(
+    index: &Index,
+    scores: &Scores,
+    most: usize,
+    most_bonus: f32,
+    bonus: impl Fn(Slot) -> f32,
+    admit: impl Fn(Slot) -> bool,
+) -> Vec<Hit> {
+    if most == 0 {
+        return Vec::new();
+    }
+    let mut heap: BinaryHeap<Reverse<Ranked>> = BinaryHeap::with_capacity(most);
+    // What a text must have by words and vector to be among the best.
+    let mut bar = 0.0_f32;
+    let pairs = scores.words.iter().zip(&scores.vectors);
+    for (slot, (&words, &vector)) in (0..).zip(pairs) {
+        let plain = words + VECTOR_WEIGHT * vector.max(0.0);
+        let at_most = plain + most_bonus;
+        if at_most <= 0.0 || at_most < bar || !admit(slot) {
+            continue;
+        }
+        // Most that could be among the best with the largest bonus have a
+        // smaller one.
+        let bonus = bonus(slot);
+        if plain + bonus <= 0.0 || plain + bonus < bar {
+            continue;
+        }
+        let Some(hit) = hit(index, scores, slot, bonus) else {
+            continue;
+        };
+        if heap.len() < most {
+            heap.push(Reverse(Ranked(hit)));
+        } else if let Some(mut worst) = heap.peek_mut()
+            && Ranked(hit) > worst.0
+        {
+            worst.0 = Ranked(hit);
+        }
+        if heap.len() == most
+            && let Some(Reverse(Ranked(worst))) = heap.peek()
+        {
+            // A hair less: the sums above are made in another order.
+            bar = worst.relevance() * BEST - 1e-4;
+        }
+    }
+    let mut hits: Vec<Hit> = heap.into_iter().map(|Reverse(Ranked(hit))| hit).collect();
+    hits.sort_unstable_by(|a, b| b.rank(a));
+    hits
+}
+
+struct Ranked(Hit);
+
+impl Ord for Ranked {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.0.rank(&other.0)
+    }
+}
+
+impl PartialOrd for Ranked {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Ranked {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+
+impl Eq for Ranked {}

@@ -1,0 +1,203 @@
+//! The index: complete scores, whatever the way to it.
+#![allow(clippy::unwrap_used)]
+
+use contexture_recall::{Entry, Index, Slot, Vector, analyse, best, query_keywords};
+use proptest::prelude::*;
+
+const WORDS: [&str; 12] = [
+    "boat", "train", "lisbon", "custard", "release", "noon", "valve", "lever", "the", "not", "42",
+    "sails",
+];
+
+#[derive(Debug, Clone)]
+struct Text {
+    words: Vec<usize>,
+    run: Option<u8>,
+    at: i64,
+}
+
+fn text() -> impl Strategy<Value = Text> {
+    let words = prop::collection::vec(0..WORDS.len(), 0..12);
+    (words, prop::option::of(0..3_u8), 0..20_i64).prop_map(|(words, run, at)| Text {
+        words,
+        run,
+        at,
+    })
+}
+
+fn says(text: &Text) -> String {
+    let words: Vec<&str> = text.words.iter().map(|&word| WORDS[word]).collect();
+    words.join(" ")
+}
+
+/// A vector that follows from the words.
+fn vector(text: &Text) -> Vector {
+    let mut vector = vec![0.0_f32; 8];
+    for &word in &text.words {
+        vector[word % 8] += 1.0;
+    }
+    let length = vector.iter().map(|x| x * x).sum::<f32>().sqrt().max(1.0);
+    vector.iter_mut().for_each(|x| *x /= length);
+    Vector::quantise(&vector)
+}
+
+fn add(index: &mut Index, key: i64, text: &Text) -> Slot {
+    let run = text.run.map(|run| format!("run {run}"));
+    index.add(&Entry {
+        key,
+        words: &analyse(&says(text)),
+        vector: Some(&vector(text)),
+        run: run.as_deref(),
+        position: (text.at, 0),
+    })
+}
+
+fn terms(query: &str) -> Vec<u32> {
+    query_keywords(query).iter().map(|word| word.id).collect()
+}
+
+/// Returns the scores by key, to the last bit.
+fn scores(index: &Index, query: &str) -> Vec<(i64, u32, u32)> {
+    let probe = [0.5_f32, -0.5, 0.5, 0.0, 0.5, 0.0, 0.0, 0.0];
+    let scores = index.scores(&terms(query), Some(&probe), &[]);
+    let mut found: Vec<(i64, u32, u32)> = (0..index.slots() as Slot)
+        .filter_map(|slot| {
+            let at = slot as usize;
+            let key = index.key(slot)?;
+            Some((
+                key,
+                scores.words[at].to_bits(),
+                scores.vectors[at].to_bits(),
+            ))
+        })
+        .collect();
+    found.sort_unstable();
+    found
+}
+
+proptest! {
+    /// Whatever was added, replaced and taken out, in whatever order, the scores
+    /// are those of an index that was made of what is left.
+    #[test]
+    fn the_way_to_an_index_does_not_show(
+        steps in prop::collection::vec((0..12_i64, prop::option::of(text())), 1..60),
+        query in prop::collection::vec(0..WORDS.len(), 1..5),
+    ) {
+        let query: Vec<&str> = query.iter().map(|&word| WORDS[word]).collect();
+        let query = query.join(" ");
+        let mut index = Index::new(8);
+        let mut texts: std::collections::BTreeMap<i64, (Text, Slot)> = Default::default();
+        for (key, text) in &steps {
+            if let Some((_, slot)) = texts.remove(key) {
+                index.remove(slot);
+                index.settle();
+            }
+            if let Some(text) = text {
+                let slot = add(&mut index, *key, text);
+                texts.insert(*key, (text.clone(), slot));
+            }
+        }
+        let mut anew = Index::new(8);
+        for (key, (text, _)) in texts.iter().rev() {
+            add(&mut anew, *key, text);
+        }
+        prop_assert_eq!(index.len(), texts.len());
+        prop_assert_eq!(scores(&index, &query), scores(&anew, &query));
+    }
+
+    /// The best are those that sorting everything gives.
+    #[test]
+    fn the_best_are_the_best(
+        texts in prop::collection::vec(text(), 0..40),
+        most in 0..10_usize,
+        query in prop::collection::vec(0..WORDS.len(), 1..5),
+    ) {
+        let query: Vec<&str> = query.iter().map(|&word| WORDS[word]).collect();
+        let mut index = Index::new(8);
+        for (key, text) in (0..).zip(&texts) {
+            add(&mut index, key, text);
+        }
+        let scores = index.scores(&terms(&query.join(" ")), None, &[]);
+        let bonus = |slot: Slot| if slot.is_multiple_of(3) { 0.1 } else { 0.0 };
+        let admit = |slot: Slot| slot % 5 != 4;
+        let few = best(&index, &scores, most, 0.1, bonus, admit);
+        let all = best(&index, &scores, 1_000, 0.1, bonus, admit);
+        prop_assert!(all.iter().all(|hit| hit.relevance() > 0.0 && admit(hit.slot)));
+        prop_assert!(all.windows(2).all(|two| two[0].relevance() >= two[1].relevance()));
+        prop_assert_eq!(&few[..], &all[..most.min(all.len())]);
+    }
+}
+
+#[test]
+fn words_carry_over_to_neighbours_less_with_each_word_between() {
+    let mut index = Index::new(0);
+    let mut add = |key, text: &str, run| {
+        index.add(&Entry {
+            key,
+            words: &analyse(text),
+            vector: None,
+            run,
+            position: (key, 0),
+        })
+    };
+    let filler = "custard noon valve lever release";
+    let own = add(0, "lisbon", Some("a"));
+    let next = add(1, filler, Some("a"));
+    let second = add(2, filler, Some("a"));
+    let elsewhere = add(3, filler, Some("b"));
+    let scores = index.scores(&terms("lisbon"), None, &[]).words;
+    let score = |slot: Slot| scores[slot as usize];
+    assert!(score(own) > score(next) && score(next) > score(second));
+    assert!(score(second) > 0.0);
+    assert_eq!(score(elsewhere), 0.0);
+    // What is mute keeps its words to itself.
+    let mute = index.scores(&terms("lisbon"), None, &[own]).words;
+    assert_eq!(mute[own as usize], score(own));
+    assert_eq!((mute[next as usize], mute[second as usize]), (0.0, 0.0));
+}
+
+#[test]
+fn a_word_that_nobody_holds_does_not_count() {
+    let mut index = Index::new(0);
+    add(
+        &mut index,
+        0,
+        &Text {
+            words: vec![0],
+            run: None,
+            at: 0,
+        },
+    );
+    let known = index.scores(&terms("boat"), None, &[]).words;
+    let more = index.scores(&terms("boat xylophone"), None, &[]).words;
+    assert_eq!(known, more);
+}
+
+#[test]
+fn without_neighbours_it_is_bm25_as_a_part_of_the_most_there_is() {
+    let mut index = Index::new(0);
+    for (key, text) in [
+        (0, "boat boat train"),
+        (1, "train"),
+        (2, "lisbon noon valve"),
+    ] {
+        index.add(&Entry {
+            key,
+            words: &analyse(text),
+            vector: None,
+            run: None,
+            position: (0, 0),
+        });
+    }
+    // ln(1 + (3 - 1 + 0.5) / 1.5) and ln(1 + (3 - 2 + 0.5) / 2.5)
+    let (boat, train) = (0.980_829_3_f32, 0.470_003_6_f32);
+    let mean = 7.0 / 3.0;
+    let part = |count: f32, length: f32| count / (count + 1.2 * (0.25 + 0.75 * length / mean));
+    let expected = (boat * part(2.0, 3.0) + train * part(1.0, 3.0)) / (boat + train);
+    let scores = index.scores(&terms("boat train"), None, &[]).words;
+    assert!(
+        (scores[0] - expected).abs() < 1e-4,
+        "{} {expected}",
+        scores[0]
+    );
+}
