@@ -68,6 +68,7 @@ fn event(n: u64) -> NewRecord {
         valid_from: None,
         valid_to: None,
         supersedes: None,
+        visible_to: Vec::new(),
     };
     // Squared, so that few are named often.
     let name = |random: u64| (random % NAMES) * (random % 977) / 977;

@@ -288,6 +288,10 @@ impl Place {
         // again for every value that is bound.
         connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
         connection.pragma_update(None, "cell_size_check", true)?;
+        // Plans do not depend on what is bound: otherwise a statement whose plan
+        // might, such as one on a table with partial indexes, is prepared anew
+        // each time something else is bound.
+        connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
         Ok(())
     }
 

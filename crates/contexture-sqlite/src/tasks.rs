@@ -366,16 +366,30 @@ fn view(db: &Connection, tenant: i64, stack: &str) -> Result<TaskView, Fault> {
         at = above.parent;
     }
     path.reverse();
+    Ok(TaskView {
+        path,
+        siblings: completed(db, tenant, stack, parent)?,
+        parts: completed(db, tenant, stack, Some(key))?,
+    })
+}
+
+/// Returns the latest completed parts of a task, oldest first.
+fn completed(
+    db: &Connection,
+    tenant: i64,
+    stack: &str,
+    parent: Option<i64>,
+) -> Result<Vec<TaskRecord>, Fault> {
     let mut select = db.prepare_cached(&format!(
         "{COLUMNS} WHERE t.tenant = ?1 AND t.stack = ?2 AND t.parent IS ?3
              AND t.status = 'complete' ORDER BY t.created_at DESC, t.id DESC LIMIT ?4"
     ))?;
     let found = select.query_map((tenant, stack, parent, SIBLINGS), TaskRow::read)?;
-    let mut siblings = found
+    let mut tasks = found
         .map(|row| Ok(row?.task))
         .collect::<rusqlite::Result<Vec<_>>>()?;
-    siblings.reverse();
-    Ok(TaskView { path, siblings })
+    tasks.reverse();
+    Ok(tasks)
 }
 
 fn list(db: &Connection, tenant: i64, stack: &str) -> Result<Vec<TaskRecord>, Fault> {

@@ -298,6 +298,7 @@ fn what_does_not_fit_is_refused_as_a_whole() {
         valid_from: None,
         valid_to: None,
         supersedes: None,
+        visible_to: Vec::new(),
     };
     let large = NewRecord {
         record: Record::Chunk(chunk),

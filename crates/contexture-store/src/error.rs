@@ -86,7 +86,7 @@ impl StoreError {
     }
 
     /// Returns the error with its field as one inside `field`.
-    pub(crate) fn within(self, outer: &str) -> Self {
+    pub fn within(self, outer: &str) -> Self {
         match self {
             StoreError::Invalid { field, message } => {
                 StoreError::invalid(format!("{outer}.{field}"), message)

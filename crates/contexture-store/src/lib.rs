@@ -48,6 +48,7 @@ pub use session::{
 };
 pub use snapshot::{Blob, Sample, Samples, Snapshot, Snapshots, Store};
 pub use task::{NewTask, TaskRecord, TaskStatus, TaskView, Tasks};
+pub use time::lenient::deserialize as lenient_time;
 pub use tree::{
     Action, Agent, AgentMemory, Arrival, Author, Connections, CountedNode, Edge, EdgeKind,
     EdgeSource, Flags, Growth, Imported, Known, LOCAL_ID_CHARS, MemoryChange, Merged, Node,

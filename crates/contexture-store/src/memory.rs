@@ -159,6 +159,10 @@ pub struct EventRecord {
     /// The event that no longer holds because of this one.
     #[serde(default)]
     pub supersedes: Option<String>,
+    /// Who may see it: names of personas or senders. Everybody, when nobody is
+    /// named.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub visible_to: Vec<String>,
 }
 
 fn note() -> String {
@@ -223,6 +227,10 @@ pub struct ChunkRecord {
     /// The chunk that no longer holds because of this one.
     #[serde(default)]
     pub supersedes: Option<String>,
+    /// Who may see it: names of personas or senders. Everybody, when nobody is
+    /// named.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub visible_to: Vec<String>,
 }
 
 /// Somebody or something.
@@ -540,8 +548,10 @@ pub struct EntitySketch {
     pub salience: Option<f64>,
     /// How sure it is.
     pub confidence: f64,
-    /// Whether more is known of it than its name: properties or aliases.
-    pub has_properties: bool,
+    /// How many texts mention it.
+    pub texts: u64,
+    /// Whether it was recorded, rather than only read about somewhere.
+    pub given: bool,
     /// From when on it holds, in Unix milliseconds.
     pub valid_from: Option<i64>,
     /// Until when it holds, in Unix milliseconds.
@@ -559,6 +569,9 @@ pub struct RelationSketch {
     pub target_id: String,
     /// How strong it is.
     pub weight: f64,
+    /// The texts that tell of it, when it was not recorded itself; of many, the
+    /// latest 32.
+    pub derived_from: Vec<RecordKey>,
     /// When it was learned, in Unix milliseconds.
     pub at: i64,
     /// From when on it holds, in Unix milliseconds.

@@ -88,6 +88,8 @@ pub struct TaskView {
     /// The completed tasks that have the same parent as the current one, oldest
     /// first; of many, the latest hundred.
     pub siblings: Vec<TaskRecord>,
+    /// The completed parts of the current one, likewise.
+    pub parts: Vec<TaskRecord>,
 }
 
 /// What a store does for tasks. Tasks form trees; a stack has one current task.

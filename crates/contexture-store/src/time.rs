@@ -20,7 +20,9 @@ pub(crate) mod lenient {
         time.serialize(serializer)
     }
 
-    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
+    /// Reads a time that may be missing: RFC 3339, or Unix milliseconds; kept to
+    /// the millisecond.
+    pub fn deserialize<'de, D: Deserializer<'de>>(
         deserializer: D,
     ) -> Result<Option<Timestamp>, D::Error> {
         #[derive(Deserialize)]

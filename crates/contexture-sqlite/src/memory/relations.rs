@@ -326,6 +326,18 @@ pub(super) fn weight(given: f64, texts: i64) -> f64 {
     1.0 - (1.0 - given) * 0.5_f64.powi(halvings)
 }
 
+/// Returns the latest texts that tell of a relation, oldest first.
+pub(super) fn told_by(db: &Connection, relation: i64) -> Result<Vec<i64>, Fault> {
+    let mut select = db.prepare_cached(
+        "SELECT e.record FROM memory_evidence e JOIN memories m ON m.key = e.record
+         WHERE e.relation = ?1 AND NOT m.archived ORDER BY e.record DESC LIMIT 32",
+    )?;
+    let found = select.query_map([relation], |row| row.get(0))?;
+    let mut found = found.collect::<Result<Vec<i64>, _>>()?;
+    found.reverse();
+    Ok(found)
+}
+
 /// Returns the ids of the texts that tell of a relation, oldest first.
 pub(super) fn evidence(db: &Connection, relation: i64) -> Result<Vec<String>, Fault> {
     let mut select = db.prepare_cached(

@@ -85,6 +85,7 @@ fn event_record(id: &str, text: &str) -> EventRecord {
         valid_from: None,
         valid_to: None,
         supersedes: None,
+        visible_to: Vec::new(),
     }
 }
 
@@ -112,6 +113,7 @@ fn chunk(source: &str, index: u32, text: &str) -> NewRecord {
         valid_from: None,
         valid_to: None,
         supersedes: None,
+        visible_to: Vec::new(),
     });
     NewRecord {
         record,
@@ -336,6 +338,7 @@ pub fn a_record_comes_back_as_it_was(store: &dyn Store) {
         valid_from: None,
         valid_to: None,
         supersedes: None,
+        visible_to: Vec::new(),
     };
     let mut entity = entity_record("ann", "person", "Ann");
     entity.aliases = vec!["Anna".to_owned()];
@@ -421,7 +424,7 @@ pub fn a_record_comes_back_as_it_was(store: &dyn Store) {
     assert_eq!((&*entity.id, &*entity.entity_type), ("ann", "person"));
     assert_eq!(entity.names, ["ann", "anna"]);
     assert_eq!((entity.mentions, entity.salience), (7, Some(0.25)));
-    assert!(entity.has_properties);
+    assert!(entity.given);
     assert!((entity.confidence - 0.5).abs() < 1e-9);
     let pattern = sketches.iter().find_map(|sketch| match sketch {
         Sketch::Pattern(pattern) => Some(pattern),

@@ -7,47 +7,30 @@ use super::{
 };
 use crate::error::StoreError;
 use crate::task::TaskRecord;
-use crate::time::kept;
 
 impl Record {
-    /// Gives the record the id and times that it lacks, so that the same line
-    /// recorded twice is the same record.
-    pub fn complete(&mut self, now: Timestamp) {
+    /// Gives the record the id that it lacks, so that the same line recorded
+    /// twice is the same record. The time that it lacks is given by the store,
+    /// when it is new.
+    pub fn complete(&mut self) {
         match self {
-            Record::Event(event) => {
-                if event.id.is_empty() {
-                    event.id = digest(event);
-                }
-                event.timestamp.get_or_insert(kept(now));
+            Record::Event(event) if event.id.is_empty() => event.id = digest(event),
+            Record::Chunk(chunk) if chunk.id.is_empty() => {
+                chunk.id = format!("{}#{}", chunk.source, chunk.index);
             }
-            Record::Chunk(chunk) => {
-                if chunk.id.is_empty() {
-                    chunk.id = format!("{}#{}", chunk.source, chunk.index);
-                }
-                chunk.timestamp.get_or_insert(kept(now));
+            Record::Entity(entity) if entity.id.is_empty() => {
+                entity.id = format!("{}:{}", entity.entity_type, entity.name);
             }
-            Record::Entity(entity) => {
-                if entity.id.is_empty() {
-                    entity.id = format!("{}:{}", entity.entity_type, entity.name);
-                }
+            Record::Relation(relation) if relation.id.is_empty() => {
+                relation.id = format!(
+                    "{} {} {}",
+                    relation.source_id, relation.relation_type, relation.target_id
+                );
             }
-            Record::Relation(relation) => {
-                if relation.id.is_empty() {
-                    relation.id = format!(
-                        "{} {} {}",
-                        relation.source_id, relation.relation_type, relation.target_id
-                    );
-                }
-                relation.timestamp.get_or_insert(kept(now));
+            Record::Pattern(pattern) if pattern.id.is_empty() => {
+                pattern.id.clone_from(&pattern.name);
             }
-            Record::Pattern(pattern) => {
-                if pattern.id.is_empty() {
-                    pattern.id.clone_from(&pattern.name);
-                }
-            }
-            Record::Task(task) => {
-                task.created_at.get_or_insert(kept(now));
-            }
+            _ => {}
         }
     }
 
