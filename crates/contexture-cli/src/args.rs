@@ -1,12 +1,18 @@
+mod memory;
+mod task;
 mod tree;
 
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+pub(crate) use memory::{
+    ForgetArgs, MemoryArgs, MemoryCommand, RecallArgs, RecallFormat, RecordArgs,
+};
+pub(crate) use task::{TaskArgs, TaskCommand};
 pub(crate) use tree::{
-    AddArgs, AgentCommand, AgentName, AgentSetArgs, MemoryCommand, NodeCommand, PathCommand,
-    Pinned, Prefer, ShowArgs, TreeArgs, TreeCommand, TreeSettings,
+    AddArgs, AgentCommand, AgentName, AgentSetArgs, NodeCommand, PathCommand, Pinned, Prefer,
+    ShowArgs, TreeArgs, TreeCommand, TreeMemoryCommand, TreeSettings,
 };
 
 /// Decides what a language model sees: assembles prompts within a token budget.
@@ -25,6 +31,8 @@ Examples:
   contexture session record support turn.json   what the model answered
   contexture tree import story.json             a branching conversation or text
   contexture assemble --tree story --head 3f9a  the request for a place in it
+  contexture memory record events.jsonl         what is to be found again
+  contexture memory recall 'When does the ferry leave?'
   contexture tokens src/*.rs --model gpt-4o    count tokens
   contexture working-set add src/lib.rs --priority 0.7 --why 'the bug is here'
 
@@ -61,6 +69,8 @@ Examples:
   contexture assemble --recipe broker --session support --event-file event.json --format anthropic
   contexture assemble --tree story --head 3f9a1c --format openai-chat
   contexture assemble --tree draft --working-buffer 'And then' --model davinci-002 --format openai-completions
+  contexture assemble --recipe memory --query 'When does the ferry leave?' --max-tokens 2000
+  contexture assemble --recipe task-stack --stack tables --event 'Go on.' --max-tokens 8000
 
 An event file holds text, or JSON:
   {\"content\":\"…\",\"timezone\":\"Europe/Berlin\",\"platform\":\"slack\",\"sender\":{\"name\":\"Ana\"}}")]
@@ -118,6 +128,32 @@ Examples:
   contexture tree agent set tides ada --type model --loom-aware
   contexture tree export tides > tides.json")]
     Tree(TreeArgs),
+    /// Memory: record what happened and what is known, and find it again
+    #[command(after_help = "\
+Events, pieces of texts, people and things, how they stand to each other, and what works are
+recorded as lines of JSON, and found by words and by meaning. It needs no key and no network.
+docs/memory.md tells the rest.
+
+Examples:
+  contexture memory record events.jsonl
+  contexture memory record --text docs/*.md
+  contexture memory recall 'When does the ferry leave?' --max-tokens 800 --explain
+  contexture memory stats
+  contexture memory forget --source docs/old.md
+  contexture assemble --recipe broker --session support --event 'When does the ferry leave?'")]
+    Memory(MemoryArgs),
+    /// The task stack: what is being done, for what, and what came of it
+    #[command(after_help = "\
+Tasks are parts of tasks. A new one is a part of the current one, and current until it is popped
+with its result. The recipe task-stack makes requests of where one is.
+
+Examples:
+  contexture task push 'Publish the tide tables'
+  contexture task push 'Check the figures of March'
+  contexture task show
+  contexture task pop --result 'Two rows were wrong, corrected'
+  contexture assemble --recipe task-stack --event 'Go on.' --max-tokens 8000")]
+    Task(TaskArgs),
     /// Requests that were assembled: what exactly did the model see?
     #[command(after_help = "\
 Every assembled request is kept by content in the store.
@@ -233,6 +269,18 @@ pub(crate) struct AssembleArgs {
     /// A node of the tree to look at for what comes next; may be given several times
     #[arg(long, value_name = "NODE", requires = "tree")]
     pub(crate) context: Vec<String>,
+    /// What memory is asked for [default: the current task, else the event]
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) query: Option<String>,
+    /// What memory may find, as JSON: since, event_types, entity_types, exclude, task_id
+    #[arg(long, value_name = "JSON")]
+    pub(crate) filters: Option<String>,
+    /// The archetype whose strategy memory follows [default: what contexture.toml says, else recall]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) strategy: Option<String>,
+    /// The stack of tasks [default: main]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) stack: Option<String>,
     /// The model: decides window, tokenizer and provider [default: the agent's, else what
     /// contexture.toml says]
     #[arg(long, value_name = "NAME")]
@@ -261,7 +309,7 @@ pub(crate) struct AssembleArgs {
     /// Show on standard error what became of every candidate
     #[arg(long)]
     pub(crate) explain: bool,
-    /// Where conversations and requests are kept [default: sqlite:ROOT/.contexture/contexture.db]
+    /// Where conversations, memory and requests are kept [default: sqlite:ROOT/.contexture/contexture.db]
     #[arg(long, value_name = "URL")]
     pub(crate) db: Option<String>,
 }
@@ -411,7 +459,8 @@ pub(crate) struct StoreOptions {
     /// The directory of the project
     #[arg(long, value_name = "DIR", default_value = ".", global = true)]
     pub(crate) root: PathBuf,
-    /// Where conversations are kept [default: sqlite:ROOT/.contexture/contexture.db]
+    /// Where conversations, trees, memory and tasks are kept [default:
+    /// sqlite:ROOT/.contexture/contexture.db]
     #[arg(long, value_name = "URL", global = true)]
     pub(crate) db: Option<String>,
     /// The clock, for repeatable output

@@ -2,6 +2,7 @@ use std::io::IsTerminal as _;
 use std::path::Path;
 
 use clap::ValueEnum as _;
+use contexture::memory::ContextFilters;
 use contexture::tokens::Provider;
 use contexture::{Assembled, Engine, Error, Event, Format, Request, Root};
 use serde::Serialize;
@@ -50,6 +51,13 @@ pub(crate) fn run(args: &AssembleArgs) -> anyhow::Result<()> {
         include_annotations: args.include_annotations,
         instructions: args.instruct.clone(),
         context: args.context.clone(),
+        query: args.query.clone(),
+        filters: match &args.filters {
+            Some(filters) => ContextFilters::from_json(filters)?,
+            None => ContextFilters::default(),
+        },
+        strategy: args.strategy.clone(),
+        stack: args.stack.clone(),
         model: args.model.clone(),
         provider: match args.format {
             FormatArg::Text | FormatArg::Json => None,

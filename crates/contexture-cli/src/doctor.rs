@@ -7,6 +7,7 @@ use contexture::{Engine, Root};
 use serde_json::{Value, json};
 
 use crate::args::DoctorArgs;
+use crate::memory;
 use crate::output::{self, Usage};
 use crate::store;
 
@@ -42,6 +43,7 @@ pub(crate) fn run(args: &DoctorArgs) -> anyhow::Result<()> {
     check_manifest(&root, &config, &mut checks);
     check_model(&root, &config, &mut checks);
     check_store(&root, &config, &mut checks);
+    check_memory(&root, &config, &mut checks);
     check_summariser(&config, &mut checks);
     checks.push(Check {
         what: "huggingface",
@@ -253,6 +255,54 @@ fn check_store(root: &Root, config: &Config, checks: &mut Vec<Check>) {
             let trees = output::many(trees as u64, "tree");
             let latest = latest.map_or_else(String::new, |at| format!(", latest request {at:.0}"));
             add(State::Good, format!("{path}: {sessions}, {trees}{latest}"));
+        }
+    }
+}
+
+fn check_memory(root: &Root, config: &Config, checks: &mut Vec<Check>) {
+    let mut add = |state, found: String| {
+        let what = "memory";
+        checks.push(Check { what, state, found });
+    };
+    // What is wrong with the store was said of the store.
+    let store = store::find(root, config, None).ok();
+    let store = store.filter(store::Place::exists);
+    let store = store.and_then(|place| place.open().ok());
+    let looked = Engine::new(config.clone(), root).and_then(|engine| {
+        engine.archetypes()?.get(&config.memory.archetype)?;
+        let Some(store) = store else {
+            return Ok((Vec::new(), None, engine.embedder()?));
+        };
+        let engine = engine.with_store(store);
+        let memory = engine.memory()?;
+        let stats = memory.stats()?;
+        let counts = stats.kinds.iter().filter(|(_, of_kind)| of_kind.live > 0);
+        let counts = counts.map(|(kind, of_kind)| memory::many_of(of_kind.live, *kind));
+        let used = memory::embedder_in_use(&engine)?;
+        Ok((counts.collect(), used, memory.embedder()?))
+    });
+    let archetype = &config.memory.archetype;
+    match looked {
+        Err(error) => add(State::Bad, told(&error)),
+        Ok((counts, used, embedder)) => {
+            let (name, dimensions) = (embedder.name(), embedder.dimensions());
+            let counts = match counts.is_empty() {
+                true => "nothing is remembered".to_owned(),
+                false => counts.join(", "),
+            };
+            add(
+                State::Good,
+                format!(
+                    "{counts}; archetype {archetype}; vectors of {name} ({dimensions} dimensions)"
+                ),
+            );
+            if let Some((used, _)) = used.filter(|(used, _)| used != name) {
+                let found = format!(
+                    "the vectors there are, are of {used}: `contexture memory reembed` makes them \
+                     anew, [memory.embedder] names the old one"
+                );
+                add(State::Bad, found);
+            }
         }
     }
 }

@@ -6,6 +6,7 @@ use anstyle::{AnsiColor, Style};
 use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Table, Width, presets};
 use contexture::Assembled;
 use contexture::core::grouped;
+use contexture::core::guard::{Finding, FindingKind};
 
 use crate::output;
 
@@ -23,12 +24,20 @@ const MOST_ROWS: usize = 60;
 /// Returns a table of what became of every candidate, and a bar of the budget.
 pub(crate) fn table(assembled: &Assembled) -> String {
     let report = &assembled.report;
+    // What is remembered has a score instead of a priority.
+    let scored = report.included.iter().any(|row| row.score.is_some())
+        || report.excluded.iter().any(|row| row.score.is_some());
+    let mut header = vec!["", "item", "role", "priority", "tokens", "of", "why"];
+    if scored {
+        header.insert(4, "score");
+    }
     let mut table = Table::new();
     table
         .load_style(presets::NOTHING)
         .set_content_arrangement(ContentArrangement::Dynamic)
-        .set_header(["", "item", "role", "priority", "tokens", "of", "why"]);
-    for i in [3, 4, 5] {
+        .set_header(header);
+    let right = if scored { 3..7 } else { 3..6 };
+    for i in right {
         if let Some(column) = table.column_mut(i) {
             column.set_cell_alignment(CellAlignment::Right);
         }
@@ -36,40 +45,42 @@ pub(crate) fn table(assembled: &Assembled) -> String {
     if let Some(column) = table.column_mut(1) {
         column.set_constraint(ColumnConstraint::UpperBoundary(Width::Percentage(45)));
     }
-    let priority = |own: f64, base: Option<f64>| match base {
-        Some(base) if base != own => format!("{base} -> {own}"),
-        _ => own.to_string(),
+    let worth = |own: f64, base: Option<f64>, score: Option<f64>| {
+        let priority = match (score, base) {
+            (Some(_), _) => String::new(),
+            (None, Some(base)) if base != own => format!("{} -> {}", short(base), short(own)),
+            (None, _) => short(own),
+        };
+        let score = score.map_or(String::new(), |score| format!("{score:.2}"));
+        let cells = [Some(priority), scored.then_some(score)];
+        cells.into_iter().flatten()
     };
     let about = |guess: bool| if guess { "~" } else { "" };
     for row in report.included.iter().take(MOST_ROWS) {
-        table.add_row([
-            if row.truncated { "cut" } else { "kept" }.to_owned(),
-            output::visible(&row.id),
-            row.role.name().to_owned(),
-            priority(row.priority, row.base_priority),
-            grouped(row.tokens),
-            format!(
-                "{}{}",
-                about(row.original_estimated),
-                grouped(row.original_tokens)
-            ),
-            match row.lines_cut {
-                Some(lines) => format!("{}; {} went", row.reason, lines),
-                None => row.reason.to_string(),
-            },
-        ]);
+        let fate = if row.truncated { "cut" } else { "kept" };
+        let of = format!(
+            "{}{}",
+            about(row.original_estimated),
+            grouped(row.original_tokens)
+        );
+        let why = match row.lines_cut {
+            Some(lines) => format!("{}; {} went", row.reason, lines),
+            None => row.reason.to_string(),
+        };
+        let mut cells = vec![fate.to_owned(), output::visible(&row.id)];
+        cells.push(row.role.name().to_owned());
+        cells.extend(worth(row.priority, row.base_priority, row.score));
+        cells.extend([grouped(row.tokens), of, why]);
+        table.add_row(cells);
     }
     let room = MOST_ROWS.saturating_sub(report.included.len()).max(10);
     for row in report.excluded.iter().take(room) {
-        table.add_row([
-            "out".to_owned(),
-            output::visible(&row.id),
-            row.role.name().to_owned(),
-            priority(row.priority, row.base_priority),
-            "0".to_owned(),
-            format!("{}{}", about(row.estimated), grouped(row.tokens)),
-            output::visible(&row.reason.to_string()),
-        ]);
+        let of = format!("{}{}", about(row.estimated), grouped(row.tokens));
+        let mut cells = vec!["out".to_owned(), output::visible(&row.id)];
+        cells.push(row.role.name().to_owned());
+        cells.extend(worth(row.priority, row.base_priority, row.score));
+        cells.extend(["0".to_owned(), of, output::visible(&row.reason.to_string())]);
+        table.add_row(cells);
     }
 
     let mut out = String::new();
@@ -93,24 +104,7 @@ pub(crate) fn table(assembled: &Assembled) -> String {
     out.push('\n');
     bar(&mut out, assembled);
     for line in &report.guard {
-        let finding = &line.finding;
-        let what = match finding.kind {
-            contexture::core::guard::FindingKind::Secret => "secret masked",
-            contexture::core::guard::FindingKind::Boundary => "tag escaped",
-            contexture::core::guard::FindingKind::ControlToken => "control token escaped",
-            contexture::core::guard::FindingKind::Invisible => "invisible character shown",
-        };
-        let times = match finding.count {
-            1 => String::new(),
-            n => format!(" ({n} times)"),
-        };
-        let _ = writeln!(
-            out,
-            "{CUT}guard:{CUT:#} {}:{}: {what}: {}{times}",
-            output::visible(&line.item),
-            finding.line,
-            output::visible(&finding.what)
-        );
+        let _ = writeln!(out, "{}", guard_line(&line.item, &line.finding));
     }
     if let Some(hash) = &report.snapshot {
         let _ = writeln!(
@@ -139,6 +133,47 @@ pub(crate) fn table(assembled: &Assembled) -> String {
     out
 }
 
+/// Says what the guard changed in an item.
+pub(crate) fn guard_line(item: &str, finding: &Finding) -> String {
+    let what = match finding.kind {
+        FindingKind::Secret => "secret masked",
+        FindingKind::Boundary => "tag escaped",
+        FindingKind::ControlToken => "control token escaped",
+        FindingKind::Invisible => "invisible character shown",
+    };
+    let times = match finding.count {
+        1 => String::new(),
+        n => format!(" ({n} times)"),
+    };
+    format!(
+        "{CUT}guard:{CUT:#} {}:{}: {what}: {}{times}",
+        output::visible(item),
+        finding.line,
+        output::visible(&finding.what)
+    )
+}
+
+/// Returns a priority with two digits at most.
+fn short(priority: f64) -> String {
+    ((priority * 100.0).round() / 100.0).to_string()
+}
+
+/// Returns a letter for each layer, no two of them the same as long as there
+/// are letters: those that the parts of its name begin with come first.
+fn letters<'n>(names: impl Iterator<Item = &'n str>) -> Vec<char> {
+    let mut taken: Vec<char> = Vec::new();
+    for name in names {
+        let first = name
+            .split(['-', '_', ' '])
+            .filter_map(|part| part.chars().next());
+        let rest = name.chars().filter(|c| c.is_alphanumeric());
+        let letter = first.chain(rest).chain('a'..='z').chain('A'..='Z');
+        let letter = letter.into_iter().find(|letter| !taken.contains(letter));
+        taken.push(letter.unwrap_or('#'));
+    }
+    taken
+}
+
 /// Draws the budget: a letter of each layer's name for its part, dots for what
 /// is free, and dashes for what is reserved.
 fn bar(out: &mut String, assembled: &Assembled) {
@@ -155,13 +190,21 @@ fn bar(out: &mut String, assembled: &Assembled) {
     ];
     let mut drawn = 0;
     let mut line = String::new();
-    for (layer, colour) in budget.layers.iter().zip(colours.iter().cycle()) {
+    // Layers without anything need no letter.
+    let layers = || {
+        budget
+            .layers
+            .iter()
+            .filter(|layer| layer.used > 0 || layer.kept + layer.dropped > 0)
+    };
+    let letters = letters(layers().map(|layer| &*layer.name));
+    for ((layer, letter), colour) in layers().zip(&letters).zip(colours.iter().cycle()) {
         let width = cells(layer.used)
             .max(usize::from(layer.used > 0))
             .min(BAR - drawn);
         let style = colour.on_default();
-        let letter = layer.name.chars().next().unwrap_or('#').to_string();
-        let _ = write!(line, "{style}{}{style:#}", letter.repeat(width));
+        let part: String = std::iter::repeat_n(letter, width).collect();
+        let _ = write!(line, "{style}{part}{style:#}");
         drawn += width;
     }
     let reserved = cells(budget.reserved).min(BAR - drawn);
@@ -182,15 +225,15 @@ fn bar(out: &mut String, assembled: &Assembled) {
         assembled.report.tokenizer.name,
         assembled.report.model,
     );
-    for layer in budget
-        .layers
-        .iter()
-        .filter(|layer| layer.kept + layer.dropped > 0)
-    {
-        let letter = layer.name.chars().next().unwrap_or('#');
+    let width = layers().map(|layer| layer.name.chars().count()).max();
+    let width = width.unwrap_or(0).clamp(11, 40);
+    for (layer, letter) in layers().zip(&letters) {
+        if layer.kept + layer.dropped == 0 {
+            continue;
+        }
         let _ = writeln!(
             out,
-            "  {letter} {:<11} {:>9} tokens of {:>9} allowed: {} kept ({} cut), {} left out",
+            "  {letter} {:<width$} {:>9} tokens of {:>9} allowed: {} kept ({} cut), {} left out",
             layer.name,
             grouped(layer.used),
             grouped(layer.allowed),

@@ -8,12 +8,14 @@ mod assemble;
 mod doctor;
 mod explain;
 mod init;
+mod memory;
 mod output;
 mod progress;
 mod recipe;
 mod session;
 mod snapshot;
 mod store;
+mod task;
 mod tokens;
 mod tree;
 mod working_set;
@@ -44,6 +46,8 @@ fn main() -> ExitCode {
         Command::WorkingSet(args) => working_set::run(&args),
         Command::Session(args) => session::run(&args),
         Command::Tree(args) => tree::run(&args),
+        Command::Memory(args) => memory::run(&args),
+        Command::Task(args) => task::run(&args),
         Command::Snapshot(args) => snapshot::run(&args),
         Command::Tokens(args) => tokens::run(&args),
         Command::Recipe(args) => recipe::run(&args),
@@ -74,11 +78,14 @@ fn report(error: &anyhow::Error) -> ExitCode {
             output::visible(&format!("{error:#}"))
         )),
     }
-    if let Some(hint) = known.and_then(contexture::Error::hint_text) {
-        output::say(&format!("hint: {hint}"));
+    let advice = error.downcast_ref::<output::Advice>();
+    let hint = advice.map(|advice| advice.hint.as_str());
+    if let Some(hint) = hint.or_else(|| known?.hint_text()) {
+        output::say(&format!("hint: {}", output::visible(hint)));
     }
     let is_input = known.is_some_and(contexture::Error::is_input)
         || error.is::<contexture::Refused>()
+        || advice.is_some()
         || error.is::<output::Usage>();
     ExitCode::from(if is_input { 2 } else { 1 })
 }

@@ -17,6 +17,21 @@ impl std::fmt::Display for Usage {
 
 impl std::error::Error for Usage {}
 
+/// The same, with what to do.
+#[derive(Debug)]
+pub(crate) struct Advice {
+    pub(crate) message: String,
+    pub(crate) hint: String,
+}
+
+impl std::fmt::Display for Advice {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Advice {}
+
 /// Writes the result to standard output.
 pub(crate) fn bytes(bytes: &[u8]) -> anyhow::Result<()> {
     let mut out = io::stdout().lock();

@@ -1,26 +1,75 @@
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+/// What takes less is not worth a sign.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Runs `work`, showing on a terminal that it goes on when it takes more than
 /// a second.
 pub(crate) fn with_spinner<T>(what: &'static str, work: impl FnOnce() -> T) -> T {
-    let (done, waiting) = std::sync::mpsc::channel::<()>();
-    let spinner = std::thread::spawn(move || {
-        let timeout = std::sync::mpsc::RecvTimeoutError::Timeout;
-        if waiting.recv_timeout(Duration::from_secs(1)) != Err(timeout) {
-            return;
+    let _meter = Meter::spinner(what);
+    work()
+}
+
+/// Shows on a terminal how far something is, when it takes more than a second.
+pub(crate) struct Meter {
+    bar: ProgressBar,
+    drawn: Option<(Sender<()>, JoinHandle<()>)>,
+}
+
+impl Meter {
+    /// Returns a meter up to `total`, where that is known.
+    pub(crate) fn new(what: &'static str, total: Option<u64>) -> Self {
+        let style = match total {
+            Some(_) => "{spinner} {msg} [{bar:40}] {percent} %, {elapsed}",
+            None => "{spinner} {msg} {human_pos}",
+        };
+        Self::with_style(what, total, style)
+    }
+
+    /// Returns one that only shows that it goes on.
+    pub(crate) fn spinner(what: &'static str) -> Self {
+        Self::with_style(what, None, "{spinner} {msg}")
+    }
+
+    fn with_style(what: &'static str, total: Option<u64>, style: &str) -> Self {
+        let hidden = ProgressDrawTarget::hidden();
+        let bar = ProgressBar::with_draw_target(total, hidden).with_message(what);
+        if let Ok(style) = ProgressStyle::with_template(style) {
+            bar.set_style(style);
         }
-        // Draws on standard error, and only when that is a terminal.
-        let bar = ProgressBar::new_spinner().with_message(what);
-        bar.set_style(ProgressStyle::default_spinner());
-        while waiting.recv_timeout(Duration::from_millis(100)) == Err(timeout) {
-            bar.tick();
+        let (done, waiting) = mpsc::channel();
+        let shown = bar.clone();
+        let drawn = thread::spawn(move || {
+            let timeout = Err(RecvTimeoutError::Timeout);
+            if waiting.recv_timeout(PATIENCE) != timeout {
+                return;
+            }
+            // Draws on standard error, and only when that is a terminal.
+            shown.set_draw_target(ProgressDrawTarget::stderr());
+            while waiting.recv_timeout(Duration::from_millis(100)) == timeout {
+                shown.tick();
+            }
+        });
+        let drawn = Some((done, drawn));
+        Self { bar, drawn }
+    }
+
+    /// Shows how far it is.
+    pub(crate) fn at(&self, position: u64) {
+        self.bar.set_position(position);
+    }
+}
+
+impl Drop for Meter {
+    fn drop(&mut self) {
+        if let Some((done, drawn)) = self.drawn.take() {
+            drop(done);
+            let _ = drawn.join();
         }
-        bar.finish_and_clear();
-    });
-    let result = work();
-    drop(done);
-    let _ = spinner.join();
-    result
+        self.bar.finish_and_clear();
+    }
 }

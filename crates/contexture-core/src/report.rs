@@ -319,6 +319,10 @@ codes! {
     OtherVersion = "other_version",
     /// What it belongs to is not in the request.
     SourceExcluded = "source_excluded",
+    /// Something else says nearly the same.
+    NearDuplicate = "near_duplicate",
+    /// It was not there in time.
+    Deadline = "deadline",
     /// There is no such file.
     Missing = "missing",
     /// It is empty.

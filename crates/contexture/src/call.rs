@@ -10,7 +10,7 @@ use contexture_core::{
     Tokens, markup,
 };
 use contexture_providers::{Format, describes};
-use contexture_store::{AgentRole, Session, Trigger};
+use contexture_store::{AgentRole, Session, TaskView, Trigger};
 use contexture_tokens::{Model, Provider};
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -24,6 +24,7 @@ use crate::error::Error;
 use crate::files::Root;
 use crate::gather::Gathered;
 use crate::history::History;
+use crate::inject::Injected;
 use crate::loom::{Loom, LoomSummary};
 use crate::recipe::{Recipe, SourceKind};
 use crate::snapshot::Saved;
@@ -50,6 +51,10 @@ pub(crate) struct Call<'a> {
     pub(crate) session: Option<Session>,
     pub(crate) loom: Option<Loom>,
     pub(crate) warnings: Vec<String>,
+    /// What is remembered, once that was asked.
+    pub(crate) memory: Option<Injected>,
+    /// Where one is in a stack of tasks.
+    pub(crate) tasks: Option<TaskView>,
     /// What the agent can do, once that was asked, and what is to be said of it.
     pub(crate) environment: OnceLock<Vec<Item>>,
     pub(crate) told: Mutex<Vec<String>>,
@@ -69,8 +74,18 @@ pub(crate) struct Made {
     path: Option<LoomSummary>,
 }
 
+impl Made {
+    /// Returns how much a layer without items might take: its own part, or what
+    /// everything else leaves, whichever is more.
+    pub(crate) fn room_for(&self, layer: &str) -> Tokens {
+        let budget = &self.report.budget;
+        let own = budget.layers.iter().find(|one| &*one.name == layer);
+        budget.available.max(own.map_or(0, |own| own.allowed))
+    }
+}
+
 /// An answer that may have fewer tokens than this is likely to be cut off.
-const LITTLE_ROOM: Tokens = 512;
+pub(crate) const LITTLE_ROOM: Tokens = 512;
 
 /// What came of summarising.
 pub(crate) enum Compacting {
@@ -365,6 +380,9 @@ impl Call<'_> {
             .extend(path.iter().flat_map(LoomSummary::warnings));
         report.model = self.model.name.clone();
         report.excluded.extend(unsent);
+        if let Some(memory) = self.memory.take() {
+            self.warnings.extend(memory.account(&mut report));
+        }
         self.warnings.extend(warnings);
         let told = std::mem::take(&mut *self.told.lock().unwrap_or_else(PoisonError::into_inner));
         self.warnings.extend(told);

@@ -6,6 +6,8 @@
 mod extract;
 mod model;
 
+pub(crate) use self::model::shorten_with_model;
+
 use contexture_core::guard::{self, Policy};
 use contexture_core::{Counts, Tokens, Usage};
 use contexture_store::{

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use contexture_core::Tokens;
-use contexture_store::TruncationStrategy;
+use contexture_store::{RecordKind, TruncationStrategy};
 use contexture_tokens::{Model, Models, Prices, Provider, Tokenizer};
 use serde::{Deserialize, Serialize};
 
@@ -56,6 +56,8 @@ pub struct Config {
     pub summariser: Summariser,
     /// What is preferred in looms.
     pub loom: LoomConfig,
+    /// What is remembered, and how it comes into requests.
+    pub memory: MemoryConfig,
     /// Where conversations are kept.
     pub store: StoreConfig,
     /// Whether requests are kept.
@@ -82,6 +84,7 @@ impl Default for Config {
             compaction: CompactionConfig::default(),
             summariser: Summariser::default(),
             loom: LoomConfig::default(),
+            memory: MemoryConfig::default(),
             store: StoreConfig::default(),
             snapshots: SnapshotConfig::default(),
         }
@@ -347,6 +350,13 @@ impl Default for Summariser {
     }
 }
 
+impl Summariser {
+    /// Returns true when no language model is asked.
+    pub(crate) fn is_extractive(&self) -> bool {
+        self.kind == SummariserKind::Extractive
+    }
+}
+
 /// What kind of thing writes summaries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -358,6 +368,151 @@ pub enum SummariserKind {
     OpenAi,
     /// Asks a model through Anthropic's Messages.
     Anthropic,
+}
+
+/// What is remembered, and how it comes into requests.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct MemoryConfig {
+    /// The archetype whose rules read what is recorded, and whose strategy is
+    /// followed when a request names none.
+    pub archetype: String,
+    /// Files with archetypes of the user's own, relative to the root.
+    pub archetypes: Vec<String>,
+    /// Whether what is remembered comes into an agent's requests.
+    pub inject: bool,
+    /// Where in them. Default: where the recipe has it, which for a broker is
+    /// the current message.
+    pub position: Option<MemoryPosition>,
+    /// How it reads there.
+    pub format: MemoryFormat,
+    /// The most tokens it may take there. Default: what the recipe says.
+    pub max_tokens: Option<Tokens>,
+    /// After how long a request goes on without it.
+    pub deadline_ms: u64,
+    /// What makes vectors.
+    pub embedder: EmbedderConfig,
+    /// How many records there may be, by kind.
+    pub caps: Caps,
+}
+
+impl Default for MemoryConfig {
+    fn default() -> Self {
+        Self {
+            archetype: "recall".to_owned(),
+            archetypes: Vec::new(),
+            inject: true,
+            position: None,
+            format: MemoryFormat::default(),
+            max_tokens: None,
+            deadline_ms: 2_000,
+            embedder: EmbedderConfig::default(),
+            caps: Caps::default(),
+        }
+    }
+}
+
+/// Where in a request memory stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MemoryPosition {
+    /// Behind the system prompt. What comes behind it is cached only as long as
+    /// the same things are remembered.
+    System,
+    /// Before the conversation, with the same effect.
+    BeforeHistory,
+    /// Behind the conversation.
+    AfterHistory,
+    /// In the current message, before what is asked.
+    Current,
+}
+
+/// How memory reads in a request.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MemoryFormat {
+    /// Sections with headings.
+    #[default]
+    Structured,
+    /// The texts alone, one a line.
+    Raw,
+    /// A summary of the texts, by the summariser.
+    Summary,
+}
+
+/// How many records there may be, by kind; beyond that the least valuable are
+/// put aside.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Caps {
+    /// Events.
+    pub events: u64,
+    /// Chunks.
+    pub chunks: u64,
+    /// Entities.
+    pub entities: u64,
+    /// Relations.
+    pub relations: u64,
+    /// Patterns.
+    pub patterns: u64,
+}
+
+impl Default for Caps {
+    fn default() -> Self {
+        Self {
+            events: 1_000_000,
+            chunks: 1_000_000,
+            entities: 250_000,
+            relations: 500_000,
+            patterns: 10_000,
+        }
+    }
+}
+
+impl Caps {
+    /// Returns how many records of a kind there may be. Tasks have no cap.
+    pub fn of(&self, kind: RecordKind) -> u64 {
+        match kind {
+            RecordKind::Event => self.events,
+            RecordKind::Chunk => self.chunks,
+            RecordKind::Entity => self.entities,
+            RecordKind::Relation => self.relations,
+            RecordKind::Pattern => self.patterns,
+            RecordKind::Task => u64::MAX,
+        }
+    }
+}
+
+/// What turns texts into vectors.
+///
+/// With a `base_url` it is a model behind it, which speaks OpenAI's embeddings;
+/// with a `model` alone it is a folder on this machine, which needs no network.
+/// With neither it is the built-in model, which needs none either.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct EmbedderConfig {
+    /// The folder of a Model2Vec model, or the model's name at `base_url`.
+    pub model: Option<String>,
+    /// The API's address.
+    pub base_url: Option<String>,
+    /// The environment variable that holds the API's key.
+    pub api_key_env: Option<String>,
+    /// How long the API's vectors are.
+    pub dimensions: Option<u32>,
+    /// How long the vectors of one call may take, retries included.
+    pub deadline_ms: u64,
+}
+
+impl Default for EmbedderConfig {
+    fn default() -> Self {
+        Self {
+            model: None,
+            base_url: None,
+            api_key_env: None,
+            dimensions: None,
+            deadline_ms: 10_000,
+        }
+    }
 }
 
 /// Where conversations are kept.
@@ -504,5 +659,28 @@ impl Config {
             });
         }
         Ok(models)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_embedder_has_defaults_and_no_other_settings() {
+        let read = |text: &str| toml::from_str::<EmbedderConfig>(text);
+        assert_eq!(read("").unwrap(), EmbedderConfig::default());
+        let embedder = EmbedderConfig {
+            model: Some("embeddinggemma".to_owned()),
+            base_url: Some("http://localhost:11434".to_owned()),
+            dimensions: Some(256),
+            ..EmbedderConfig::default()
+        };
+        let text =
+            "model = 'embeddinggemma'\nbase_url = 'http://localhost:11434'\ndimensions = 256";
+        assert_eq!(read(text).unwrap(), embedder);
+        for wrong in ["kind = 'openai'", "dimensions = -1", "deadline_ms = 0.5"] {
+            read(wrong).unwrap_err();
+        }
     }
 }

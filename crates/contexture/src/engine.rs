@@ -1,4 +1,5 @@
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use contexture_core::guard::Policy;
@@ -8,7 +9,7 @@ use contexture_tokens::{Model, Models, Provider};
 use jiff::Timestamp;
 
 use crate::assembled::Assembled;
-use crate::broker::{self, Environments, Permissions};
+use crate::broker::{self, Environments};
 use crate::calibration;
 use crate::call::{Call, Clock, Compacting};
 use crate::compaction::Compactor;
@@ -18,6 +19,7 @@ use crate::event::Event;
 use crate::files::Root;
 use crate::history::{self, TurnCache};
 use crate::loom::{Loom, LoomCache};
+use crate::memory::{ContextFilters, MemoryCache};
 use crate::recipe::{Recipe, SourceKind};
 use crate::snapshot::{self, Saved};
 use crate::working_set::{Hints, Manifest, find_manifest};
@@ -57,6 +59,14 @@ pub struct Request {
     pub instructions: Vec<String>,
     /// Nodes of the tree to look at for what comes next, before the head.
     pub context: Vec<String>,
+    /// What memory is asked for. Default: what the event says.
+    pub query: Option<String>,
+    /// What memory may find.
+    pub filters: ContextFilters,
+    /// The archetype whose strategy memory follows. Default: the configured one.
+    pub strategy: Option<String>,
+    /// The stack of tasks. Default: `main`.
+    pub stack: Option<String>,
     /// The model. Default: the configured one.
     pub model: Option<String>,
     /// The provider the request is rendered for, when that is known: decides
@@ -84,11 +94,14 @@ const MOST_REMEMBERED_BLOCKS: usize = 200_000;
 /// Assembles requests; keeps what it has counted.
 pub struct Engine {
     pub(crate) config: Config,
+    // What paths in the settings start from.
+    pub(crate) folder: PathBuf,
     models: Models,
     counts: Mutex<BTreeMap<String, Arc<Counts>>>,
     store: Option<Arc<dyn Store>>,
     pub(crate) turns: TurnCache,
     pub(crate) loom: LoomCache,
+    pub(crate) memory: MemoryCache,
     pub(crate) environments: Environments,
     // The latest snapshot of each session.
     latest: Mutex<BTreeMap<String, Arc<Saved>>>,
@@ -104,11 +117,13 @@ impl Engine {
     pub fn new(config: Config, root: &Root) -> Result<Self, Error> {
         Ok(Self {
             models: config.models(root.path())?,
+            folder: root.path().to_owned(),
             config,
             counts: Mutex::default(),
             store: None,
             turns: TurnCache::default(),
             loom: LoomCache::default(),
+            memory: MemoryCache::default(),
             environments: Environments::default(),
             latest: Mutex::default(),
         })
@@ -138,6 +153,11 @@ impl Engine {
         self.store.as_deref().ok_or_else(|| {
             Error::input("there is no store of conversations here").hint("name one with --db")
         })
+    }
+
+    /// Returns true when the engine has a store.
+    pub(crate) fn has_store(&self) -> bool {
+        self.store.is_some()
     }
 
     /// Returns the counter for `model`, with what it has counted so far.
@@ -181,6 +201,10 @@ impl Engine {
                 break;
             }
         }
+        if call.recall(&made)? {
+            clock.lap("recall");
+            made = call.attempt(&mut clock)?;
+        }
         let mut assembled = call.finish(made, compacted)?;
         clock.lap("account");
         // With the clock given, the output is to be the same each time.
@@ -196,7 +220,9 @@ impl Engine {
     }
 
     fn prepare<'a>(&'a self, root: &'a Root, request: &'a Request) -> Result<Call<'a>, Error> {
-        let recipe = self.recipe(root, request)?;
+        let recipe = self
+            .recipe(root, request)?
+            .with_memory_at(self.config.memory.position);
         let mut warnings = Vec::new();
         let uses = |kind: SourceKind| recipe.layers.iter().any(|layer| layer.source == kind);
         let needs_manifest = uses(SourceKind::Boot) || uses(SourceKind::WorkingSet);
@@ -230,15 +256,49 @@ impl Engine {
             true => broker::persona_dir(root, &self.config.persona.dir, persona.as_deref())?,
             false => String::new(),
         };
+        let permissions = self.config.permissions.clone();
         let permissions = match uses_persona {
-            true => self
-                .config
-                .permissions
-                .clone()
-                .with_persona(root, &persona_dir)?,
-            false => Permissions::default(),
+            true => permissions.with_persona(root, &persona_dir)?,
+            false => permissions,
         };
 
+        let tasks = match recipe
+            .layers
+            .iter()
+            .any(|layer| layer.source.is_task_stack())
+        {
+            true => {
+                let stack = request.stack.as_deref().unwrap_or("main");
+                Some(self.store()?.task_view(stack)?)
+            }
+            false => None,
+        };
+        if tasks.as_ref().is_some_and(|tasks| tasks.path.is_empty()) {
+            warnings.push("the stack has no current task: `contexture task push` adds one".into());
+        }
+        let asked = [
+            ("--query", request.query.is_some()),
+            ("--filters", request.filters != ContextFilters::default()),
+            ("--strategy", request.strategy.is_some()),
+        ];
+        for (name, _) in asked.iter().filter(|(_, given)| *given) {
+            if !uses(SourceKind::Memory) {
+                return Err(Error::input(format!(
+                    "the recipe `{}` has no memory for {name}",
+                    recipe.name
+                ))
+                .hint(
+                    "use --recipe memory, broker or task-stack, or one with the source `memory`",
+                ));
+            }
+        }
+        if request.stack.is_some() && tasks.is_none() {
+            return Err(Error::input(format!(
+                "the recipe `{}` has no tasks for --stack",
+                recipe.name
+            ))
+            .hint("use --recipe task-stack, or one with the sources of a stack"));
+        }
         let loom = self.find_loom(request, &recipe)?;
         let of_agent = || loom.as_ref()?.agent.as_ref()?.model.as_deref();
         let named = request.model.as_deref().or_else(of_agent);
@@ -280,6 +340,8 @@ impl Engine {
             loom,
             warnings,
             environment: OnceLock::new(),
+            memory: None,
+            tasks,
             told: Mutex::default(),
         })
     }
@@ -447,9 +509,13 @@ impl Engine {
             return Ok(true);
         }
         let recipe = self.recipe(root, request)?;
+        let asked = recipe.name == "memory" || request.query.is_some();
         let mut sources = recipe.layers.iter().map(|layer| layer.source);
         Ok(sources.any(|source| {
-            source.is_loom() || source == SourceKind::History && request.session.is_some()
+            source.is_loom()
+                || source.is_task_stack()
+                || source == SourceKind::History && request.session.is_some()
+                || source == SourceKind::Memory && asked
         }))
     }
 

@@ -11,6 +11,7 @@ pub struct Error {
     message: String,
     hint: Option<String>,
     is_input: bool,
+    is_late: bool,
     code: Option<ActionCode>,
     source: Option<Box<dyn std::error::Error + Send + Sync>>,
 }
@@ -50,6 +51,7 @@ impl Error {
             message: message.into(),
             hint: None,
             is_input: true,
+            is_late: false,
             code: None,
             source: None,
         }
@@ -75,6 +77,15 @@ impl Error {
         }
     }
 
+    /// Returns an error for what was not there in time.
+    pub(crate) fn late(message: impl Into<String>) -> Self {
+        Self {
+            is_input: false,
+            is_late: true,
+            ..Self::input(message)
+        }
+    }
+
     /// Returns an error for what is stored and no longer as it was: nothing that
     /// the user wrote could mend it.
     pub(crate) fn damage(message: impl Into<String>) -> Self {
@@ -82,6 +93,12 @@ impl Error {
             is_input: false,
             ..Self::input(message)
         }
+    }
+
+    /// Adds what came of it, behind what went wrong.
+    pub(crate) fn behind(mut self, outcome: &str) -> Self {
+        self.message = format!("{}; {outcome}", self.message);
+        self
     }
 
     /// Says what to do next.
@@ -93,6 +110,11 @@ impl Error {
     /// Returns true when the user can mend it by changing their input.
     pub fn is_input(&self) -> bool {
         self.is_input
+    }
+
+    /// Returns true when something was not there in time.
+    pub fn is_late(&self) -> bool {
+        self.is_late
     }
 
     /// Returns what to do next, when that is known.
@@ -143,6 +165,18 @@ impl From<StoreError> for Error {
             }
             StoreError::NotFound { what: "turn", .. } => {
                 Some("`contexture session history` shows them")
+            }
+            StoreError::NotFound { what: "task", .. } => {
+                Some("`contexture task show` draws those of a stack, `task list` names the stacks")
+            }
+            StoreError::NotFound {
+                what:
+                    "record" | "record of source" | "record of session" | "event" | "chunk" | "entity"
+                    | "relation" | "pattern",
+                ..
+            } => Some("`contexture memory export` prints all there are"),
+            StoreError::Invalid { field, .. } if field == "task" || field == "stack" => {
+                Some("`contexture task show` draws the tasks; `task push` adds one")
             }
             StoreError::Conflict { .. } => {
                 Some("assemble again, so that the turn answers what is there now, and record that")

@@ -15,6 +15,7 @@ use crate::history::{History, Reader};
 use crate::loom::{self, Loom, PathItems};
 use crate::recipe::{RecipeLayer, SourceKind};
 use crate::source;
+use crate::task_stack;
 use crate::working_set::{BootHeader, session_dir};
 
 /// What the sources gave so far.
@@ -96,6 +97,13 @@ impl Gathered<'_, '_> {
                 history.items
             }
             SourceKind::Event => self.event(policy),
+            SourceKind::Memory => match &call.memory {
+                Some(memory) => memory.item.iter().cloned().collect(),
+                None => Vec::new(),
+            },
+            SourceKind::TaskRoot | SourceKind::TaskPath | SourceKind::TaskResults => {
+                task_stack::items(call.tasks.as_ref(), recipe.source, policy)
+            }
             SourceKind::LoomPath | SourceKind::LoomDocument => self.loom_path(policy, &mut fit)?,
             kind => {
                 let mut unsent = Vec::new();
@@ -123,7 +131,10 @@ impl Gathered<'_, '_> {
             fit,
             place: recipe.place,
             order: recipe.order,
-            volatile: matches!(recipe.source, SourceKind::Event | SourceKind::LoomPosition),
+            volatile: matches!(
+                recipe.source,
+                SourceKind::Event | SourceKind::LoomPosition | SourceKind::Memory
+            ),
             items,
         })
     }

@@ -61,6 +61,7 @@
 //! ```
 
 mod account;
+mod archetype;
 mod assembled;
 mod broker;
 mod calibration;
@@ -74,18 +75,23 @@ mod files;
 mod gather;
 mod history;
 mod init;
+mod inject;
 pub mod loom;
+pub mod memory;
 mod recipe;
 mod session;
 pub mod snapshot;
 mod source;
+mod task_stack;
 pub mod turn;
 pub mod working_set;
 mod yaml;
 
+pub use archetype::Archetypes;
 pub use assembled::Assembled;
 pub use contexture_core as core;
 pub use contexture_providers::{Format, Refused, Sampling, usage_of};
+pub use contexture_recall as recall;
 pub use contexture_store as store;
 pub use contexture_tokens as tokens;
 pub use engine::{Engine, Request};

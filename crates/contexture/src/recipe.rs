@@ -4,6 +4,7 @@
 use contexture_core::{Cut, Fit, Order, Path, Place, Share, Window};
 use contexture_store::TreeMode;
 
+use crate::config::MemoryPosition;
 use crate::error::Error;
 use crate::working_set::cut_named;
 use crate::yaml::{Fields, Node, Source};
@@ -22,6 +23,8 @@ pub const LAYERS: &[&str] = &[
     "runtime",
     "tools",
     "loom",
+    "task-path",
+    "task-results",
 ];
 
 /// Where a layer's items come from.
@@ -65,6 +68,14 @@ pub enum SourceKind {
     LoomDocument,
     /// Where such an agent is.
     LoomPosition,
+    /// What is remembered of what is asked.
+    Memory,
+    /// What the tasks of a stack are for, in the end.
+    TaskRoot,
+    /// The tasks from there to the current one.
+    TaskPath,
+    /// What came of those beside it.
+    TaskResults,
 }
 
 impl SourceKind {
@@ -75,8 +86,14 @@ impl SourceKind {
             LoomAgent | LoomTree | LoomInstructions | LoomAddendum | LoomMemory | LoomPath
             | LoomDocument | LoomPosition => true,
             Boot | WorkingSet | Workspace | Persona | Environment | Runtime | Task | Role
-            | Tools | History | Event => false,
+            | Tools | History | Event | Memory | TaskRoot | TaskPath | TaskResults => false,
         }
+    }
+
+    /// Returns true for what comes from a stack of tasks.
+    pub fn is_task_stack(self) -> bool {
+        use SourceKind::{TaskPath, TaskResults, TaskRoot};
+        matches!(self, TaskRoot | TaskPath | TaskResults)
     }
 
     /// Returns the mode of the trees that the source is for, when it is for one
@@ -111,6 +128,10 @@ pub const SOURCES: &[&str] = &[
     "loom-path",
     "loom-document",
     "loom-position",
+    "memory",
+    "task-root",
+    "task-path",
+    "task-results",
 ];
 const FITS: &[&str] = &["first-fit", "by-score", "window", "path"];
 const PLACES: &[&str] = &["system", "history", "current", "by-role"];
@@ -164,6 +185,11 @@ const BUILT_IN: &[(&str, &str)] = &[
         "loom-buffer",
         include_str!("../../../recipes/loom-buffer.yml"),
     ),
+    ("memory", include_str!("../../../recipes/memory.yml")),
+    (
+        "task-stack",
+        include_str!("../../../recipes/task-stack.yml"),
+    ),
 ];
 
 impl Recipe {
@@ -199,6 +225,27 @@ impl Recipe {
                 )
             }
         }
+    }
+
+    /// Returns the recipe with the layer of memory somewhere else.
+    pub(crate) fn with_memory_at(mut self, position: Option<MemoryPosition>) -> Self {
+        let layers = &mut self.layers;
+        let memory = layers.iter().position(|l| l.source == SourceKind::Memory);
+        let (Some(position), Some(memory)) = (position, memory) else {
+            return self;
+        };
+        let mut layer = layers.remove(memory);
+        let history = layers.iter().position(|l| l.place == Place::History);
+        let event = layers.iter().position(|l| l.source == SourceKind::Event);
+        let (place, at) = match position {
+            MemoryPosition::System => (Place::System, history),
+            MemoryPosition::BeforeHistory => (Place::History, history),
+            MemoryPosition::AfterHistory => (Place::History, history.map(|at| at + 1)),
+            MemoryPosition::Current => (Place::Current, event),
+        };
+        layer.place = place;
+        layers.insert(at.unwrap_or(memory).min(layers.len()), layer);
+        self
     }
 
     /// Reads a recipe; `name` stands for the file in complaints, which name
@@ -315,6 +362,10 @@ fn read_layer(source: Source<'_>, i: usize, node: &Node) -> Result<RecipeLayer, 
         "loom-path" => SourceKind::LoomPath,
         "loom-document" => SourceKind::LoomDocument,
         "loom-position" => SourceKind::LoomPosition,
+        "memory" => SourceKind::Memory,
+        "task-root" => SourceKind::TaskRoot,
+        "task-path" => SourceKind::TaskPath,
+        "task-results" => SourceKind::TaskResults,
         _ => SourceKind::Event,
     };
     // What is said of history elsewhere, and what is summarised, is told by

@@ -65,12 +65,12 @@ fn what_is_wrong_is_named_with_its_line() {
     refused(
         "- {layer: files, source: working-sets, share: 100}",
         "mine.yml:3:26: layers[0].source: unknown source `working-sets`; \
-         did you mean `working-set`? (one of boot, working-set, workspace, persona, environment, runtime, task, role, tools, history, event, loom-agent, loom-tree, loom-instructions, loom-addendum, loom-memory, loom-path, loom-document, loom-position)",
+         did you mean `working-set`? (one of boot, working-set, workspace, persona, environment, runtime, task, role, tools, history, event, loom-agent, loom-tree, loom-instructions, loom-addendum, loom-memory, loom-path, loom-document, loom-position, memory, task-root, task-path, task-results)",
     );
     refused(
         "- {layer: fils, source: working-set, share: 100}",
         "mine.yml:3:11: layers[0].layer: unknown layer `fils`; did you mean `files`? \
-         (one of workspace, persona, session, memory, event, files, task, role, environment, runtime, tools, loom)",
+         (one of workspace, persona, session, memory, event, files, task, role, environment, runtime, tools, loom, task-path, task-results)",
     );
     refused(
         "- {layer: files, source: working-set, share: 60}\n- {layer: event, source: event, share: 60}",
@@ -104,6 +104,6 @@ fn an_unknown_recipe_suggests_the_nearest() {
     let error = Recipe::load("workingset").unwrap_err();
     assert_eq!(
         error.to_string(),
-        "unknown recipe `workingset`; did you mean `working-set`? (one of working-set, broker, loom-dialogue, loom-buffer)"
+        "unknown recipe `workingset`; did you mean `working-set`? (one of working-set, broker, loom-dialogue, loom-buffer, memory, task-stack)"
     );
 }

@@ -166,7 +166,7 @@ Examples:
   contexture tree memory show tides ada")]
     Memory {
         #[command(subcommand)]
-        command: MemoryCommand,
+        command: TreeMemoryCommand,
     },
 }
 
@@ -505,7 +505,7 @@ pub(crate) struct AgentSetArgs {
 }
 
 #[derive(Subcommand)]
-pub(crate) enum MemoryCommand {
+pub(crate) enum TreeMemoryCommand {
     /// Show what it keeps in mind
     #[command(after_help = "\
 Examples:

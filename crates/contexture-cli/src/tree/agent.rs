@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::node::words;
 use crate::args::{
-    AgentCommand, AgentName, AgentSetArgs, MemoryCommand, PathCommand, Pinned, StoreOptions,
+    AgentCommand, AgentName, AgentSetArgs, PathCommand, Pinned, StoreOptions, TreeMemoryCommand,
 };
 use crate::output::{self, Usage};
 use crate::session::{plain, short, show, table};
@@ -209,25 +209,25 @@ fn list(engine: &Engine, tree: &str, options: &StoreOptions) -> anyhow::Result<(
     output::text(&plain(&table))
 }
 
-pub(super) fn memory(command: &MemoryCommand, options: &StoreOptions) -> anyhow::Result<()> {
+pub(super) fn memory(command: &TreeMemoryCommand, options: &StoreOptions) -> anyhow::Result<()> {
     // Input is read before a store is touched.
     let stashed = match command {
-        MemoryCommand::Stash { text, file, .. } => words(text.as_deref(), file.as_deref())?,
+        TreeMemoryCommand::Stash { text, file, .. } => words(text.as_deref(), file.as_deref())?,
         _ => None,
     };
     let engine = super::engine(options, false)?;
     let (of, change, told) = match command {
-        MemoryCommand::Show(of) => return show_memory(&engine, of, options),
-        MemoryCommand::Pin { of, what } => {
+        TreeMemoryCommand::Show(of) => return show_memory(&engine, of, options),
+        TreeMemoryCommand::Pin { of, what } => {
             let (pin, name) = pin(&engine, of, what)?;
             (of, MemoryChange::Pin(pin), format!("{name} is pinned"))
         }
-        MemoryCommand::Unpin { of, what } => {
+        TreeMemoryCommand::Unpin { of, what } => {
             let (pin, name) = pin(&engine, of, what)?;
             let told = format!("{name} is no longer pinned");
             (of, MemoryChange::Unpin(pin), told)
         }
-        MemoryCommand::Stash { of, name, .. } => {
+        TreeMemoryCommand::Stash { of, name, .. } => {
             let change = MemoryChange::Stash {
                 name: name.clone(),
                 text: stashed.unwrap_or_default(),
@@ -235,25 +235,25 @@ pub(super) fn memory(command: &MemoryCommand, options: &StoreOptions) -> anyhow:
             let told = format!("stash {name} is put aside; `tree memory recall` shows it");
             (of, change, told)
         }
-        MemoryCommand::Recall { of, name } => {
+        TreeMemoryCommand::Recall { of, name } => {
             let change = MemoryChange::Recall {
                 name: name.clone(),
                 shown: true,
             };
             (of, change, format!("stash {name} is shown in requests"))
         }
-        MemoryCommand::PutAway { of, name } => {
+        TreeMemoryCommand::PutAway { of, name } => {
             let change = MemoryChange::Recall {
                 name: name.clone(),
                 shown: false,
             };
             (of, change, format!("stash {name} is no longer shown"))
         }
-        MemoryCommand::Discard { of, name } => {
+        TreeMemoryCommand::Discard { of, name } => {
             let change = MemoryChange::Discard { name: name.clone() };
             (of, change, format!("stash {name} is thrown away"))
         }
-        MemoryCommand::Act { of, action } => {
+        TreeMemoryCommand::Act { of, action } => {
             let change = MemoryChange::Act(action.clone());
             (of, change, "it is noted".to_owned())
         }

@@ -37,6 +37,12 @@ impl Permissions {
         !on(&self.deny) && (self.allow.is_empty() || on(&self.allow))
     }
 
+    /// Returns true when `name` is denied by name; that it is not among what is
+    /// allowed does not count.
+    pub(crate) fn denies(&self, name: &str) -> bool {
+        self.deny.iter().any(|pattern| matches(pattern, name))
+    }
+
     /// Returns what is granted, for the record: what is allowed, and behind it
     /// what is not, with `!` before it.
     pub(crate) fn granted(&self) -> Vec<String> {

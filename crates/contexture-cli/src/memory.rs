@@ -1,0 +1,105 @@
+//! Memory: records are kept, found again, shown and forgotten.
+
+mod explain;
+mod housekeeping;
+mod record;
+
+use std::path::Path;
+
+use contexture::Engine;
+use contexture::memory::{ContextFilters, ContextRequest, Recall};
+use serde_json::json;
+
+pub(crate) use self::housekeeping::{embedder_in_use, many_of};
+
+use crate::args::{MemoryArgs, MemoryCommand, RecallArgs, RecallFormat, StoreOptions};
+use crate::output;
+use crate::progress;
+use crate::store;
+
+pub(crate) fn run(args: &MemoryArgs) -> anyhow::Result<()> {
+    let options = &args.options;
+    match &args.command {
+        MemoryCommand::Record(args) => record::run(args, options),
+        MemoryCommand::Recall(args) => recall(args, options),
+        MemoryCommand::Stats => housekeeping::stats(options),
+        MemoryCommand::Show { id } => housekeeping::show_record(id, options),
+        MemoryCommand::Export => housekeeping::export(options),
+        MemoryCommand::Forget(args) => housekeeping::forget(args, options),
+        MemoryCommand::Reembed => housekeeping::reembed(options),
+    }
+}
+
+/// Returns an engine with the store that the options name.
+fn engine(options: &StoreOptions, make: bool) -> anyhow::Result<Engine> {
+    store::engine_made_by(options, make, "contexture memory record FILE")
+}
+
+fn recall(args: &RecallArgs, options: &StoreOptions) -> anyhow::Result<()> {
+    let query = match args.query.as_str() {
+        "-" => output::read_text(Path::new("-"))?,
+        query => query.to_owned(),
+    };
+    let filters = match &args.filters {
+        Some(filters) => ContextFilters::from_json(filters)?,
+        None => ContextFilters::default(),
+    };
+    let request = ContextRequest {
+        query,
+        session_id: args.session.clone(),
+        max_tokens: args.max_tokens,
+        archetype: args.strategy.clone(),
+        filters,
+        ..ContextRequest::default()
+    };
+    let engine = engine(options, false)?;
+    let how = Recall {
+        model: args.model.as_deref(),
+        now: options.now,
+        identity: &args.identity,
+        permissions: Some(&engine.config().permissions),
+        ..Recall::default()
+    };
+    let memory = engine.memory()?;
+    let recalled = progress::with_spinner("remembering", || memory.recall(&request, &how))?;
+    let context = &recalled.context;
+    match (args.format, options.json) {
+        (RecallFormat::Text, false) => output::bytes(context.content.as_bytes())?,
+        _ => output::bytes(format!("{:#}\n", json!(context)).as_bytes())?,
+    }
+    let model = args.model.as_deref().unwrap_or(&engine.config().model);
+    let model = engine.models().resolve(model);
+    let counts = engine.counts(&model)?;
+    if args.explain {
+        let counted = explain::Counted {
+            model: &model.name,
+            tokenizer: counts.counter().name(),
+            exact: counts.counter().is_exact(),
+            budget: args.max_tokens,
+            strategy: match &args.strategy {
+                Some(strategy) => strategy,
+                None => &engine.config().memory.archetype,
+            },
+        };
+        output::say(&explain::table(&recalled, &counted));
+        return Ok(());
+    }
+    if args.model.is_none() {
+        output::say(&format!(
+            "model {} ({}) is taken; --model names another",
+            model.name,
+            counts.counter().name()
+        ));
+    }
+    if context.components.is_empty() {
+        output::say(match (memory.is_empty()?, context.excluded.is_empty()) {
+            (true, _) => "memory is empty: `contexture memory record FILE` fills it",
+            (false, true) => "nothing was found",
+            (false, false) => "what was found does not fit: raise --max-tokens, or see --explain",
+        });
+    }
+    for warning in &context.metadata.warnings {
+        output::say(&format!("warning: {}", output::visible(warning)));
+    }
+    Ok(())
+}

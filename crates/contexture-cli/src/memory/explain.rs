@@ -1,0 +1,278 @@
+//! How a recall came about, as a person reads it.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use anstyle::{AnsiColor, Style};
+use contexture::core::grouped;
+use contexture::memory::{Channel, Context, ContextComponent, Recalled, Shown};
+
+use crate::output;
+use crate::session::table as empty_table;
+
+const GOOD: Style = AnsiColor::Green.on_default();
+const CUT: Style = AnsiColor::Yellow.on_default();
+const OUT: Style = AnsiColor::Red.on_default();
+
+/// Most rows of what is in the text, and of what is not; the JSON has more.
+const MOST_ROWS: usize = 60;
+const MOST_OUT: usize = 12;
+
+/// How it was counted and what was followed.
+pub(super) struct Counted<'a> {
+    pub(super) model: &'a str,
+    pub(super) tokenizer: &'a str,
+    pub(super) exact: bool,
+    pub(super) budget: u64,
+    pub(super) strategy: &'a str,
+}
+
+/// Returns a table of what was found, what each channel spent, and what was
+/// looked for.
+pub(super) fn table(recalled: &Recalled, counted: &Counted<'_>) -> String {
+    let context = &recalled.context;
+    let header = ["", "item", "found as", "tokens", "score", "made of", "why"];
+    let mut table = empty_table(&header, &[3, 4]);
+    for part in context.components.iter().take(MOST_ROWS) {
+        table.add_row([
+            if part.shown.is_some() { "part" } else { "kept" }.to_owned(),
+            output::visible(&part.source),
+            found_as(part),
+            grouped(part.tokens),
+            format!("{:.2}", part.relevance_score),
+            made_of(part.channel, &part.scores, context),
+            why(part, context),
+        ]);
+    }
+    for left in context.excluded.iter().take(MOST_OUT) {
+        table.add_row([
+            "out".to_owned(),
+            output::visible(&left.source),
+            left.channel.name().to_owned(),
+            grouped(left.tokens),
+            format!("{:.2}", left.relevance_score),
+            made_of(left.channel, &left.scores, context),
+            output::visible(&left.reason),
+        ]);
+    }
+    let mut out = String::new();
+    for line in table.to_string().lines() {
+        let style = match line.split_whitespace().next() {
+            Some("kept") => GOOD,
+            Some("part") => CUT,
+            Some("out") => OUT,
+            _ => Style::new(),
+        };
+        let _ = writeln!(out, "{style}{}{style:#}", line.trim_end());
+    }
+    let hidden = context.components.len().saturating_sub(MOST_ROWS)
+        + context.excluded.len().saturating_sub(MOST_OUT);
+    // The JSON is bounded, too.
+    let of_them = match context.metadata.unlisted {
+        0 => "them".to_owned(),
+        _ => format!("{} of them", grouped(hidden as u64)),
+    };
+    let more = grouped((hidden + context.metadata.unlisted) as u64);
+    if hidden > 0 {
+        let _ = writeln!(out, "and {more} more; --format json has {of_them}");
+    }
+    out.push('\n');
+    budgets(&mut out, context, counted);
+    looked_for(&mut out, context, counted);
+    for (id, finding) in &*recalled.findings {
+        let _ = writeln!(out, "{}", crate::explain::guard_line(id, finding));
+    }
+    for warning in &context.metadata.warnings {
+        let _ = writeln!(out, "{CUT}warning:{CUT:#} {}", output::visible(warning));
+    }
+    out.truncate(out.trim_end().len());
+    out
+}
+
+fn found_as(part: &ContextComponent) -> String {
+    match part.kind {
+        Some(kind) if kind.name() != part.channel.name() => {
+            format!("{} {}", part.channel.name(), kind.name())
+        }
+        _ => part.channel.name().to_owned(),
+    }
+}
+
+/// From here on a vector is a reason: below it most texts are as near.
+const NEAR: f64 = 0.2;
+
+/// What recency counts at least when a query asks for it.
+const ASKED_RECENCY: f64 = 0.3;
+
+const NAMED: &str = "the query names who or when";
+
+/// Returns what a score is made of: what counts in this strategy, and what it
+/// is multiplied by.
+fn made_of(channel: Channel, scores: &BTreeMap<String, f64>, context: &Context) -> String {
+    let strategy = &context.strategy;
+    let signals = &context.metadata.signals;
+    let recency = match strategy.recency_only_when_asked {
+        true => signals.recent || signals.keywords.is_empty(),
+        false => strategy.recency_weight > 0.0,
+    };
+    let counts = |name: &str| match name {
+        // Its parts say more.
+        "relevance" => !scores.contains_key("words") && strategy.relevance_weight > 0.0,
+        "recency" => recency && !matches!(channel, Channel::Entity | Channel::Pattern),
+        "salience" => strategy.salience_weight > 0.0,
+        "words" | "vector" => !signals.keywords.is_empty(),
+        // A number of words, told with what they are worth.
+        "matched" => false,
+        _ => true,
+    };
+    let (boosts, parts): (BTreeMap<&String, f64>, BTreeMap<&String, f64>) = (scores.iter())
+        .filter(|(name, _)| counts(name))
+        .map(|(name, value)| (name, *value))
+        .partition(|(name, _)| name.starts_with("boost_"));
+    // What says most comes first.
+    let order = ["words", "vector", "bonus", "asks", "relevance"];
+    let place = |name: &str| order.iter().position(|one| *one == name);
+    let mut parts: Vec<(&String, f64)> = parts.into_iter().collect();
+    parts.sort_by_key(|(name, _)| place(name).unwrap_or(order.len()));
+    let asked = signals.keywords.len();
+    let parts = parts
+        .iter()
+        .map(|(name, value)| match scores.get("matched") {
+            Some(matched) if *name == "words" => {
+                format!("words {value:.2} ({matched:.0} of {asked})")
+            }
+            _ if *name == "depth" => format!("depth {value:.0}"),
+            _ => format!("{name} {value:.2}"),
+        });
+    let boosts = boosts.iter().map(|(name, value)| {
+        let name = name.trim_start_matches("boost_");
+        format!("×{value:.2} {name}")
+    });
+    parts.chain(boosts).collect::<Vec<_>>().join(", ")
+}
+
+fn why(part: &ContextComponent, context: &Context) -> String {
+    // What is shown as 0.00 is no reason.
+    let has = |name: &str| part.scores.get(name).is_some_and(|value| *value >= 0.005);
+    let found = match part.channel {
+        Channel::Recent if has("new") => "it has just happened".to_owned(),
+        Channel::Recent if has("session") => "happened lately in this session".to_owned(),
+        Channel::Recent => "happened lately".to_owned(),
+        Channel::Semantic => {
+            let near = part.scores.get("vector").is_some_and(|near| *near >= NEAR);
+            let own = (part.scores.get("matched")).is_none_or(|matched| *matched > 0.0);
+            let by = match (has("words"), own, near) {
+                (false, _, false) if has("bonus") => return with_part(NAMED, part),
+                (false, _, _) => "by its meaning",
+                (true, true, false) => "by its words",
+                (true, true, true) => "by its words and its meaning",
+                (true, false, false) => "by the words around it",
+                (true, false, true) => "by the words around it and its meaning",
+            };
+            match has("bonus") {
+                true => format!("{by}; {NAMED}"),
+                false => by.to_owned(),
+            }
+        }
+        Channel::Entity if has("boost_mentioned") => "the query names it".to_owned(),
+        Channel::Entity => "is among what matters most".to_owned(),
+        Channel::Relation => {
+            let from = match context.metadata.signals.mentioned_entities.is_empty() {
+                true => "what matters most",
+                false => "what the query names, or matters",
+            };
+            let depth = part.scores.get("depth").copied().unwrap_or(1.0);
+            match depth > 1.0 {
+                true => format!("{depth:.0} steps from {from}"),
+                false => format!("of {from}"),
+            }
+        }
+        Channel::Pattern => "its signs are in the query".to_owned(),
+        Channel::Custom => "was given with the request".to_owned(),
+    };
+    with_part(&found, part)
+}
+
+/// Adds which part of something is shown, when it is not whole.
+fn with_part(found: &str, part: &ContextComponent) -> String {
+    let shown = match part.shown {
+        None => return found.to_owned(),
+        Some(Shown::Snippet) => "its best passage: the whole is more than was left",
+        Some(Shown::Compressed) => "its most telling sentences, to make room",
+        Some(Shown::Summary) => "a summary, to make room",
+    };
+    format!("{found}; {shown}")
+}
+
+fn budgets(out: &mut String, context: &Context, counted: &Counted<'_>) {
+    let exact = match counted.exact {
+        true => "exact",
+        false => "an estimate that errs high",
+    };
+    let _ = writeln!(
+        out,
+        "{} of {} tokens used; {} for {}, {exact}",
+        grouped(context.token_count),
+        grouped(counted.budget),
+        counted.tokenizer,
+        counted.model
+    );
+    for channel in Channel::ALL {
+        let name = channel.name();
+        let Some(budget) = context.metadata.channels.get(name) else {
+            continue;
+        };
+        if budget.allowed == 0 && budget.found == 0 {
+            continue;
+        }
+        let beyond = match budget.used > budget.allowed {
+            true => ", with what others left",
+            false => "",
+        };
+        let _ = writeln!(
+            out,
+            "  {name:<8} {:>7} tokens of {:>7} allowed{beyond}: {} found, {} shown",
+            grouped(budget.used),
+            grouped(budget.allowed),
+            grouped(budget.found as u64),
+            grouped(budget.kept as u64),
+        );
+    }
+}
+
+fn looked_for(out: &mut String, context: &Context, counted: &Counted<'_>) {
+    let (strategy, signals) = (&context.strategy, &context.metadata.signals);
+    let asked = strategy.recency_weight.max(ASKED_RECENCY);
+    let recency = match strategy.recency_only_when_asked {
+        false => format!("recency {}", strategy.recency_weight),
+        true if signals.recent => format!("recency {asked}, for the query asks for it"),
+        true if signals.keywords.is_empty() => format!("recency {asked}, for nothing is asked"),
+        true => "recency does not count, for the query does not ask for it".to_owned(),
+    };
+    let _ = writeln!(
+        out,
+        "strategy {}: relevance {}, salience {}, {recency}",
+        output::visible(counted.strategy),
+        strategy.relevance_weight,
+        strategy.salience_weight
+    );
+    let words = match signals.keywords.is_empty() {
+        true => "no words: what is recent and what matters".to_owned(),
+        false => signals.keywords.join(", "),
+    };
+    let _ = writeln!(
+        out,
+        "looked for ({}): {}",
+        signals.intent.as_str(),
+        output::visible(&words)
+    );
+    if !signals.mentioned_entities.is_empty() {
+        let names = signals.mentioned_entities.join(", ");
+        let _ = writeln!(out, "the query names: {}", output::visible(&names));
+    }
+    let _ = writeln!(
+        out,
+        "searched {}",
+        output::many(context.metadata.chunks_searched as u64, "text")
+    );
+}

@@ -1,0 +1,217 @@
+//! What there is in a memory; forgetting, and new vectors.
+
+use std::io::Write as _;
+use std::path::Path;
+
+use contexture::core::grouped;
+use contexture::memory::Memory;
+use contexture::store::{Forget, Record, RecordKind};
+use contexture::{Engine, Error};
+use serde_json::{Value, json};
+
+use super::engine;
+use super::record::source_of;
+use crate::args::{ForgetArgs, StoreOptions};
+use crate::output;
+use crate::progress::Meter;
+use crate::session::{plain, show, table};
+
+pub(super) fn stats(options: &StoreOptions) -> anyhow::Result<()> {
+    let engine = engine(options, false)?;
+    let stats = engine.memory()?.stats()?;
+    let used = embedder_in_use(&engine)?;
+    if options.json {
+        let mut value = json!(stats);
+        for (kind, of_kind) in &stats.kinds {
+            value["kinds"][kind.name()]["hold"] = json!(of_kind.live.saturating_sub(of_kind.ended));
+        }
+        value["embedder"] = json!(used.map(|(name, dimensions)| json!({
+            "name": name,
+            "dimensions": dimensions,
+        })));
+        return output::text(&format!("{value:#}\n"));
+    }
+    let mut table = table(&["kind", "hold", "ended", "archived"], &[1, 2, 3]);
+    for kind in RecordKind::ALL {
+        let of_kind = stats.kinds.get(&kind).copied().unwrap_or_default();
+        table.add_row([
+            kind.name().to_owned(),
+            grouped(of_kind.live.saturating_sub(of_kind.ended)),
+            grouped(of_kind.ended),
+            grouped(of_kind.archived),
+        ]);
+    }
+    let mut out = plain(&table);
+    out.push_str(&format!(
+        "\n{}, {}, {} bytes\n",
+        output::many(stats.sessions, "session"),
+        output::many(stats.sources, "source"),
+        grouped(stats.bytes)
+    ));
+    match used {
+        None => out.push_str("no vectors yet\n"),
+        Some((name, dimensions)) => out.push_str(&format!(
+            "vectors of {} ({dimensions} dimensions)\n",
+            output::visible(&name)
+        )),
+    }
+    if stats.unembedded > 0 {
+        out.push_str(&format!(
+            "{} without a vector, found by words only: `contexture memory reembed` makes them\n",
+            output::many(stats.unembedded, "text")
+        ));
+    }
+    output::text(&out)
+}
+
+/// Returns the name and dimensions of what made the vectors that there are.
+pub(crate) fn embedder_in_use(engine: &Engine) -> Result<Option<(String, u32)>, Error> {
+    let state = engine.store()?.memory_state()?;
+    let embedder = state.analysis.and_then(|analysis| analysis.embedder);
+    Ok(embedder.map(|embedder| (embedder.name, embedder.dimensions)))
+}
+
+pub(super) fn show_record(id: &str, options: &StoreOptions) -> anyhow::Result<()> {
+    let engine = engine(options, false)?;
+    let mut records = engine.memory()?.named(id)?;
+    let store = engine.store()?;
+    for stack in store.task_stacks().map_err(Error::from)? {
+        let tasks = store.tasks(&stack).map_err(Error::from)?;
+        let named = tasks.into_iter().filter(|task| task.id == id);
+        records.extend(named.map(Record::Task));
+    }
+    if records.is_empty() {
+        let none = format!(
+            "there is no record `{id}`; `contexture memory recall QUERY --explain` names those it \
+             finds, `memory export` prints all"
+        );
+        return Err(output::Usage(none).into());
+    }
+    if options.json {
+        return output::text(&format!("{:#}\n", json!(records)));
+    }
+    let described: Vec<String> = records.iter().map(describe).collect();
+    output::text(&described.join("\n"))
+}
+
+/// Returns a record as lines, a field each, without those that are not set.
+fn describe(record: &Record) -> String {
+    let mut out = String::new();
+    let value = json!(record);
+    for (name, value) in value.as_object().into_iter().flatten() {
+        let text = match value {
+            Value::Null => continue,
+            Value::Array(values) if values.is_empty() => continue,
+            Value::Object(fields) if fields.is_empty() => continue,
+            Value::String(text) => text.clone(),
+            other => other.to_string(),
+        };
+        for (i, line) in text.lines().enumerate() {
+            let name = if i == 0 { name } else { "" };
+            let line = format!("{name:<11} {}", output::visible(line));
+            out.push_str(line.trim_end());
+            out.push('\n');
+        }
+    }
+    out
+}
+
+pub(super) fn export(options: &StoreOptions) -> anyhow::Result<()> {
+    let engine = engine(options, false)?;
+    let mut out = std::io::BufWriter::new(std::io::stdout().lock());
+    let mut failed = None;
+    let done = engine.memory()?.export(&mut |record| {
+        let written = serde_json::to_writer(&mut out, record)
+            .map_err(std::io::Error::from)
+            .and_then(|()| out.write_all(b"\n"));
+        written.map_err(|error| {
+            let told = Error::input("cannot write to standard output");
+            failed = Some(error);
+            told
+        })
+    });
+    if let Some(error) = failed {
+        return Err(anyhow::Error::new(error).context("cannot write to standard output"));
+    }
+    done?;
+    out.flush()
+        .map_err(|error| anyhow::Error::new(error).context("cannot write to standard output"))
+}
+
+pub(super) fn forget(args: &ForgetArgs, options: &StoreOptions) -> anyhow::Result<()> {
+    let what = match (&args.what.id, &args.what.source, &args.what.session) {
+        (Some(id), _, _) => Forget::Id {
+            kind: args.kind.map(Into::into),
+            id: id.clone(),
+        },
+        (None, Some(source), _) => Forget::Source(source.clone()),
+        (None, None, Some(session)) => Forget::Session(session.clone()),
+        // The parser asks for one of them.
+        (None, None, None) => return Ok(()),
+    };
+    let engine = engine(options, false)?;
+    let memory = engine.memory()?;
+    let forgotten = memory.forget(&what).or_else(|error| match &what {
+        // A path may be typed in several ways; names come first.
+        Forget::Source(typed) => match source_of(Path::new(typed)) {
+            source if source != *typed => {
+                let known = memory.forget(&Forget::Source(source));
+                known.map_err(|_| error)
+            }
+            _ => Err(error),
+        },
+        _ => Err(error),
+    })?;
+    let gone: Vec<String> = (forgotten.0.iter())
+        .map(|(kind, number)| many_of(*number, *kind))
+        .collect();
+    show(options, &forgotten, &format!("forgot {}", gone.join(", ")))?;
+    let kept = engine.store()?.snapshots(None, 1).map_err(Error::from)?;
+    if !kept.is_empty() {
+        output::say(
+            "requests that were assembled earlier still hold what was sent: `contexture snapshot \
+             list` shows them",
+        );
+    }
+    Ok(())
+}
+
+/// Returns a number of records in words.
+pub(crate) fn many_of(number: u64, kind: RecordKind) -> String {
+    match (kind, number) {
+        (RecordKind::Entity, 1) => "1 entity".to_owned(),
+        (RecordKind::Entity, n) => format!("{} entities", grouped(n)),
+        (kind, n) => output::many(n, kind.name()),
+    }
+}
+
+pub(super) fn reembed(options: &StoreOptions) -> anyhow::Result<()> {
+    let engine = engine(options, false)?;
+    let memory = engine.memory()?;
+    let meter = Meter::new("embedding", Some(to_embed(&engine, memory)?));
+    let done = memory.reembed(&mut |embedded| meter.at(embedded))?;
+    drop(meter);
+    let told = match done.embedded {
+        0 => format!("every text has a vector of {} already", done.embedder),
+        n => format!(
+            "{} got a vector of {} ({} dimensions)",
+            output::many(n, "text"),
+            done.embedder,
+            done.dimensions
+        ),
+    };
+    show(options, &done, &output::visible(&told))
+}
+
+/// Returns how many texts have no vector of the configured embedder.
+fn to_embed(engine: &Engine, memory: Memory<'_>) -> Result<u64, Error> {
+    let stats = memory.stats()?;
+    let configured = memory.embedder()?;
+    let used = embedder_in_use(engine)?;
+    let is_used = used.is_some_and(|(name, _)| name == configured.name());
+    let live = |kind| stats.kinds.get(&kind).map_or(0, |kind| kind.live);
+    Ok(match is_used {
+        true => stats.unembedded,
+        false => live(RecordKind::Event) + live(RecordKind::Chunk),
+    })
+}

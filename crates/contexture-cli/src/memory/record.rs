@@ -1,0 +1,298 @@
+//! Recording: lines of JSON, or texts as they are.
+
+use std::cell::Cell;
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::path::{Component, Path, PathBuf};
+
+use contexture::memory::{Lines, MemoryRecorded};
+use contexture::{Engine, Error};
+
+use super::engine;
+use crate::args::{RecordArgs, StoreOptions};
+use crate::output::{self, Advice, Usage};
+use crate::progress::Meter;
+use crate::session::show;
+
+/// What is to be recorded, opened before a store is touched.
+enum Input {
+    Lines {
+        name: String,
+        bytes: Option<u64>,
+        reader: Box<dyn BufRead>,
+    },
+    Text {
+        source: String,
+        text: String,
+    },
+}
+
+pub(super) fn run(args: &RecordArgs, options: &StoreOptions) -> anyhow::Result<()> {
+    if args.source.is_some() && args.files.len() > 1 {
+        let several = "--source names one text; record several files one by one";
+        return Err(Usage(several.to_owned()).into());
+    }
+    let inputs = args.files.iter().map(|file| open(file, args));
+    let inputs: Vec<Input> = inputs.collect::<Result<_, _>>()?;
+    let engine = engine(options, true)?;
+    let mut all = MemoryRecorded::default();
+    let progress = Progress::over(&inputs);
+    let mut failed = None;
+    for (i, input) in inputs.into_iter().enumerate() {
+        match record_one(&engine, input, &progress, options) {
+            Ok(recorded) => add(&mut all, recorded),
+            Err(error) => {
+                failed = Some((i, error));
+                break;
+            }
+        }
+    }
+    drop(progress);
+    if let Some((before, error)) = failed {
+        if before > 0 {
+            let files = output::many(before as u64, "file");
+            output::say(&format!("of {files} before: {}", told(&all, args)));
+        }
+        return Err(error);
+    }
+    for warning in &all.warnings {
+        output::say(&format!("warning: {}", output::visible(warning)));
+    }
+    show(options, &all, &told(&all, args))
+}
+
+fn open(file: &Path, args: &RecordArgs) -> anyhow::Result<Input> {
+    let (name, is_stdin) = (output::name(file), file == Path::new("-"));
+    if args.text {
+        let source = match &args.source {
+            Some(source) => source.clone(),
+            None if is_stdin => {
+                let nameless = "a text from standard input has no name: give --source NAME";
+                return Err(Usage(nameless.to_owned()).into());
+            }
+            None => source_of(file),
+        };
+        if file.is_dir() {
+            return Err(directory(&name).into());
+        }
+        let text = String::from_utf8(output::read_bytes(file)?).map_err(|_| not_text(&name))?;
+        let text = output::without_mark(text);
+        return Ok(Input::Text { source, text });
+    }
+    if is_stdin {
+        let reader = Box::new(BufReader::new(std::io::stdin()));
+        let bytes = None;
+        return Ok(Input::Lines {
+            name,
+            bytes,
+            reader,
+        });
+    }
+    let cannot = |error: &dyn std::fmt::Display| Usage(format!("cannot read {name}: {error}"));
+    let opened = File::open(file).map_err(|error| cannot(&error))?;
+    let meta = opened.metadata().map_err(|error| cannot(&error))?;
+    if meta.is_dir() {
+        return Err(directory(&name).into());
+    }
+    Ok(Input::Lines {
+        bytes: meta.is_file().then_some(meta.len()),
+        reader: Box::new(BufReader::new(opened)),
+        name,
+    })
+}
+
+/// Returns what a text is called: its path, relative to the current directory
+/// where it is below it, so that however it was typed it is one source.
+pub(super) fn source_of(file: &Path) -> String {
+    let mut path = file.to_owned();
+    // What `..` leads to depends on links.
+    if path.components().any(|part| part == Component::ParentDir)
+        && let (Some(Ok(above)), Some(name)) = (
+            path.parent().map(Path::canonicalize),
+            path.file_name().map(ToOwned::to_owned),
+        )
+    {
+        path = above.join(name);
+    }
+    let here = std::env::current_dir().unwrap_or_default();
+    // A shell's name for it may go through links.
+    let typed = std::env::var_os("PWD").map(PathBuf::from);
+    let typed = typed.filter(|typed| typed.canonicalize().is_ok_and(|typed| typed == here));
+    let relative = (typed.iter().chain([&here])).find_map(|dir| path.strip_prefix(dir).ok());
+    let path = match relative {
+        Some(relative) if relative.file_name().is_some() => relative,
+        _ => &path,
+    };
+    let parts = path.components().filter(|part| *part != Component::CurDir);
+    parts.collect::<PathBuf>().display().to_string()
+}
+
+fn directory(name: &str) -> Usage {
+    let hint = "it is a directory; `--text DIR/*` records the files in it";
+    Usage(format!("cannot read {name}: {hint}"))
+}
+
+fn not_text(name: &str) -> Advice {
+    Advice {
+        message: format!("{name} is binary, or no UTF-8: nothing of it was recorded"),
+        hint: "leave it out, or make a text of it first: `pdftotext manual.pdf - | contexture \
+               memory record --text - --source manual.pdf`, `iconv -f latin1 -t utf-8 FILE`"
+            .to_owned(),
+    }
+}
+
+/// How far recording is: by the bytes of all files, where those are known.
+struct Progress {
+    meter: Meter,
+    // The bytes of what was recorded whole.
+    done: Cell<u64>,
+    by_bytes: bool,
+}
+
+impl Progress {
+    fn over(inputs: &[Input]) -> Self {
+        let bytes = inputs.iter().map(|input| match input {
+            Input::Lines { bytes, .. } => *bytes,
+            // A text is recorded at once: alone, it has no middle.
+            Input::Text { text, .. } if inputs.len() > 1 => Some(text.len() as u64),
+            Input::Text { .. } => None,
+        });
+        let total: Option<u64> = bytes.sum();
+        let is_text = matches!(inputs, [Input::Text { .. }]);
+        let meter = match is_text {
+            true => Meter::spinner("recording"),
+            false => Meter::new("recording", total),
+        };
+        Self {
+            meter,
+            done: Cell::new(0),
+            by_bytes: total.is_some(),
+        }
+    }
+
+    fn at(&self, lines: u64, bytes: u64) {
+        let more = if self.by_bytes { bytes } else { lines };
+        self.meter.at(self.done.get() + more);
+    }
+
+    fn end(&self, lines: u64, bytes: u64) {
+        let more = if self.by_bytes { bytes } else { lines };
+        self.done.set(self.done.get() + more);
+        self.meter.at(self.done.get());
+    }
+}
+
+fn record_one(
+    engine: &Engine,
+    input: Input,
+    progress: &Progress,
+    options: &StoreOptions,
+) -> anyhow::Result<MemoryRecorded> {
+    let memory = engine.memory()?;
+    match input {
+        Input::Text { source, text } => {
+            let recorded = memory.record_text(&source, &text, options.now)?;
+            progress.end(0, text.len() as u64);
+            Ok(recorded)
+        }
+        Input::Lines {
+            name, mut reader, ..
+        } => {
+            let looks = looks(&mut *reader);
+            let mut read = (0, 0);
+            let recorded = memory.record_lines(
+                &mut Lines {
+                    name: &name,
+                    reader: &mut *reader,
+                    progress: &mut |lines, bytes| {
+                        read = (lines, bytes);
+                        progress.at(lines, bytes);
+                    },
+                },
+                options.now,
+            );
+            progress.end(read.0, read.1);
+            recorded.map_err(|error| match looks {
+                Looks::Binary if error.is_input() => not_text(&name).into(),
+                Looks::Plain if error.is_input() => plain_text(&name, &error).into(),
+                _ => error.into(),
+            })
+        }
+    }
+}
+
+fn plain_text(name: &str, error: &Error) -> Advice {
+    let file = match name {
+        "standard input" => "- --source NAME",
+        name => name,
+    };
+    Advice {
+        message: error.to_string(),
+        hint: format!(
+            "it looks like a text, not like lines of JSON: `contexture memory record --text \
+             {file}` records texts"
+        ),
+    }
+}
+
+/// What a file looks like at its beginning.
+enum Looks {
+    Json,
+    Plain,
+    Binary,
+}
+
+fn looks(reader: &mut dyn BufRead) -> Looks {
+    // What cannot be read is told of when it is read.
+    let begins = reader.fill_buf().unwrap_or_default();
+    let begins = begins.strip_prefix("\u{feff}".as_bytes()).unwrap_or(begins);
+    let first = begins.iter().find(|byte| !byte.is_ascii_whitespace());
+    if first.is_none_or(|first| b"{[\"".contains(first)) {
+        return Looks::Json;
+    }
+    match std::str::from_utf8(begins) {
+        // A character may go on behind what was read.
+        Err(error) if error.error_len().is_some() => Looks::Binary,
+        _ if begins.contains(&0) => Looks::Binary,
+        _ => Looks::Plain,
+    }
+}
+
+fn add(all: &mut MemoryRecorded, one: MemoryRecorded) {
+    all.added += one.added;
+    all.replaced += one.replaced;
+    all.unchanged += one.unchanged;
+    all.archived += one.archived;
+    for warning in one.warnings {
+        if !all.warnings.contains(&warning) {
+            all.warnings.push(warning);
+        }
+    }
+}
+
+fn told(recorded: &MemoryRecorded, args: &RecordArgs) -> String {
+    let total = recorded.added + recorded.replaced + recorded.unchanged;
+    if total == 0 {
+        return "recorded nothing: there was nothing in it".to_owned();
+    }
+    let thing = if args.text { "chunk" } else { "record" };
+    let parts: Vec<String> = [
+        (recorded.added, "new"),
+        (recorded.replaced, "changed"),
+        (recorded.unchanged, "as before"),
+    ]
+    .into_iter()
+    .filter(|(number, _)| *number > 0)
+    .map(|(number, how)| format!("{} {how}", contexture::core::grouped(number)))
+    .collect();
+    let mut told = format!(
+        "recorded {} ({})",
+        output::many(total, thing),
+        parts.join(", ")
+    );
+    if recorded.archived > 0 {
+        let aside = output::many(recorded.archived, thing);
+        told.push_str(&format!("; {aside} put aside, to stay within the caps"));
+    }
+    told
+}

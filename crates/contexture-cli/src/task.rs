@@ -1,0 +1,295 @@
+//! The task stack: tasks are pushed, popped and drawn.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use contexture::store::{NewTask, StoreError, TaskRecord, TaskStatus};
+use contexture::{Engine, Error, Timestamp};
+use serde_json::json;
+
+use crate::args::{StoreOptions, TaskArgs, TaskCommand};
+use crate::output::{self, Advice};
+use crate::session::{plain, short, show, table};
+use crate::store;
+
+/// The longest line that is shown of a goal or a result.
+const LINE: usize = 80;
+
+/// How many levels are drawn; deeper tasks are set in no further.
+const DEEPEST: usize = 30;
+
+pub(crate) fn run(args: &TaskArgs) -> anyhow::Result<()> {
+    let (stack, options) = (args.stack.as_str(), &args.options);
+    let now = options.now.unwrap_or_else(Timestamp::now);
+    match &args.command {
+        TaskCommand::Push { goal, id, parent } => {
+            let new = NewTask {
+                id: id.clone(),
+                goal: typed(goal)?,
+                parent_id: parent.clone(),
+            };
+            let engine = engine(options, true)?;
+            let task = engine.store()?.push_task(stack, &new, now);
+            let task = task.map_err(Error::from)?;
+            let part = match &task.parent_id {
+                Some(parent) => format!(", a part of {parent}"),
+                None => String::new(),
+            };
+            tell(
+                &engine,
+                args,
+                &task,
+                &format!("task {} is current{part}", task.id),
+            )
+        }
+        TaskCommand::Pop {
+            id,
+            result,
+            blocked,
+        } => {
+            let result = result.as_deref().map(typed).transpose()?;
+            let status = match blocked {
+                true => TaskStatus::Blocked,
+                false => TaskStatus::Complete,
+            };
+            let engine = engine(options, false)?;
+            let done =
+                engine
+                    .store()?
+                    .finish_task(stack, id.as_deref(), status, result.as_deref(), now);
+            let task = done.map_err(|error| refused(&engine, stack, id.as_deref(), error))?;
+            let current = match current(&engine, stack)? {
+                Some(current) => {
+                    format!("{} is current: {}", current.id, short(&current.goal, LINE))
+                }
+                None => "no task is current".to_owned(),
+            };
+            let is = match blocked {
+                true => "waits",
+                false => "is complete",
+            };
+            tell(
+                &engine,
+                args,
+                &task,
+                &format!("task {} {is}; {current}", task.id),
+            )
+        }
+        TaskCommand::Resume { id } => {
+            let engine = engine(options, false)?;
+            let task = engine.store()?.resume_task(stack, id);
+            let task = task.map_err(|error| refused(&engine, stack, Some(id), error))?;
+            let told = format!("task {} is current: {}", task.id, short(&task.goal, LINE));
+            tell(&engine, args, &task, &told)
+        }
+        TaskCommand::Show => {
+            let engine = engine(options, false)?;
+            let tasks = engine.store()?.tasks(stack).map_err(Error::from)?;
+            let current = current(&engine, stack)?.map(|task| task.id);
+            if options.json {
+                let value = json!({"stack": stack, "current": current, "tasks": tasks});
+                return output::text(&format!("{value:#}\n"));
+            }
+            output::text(&drawn(stack, &tasks, current.as_deref()))
+        }
+        TaskCommand::List => list(&engine(options, false)?, options),
+    }
+}
+
+fn engine(options: &StoreOptions, make: bool) -> anyhow::Result<Engine> {
+    store::engine_made_by(options, make, "contexture task push GOAL")
+}
+
+/// Returns what was typed, or what is on standard input.
+fn typed(text: &str) -> anyhow::Result<String> {
+    match text {
+        "-" => Ok(output::read_text(Path::new("-"))?.trim_end().to_owned()),
+        text => Ok(text.to_owned()),
+    }
+}
+
+fn current(engine: &Engine, stack: &str) -> anyhow::Result<Option<TaskRecord>> {
+    let view = engine.store()?.task_view(stack).map_err(Error::from)?;
+    Ok(view.path.into_iter().next_back())
+}
+
+/// How many parts are named that keep a task from being done.
+const NAMED: usize = 5;
+
+/// Says what to do about a task that cannot be popped or resumed.
+fn refused(engine: &Engine, stack: &str, id: Option<&str>, error: StoreError) -> anyhow::Error {
+    let is_refused = matches!(&error, StoreError::Invalid { field, .. }
+        if field == "task" || field == "stack");
+    let tasks = engine
+        .store()
+        .ok()
+        .and_then(|store| store.tasks(stack).ok());
+    let (true, Some(tasks)) = (is_refused, tasks) else {
+        return Error::from(error).into();
+    };
+    let current = current(engine, stack).ok().flatten();
+    let id = id.or(current.as_ref().map(|task| task.id.as_str()));
+    let at = tasks.iter().position(|task| Some(task.id.as_str()) == id);
+    let mut message = error.to_string();
+    let hint = match at.map(|at| (&tasks[at], active_parts(&tasks, at))) {
+        None if tasks.is_empty() => {
+            "`contexture task push GOAL` begins a task; `task list` names the stacks".to_owned()
+        }
+        None => "`contexture task resume ID` goes on with one that waits, `task push GOAL` begins \
+                 another; `task show` draws them"
+            .to_owned(),
+        Some((task, parts)) if task.status != TaskStatus::Complete && !parts.is_empty() => {
+            let named: Vec<&str> = parts
+                .iter()
+                .take(NAMED)
+                .map(|part| part.id.as_str())
+                .collect();
+            message.push_str(&format!(": {}", named.join(", ")));
+            if parts.len() > NAMED {
+                message.push_str(&format!(" and {} more", parts.len() - NAMED));
+            }
+            // Parts of parts stand behind them: the last has none.
+            let last = parts.last().map_or("ID", |part| part.id.as_str());
+            format!(
+                "pop them first, parts before what they are parts of: `contexture task pop --id \
+                 {last} --result TEXT`, or --blocked for one that waits"
+            )
+        }
+        Some(_) => "`contexture task show` draws what is active and what waits; `task push GOAL` \
+                    begins another"
+            .to_owned(),
+    };
+    Advice { message, hint }.into()
+}
+
+/// Returns the active tasks below the one at `at`.
+fn active_parts(tasks: &[TaskRecord], at: usize) -> Vec<&TaskRecord> {
+    let below = tasks[at + 1..].iter();
+    below
+        .take_while(|task| task.depth > tasks[at].depth)
+        .filter(|task| task.status == TaskStatus::Active)
+        .collect()
+}
+
+fn tell(engine: &Engine, args: &TaskArgs, task: &TaskRecord, told: &str) -> anyhow::Result<()> {
+    let current = current(engine, &args.stack)?;
+    let value = json!({"task": task, "current": current});
+    show(&args.options, &value, &output::visible(told))
+}
+
+/// Returns the tasks as a tree; each stands behind the one it is a part of.
+fn drawn(stack: &str, tasks: &[TaskRecord], current: Option<&str>) -> String {
+    let mut out = String::new();
+    if tasks.is_empty() {
+        let _ = writeln!(
+            out,
+            "stack {} has no tasks; `contexture task push GOAL` adds one",
+            output::visible(stack)
+        );
+        return out;
+    }
+    let complete = |task: &&TaskRecord| task.status == TaskStatus::Complete;
+    let _ = writeln!(
+        out,
+        "stack {}: {}, {} complete\n",
+        output::visible(stack),
+        output::many(tasks.len() as u64, "task"),
+        tasks.iter().filter(complete).count()
+    );
+    let last = are_last(tasks);
+    // Whether the task drawn at each level is the last of its siblings.
+    let mut above: Vec<bool> = Vec::new();
+    for (task, is_last) in tasks.iter().zip(last) {
+        above.truncate(task.depth as usize);
+        let set_in = above.get(1..).unwrap_or_default();
+        let skipped = set_in.len().saturating_sub(DEEPEST);
+        if skipped > 0 {
+            out.push_str("… ");
+        }
+        for &closed in &set_in[skipped..] {
+            out.push_str(if closed { "  " } else { "│ " });
+        }
+        if task.depth > 0 {
+            out.push_str(if is_last { "└─" } else { "├─" });
+        }
+        above.push(is_last);
+        let is_current = current == Some(task.id.as_str());
+        let mark = match task.status {
+            _ if is_current => "●",
+            TaskStatus::Active => "○",
+            TaskStatus::Complete => "✓",
+            TaskStatus::Blocked => "‖",
+        };
+        let (id, goal) = (output::visible(&task.id), short(&task.goal, LINE));
+        let _ = write!(out, "{mark} {id} {}", output::visible(&goal));
+        let result = task.result.as_deref().map(|result| short(result, LINE));
+        let result = result.map(|result| output::visible(&result));
+        let _ = match (task.status, result) {
+            (TaskStatus::Blocked, Some(why)) => writeln!(out, " (waits: {why})"),
+            (TaskStatus::Blocked, None) => writeln!(out, " (waits)"),
+            (_, Some(result)) => writeln!(out, " → {result}"),
+            (_, None) => writeln!(out),
+        };
+    }
+    out
+}
+
+/// Returns of each task whether no sibling follows it.
+fn are_last(tasks: &[TaskRecord]) -> Vec<bool> {
+    // By level, whether a task there was seen behind.
+    let mut seen: Vec<bool> = Vec::new();
+    let mut last: Vec<bool> = (tasks.iter().rev())
+        .map(|task| {
+            let depth = task.depth as usize;
+            seen.resize(depth + 1, false);
+            !std::mem::replace(&mut seen[depth], true)
+        })
+        .collect();
+    last.reverse();
+    last
+}
+
+fn list(engine: &Engine, options: &StoreOptions) -> anyhow::Result<()> {
+    let store = engine.store()?;
+    let stacks = store.task_stacks().map_err(Error::from)?;
+    let mut rows = Vec::new();
+    for stack in stacks {
+        let tasks = store.tasks(&stack).map_err(Error::from)?;
+        let current = current(engine, &stack)?;
+        rows.push((stack, tasks, current));
+    }
+    let count = |tasks: &[TaskRecord], status| {
+        let is = |task: &&TaskRecord| task.status == status;
+        tasks.iter().filter(is).count()
+    };
+    if options.json {
+        let rows = rows.iter().map(|(stack, tasks, current)| {
+            json!({
+                "stack": stack,
+                "tasks": tasks.len(),
+                "active": count(tasks, TaskStatus::Active),
+                "blocked": count(tasks, TaskStatus::Blocked),
+                "complete": count(tasks, TaskStatus::Complete),
+                "current": current,
+            })
+        });
+        return output::text(&format!("{:#}\n", json!(rows.collect::<Vec<_>>())));
+    }
+    if rows.is_empty() {
+        return output::text("there are no tasks; `contexture task push GOAL` adds one\n");
+    }
+    let header = ["stack", "active", "waiting", "complete", "current"];
+    let mut table = table(&header, &[1, 2, 3]);
+    for (stack, tasks, current) in &rows {
+        let current = current.as_ref();
+        let current = current.map(|task| format!("{} {}", task.id, short(&task.goal, 60)));
+        table.add_row([
+            output::visible(stack),
+            count(tasks, TaskStatus::Active).to_string(),
+            count(tasks, TaskStatus::Blocked).to_string(),
+            count(tasks, TaskStatus::Complete).to_string(),
+            output::visible(&current.unwrap_or_default()),
+        ]);
+    }
+    output::text(&plain(&table))
+}

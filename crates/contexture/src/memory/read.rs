@@ -1,0 +1,104 @@
+//! Records as lines of JSON, and what is wrong with one that is none.
+
+use contexture_store::{
+    ChunkRecord, EntityRecord, EventRecord, PatternRecord, Record, RecordKind, RelationRecord,
+    TaskRecord,
+};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::error::{Error, not_one_of, plain};
+
+/// Reads a record; `place` stands for the line in complaints, which name the
+/// field.
+pub(crate) fn record(place: &str, line: &str) -> Result<Record, Error> {
+    serde_json::from_str(line).map_err(|error| {
+        // A record is known by its kind only when it was read: where in it
+        // something is wrong is found by reading it again.
+        let problem = problem(line).unwrap_or_else(|| plain(&error.to_string()));
+        Error::input(format!("{place}: {problem}"))
+    })
+}
+
+fn problem(line: &str) -> Option<String> {
+    let value: Value = match serde_json::from_str(line) {
+        Ok(value) => value,
+        Err(error) => {
+            // It is one line: the column is all there is to say of the place.
+            let message = error.to_string();
+            let message = message.split(" at line ").next().unwrap_or_default();
+            let column = error.column();
+            return Some(format!("is no JSON: {} at column {column}", plain(message)));
+        }
+    };
+    let Value::Object(mut fields) = value else {
+        return Some("must be an object such as {\"kind\":\"event\",\"content\":\"…\"}".to_owned());
+    };
+    let names = RecordKind::ALL.map(RecordKind::name);
+    let kind = match fields.remove("kind") {
+        None => return Some(format!("kind: is missing (one of {})", names.join(", "))),
+        Some(Value::String(name)) => match names.iter().position(|known| *known == name) {
+            Some(at) => RecordKind::ALL[at],
+            None => return Some(format!("kind: {}", not_one_of("kind", &name, &names))),
+        },
+        Some(_) => return Some(format!("kind: must be one of {}", names.join(", "))),
+    };
+    let fields = Value::Object(fields);
+    match kind {
+        RecordKind::Event => misfit::<EventRecord>(fields),
+        RecordKind::Chunk => misfit::<ChunkRecord>(fields),
+        RecordKind::Entity => misfit::<EntityRecord>(fields),
+        RecordKind::Relation => misfit::<RelationRecord>(fields),
+        RecordKind::Pattern => misfit::<PatternRecord>(fields),
+        RecordKind::Task => misfit::<TaskRecord>(fields),
+    }
+}
+
+/// Returns why the fields are not those of a record, and which one it is.
+fn misfit<T: DeserializeOwned>(fields: Value) -> Option<String> {
+    let error = serde_path_to_error::deserialize::<_, T>(fields).err()?;
+    let path = error.path().to_string();
+    let message = plain(&error.into_inner().to_string());
+    Some(match path.trim_end_matches(['?', '.']) {
+        "" => message,
+        path => format!("{path}: {message}"),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(line: &str, complaint: &str) {
+        let error = record("a.jsonl:7", line).unwrap_err();
+        assert_eq!(error.to_string(), format!("a.jsonl:7: {complaint}"));
+    }
+
+    #[test]
+    fn complaints_name_the_field() {
+        check("nonsense", "is no JSON: expected ident at column 2");
+        check(
+            "[]",
+            "must be an object such as {\"kind\":\"event\",\"content\":\"…\"}",
+        );
+        check(
+            "{}",
+            "kind: is missing (one of event, chunk, entity, relation, pattern, task)",
+        );
+        check(
+            r#"{"kind":"evnt"}"#,
+            "kind: unknown kind `evnt`; did you mean `event`? (one of event, chunk, entity, \
+             relation, pattern, task)",
+        );
+        check(
+            r#"{"kind":"event","content":"x","timestamp":"soon"}"#,
+            "timestamp: `soon` is no time: give RFC 3339 such as `2026-02-02T10:00:00Z`, or Unix \
+             milliseconds",
+        );
+        check(
+            r#"{"kind":"pattern","name":"p","procedure":"x","conditions":[{"type":"x"}]}"#,
+            "conditions[0].type: unknown value `x`, expected one of `keyword`, `entity_type`, \
+             `error_type`, `custom`",
+        );
+    }
+}

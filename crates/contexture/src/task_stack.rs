@@ -1,0 +1,79 @@
+//! Where one is in a stack of tasks, as items.
+
+use contexture_core::guard::Policy;
+use contexture_core::{Cut, Item, Role, Text, Trust};
+use contexture_store::{TaskRecord, TaskStatus, TaskView};
+
+use crate::recipe::SourceKind;
+
+/// Returns what one of the layers of a stack holds.
+pub(crate) fn items(view: Option<&TaskView>, source: SourceKind, policy: Policy) -> Vec<Item> {
+    let Some(view) = view else {
+        return Vec::new();
+    };
+    match source {
+        SourceKind::TaskRoot => {
+            let root = view.path.first().map(|task| {
+                let text = format!("Goal: {}", task.goal);
+                item(&format!("task {}", task.id), &text, policy).pinned()
+            });
+            root.into_iter().collect()
+        }
+        SourceKind::TaskPath => path(view, policy),
+        SourceKind::TaskResults => results(view, policy),
+        _ => Vec::new(),
+    }
+}
+
+/// The tasks behind the root: those above the current one in short, the
+/// current one last and first to be kept; then the nearer, the sooner.
+fn path(view: &TaskView, policy: Policy) -> Vec<Item> {
+    let tasks = view.path.iter().enumerate().skip(1);
+    let last = view.path.len().saturating_sub(1);
+    tasks
+        .map(|(depth, task)| {
+            let text = match depth == last {
+                true => format!("Current task: {}", task.goal),
+                false => format!("For that: {}", in_short(task)),
+            };
+            let mut item = item(&format!("task {}", task.id), &text, policy);
+            // The nearer, the sooner.
+            item.priority = 0.5 + 0.5 * depth as f64 / view.path.len() as f64;
+            item
+        })
+        .collect()
+}
+
+/// What came of completed tasks beside the current one and of its own parts, in
+/// the order they were done; the latest are kept first, its own before others.
+fn results(view: &TaskView, policy: Policy) -> Vec<Item> {
+    let tasks: Vec<&TaskRecord> = view.siblings.iter().chain(&view.parts).collect();
+    let count = tasks.len() as f64;
+    (tasks.into_iter().enumerate())
+        .map(|(i, task)| {
+            let text = match &task.result {
+                Some(result) => format!("Done: {}\nResult: {result}", task.goal),
+                None => format!("Done: {}", task.goal),
+            };
+            let mut item = item(&format!("result {}", task.id), &text, policy);
+            item.priority = 0.5 * (i + 1) as f64 / count;
+            item
+        })
+        .collect()
+}
+
+/// Returns a task above the current one: what came of it if it is complete,
+/// else what it is for.
+fn in_short(task: &TaskRecord) -> &str {
+    match (task.status, &task.result) {
+        (TaskStatus::Complete, Some(result)) => result,
+        _ => &task.goal,
+    }
+}
+
+fn item(id: &str, text: &str, policy: Policy) -> Item {
+    let mut item = Item::new(id, Role::Context, Text::guarded(text, policy));
+    item.trust = Trust::User;
+    item.cut = Cut::End;
+    item
+}

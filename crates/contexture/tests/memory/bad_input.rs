@@ -1,0 +1,200 @@
+use contexture::memory::{ContextFilters, ContextRequest};
+
+use crate::mind::{Mind, ids, query_for, said, talk};
+
+#[test]
+fn any_query_is_taken() {
+    let mind = Mind::of(&talk());
+    let long = "Lisbon train ".repeat(80_000);
+    for query in [
+        "",
+        " ",
+        "\n",
+        "的",
+        "我们去年夏天去了哪里？",
+        "\" OR NEAR( *",
+        "AND NOT (",
+        "\u{0}\u{7}\u{1b}[31m",
+        "\u{202e}\u{feff}",
+        "?",
+        "the of and",
+        "'; DROP TABLE memories; --",
+        &long,
+        "🚂",
+    ] {
+        let context = mind.ask(&query_for(query, 300));
+        assert!(context.token_count <= 300, "{query:.20}");
+    }
+    let context = mind.ask(&query_for(&long, 300));
+    assert!(ids(&context).contains(&"a2".to_owned()));
+    assert!(context.metadata.warnings[0].contains("only the first 8192 bytes"));
+}
+
+#[test]
+fn chinese_is_found_by_chinese() {
+    let mind = Mind::of(
+        &[
+            said(
+                "zh",
+                "s",
+                "2026-02-02T10:00:00Z",
+                "Li",
+                "我们坐夜车去了里斯本。",
+            ),
+            said(
+                "en",
+                "s",
+                "2026-02-02T10:01:00Z",
+                "Ana",
+                "The meeting is at noon.",
+            ),
+        ]
+        .concat(),
+    );
+    assert_eq!(ids(&mind.ask(&query_for("去了里斯本吗", 40)))[0], "zh");
+}
+
+#[test]
+fn unknown_filters_are_refused_by_name() {
+    let error = ContextFilters::from_json(r#"{"sinse":0}"#).unwrap_err();
+    assert!(error.to_string().contains("sinse"), "{error}");
+    let error = ContextFilters::from_json(r#"{"since":"yesterday"}"#).unwrap_err();
+    assert!(error.to_string().contains("since"), "{error}");
+}
+
+#[test]
+fn no_budget_is_an_error() {
+    let mind = Mind::of(&talk());
+    let error = mind.try_ask(&query_for("boat", 0)).unwrap_err();
+    assert!(
+        error.is_input() && error.to_string().contains("0 tokens"),
+        "{error}"
+    );
+    // A budget that nothing fits is not.
+    let context = mind.ask(&query_for("boat", 3));
+    assert!(context.components.is_empty() && !context.excluded.is_empty());
+}
+
+#[test]
+fn a_hundred_thousand_events_that_say_the_same_are_one() {
+    let mind = Mind::of(&talk());
+    let many: String = (0..100_000)
+        .map(|i| {
+            said(
+                &format!("n{i}"),
+                "noise",
+                "2026-02-20T10:00:00Z",
+                "Bot",
+                "The boat is still there.",
+            )
+        })
+        .collect();
+    mind.record(&many);
+    let context = mind.recall("boat");
+    let found = ids(&context);
+    assert!(found.contains(&"b1".to_owned()), "{found:?}");
+    assert_eq!(found.iter().filter(|id| id.starts_with('n')).count(), 1);
+}
+
+#[test]
+fn times_from_the_first_year_to_the_future_are_taken() {
+    let mind = Mind::of(
+        &[
+            said("first", "s", "0001-01-01T00:00:00Z", "Ana", "The oldest boat."),
+            said("far", "s", "9999-01-01T00:00:00Z", "Ana", "The newest boat."),
+            r#"{"kind":"event","id":"ms","timestamp":-62135596800000,"content":"A boat in milliseconds."}"#.to_owned() + "\n",
+        ]
+        .concat(),
+    );
+    assert_eq!(mind.found("latest boat today").len(), 3);
+}
+
+#[test]
+fn a_line_that_is_wrong_is_named_and_what_came_before_stays() {
+    let mind = Mind::new();
+    let good: String = (0..1_500)
+        .map(|i| {
+            said(
+                &format!("g{i}"),
+                "s",
+                "2026-02-20T10:00:00Z",
+                "Ana",
+                &format!("Fact number {i}."),
+            )
+        })
+        .collect();
+    for (bad, expected) in [
+        ("not json", "records.jsonl:1501"),
+        (r#"{"kind":"event","content":"x","colour":"red"}"#, "colour"),
+        (r#"{"kind":"thing","content":"x"}"#, "thing"),
+        (r#"{"kind":"event","content":null}"#, "content"),
+        (
+            r#"{"kind":"event","content":"x","supersedes":"nobody"}"#,
+            "nobody",
+        ),
+        (r#"{"kind":"chunk","source":"s","text":"  "}"#, "text"),
+        (r#"{"kind":"entity","type":"t","name":""}"#, "name"),
+        (
+            r#"{"kind":"relation","type":"t","source_id":"a","target_id":"b","weight":2}"#,
+            "weight",
+        ),
+        (
+            r#"{"kind":"pattern","name":"p","procedure":"x","applications":1,"successes":2}"#,
+            "applications",
+        ),
+        (
+            r#"{"kind":"chunk","source":"s","text":"x","embedding":[1,2]}"#,
+            "embedding",
+        ),
+    ] {
+        let error = mind.try_record(&format!("{good}{bad}\n")).unwrap_err();
+        let message = error.to_string();
+        assert!(message.contains("records.jsonl:1501"), "{message}");
+        assert!(message.contains(expected), "{message}");
+        assert!(
+            message.contains("lines 1 to 1000 were recorded and stay"),
+            "{message}"
+        );
+        assert!(error.is_input());
+    }
+    assert_eq!(
+        mind.memory()
+            .stats()
+            .unwrap()
+            .kinds
+            .values()
+            .next()
+            .unwrap()
+            .live,
+        1_000
+    );
+}
+
+#[test]
+fn percentages_beyond_a_hundred_and_depths_without_end_are_refused() {
+    let mind = Mind::of(&talk());
+    for (patch, expected) in [
+        (r#"{"budget":{"recent":50,"semantic":80}}"#, "130"),
+        (r#"{"depth_limit":100}"#, "depth_limit"),
+        (r#"{"recency_weight":-1}"#, "recency_weight"),
+    ] {
+        let request = ContextRequest {
+            strategy: Some(serde_json::from_str(patch).unwrap()),
+            ..query_for("boat", 500)
+        };
+        let error = mind.try_ask(&request).unwrap_err();
+        assert!(
+            error.is_input() && error.to_string().contains(expected),
+            "{error}"
+        );
+    }
+    let request = ContextRequest {
+        archetype: Some("recal".to_owned()),
+        ..query_for("boat", 500)
+    };
+    let error = mind.try_ask(&request).unwrap_err();
+    assert!(
+        error.to_string().contains("did you mean `recall`"),
+        "{error}"
+    );
+}

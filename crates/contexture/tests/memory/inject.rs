@@ -1,0 +1,464 @@
+//! Memory in requests.
+
+use contexture::core::Code;
+use contexture::memory::ContextFilters;
+use contexture::store::{NewTask, TaskStatus};
+use contexture::turn::turn_from_json;
+use contexture::{Assembled, Event, Format, Request, Sender};
+
+use crate::mind::{Mind, NOW, now, said, talk};
+
+fn request(session: &str, event: &str) -> Request {
+    Request {
+        recipe: Some("broker".to_owned()),
+        session: Some(session.to_owned()),
+        event: Some(event.into()),
+        max_tokens: Some(20_000),
+        now: Some(now()),
+        ..Request::default()
+    }
+}
+
+/// A mind with a conversation, and an engine with these settings.
+fn agent(config: &str) -> Mind {
+    let mind = Mind::with(config);
+    mind.record(&talk());
+    mind.lab.session("chat");
+    for i in 0..3 {
+        let turn = format!(
+            r#"{{"messages":[{{"role":"user","content":"Question {i}"}},{{"role":"assistant","content":"Answer {i}"}}]}}"#
+        );
+        let turn = turn_from_json("a turn", &turn).unwrap();
+        mind.lab.record("chat", &turn);
+    }
+    mind
+}
+
+fn assemble(mind: &Mind, request: &Request) -> Assembled {
+    mind.lab.engine.assemble(&mind.lab.root, request).unwrap()
+}
+
+fn text(assembled: &Assembled) -> String {
+    assembled.render(Format::Text).unwrap()
+}
+
+/// Returns where in the text these stand, in the order given.
+fn places(text: &str, what: &[&str]) -> Vec<usize> {
+    let place = |part: &&str| {
+        text.find(*part)
+            .unwrap_or_else(|| panic!("no {part} in {text}"))
+    };
+    what.iter().map(place).collect()
+}
+
+#[test]
+fn what_is_remembered_stands_in_the_current_message_before_what_is_asked() {
+    let mind = agent("");
+    let assembled = assemble(&mind, &request("chat", "Where is the sailing boat?"));
+    let text = text(&assembled);
+    let places = places(
+        &text,
+        &[
+            "Answer 2",
+            "My sister Clara bought",
+            "Where is the sailing boat?",
+        ],
+    );
+    assert!(places.is_sorted(), "{text}");
+    let row = assembled
+        .report
+        .included
+        .iter()
+        .find(|row| &*row.id == "b1")
+        .unwrap();
+    assert_eq!(&*row.layer, "memory");
+    assert!(
+        row.score.unwrap() > 0.0 && row.scores.contains_key("words"),
+        "{row:?}"
+    );
+}
+
+#[test]
+fn every_position_is_where_it_says() {
+    for (position, expected) in [
+        ("system", ["Clara bought", "Question 0", "sailing boat?"]),
+        (
+            "before_history",
+            ["Clara bought", "Question 0", "sailing boat?"],
+        ),
+        (
+            "after_history",
+            ["Answer 2", "Clara bought", "sailing boat?"],
+        ),
+        ("current", ["Answer 2", "Clara bought", "sailing boat?"]),
+    ] {
+        let mind = agent(&format!("[memory]\nposition = '{position}'\n"));
+        let assembled = assemble(&mind, &request("chat", "Where is the sailing boat?"));
+        let rendered = text(&assembled);
+        assert!(
+            places(&rendered, &expected).is_sorted(),
+            "{position}: {rendered}"
+        );
+        for format in crate::support::PROVIDERS {
+            let body = assembled.render(format).unwrap();
+            assert!(body.contains("Clara bought"), "{position} {format:?}");
+        }
+    }
+}
+
+#[test]
+fn the_rows_add_up_to_what_the_layer_used() {
+    let mind = agent("");
+    let report = assemble(&mind, &request("chat", "Lisbon, boat, children")).report;
+    let rows = report.included.iter().filter(|row| &*row.layer == "memory");
+    let sum: u64 = rows.clone().map(|row| row.tokens).sum();
+    let layer = report
+        .budget
+        .layers
+        .iter()
+        .find(|layer| &*layer.name == "memory")
+        .unwrap();
+    assert_eq!((sum, rows.count()), (layer.used, layer.kept));
+    let total: u64 = report.included.iter().map(|row| row.tokens).sum();
+    assert_eq!(total, report.budget.used);
+}
+
+#[test]
+fn raw_has_no_headings_and_a_summary_is_shorter() {
+    let structured = assemble(&agent(""), &request("chat", "Lisbon boat children"));
+    assert!(text(&structured).contains("## Relevant Content"));
+    let raw = assemble(
+        &agent("[memory]\nformat = 'raw'\n"),
+        &request("chat", "Lisbon boat children"),
+    );
+    assert!(!text(&raw).contains("## Relevant Content"));
+    assert!(text(&raw).contains("Ben: We took the night train to Lisbon."));
+    let summary = agent("[memory]\nformat = 'summary'\nmax_tokens = 110\n");
+    let summary = assemble(&summary, &request("chat", "Lisbon boat children"));
+    let used = |assembled: &Assembled| {
+        let mut layers = assembled.report.budget.layers.iter();
+        layers.find(|layer| &*layer.name == "memory").unwrap().used
+    };
+    assert!(
+        used(&summary) > 0 && used(&summary) < used(&raw),
+        "{} {}",
+        used(&summary),
+        used(&raw)
+    );
+}
+
+#[test]
+fn it_takes_no_more_than_it_may() {
+    let mind = agent("[memory]\nmax_tokens = 60\n");
+    let report = assemble(&mind, &request("chat", "Lisbon boat children summer")).report;
+    let layer = report
+        .budget
+        .layers
+        .iter()
+        .find(|layer| &*layer.name == "memory")
+        .unwrap();
+    assert!(layer.used > 0 && layer.used <= 60, "{layer:?}");
+    let left = report.excluded.iter().filter(|row| &*row.layer == "memory");
+    assert!(left.clone().count() > 0);
+    assert!(left.into_iter().all(|row| row.code == Code::OverBudget));
+}
+
+#[test]
+fn it_gives_way_to_everything_else() {
+    let mind = agent("");
+    let asked = request("chat", "Where is the sailing boat?");
+    let full = assemble(&mind, &asked).report.budget;
+    let memory = full
+        .layers
+        .iter()
+        .find(|layer| &*layer.name == "memory")
+        .unwrap()
+        .used;
+    let tight = Request {
+        max_tokens: Some(full.used - memory + 8),
+        ..asked
+    };
+    let assembled = assemble(&mind, &tight);
+    assert!(!text(&assembled).contains("Clara bought"));
+    assert!(
+        text(&assembled).contains("Question 0"),
+        "history stays whole"
+    );
+    assert!(
+        assembled.compacted.is_none(),
+        "and is not summarised for memory's sake"
+    );
+    let row = assembled
+        .report
+        .excluded
+        .iter()
+        .find(|row| &*row.layer == "memory")
+        .unwrap();
+    assert_eq!(row.code, Code::OverBudget);
+}
+
+#[test]
+fn permissions_deny_all_of_it_or_a_type() {
+    let mind = agent("[permissions]\ndeny = ['memory']\n");
+    let assembled = assemble(&mind, &request("chat", "boat"));
+    assert!(!text(&assembled).contains("Clara bought"));
+    let row = assembled
+        .report
+        .excluded
+        .iter()
+        .find(|row| &*row.layer == "memory")
+        .unwrap();
+    assert_eq!(row.code, Code::NotPermitted);
+    let mind = agent("[permissions]\ndeny = ['memory:user_*']\n");
+    assert!(!text(&assemble(&mind, &request("chat", "boat"))).contains("Clara bought"));
+    let mind = agent("[permissions]\nallow = ['shell']\n");
+    assert!(text(&assemble(&mind, &request("chat", "boat"))).contains("Clara bought"));
+    let mind = agent("[memory]\ninject = false\n");
+    assert!(!text(&assemble(&mind, &request("chat", "boat"))).contains("Clara bought"));
+}
+
+#[test]
+fn what_is_for_somebody_else_stays_out() {
+    let mind = agent("");
+    let mut line = said(
+        "own",
+        "s",
+        NOW,
+        "Ana",
+        "The boat's alarm code is in the blue book.",
+    );
+    line.insert_str(1, r#""visible_to":["U1"],"#);
+    mind.record(&line);
+    let from = |id: &str| {
+        let sender = Sender {
+            id: Some(id.to_owned()),
+            ..Sender::default()
+        };
+        let event = Event {
+            sender: Some(sender),
+            ..Event::from("What is the boat's alarm code?")
+        };
+        Request {
+            event: Some(event),
+            ..request("chat", "")
+        }
+    };
+    assert!(text(&assemble(&mind, &from("U1"))).contains("blue book"));
+    assert!(!text(&assemble(&mind, &from("U2"))).contains("blue book"));
+}
+
+#[test]
+fn what_is_denied_is_denied_in_every_recipe() {
+    for deny in ["memory", "memory:user_*"] {
+        let mind = agent(&format!("[permissions]\ndeny = ['{deny}']\n"));
+        let asked = Request {
+            recipe: Some("memory".to_owned()),
+            event: Some("Where is the sailing boat?".into()),
+            ..request("chat", "")
+        };
+        assert!(
+            !text(&assemble(&mind, &asked)).contains("Clara bought"),
+            "{deny}"
+        );
+    }
+}
+
+#[test]
+fn a_name_that_somebody_gives_themselves_opens_nothing() {
+    let mind = agent("");
+    let mut line = said(
+        "own",
+        "s",
+        NOW,
+        "Ana",
+        "The boat's alarm code is in the blue book.",
+    );
+    line.insert_str(1, r#""visible_to":["U1"],"#);
+    mind.record(&line);
+    let sender = Sender {
+        id: Some("U2".to_owned()),
+        name: Some("U1".to_owned()),
+    };
+    let event = Event {
+        sender: Some(sender),
+        ..Event::from("What is the boat's alarm code?")
+    };
+    let asked = Request {
+        event: Some(event),
+        ..request("chat", "")
+    };
+    assert!(!text(&assemble(&mind, &asked)).contains("blue book"));
+}
+
+#[test]
+fn the_answer_keeps_some_room() {
+    let mind = agent("");
+    let asked = Request {
+        max_tokens: Some(900),
+        ..request("chat", "Lisbon boat children summer")
+    };
+    let report = assemble(&mind, &asked).report;
+    assert!(report.budget.remaining >= 512, "{:?}", report.budget);
+    assert!(report.included.iter().any(|row| &*row.layer == "memory"));
+}
+
+#[test]
+fn a_task_sees_what_came_of_its_parts() {
+    let mind = agent("");
+    let push = |goal: &str| {
+        let new = NewTask {
+            goal: goal.to_owned(),
+            ..NewTask::default()
+        };
+        mind.lab.store.push_task("main", &new, now()).unwrap();
+    };
+    push("Make the deployment green");
+    push("Find why the image is missing");
+    let done = Some("The tag needs a v.");
+    mind.lab
+        .store
+        .finish_task("main", None, TaskStatus::Complete, done, now())
+        .unwrap();
+    let asked = Request {
+        recipe: Some("task-stack".to_owned()),
+        ..request("chat", "Go on.")
+    };
+    assert!(text(&assemble(&mind, &asked)).contains("Result: The tag needs a v."));
+}
+
+#[test]
+fn a_slow_embedder_does_not_hold_the_turn_up() {
+    // A port that takes connections and says nothing.
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let mut mind = agent("");
+    let config = format!(
+        "[memory]\ndeadline_ms = 100\n[memory.embedder]\nmodel = 'm'\nbase_url = 'http://127.0.0.1:{port}'\ndimensions = 256\ndeadline_ms = 60000\n"
+    );
+    // The memory's vectors are of this model: pretend.
+    mind.lab.restart(&config);
+    let info = contexture::store::EmbedderInfo {
+        name: "m".to_owned(),
+        dimensions: 256,
+    };
+    mind.lab.store.use_embedder(&info).unwrap();
+    let assembled = assemble(&mind, &request("chat", "Where is the sailing boat?"));
+    assert!(
+        text(&assembled).contains("Clara bought"),
+        "words are searched all the same"
+    );
+    let told = assembled
+        .report
+        .warnings
+        .iter()
+        .any(|w| w.contains("gave no answer in time"));
+    assert!(told, "{:?}", assembled.report.warnings);
+}
+
+#[test]
+fn the_recipe_memory_is_a_question_and_what_is_known_of_it() {
+    let mind = agent("");
+    let asked = Request {
+        recipe: Some("memory".to_owned()),
+        query: Some("night train".to_owned()),
+        filters: ContextFilters {
+            exclude: vec!["a3".to_owned()],
+            ..ContextFilters::default()
+        },
+        event: Some("How did they travel?".into()),
+        max_tokens: Some(300),
+        now: Some(now()),
+        ..Request::default()
+    };
+    let assembled = assemble(&mind, &asked);
+    let rendered = text(&assembled);
+    assert!(rendered.contains("We took the night train"), "{rendered}");
+    assert!(
+        !rendered.contains("Did the children like it?"),
+        "{rendered}"
+    );
+    assert!(rendered.trim_end().ends_with("</user>"), "{rendered}");
+    assert!(assembled.report.budget.used <= 300);
+}
+
+#[test]
+fn a_recipe_of_the_users_has_files_and_memory() {
+    let mind = agent("");
+    mind.lab.write("notes.md", "The harbour opens at six.\n");
+    mind.lab.write(
+        "working-set.yml",
+        "protocol: CONTEXT-ASSEMBLY/0.1\nbudget: {max_tokens: 2000}\nfiles:\n- {path: notes.md, priority: 0.5}\n",
+    );
+    mind.lab.write(
+        "mine.yml",
+        "recipe: mine\nlayers:\n- {layer: files, source: working-set, share: 50}\n- {layer: memory, source: memory, share: 50}\n- {layer: event, source: event}\n",
+    );
+    let asked = Request {
+        recipe: Some(mind.lab.dir.path().join("mine.yml").display().to_string()),
+        event: Some("When can the sailing boat leave the harbour?".into()),
+        now: Some(now()),
+        ..Request::default()
+    };
+    let rendered = text(&assemble(&mind, &asked));
+    assert!(rendered.contains("The harbour opens at six."), "{rendered}");
+    assert!(
+        rendered.contains("My sister Clara bought a sailing boat."),
+        "{rendered}"
+    );
+}
+
+#[test]
+fn a_stack_of_tasks_shows_the_goal_the_way_results_and_what_is_known() {
+    let mind = agent("");
+    let store = &mind.lab.store;
+    let push = |id: &str, goal: &str| {
+        let new = NewTask {
+            id: Some(id.to_owned()),
+            goal: goal.to_owned(),
+            parent_id: None,
+        };
+        store.push_task("main", &new, now()).unwrap();
+    };
+    let pop = |result: &str| {
+        store
+            .finish_task("main", None, TaskStatus::Complete, Some(result), now())
+            .unwrap();
+    };
+    push("root", "Sail to Lisbon");
+    push("prepare", "Prepare the boat");
+    push("sails", "Mend the sails");
+    pop("The sails are mended, with red thread.");
+    push("engine", "Look after the engine");
+    let mut line = said("e1", "s", NOW, "Ana", "The engine needs oil.");
+    line.insert_str(1, r#""task_id":"engine","#);
+    mind.record(&line);
+    let asked = Request {
+        recipe: Some("task-stack".to_owned()),
+        max_tokens: Some(2_000),
+        now: Some(now()),
+        ..Request::default()
+    };
+    let rendered = text(&assemble(&mind, &asked));
+    let order = [
+        "Goal: Sail to Lisbon",
+        "For that: Prepare the boat",
+        "Current task: Look after the engine",
+        "Done: Mend the sails",
+        "Result: The sails are mended, with red thread.",
+        "The engine needs oil.",
+    ];
+    assert!(places(&rendered, &order).is_sorted(), "{rendered}");
+    assert!(
+        !rendered.contains("Clara bought"),
+        "of another task: {rendered}"
+    );
+}
+
+#[test]
+fn what_is_remembered_is_in_the_snapshot() {
+    let mind = agent("");
+    let first = assemble(&mind, &request("chat", "boat"));
+    let again = assemble(&mind, &request("chat", "boat"));
+    assert_eq!(first.report.snapshot, again.report.snapshot);
+    assert!(again.report.cache.as_ref().unwrap().shared_fraction > 0.99);
+}

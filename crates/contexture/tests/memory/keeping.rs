@@ -1,0 +1,147 @@
+use contexture::memory::Recall;
+use contexture::store::{Forget, RecordKind};
+
+use crate::mind::{Mind, now, query_for, said, talk};
+
+#[test]
+fn the_same_lines_twice_are_the_same_memory() {
+    let mind = Mind::of(&talk());
+    let again = mind.record(&talk());
+    assert_eq!((again.added, again.replaced, again.unchanged), (0, 0, 5));
+    let changed = mind.record(&said(
+        "b1",
+        "tue",
+        "2026-02-10T09:00:00Z",
+        "Ana",
+        "Clara sold it.",
+    ));
+    assert_eq!((changed.added, changed.replaced), (0, 1));
+    assert!(mind.recall("Clara sold").content.contains("Clara sold it."));
+    assert!(!mind.recall("sailing boat").content.contains("sailing boat"));
+}
+
+#[test]
+fn a_long_text_becomes_chunks_with_its_source_as_heading() {
+    let mind = Mind::new();
+    let text =
+        (1..=60).map(|i| format!("Section {i}. The valve number {i} is opened by lever {i}.\n\n"));
+    let done = mind
+        .memory()
+        .record_text("manual.md", &text.collect::<String>(), Some(now()))
+        .unwrap();
+    assert!(done.added > 1, "{done:?}");
+    let context = mind.recall("Which lever opens valve number 42?");
+    assert!(
+        context.content.contains("[manual.md]"),
+        "{}",
+        context.content
+    );
+    assert!(context.content.contains("lever 42"), "{}", context.content);
+    // Recorded anew, it replaces what was there.
+    let short = "Section 1. There is only one valve left.";
+    mind.memory()
+        .record_text("manual.md", short, Some(now()))
+        .unwrap();
+    assert!(!mind.recall("lever 42").content.contains("lever 42"));
+    assert_eq!(
+        mind.memory().stats().unwrap().kinds[&RecordKind::Chunk].live,
+        1
+    );
+}
+
+#[test]
+fn what_is_forgotten_is_gone_from_everything_that_is_kept() {
+    let mind = Mind::of(&talk());
+    assert!(mind.recall("sailing boat").content.contains("sailing boat"));
+    let gone = mind
+        .memory()
+        .forget(&Forget::Session("tue".to_owned()))
+        .unwrap();
+    assert_eq!(gone.0[&RecordKind::Event], 1);
+    assert!(!mind.recall("sailing boat").content.contains("sailing boat"));
+    assert!(mind.memory().named("b1").unwrap().is_empty());
+    let error = mind
+        .memory()
+        .forget(&Forget::Session("tue".to_owned()))
+        .unwrap_err();
+    assert!(error.is_input(), "{error}");
+}
+
+#[test]
+fn beyond_the_cap_the_least_valuable_are_put_aside() {
+    let mind = Mind::with("[memory.caps]\nevents = 3\n");
+    let done = mind.record(&talk());
+    assert_eq!(done.archived, 2);
+    let stats = mind.memory().stats().unwrap().kinds[&RecordKind::Event];
+    assert_eq!((stats.live, stats.archived), (3, 2));
+    // The oldest went.
+    let found = mind.found("summer Lisbon children tarts boat");
+    assert!(found.contains(&"b1".to_owned()), "{found:?}");
+    assert!(!found.contains(&"a1".to_owned()), "{found:?}");
+}
+
+#[test]
+fn a_lost_index_is_made_anew_and_says_so() {
+    let mind = Mind::of(&talk());
+    let before = mind.recall("sailing boat").content.clone();
+    let db = mind.lab.dir.path().join("lab.db");
+    let broken = rusqlite(&db, "UPDATE memories SET words = NULL, seq = seq");
+    assert!(broken > 0);
+    let fresh = mind.fresh();
+    let how = Recall {
+        now: Some(now()),
+        ..Recall::default()
+    };
+    let recalled = fresh
+        .memory()
+        .unwrap()
+        .recall(&query_for("sailing boat", 2_000), &how)
+        .unwrap();
+    let warnings = &recalled.context.metadata.warnings;
+    assert_eq!(recalled.context.content, before);
+    assert!(
+        warnings[0].contains("5 texts were read anew"),
+        "{warnings:?}"
+    );
+}
+
+/// Runs a statement on the file, as somebody else might.
+fn rusqlite(path: &std::path::Path, sql: &str) -> usize {
+    let connection = ::rusqlite::Connection::open(path).unwrap();
+    connection.execute(sql, []).unwrap()
+}
+
+#[test]
+fn vectors_of_another_model_are_refused_until_they_are_made_anew() {
+    let mut mind = Mind::of(&talk());
+    mind.lab.restart(
+        "[memory.embedder]\nmodel = 'm'\nbase_url = 'http://127.0.0.1:9'\ndimensions = 4\n",
+    );
+    let error = mind.try_ask(&query_for("boat", 500)).unwrap_err();
+    assert!(error.to_string().contains("256 dimensions"), "{error}");
+    assert!(
+        error.hint_text().unwrap().contains("memory reembed"),
+        "{error:?}"
+    );
+    let error = mind
+        .try_record(&said("x", "s", "2026-02-02T10:00:00Z", "Ana", "hi"))
+        .unwrap_err();
+    assert!(error.to_string().contains("cannot be compared"), "{error}");
+}
+
+#[test]
+fn what_is_kept_can_be_taken_out_and_put_back() {
+    let mind = Mind::of(&talk());
+    let mut lines = String::new();
+    let mut each = |record: &contexture::store::Record| {
+        lines.push_str(&serde_json::to_string(record).unwrap());
+        lines.push('\n');
+        Ok(())
+    };
+    mind.memory().export(&mut each).unwrap();
+    let other = Mind::of(&lines);
+    assert_eq!(
+        other.recall("Lisbon").content,
+        mind.recall("Lisbon").content
+    );
+}

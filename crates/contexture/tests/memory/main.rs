@@ -1,0 +1,14 @@
+//! Memory: what is recorded is found again, within a budget, and accounted for.
+#![allow(clippy::unwrap_used)]
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod bad_input;
+mod channels;
+mod hidden;
+mod inject;
+mod keeping;
+mod laws;
+mod mind;
+mod recall;
