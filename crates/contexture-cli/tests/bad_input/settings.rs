@@ -8,7 +8,7 @@ fn an_unknown_recipe_suggests_the_nearest() {
         &["assemble", "--recipe", "working-sets"],
         2,
         "
-        error: unknown recipe `working-sets`; did you mean `working-set`? (one of working-set, broker, loom-dialogue, loom-buffer)
+        error: unknown recipe `working-sets`; did you mean `working-set`? (one of working-set, broker, loom-dialogue, loom-buffer, memory, task-stack)
         hint: name a built-in recipe or the file of your own
         ",
     );
@@ -39,7 +39,7 @@ fn a_recipe_with_an_unknown_source() {
             share: 100
         ",
         "error: mine.yml:4:13: layers[0].source: unknown source `working-sett`; \
-         did you mean `working-set`? (one of boot, working-set, workspace, persona, environment, runtime, task, role, tools, history, event, loom-agent, loom-tree, loom-instructions, loom-addendum, loom-memory, loom-path, loom-document, loom-position)\n",
+         did you mean `working-set`? (one of boot, working-set, workspace, persona, environment, runtime, task, role, tools, history, event, loom-agent, loom-tree, loom-instructions, loom-addendum, loom-memory, loom-path, loom-document, loom-position, memory, task-root, task-path, task-results)\n",
     );
 }
 
@@ -54,7 +54,7 @@ fn a_recipe_with_an_unknown_layer() {
             share: 100
         ",
         "error: mine.yml:3:12: layers[0].layer: unknown layer `file`; did you mean `files`? \
-         (one of workspace, persona, session, memory, event, files, task, role, environment, runtime, tools, loom)\n",
+         (one of workspace, persona, session, memory, event, files, task, role, environment, runtime, tools, loom, task-path, task-results)\n",
     );
 }
 
@@ -106,7 +106,7 @@ fn settings_with_an_unknown_key() {
         &["assemble"],
         2,
         "
-        error: contexture.toml:2:1: unknown field `modle`, expected one of `recipe`, `model`, `models`, `limits`, `secrets`, `boot`, `observe`, `workspace`, `persona`, `environment`, `runtime`, `tools`, `toolsets`, `permissions`, `compaction`, `summariser`, `loom`, `store`, `snapshots`
+        error: contexture.toml:2:1: unknown field `modle`, expected one of `recipe`, `model`, `models`, `limits`, `secrets`, `boot`, `observe`, `workspace`, `persona`, `environment`, `runtime`, `tools`, `toolsets`, `permissions`, `compaction`, `summariser`, `loom`, `memory`, `store`, `snapshots`
         hint: `contexture doctor` prints the settings that exist and their defaults
         ",
     );

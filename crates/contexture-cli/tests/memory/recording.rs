@@ -1,0 +1,238 @@
+//! What is recorded, and what is said of it.
+
+use super::*;
+
+#[test]
+fn a_file_of_lines() {
+    let project = Project::new().file("records.jsonl", lines(&boats()));
+    let run = call(&project, &["memory", "record", "records.jsonl"]);
+    run.expect_code(0);
+    assert_eq!(run.out, "recorded 9 records (9 new)\n");
+    assert_eq!(run.err, "");
+}
+
+#[test]
+fn the_same_twice_is_one() {
+    let project = boat_house();
+    let before = project.snapshot();
+    let again = out(&project, &["memory", "record", "records.jsonl"]);
+    assert_eq!(again, "recorded 9 records (9 as before)\n");
+    assert_eq!(project.snapshot(), before, "something was written");
+}
+
+#[test]
+fn the_same_twice_is_one_also_without_a_time() {
+    let records = [
+        json!({"kind": "event", "content": "It rained."}),
+        json!({"kind": "chunk", "source": "log", "text": "It rained."}),
+        json!({"kind": "relation", "type": "knows", "source_id": "a", "target_id": "b"}),
+        json!({"kind": "task", "id": "t", "goal": "Dry the sails"}),
+    ];
+    let project = Project::new().file("records.jsonl", lines(&records));
+    assert_eq!(
+        project.ok(&["memory", "record", "records.jsonl"]),
+        "recorded 4 records (4 new)\n"
+    );
+    let later = [
+        "memory",
+        "record",
+        "records.jsonl",
+        "--now",
+        "2030-01-01T00:00:00Z",
+    ];
+    assert_eq!(project.ok(&later), "recorded 4 records (4 as before)\n");
+}
+
+#[test]
+fn one_that_says_something_else_replaces_the_other() {
+    let project = boat_house();
+    let mut record = boats()[4].clone();
+    record["content"]["text"] = json!("The Heron has two cracks below the fourth seat.");
+    let run = project.run_with(
+        &["memory", "record", "-", "--now", NOW],
+        &lines(&[record, boats()[5].clone()]),
+    );
+    run.expect_code(0);
+    assert_eq!(run.out, "recorded 2 records (1 changed, 1 as before)\n");
+    let text = recall(&project, &["Where is the crack?"]);
+    assert!(
+        text.contains("fourth seat") && !text.contains("third seat"),
+        "{text}"
+    );
+}
+
+#[test]
+fn lines_from_standard_input_with_blank_ones_and_a_mark() {
+    let project = Project::new();
+    let input = format!("\u{feff}{}\n\n  \n{}", boats()[0], boats()[1]);
+    let run = project.run_with(&["memory", "record", "-"], &input);
+    run.expect_code(0);
+    assert_eq!(run.out, "recorded 2 records (2 new)\n");
+    let run = project.run_with(&["memory", "record", "-"], "\n\n");
+    run.expect_code(0);
+    assert_eq!(run.out, "recorded nothing: there was nothing in it\n");
+}
+
+#[test]
+fn json_for_programs() {
+    let project = boat_house();
+    let run = call(&project, &["memory", "record", "records.jsonl", "--json"]);
+    run.expect_code(0);
+    let value: Value = serde_json::from_str(&run.out).unwrap();
+    assert_eq!(
+        value,
+        json!({"added": 0, "replaced": 0, "unchanged": 9, "archived": 0})
+    );
+}
+
+#[test]
+fn several_files_at_once() {
+    let project = Project::new()
+        .file("a.jsonl", lines(&boats()[..4]))
+        .file("b.jsonl", lines(&boats()[3..]));
+    assert_eq!(
+        out(&project, &["memory", "record", "a.jsonl", "b.jsonl"]),
+        "recorded 10 records (9 new, 1 as before)\n"
+    );
+}
+
+#[test]
+fn plain_texts_are_chunks_of_their_path() {
+    let project = Project::new()
+        .file("docs/oars.md", "Oars are stored blade up.\n")
+        .file(
+            "docs/long.md",
+            "The slipway is wet. Mind your step!\n\n".repeat(200),
+        );
+    let told = out(
+        &project,
+        &["memory", "record", "--text", "docs/oars.md", "docs/long.md"],
+    );
+    assert!(
+        told.starts_with("recorded ") && told.contains(" chunks ("),
+        "{told}"
+    );
+    let found = found(&project, &["How are oars stored?", "--max-tokens", "60"]);
+    assert_eq!(found[0], "docs/oars.md#0");
+    assert!(recall(&project, &["oars stored"]).contains("[docs/oars.md]"));
+
+    let again = out(
+        &project,
+        &["memory", "record", "--text", "docs/oars.md", "docs/long.md"],
+    );
+    assert!(
+        again.ends_with(" as before)\n") && !again.contains("new"),
+        "{again}"
+    );
+
+    // What a file says no longer is not found.
+    project.write(
+        "docs/oars.md",
+        "Oars are stored blade down, since the flood.\n",
+    );
+    out(&project, &["memory", "record", "--text", "docs/oars.md"]);
+    let text = recall(&project, &["oars stored blade"]);
+    assert!(
+        text.contains("blade down") && !text.contains("blade up"),
+        "{text}"
+    );
+    project.write("docs/long.md", "The slipway is dry.\n");
+    let told = out(&project, &["memory", "record", "--text", "docs/long.md"]);
+    assert_eq!(told, "recorded 1 chunk (1 changed)\n");
+    assert!(!recall(&project, &["slipway wet"]).contains("Mind your step"));
+}
+
+#[test]
+fn a_path_is_one_source_however_it_is_typed() {
+    let project = Project::new().file("docs/oars.md", "Oars are stored blade up.\n");
+    project.write("elsewhere/x", "");
+    let whole = project.path("docs/oars.md").canonicalize().unwrap();
+    let whole = whole.to_str().unwrap();
+    for (i, path) in [
+        "docs/oars.md",
+        "./docs/oars.md",
+        "docs/./oars.md",
+        "elsewhere/../docs/oars.md",
+        whole,
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let told = out(&project, &["memory", "record", "--text", path]);
+        let how = if i == 0 { "new" } else { "as before" };
+        assert_eq!(told, format!("recorded 1 chunk (1 {how})\n"), "{path}");
+    }
+    let shown = out(&project, &["memory", "show", "docs/oars.md#0"]);
+    assert!(shown.contains("source      docs/oars.md\n"), "{shown}");
+    assert_eq!(
+        out(&project, &["memory", "forget", "--source", whole]),
+        "forgot 1 chunk\n"
+    );
+    // A link is a name of its own.
+    let project = project.link("link.md", "docs/oars.md");
+    out(&project, &["memory", "record", "--text", "./link.md"]);
+    out(&project, &["memory", "show", "link.md#0"]);
+    let other = Project::new().file("x.md", "What is elsewhere keeps its whole path.\n");
+    let far = other.path("x.md");
+    out(
+        &project,
+        &["memory", "record", "--text", far.to_str().unwrap()],
+    );
+    let shown = out(
+        &project,
+        &["memory", "show", &format!("{}#0", far.display())],
+    );
+    assert!(shown.contains("elsewhere"), "{shown}");
+}
+
+#[test]
+fn a_text_under_a_name_of_its_own() {
+    let project = Project::new().file("x.txt", "The pump is in the cellar.\n");
+    let args = [
+        "memory",
+        "record",
+        "--text",
+        "x.txt",
+        "--source",
+        "house manual",
+    ];
+    assert_eq!(out(&project, &args), "recorded 1 chunk (1 new)\n");
+    let run = project.run_with(
+        &["memory", "record", "--text", "-", "--source", "note"],
+        "The ladder is in the shed.\n",
+    );
+    run.expect_code(0);
+    assert!(recall(&project, &["pump"]).contains("[house manual]"));
+    assert!(recall(&project, &["ladder"]).contains("[note]"));
+}
+
+#[test]
+fn caps_put_the_least_valuable_aside() {
+    let records: Vec<Value> = (0..20)
+        .map(|i| {
+            json!({"kind": "event", "id": format!("e{i}"), "content": format!("Boat {i} is out."),
+                "timestamp": format!("2026-01-{:02}T09:00:00Z", i + 1)})
+        })
+        .collect();
+    let project = Project::new()
+        .file("contexture.toml", "[memory.caps]\nevents = 5\n")
+        .file("records.jsonl", lines(&records));
+    assert_eq!(
+        out(&project, &["memory", "record", "records.jsonl"]),
+        "recorded 20 records (20 new); 15 records put aside, to stay within the caps\n"
+    );
+    let found = found(&project, &["boat out"]);
+    assert_eq!(found, ["e15", "e16", "e17", "e18", "e19"]);
+}
+
+#[test]
+fn many_lines_are_recorded_in_batches() {
+    let records: Vec<Value> = (0..2_500)
+        .map(|i| json!({"kind": "event", "id": format!("e{i}"), "content": format!("Buoy {i}.")}))
+        .collect();
+    let project = Project::new().file("records.jsonl", lines(&records));
+    assert_eq!(
+        out(&project, &["memory", "record", "records.jsonl"]),
+        "recorded 2,500 records (2,500 new)\n"
+    );
+}

@@ -1,0 +1,509 @@
+//! The task stack: tasks are pushed, popped, drawn, and made into requests.
+
+#![cfg(unix)]
+#![allow(clippy::unwrap_used)] // Helpers of a test are not a test to the lint.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+use serde_json::{Value, json};
+use support::{NOW, Project, Run, dedent, run, text, warnings};
+
+/// Runs a call at the tests' moment.
+fn call(project: &Project, args: &[&str]) -> Run {
+    let mut args = args.to_vec();
+    args.extend(["--now", NOW]);
+    let mut command = project.command(&args);
+    command.env_remove("COLUMNS");
+    run(command, "")
+}
+
+/// Runs `task` with arguments, which must succeed, and returns what it prints.
+#[track_caller]
+fn task(project: &Project, args: &[&str]) -> String {
+    let mut all = vec!["task"];
+    all.extend(args);
+    let run = call(project, &all);
+    run.expect_code(0);
+    assert_eq!(run.err, "");
+    run.out
+}
+
+#[track_caller]
+fn refuses(project: &Project, args: &[&str], message: &str) {
+    let mut all = vec!["task"];
+    all.extend(args);
+    project.refuses(&all, 2, message);
+}
+
+/// A stack with a goal, a part that is done, one that waits, and a current one.
+fn tables() -> Project {
+    let project = Project::new();
+    task(
+        &project,
+        &["push", "Publish the tide tables", "--id", "tables"],
+    );
+    task(&project, &["push", "Gather the figures", "--id", "gather"]);
+    task(&project, &["push", "Read the gauge", "--id", "gauge"]);
+    task(&project, &["pop", "--result", "31 rows read"]);
+    task(
+        &project,
+        &["pop", "--result", "All figures of March are there"],
+    );
+    task(&project, &["push", "Ask the harbour master", "--id", "ask"]);
+    task(&project, &["pop", "--blocked", "--result", "he is at sea"]);
+    task(&project, &["push", "Set the pages", "--id", "set"]);
+    task(&project, &["push", "Choose the type", "--id", "type"]);
+    project
+}
+
+#[test]
+fn pushed_and_popped() {
+    let project = Project::new();
+    assert_eq!(
+        task(&project, &["push", "Publish the tide tables"]),
+        "task t1 is current\n"
+    );
+    assert_eq!(
+        task(&project, &["push", "Check March"]),
+        "task t2 is current, a part of t1\n"
+    );
+    assert_eq!(
+        task(&project, &["pop", "--result", "two rows were wrong"]),
+        "task t2 is complete; t1 is current: Publish the tide tables\n"
+    );
+    assert_eq!(
+        task(&project, &["push", "Ask", "--id", "ask", "--parent", "t1"]),
+        "task ask is current, a part of t1\n"
+    );
+    assert_eq!(
+        task(&project, &["pop", "--blocked"]),
+        "task ask waits; t1 is current: Publish the tide tables\n"
+    );
+    assert_eq!(
+        task(&project, &["resume", "ask"]),
+        "task ask is current: Ask\n"
+    );
+    assert_eq!(
+        task(&project, &["pop", "--id", "ask"]),
+        "task ask is complete; t1 is current: Publish the tide tables\n"
+    );
+    assert_eq!(
+        task(&project, &["pop"]),
+        "task t1 is complete; no task is current\n"
+    );
+}
+
+#[test]
+fn drawn() {
+    assert_eq!(
+        task(&tables(), &["show"]),
+        dedent(
+            "
+            stack main: 6 tasks, 2 complete
+
+            ○ tables Publish the tide tables
+            ├─‖ ask Ask the harbour master (waits: he is at sea)
+            ├─✓ gather Gather the figures → All figures of March are there
+            │ └─✓ gauge Read the gauge → 31 rows read
+            └─○ set Set the pages
+              └─● type Choose the type
+            "
+        )
+    );
+    let value: Value = serde_json::from_str(&task(&tables(), &["show", "--json"])).unwrap();
+    assert_eq!(value["stack"], "main");
+    assert_eq!(value["current"], "type");
+    assert_eq!(value["tasks"].as_array().unwrap().len(), 6);
+    assert_eq!(value["tasks"][0]["goal"], "Publish the tide tables");
+}
+
+#[test]
+fn an_empty_stack_is_drawn_too() {
+    let project = tables();
+    assert_eq!(
+        task(&project, &["show", "--stack", "other"]),
+        "stack other has no tasks; `contexture task push GOAL` adds one\n"
+    );
+}
+
+#[test]
+fn stacks_stand_side_by_side() {
+    let project = tables();
+    task(&project, &["push", "Paint the buoy", "--stack", "yard"]);
+    assert_eq!(
+        task(&project, &["list"]),
+        concat!(
+            " stack  active  waiting  complete  current\n",
+            " main        3        1         2  type Choose the type\n",
+            " yard        1        0         0  t1 Paint the buoy\n",
+        )
+    );
+    let value: Value = serde_json::from_str(&task(&project, &["list", "--json"])).unwrap();
+    assert_eq!(value[1]["stack"], "yard");
+    assert_eq!(value[1]["current"]["goal"], "Paint the buoy");
+}
+
+#[test]
+fn json_for_programs() {
+    let project = Project::new();
+    let pushed = task(&project, &["push", "Publish", "--json"]);
+    let pushed: Value = serde_json::from_str(&pushed).unwrap();
+    assert_eq!(pushed["task"]["id"], "t1");
+    assert_eq!(pushed["current"]["id"], "t1");
+    let popped = task(&project, &["pop", "--result", "done", "--json"]);
+    let popped: Value = serde_json::from_str(&popped).unwrap();
+    assert_eq!(popped["task"]["status"], "complete");
+    assert_eq!(popped["task"]["result"], "done");
+    assert_eq!(popped["current"], Value::Null);
+}
+
+#[test]
+fn goals_and_results_from_standard_input() {
+    let project = Project::new();
+    let run = project.run_with(&["task", "push", "-"], "Publish the\ntide tables\n");
+    run.expect_code(0);
+    let run = project.run_with(&["task", "pop", "--result", "-"], "done\n");
+    run.expect_code(0);
+    let value: Value = serde_json::from_str(&task(&project, &["show", "--json"])).unwrap();
+    assert_eq!(value["tasks"][0]["goal"], "Publish the\ntide tables");
+    assert_eq!(value["tasks"][0]["result"], "done");
+}
+
+#[test]
+fn the_request_for_where_one_is() {
+    let project = tables();
+    let args = [
+        "--recipe",
+        "task-stack",
+        "--max-tokens",
+        "2000",
+        "--event",
+        "Go on.",
+    ];
+    let (prompt, report) = project.assemble(&args);
+    let at = |what: &str| {
+        let found = prompt.find(what);
+        found.unwrap_or_else(|| panic!("no {what} in:\n{prompt}"))
+    };
+    assert!(at("Goal: Publish the tide tables") < at("For that: Set the pages"));
+    assert!(at("For that: Set the pages") < at("Current task: Choose the type"));
+    assert!(at("Current task: Choose the type") < at("Go on."));
+    // What is beside another task is no business of this one.
+    assert!(!prompt.contains("31 rows read"), "{prompt}");
+    let ids: Vec<&str> = (report["included"].as_array().unwrap().iter())
+        .map(|row| text(&row["id"]))
+        .collect();
+    assert_eq!(ids[..3], ["task tables", "task set", "task type"]);
+}
+
+#[test]
+fn results_beside_the_current_task_are_shown() {
+    let project = tables();
+    task(&project, &["pop", "--result", "Garamond"]);
+    task(&project, &["push", "Print a proof"]);
+    let args = [
+        "--recipe",
+        "task-stack",
+        "--max-tokens",
+        "2000",
+        "--event",
+        "Go on.",
+    ];
+    let (prompt, _) = project.assemble(&args);
+    assert!(
+        prompt.contains("Done: Choose the type\nResult: Garamond"),
+        "{prompt}"
+    );
+}
+
+#[test]
+fn an_explanation_has_a_letter_for_each_layer() {
+    let project = tables();
+    task(&project, &["pop", "--result", "Garamond"]);
+    task(&project, &["push", "Print a proof", "--id", "proof"]);
+    let said = json!({"kind": "chunk", "source": "proofs.md", "text": "A proof is printed twice."});
+    let run = project.run_with(
+        &["memory", "record", "-", "--now", NOW],
+        &format!("{said}\n"),
+    );
+    run.expect_code(0);
+    let args = "assemble --recipe task-stack --event Go --max-tokens 300 --explain --model gpt-4o";
+    let args: Vec<&str> = args.split(' ').collect();
+    let run = call(&project, &args);
+    run.expect_code(0);
+    for row in [
+        "       item         role     priority  score  tokens  of  why",
+        " kept  task set     context      0.67             16  16  fits whole",
+    ] {
+        run.says(row);
+    }
+    let layers: Vec<&str> = (run.err.lines())
+        .filter(|line| line.contains(" allowed: "))
+        .collect();
+    let letters: Vec<&str> = layers.iter().map(|line| line[2..3].trim()).collect();
+    assert_eq!(letters, ["t", "p", "r", "m", "e"], "{}", run.err);
+    let at: Vec<Option<usize>> = layers.iter().map(|line| line.find(" tokens of ")).collect();
+    assert!(at.iter().all(|one| *one == at[0]), "{}", run.err);
+}
+
+#[test]
+fn what_memory_holds_of_the_current_task() {
+    let project = tables();
+    let of_task = json!({"kind": "event", "id": "m1", "task_id": "type",
+        "content": "The type of last year was Caslon."});
+    let of_other = json!({"kind": "event", "id": "m2", "task_id": "gauge",
+        "content": "The type of the gauge is a float."});
+    let mut records = format!("{of_task}\n{of_other}\n");
+    for i in 0..8 {
+        let other = json!({"kind": "event", "id": format!("o{i}"), "content": "It rains again."});
+        records.push_str(&format!("{other}\n"));
+    }
+    let run = project.run_with(&["memory", "record", "-", "--now", NOW], &records);
+    run.expect_code(0);
+    let args = [
+        "--recipe",
+        "task-stack",
+        "--max-tokens",
+        "2000",
+        "--event",
+        "Go on.",
+    ];
+    let (prompt, report) = project.assemble(&args);
+    assert!(
+        prompt.contains("was Caslon") && !prompt.contains("a float"),
+        "{prompt}"
+    );
+    let row = (report["included"].as_array().unwrap().iter()).find(|row| row["id"] == "m1");
+    assert_eq!(row.unwrap()["layer"], "memory");
+}
+
+#[test]
+fn the_budget_of_a_stack_holds() {
+    let project = Project::new();
+    task(&project, &["push", "Publish the tide tables"]);
+    for i in 0..40 {
+        let goal = format!(
+            "Part {i}: {}",
+            "look at one more of the many rows ".repeat(8)
+        );
+        task(&project, &["push", &goal]);
+    }
+    for tokens in ["300", "600", "1200"] {
+        let args = [
+            "--recipe",
+            "task-stack",
+            "--max-tokens",
+            tokens,
+            "--event",
+            "Go on.",
+        ];
+        let (prompt, report) = project.assemble(&args);
+        assert!(report["budget"]["used"].as_u64().unwrap() <= tokens.parse().unwrap());
+        assert!(prompt.contains("Goal: Publish the tide tables"), "{prompt}");
+        assert!(prompt.contains("Current task: Part 39"), "{prompt}");
+    }
+}
+
+#[test]
+fn a_stack_without_a_current_task() {
+    let project = Project::new();
+    let args = [
+        "--recipe",
+        "task-stack",
+        "--event",
+        "Go on.",
+        "--max-tokens",
+        "500",
+    ];
+    let (prompt, report) = project.assemble(&args);
+    assert!(prompt.contains("Go on."), "{prompt}");
+    assert!(
+        warnings(&report)
+            .contains(&"the stack has no current task: `contexture task push` adds one".to_owned()),
+        "{:?}",
+        warnings(&report)
+    );
+}
+
+#[test]
+fn a_recipe_without_tasks() {
+    let project = Project::new().file("a.md", "A.\n").entries("a.md 0.5");
+    project.refuses(
+        &["assemble", "--stack", "yard"],
+        2,
+        "
+        error: the recipe `working-set` has no tasks for --stack
+        hint: use --recipe task-stack, or one with the sources of a stack
+        ",
+    );
+}
+
+const HINT: &str = "hint: `contexture task show` draws what is active and what waits; `task push \
+                    GOAL` begins another\n";
+const WHICH: &str =
+    "hint: `contexture task show` draws those of a stack, `task list` names the stacks\n";
+
+#[test]
+fn popped_twice() {
+    let project = tables();
+    refuses(
+        &project,
+        &["pop", "--id", "gauge"],
+        &format!("error: task: `gauge` is complete already\n{HINT}"),
+    );
+    refuses(
+        &project,
+        &["pop", "--id", "tables"],
+        "error: task: `tables` has parts that are still active: set, type\n\
+         hint: pop them first, parts before what they are parts of: `contexture task pop --id \
+         type --result TEXT`, or --blocked for one that waits\n",
+    );
+    refuses(
+        &project,
+        &["pop", "--stack", "other"],
+        "error: stack: `other` has no current task\n\
+         hint: `contexture task push GOAL` begins a task; `task list` names the stacks\n",
+    );
+    refuses(
+        &project,
+        &["pop", "--id", "nobody"],
+        &format!("error: there is no task `nobody`\n{WHICH}"),
+    );
+    refuses(
+        &project,
+        &["resume", "gauge"],
+        &format!("error: task: `gauge` is complete\n{HINT}"),
+    );
+    refuses(
+        &project,
+        &["resume", "type", "--stack", "yard"],
+        &format!("error: there is no task `type`\n{WHICH}"),
+    );
+}
+
+#[test]
+fn parts_that_are_still_active_are_named() {
+    let project = Project::new();
+    task(&project, &["push", "Publish", "--id", "all"]);
+    for i in 0..7 {
+        let id = format!("p{i}");
+        task(
+            &project,
+            &["push", "A part", "--id", &id, "--parent", "all"],
+        );
+    }
+    refuses(
+        &project,
+        &["pop", "--id", "all"],
+        "error: task: `all` has parts that are still active: p0, p1, p2, p3, p4 and 2 more\n\
+         hint: pop them first, parts before what they are parts of: `contexture task pop --id p6 \
+         --result TEXT`, or --blocked for one that waits\n",
+    );
+    for i in 0..7 {
+        task(&project, &["pop", "--blocked", "--id", &format!("p{i}")]);
+    }
+    task(&project, &["pop", "--blocked"]);
+    refuses(
+        &project,
+        &["pop"],
+        "error: stack: `main` has no current task\n\
+         hint: `contexture task resume ID` goes on with one that waits, `task push GOAL` begins \
+         another; `task show` draws them\n",
+    );
+}
+
+#[test]
+fn pushed_where_it_cannot_be() {
+    let project = tables();
+    refuses(
+        &project,
+        &["push", "x", "--parent", "nobody"],
+        &format!("error: there is no task `nobody`\n{WHICH}"),
+    );
+    refuses(
+        &project,
+        &["push", "x", "--parent", "gauge"],
+        "error: parent_id: task `gauge` is complete\n",
+    );
+    refuses(
+        &project,
+        &["push", "x", "--id", "gauge"],
+        "error: there is a task `gauge` already\n",
+    );
+    refuses(&project, &["push", "  "], "error: goal: is empty\n");
+    for stack in ["", "a\u{1b}b", "a\nb"] {
+        let run = call(&project, &["task", "push", "x", "--stack", stack]);
+        run.expect_code(2);
+        assert!(!run.err.contains('\u{1b}'), "{:?}", run.err);
+    }
+}
+
+#[test]
+fn there_is_no_store() {
+    let project = Project::new();
+    for args in [vec!["pop"], vec!["show"], vec!["list"], vec!["resume", "x"]] {
+        refuses(
+            &project,
+            &args,
+            "error: there is no store at ./.contexture/contexture.db: nothing was kept yet \
+             (`contexture task push GOAL` makes one; --root and --db say where)\n",
+        );
+    }
+    assert!(project.names().is_empty());
+}
+
+#[test]
+fn imported_tasks_that_go_in_circles() {
+    let project = tables();
+    let tasks = [
+        json!({"kind": "task", "id": "a", "goal": "A", "parent_id": "b"}),
+        json!({"kind": "task", "id": "b", "goal": "B", "parent_id": "a"}),
+    ];
+    project.write("tasks.jsonl", format!("{}\n{}\n", tasks[0], tasks[1]));
+    let run = call(&project, &["memory", "record", "tasks.jsonl"]);
+    run.expect_code(2);
+    assert!(run.err.starts_with("error: tasks.jsonl:"), "{}", run.err);
+    assert!(run.err.contains("parent_id: "), "{}", run.err);
+    assert!(
+        run.err.contains("nothing of it was recorded"),
+        "{}",
+        run.err
+    );
+    // One that would go round through what is there.
+    let round = json!({"kind": "task", "id": "tables", "goal": "Publish", "parent_id": "type"});
+    project.write("tasks.jsonl", format!("{round}\n"));
+    let run = call(&project, &["memory", "record", "tasks.jsonl"]);
+    run.expect_code(2);
+    assert!(
+        run.err.starts_with("error: tasks.jsonl:1: parent_id: "),
+        "{}",
+        run.err
+    );
+}
+
+#[test]
+fn very_deep_stacks_are_drawn() {
+    let project = Project::new();
+    let tasks: String = (0..2_000)
+        .map(|i| {
+            let parent = (i > 0).then(|| format!("d{}", i - 1));
+            let task = json!({"kind": "task", "id": format!("d{i}"), "goal": "Deeper",
+                "parent_id": parent});
+            format!("{task}\n")
+        })
+        .collect();
+    let run = project.run_with(&["memory", "record", "-", "--now", NOW], &tasks);
+    run.expect_code(0);
+    let drawn = task(&project, &["show"]);
+    assert_eq!(drawn.lines().count(), 2_002);
+    assert!(drawn.lines().all(|line| line.chars().count() < 200));
+}
+
+#[test]
+fn what_is_shown_cannot_act_on_a_terminal() {
+    let project = Project::new();
+    task(&project, &["push", "red \u{1b}[31m alert\nsecond line"]);
+    let drawn = task(&project, &["show"]);
+    assert!(drawn.contains("red [U+001B][31m alert…"), "{drawn}");
+}
