@@ -10,6 +10,7 @@ mod durable;
 mod history;
 mod loom;
 mod project;
+mod recall;
 mod trim;
 
 use std::collections::BTreeMap;
@@ -67,12 +68,46 @@ fn main() -> anyhow::Result<()> {
             loom::loom([small.parse()?, large.parse()?], Path::new(dir))
         }
         ["durable", "--dir", dir] => durable::durable(Path::new(dir)),
+        ["recall", "--locomo", data, "--dir", dir] => {
+            recall::evidence(Path::new(data), Path::new(dir))
+        }
+        ["recall-key", "--dir", dir] => recall::size::key(Path::new(dir)),
+        [
+            "recall-make",
+            "--records",
+            records,
+            "--db",
+            db,
+            "--dir",
+            dir,
+        ] => recall::size::make(records.parse()?, Path::new(db), Path::new(dir)),
+        [
+            "recall-size",
+            "--records",
+            records,
+            "--db",
+            db,
+            "--dir",
+            dir,
+        ] => recall::size::recall(records.parse()?, Path::new(db), Path::new(dir)),
+        [
+            "recall-compare",
+            "--records",
+            records,
+            "--db",
+            db,
+            "--data",
+            data,
+        ] => recall::size::compare(records.parse()?, Path::new(db), Path::new(data)),
         _ => bail!(
             "usage: contexture-bench blocks --blocks FILE --budget N | lines --count N | \
              count FILE | trim --messages FILE --budget N --dir DIR | \
              valid --chat FILE --budgets FROM:TO:STEP --dir DIR | cache --text FILE --dir DIR | \
              history --turns N M --data DIR --dir DIR | loom --nodes N M --dir DIR | \
-             durable --dir DIR"
+             durable --dir DIR | recall --locomo DIR --dir DIR | recall-key --dir DIR | \
+             recall-make --records N --db FILE --dir DIR | \
+             recall-size --records N --db FILE --dir DIR | \
+             recall-compare --records N --db FILE --data DIR"
         ),
     }
 }
