@@ -28,6 +28,15 @@ pub(crate) fn configured(config: &EmbedderConfig) -> Result<Arc<dyn Embedder>, E
     }
 }
 
+/// Returns a vector at length 1; one of nothing stays so.
+pub(super) fn unit(mut vector: Vec<f32>) -> Vec<f32> {
+    let length = vector.iter().map(|x| x * x).sum::<f32>().sqrt();
+    if length > 0.0 {
+        vector.iter_mut().for_each(|x| *x /= length);
+    }
+    vector
+}
+
 #[cfg(not(feature = "http"))]
 fn endpoint(_: &str, _: &str, _: &EmbedderConfig) -> Result<Arc<dyn Embedder>, Error> {
     Err(Error::input(
@@ -95,7 +104,7 @@ mod http {
         fn embed(&self, texts: &[&str]) -> Result<Vec<Vec<f32>>, EmbedError> {
             let vectors = self.api.embed(texts).map_err(|error| self.told(error))?;
             check(&vectors, texts.len(), self.dimensions)?;
-            Ok(vectors.into_iter().map(unit).collect())
+            Ok(vectors.into_iter().map(super::unit).collect())
         }
     }
 
@@ -123,15 +132,6 @@ mod http {
                 },
             }
         }
-    }
-
-    /// Returns the vector at length 1.
-    fn unit(mut vector: Vec<f32>) -> Vec<f32> {
-        let length = vector.iter().map(|x| x * x).sum::<f32>().sqrt();
-        if length > 0.0 {
-            vector.iter_mut().for_each(|x| *x /= length);
-        }
-        vector
     }
 
     /// Returns an address without what may be secret in it.

@@ -131,10 +131,12 @@ impl Query {
     }
 }
 
+/// How long a query may be, in bytes, before the rest is not looked at.
+pub(super) const LONGEST_QUERY: usize = 8 << 10;
+
 /// Returns the part of a query that is looked at.
-fn head_of(query: &str) -> &str {
-    const MOST_BYTES: usize = 8 << 10;
-    &query[..query.floor_char_boundary(MOST_BYTES)]
+pub(super) fn head_of(query: &str) -> &str {
+    &query[..query.floor_char_boundary(LONGEST_QUERY)]
 }
 
 /// Returns a query without these names, which are normalised.

@@ -14,7 +14,7 @@ use super::admission::Admission;
 use super::channels::{Candidate, Found, Look};
 use super::context::{Channel, Context, ContextRequest, Metadata};
 use super::lines::Line;
-use super::query::Query;
+use super::query::{LONGEST_QUERY, Query, head_of};
 use super::select::{Pool, Ranked, Selector};
 use super::view::View;
 use super::{Memory, RELATIONS, dimensions_of, kept};
@@ -29,9 +29,6 @@ const MOST_KEPT: usize = 256;
 
 /// What a text loses that is nothing but a question.
 const ASKS: f64 = 0.1 / 1.4;
-
-/// How long a query may be, in bytes, before the rest is not looked at.
-const LONGEST_QUERY: usize = 8 << 10;
 
 /// How something is recalled, beside what is asked.
 #[derive(Debug, Clone, Default)]
@@ -78,6 +75,14 @@ struct Findings {
     permissions: Option<Permissions>,
 }
 
+/// A request, with what follows from it.
+struct Asked<'a> {
+    request: &'a ContextRequest,
+    how: &'a Recall<'a>,
+    strategy: Strategy,
+    now: Timestamp,
+}
+
 /// Contexts that were made lately, by what was asked of which state.
 #[derive(Debug, Default)]
 pub(crate) struct Kept {
@@ -95,8 +100,13 @@ impl Memory<'_> {
         if request.max_tokens == 0 {
             return Err(Error::input("the budget is 0 tokens").hint("give --max-tokens 1 or more"));
         }
-        let strategy = self.engine.strategy(request)?;
         let now = kept(how.now);
+        let asked = Asked {
+            request,
+            how,
+            strategy: self.engine.strategy(request)?,
+            now,
+        };
         let deadline = how.deadline.map(|deadline| started + deadline);
         let key = |seq: u64| {
             let request = serde_json::to_string(request).unwrap_or_default();
@@ -112,13 +122,13 @@ impl Memory<'_> {
         }
         let counts = self.counts(how.model)?;
         // What is asked of somebody else is asked while nobody has to wait.
-        let (vector, mut warnings) = self.query_vector(request, how, now, deadline)?;
+        let (vector, mut warnings) = self.query_vector(&asked, deadline)?;
         let guard = self.view(deadline)?;
         let Some(view) = guard.as_ref() else {
             return Err(Error::damage("the memory could not be read"));
         };
         warnings.extend(self.told());
-        let found = self.find(view, request, strategy, how, now, &counts, vector, warnings)?;
+        let found = self.find(view, asked, &counts, vector, warnings)?;
         drop(guard);
         let pinned = how.event.map(|event| self.pinned(event, &counts));
         let recalled = self.select(Arc::new(found), pinned.as_ref(), &counts, started)?;
@@ -152,35 +162,32 @@ impl Memory<'_> {
         self.select(Arc::clone(found), Some(&pinned), &counts, started)
     }
 
-    #[allow(clippy::too_many_arguments)]
     fn find(
         &self,
         view: &View,
-        request: &ContextRequest,
-        strategy: Strategy,
-        how: &Recall<'_>,
-        now: Timestamp,
+        asked: Asked<'_>,
         counts: &Counts,
         vector: Option<Vec<f32>>,
         mut warnings: Vec<String>,
     ) -> Result<Findings, Error> {
+        let (request, how) = (asked.request, asked.how);
         if request.query.len() > LONGEST_QUERY {
             warnings.push(format!(
                 "only the first {LONGEST_QUERY} bytes of the query are looked at; it has {}",
                 request.query.len()
             ));
         }
-        let admission = self.admission(view, request, &strategy, how, now)?;
+        let admission = self.admission(view, &asked)?;
         let query = Query::read(&request.query, view, &admission);
         let found = Look {
             view,
             query: &query,
             admission: &admission,
-            strategy: &strategy,
+            strategy: &asked.strategy,
             session: request.session_id.as_deref(),
             vector: vector.as_deref(),
             most: (request.max_tokens / 12).clamp(256, 4096) as usize,
-            now: now.as_millisecond(),
+            now: asked.now.as_millisecond(),
         }
         .find();
         let Found {
@@ -189,15 +196,15 @@ impl Memory<'_> {
             entities,
             searched,
         } = found;
-        let pool = self.pool(view, candidates, &strategy, counts)?;
-        let head = &request.query[..request.query.floor_char_boundary(LONGEST_QUERY)];
+        let pool = self.pool(view, candidates, &asked.strategy, counts)?;
+        let head = head_of(&request.query);
         Ok(Findings {
             pool,
             request: ContextRequest {
                 query: head.to_owned(),
                 ..request.clone()
             },
-            strategy,
+            strategy: asked.strategy,
             metadata: Metadata {
                 query: head.to_owned(),
                 signals: query.signals,
@@ -217,26 +224,25 @@ impl Memory<'_> {
     }
 
     /// Returns what may be found.
-    fn admission<'v>(
-        &self,
-        view: &'v View,
-        request: &'v ContextRequest,
-        strategy: &Strategy,
-        how: &Recall<'v>,
-        now: Timestamp,
-    ) -> Result<Admission<'v>, Error> {
-        let exclude = self.with_parts(&request.filters.exclude)?;
-        let filters = &request.filters;
-        let (identity, permissions) = (how.identity, how.permissions);
-        Ok(Admission::new(
+    fn admission<'v>(&self, view: &'v View, asked: &Asked<'v>) -> Result<Admission<'v>, Error> {
+        let filters = &asked.request.filters;
+        let exclude = self.with_parts(&filters.exclude)?;
+        let Recall {
+            identity,
+            permissions,
+            ..
+        } = asked.how;
+        let strategy = &asked.strategy;
+        let admission = Admission::new(
             view,
             filters,
             exclude,
             strategy,
             identity,
-            permissions,
-            now,
-        ))
+            *permissions,
+            asked.now,
+        );
+        Ok(admission)
     }
 
     /// Returns the keys of records of these ids, and of the parts that those
@@ -255,9 +261,7 @@ impl Memory<'_> {
     /// had.
     fn query_vector(
         &self,
-        request: &ContextRequest,
-        how: &Recall<'_>,
-        now: Timestamp,
+        asked: &Asked<'_>,
         deadline: Option<Instant>,
     ) -> Result<(Option<Vec<f32>>, Vec<String>), Error> {
         let state = self.store.memory_state()?;
@@ -271,9 +275,8 @@ impl Memory<'_> {
             let Some(view) = guard.as_ref() else {
                 return Ok((None, Vec::new()));
             };
-            let strategy = self.engine.strategy(request)?;
-            let admission = self.admission(view, request, &strategy, how, now)?;
-            let query = Query::read(&request.query, view, &admission);
+            let admission = self.admission(view, asked)?;
+            let query = Query::read(&asked.request.query, view, &admission);
             match query.is_blank() {
                 true => return Ok((None, Vec::new())),
                 false => query.text,

@@ -11,6 +11,7 @@ use contexture_store::{
 };
 use jiff::Timestamp;
 
+use super::embedder::unit;
 use super::{Memory, form, info, kept, read};
 use crate::error::Error;
 
@@ -375,7 +376,9 @@ fn vectors(
                     embedder.dimensions()
                 )));
             }
-            (Some(given), _) => vectors[i] = Some(Vector::quantise(&unit(given)).to_bytes()),
+            (Some(given), _) => {
+                vectors[i] = Some(Vector::quantise(&unit(given.to_vec())).to_bytes())
+            }
             (None, Some(text)) => wanted.push((i, head_of(text))),
             (None, None) => {}
         }
@@ -413,15 +416,6 @@ fn vectors(
         }
     }
     Ok((vectors, failed))
-}
-
-/// Returns a vector of length 1.
-fn unit(vector: &[f32]) -> Vec<f32> {
-    let length = vector.iter().map(|x| x * x).sum::<f32>().sqrt();
-    match length > 0.0 {
-        true => vector.iter().map(|x| x / length).collect(),
-        false => vector.to_vec(),
-    }
 }
 
 /// Returns what a record is found by.

@@ -205,7 +205,17 @@ impl Selector<'_> {
                 break;
             }
         }
-        self.finish(basket, &items, &near, &parts)
+        let lost = pinned.filter(|item| !basket.knows(item));
+        let mut selection = self.finish(basket, &items, &near, &parts);
+        if let Some(item) = lost {
+            let (needed, left) = (self.tokens(item), self.budget - selection.tokens);
+            selection.truncated = true;
+            selection.excluded.insert(
+                0,
+                left_out(item, needed, Code::OverBudget, wanting(needed, left)),
+            );
+        }
+        selection
     }
 
     /// Takes what still fits, best first; of the very best a part, if need be.
@@ -265,7 +275,13 @@ impl Selector<'_> {
                 continue;
             }
             while basket.used + price > self.budget {
-                let Some(i) = order.next() else { break };
+                let Some(&i) = order.as_slice().first() else {
+                    break;
+                };
+                if basket.picks[i].item.candidate.score >= item.candidate.score {
+                    break;
+                }
+                order.next();
                 basket.shorten(i);
             }
             if basket.used + price > self.budget {
@@ -372,23 +388,10 @@ impl Selector<'_> {
                 ),
                 None => {
                     let needed = basket.price(item, self.tokens(item));
-                    let reason = format!(
-                        "needed {} tokens, {} were left",
-                        grouped(needed),
-                        grouped(left)
-                    );
-                    (Code::OverBudget, reason)
+                    (Code::OverBudget, wanting(needed, left))
                 }
             };
-            excluded.push(LeftOut {
-                channel: candidate.channel,
-                source: item.line.id.clone(),
-                tokens: self.tokens(item),
-                relevance_score: candidate.score,
-                scores: candidate.parts.clone(),
-                code,
-                reason,
-            });
+            excluded.push(left_out(item, self.tokens(item), code, reason));
         }
         let findings = basket.picks.iter().flat_map(|pick| {
             let line = &pick.item.line;
@@ -605,6 +608,29 @@ impl<'p> Basket<'p, '_> {
         pick.part = Some((text, shown));
         pick.tokens = tokens;
     }
+}
+
+/// Returns the row of something that is not shown.
+fn left_out(item: &Ranked, tokens: Tokens, code: Code, reason: String) -> LeftOut {
+    let candidate = &item.candidate;
+    LeftOut {
+        channel: candidate.channel,
+        source: item.line.id.clone(),
+        tokens,
+        relevance_score: candidate.score,
+        scores: candidate.parts.clone(),
+        code,
+        reason,
+    }
+}
+
+/// Says what would have kept something.
+fn wanting(needed: Tokens, left: Tokens) -> String {
+    format!(
+        "needed {} tokens, {} were left",
+        grouped(needed),
+        grouped(left)
+    )
 }
 
 /// Returns a passage, with marks where something is missing before or behind.

@@ -428,3 +428,24 @@ fn secrets_are_masked_and_tags_cannot_be_forged() {
         context.content
     );
 }
+
+#[test]
+fn an_event_that_finds_no_room_is_accounted_for() {
+    let mind = Mind::of(&talk());
+    let long = event("e", &"The train was late by an hour. ".repeat(40));
+    let ask = |budget: u64| {
+        let how = Recall {
+            now: Some(now()),
+            event: Some(&long),
+            ..Recall::default()
+        };
+        let recalled = mind.memory().recall(&query_for("Lisbon", budget), &how);
+        recalled.unwrap().context
+    };
+    let part = ask(120);
+    let shown = part.components.iter().find(|shown| shown.source == "e");
+    assert_eq!(shown.unwrap().shown, Some(Shown::Snippet));
+    let none = ask(20);
+    assert_eq!(none.excluded[0].source, "e");
+    assert!(none.truncated);
+}
