@@ -162,7 +162,7 @@ impl Selector<'_> {
             let price = basket.price(item, self.tokens(item));
             match basket.used + price <= self.budget {
                 true => basket.take(item, None, self.tokens(item), true),
-                false => basket.offer_part(item, true),
+                false => basket.offer_part(item, true, self.budget),
             }
         }
         let same = |item: &Ranked| {
@@ -171,11 +171,19 @@ impl Selector<'_> {
         };
         let items: Vec<&Ranked> = pool.items.iter().filter(|item| !same(item)).collect();
         let parts = self.parts(self.budget.saturating_sub(basket.used));
-        // What fits best of all is not for a channel's part to leave out.
-        for item in items.iter().take(BEST) {
+        // What fits best of all is not for a channel's part to leave out, nor for
+        // lesser things to take the room of.
+        for (place, item) in items.iter().take(BEST).enumerate() {
             let price = basket.price(item, self.tokens(item));
-            if basket.used + price <= self.budget / 2 {
+            let room = if place == 0 {
+                self.budget
+            } else {
+                self.budget / 2
+            };
+            if basket.used + price <= room {
                 basket.offer(item, &mut near);
+            } else if place == 0 && item.is_text() {
+                basket.offer_part(item, false, self.budget * 2 / 3);
             }
         }
         for (channel, allowed) in &parts {
@@ -233,7 +241,7 @@ impl Selector<'_> {
             if basket.used + price <= self.budget {
                 basket.offer(item, near);
             } else if place < BEST && item.is_text() && !basket.is_near(item, near) {
-                basket.offer_part(item, false);
+                basket.offer_part(item, false, self.budget);
             }
         }
     }
@@ -525,11 +533,12 @@ impl<'p> Basket<'p, '_> {
         true
     }
 
-    /// Takes the best passage of an item that is larger than what is left.
-    fn offer_part(&mut self, item: &'p Ranked, pinned: bool) {
+    /// Takes the best passage of an item that is larger than what is left of
+    /// `room`.
+    fn offer_part(&mut self, item: &'p Ranked, pinned: bool, room: Tokens) {
         let selector = self.selector;
         let around = self.price(item, 0);
-        let left = selector.budget.saturating_sub(self.used + around);
+        let left = room.saturating_sub(self.used + around);
         if left < LEAST_PART {
             return;
         }

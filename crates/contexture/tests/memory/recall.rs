@@ -449,3 +449,32 @@ fn an_event_that_finds_no_room_is_accounted_for() {
     assert_eq!(none.excluded[0].source, "e");
     assert!(none.truncated);
 }
+
+#[test]
+fn lesser_things_do_not_take_the_room_of_the_best() {
+    let filler = "The tide table hangs in the hall beside the barometer. ".repeat(12);
+    let long = format!("{filler}The alarm code of the boat house is marigold. {filler}");
+    let mut lines = said("long", "a", "2026-02-02T10:00:00Z", "Ana", &long);
+    for i in 0..12 {
+        let text = format!("The boat number {i} was painted in colour {i} at noon.");
+        lines.push_str(&said(
+            &format!("s{i}"),
+            "b",
+            "2026-02-03T10:00:00Z",
+            "Ben",
+            &text,
+        ));
+    }
+    let mind = Mind::of(&lines);
+    let context = mind.ask(&query_for("What is the alarm code of the boat house?", 200));
+    let best = context
+        .components
+        .iter()
+        .find(|part| part.source == "long")
+        .unwrap();
+    assert_eq!(best.shown, Some(Shown::Snippet));
+    assert!(
+        best.tokens >= 80 && best.content.contains("marigold"),
+        "{best:?}"
+    );
+}
