@@ -8,12 +8,15 @@ use contexture_store::{RecordKind, TruncationStrategy};
 use contexture_tokens::{Model, Models, Prices, Provider, Tokenizer};
 use serde::{Deserialize, Serialize};
 
+mod server;
+
 pub use crate::broker::Permissions;
 use crate::error::{Error, plain};
 use crate::files::Root;
 use crate::recipe::Recipe;
 use crate::working_set::actions::Quota;
 use crate::working_set::observe::Habits;
+pub use server::{ServerConfig, TenantConfig};
 
 /// The name of the configuration file.
 pub const FILE: &str = "contexture.toml";
@@ -62,6 +65,8 @@ pub struct Config {
     pub store: StoreConfig,
     /// Whether requests are kept.
     pub snapshots: SnapshotConfig,
+    /// How `contexture serve` serves.
+    pub server: ServerConfig,
 }
 
 impl Default for Config {
@@ -87,6 +92,7 @@ impl Default for Config {
             memory: MemoryConfig::default(),
             store: StoreConfig::default(),
             snapshots: SnapshotConfig::default(),
+            server: ServerConfig::default(),
         }
     }
 }
@@ -603,7 +609,7 @@ impl Config {
         if self.summariser.kind != SummariserKind::Extractive && self.summariser.model.is_none() {
             return refuse("summariser.model".to_owned(), "given with this kind");
         }
-        Ok(())
+        self.server.check()
     }
 
     /// Returns the recipe that is followed when none is named. A file's name is

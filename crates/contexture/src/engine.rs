@@ -99,6 +99,8 @@ pub struct Engine {
     models: Models,
     counts: Mutex<BTreeMap<String, Arc<Counts>>>,
     store: Option<Arc<dyn Store>>,
+    // Whether a request may name files below the root only.
+    confined: bool,
     pub(crate) turns: TurnCache,
     pub(crate) loom: LoomCache,
     pub(crate) memory: MemoryCache,
@@ -121,6 +123,7 @@ impl Engine {
             config,
             counts: Mutex::default(),
             store: None,
+            confined: false,
             turns: TurnCache::default(),
             loom: LoomCache::default(),
             memory: MemoryCache::default(),
@@ -133,6 +136,13 @@ impl Engine {
     /// assembles what needs none, and keeps nothing.
     pub fn with_store(mut self, store: Arc<dyn Store>) -> Self {
         self.store = Some(store);
+        self
+    }
+
+    /// Makes the engine take requests from elsewhere: a recipe of the user's own
+    /// is then a file below the root, and no other file is looked at.
+    pub fn confined(mut self) -> Self {
+        self.confined = true;
         self
     }
 
@@ -277,16 +287,17 @@ impl Engine {
             warnings.push("the stack has no current task: `contexture task push` adds one".into());
         }
         let asked = [
-            ("--query", request.query.is_some()),
-            ("--filters", request.filters != ContextFilters::default()),
-            ("--strategy", request.strategy.is_some()),
+            ("query", request.query.is_some()),
+            ("filters", request.filters != ContextFilters::default()),
+            ("strategy", request.strategy.is_some()),
         ];
         for (name, _) in asked.iter().filter(|(_, given)| *given) {
             if !uses(SourceKind::Memory) {
                 return Err(Error::input(format!(
-                    "the recipe `{}` has no memory for {name}",
+                    "the recipe `{}` has no memory for `{name}`",
                     recipe.name
                 ))
+                .at(*name)
                 .hint(
                     "use --recipe memory, broker or task-stack, or one with the source `memory`",
                 ));
@@ -294,9 +305,10 @@ impl Engine {
         }
         if request.stack.is_some() && tasks.is_none() {
             return Err(Error::input(format!(
-                "the recipe `{}` has no tasks for --stack",
+                "the recipe `{}` has no tasks for `stack`",
                 recipe.name
             ))
+            .at("stack")
             .hint("use --recipe task-stack, or one with the sources of a stack"));
         }
         let loom = self.find_loom(request, &recipe)?;
@@ -525,21 +537,22 @@ impl Engine {
         let is_loom = sources.clone().any(SourceKind::is_loom);
         if !is_loom {
             let given = [
-                ("--tree", request.tree.is_some()),
-                ("--head", request.head.is_some()),
-                ("--path", request.path.is_some()),
-                ("--agent", request.agent.is_some()),
-                ("--working-buffer", request.working_buffer.is_some()),
-                ("--include-annotations", request.include_annotations),
-                ("--instruct", !request.instructions.is_empty()),
-                ("--context", !request.context.is_empty()),
+                ("tree", request.tree.is_some()),
+                ("head", request.head.is_some()),
+                ("path", request.path.is_some()),
+                ("agent", request.agent.is_some()),
+                ("working_buffer", request.working_buffer.is_some()),
+                ("include_annotations", request.include_annotations),
+                ("instructions", !request.instructions.is_empty()),
+                ("context", !request.context.is_empty()),
             ];
             return match given.iter().find(|(_, given)| *given) {
                 None => Ok(None),
                 Some((name, _)) => Err(Error::input(format!(
-                    "the recipe `{}` has no tree for {name}",
+                    "the recipe `{}` has no tree for `{name}`",
                     recipe.name
                 ))
+                .at(*name)
                 .hint("use --recipe loom-dialogue or loom-buffer, or one with a loom's sources")),
             };
         }
@@ -549,6 +562,7 @@ impl Engine {
 
     fn recipe(&self, root: &Root, request: &Request) -> Result<Recipe, Error> {
         match (&request.recipe, &request.tree) {
+            (Some(name), _) if self.confined => Recipe::load_below(root, name),
             (Some(name), _) => Recipe::load(name),
             // A tree says itself what is to be made of it.
             (None, Some(tree)) => {

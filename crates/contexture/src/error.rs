@@ -4,16 +4,42 @@ use contexture_store::StoreError;
 
 /// What went wrong, in words a user can act on.
 ///
-/// Two kinds matter to a caller: [input errors](Error::is_input), which the
-/// user mends by changing something they wrote, and failures of the machine.
+/// Two kinds matter to a person: [input errors](Error::is_input), which the
+/// user mends by changing something they wrote, and failures of the machine. A
+/// program that answers for us looks at the [cause](Error::cause).
 #[derive(Debug)]
 pub struct Error {
     message: String,
     hint: Option<String>,
+    field: Option<String>,
     is_input: bool,
-    is_late: bool,
+    cause: Cause,
     code: Option<ActionCode>,
     source: Option<Box<dyn std::error::Error + Send + Sync>>,
+}
+
+/// What is to blame, as far as it decides what a caller does next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cause {
+    /// What was asked for makes no sense.
+    Input,
+    /// What never gives way does not fit into the budget.
+    OverBudget,
+    /// There is nothing of that name.
+    Missing,
+    /// There is something of that name already.
+    Exists,
+    /// Somebody else was faster.
+    Conflict,
+    /// It is off limits.
+    Denied,
+    /// The store cannot be used now: it is locked, cannot be written, or is
+    /// gone.
+    Unavailable,
+    /// Something was not there in time.
+    Late,
+    /// The machine failed.
+    Failure,
 }
 
 /// Why a working-set action was refused: stable words for the model.
@@ -50,8 +76,9 @@ impl Error {
         Self {
             message: message.into(),
             hint: None,
+            field: None,
             is_input: true,
-            is_late: false,
+            cause: Cause::Input,
             code: None,
             source: None,
         }
@@ -61,6 +88,11 @@ impl Error {
     pub(crate) fn action(code: ActionCode, message: impl Into<String>) -> Self {
         Self {
             code: Some(code),
+            cause: match code {
+                ActionCode::NotFound => Cause::Missing,
+                ActionCode::PermissionDenied => Cause::Denied,
+                _ => Cause::Input,
+            },
             ..Self::input(format!("{}: {}", code.as_str(), message.into()))
         }
     }
@@ -72,6 +104,7 @@ impl Error {
     ) -> Self {
         Self {
             is_input: false,
+            cause: Cause::Failure,
             source: Some(source.into()),
             ..Self::input(message)
         }
@@ -81,7 +114,7 @@ impl Error {
     pub(crate) fn late(message: impl Into<String>) -> Self {
         Self {
             is_input: false,
-            is_late: true,
+            cause: Cause::Late,
             ..Self::input(message)
         }
     }
@@ -91,8 +124,21 @@ impl Error {
     pub(crate) fn damage(message: impl Into<String>) -> Self {
         Self {
             is_input: false,
+            cause: Cause::Failure,
             ..Self::input(message)
         }
+    }
+
+    /// Says what is to blame.
+    pub(crate) fn because(mut self, cause: Cause) -> Self {
+        self.cause = cause;
+        self
+    }
+
+    /// Names the field that is wrong.
+    pub(crate) fn at(mut self, field: impl Into<String>) -> Self {
+        self.field = Some(field.into()).filter(|field| !field.is_empty());
+        self
     }
 
     /// Adds what came of it, behind what went wrong.
@@ -114,7 +160,18 @@ impl Error {
 
     /// Returns true when something was not there in time.
     pub fn is_late(&self) -> bool {
-        self.is_late
+        self.cause == Cause::Late
+    }
+
+    /// Returns what is to blame.
+    pub fn cause(&self) -> Cause {
+        self.cause
+    }
+
+    /// Returns the field that is wrong, when that is known: a path such as
+    /// `messages[2].content`.
+    pub fn field(&self) -> Option<&str> {
+        self.field.as_deref()
     }
 
     /// Returns what to do next, when that is known.
@@ -147,7 +204,11 @@ impl From<contexture_core::Error> for Error {
         } else {
             "raise --max-tokens or lower the reserves"
         };
-        Self::input(error.to_string()).hint(hint)
+        let cause = match error.is_over_budget() {
+            true => Cause::OverBudget,
+            false => Cause::Input,
+        };
+        Self::input(error.to_string()).hint(hint).because(cause)
     }
 }
 
@@ -194,11 +255,22 @@ impl From<StoreError> for Error {
             }
             _ => None,
         };
-        let told = if error.is_input() {
-            Error::input(error.to_string())
-        } else {
-            Error::failure(error.to_string(), error)
+        let cause = match &error {
+            StoreError::NotFound { .. } => Cause::Missing,
+            StoreError::Exists { .. } => Cause::Exists,
+            StoreError::Conflict { .. } | StoreError::KeyReused { .. } => Cause::Conflict,
+            StoreError::Invalid { .. } => Cause::Input,
+            _ => Cause::Unavailable,
         };
+        let field = match &error {
+            StoreError::Invalid { field, .. } => field.clone(),
+            _ => String::new(),
+        };
+        let told = match error.is_input() {
+            true => Error::input(error.to_string()),
+            false => Error::failure(error.to_string(), error),
+        };
+        let told = told.because(cause).at(field);
         match hint {
             Some(hint) => told.hint(hint),
             None => told,

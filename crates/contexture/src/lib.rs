@@ -95,7 +95,7 @@ pub use contexture_recall as recall;
 pub use contexture_store as store;
 pub use contexture_tokens as tokens;
 pub use engine::{Engine, Request};
-pub use error::{ActionCode, Error};
+pub use error::{ActionCode, Cause, Error};
 pub use event::{Attachment, Event, Hook, Sender};
 pub use files::{Root, Unusable, check_path};
 pub use init::{Scaffold, init};

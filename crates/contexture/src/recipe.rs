@@ -6,6 +6,7 @@ use contexture_store::TreeMode;
 
 use crate::config::MemoryPosition;
 use crate::error::Error;
+use crate::files::Root;
 use crate::working_set::cut_named;
 use crate::yaml::{Fields, Node, Source};
 
@@ -225,6 +226,21 @@ impl Recipe {
                 )
             }
         }
+    }
+
+    /// Returns the built-in recipe of that name, or the one in a file below
+    /// `root`: for names that come from elsewhere.
+    pub fn load_below(root: &Root, name: &str) -> Result<Self, Error> {
+        if Self::text(name).is_some() {
+            return Self::load(name);
+        }
+        if root.is_absent(name) {
+            let known: Vec<&str> = Self::names().collect();
+            let unknown = crate::error::not_one_of("recipe", name, &known);
+            let hint = "name a built-in recipe, or a file of your own below the root";
+            return Err(Error::input(unknown).at("recipe").hint(hint));
+        }
+        Self::parse(name, &root.read_required(name)?)
     }
 
     /// Returns the recipe with the layer of memory somewhere else.

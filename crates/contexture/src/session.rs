@@ -13,7 +13,7 @@ use crate::assembled::sent_name;
 use crate::calibration;
 use crate::compaction::{self, Compacted, Plan, Undone};
 use crate::engine::Engine;
-use crate::error::Error;
+use crate::error::{Cause, Error};
 use crate::snapshot::Saved;
 
 /// How many of a session's latest requests a turn is looked for among.
@@ -161,6 +161,7 @@ impl Engine {
                 "session `{}` has no turn `{prefix}`",
                 session.label
             ))
+            .because(Cause::Missing)
             .hint(format!(
                 "`contexture session history {}` shows them",
                 session.label

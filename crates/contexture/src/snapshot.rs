@@ -18,7 +18,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json as to_json};
 
-use crate::error::Error;
+use crate::error::{Cause, Error};
 use crate::history::SUMMARY_NAME;
 
 /// How many blocks a chunk of the list holds.
@@ -732,6 +732,7 @@ pub fn find(store: &dyn Store, prefix: &str) -> Result<Snapshot, Error> {
     match found.len() {
         1 => Ok(found.remove(0)),
         0 => Err(Error::input(format!("there is no snapshot `{prefix}`"))
+            .because(Cause::Missing)
             .hint("`contexture snapshot list` shows them")),
         _ => Err(Error::input(format!(
             "`{prefix}` is the beginning of several snapshots; give more digits"

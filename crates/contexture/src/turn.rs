@@ -23,6 +23,7 @@ pub(crate) fn json_with_path<T: serde::de::DeserializeOwned>(
         let path = error.path().to_string();
         // Where it cannot be told which field it is, a `?` stands.
         let path = path.trim_end_matches(['?', '.']);
+        let field = path.to_owned();
         let path = match path {
             "" => String::new(),
             path if path.len() > LONGEST_PATH => {
@@ -31,7 +32,7 @@ pub(crate) fn json_with_path<T: serde::de::DeserializeOwned>(
             path => format!("{path}: "),
         };
         let message = plain(&error.into_inner().to_string());
-        Error::input(format!("{name}: {path}{message}"))
+        Error::input(format!("{name}: {path}{message}")).at(field)
     })?;
     match reader.end() {
         Ok(()) => Ok(value),

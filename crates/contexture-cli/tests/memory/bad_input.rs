@@ -183,8 +183,9 @@ fn a_recipe_without_memory() {
             &["assemble", option, value],
             2,
             &format!(
-                "error: the recipe `working-set` has no memory for {option}\n\
-                 hint: use --recipe memory, broker or task-stack, or one with the source `memory`\n"
+                "error: the recipe `working-set` has no memory for `{}`\n\
+                 hint: use --recipe memory, broker or task-stack, or one with the source `memory`\n",
+                option.trim_start_matches('-')
             ),
         );
     }

@@ -333,7 +333,7 @@ fn a_recipe_without_tasks() {
         &["assemble", "--stack", "yard"],
         2,
         "
-        error: the recipe `working-set` has no tasks for --stack
+        error: the recipe `working-set` has no tasks for `stack`
         hint: use --recipe task-stack, or one with the sources of a stack
         ",
     );

@@ -169,7 +169,7 @@ fn names_that_nobody_has() {
         ),
         (
             "--tree t --head n3 --recipe broker",
-            "error: the recipe `broker` has no tree for --tree\nhint: use --recipe loom-dialogue or loom-buffer, or one with a loom's sources\n",
+            "error: the recipe `broker` has no tree for `tree`\nhint: use --recipe loom-dialogue or loom-buffer, or one with a loom's sources\n",
         ),
         (
             "--tree t --head n3 --working-buffer x",

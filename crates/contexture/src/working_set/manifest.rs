@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 
 use contexture_core::{Cut, Role, Tokens};
 
-use crate::error::Error;
+use crate::error::{Cause, Error};
 use crate::files::{self, Root};
 use crate::yaml::{Fields, Node, Source, Value};
 
@@ -94,6 +94,7 @@ pub fn find_manifest(root: &Root) -> Result<String, Error> {
                 "there is no working-set.yml and no .agent/working-set.yml in {}",
                 root.path().display()
             ))
+            .because(Cause::Missing)
             .hint("run `contexture init` there, or name one with --manifest")
         })
 }
@@ -112,6 +113,7 @@ impl Manifest {
                 "there is no manifest `{path}` in {}",
                 root.path().display()
             ))
+            .because(Cause::Missing)
             .hint("run `contexture init` there, or name one with --manifest"));
         }
         root.read_required(path)

@@ -374,7 +374,7 @@ fn the_wrong_recipe() {
     expect(
         &lab.complaint("--head n1 --recipe broker"),
         "
-        the recipe `broker` has no tree for --tree
+        the recipe `broker` has no tree for `tree`
         hint: use --recipe loom-dialogue or loom-buffer, or one with a loom's sources
         ",
     );
