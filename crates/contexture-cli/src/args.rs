@@ -1,3 +1,4 @@
+mod key;
 mod memory;
 mod task;
 mod tree;
@@ -6,6 +7,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+pub(crate) use key::{KeyArgs, KeyCommand};
 pub(crate) use memory::{
     ForgetArgs, MemoryArgs, MemoryCommand, RecallArgs, RecallFormat, RecordArgs,
 };
@@ -154,6 +156,17 @@ Examples:
   contexture task pop --result 'Two rows were wrong, corrected'
   contexture assemble --recipe task-stack --event 'Go on.' --max-tokens 8000")]
     Task(TaskArgs),
+    /// Keys: what opens the store to those who ask a server
+    #[command(after_help = "\
+Whoever asks a server sends a key with every request. A key opens the data of one tenant; tenants
+share nothing. What the other commands keep belongs to the tenant `default`.
+
+Examples:
+  contexture key new --name 'my laptop'
+  contexture key new --tenant harbour --name 'the agent of the harbour' > harbour.key
+  contexture key list
+  contexture key revoke 7hK2mQx9PzR4")]
+    Key(KeyArgs),
     /// Requests that were assembled: what exactly did the model see?
     #[command(after_help = "\
 Every assembled request is kept by content in the store.

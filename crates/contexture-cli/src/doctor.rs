@@ -242,19 +242,30 @@ fn check_store(root: &Root, config: &Config, checks: &mut Vec<Check>) {
             format!("{path} is made when there is something to keep"),
         );
     }
-    let looked = place.open().and_then(|store| {
+    let looked = place.open_tenants().and_then(|tenants| {
+        let keys = tenants.keys()?;
+        let valid = keys.iter().filter(|key| key.revoked_at.is_none()).count();
+        let store = tenants.tenant("");
         let sessions = store.sessions(None, 1000)?.len();
         let trees = store::trees(&*store)?.len();
         let latest = store.snapshots(None, 1)?.first().map(|one| one.created_at);
-        Ok((sessions, trees, latest))
+        Ok((sessions, trees, valid, latest))
     });
     match looked {
         Err(error) => add(State::Bad, told(&error)),
-        Ok((sessions, trees, latest)) => {
+        Ok((sessions, trees, keys, latest)) => {
+            let keys = match keys {
+                // Only who has a server needs any.
+                0 => String::new(),
+                keys => format!(", {}", output::many(keys as u64, "key")),
+            };
             let sessions = output::many(sessions as u64, "session");
             let trees = output::many(trees as u64, "tree");
             let latest = latest.map_or_else(String::new, |at| format!(", latest request {at:.0}"));
-            add(State::Good, format!("{path}: {sessions}, {trees}{latest}"));
+            add(
+                State::Good,
+                format!("{path}: {sessions}, {trees}{keys}{latest}"),
+            );
         }
     }
 }

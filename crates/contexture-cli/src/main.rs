@@ -8,6 +8,7 @@ mod assemble;
 mod doctor;
 mod explain;
 mod init;
+mod key;
 mod memory;
 mod output;
 mod progress;
@@ -48,6 +49,7 @@ fn main() -> ExitCode {
         Command::Tree(args) => tree::run(&args),
         Command::Memory(args) => memory::run(&args),
         Command::Task(args) => task::run(&args),
+        Command::Key(args) => key::run(&args),
         Command::Snapshot(args) => snapshot::run(&args),
         Command::Tokens(args) => tokens::run(&args),
         Command::Recipe(args) => recipe::run(&args),

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use contexture::config::Config;
-use contexture::store::{Store, TreeInfo};
+use contexture::store::{Store, Tenants, TreeInfo};
 use contexture::{Engine, Error, Root};
 use contexture_sqlite::{Options, SqliteStore};
 
@@ -53,6 +53,15 @@ impl Place {
 
     /// Opens the store, and makes it when there is none.
     pub(crate) fn open(self) -> Result<Arc<dyn Store>, Error> {
+        Ok(Arc::new(self.open_file()?))
+    }
+
+    /// Opens the store as all its tenants, and makes it when there is none.
+    pub(crate) fn open_tenants(self) -> Result<Box<dyn Tenants>, Error> {
+        Ok(Box::new(self.open_file()?))
+    }
+
+    fn open_file(self) -> Result<SqliteStore, Error> {
         let store = SqliteStore::open_with(&self.path, self.options)?;
         if let (true, Some(dir)) = (self.usual, self.path.parent()) {
             let note = dir.join(".gitignore");
@@ -61,7 +70,7 @@ impl Place {
                 let _ = std::fs::write(note, "*\n");
             }
         }
-        Ok(Arc::new(store))
+        Ok(store)
     }
 }
 
@@ -112,6 +121,21 @@ pub(crate) fn engine_made_by(
     make: bool,
     maker: &str,
 ) -> anyhow::Result<Engine> {
+    let (engine, place) = found(options, make, maker)?;
+    Ok(engine.with_store(place.open()?))
+}
+
+/// Returns the store that the options name, as all its tenants.
+pub(crate) fn tenants(
+    options: &StoreOptions,
+    make: bool,
+    maker: &str,
+) -> anyhow::Result<Box<dyn Tenants>> {
+    let (_, place) = found(options, make, maker)?;
+    Ok(place.open_tenants()?)
+}
+
+fn found(options: &StoreOptions, make: bool, maker: &str) -> anyhow::Result<(Engine, Place)> {
     let root = Root::open(&options.root)?;
     let engine = Engine::for_root(&root)?;
     let place = find(&root, engine.config(), options.db.as_deref())?;
@@ -123,5 +147,5 @@ pub(crate) fn engine_made_by(
         );
         return Err(output::Usage(none).into());
     }
-    Ok(engine.with_store(place.open()?))
+    Ok((engine, place))
 }

@@ -70,6 +70,7 @@ fn failed(address: &str, error: rusqlite::Error) -> StoreError {
     match error.sqlite_error_code() {
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => StoreError::Busy { store },
         Some(ErrorCode::ReadOnly) => StoreError::ReadOnly { store },
+        Some(ErrorCode::DiskFull) => StoreError::Full { store },
         Some(ErrorCode::NotADatabase) => StoreError::NotAStore {
             store,
             message: "is not a SQLite database, or its beginning is damaged".to_owned(),

@@ -43,6 +43,7 @@ use crate::writer::{After, Writer};
 
 mod connect;
 mod error;
+mod keys;
 mod ledger;
 mod memory;
 mod readers;
@@ -55,6 +56,10 @@ mod tasks;
 mod trees;
 mod turns;
 mod writer;
+
+/// What a probe writes: where there is no room for it, there is none for a turn
+/// of usual size.
+const PROBE_BYTES: u32 = 64 << 10;
 
 /// How a store is opened.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -179,13 +184,21 @@ impl SqliteStore {
         write: impl FnOnce(&Connection, i64) -> Result<T, Fault> + Send + 'static,
         after: After,
     ) -> Result<T, StoreError> {
-        let place = &self.shared.place;
-        let writer = self.writer().map_err(|fault| fault.at(&place.address))?;
         let tenant = self.tenant.clone();
         let work = move |connection: &Connection| {
             let tenant = tenant.find_or_add(connection)?;
             write(connection, tenant)
         };
+        self.run_writer(work, after)
+    }
+
+    fn run_writer<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Connection) -> Result<T, Fault> + Send + 'static,
+        after: After,
+    ) -> Result<T, StoreError> {
+        let place = &self.shared.place;
+        let writer = self.writer().map_err(|fault| fault.at(&place.address))?;
         let answer = writer.run(work, after);
         answer.unwrap_or_else(|| {
             // It panicked. The next call starts another.
@@ -198,6 +211,23 @@ impl SqliteStore {
                 source: format!("{}: the thread that writes has stopped", place.address).into(),
             })
         })
+    }
+
+    /// Reads, and writes something that is undone.
+    pub(crate) fn probe(&self) -> Result<(), StoreError> {
+        self.read(|db, _| {
+            db.query_row("SELECT count(*) FROM probe", [], |_| Ok(()))?;
+            Ok(())
+        })?;
+        self.run_writer(
+            |connection| {
+                connection
+                    .prepare_cached("INSERT INTO probe VALUES (zeroblob(?1))")?
+                    .execute([PROBE_BYTES])?;
+                Ok(())
+            },
+            After::Undo,
+        )
     }
 
     fn writer(&self) -> Result<Arc<Writer>, Fault> {

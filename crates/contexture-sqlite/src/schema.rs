@@ -14,6 +14,7 @@ pub(crate) const STEPS: &[&str] = &[
     include_str!("v1.sql"),
     include_str!("v2.sql"),
     include_str!("v3.sql"),
+    include_str!("v4.sql"),
 ];
 
 /// What a database says about itself.

@@ -95,6 +95,8 @@ pub(crate) enum After {
     /// The file is written anew and the log emptied, so that what was deleted is
     /// in neither.
     Clean,
+    /// It is undone instead: it was only to see whether it can be done.
+    Undo,
 }
 
 impl Drop for Writer {
@@ -135,7 +137,7 @@ where
     fn run(&mut self, connection: &Connection, address: &str) -> bool {
         let result = self.work.take().map(|work| work(connection));
         self.result = result.map(|result| result.map_err(|fault| fault.at(address)));
-        matches!(self.result, Some(Ok(_)))
+        matches!(self.result, Some(Ok(_))) && self.after != After::Undo
     }
 
     fn after(&self) -> After {

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 use contexture_sqlite::SqliteStore;
-use contexture_store::Store;
+use contexture_store::{Store, Tenants};
 
 fn with_fresh_store(test: impl FnOnce(&dyn Store)) {
     let directory = tempfile::tempdir().unwrap();
@@ -11,3 +11,11 @@ fn with_fresh_store(test: impl FnOnce(&dyn Store)) {
 }
 
 contexture_store::conformance!(with_fresh_store);
+
+fn with_fresh_tenants(test: impl FnOnce(&dyn Tenants)) {
+    let directory = tempfile::tempdir().unwrap();
+    let store = SqliteStore::open(directory.path().join("store.db")).unwrap();
+    test(&store);
+}
+
+contexture_store::key_conformance!(with_fresh_tenants);

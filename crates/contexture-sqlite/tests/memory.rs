@@ -263,7 +263,7 @@ fn what_does_not_fit_is_refused_as_a_whole() {
         }
     };
     assert!(kept > 3, "{kept}");
-    assert!(matches!(full, StoreError::Backend { .. }), "{full}");
+    assert!(matches!(full, StoreError::Full { .. }), "{full}");
     assert!(full.to_string().contains("full"), "{full}");
     let events = || store.memory_stats().unwrap().kinds[&RecordKind::Event].live;
     assert_eq!(events(), kept * 20);

@@ -8,7 +8,8 @@ use std::path::Path;
 
 use contexture_sqlite::SqliteStore;
 use contexture_store::{
-    Analysis, Derived, Ledger, Memories, MemoryState, NewRecord, StoreError, Tasks, Trees,
+    Analysis, Derived, KeyRecord, KeyScope, Ledger, Memories, MemoryState, NewRecord, StoreError,
+    Tasks, Tenants, Trees,
 };
 use rusqlite::Connection;
 use support::{at, check_store, counted, session, turn};
@@ -54,6 +55,7 @@ fn older(path: &Path, steps: &[&str]) {
 
 const V1: &str = include_str!("../src/v1.sql");
 const V2: &str = include_str!("../src/v2.sql");
+const V3: &str = include_str!("../src/v3.sql");
 
 #[test]
 fn a_store_of_version_1_keeps_its_turns_and_takes_trees() {
@@ -118,6 +120,39 @@ fn a_store_of_version_2_keeps_its_turns_and_takes_memories() {
             .id(),
         "e"
     );
+    drop(store);
+
+    let new = directory.path().join("new.db");
+    drop(SqliteStore::open(&new).unwrap());
+    let (migrated, new) = (
+        Connection::open(&path).unwrap(),
+        Connection::open(&new).unwrap(),
+    );
+    assert_eq!(schema(&migrated), schema(&new));
+    drop((migrated, new));
+    assert_eq!(check_store(&path).len(), 3);
+}
+
+#[test]
+fn a_store_of_version_3_keeps_its_turns_and_takes_keys() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("store.db");
+    older(&path, &[V1, V2, V3]);
+    let store = SqliteStore::open(&path).unwrap();
+    assert_eq!(store.session("s").unwrap().turns, 3);
+    assert_eq!(store.keys().unwrap(), []);
+    let key = KeyRecord {
+        id: "k".to_owned(),
+        hash: [1; 32],
+        tenant: "harbour".to_owned(),
+        scope: KeyScope::Tenant,
+        name: None,
+        created_at: at(2),
+        revoked_at: None,
+    };
+    store.add_key(&key).unwrap();
+    store.ping().unwrap();
+    assert_eq!(store.keys().unwrap(), [key]);
     drop(store);
 
     let new = directory.path().join("new.db");

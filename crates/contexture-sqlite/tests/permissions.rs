@@ -140,8 +140,10 @@ fn records_until_the_disk_is_full() {
         let turn = turn(&format!("{i} {}", "x".repeat(3000)));
         match store.record("s", &turn, Some(&counted(&turn)), at(2)) {
             Ok(recorded) => say(&format!("recorded {}", recorded.id)),
-            Err(StoreError::Backend { .. }) if refused < 3 => refused += 1,
-            Err(StoreError::Backend { .. }) => break,
+            Err(StoreError::Backend { .. } | StoreError::Full { .. }) if refused < 3 => {
+                refused += 1;
+            }
+            Err(StoreError::Backend { .. } | StoreError::Full { .. }) => break,
             Err(other) => panic!("{other:?}"),
         }
     }

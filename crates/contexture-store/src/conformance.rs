@@ -7,11 +7,14 @@
 //! ```
 //!
 //! where `with_fresh_store` is a `fn(impl FnOnce(&dyn Store))` that makes an
-//! empty store, calls what it is given, and cleans up.
+//! empty store, calls what it is given, and cleans up. A store that several
+//! tenants share has a second line, `contexture_store::key_conformance!`, with a
+//! `fn(impl FnOnce(&dyn Tenants))`.
 
 // These are tests, kept where every store can run them.
 #![allow(clippy::unwrap_used, missing_docs)]
 
+mod keys;
 mod memory;
 mod tasks;
 mod trees;
@@ -28,6 +31,7 @@ use crate::{
     TurnId, TurnKind, Walk,
 };
 
+pub use keys::*;
 pub use memory::*;
 pub use tasks::*;
 pub use trees::*;

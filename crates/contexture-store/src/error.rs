@@ -67,6 +67,19 @@ pub enum StoreError {
         /// What is wrong with it.
         message: String,
     },
+    /// The store was there and is not any more, or something else is in its
+    /// place. It is used again as soon as it is there again.
+    Unavailable {
+        /// The store's address.
+        store: String,
+        /// What is wrong with it.
+        message: String,
+    },
+    /// There is no room for more. Nothing was written; reading goes on.
+    Full {
+        /// The store's address.
+        store: String,
+    },
     /// The machine failed.
     Backend {
         /// The kind of store.
@@ -98,7 +111,13 @@ impl StoreError {
     /// Returns true when the caller mends it by asking for something else; false
     /// when the machine or the store is at fault.
     pub fn is_input(&self) -> bool {
-        !matches!(self, StoreError::Backend { .. } | StoreError::Busy { .. })
+        !matches!(
+            self,
+            StoreError::Backend { .. }
+                | StoreError::Busy { .. }
+                | StoreError::Full { .. }
+                | StoreError::Unavailable { .. }
+        )
     }
 }
 
@@ -146,6 +165,14 @@ impl fmt::Display for StoreError {
                  the newest that this one knows"
             ),
             StoreError::NotAStore { store, message } => write!(f, "{store}: {message}"),
+            StoreError::Unavailable { store, message } => {
+                write!(f, "{store} is not available: {message}")
+            }
+            StoreError::Full { store } => write!(
+                f,
+                "{store} is full: the disk has no room, or the file is as large as it may be; \
+                 nothing was written"
+            ),
             StoreError::Backend { store, source } => write!(f, "{store}: {source}"),
         }
     }

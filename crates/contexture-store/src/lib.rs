@@ -5,7 +5,8 @@
 //! [`Snapshots`] keeps the requests that were assembled, by content.
 //! [`Samples`] keeps what calibration learns from. [`Trees`] keeps looms:
 //! conversations and documents that branch. [`Memories`] keeps what is to be
-//! found again, and [`Tasks`] what is being done.
+//! found again, and [`Tasks`] what is being done. [`Tenants`] keeps the keys that
+//! open all this to those who ask over a network, each to their own part.
 //!
 //! A store promises what the documentation of these traits says, and proves it
 //! with the suite in `conformance` (feature of that name):
@@ -21,6 +22,7 @@ mod compaction;
 pub mod conformance;
 mod error;
 mod id;
+mod key;
 mod ledger;
 mod memory;
 mod message;
@@ -34,6 +36,7 @@ mod turn;
 pub use compaction::{Compaction, Trigger};
 pub use error::StoreError;
 pub use id::{NotAnId, TurnId};
+pub use key::{KeyRecord, KeyScope, MAX_KEY_NAME_BYTES, Tenants};
 pub use ledger::{Counted, Ledger, Recorded, TurnHead, Walk};
 pub use memory::{
     Analysis, Change, ChunkRecord, Condition, ConditionKind, Derived, EmbedderInfo, EntityRecord,

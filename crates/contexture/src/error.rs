@@ -239,6 +239,13 @@ impl From<StoreError> for Error {
             StoreError::Invalid { field, .. } if field == "task" || field == "stack" => {
                 Some("`contexture task show` draws the tasks; `task push` adds one")
             }
+            StoreError::NotFound { what: "key", .. } => Some("`contexture key list` names them"),
+            StoreError::Full { .. } => {
+                Some("make room on the disk, or move the store to a larger one")
+            }
+            StoreError::Unavailable { .. } => {
+                Some("put the file back where it was; it is found there without a restart")
+            }
             StoreError::Conflict { .. } => {
                 Some("assemble again, so that the turn answers what is there now, and record that")
             }

@@ -76,6 +76,7 @@ mod gather;
 mod history;
 mod init;
 mod inject;
+pub mod key;
 pub mod loom;
 pub mod memory;
 mod recipe;

@@ -244,6 +244,8 @@ const HEX_64: &[Part] = &[Run(HEX, 64, 64)];
 /// One row per prefix.
 #[rustfmt::skip] // One line per row reads as the table it is.
 pub(super) const TOKENS: &[Token] = &[
+    // Ours, as `contexture key new` makes them.
+    sure("contexture-key", "ctx_", &[Run(ALNUM, 12, 12), Text("_"), Run(ALNUM, 43, 128)]),
     // Clouds.
     weak("aws-access-key-id", "AKIA", &[Run(UPPER | DIGIT, 16, 16)]),
     weak("aws-access-key-id", "ASIA", &[Run(UPPER | DIGIT, 16, 16)]),

@@ -1,0 +1,115 @@
+//! Keys: they are made, listed and revoked.
+
+use contexture::key;
+use contexture::store::{KeyRecord, KeyScope, Tenants};
+use contexture::{Error, Timestamp};
+use serde_json::{Value, json};
+
+use crate::args::{KeyArgs, KeyCommand, StoreOptions};
+use crate::output;
+use crate::session::{plain, short, show, table};
+use crate::store;
+
+/// The longest line that is shown of what a key is for.
+const LINE: usize = 60;
+
+pub(crate) fn run(args: &KeyArgs) -> anyhow::Result<()> {
+    let options = &args.options;
+    let now = options.now.unwrap_or_else(Timestamp::now);
+    match &args.command {
+        KeyCommand::New {
+            tenant,
+            metrics,
+            name,
+        } => {
+            let scope = match metrics {
+                true => KeyScope::Metrics,
+                false => KeyScope::Tenant,
+            };
+            // What was typed is a name; an empty one is no way to write `default`.
+            if let Some(tenant) = tenant {
+                key::check_tenant(tenant)?;
+            }
+            let tenant = tenant.as_deref().unwrap_or_default();
+            let (made, record) = key::generate(tenant, scope, name.as_deref(), now)?;
+            let store = tenants(options, true)?;
+            store.add_key(&record).map_err(Error::from)?;
+            tell_new(options, &made, &record)
+        }
+        KeyCommand::List => list(&*tenants(options, false)?, options),
+        KeyCommand::Revoke { id } => {
+            let store = tenants(options, false)?;
+            let revoked = store.revoke_key(named(id), now).map_err(Error::from)?;
+            let since = revoked.revoked_at.unwrap_or(now);
+            let told = format!(
+                "key {} opens nothing since {since:.0} (tenant {})",
+                revoked.id,
+                key::tenant_name(&revoked.tenant)
+            );
+            show(options, &shown(&revoked), &output::visible(&told))
+        }
+    }
+}
+
+fn tenants(options: &StoreOptions, make: bool) -> anyhow::Result<Box<dyn Tenants>> {
+    store::tenants(options, make, "contexture key new")
+}
+
+/// Returns the id that was typed, also when it was the whole key.
+fn named(typed: &str) -> &str {
+    key::parse(typed).map_or(typed, |(id, _)| id)
+}
+
+fn tell_new(options: &StoreOptions, made: &key::Key, record: &KeyRecord) -> anyhow::Result<()> {
+    if options.json {
+        let mut value = shown(record);
+        value["key"] = json!(made.as_str());
+        return output::text(&format!("{value:#}\n"));
+    }
+    output::bytes(format!("{}\n", made.as_str()).as_bytes())?;
+    let opens = match record.scope {
+        KeyScope::Tenant => format!("the data of tenant {}", key::tenant_name(&record.tenant)),
+        KeyScope::Metrics => "/metrics and nothing of a tenant".to_owned(),
+    };
+    output::say(&format!(
+        "This is the only time the key is shown: keep it where it is safe.\n\
+         Key {id} opens {opens}. Send it with every request as\n  \
+         Authorization: Bearer ctx_{id}_…\n\
+         `contexture key revoke {id}` takes it back.",
+        id = record.id,
+    ));
+    Ok(())
+}
+
+/// Returns a key as JSON; the usual tenant by the word for it.
+fn shown(record: &KeyRecord) -> Value {
+    let mut value = json!(record);
+    value["tenant"] = json!(key::tenant_name(&record.tenant));
+    value
+}
+
+fn list(store: &dyn Tenants, options: &StoreOptions) -> anyhow::Result<()> {
+    let keys = store.keys().map_err(Error::from)?;
+    if options.json {
+        let keys: Vec<Value> = keys.iter().map(shown).collect();
+        return output::text(&format!("{:#}\n", json!(keys)));
+    }
+    if keys.is_empty() {
+        return output::text("there are no keys; `contexture key new` makes one\n");
+    }
+    let header = ["id", "tenant", "scope", "name", "created", "revoked"];
+    let mut table = table(&header, &[]);
+    for record in &keys {
+        let name = short(record.name.as_deref().unwrap_or("-"), LINE);
+        let revoked = record.revoked_at.map(|at| format!("{at:.0}"));
+        table.add_row([
+            record.id.clone(),
+            output::visible(key::tenant_name(&record.tenant)),
+            record.scope.name().to_owned(),
+            output::visible(&name),
+            format!("{:.0}", record.created_at),
+            revoked.unwrap_or_else(|| "-".to_owned()),
+        ]);
+    }
+    output::text(&plain(&table))
+}

@@ -1,0 +1,230 @@
+//! Keys, and tenants seen from above.
+
+use jiff::Timestamp;
+
+use super::at;
+use crate::{KeyRecord, KeyScope, NewSession, StoreError, Tenants};
+
+/// Makes a test of every function of the suite for stores with keys. Takes a
+/// `fn(impl FnOnce(&dyn Tenants))` like [`conformance!`](crate::conformance).
+#[macro_export]
+macro_rules! key_conformance {
+    ($with_tenants:path) => {
+        $crate::conformance!($with_tenants;
+            a_key_comes_back_as_it_was,
+            any_text_of_a_key_comes_back,
+            keys_come_in_the_order_in_which_they_were_added,
+            an_id_is_taken_once,
+            a_key_that_makes_no_sense_is_refused,
+            a_key_is_revoked_once,
+            what_is_unknown_of_keys_is_said,
+            tenants_see_their_own,
+            a_ping_leaves_no_trace,
+            writers_of_keys_lose_nothing,
+        );
+    };
+}
+
+fn key(id: &str, tenant: &str) -> KeyRecord {
+    KeyRecord {
+        id: id.to_owned(),
+        hash: [7; 32],
+        tenant: tenant.to_owned(),
+        scope: KeyScope::Tenant,
+        name: None,
+        created_at: at(0),
+        revoked_at: None,
+    }
+}
+
+fn ids(store: &dyn Tenants) -> Vec<String> {
+    let keys = store.keys().unwrap();
+    keys.into_iter().map(|key| key.id).collect()
+}
+
+pub fn a_key_comes_back_as_it_was(store: &dyn Tenants) {
+    assert_eq!(store.keys().unwrap(), []);
+    let hash = std::array::from_fn(|i| i as u8 ^ 0xA5);
+    let keys = [
+        KeyRecord {
+            hash,
+            name: Some("the harbour's agent".to_owned()),
+            ..key("a1B2", "harbour")
+        },
+        KeyRecord {
+            hash: [0xFF; 32],
+            scope: KeyScope::Metrics,
+            ..key("m", "")
+        },
+        // One that is brought from elsewhere may be revoked already.
+        KeyRecord {
+            revoked_at: Some(at(9)),
+            ..key("old", "harbour")
+        },
+    ];
+    for key in &keys {
+        store.add_key(key).unwrap();
+    }
+    assert_eq!(store.keys().unwrap(), keys);
+    for key in &keys {
+        assert_eq!(store.key(&key.id).unwrap().as_ref(), Some(key));
+    }
+    let finer = KeyRecord {
+        created_at: Timestamp::new(1_770_000_000, 123_456_789).unwrap(),
+        ..key("finer", "")
+    };
+    store.add_key(&finer).unwrap();
+    let kept = store.key("finer").unwrap().unwrap();
+    assert_eq!(kept.created_at.as_nanosecond() % 1_000_000_000, 123_000_000);
+}
+
+pub fn any_text_of_a_key_comes_back(store: &dyn Tenants) {
+    for (i, text) in ["", " ", "a\0b", "'; DROP", "e\u{301}", "é", "🜁\u{202e}"]
+        .into_iter()
+        .enumerate()
+    {
+        let id = format!("k{i}");
+        let added = KeyRecord {
+            name: Some(text.to_owned()),
+            ..key(&id, text)
+        };
+        store.add_key(&added).unwrap();
+        assert_eq!(store.key(&id).unwrap(), Some(added));
+    }
+}
+
+pub fn keys_come_in_the_order_in_which_they_were_added(store: &dyn Tenants) {
+    // Whatever their ids, tenants and times are.
+    for (id, tenant, second) in [("m", "b", 5), ("z", "a", 1), ("a", "", 3), ("b", "b", 0)] {
+        let created_at = at(second);
+        let added = KeyRecord {
+            created_at,
+            ..key(id, tenant)
+        };
+        store.add_key(&added).unwrap();
+    }
+    store.revoke_key("z", at(9)).unwrap();
+    assert_eq!(ids(store), ["m", "z", "a", "b"]);
+}
+
+pub fn an_id_is_taken_once(store: &dyn Tenants) {
+    let first = key("same", "a");
+    store.add_key(&first).unwrap();
+    for second in [
+        first.clone(),
+        KeyRecord {
+            hash: [8; 32],
+            ..key("same", "b")
+        },
+    ] {
+        let refused = store.add_key(&second).unwrap_err();
+        assert!(
+            matches!(&refused, StoreError::Exists { what: "key", name } if name == "same"),
+            "{refused}"
+        );
+    }
+    assert_eq!(store.key("same").unwrap(), Some(first));
+    // Ids are told apart to the letter.
+    store.add_key(&key("SAME", "a")).unwrap();
+    assert_eq!(ids(store), ["same", "SAME"]);
+}
+
+pub fn a_key_that_makes_no_sense_is_refused(store: &dyn Tenants) {
+    for wrong in [key("", ""), key("a_b", ""), key("a", &"x".repeat(10_000))] {
+        let refused = store.add_key(&wrong).unwrap_err();
+        assert!(matches!(refused, StoreError::Invalid { .. }), "{refused}");
+    }
+    assert_eq!(store.keys().unwrap(), []);
+}
+
+pub fn a_key_is_revoked_once(store: &dyn Tenants) {
+    for id in ["a", "b"] {
+        store.add_key(&key(id, "t")).unwrap();
+    }
+    let revoked = KeyRecord {
+        revoked_at: Some(at(5)),
+        ..key("a", "t")
+    };
+    assert_eq!(store.revoke_key("a", at(5)).unwrap(), revoked);
+    for later in [at(6), at(4)] {
+        assert_eq!(store.revoke_key("a", later).unwrap(), revoked);
+    }
+    assert_eq!(store.keys().unwrap(), [revoked, key("b", "t")]);
+    // It stays taken.
+    assert!(store.add_key(&key("a", "t")).is_err());
+}
+
+pub fn what_is_unknown_of_keys_is_said(store: &dyn Tenants) {
+    store.add_key(&key("abc", "")).unwrap();
+    for id in ["", "ab", "abcd", "ABC", "abc ", "%", "é"] {
+        assert_eq!(store.key(id).unwrap(), None, "{id}");
+        let refused = store.revoke_key(id, at(1)).unwrap_err();
+        assert!(
+            matches!(&refused, StoreError::NotFound { what: "key", name } if name == id),
+            "{refused}"
+        );
+    }
+}
+
+pub fn tenants_see_their_own(store: &dyn Tenants) {
+    let new = NewSession {
+        label: "s".to_owned(),
+        ..NewSession::default()
+    };
+    store.tenant("a").create_session(&new, at(0)).unwrap();
+    // The same tenant, asked for again.
+    assert_eq!(store.tenant("a").session("s").unwrap().label, "s");
+    for other in ["", "b", "A", "a "] {
+        assert_eq!(store.tenant(other).sessions(None, 10).unwrap(), []);
+    }
+    // That there is a key for it is nothing a tenant could see.
+    store.add_key(&key("k", "b")).unwrap();
+    assert_eq!(store.tenant("b").sessions(None, 10).unwrap(), []);
+    store.tenant("b").create_session(&new, at(1)).unwrap();
+    assert_eq!(store.tenant("a").session("s").unwrap().created_at, at(0));
+}
+
+pub fn a_ping_leaves_no_trace(store: &dyn Tenants) {
+    for _ in 0..3 {
+        store.ping().unwrap();
+    }
+    assert_eq!(store.keys().unwrap(), []);
+    let usual = store.tenant("");
+    assert_eq!(usual.sessions(None, 10).unwrap(), []);
+    assert_eq!(usual.memory_state().unwrap(), Default::default());
+    assert_eq!(usual.snapshots(None, 10).unwrap(), []);
+    // Nor does it stand in anybody's way.
+    std::thread::scope(|scope| {
+        for id in ["a", "b", "c", "d"] {
+            scope.spawn(move || store.add_key(&key(id, "t")).unwrap());
+            scope.spawn(move || store.ping().unwrap());
+        }
+    });
+    assert_eq!(store.keys().unwrap().len(), 4);
+}
+
+pub fn writers_of_keys_lose_nothing(store: &dyn Tenants) {
+    const EACH: usize = 20;
+    std::thread::scope(|scope| {
+        for writer in 0..4 {
+            scope.spawn(move || {
+                for i in 0..EACH {
+                    // Half of them are wanted by all.
+                    let id = match i % 2 {
+                        0 => format!("shared{i}"),
+                        _ => format!("own{writer}x{i}"),
+                    };
+                    match store.add_key(&key(&id, &format!("t{writer}"))) {
+                        Ok(()) => {}
+                        Err(StoreError::Exists { .. }) if i % 2 == 0 => {}
+                        Err(other) => panic!("{other}"),
+                    }
+                    store.revoke_key(&id, at(writer)).unwrap();
+                }
+            });
+        }
+    });
+    let keys = store.keys().unwrap();
+    assert_eq!(keys.len(), EACH / 2 + 4 * EACH / 2);
+    assert!(keys.iter().all(|key| key.revoked_at.is_some()));
+}
