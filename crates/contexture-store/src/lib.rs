@@ -24,6 +24,8 @@ mod id;
 mod ledger;
 mod memory;
 mod message;
+#[cfg(feature = "schema")]
+pub mod schema;
 mod session;
 mod snapshot;
 mod task;
