@@ -18,17 +18,11 @@ pub(crate) fn run(args: &SessionArgs) -> anyhow::Result<()> {
         let engine = store::engine(options, false)?;
         let recorded = engine.record(label, &turn, options.now)?;
         let again = if recorded.replayed { ", as before" } else { "" };
-        let value = json!({
-            "turn_id": recorded.id,
-            "parent_turn_id": recorded.parent,
-            "number": recorded.depth,
-            "replayed": recorded.replayed,
-        });
         let told = format!(
             "recorded turn {} of {label}: {}{again}",
             recorded.depth, recorded.id
         );
-        return show(options, &value, &told);
+        return show(options, &recorded, &told);
     }
     let new = new_session(&args.command);
     if let Some(new) = &new {

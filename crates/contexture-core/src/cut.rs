@@ -16,6 +16,7 @@ pub const MIN_USEFUL_TOKENS: Tokens = 32;
 
 /// How an item may be shortened.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Cut {
     /// Whole or not at all.

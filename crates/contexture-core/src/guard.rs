@@ -73,6 +73,7 @@ impl Policy {
 
 /// A change the guard made to a text.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Finding {
     /// What kind of thing was found.
     pub kind: FindingKind,
@@ -86,6 +87,7 @@ pub struct Finding {
 
 /// The kinds of [`Finding`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum FindingKind {
     /// A credential was masked.

@@ -10,6 +10,7 @@ use crate::text::{ContentHash, Text};
 
 /// The three parts of a request, by how often they change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Section {
     /// The same from turn to turn.

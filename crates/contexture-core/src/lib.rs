@@ -42,6 +42,8 @@ pub mod markup;
 mod measure;
 mod part;
 mod report;
+#[cfg(feature = "schema")]
+pub mod schema;
 mod text;
 mod usage;
 

@@ -42,6 +42,7 @@ pub enum Part {
 
 /// What is not text.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Media {
     /// What it is to a provider.
     pub kind: MediaKind,
@@ -54,6 +55,7 @@ pub struct Media {
 
 /// What a provider makes of a medium.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum MediaKind {
     /// A picture.
@@ -77,6 +79,7 @@ impl MediaKind {
 
 /// Where the bytes of a medium are.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum MediaSource {
     /// Here, in base64.

@@ -12,6 +12,7 @@ use crate::item::{Role, Trust};
 
 /// The account of an assembly: every candidate, exactly once.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Report {
     /// The recipe that was followed.
     pub recipe: String,
@@ -44,6 +45,7 @@ pub struct Report {
 
 /// What counted the tokens.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TokenizerInfo {
     /// Its name.
     pub name: String,
@@ -53,6 +55,7 @@ pub struct TokenizerInfo {
 
 /// What was spent, and on what.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct BudgetReport {
     /// The whole window.
     pub max: Tokens,
@@ -68,11 +71,13 @@ pub struct BudgetReport {
     pub available: Tokens,
     /// The same by layer, in recipe order.
     #[serde(serialize_with = "by_name")]
+    #[cfg_attr(feature = "schema", schemars(with = "BTreeMap<String, LayerBudget>"))]
     pub layers: Vec<LayerBudget>,
 }
 
 /// One layer's part of the budget.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LayerBudget {
     /// The layer's name.
     #[serde(skip)]
@@ -101,6 +106,7 @@ fn by_name<S: Serializer>(layers: &[LayerBudget], serializer: S) -> Result<S::Ok
 
 /// A candidate that is in the request.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Included {
     /// Its path, when it is a file.
     pub path: Option<Arc<str>>,
@@ -139,11 +145,13 @@ pub struct Included {
     /// Why it is here: a stable code.
     pub code: Code,
     /// Why it is here, in words.
+    #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub reason: Reason,
 }
 
 /// The lines that a cut took away.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LinesCut {
     /// The first line that went.
     pub first: u32,
@@ -171,6 +179,7 @@ impl fmt::Display for LinesCut {
 
 /// A candidate that is not in the request.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Excluded {
     /// Its path, when it is a file.
     pub path: Option<Arc<str>>,
@@ -199,6 +208,7 @@ pub struct Excluded {
     /// Why it is not here: a stable code.
     pub code: Code,
     /// Why, in words, with what would have kept it.
+    #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub reason: Reason,
 }
 
@@ -231,6 +241,7 @@ impl Excluded {
 
 /// Something the guard changed in an item.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct GuardLine {
     /// The item's path or id.
     pub item: Arc<str>,
@@ -241,6 +252,7 @@ pub struct GuardLine {
 
 /// What a request shares with the one before it in its session.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CacheReport {
     /// The request it is compared with.
     pub previous: String,
@@ -254,6 +266,7 @@ pub struct CacheReport {
 
 /// Where two requests part.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Difference {
     /// The layer that differs first.
     pub layer: Arc<str>,
@@ -267,6 +280,7 @@ macro_rules! codes {
     ($($(#[$doc:meta])* $name:ident = $code:literal,)*) => {
         /// Why a candidate is in the request or not: a stable word for programs.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+        #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
         pub enum Code {
             $($(#[$doc])* #[serde(rename = $code)] $name,)*
         }
@@ -351,6 +365,7 @@ codes! {
 
 /// What became of a hint about a file's priority.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct HintVerdict {
     /// The file.
     pub path: String,

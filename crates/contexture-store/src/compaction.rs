@@ -7,14 +7,15 @@ use crate::turn::{Body, check_number, check_usage};
 
 /// A summary that stands for the turns before it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Compaction {
     /// What it says. Empty only when a compaction was undone and there is no
     /// older one.
     pub summary: String,
-    /// The last turn it stands for; `None` when it stands for none.
+    /// The last turn it stands for; null when it stands for none.
     pub summarized_through: Option<TurnId>,
     /// The first turn that is still shown, which lies *before* the compaction
-    /// on the path; `None` when everything up to it is summarised, or, with an
+    /// on the path; null when everything up to it is summarised, or, with an
     /// empty summary, when everything is shown.
     pub first_kept: Option<TurnId>,
     /// What caused it.
@@ -49,6 +50,7 @@ impl Compaction {
 
 /// What caused a compaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Trigger {
     /// The next request would have been too long.

@@ -1,5 +1,6 @@
 use contexture_core::Tokens;
 use jiff::Timestamp;
+use serde::Serialize;
 
 use crate::compaction::Compaction;
 use crate::error::StoreError;
@@ -112,13 +113,17 @@ impl Counted {
 }
 
 /// What recording gave.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Recorded {
     /// The turn's id.
+    #[serde(rename = "turn_id")]
     pub id: TurnId,
     /// The turn before it.
+    #[serde(rename = "parent_turn_id")]
     pub parent: Option<TurnId>,
     /// How many normal turns the path to it has.
+    #[serde(rename = "number")]
     pub depth: u64,
     /// True when it had been recorded before, by the same idempotency key.
     pub replayed: bool,

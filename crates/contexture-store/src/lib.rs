@@ -26,6 +26,8 @@ mod key;
 mod ledger;
 mod memory;
 mod message;
+#[cfg(feature = "schema")]
+pub mod schema;
 mod session;
 mod snapshot;
 mod task;

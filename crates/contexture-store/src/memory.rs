@@ -23,6 +23,7 @@ pub const MAX_ID_BYTES: usize = 512;
 
 /// Something to remember, as a line of a file holds it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Record {
     /// Something that happened.
@@ -41,6 +42,7 @@ pub enum Record {
 
 /// The kinds of records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum RecordKind {
     /// Something that happened.
@@ -109,6 +111,7 @@ impl Record {
 
 /// Something that happened.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(
     deny_unknown_fields,
     expecting = "an event: an object with `type` and `content`"
@@ -116,27 +119,34 @@ impl Record {
 pub struct EventRecord {
     /// Names it. Default: a hash over the rest of it.
     #[serde(default)]
+    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::NameOrEmpty"))]
     pub id: String,
     /// The session it happened in.
     #[serde(default)]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<crate::schema::Name>"))]
     pub session_id: Option<String>,
     /// When it happened. Default: when it is stored.
     #[serde(default, with = "time::lenient")]
+    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::Time"))]
     pub timestamp: Option<Timestamp>,
     /// What kind of event it is, such as `user_message` or `file_write`.
     #[serde(rename = "type", default = "note")]
+    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::Name"))]
     pub event_type: String,
     /// Who or what did it.
     #[serde(default)]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<crate::schema::Name>"))]
     pub actor: Option<String>,
     /// What happened: a text, or an object such as `{"speaker", "text"}`,
     /// `{"path"}` or `{"command", "stdout", "stderr"}`.
+    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::NotNull"))]
     pub content: Value,
     /// How it ended.
     #[serde(default)]
     pub outcome: Option<Outcome>,
     /// The event it follows from.
     #[serde(default)]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<crate::schema::Name>"))]
     pub parent_id: Option<String>,
     /// What it comes to, in short.
     #[serde(default)]
@@ -146,18 +156,23 @@ pub struct EventRecord {
     pub keywords: Vec<String>,
     /// The task it belongs to.
     #[serde(default)]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<crate::schema::Name>"))]
     pub task_id: Option<String>,
     /// Where it was taken from, such as a file.
     #[serde(default)]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<crate::schema::Name>"))]
     pub source: Option<String>,
     /// From when on it holds. Default: always.
     #[serde(default, with = "time::lenient")]
+    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::Time"))]
     pub valid_from: Option<Timestamp>,
     /// Until when it holds. Default: for ever.
     #[serde(default, with = "time::lenient")]
+    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::Time"))]
     pub valid_to: Option<Timestamp>,
     /// The event that no longer holds because of this one.
     #[serde(default)]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<crate::schema::Name>"))]
     pub supersedes: Option<String>,
     /// Who may see it: names of personas or senders. Everybody, when nobody is
     /// named.
@@ -171,6 +186,7 @@ fn note() -> String {
 
 /// How an event ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
     /// Well.
@@ -194,6 +210,7 @@ impl Outcome {
 
 /// A piece of a text.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(
     deny_unknown_fields,
     expecting = "a chunk: an object with `source` and `text`"
@@ -201,31 +218,46 @@ impl Outcome {
 pub struct ChunkRecord {
     /// Names it. Default: its source and index.
     #[serde(default)]
+    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::NameOrEmpty"))]
     pub id: String,
     /// What it is a piece of, such as a file or an address.
+    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::Name"))]
     pub source: String,
     /// The text. One that is long is split when it is recorded.
+    #[cfg_attr(
+        feature = "schema",
+        schemars(with = "contexture_core::schema::NotBlank")
+    )]
     pub text: String,
     /// Which piece it is.
     #[serde(default)]
     pub index: u32,
     /// When it was written. Default: when it is stored.
     #[serde(default, with = "time::lenient")]
+    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::Time"))]
     pub timestamp: Option<Timestamp>,
     /// The session it belongs to.
     #[serde(default)]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<crate::schema::Name>"))]
     pub session_id: Option<String>,
     /// Its vector, when the caller has one already, of the store's embedder.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(
+        feature = "schema",
+        schemars(with = "Option<Vec<crate::schema::Float>>")
+    )]
     pub embedding: Option<Vec<f32>>,
     /// From when on it holds. Default: always.
     #[serde(default, with = "time::lenient")]
+    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::Time"))]
     pub valid_from: Option<Timestamp>,
     /// Until when it holds. Default: for ever.
     #[serde(default, with = "time::lenient")]
+    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::Time"))]
     pub valid_to: Option<Timestamp>,
     /// The chunk that no longer holds because of this one.
     #[serde(default)]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<crate::schema::Name>"))]
     pub supersedes: Option<String>,
     /// Who may see it: names of personas or senders. Everybody, when nobody is
     /// named.
@@ -235,6 +267,7 @@ pub struct ChunkRecord {
 
 /// Somebody or something.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(
     deny_unknown_fields,
     expecting = "an entity: an object with `type` and `name`"
@@ -242,40 +275,57 @@ pub struct ChunkRecord {
 pub struct EntityRecord {
     /// Names it. Default: its type and name.
     #[serde(default)]
+    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::NameOrEmpty"))]
     pub id: String,
     /// What it is, such as `person` or `file`.
     #[serde(rename = "type")]
+    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::Name"))]
     pub entity_type: String,
     /// What it is called.
+    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::Name"))]
     pub name: String,
     /// What else it is called.
     #[serde(default)]
+    #[cfg_attr(feature = "schema", schemars(with = "Vec<crate::schema::Name>"))]
     pub aliases: Vec<String>,
     /// What is known of it.
     #[serde(default)]
     pub properties: Map<String, Value>,
     /// How often it was mentioned; what is recorded later is added.
     #[serde(default)]
+    #[cfg_attr(feature = "schema", schemars(with = "contexture_core::schema::Number"))]
     pub mentions: u64,
     /// How much it matters, from 0 to 1. Default: follows from the mentions.
     #[serde(default)]
+    #[cfg_attr(
+        feature = "schema",
+        schemars(with = "Option<contexture_core::schema::Fraction>")
+    )]
     pub salience: Option<f64>,
     /// How sure it is, from 0 to 1. Default: 1.
     #[serde(default)]
+    #[cfg_attr(
+        feature = "schema",
+        schemars(with = "Option<contexture_core::schema::Fraction>")
+    )]
     pub confidence: Option<f64>,
     /// From when on it holds. Default: always.
     #[serde(default, with = "time::lenient")]
+    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::Time"))]
     pub valid_from: Option<Timestamp>,
     /// Until when it holds. Default: for ever.
     #[serde(default, with = "time::lenient")]
+    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::Time"))]
     pub valid_to: Option<Timestamp>,
     /// The entity that no longer holds because of this one.
     #[serde(default)]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<crate::schema::Name>"))]
     pub supersedes: Option<String>,
 }
 
 /// How two entities stand to each other.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(
     deny_unknown_fields,
     expecting = "a relation: an object with `type`, `source_id` and `target_id`"
@@ -283,37 +333,50 @@ pub struct EntityRecord {
 pub struct RelationRecord {
     /// Names it. Default: its type and ends.
     #[serde(default)]
+    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::LongNameOrEmpty"))]
     pub id: String,
     /// How they stand, such as `works_at`.
     #[serde(rename = "type")]
+    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::Name"))]
     pub relation_type: String,
     /// The entity it begins at: its id, or a name that is known. An entity may
     /// come later than its relations.
+    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::Name"))]
     pub source_id: String,
     /// The entity it leads to. An entity may be related to itself.
+    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::Name"))]
     pub target_id: String,
     /// How strong it is, from 0 to 1. Default: 1.
     #[serde(default)]
+    #[cfg_attr(
+        feature = "schema",
+        schemars(with = "Option<contexture_core::schema::Fraction>")
+    )]
     pub weight: Option<f64>,
     /// The events that it is known from.
     #[serde(default)]
     pub evidence: Vec<String>,
     /// When it was learned. Default: when it is stored.
     #[serde(default, with = "time::lenient")]
+    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::Time"))]
     pub timestamp: Option<Timestamp>,
     /// From when on it holds. Default: always.
     #[serde(default, with = "time::lenient")]
+    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::Time"))]
     pub valid_from: Option<Timestamp>,
     /// Until when it holds. Default: for ever.
     #[serde(default, with = "time::lenient")]
+    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::Time"))]
     pub valid_to: Option<Timestamp>,
     /// The relation that no longer holds because of this one.
     #[serde(default)]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<crate::schema::Name>"))]
     pub supersedes: Option<String>,
 }
 
 /// Something that works, and when to think of it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(
     deny_unknown_fields,
     expecting = "a pattern: an object with `name`, `conditions` and `procedure`"
@@ -321,39 +384,53 @@ pub struct RelationRecord {
 pub struct PatternRecord {
     /// Names it. Default: its name.
     #[serde(default)]
+    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::NameOrEmpty"))]
     pub id: String,
     /// What it is called.
+    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::Name"))]
     pub name: String,
     /// When to think of it.
     #[serde(default)]
     pub conditions: Vec<Condition>,
     /// What to do.
+    #[cfg_attr(
+        feature = "schema",
+        schemars(with = "contexture_core::schema::NotBlank")
+    )]
     pub procedure: String,
     /// How often it was tried.
     #[serde(default)]
+    #[cfg_attr(feature = "schema", schemars(with = "contexture_core::schema::Number"))]
     pub applications: u64,
     /// How often it worked.
     #[serde(default)]
+    #[cfg_attr(feature = "schema", schemars(with = "contexture_core::schema::Number"))]
     pub successes: u64,
     /// How often it did not.
     #[serde(default)]
+    #[cfg_attr(feature = "schema", schemars(with = "contexture_core::schema::Number"))]
     pub failures: u64,
     /// Where it holds, such as a session. Default: everywhere.
     #[serde(default)]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<crate::schema::Name>"))]
     pub scope: Option<String>,
     /// From when on it holds. Default: always.
     #[serde(default, with = "time::lenient")]
+    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::Time"))]
     pub valid_from: Option<Timestamp>,
     /// Until when it holds. Default: for ever.
     #[serde(default, with = "time::lenient")]
+    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::Time"))]
     pub valid_to: Option<Timestamp>,
     /// The pattern that no longer holds because of this one.
     #[serde(default)]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<crate::schema::Name>"))]
     pub supersedes: Option<String>,
 }
 
 /// One sign that a pattern is to be thought of.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(
     deny_unknown_fields,
     expecting = "a condition: an object with `type` and `value`"
@@ -363,14 +440,17 @@ pub struct Condition {
     #[serde(rename = "type")]
     pub condition_type: ConditionKind,
     /// What it must be.
+    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::Name"))]
     pub value: String,
     /// How much it says. Default: 1.
     #[serde(default)]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<crate::schema::Weight>"))]
     pub weight: Option<f64>,
 }
 
 /// What a condition looks at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum ConditionKind {
     /// A word of the query.
@@ -450,6 +530,7 @@ pub struct Analysis {
 
 /// Names what made vectors.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct EmbedderInfo {
     /// The model, exactly.
     pub name: String,
@@ -607,11 +688,14 @@ pub struct MemoryState {
 }
 
 /// What is to be forgotten.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Forget {
     /// Records of that id, of one kind or of any.
     Id {
-        /// The kind.
+        /// The kind. Default: any.
+        #[serde(default)]
         kind: Option<RecordKind>,
         /// The id.
         id: String,
@@ -625,10 +709,12 @@ pub enum Forget {
 /// How many records were forgotten, by kind: those that were named, and
 /// entities and relations that were known from them alone.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Forgotten(pub BTreeMap<RecordKind, u64>);
 
 /// What is in a memory.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MemoryStats {
     /// By kind, tasks included.
     pub kinds: BTreeMap<RecordKind, KindStats>,
@@ -644,6 +730,7 @@ pub struct MemoryStats {
 
 /// How many records of a kind there are.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct KindStats {
     /// That can be found.
     pub live: u64,

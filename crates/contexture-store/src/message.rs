@@ -8,10 +8,12 @@ use serde_json::Value;
 
 /// One message of a turn.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(
     deny_unknown_fields,
     expecting = "a message: an object with `role` and `content`"
 )]
+#[cfg_attr(feature = "schema", schemars(transform = crate::schema::message))]
 pub struct Message {
     /// Whose it is.
     pub role: MessageRole,
@@ -34,6 +36,7 @@ pub struct Message {
 
 /// Whose a message is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum MessageRole {
     /// The operator's.
@@ -63,6 +66,7 @@ impl MessageRole {
 
 /// What caused a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Source {
     /// A person.
@@ -143,6 +147,7 @@ impl<'de> Deserialize<'de> for MessageContent {
 
 /// A part of a message.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Block {
     /// Text.
@@ -151,6 +156,7 @@ pub enum Block {
         text: String,
     },
     /// A picture.
+    #[cfg_attr(feature = "schema", schemars(transform = crate::schema::media))]
     Image {
         /// Its media type.
         media_type: String,
@@ -162,6 +168,7 @@ pub enum Block {
         url: Option<String>,
     },
     /// A recording.
+    #[cfg_attr(feature = "schema", schemars(transform = crate::schema::media))]
     Audio {
         /// Its media type.
         media_type: String,
@@ -173,6 +180,7 @@ pub enum Block {
         url: Option<String>,
     },
     /// A document.
+    #[cfg_attr(feature = "schema", schemars(transform = crate::schema::media))]
     Document {
         /// Its media type.
         media_type: String,
@@ -186,10 +194,19 @@ pub enum Block {
     /// The model calls a tool.
     ToolCall {
         /// Names the call.
+        #[cfg_attr(
+            feature = "schema",
+            schemars(with = "contexture_core::schema::NotBlank")
+        )]
         id: String,
         /// The tool.
+        #[cfg_attr(
+            feature = "schema",
+            schemars(with = "contexture_core::schema::NotBlank")
+        )]
         name: String,
         /// What it is given.
+        #[cfg_attr(feature = "schema", schemars(with = "serde_json::Map<String, Value>"))]
         arguments: Value,
     },
     /// What a tool returned.

@@ -6,6 +6,7 @@ use crate::id::TurnId;
 
 /// A session: a name for the head of a conversation.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Session {
     /// Its name.
     pub label: String,
@@ -34,6 +35,7 @@ pub struct Session {
 
 /// Whether a session goes on.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum SessionStatus {
     /// It goes on.
@@ -58,11 +60,15 @@ impl SessionStatus {
 
 /// A session to be made.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
+#[cfg_attr(feature = "schema", schemars(transform = crate::schema::new_session))]
 pub struct NewSession {
     /// Its name.
+    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::Label"))]
     pub label: String,
     /// Other names for it.
+    #[cfg_attr(feature = "schema", schemars(with = "Vec<crate::schema::Label>"))]
     pub aliases: Vec<String>,
     /// Where it begins: a turn of another session for a fork, which shares its
     /// ancestors.
@@ -76,9 +82,12 @@ pub struct NewSession {
 }
 
 /// A change to a session.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
 pub enum SessionChange {
     /// One more name.
+    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::Label"))]
     Alias(String),
     /// Another status.
     Status(SessionStatus),
@@ -86,6 +95,7 @@ pub enum SessionChange {
 
 /// A move of a session's head.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct HeadMove {
     /// From where.
     pub from: Option<TurnId>,

@@ -7,6 +7,7 @@ use crate::id::TurnId;
 
 /// A request that was assembled, without its content.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Snapshot {
     /// The hash of everything that was sent.
     pub hash: ContentHash,

@@ -8,20 +8,28 @@ use crate::time;
 
 /// A task, as it is kept and as a line of a file holds it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(
     deny_unknown_fields,
     expecting = "a task: an object with `id` and `goal`"
 )]
 pub struct TaskRecord {
     /// Names it; unique in its store.
+    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::Name"))]
     pub id: String,
     /// The stack it is in. Default: `main`.
     #[serde(default = "main_stack")]
+    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::Label"))]
     pub stack: String,
     /// What is to be reached.
+    #[cfg_attr(
+        feature = "schema",
+        schemars(with = "contexture_core::schema::NotBlank")
+    )]
     pub goal: String,
     /// The task it is a part of.
     #[serde(default)]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<crate::schema::Name>"))]
     pub parent_id: Option<String>,
     /// How far it is.
     #[serde(default)]
@@ -35,9 +43,11 @@ pub struct TaskRecord {
     pub depth: u32,
     /// When it was made. Default: when it is stored.
     #[serde(default, with = "time::lenient")]
+    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::Time"))]
     pub created_at: Option<Timestamp>,
     /// When it was completed or blocked.
     #[serde(default, with = "time::lenient")]
+    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::Time"))]
     pub finished_at: Option<Timestamp>,
 }
 
@@ -47,6 +57,7 @@ fn main_stack() -> String {
 
 /// How far a task is.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum TaskStatus {
     /// It is being done, or will be.
@@ -70,18 +81,29 @@ impl TaskStatus {
 }
 
 /// A task to be pushed.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields, expecting = "a task: an object with `goal`")]
 pub struct NewTask {
     /// Names it. Default: a name that is free, such as `t12`.
+    #[serde(default)]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<crate::schema::Name>"))]
     pub id: Option<String>,
     /// What is to be reached.
+    #[cfg_attr(
+        feature = "schema",
+        schemars(with = "contexture_core::schema::NotBlank")
+    )]
     pub goal: String,
     /// The task it is a part of. Default: the current one.
+    #[serde(default)]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<crate::schema::Name>"))]
     pub parent_id: Option<String>,
 }
 
 /// Where one is in a stack.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TaskView {
     /// From the root to the current task; empty when there is none.
     pub path: Vec<TaskRecord>,

@@ -23,10 +23,9 @@ pub use memory::{Action, AgentMemory, MemoryChange, Pin, Stash};
 pub use merge::Merged;
 
 /// A tree with everything in it, as a file holds it.
-///
-/// [`normalised`](TreeDocument::normalised) gives it the one form that a store
-/// gives back.
+// `TreeDocument::normalised` gives it the one form that a store gives back.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(
     deny_unknown_fields,
     expecting = "a loom tree: an object with `tree`, `agents`, `nodes` and `edges`"
@@ -53,12 +52,14 @@ pub struct TreeDocument {
 
 /// A tree, without what is in it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(
     deny_unknown_fields,
     expecting = "a tree: an object with `id` and `mode`"
 )]
 pub struct Tree {
     /// Names it.
+    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::Label"))]
     pub id: String,
     /// What its nodes are. Fixed when the tree is made.
     pub mode: TreeMode,
@@ -76,11 +77,13 @@ pub struct Tree {
     pub preferences: Preferences,
     /// When it was made. Default: when it is stored.
     #[serde(default, with = "time::lenient")]
+    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::Time"))]
     pub created_at: Option<Timestamp>,
 }
 
 /// What the nodes of a tree are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum TreeMode {
     /// Messages of a conversation.
@@ -99,9 +102,10 @@ impl TreeMode {
     }
 }
 
-/// What is done when a path does not fit. What is `None` is for somebody else
-/// to say.
+/// What is done when a path does not fit. What is left out is for somebody
+/// else to say.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct Preferences {
     /// What goes.
@@ -109,14 +113,23 @@ pub struct Preferences {
     pub truncation_strategy: Option<TruncationStrategy>,
     /// How many of the latest nodes come before everything else.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(
+        feature = "schema",
+        schemars(with = "Option<contexture_core::schema::Number>")
+    )]
     pub minimum_recent_nodes: Option<usize>,
     /// What is set aside for the response.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(
+        feature = "schema",
+        schemars(with = "Option<contexture_core::schema::Number>")
+    )]
     pub token_buffer: Option<Tokens>,
 }
 
 /// What goes when a path does not fit.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum TruncationStrategy {
     /// The middle. A marker stands in its place.
@@ -141,12 +154,14 @@ impl TruncationStrategy {
 
 /// Who writes in a tree.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(
     deny_unknown_fields,
     expecting = "an agent: an object with `id` and `type`"
 )]
 pub struct Agent {
     /// Names it; unique in its tree.
+    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::Label"))]
     pub id: String,
     /// What it is.
     #[serde(rename = "type")]
@@ -176,6 +191,7 @@ pub struct Agent {
 
 /// Who wrote a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Author {
     /// A person.
@@ -197,12 +213,14 @@ impl Author {
 /// Something that was written. It never changes, but for its flags; an edit is
 /// a node of its own.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(
     deny_unknown_fields,
     expecting = "a node: an object with `id`, `author` and `content`"
 )]
 pub struct Node {
     /// Names it; unique among all trees.
+    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::Label"))]
     pub id: String,
     /// A short name, unique in its tree: the first characters of `id`. Given
     /// by the store, and written down only where it is longer than usual.
@@ -214,6 +232,7 @@ pub struct Node {
     #[serde(default)]
     pub author_agent_id: Option<String>,
     /// What it says: text, pictures, recordings, documents.
+    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::NodeContent"))]
     pub content: MessageContent,
     /// The node that this is another version of. Unless it has edges of its
     /// own, it stands where that one stands.
@@ -225,6 +244,7 @@ pub struct Node {
     pub metadata: Option<Flags>,
     /// When it was written. Default: when it is stored.
     #[serde(default, with = "time::lenient")]
+    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::Time"))]
     pub created_at: Option<Timestamp>,
     /// What the provider answered, for what a model wrote.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -268,6 +288,7 @@ impl Node {
 
 /// What may change about a node.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct Flags {
     /// Left out of requests.
@@ -280,6 +301,7 @@ pub struct Flags {
 
 /// What a provider answered, with what it says that it cost.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct RawResponse {
     /// The model that answered.
@@ -300,18 +322,21 @@ pub struct RawResponse {
 
 /// What follows from what.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(
     deny_unknown_fields,
     expecting = "an edge: an object with `id`, `type`, `sources` and `target_node_id`"
 )]
 pub struct Edge {
     /// Names it; unique in its tree.
+    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::Label"))]
     pub id: String,
     /// What it is.
     #[serde(rename = "type")]
     pub kind: EdgeKind,
     /// What the target follows from. Several primary ones are versions of one
     /// place.
+    #[cfg_attr(feature = "schema", schemars(transform = crate::schema::sources))]
     pub sources: Vec<EdgeSource>,
     /// What follows.
     pub target_node_id: String,
@@ -327,6 +352,7 @@ impl Edge {
 
 /// What an edge is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum EdgeKind {
     /// The target goes on where the source ends.
@@ -337,6 +363,7 @@ pub enum EdgeKind {
 
 /// A source of an edge.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(
     deny_unknown_fields,
     expecting = "a source: an object with `node_id` and `role`"
@@ -351,6 +378,7 @@ pub struct EdgeSource {
 
 /// What a source is to the target of its edge.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum SourceRole {
     /// A directive for this generation: goes into the system context.
@@ -364,12 +392,14 @@ pub enum SourceRole {
 
 /// A place in a tree that has a name, with the choices on the way to it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(
     deny_unknown_fields,
     expecting = "a path: an object with `name` and `head`"
 )]
 pub struct SavedPath {
     /// Its name; unique in its tree.
+    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::Label"))]
     pub name: String,
     /// Where it ends.
     pub head: String,
@@ -381,10 +411,11 @@ pub struct SavedPath {
 
 /// What a store knows of a tree without looking into it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TreeInfo {
     /// The tree. `created_at` is set.
     pub tree: Tree,
-    /// The node that everything begins with; `None` while there is none.
+    /// The node that everything begins with; null while there is none.
     pub root: Option<String>,
     /// How many nodes it has.
     pub nodes: u64,
@@ -406,6 +437,7 @@ pub struct TreeInfo {
 
 /// A node without what it says.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct NodeHead {
     /// Its id.
     pub id: String,
@@ -473,6 +505,7 @@ pub struct Arrival {
 
 /// How many edges begin at a node.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Connections {
     /// Continuation edges that it is a primary source of.
     pub continuations: u64,
@@ -512,6 +545,7 @@ pub struct Growth {
 
 /// What importing a document did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Imported {
     /// Whether the tree is new.
     pub created: bool,

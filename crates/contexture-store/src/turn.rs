@@ -12,9 +12,11 @@ use crate::message::{Block, Message, MessageRole};
 
 /// A turn as a program hands it over: what was said and done.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, expecting = "a turn: an object with `messages`")]
 pub struct NewTurn {
     /// The messages, in order.
+    #[cfg_attr(feature = "schema", schemars(transform = crate::schema::messages))]
     pub messages: Vec<Message>,
     /// The model that answered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -53,12 +55,13 @@ pub struct NewTurn {
     /// The snapshot of the request that was answered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request_hash: Option<String>,
-    /// The turn before; `None` means the session's latest. A stale one is a
-    /// conflict.
+    /// The turn before. Default: the session's latest. One that is not the
+    /// latest is a conflict.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent_turn_id: Option<TurnId>,
     /// Makes a retry safe.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<crate::schema::NotEmpty>"))]
     pub idempotency_key: Option<String>,
 }
 
@@ -85,6 +88,7 @@ pub enum StopReason {
 
 /// How far a turn got.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum TurnStatus {
     /// Not begun.
@@ -99,6 +103,7 @@ pub enum TurnStatus {
 
 /// What went wrong in a turn.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(
     deny_unknown_fields,
     expecting = "an error: an object with `kind` and `message`"
@@ -113,6 +118,7 @@ pub struct TurnError {
 
 /// The kinds of things that go wrong in a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum ErrorKind {
     /// The request was longer than the model takes.
@@ -133,6 +139,7 @@ pub enum ErrorKind {
 
 /// What an agent is to the conversation.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum AgentRole {
     /// Talks to the user and hands out work.
@@ -157,6 +164,7 @@ impl AgentRole {
 
 /// What a turn is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum TurnKind {
     /// Something was said.
@@ -167,6 +175,7 @@ pub enum TurnKind {
 
 /// A turn as it is stored.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Turn {
     /// Its id.
     pub id: TurnId,
@@ -196,6 +205,7 @@ pub type BlockCounts = Vec<Vec<Tokens>>;
 
 /// A call that has no result yet.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct OpenCall {
     /// Names the call.
     pub id: String,

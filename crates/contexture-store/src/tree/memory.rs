@@ -5,9 +5,11 @@ use crate::time;
 
 /// What an agent keeps in mind in a tree.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, expecting = "a memory: an object with `agent_id`")]
 pub struct AgentMemory {
     /// Whose it is.
+    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::Label"))]
     pub agent_id: String,
     /// What it always has before it, in the order it was pinned.
     #[serde(default)]
@@ -22,10 +24,12 @@ pub struct AgentMemory {
 
 /// Something pinned: a node, or a text.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(
     deny_unknown_fields,
     expecting = "a pin: an object with `node_id` or `text`"
 )]
+#[cfg_attr(feature = "schema", schemars(transform = crate::schema::pin))]
 pub struct Pin {
     /// The node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -37,12 +41,14 @@ pub struct Pin {
 
 /// Something put aside under a name.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(
     deny_unknown_fields,
     expecting = "a stash: an object with `name` and `text`"
 )]
 pub struct Stash {
     /// Its name; unique for its agent.
+    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::Label"))]
     pub name: String,
     /// What it is.
     pub text: String,
@@ -53,12 +59,18 @@ pub struct Stash {
 
 /// Something the agent did.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, expecting = "an action: an object with `action`")]
 pub struct Action {
     /// What it was.
+    #[cfg_attr(
+        feature = "schema",
+        schemars(with = "contexture_core::schema::NotBlank")
+    )]
     pub action: String,
     /// When. Default: when it is stored.
     #[serde(default, with = "time::lenient")]
+    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::Time"))]
     pub at: Option<Timestamp>,
 }
 
