@@ -1,5 +1,6 @@
 mod key;
 mod memory;
+mod serve;
 mod task;
 mod tree;
 
@@ -11,6 +12,7 @@ pub(crate) use key::{KeyArgs, KeyCommand};
 pub(crate) use memory::{
     ForgetArgs, MemoryArgs, MemoryCommand, RecallArgs, RecallFormat, RecordArgs,
 };
+pub(crate) use serve::{McpArgs, ServeArgs};
 pub(crate) use task::{TaskArgs, TaskCommand};
 pub(crate) use tree::{
     AddArgs, AgentCommand, AgentName, AgentSetArgs, NodeCommand, PathCommand, Pinned, Prefer,
@@ -167,6 +169,31 @@ Examples:
   contexture key list
   contexture key revoke 7hK2mQx9PzR4")]
     Key(KeyArgs),
+    /// Serve everything over HTTP, with MCP at /mcp
+    #[command(after_help = "\
+Everything that the other commands do, for programs in any language and for agents. /docs shows
+the operations, /openapi.json describes them, /mcp speaks the Model Context Protocol, /metrics is
+for Prometheus. SIGTERM stops the server when it has finished what it accepted.
+
+On 127.0.0.1 no key is needed until there is one. On any other address there must be one:
+`contexture key new`. Settings are in contexture.toml under [server], or in the environment:
+CONTEXTURE_SERVER_ADDR, CONTEXTURE_SERVER_MAX_CONCURRENT and so on.
+
+Examples:
+  contexture serve
+  contexture serve --addr 127.0.0.1:9000 --root my-project
+  contexture key new > agent.key && contexture serve --addr 0.0.0.0:8787
+  curl http://127.0.0.1:8787/v1/assemble --json '{\"event\": \"Hello\"}'")]
+    Serve(ServeArgs),
+    /// Serve one agent over standard input and output, with the Model Context Protocol
+    #[command(after_help = "\
+An agent starts this itself. In its configuration:
+
+  {\"mcpServers\": {\"contexture\": {\"command\": \"contexture\",
+                                 \"args\": [\"mcp\", \"--root\", \"my-project\"]}}}
+
+Several agents, or agents on other machines, use `contexture serve` and its /mcp.")]
+    Mcp(McpArgs),
     /// Requests that were assembled: what exactly did the model see?
     #[command(after_help = "\
 Every assembled request is kept by content in the store.

@@ -13,6 +13,7 @@ mod memory;
 mod output;
 mod progress;
 mod recipe;
+mod serve;
 mod session;
 mod snapshot;
 mod store;
@@ -50,6 +51,8 @@ fn main() -> ExitCode {
         Command::Memory(args) => memory::run(&args),
         Command::Task(args) => task::run(&args),
         Command::Key(args) => key::run(&args),
+        Command::Serve(args) => serve::serve(&args),
+        Command::Mcp(args) => serve::mcp(&args),
         Command::Snapshot(args) => snapshot::run(&args),
         Command::Tokens(args) => tokens::run(&args),
         Command::Recipe(args) => recipe::run(&args),

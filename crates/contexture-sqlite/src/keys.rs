@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use contexture_store::{KeyRecord, KeyScope, Store, StoreError, Tenants};
+use contexture_store::{KeyRecord, KeyScope, Store, StoreError, Tenants, Watch};
 use jiff::Timestamp;
 use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, Row, params};
@@ -44,6 +44,10 @@ impl Tenants for SqliteStore {
 
     fn ping(&self) -> Result<(), StoreError> {
         self.probe()
+    }
+
+    fn watch(&self, watch: Watch) {
+        self.set_watch(watch);
     }
 }
 

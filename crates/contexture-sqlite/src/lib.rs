@@ -31,9 +31,9 @@
 use std::fmt;
 use std::path::Path;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use contexture_store::{Store, StoreError};
+use contexture_store::{Store, StoreError, Waited, Watch};
 use rusqlite::{Connection, OptionalExtension};
 
 use crate::connect::Place;
@@ -95,6 +95,15 @@ struct Shared {
     readers: Readers,
     // Started by the first write: a program that only reads needs none.
     writer: Mutex<Option<Arc<Writer>>>,
+    watch: OnceLock<Watch>,
+}
+
+impl Shared {
+    fn waited(&self, what: Waited, since: Instant) {
+        if let Some(watch) = self.watch.get() {
+            watch(what, since.elapsed());
+        }
+    }
 }
 
 impl Drop for Shared {
@@ -130,6 +139,7 @@ impl SqliteStore {
             place,
             readers,
             writer: Mutex::new(None),
+            watch: OnceLock::new(),
         };
         Ok(Self {
             shared: Arc::new(shared),
@@ -147,13 +157,20 @@ impl SqliteStore {
         }
     }
 
+    /// Has `watch` told how long callers wait, unless somebody is told already.
+    pub(crate) fn set_watch(&self, watch: Watch) {
+        let _ = self.shared.watch.set(watch);
+    }
+
     /// Calls `read` with a connection and the tenant's key, in a transaction.
     pub(crate) fn read<T>(
         &self,
         read: impl FnOnce(&Connection, i64) -> Result<T, Fault>,
     ) -> Result<T, StoreError> {
         let place = &self.shared.place;
+        let since = Instant::now();
         let read = |connection: &Connection| {
+            self.shared.waited(Waited::Read, since);
             let tenant = self.tenant.find(connection)?;
             read(connection, tenant)
         };
@@ -199,7 +216,9 @@ impl SqliteStore {
     ) -> Result<T, StoreError> {
         let place = &self.shared.place;
         let writer = self.writer().map_err(|fault| fault.at(&place.address))?;
+        let since = Instant::now();
         let answer = writer.run(work, after);
+        self.shared.waited(Waited::Write, since);
         answer.unwrap_or_else(|| {
             // It panicked. The next call starts another.
             let mut current = self.lock_writer();

@@ -1,5 +1,6 @@
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -93,6 +94,18 @@ impl fmt::Debug for KeyRecord {
     }
 }
 
+/// What a store was waited for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Waited {
+    /// Until reading could begin.
+    Read,
+    /// Until what was written is on disk.
+    Write,
+}
+
+/// Is told how long a store was waited for.
+pub type Watch = Arc<dyn Fn(Waited, Duration) + Send + Sync>;
+
 /// A store that several tenants keep things in, and the keys that open it.
 ///
 /// It is for whoever serves them all. What a tenant may do, it does through the
@@ -122,6 +135,10 @@ pub trait Tenants: Send + Sync {
     /// It costs about as much as a short read. Nothing changes that a tenant
     /// could see.
     fn ping(&self) -> Result<(), StoreError>;
+
+    /// Has `watch` told from now on how long the store was waited for, by any
+    /// tenant. There is one watch: a second call changes nothing.
+    fn watch(&self, watch: Watch);
 }
 
 #[cfg(test)]

@@ -38,7 +38,7 @@ mod turn;
 pub use compaction::{Compaction, Trigger};
 pub use error::StoreError;
 pub use id::{NotAnId, TurnId};
-pub use key::{KeyRecord, KeyScope, MAX_KEY_NAME_BYTES, Tenants};
+pub use key::{KeyRecord, KeyScope, MAX_KEY_NAME_BYTES, Tenants, Waited, Watch};
 pub use ledger::{Counted, Ledger, Recorded, TurnHead, Walk};
 pub use memory::{
     Analysis, Change, ChunkRecord, Condition, ConditionKind, Derived, EmbedderInfo, EntityRecord,

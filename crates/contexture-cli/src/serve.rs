@@ -1,0 +1,104 @@
+//! Serving: over HTTP, and over standard input and output for one agent.
+
+use std::io::IsTerminal as _;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use contexture::config::Config;
+use contexture::store::Tenants;
+use contexture::{Error, Root};
+use contexture_server::{Metrics, Server, Service};
+
+use crate::args::{McpArgs, ServeArgs, StoreOptions};
+use crate::{output, store};
+
+/// Threads that wait for the store or work on requests: as many as are allowed
+/// at once, and a few for what they wait for.
+const MORE_THREADS: usize = 16;
+
+pub(crate) fn serve(args: &ServeArgs) -> anyhow::Result<()> {
+    let mut service = service(&StoreOptions::from(&args.options))?;
+    if let Some(addr) = &args.addr {
+        service.config.server.addr = addr.clone();
+    }
+    contexture_server::log(&service.config.server.log);
+    let threads = service.config.server.max_concurrent + MORE_THREADS;
+    runtime(threads)?.block_on(async {
+        let stop = stop_signal()?;
+        let server = Server::bind(service).await?;
+        tell(server.address(), server.needs_key());
+        server.run(stop).await;
+        Ok(())
+    })
+}
+
+pub(crate) fn mcp(args: &McpArgs) -> anyhow::Result<()> {
+    let service = service(&StoreOptions::from(&args.options))?;
+    // Standard output belongs to the protocol.
+    runtime(MORE_THREADS)?
+        .block_on(contexture_server::mcp_stdio(service))
+        .map_err(Into::into)
+}
+
+fn service(options: &StoreOptions) -> anyhow::Result<Service> {
+    let root = Root::open(&options.root)?;
+    let mut config = Config::read(&root)?;
+    let variables = std::env::vars_os().filter_map(|(name, value)| {
+        // What is no text is none of ours.
+        Some((name.into_string().ok()?, value.into_string().ok()?))
+    });
+    config.server = config.server.with_environment(variables)?;
+    let stores: Box<dyn Tenants> = store::tenants(options, true, "contexture serve")?;
+    Ok(Service {
+        root: options.root.clone(),
+        config,
+        stores: Arc::from(stores),
+        metrics: Arc::new(Metrics::default()),
+        now: options.now,
+    })
+}
+
+fn runtime(threads: usize) -> Result<tokio::runtime::Runtime, Error> {
+    tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .max_blocking_threads(threads)
+        .build()
+        .map_err(|error| Error::input(format!("cannot start: {error}")))
+}
+
+/// Says where the server is, and who may call it.
+fn tell(address: SocketAddr, needs_key: bool) {
+    output::say(&format!("serving on http://{address} (docs at /docs, MCP at /mcp)"));
+    output::say(match needs_key {
+        true => "callers need a key; `contexture key new` makes one",
+        false => {
+            "no key is needed: anybody on this machine may read and write everything; \
+             `contexture key new` closes it"
+        }
+    });
+    if std::io::stderr().is_terminal() {
+        output::say("Ctrl-C stops it");
+    }
+}
+
+/// Is done when the process is told to stop.
+#[cfg(unix)]
+fn stop_signal() -> Result<impl Future<Output = ()>, Error> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let failed = |error| Error::input(format!("cannot listen to signals: {error}"));
+    let mut terminate = signal(SignalKind::terminate()).map_err(failed)?;
+    let mut interrupt = signal(SignalKind::interrupt()).map_err(failed)?;
+    Ok(async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+    })
+}
+
+#[cfg(not(unix))]
+fn stop_signal() -> Result<impl Future<Output = ()>, Error> {
+    Ok(async {
+        let _ = tokio::signal::ctrl_c().await;
+    })
+}

@@ -1,0 +1,91 @@
+//! Reading bodies: no larger than may be, and no longer than may be waited for.
+
+use std::time::Duration;
+
+use axum::body::{Body, Bytes};
+use axum::http::{HeaderMap, StatusCode, header};
+use http_body_util::{BodyExt as _, LengthLimitError, Limited};
+
+use crate::app::App;
+use crate::problem::Problem;
+
+/// Reads a body of JSON.
+pub(crate) async fn json(app: &App, headers: &HeaderMap, body: Body) -> Result<Bytes, Problem> {
+    match media(headers)? {
+        Media::Json => whole(app, headers, body).await,
+        Media::Lines => Err(wrong_media("this takes one object, not lines of them")),
+    }
+}
+
+/// What a body says that it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Media {
+    Json,
+    /// One JSON value in each line.
+    Lines,
+}
+
+/// Returns what a body says that it is.
+pub(crate) fn media(headers: &HeaderMap) -> Result<Media, Problem> {
+    let encoding = headers.get(header::CONTENT_ENCODING);
+    if encoding.is_some_and(|encoding| encoding != "identity") {
+        return Err(wrong_media("the body is compressed").hint("send it as it is"));
+    }
+    let sent = headers.get(header::CONTENT_TYPE);
+    let sent = sent.and_then(|sent| sent.to_str().ok()).unwrap_or_default();
+    let (media, parameters) = sent.split_once(';').unwrap_or((sent, ""));
+    let parameters = parameters.trim().to_ascii_lowercase();
+    if let Some(charset) = parameters.strip_prefix("charset=")
+        && !matches!(charset.trim_matches('"'), "utf-8" | "utf8")
+    {
+        return Err(wrong_media("the body is not UTF-8"));
+    }
+    match media.trim().to_ascii_lowercase().as_str() {
+        "application/json" => Ok(Media::Json),
+        "application/x-ndjson" | "application/ndjson" | "application/jsonl" => Ok(Media::Lines),
+        _ => Err(wrong_media("the body is not said to be JSON")),
+    }
+}
+
+fn wrong_media(message: &str) -> Problem {
+    Problem::new(
+        StatusCode::UNSUPPORTED_MEDIA_TYPE,
+        "unsupported_media_type",
+        message,
+    )
+    .hint("send `Content-Type: application/json`")
+}
+
+async fn whole(app: &App, headers: &HeaderMap, body: Body) -> Result<Bytes, Problem> {
+    let most = app.config().max_body_bytes;
+    let length = headers.get(header::CONTENT_LENGTH);
+    let length = length.and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
+    if length.is_some_and(|length| length > most as u64) {
+        return Err(too_large(most));
+    }
+    let patience = Duration::from_millis(app.config().body_timeout_ms);
+    let read = Limited::new(body, most).collect();
+    match tokio::time::timeout(patience, read).await {
+        Ok(Ok(read)) => Ok(read.to_bytes()),
+        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_large(most)),
+        Ok(Err(_)) => Err(Problem::bad_request(
+            "truncated",
+            "the body ended before it was whole",
+        )),
+        Err(_) => Err(too_slow()),
+    }
+}
+
+pub(crate) fn too_large(most: usize) -> Problem {
+    let message = format!("the body is larger than the {most} bytes that are taken");
+    Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", message)
+        .hint("send less at once, or raise `max_body_bytes` in the server's settings")
+}
+
+pub(crate) fn too_slow() -> Problem {
+    Problem::new(
+        StatusCode::REQUEST_TIMEOUT,
+        "timeout",
+        "the body did not arrive in time",
+    )
+}

@@ -1,0 +1,185 @@
+//! Reading JSON that somebody sent: strictly, and with the place of what is
+//! wrong.
+
+use std::fmt;
+
+use serde::de::{self, DeserializeOwned, DeserializeSeed, Deserializer, MapAccess, SeqAccess};
+use serde_json::{Map, Value};
+
+use crate::problem::Problem;
+use crate::shape::{self, Definitions};
+
+/// The longest path of a field that is told whole.
+const LONGEST_PATH: usize = 120;
+
+/// Reads a value whose shape `schema` describes. Complaints name the field, the
+/// line and the column.
+pub(crate) fn read<T: DeserializeOwned>(
+    definitions: &Definitions,
+    schema: &Value,
+    bytes: &[u8],
+) -> Result<T, Problem> {
+    let text = std::str::from_utf8(bytes).map_err(|error| {
+        let at = error.valid_up_to();
+        Problem::bad_request("invalid_json", format!("the body is not UTF-8 at byte {at}"))
+    })?;
+    let value = unambiguous(text)?;
+    let mut reader = serde_json::Deserializer::from_str(text);
+    let read = serde_path_to_error::deserialize(&mut reader).map_err(|error| {
+        let path = error.path().to_string();
+        // Where it cannot be told which field it is, a `?` stands.
+        invalid_field(path.trim_end_matches(['?', '.']), said(error.inner()))
+    })?;
+    shape::check(definitions, schema, &value).map_err(|wrong| {
+        invalid_field(&wrong.path, format!("expected {}", wrong.expected))
+    })?;
+    Ok(read)
+}
+
+fn invalid_field(path: &str, message: String) -> Problem {
+    let path = &path[..path.floor_char_boundary(LONGEST_PATH)];
+    Problem::bad_request("invalid_field", message).at(path)
+}
+
+/// Reads a value in which no key stands twice: it would mean two things to two
+/// readers.
+fn unambiguous(text: &str) -> Result<Value, Problem> {
+    let mut reader = serde_json::Deserializer::from_str(text);
+    let value = Unambiguous.deserialize(&mut reader);
+    value
+        .and_then(|value| reader.end().map(|()| value))
+        .map_err(|error| Problem::bad_request("invalid_json", said(&error)))
+}
+
+/// Says in a caller's words what the reader says.
+fn said(error: &serde_json::Error) -> String {
+    let message = error.to_string();
+    [
+        ("EOF while parsing a value", "it ends where a value should be"),
+        ("EOF while parsing an object", "it ends inside an object"),
+        ("EOF while parsing a list", "it ends inside a list"),
+        ("EOF while parsing a string", "it ends inside a text"),
+        ("recursion limit exceeded", "it is nested too deeply"),
+        ("unknown variant", "unknown value"),
+        ("expected usize", "expected a whole number, 0 or more"),
+        ("expected u64", "expected a whole number, 0 or more"),
+        ("expected u32", "expected a whole number, 0 or more"),
+        ("expected f64", "expected a number"),
+        ("expected a boolean", "expected true or false"),
+    ]
+    .into_iter()
+    .fold(message, |message, (theirs, ours)| message.replace(theirs, ours))
+}
+
+/// Reads any value; refuses an object with the same key twice.
+struct Unambiguous;
+
+impl<'de> DeserializeSeed<'de> for Unambiguous {
+    type Value = Value;
+
+    fn deserialize<D: Deserializer<'de>>(self, reader: D) -> Result<Value, D::Error> {
+        reader.deserialize_any(self)
+    }
+}
+
+impl<'de> de::Visitor<'de> for Unambiguous {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a value")
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_string<E>(self, value: String) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
+        let mut list = Vec::new();
+        while let Some(item) = items.next_element_seed(Unambiguous)? {
+            list.push(item);
+        }
+        Ok(Value::Array(list))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<Value, A::Error> {
+        let mut map = Map::new();
+        while let Some(key) = fields.next_key::<String>()? {
+            if map.contains_key(&key) {
+                let key = &key[..key.floor_char_boundary(LONGEST_PATH)];
+                return Err(de::Error::custom(format_args!("the key `{key}` stands twice")));
+            }
+            let value = fields.next_value_seed(Unambiguous)?;
+            map.insert(key, value);
+        }
+        Ok(Value::Object(map))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read_any(bytes: &[u8]) -> Result<Value, Problem> {
+        read(&Definitions::new(), &Value::Bool(true), bytes)
+    }
+
+    fn refused(text: &str) -> String {
+        read_any(text.as_bytes()).unwrap_err().message
+    }
+
+    #[test]
+    fn what_two_readers_could_read_differently_is_refused() {
+        assert_eq!(
+            refused(r#"{"a":1,"b":{"c":1,"c":2}}"#),
+            "the key `c` stands twice at line 1 column 22"
+        );
+        // Written in another way, it is the same key.
+        assert_eq!(
+            refused(r#"{"a":1,"\u0061":2}"#),
+            "the key `a` stands twice at line 1 column 16"
+        );
+        let many: String = (0..40).map(|i| format!("\"k{i}\":1,")).collect();
+        assert!(refused(&format!("{{{many}\"k30\":2}}")).starts_with("the key `k30` stands twice"));
+        assert!(read_any(br#"[{"a":1},{"a":1}]"#).is_ok());
+    }
+
+    #[test]
+    fn what_is_no_json_says_where() {
+        for (text, message) in [
+            ("", "it ends where a value should be at line 1 column 0"),
+            ("{\"a\":", "it ends where a value should be at line 1 column 5"),
+            ("{} {}", "trailing characters at line 1 column 4"),
+            (r#"{"a":"\ud800"}"#, "unexpected end of hex escape at line 1 column 12"),
+        ] {
+            assert_eq!(refused(text), message);
+        }
+        let deep = "[".repeat(10_000);
+        assert_eq!(refused(&deep), "it is nested too deeply at line 1 column 128");
+        let message = read_any(b"\"\xff\"").unwrap_err().message;
+        assert_eq!(message, "the body is not UTF-8 at byte 1");
+    }
+}

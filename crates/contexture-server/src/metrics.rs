@@ -1,0 +1,210 @@
+//! What is measured, for Prometheus. Nothing here names a tenant, a session or
+//! anything else of a caller's.
+
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
+
+use prometheus_client::encoding::text::encode;
+use prometheus_client::encoding::{EncodeLabel as _, EncodeLabelSet, LabelSetEncoder};
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
+use prometheus_client::registry::{Registry, Unit};
+
+use contexture::Assembled;
+use contexture::store::Waited;
+
+/// What is measured.
+pub struct Metrics {
+    registry: Registry,
+    requests: Family<Route, Counter>,
+    seconds: Family<Route, Histogram>,
+    stages: Family<Stage, Histogram>,
+    queue: Histogram,
+    store: Family<Operation, Histogram>,
+    tokens: Counter,
+    shared: Counter,
+    turns: Counter,
+    provider_input: Counter,
+    provider_cached: Counter,
+    records: Counter,
+    pub(crate) connections: Gauge,
+    pub(crate) working: Gauge,
+    resident: Gauge<u64, AtomicU64>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Route {
+    method: &'static str,
+    route: String,
+    // Left out for latencies: a histogram for each status would be many rows.
+    status: Option<u16>,
+}
+
+impl EncodeLabelSet for Route {
+    fn encode(&self, encoder: &mut LabelSetEncoder<'_>) -> Result<(), std::fmt::Error> {
+        ("method", self.method).encode(encoder.encode_label())?;
+        ("route", self.route.as_str()).encode(encoder.encode_label())?;
+        if let Some(status) = self.status {
+            ("status", status).encode(encoder.encode_label())?;
+        }
+        Ok(())
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Stage {
+    stage: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Operation {
+    operation: &'static str,
+}
+
+/// From a tenth of a millisecond to half a minute.
+fn latencies() -> Histogram {
+    Histogram::new(exponential_buckets(0.000_1, 2.5, 14))
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        let mut registry = Registry::with_prefix("contexture");
+        let requests = Family::default();
+        registry.register("requests", "Requests answered", Family::clone(&requests));
+        let seconds = Family::new_with_constructor(latencies as fn() -> Histogram);
+        let help = "From a request's head to its answer";
+        registry.register_with_unit("request", help, Unit::Seconds, Family::clone(&seconds));
+        let stages = Family::new_with_constructor(latencies as fn() -> Histogram);
+        let help = "Stages of assembling a request";
+        registry.register_with_unit("stage", help, Unit::Seconds, Family::clone(&stages));
+        let queue = latencies();
+        let help = "How long requests wait before they are worked on";
+        registry.register_with_unit("queue_wait", help, Unit::Seconds, queue.clone());
+        let store = Family::new_with_constructor(latencies as fn() -> Histogram);
+        let help = "How long the store is waited for: for a connection that reads, for a commit";
+        registry.register_with_unit("store_wait", help, Unit::Seconds, Family::clone(&store));
+        let mut counter = |name: &str, help: &str| {
+            let counter = Counter::default();
+            registry.register(name, help, Counter::clone(&counter));
+            counter
+        };
+        let tokens = counter("assembled_tokens", "Tokens of the requests that were assembled");
+        let shared = counter(
+            "assembled_shared_tokens",
+            "Those of them that the session's request before began with: what a provider can \
+             have cached",
+        );
+        let turns = counter("recorded_turns", "Turns recorded");
+        let provider_input = counter(
+            "provider_input_tokens",
+            "Input tokens that providers reported with turns",
+        );
+        let provider_cached = counter(
+            "provider_cached_input_tokens",
+            "Those of them that came from the provider's cache",
+        );
+        let records = counter("recorded_memories", "Records of memory taken in");
+        let mut gauge = |name: &str, help: &str| {
+            let gauge = Gauge::default();
+            registry.register(name, help, Gauge::clone(&gauge));
+            gauge
+        };
+        let connections = gauge("connections", "Connections that are open");
+        let working = gauge("requests_in_progress", "Requests that are worked on");
+        let resident = Gauge::default();
+        let help = "Memory that the process uses";
+        registry.register_with_unit("resident_memory", help, Unit::Bytes, Gauge::clone(&resident));
+        Self {
+            registry,
+            requests,
+            seconds,
+            stages,
+            queue,
+            store,
+            tokens,
+            shared,
+            turns,
+            provider_input,
+            provider_cached,
+            records,
+            connections,
+            working,
+            resident,
+        }
+    }
+}
+
+impl Metrics {
+    /// Notes how long a store was waited for.
+    pub fn store_waited(&self, waited: Waited, time: Duration) {
+        let operation = match waited {
+            Waited::Read => "read",
+            Waited::Write => "write",
+        };
+        self.store
+            .get_or_create(&Operation { operation })
+            .observe(time.as_secs_f64());
+    }
+
+    pub(crate) fn answered(&self, method: &'static str, route: &str, status: u16, time: Duration) {
+        let mut labels = Route {
+            method,
+            route: route.to_owned(),
+            status: None,
+        };
+        self.seconds.get_or_create(&labels).observe(time.as_secs_f64());
+        labels.status = Some(status);
+        self.requests.get_or_create(&labels).inc();
+    }
+
+    pub(crate) fn queued(&self, time: Duration) {
+        self.queue.observe(time.as_secs_f64());
+    }
+
+    pub(crate) fn assembled(&self, assembled: &Assembled) {
+        let report = &assembled.report;
+        for (stage, ms) in &report.timings_ms {
+            let stage = Stage {
+                stage: stage.to_string(),
+            };
+            self.stages.get_or_create(&stage).observe(ms / 1000.0);
+        }
+        self.tokens.inc_by(report.budget.used);
+        if let Some(cache) = &report.cache {
+            self.shared.inc_by(cache.shared_tokens);
+        }
+    }
+
+    pub(crate) fn recorded(&self, usage: Option<&contexture::turn::Usage>) {
+        self.turns.inc();
+        if let Some(usage) = usage {
+            self.provider_input.inc_by(usage.input_tokens);
+            self.provider_cached.inc_by(usage.cached_input_tokens);
+        }
+    }
+
+    pub(crate) fn remembered(&self, records: u64) {
+        self.records.inc_by(records);
+    }
+
+    /// Returns all of it as Prometheus reads it.
+    pub(crate) fn render(&self) -> String {
+        if let Some(bytes) = resident_bytes() {
+            self.resident.set(bytes);
+        }
+        let mut text = String::new();
+        // Writing to a text does not fail.
+        let _ = encode(&mut text, &self.registry);
+        text
+    }
+}
+
+/// Returns the memory that the process uses, where the system tells.
+fn resident_bytes() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find(|line| line.starts_with("VmRSS:"))?;
+    let kib: u64 = line.split_whitespace().nth(1)?.parse().ok()?;
+    Some(kib * 1024)
+}

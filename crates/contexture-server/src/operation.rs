@@ -1,0 +1,274 @@
+//! Operations: each is declared once, and both the route and its page in the
+//! OpenAPI document come from that.
+
+use std::any::TypeId;
+use std::sync::Arc;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::{FromRequestParts as _, RawPathParams, State};
+use axum::http::request::Parts;
+use axum::http::{HeaderValue, Method, Request, StatusCode, header};
+use axum::response::{IntoResponse as _, Response};
+use axum::routing::{MethodFilter, MethodRouter, on};
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::app::App;
+use crate::problem::Problem;
+use crate::tenant::Tenant;
+use crate::{body, json};
+
+/// An operation, as it is documented.
+pub(crate) struct Operation {
+    pub(crate) method: Method,
+    /// With names in braces, such as `/v1/sessions/{label}`.
+    pub(crate) path: &'static str,
+    /// Its name in generated clients.
+    pub(crate) id: &'static str,
+    pub(crate) summary: &'static str,
+    pub(crate) about: &'static str,
+    pub(crate) status: StatusCode,
+    /// What it may be refused with, beside what every operation may.
+    pub(crate) refusals: &'static [u16],
+    pub(crate) example: Option<Example>,
+    pub(crate) takes: Takes,
+    pub(crate) gives: Gives,
+}
+
+/// A call that is shown, and tested.
+pub(crate) struct Example {
+    /// The path and the query.
+    pub(crate) target: &'static str,
+    pub(crate) body: Option<Value>,
+}
+
+/// What an operation takes.
+#[derive(Default)]
+pub(crate) struct Takes {
+    pub(crate) path: Option<Schema>,
+    pub(crate) query: Option<Schema>,
+    pub(crate) body: Option<Schema>,
+    /// Whether lines of such bodies are taken, too.
+    pub(crate) lines: bool,
+}
+
+/// What an operation gives.
+#[derive(Default)]
+pub(crate) enum Gives {
+    /// JSON of that schema.
+    Json(Schema),
+    /// Lines or events of that schema.
+    Stream { media: &'static str, schema: Schema },
+    #[default]
+    Nothing,
+}
+
+/// No path, no query, or no body.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Nothing {}
+
+impl Operation {
+    pub(crate) fn get(path: &'static str, id: &'static str) -> Self {
+        Self::new(Method::GET, path, id)
+    }
+
+    pub(crate) fn post(path: &'static str, id: &'static str) -> Self {
+        Self::new(Method::POST, path, id)
+    }
+
+    pub(crate) fn new(method: Method, path: &'static str, id: &'static str) -> Self {
+        Self {
+            method,
+            path,
+            id,
+            summary: "",
+            about: "",
+            status: StatusCode::OK,
+            refusals: &[],
+            example: None,
+            takes: Takes::default(),
+            gives: Gives::default(),
+        }
+    }
+
+    /// Says what it does, in a line, and then at length.
+    pub(crate) fn says(mut self, summary: &'static str, about: &'static str) -> Self {
+        (self.summary, self.about) = (summary, about);
+        self
+    }
+
+    /// Says that it makes something.
+    pub(crate) fn creates(mut self) -> Self {
+        self.status = StatusCode::CREATED;
+        self
+    }
+
+    /// Says what it may be refused with, beside what every operation may.
+    pub(crate) fn refuses(mut self, refusals: &'static [u16]) -> Self {
+        self.refusals = refusals;
+        self
+    }
+
+    pub(crate) fn example(mut self, target: &'static str, body: impl Into<Option<Value>>) -> Self {
+        let body = body.into();
+        self.example = Some(Example { target, body });
+        self
+    }
+
+    /// Returns the part of the path that operations are grouped by.
+    pub(crate) fn group(&self) -> &'static str {
+        self.path.split('/').nth(2).unwrap_or("server")
+    }
+}
+
+/// All operations, and what serves them.
+pub(crate) struct Api {
+    pub(crate) operations: Vec<Operation>,
+    pub(crate) router: Router<App>,
+    pub(crate) inputs: SchemaGenerator,
+    pub(crate) outputs: SchemaGenerator,
+}
+
+/// What an operation does, given the tenant, the path, the query and the body.
+pub(crate) type Work<P, Q, B, A> = fn(&Tenant, P, Q, B) -> Result<A, Problem>;
+
+impl Api {
+    pub(crate) fn new() -> Self {
+        let settings = || {
+            schemars::generate::SchemaSettings::draft2020_12().with(|settings| {
+                settings.definitions_path = "/components/schemas".into();
+                settings.meta_schema = None;
+            })
+        };
+        Self {
+            operations: Vec::new(),
+            router: Router::new(),
+            inputs: settings().for_deserialize().into_generator(),
+            outputs: settings().for_serialize().into_generator(),
+        }
+    }
+
+    /// Adds an operation that takes JSON and gives JSON.
+    pub(crate) fn add<P, Q, B, A>(&mut self, mut operation: Operation, work: Work<P, Q, B, A>)
+    where
+        P: DeserializeOwned + JsonSchema + Send + 'static,
+        Q: DeserializeOwned + JsonSchema + Send + 'static,
+        B: DeserializeOwned + JsonSchema + Send + 'static,
+        A: Serialize + JsonSchema + Send + 'static,
+    {
+        operation.gives = Gives::Json(self.outputs.subschema_for::<A>());
+        let status = operation.status;
+        let shape = Arc::new(self.inputs.subschema_for::<B>().to_value());
+        let call = move |State(app): State<App>, request: Request<Body>| async move {
+            answer(&app, request, status, shape, work).await
+        };
+        self.add_route::<P, Q, B>(operation, |filter| on(filter, call));
+    }
+
+    /// Adds an operation that is served in its own way.
+    pub(crate) fn add_route<P, Q, B>(
+        &mut self,
+        mut operation: Operation,
+        route: impl FnOnce(MethodFilter) -> MethodRouter<App>,
+    ) where
+        P: JsonSchema + 'static,
+        Q: JsonSchema + 'static,
+        B: JsonSchema + 'static,
+    {
+        operation.takes.path = self.input::<P>(true);
+        operation.takes.query = self.input::<Q>(true);
+        operation.takes.body = self.input::<B>(false);
+        let filter = match operation.method {
+            Method::GET => MethodFilter::GET,
+            Method::POST => MethodFilter::POST,
+            Method::PUT => MethodFilter::PUT,
+            Method::PATCH => MethodFilter::PATCH,
+            _ => MethodFilter::DELETE,
+        };
+        let router = std::mem::take(&mut self.router);
+        self.router = router.route(operation.path, route(filter));
+        self.operations.push(operation);
+    }
+
+    fn input<T: JsonSchema + 'static>(&mut self, whole: bool) -> Option<Schema> {
+        if TypeId::of::<T>() == TypeId::of::<Nothing>() {
+            return None;
+        }
+        // Parameters are taken apart, so that they cannot be a reference.
+        Some(match whole {
+            true => T::json_schema(&mut self.inputs),
+            false => self.inputs.subschema_for::<T>(),
+        })
+    }
+}
+
+/// Reads what a call brings, has it worked on by a thread that may wait, and
+/// writes the answer there, too.
+async fn answer<P, Q, B, A>(
+    app: &App,
+    request: Request<Body>,
+    status: StatusCode,
+    shape: Arc<Value>,
+    work: Work<P, Q, B, A>,
+) -> Response
+where
+    P: DeserializeOwned + Send + 'static,
+    Q: DeserializeOwned + Send + 'static,
+    B: DeserializeOwned + Send + 'static,
+    A: Serialize + Send + 'static,
+{
+    let prepared = async {
+        let (mut parts, incoming) = request.into_parts();
+        let path: P = path(&mut parts).await?;
+        let query: Q = query(&parts)?;
+        let bytes = match TypeId::of::<B>() == TypeId::of::<Nothing>() {
+            true => None,
+            false => Some(body::json(app, &parts.headers, incoming).await?),
+        };
+        let tenant = app.tenant(&parts).await?;
+        Ok::<_, Problem>((tenant, path, query, bytes))
+    };
+    let (tenant, path, query, bytes) = match prepared.await {
+        Ok(prepared) => prepared,
+        Err(problem) => return problem.into_response(),
+    };
+    let definitions = app.definitions();
+    let done = app.run(move || {
+        let bytes = bytes.as_deref().unwrap_or(b"{}");
+        let body: B = json::read(&definitions, &shape, bytes)?;
+        let answer = work(&tenant, path, query, body)?;
+        serde_json::to_vec(&answer).map_err(|error| Problem::failure(error.to_string()))
+    });
+    match done.await {
+        Ok(bytes) => json_response(status, bytes),
+        Err(problem) => problem.into_response(),
+    }
+}
+
+pub(crate) fn json_response(status: StatusCode, bytes: Vec<u8>) -> Response {
+    let json = HeaderValue::from_static("application/json");
+    (status, [(header::CONTENT_TYPE, json)], bytes).into_response()
+}
+
+/// Returns the names in the path.
+pub(crate) async fn path<P: DeserializeOwned>(parts: &mut Parts) -> Result<P, Problem> {
+    let wrong = |message: String| Problem::bad_request("invalid_path", message);
+    let names = RawPathParams::from_request_parts(parts, &()).await;
+    let names = names.map_err(|error| wrong(error.body_text()))?;
+    let map: Map<String, Value> = names
+        .iter()
+        .map(|(name, value)| (name.to_owned(), Value::String(value.to_owned())))
+        .collect();
+    serde_json::from_value(Value::Object(map)).map_err(|error| wrong(error.to_string()))
+}
+
+/// Returns what stands behind the path's `?`.
+pub(crate) fn query<Q: DeserializeOwned>(parts: &Parts) -> Result<Q, Problem> {
+    let text = parts.uri.query().unwrap_or_default();
+    serde_urlencoded::from_str(text)
+        .map_err(|error| Problem::bad_request("invalid_query", error.to_string()))
+}

@@ -1,0 +1,253 @@
+//! What went wrong, as it is answered.
+
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use contexture::{Cause, Error, Refused};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+/// What went wrong, as it is answered.
+#[derive(Debug)]
+pub(crate) struct Problem {
+    pub(crate) status: StatusCode,
+    /// A stable word for programs.
+    pub(crate) code: &'static str,
+    pub(crate) message: String,
+    pub(crate) field: Option<String>,
+    pub(crate) hint: Option<String>,
+    /// For the log only: it may name places of this machine.
+    pub(crate) detail: Option<String>,
+    /// In how many seconds it may be tried again.
+    pub(crate) retry_after: Option<u64>,
+}
+
+/// What is answered when something went wrong.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Error")]
+pub(crate) struct ErrorAnswer {
+    /// What went wrong.
+    error: ErrorBody,
+}
+
+/// What went wrong.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "ErrorBody")]
+pub(crate) struct ErrorBody {
+    /// A stable word for programs, such as `not_found`.
+    code: &'static str,
+    /// What went wrong, for people.
+    message: String,
+    /// The field that is wrong, such as `messages[2].content`, when that is
+    /// known.
+    field: Option<String>,
+    /// What to do about it, when that is known.
+    hint: Option<String>,
+}
+
+impl Problem {
+    pub(crate) fn new(status: StatusCode, code: &'static str, message: impl Into<String>) -> Self {
+        Self {
+            status,
+            code,
+            message: message.into(),
+            field: None,
+            hint: None,
+            detail: None,
+            retry_after: None,
+        }
+    }
+
+    /// Returns a problem with what was sent, that a look at the schema shows.
+    pub(crate) fn bad_request(code: &'static str, message: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, code, message)
+    }
+
+    /// Returns a problem with what was sent, that a schema cannot show.
+    pub(crate) fn senseless(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid", message)
+    }
+
+    /// Returns a problem that goes away by itself.
+    pub(crate) fn unavailable(message: impl Into<String>) -> Self {
+        Self {
+            retry_after: Some(1),
+            ..Self::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", message)
+        }
+    }
+
+    /// Returns a failure of ours.
+    pub(crate) fn failure(detail: impl Into<String>) -> Self {
+        let message = "something failed here; the log has the details";
+        Self {
+            detail: Some(detail.into()),
+            hint: Some("look for the answer's `x-request-id` in the server's log".to_owned()),
+            ..Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", message)
+        }
+    }
+
+    pub(crate) fn at(mut self, field: impl Into<String>) -> Self {
+        self.field = Some(field.into()).filter(|field| !field.is_empty());
+        self
+    }
+
+    pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+}
+
+impl From<Error> for Problem {
+    fn from(error: Error) -> Self {
+        let message = error.to_string();
+        let (status, code) = match error.cause() {
+            Cause::Input => (StatusCode::UNPROCESSABLE_ENTITY, "invalid"),
+            Cause::OverBudget => (StatusCode::UNPROCESSABLE_ENTITY, "over_budget"),
+            Cause::Missing => (StatusCode::NOT_FOUND, "not_found"),
+            Cause::Exists => (StatusCode::CONFLICT, "exists"),
+            Cause::Conflict => (StatusCode::CONFLICT, "conflict"),
+            Cause::Denied => (StatusCode::FORBIDDEN, "forbidden"),
+            Cause::Unavailable => {
+                return Self {
+                    detail: Some(message),
+                    ..Self::unavailable("the store cannot be used now; try again")
+                };
+            }
+            Cause::Late => {
+                return Self::unavailable("it was not done in time; try again");
+            }
+            Cause::Failure => return Self::failure(message),
+        };
+        Self {
+            code: error.code().map_or(code, |action| action.as_str()),
+            field: error.field().map(str::to_owned),
+            hint: error.hint_text().and_then(hint_over_http),
+            ..Self::new(status, code, message)
+        }
+    }
+}
+
+impl From<contexture::store::StoreError> for Problem {
+    fn from(error: contexture::store::StoreError) -> Self {
+        Error::from(error).into()
+    }
+}
+
+impl From<Refused> for Problem {
+    fn from(refused: Refused) -> Self {
+        let hint = "the provider would refuse this request; nothing was sent";
+        Self {
+            code: "refused_by_provider",
+            ..Self::senseless(refused.to_string()).hint(hint)
+        }
+    }
+}
+
+/// Commands in hints, and what does the same over HTTP. The longer ones come
+/// first.
+const COMMANDS: [(&str, &str); 16] = [
+    ("`contexture session list`", "`GET /v1/sessions`"),
+    ("`session new`", "`POST /v1/sessions`"),
+    ("`contexture session history`", "`GET /v1/sessions/{label}/history`"),
+    ("`contexture tree list`", "`GET /v1/trees`"),
+    ("`tree import`", "`POST /v1/trees`"),
+    ("`contexture tree show TREE`", "`GET /v1/trees/{id}`"),
+    ("`contexture task show`", "`GET /v1/tasks`"),
+    ("`contexture task push`", "`POST /v1/tasks`"),
+    ("`task push`", "`POST /v1/tasks`"),
+    ("`task list`", "`GET /v1/stacks`"),
+    ("`contexture memory export`", "`GET /v1/memory/records`"),
+    ("`contexture memory record`", "`POST /v1/memory/records`"),
+    ("`contexture memory reembed`", "`POST /v1/memory/reembed`"),
+    ("`contexture snapshot list`", "`GET /v1/snapshots`"),
+    ("`contexture recipe list`", "`GET /v1/recipes`"),
+    ("`contexture init`", "`contexture init` on the server"),
+];
+
+/// Returns what a hint for the command line says to somebody who calls over
+/// HTTP: options are fields, commands are routes. `None` when it names a
+/// command for which there is no route.
+fn hint_over_http(hint: &str) -> Option<String> {
+    let mut text = hint.to_owned();
+    for (command, route) in COMMANDS {
+        text = text.replace(command, route);
+    }
+    if text.contains("`contexture ") && !text.contains("on the server") {
+        return None;
+    }
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text.as_str();
+    while let Some(at) = rest.find("--") {
+        let (before, option) = rest.split_at(at);
+        let name = option[2..]
+            .find(|c: char| !(c.is_ascii_lowercase() || c == '-'))
+            .map_or(&option[2..], |end| &option[2..2 + end]);
+        out.push_str(before);
+        match name {
+            "" => out.push_str("--"),
+            name => {
+                out.push('`');
+                out.push_str(&name.replace('-', "_"));
+                out.push('`');
+            }
+        }
+        rest = &option[2 + name.len()..];
+    }
+    out.push_str(rest);
+    Some(out)
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let answer = ErrorAnswer {
+            error: ErrorBody {
+                code: self.code,
+                message: self.message,
+                field: self.field,
+                hint: self.hint,
+            },
+        };
+        let body = serde_json::to_vec(&answer).unwrap_or_default();
+        let json = HeaderValue::from_static("application/json");
+        let mut response = (self.status, [(header::CONTENT_TYPE, json)], body).into_response();
+        let headers = response.headers_mut();
+        if let Some(seconds) = self.retry_after {
+            headers.insert(header::RETRY_AFTER, seconds.into());
+        }
+        if self.status == StatusCode::UNAUTHORIZED {
+            let bearer = HeaderValue::from_static("Bearer");
+            headers.insert(header::WWW_AUTHENTICATE, bearer);
+        }
+        response.extensions_mut().insert(Told {
+            code: self.code,
+            detail: self.detail,
+        });
+        response
+    }
+}
+
+/// What the log says about a problem, carried beside its answer.
+#[derive(Debug, Clone)]
+pub(crate) struct Told {
+    pub(crate) code: &'static str,
+    pub(crate) detail: Option<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hints_speak_of_fields_and_routes() {
+        for (hint, over_http) in [
+            ("raise --max-tokens or lower the reserves", "raise `max_tokens` or lower the reserves"),
+            (
+                "`contexture session list` shows those there are; `session new` makes one",
+                "`GET /v1/sessions` shows those there are; `POST /v1/sessions` makes one",
+            ),
+            ("a -- b", "a -- b"),
+        ] {
+            assert_eq!(hint_over_http(hint).as_deref(), Some(over_http));
+        }
+        assert_eq!(hint_over_http("`contexture tree path save` does it"), None);
+    }
+}

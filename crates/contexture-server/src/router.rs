@@ -1,0 +1,83 @@
+//! Which path leads where.
+
+use axum::extract::State;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse as _, Response};
+use axum::routing::get;
+use axum::{Router, middleware};
+
+use crate::app::{self, App};
+use crate::operation::{Api, json_response};
+use crate::problem::Problem;
+use crate::{api, gate};
+
+/// Returns every operation.
+pub(crate) fn api() -> Api {
+    let mut api = Api::new();
+    api::add(&mut api);
+    api
+}
+
+/// Returns what serves every path.
+pub(crate) fn router(app: &App) -> Router {
+    let with_key = api()
+        .router
+        .merge(crate::mcp::router(app))
+        .layer(middleware::from_fn_with_state(app.clone(), gate::let_in));
+    let metrics = Router::new().route("/metrics", get(metrics)).layer(
+        middleware::from_fn_with_state(app.clone(), gate::let_in_to_metrics),
+    );
+    Router::new()
+        .merge(with_key)
+        .merge(metrics)
+        .route("/openapi.json", get(openapi))
+        .route("/docs", get(docs))
+        .route("/healthz", get(healthz))
+        .route("/readyz", get(readyz))
+        .method_not_allowed_fallback(app::no_such_method)
+        .fallback(app::no_such_path)
+        .layer(middleware::from_fn_with_state(app.clone(), gate::meant_for_us))
+        .layer(middleware::from_fn_with_state(app.clone(), gate::note))
+        .with_state(app.clone())
+}
+
+async fn openapi(State(app): State<App>) -> Response {
+    let json = HeaderValue::from_static("application/json");
+    ([(header::CONTENT_TYPE, json)], app.openapi()).into_response()
+}
+
+/// The page is whole: nothing is loaded from elsewhere.
+async fn docs() -> Response {
+    const PAGE: &str = include_str!("../assets/docs.html");
+    let headers = [
+        (header::CONTENT_TYPE, "text/html; charset=utf-8"),
+        (
+            header::CONTENT_SECURITY_POLICY,
+            "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; \
+             connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+        ),
+    ];
+    (headers, PAGE).into_response()
+}
+
+/// The process is there.
+async fn healthz() -> Response {
+    json_response(StatusCode::OK, br#"{"status":"ok"}"#.to_vec())
+}
+
+/// It can do its work: the store can be read and written.
+async fn readyz(State(app): State<App>) -> Response {
+    if app.is_stopping() {
+        return Problem::unavailable("the server is stopping").into_response();
+    }
+    let asked = app.clone();
+    match app.run(move || Ok(asked.tenants().stores().ping()?)).await {
+        Ok(()) => json_response(StatusCode::OK, br#"{"status":"ready"}"#.to_vec()),
+        Err(problem) => problem.into_response(),
+    }
+}
+
+async fn metrics(State(app): State<App>) -> Response {
+    let media = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+    ([(header::CONTENT_TYPE, media)], app.metrics().render()).into_response()
+}

@@ -1,0 +1,180 @@
+//! Whether what was sent has the shape that the document describes.
+//!
+//! Readers made from types are more lenient than the document: they take a list
+//! of an object's values for the object. This looks at kinds of values only;
+//! what a value may be is checked by whoever reads it.
+
+use serde_json::{Map, Value};
+
+/// Where a value does not have the shape that is described, and what is expected
+/// there.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Misshapen {
+    pub(crate) path: String,
+    pub(crate) expected: String,
+}
+
+/// Schemas by name.
+pub(crate) type Definitions = Map<String, Value>;
+
+/// Looks whether `value` has the shape that `schema` describes.
+pub(crate) fn check(
+    definitions: &Definitions,
+    schema: &Value,
+    value: &Value,
+) -> Result<(), Misshapen> {
+    let Some(schema) = schema.as_object() else {
+        return Ok(());
+    };
+    if let Some(Value::String(to)) = schema.get("$ref") {
+        let name = to.rsplit('/').next().unwrap_or_default();
+        if let Some(schema) = definitions.get(name) {
+            check(definitions, schema, value)?;
+        }
+    }
+    for choices in ["anyOf", "oneOf"] {
+        let Some(Value::Array(choices)) = schema.get(choices) else {
+            continue;
+        };
+        let mut nearest: Option<Misshapen> = None;
+        let fits = choices.iter().any(|choice| {
+            let checked = check(definitions, choice, value);
+            if let Err(wrong) = checked {
+                // What goes wrong furthest inside was most probably meant.
+                let deeper = |known: &Misshapen| known.path.len() < wrong.path.len();
+                if nearest.as_ref().is_none_or(deeper) {
+                    nearest = Some(wrong);
+                }
+                return false;
+            }
+            true
+        });
+        if let (false, Some(nearest)) = (fits, nearest) {
+            return Err(nearest);
+        }
+    }
+    if let Some(Value::Array(all)) = schema.get("allOf") {
+        for one in all {
+            check(definitions, one, value)?;
+        }
+    }
+    if let Some(kinds) = schema.get("type")
+        && !is_one_of(kinds, value)
+    {
+        return Err(Misshapen {
+            path: String::new(),
+            expected: named(kinds),
+        });
+    }
+    match value {
+        Value::Object(fields) => {
+            let described = schema.get("properties").and_then(Value::as_object);
+            for (name, field) in fields {
+                let schema = described
+                    .and_then(|described| described.get(name))
+                    .or_else(|| schema.get("additionalProperties"));
+                if let Some(schema) = schema {
+                    let inside = |wrong: Misshapen| wrong.inside(name);
+                    check(definitions, schema, field).map_err(inside)?;
+                }
+            }
+        }
+        Value::Array(items) => {
+            if let Some(schema) = schema.get("items") {
+                for (i, item) in items.iter().enumerate() {
+                    let inside = |wrong: Misshapen| wrong.inside(&format!("[{i}]"));
+                    check(definitions, schema, item).map_err(inside)?;
+                }
+            }
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+impl Misshapen {
+    fn inside(self, outer: &str) -> Self {
+        let path = match self.path.as_str() {
+            "" => outer.to_owned(),
+            path if path.starts_with('[') => format!("{outer}{path}"),
+            path => format!("{outer}.{path}"),
+        };
+        Self { path, ..self }
+    }
+}
+
+fn is_one_of(kinds: &Value, value: &Value) -> bool {
+    match kinds {
+        Value::String(kind) => is(kind, value),
+        Value::Array(kinds) => kinds.iter().any(|kind| is_one_of(kind, value)),
+        _ => true,
+    }
+}
+
+fn is(kind: &str, value: &Value) -> bool {
+    match kind {
+        "null" => value.is_null(),
+        "boolean" => value.is_boolean(),
+        "integer" => value.as_f64().is_some_and(|number| number.fract() == 0.0),
+        "number" => value.is_number(),
+        "string" => value.is_string(),
+        "array" => value.is_array(),
+        "object" => value.is_object(),
+        _ => true,
+    }
+}
+
+fn named(kinds: &Value) -> String {
+    let name = |kind: &Value| match kind.as_str().unwrap_or_default() {
+        "null" => "null",
+        "boolean" => "true or false",
+        "integer" => "a whole number",
+        "number" => "a number",
+        "string" => "a text",
+        "array" => "a list",
+        _ => "an object",
+    };
+    match kinds {
+        Value::Array(kinds) => kinds.iter().map(name).collect::<Vec<_>>().join(" or "),
+        kind => name(kind).to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn wrong(value: Value) -> Option<(String, String)> {
+        let Value::Object(definitions) = json!({
+            "Message": {
+                "type": "object",
+                "properties": {
+                    "content": {"anyOf": [
+                        {"type": "string"},
+                        {"type": "array", "items": {"$ref": "#/components/schemas/Block"}},
+                    ]},
+                    "tokens": {"type": ["integer", "null"]},
+                },
+            },
+            "Block": {"oneOf": [{"type": "object", "properties": {"text": {"type": "string"}}}]},
+        }) else {
+            return None;
+        };
+        let schema = json!({"$ref": "#/components/schemas/Message"});
+        let wrong = check(&definitions, &schema, &value).err()?;
+        Some((wrong.path, wrong.expected))
+    }
+
+    #[test]
+    fn a_list_is_no_object() {
+        let said = |path: &str, expected: &str| Some((path.to_owned(), expected.to_owned()));
+        assert_eq!(wrong(json!({"content": "x", "tokens": 3, "other": []})), None);
+        assert_eq!(wrong(json!({"content": [{"text": "x"}], "tokens": null})), None);
+        assert_eq!(wrong(json!(["x", 3])), said("", "an object"));
+        assert_eq!(wrong(json!({"content": [["x"]]})), said("content[0]", "an object"));
+        assert_eq!(wrong(json!({"content": [{"text": 1}]})), said("content[0].text", "a text"));
+        assert_eq!(wrong(json!({"tokens": 1.5})), said("tokens", "a whole number or null"));
+    }
+}
