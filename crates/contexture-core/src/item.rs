@@ -18,6 +18,7 @@ use crate::text::Text;
 )]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
+#[cfg_attr(feature = "schema", schemars(rename = "ItemRole"))]
 pub enum Role {
     /// The boot header: first of all, without a tag.
     Header,
@@ -87,6 +88,7 @@ impl Role {
 
 /// How a block stands to the one before it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Join {
     /// Between tags of its own.

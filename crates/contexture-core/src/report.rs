@@ -267,6 +267,7 @@ pub struct CacheReport {
 /// Where two requests part.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "FirstDifference"))]
 pub struct Difference {
     /// The layer that differs first.
     pub layer: Arc<str>,
@@ -281,6 +282,7 @@ macro_rules! codes {
         /// Why a candidate is in the request or not: a stable word for programs.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
         #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+        #[cfg_attr(feature = "schema", schemars(rename = "ReportCode"))]
         pub enum Code {
             $($(#[$doc])* #[serde(rename = $code)] $name,)*
         }

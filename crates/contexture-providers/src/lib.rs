@@ -47,6 +47,7 @@ mod sampling;
 use std::fmt;
 
 use contexture_core::{Layout, Media, Role, markup};
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::dialect::Dialect;
@@ -57,17 +58,22 @@ pub use response::{ErrorKind, error_kind, usage_of};
 pub use sampling::Sampling;
 
 /// The forms a request can be rendered to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum Format {
     /// Blocks between role tags.
     Text,
     /// Anthropic Messages.
     Anthropic,
     /// OpenAI Chat Completions.
+    #[serde(rename = "openai-chat")]
     OpenAiChat,
     /// OpenAI Responses.
+    #[serde(rename = "openai-responses")]
     OpenAiResponses,
     /// OpenAI's older completions: one text that the model continues.
+    #[serde(rename = "openai-completions")]
     OpenAiCompletions,
     /// Gemini `generateContent`.
     Gemini,

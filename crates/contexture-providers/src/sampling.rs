@@ -8,6 +8,7 @@ use crate::{Format, Refused, anthropic};
 
 /// How an answer is drawn. What is not set is left to the provider.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct Sampling {
     /// How far the model strays from the likeliest words.
@@ -25,6 +26,7 @@ pub struct Sampling {
         skip_serializing_if = "Vec::is_empty",
         deserialize_with = "one_or_several"
     )]
+    #[cfg_attr(feature = "schema", schemars(with = "OneOrSeveral"))]
     pub stop: Vec<String>,
     /// The same seed gives the same answer, where the provider can.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -38,6 +40,15 @@ pub struct Sampling {
     /// Most tokens of the answer, when fewer than may be used.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_tokens: Option<u64>,
+}
+
+#[cfg(feature = "schema")]
+contexture_core::stands_for! {
+    /// A text or a list of texts.
+    OneOrSeveral, |generator| match generator.contract().is_deserialize() {
+        true => schemars::json_schema!({"type": ["string", "array"], "items": {"type": "string"}}),
+        false => schemars::json_schema!({"type": "array", "items": {"type": "string"}}),
+    }
 }
 
 fn one_or_several<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {

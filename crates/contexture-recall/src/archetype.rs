@@ -33,19 +33,25 @@ pub struct Archetype {
 
 /// How what is remembered is weighed, and what of it is told.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
+#[cfg_attr(feature = "schema", schemars(transform = crate::schema::other_names))]
 pub struct Strategy {
     /// What being recent counts.
+    #[cfg_attr(feature = "schema", schemars(range(min = 0)))]
     pub recency_weight: f64,
     /// What having to do with the query counts.
+    #[cfg_attr(feature = "schema", schemars(range(min = 0)))]
     pub relevance_weight: f64,
     /// What being important counts.
     #[serde(alias = "salient_weight")]
+    #[cfg_attr(feature = "schema", schemars(range(min = 0)))]
     pub salience_weight: f64,
     /// Whether being recent counts only when a query asks for the recent.
     pub recency_only_when_asked: bool,
     /// How many relations are followed from one entity to the next, at most
-    /// [`DEEPEST`].
+    /// 16.
+    #[cfg_attr(feature = "schema", schemars(range(max = DEEPEST)))]
     pub depth_limit: u32,
     /// Whether what failed is told, too.
     pub include_failures: bool,
@@ -65,17 +71,24 @@ pub struct Strategy {
 /// parts of the rest, and sum to at most 100. What one of them leaves goes to
 /// the best of the others.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
+#[cfg_attr(feature = "schema", schemars(transform = crate::schema::something))]
 pub struct Allocation {
     /// What happened last.
+    #[cfg_attr(feature = "schema", schemars(range(min = 0, max = 100)))]
     pub recent: f64,
     /// What has to do with the query.
+    #[cfg_attr(feature = "schema", schemars(range(min = 0, max = 100)))]
     pub semantic: f64,
     /// What is known about the things it names.
+    #[cfg_attr(feature = "schema", schemars(range(min = 0, max = 100)))]
     pub entities: f64,
     /// How they are related.
+    #[cfg_attr(feature = "schema", schemars(range(min = 0, max = 100)))]
     pub relations: f64,
     /// What has worked before, of the whole budget.
+    #[cfg_attr(feature = "schema", schemars(range(min = 0, max = 100)))]
     pub patterns: f64,
 }
 
@@ -94,25 +107,31 @@ pub struct Shares {
     pub patterns: u64,
 }
 
-/// Some fields of a [`Strategy`], for one request. An allocation is replaced as
+/// Some fields of a strategy, for one request. An allocation is replaced as
 /// a whole: what it does not name is 0.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
+#[cfg_attr(feature = "schema", schemars(transform = crate::schema::other_names))]
 pub struct StrategyPatch {
     /// What being recent counts.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(range(min = 0)))]
     pub recency_weight: Option<f64>,
     /// What having to do with the query counts.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(range(min = 0)))]
     pub relevance_weight: Option<f64>,
     /// What being important counts.
     #[serde(alias = "salient_weight", skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(range(min = 0)))]
     pub salience_weight: Option<f64>,
     /// Whether being recent counts only when a query asks for the recent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub recency_only_when_asked: Option<bool>,
     /// How many relations are followed.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(range(max = DEEPEST)))]
     pub depth_limit: Option<u32>,
     /// Whether what failed is told, too.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -123,7 +142,8 @@ pub struct StrategyPatch {
     /// Whether what counts least is shortened.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub compress: Option<bool>,
-    /// See [`Strategy::boosts`].
+    /// Whether being fresh, having ended well or badly, holding keywords and
+    /// being mentioned multiply a score.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub boosts: Option<bool>,
 }

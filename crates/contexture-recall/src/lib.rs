@@ -26,6 +26,8 @@ pub mod index;
 pub mod near;
 pub mod rank;
 mod scan;
+#[cfg(feature = "schema")]
+mod schema;
 mod sentence;
 pub mod signals;
 pub mod snippet;

@@ -22,6 +22,7 @@ const LONGEST_KEY: usize = 256;
 
 /// What a query is for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Intent {
     /// Something is to be known.

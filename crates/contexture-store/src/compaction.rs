@@ -52,6 +52,7 @@ impl Compaction {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
+#[cfg_attr(feature = "schema", schemars(rename = "CompactionTrigger"))]
 pub enum Trigger {
     /// The next request would have been too long.
     ContextLimit,

@@ -107,6 +107,29 @@ stands_for! {
     }
 }
 
+stands_for! {
+    /// How an agent's answers are drawn. A store takes any parameters; what is
+    /// read from them is this.
+    Parameters, |_generator| {
+        let number = json!({"type": ["number", "null"]});
+        let count = json!({"type": ["integer", "null"], "format": "uint64", "minimum": 0});
+        json_schema!({
+            "type": "object",
+            "properties": {
+                "temperature": number,
+                "top_p": number,
+                "top_k": count,
+                "stop": {"type": ["string", "array"], "items": {"type": "string"}},
+                "seed": {"type": ["integer", "null"], "format": "int64"},
+                "frequency_penalty": number,
+                "presence_penalty": number,
+                "max_tokens": count,
+            },
+            "additionalProperties": false,
+        })
+    }
+}
+
 const MEDIA_AND_TEXT: [&str; 4] = ["text", "image", "audio", "document"];
 
 impl JsonSchema for TurnId {

@@ -159,6 +159,7 @@ impl TruncationStrategy {
     deny_unknown_fields,
     expecting = "an agent: an object with `id` and `type`"
 )]
+#[cfg_attr(feature = "schema", schemars(rename = "TreeAgent"))]
 pub struct Agent {
     /// Names it; unique in its tree.
     #[cfg_attr(feature = "schema", schemars(with = "crate::schema::Label"))]
@@ -177,6 +178,7 @@ pub struct Agent {
     pub model: Option<String>,
     /// How the model is to sample: `temperature`, `top_p` and the like.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
+    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::Parameters"))]
     pub parameters: Map<String, Value>,
     /// What it may do in the tree.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -290,6 +292,7 @@ impl Node {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
+#[cfg_attr(feature = "schema", schemars(rename = "NodeFlags"))]
 pub struct Flags {
     /// Left out of requests.
     pub excluded: bool,

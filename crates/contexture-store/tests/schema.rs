@@ -1,6 +1,7 @@
 //! The schemas and what serde and the checks take say the same.
 
 #![cfg(feature = "schema")]
+#![allow(clippy::unwrap_used)] // Helpers of a test are not a test to the lint.
 
 use contexture_core::schema::{input, output};
 use contexture_core::{ContentHash, Usage};

@@ -11,6 +11,7 @@ pub const UNKNOWN_WINDOW: Tokens = 128_000;
 
 /// Whose API a model is called through.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Provider {
     /// Anthropic Messages.

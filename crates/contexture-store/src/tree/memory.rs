@@ -61,6 +61,7 @@ pub struct Stash {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, expecting = "an action: an object with `action`")]
+#[cfg_attr(feature = "schema", schemars(rename = "AgentAction"))]
 pub struct Action {
     /// What it was.
     #[cfg_attr(
