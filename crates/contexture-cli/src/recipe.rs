@@ -35,15 +35,9 @@ pub(crate) fn run(args: &RecipeArgs) -> anyhow::Result<()> {
 }
 
 fn list(as_json: bool) -> anyhow::Result<()> {
-    let recipes = Recipe::names()
-        .map(Recipe::load)
-        .collect::<Result<Vec<_>, _>>()?;
+    let recipes = Recipe::list()?;
     if as_json {
-        let rows: Vec<_> = recipes
-            .iter()
-            .map(|recipe| json!({"name": recipe.name, "description": recipe.description}))
-            .collect();
-        return output::text(&format!("{:#}\n", json!(rows)));
+        return output::text(&format!("{:#}\n", json!(recipes)));
     }
     let mut lines = String::new();
     for recipe in &recipes {

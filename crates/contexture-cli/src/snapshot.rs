@@ -1,6 +1,6 @@
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use contexture::core::{Report, grouped};
-use contexture::snapshot::{self, Change, Saved};
+use contexture::snapshot::{self, Change, Comparison, Saved};
 use contexture::{Engine, Error, Format};
 use serde_json::json;
 
@@ -84,10 +84,13 @@ fn diff(
     let model = engine.models().resolve(now.model());
     let counts = engine.counts(&model)?;
     let shared = now.compare(store, &before, counts.counter(), &now.layout(store)?)?;
-    let changes = now.changes(store, &before)?;
+    let compared = Comparison {
+        changes: now.changes(store, &before)?,
+        cache: shared,
+    };
+    let shared = &compared.cache;
     if json {
-        let value = json!({"cache": shared, "changes": changes});
-        output::text(&format!("{value:#}\n"))?;
+        output::text(&format!("{:#}\n", json!(compared)))?;
     } else {
         let mut out = format!(
             "{} of {} tokens are shared ({:.1} %)\n",
@@ -104,7 +107,7 @@ fn diff(
             )),
             _ => out.push_str("they are the same\n"),
         }
-        for change in &changes {
+        for change in &compared.changes {
             out.push_str(&describe(change));
         }
         output::text(&out)?;

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use contexture::store::{NewTask, StoreError, TaskRecord, TaskStatus};
-use contexture::{Engine, Error, Timestamp};
+use contexture::{Engine, Error, StackInfo, StackTasks, TaskChanged, Timestamp};
 use serde_json::json;
 
 use crate::args::{StoreOptions, TaskArgs, TaskCommand};
@@ -85,12 +85,15 @@ pub(crate) fn run(args: &TaskArgs) -> anyhow::Result<()> {
         TaskCommand::Show => {
             let engine = engine(options, false)?;
             let tasks = engine.store()?.tasks(stack).map_err(Error::from)?;
-            let current = current(&engine, stack)?.map(|task| task.id);
+            let all = StackTasks {
+                stack: stack.to_owned(),
+                current: current(&engine, stack)?.map(|task| task.id),
+                tasks,
+            };
             if options.json {
-                let value = json!({"stack": stack, "current": current, "tasks": tasks});
-                return output::text(&format!("{value:#}\n"));
+                return output::text(&format!("{:#}\n", json!(all)));
             }
-            output::text(&drawn(stack, &tasks, current.as_deref()))
+            output::text(&drawn(stack, &all.tasks, all.current.as_deref()))
         }
         TaskCommand::List => list(&engine(options, false)?, options),
     }
@@ -172,9 +175,11 @@ fn active_parts(tasks: &[TaskRecord], at: usize) -> Vec<&TaskRecord> {
 }
 
 fn tell(engine: &Engine, args: &TaskArgs, task: &TaskRecord, told: &str) -> anyhow::Result<()> {
-    let current = current(engine, &args.stack)?;
-    let value = json!({"task": task, "current": current});
-    show(&args.options, &value, &output::visible(told))
+    let changed = TaskChanged {
+        task: task.clone(),
+        current: current(engine, &args.stack)?,
+    };
+    show(&args.options, &changed, &output::visible(told))
 }
 
 /// Returns the tasks as a tree; each stands behind the one it is a part of.
@@ -256,38 +261,24 @@ fn list(engine: &Engine, options: &StoreOptions) -> anyhow::Result<()> {
     for stack in stacks {
         let tasks = store.tasks(&stack).map_err(Error::from)?;
         let current = current(engine, &stack)?;
-        rows.push((stack, tasks, current));
+        rows.push(StackInfo::of(stack, &tasks, current));
     }
-    let count = |tasks: &[TaskRecord], status| {
-        let is = |task: &&TaskRecord| task.status == status;
-        tasks.iter().filter(is).count()
-    };
     if options.json {
-        let rows = rows.iter().map(|(stack, tasks, current)| {
-            json!({
-                "stack": stack,
-                "tasks": tasks.len(),
-                "active": count(tasks, TaskStatus::Active),
-                "blocked": count(tasks, TaskStatus::Blocked),
-                "complete": count(tasks, TaskStatus::Complete),
-                "current": current,
-            })
-        });
-        return output::text(&format!("{:#}\n", json!(rows.collect::<Vec<_>>())));
+        return output::text(&format!("{:#}\n", json!(rows)));
     }
     if rows.is_empty() {
         return output::text("there are no tasks; `contexture task push GOAL` adds one\n");
     }
     let header = ["stack", "active", "waiting", "complete", "current"];
     let mut table = table(&header, &[1, 2, 3]);
-    for (stack, tasks, current) in &rows {
-        let current = current.as_ref();
+    for row in &rows {
+        let current = row.current.as_ref();
         let current = current.map(|task| format!("{} {}", task.id, short(&task.goal, 60)));
         table.add_row([
-            output::visible(stack),
-            count(tasks, TaskStatus::Active).to_string(),
-            count(tasks, TaskStatus::Blocked).to_string(),
-            count(tasks, TaskStatus::Complete).to_string(),
+            output::visible(&row.stack),
+            row.active.to_string(),
+            row.blocked.to_string(),
+            row.complete.to_string(),
             output::visible(&current.unwrap_or_default()),
         ]);
     }

@@ -2,9 +2,9 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use contexture::core::grouped;
+use contexture::core::{TokenizerInfo, grouped};
 use contexture::tokens::{TokenCounter, Tokenizer};
-use contexture::{Engine, Root};
+use contexture::{Engine, FileTokens, Root, TokenCounts};
 use serde_json::json;
 
 use crate::args::TokensArgs;
@@ -38,24 +38,23 @@ pub(crate) fn run(args: &TokensArgs) -> anyhow::Result<()> {
             }
         }
     }
-    let total: u64 = rows.iter().map(|(_, tokens, _)| tokens).sum();
+    let total: u64 = rows.iter().map(|row| row.tokens).sum();
     if args.json {
-        let rows: Vec<_> = rows
-            .iter()
-            .map(|(path, tokens, bytes)| json!({"path": path, "tokens": tokens, "bytes": bytes}))
-            .collect();
-        let document = json!({
-            "model": name,
-            "tokenizer": {"name": counter.name(), "exact": counter.is_exact()},
-            "files": rows,
-            "total": total,
-        });
-        output::text(&format!("{document:#}\n"))?;
+        let counts = TokenCounts {
+            model: name,
+            tokenizer: TokenizerInfo {
+                name: counter.name().to_owned(),
+                exact: counter.is_exact(),
+            },
+            files: rows,
+            total,
+        };
+        output::text(&format!("{:#}\n", json!(counts)))?;
         return finish(unread);
     }
     let mut lines = String::new();
-    for (path, tokens, _) in &rows {
-        let _ = writeln!(lines, "{:>12}  {path}", grouped(*tokens));
+    for row in &rows {
+        let _ = writeln!(lines, "{:>12}  {}", grouped(row.tokens), row.path);
     }
     if rows.len() > 1 {
         let _ = writeln!(lines, "{:>12}  total", grouped(total));
@@ -113,12 +112,16 @@ fn counter(args: &TokensArgs, engine: &Engine) -> anyhow::Result<Chosen> {
     Ok((name.to_owned(), counter, Some(model.window)))
 }
 
-fn count(path: &Path, counter: &dyn TokenCounter) -> anyhow::Result<(String, u64, usize)> {
+fn count(path: &Path, counter: &dyn TokenCounter) -> anyhow::Result<FileTokens> {
     let text = output::read(path)?;
     let name = if path == Path::new("-") {
         "standard input".to_owned()
     } else {
         path.display().to_string()
     };
-    Ok((name, counter.count(&text), text.len()))
+    Ok(FileTokens {
+        path: name,
+        tokens: counter.count(&text),
+        bytes: text.len(),
+    })
 }

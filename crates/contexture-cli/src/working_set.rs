@@ -3,8 +3,8 @@ use std::path::Path;
 
 use contexture::core::grouped;
 use contexture::turn::turn_from_json;
-use contexture::working_set::actions::{self, Action, Actor, Target, What};
-use contexture::working_set::{Candidate, Hints, Manifest, expand, find_manifest, observe};
+use contexture::working_set::actions::{self, Action, Actor, Changed, Target, What};
+use contexture::working_set::{Hints, Manifest, WorkingSet, expand, find_manifest, observe};
 use contexture::{Engine, Root, Timestamp};
 use serde_json::json;
 
@@ -133,8 +133,8 @@ fn show_changes(
         output::say(&format!("warning: {warning}"));
     }
     if options.json {
-        let document = json!({"manifest": manifest, "changes": changes});
-        return output::text(&format!("{document:#}\n"));
+        let changed = Changed { manifest, changes };
+        return output::text(&format!("{:#}\n", json!(changed)));
     }
     let mut lines = String::new();
     for change in changes {
@@ -162,30 +162,8 @@ fn list(root: &Path, options: &WorkingSetOptions) -> anyhow::Result<()> {
         output::say(&format!("warning: {warning}"));
     }
     if options.json {
-        let rows: Vec<_> = candidates
-            .iter()
-            .map(|candidate| {
-                json!({
-                    "path": candidate.id,
-                    "entry": candidate.entry.id(),
-                    "line": candidate.entry.line,
-                    "priority": hints.priority(&candidate.path, candidate.entry),
-                    "base_priority": candidate.entry.priority,
-                    "role": candidate.entry.role,
-                    "truncate_strategy": candidate.entry.cut,
-                    "max_lines": candidate.entry.max_lines,
-                    "pinned": candidate.entry.is_pinned(),
-                    "status": status(&root, candidate),
-                })
-            })
-            .collect();
-        let document = json!({
-            "manifest": manifest.path,
-            "max_tokens": manifest.max_tokens,
-            "reserved_for_response": manifest.reserved_for_response,
-            "files": rows,
-        });
-        return output::text(&format!("{document:#}\n"));
+        let listed = WorkingSet::of(&root, &manifest, &hints, &candidates);
+        return output::text(&format!("{:#}\n", json!(listed)));
     }
     let mut lines = String::new();
     let budget = manifest.max_tokens.map_or_else(String::new, |max| {
@@ -215,7 +193,7 @@ fn list(root: &Path, options: &WorkingSetOptions) -> anyhow::Result<()> {
             format!("  from {}", entry.path)
         };
         let pinned = if entry.is_pinned() { "  pinned" } else { "" };
-        let state = match status(&root, candidate) {
+        let state = match candidate.status(&root) {
             state if state == "ok" => String::new(),
             state => format!("  ({state})"),
         };
@@ -227,11 +205,4 @@ fn list(root: &Path, options: &WorkingSetOptions) -> anyhow::Result<()> {
         );
     }
     output::text(&lines)
-}
-
-fn status(root: &Root, candidate: &Candidate<'_>) -> String {
-    match candidate.size(root) {
-        Ok(_) => "ok".to_owned(),
-        Err(unusable) => unusable.reason,
-    }
 }

@@ -1,7 +1,10 @@
-use contexture_core::{Block, Budget, Layout, Part, Report, Role, Section, Tokens, markup};
+use contexture_core::{
+    Block, Budget, Layout, MediaKind, MediaSource, Part, Report, Role, Tokens, Trust, markup,
+};
 use contexture_providers::{Format, Prompt, Refused, Sampling};
 use contexture_store::{AgentRole, TurnId};
 use contexture_tokens::{Model, Provider};
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::compaction::Compacted;
@@ -74,90 +77,329 @@ impl Assembled {
         self.layout.is_document().then_some(text)
     }
 
-    /// Returns the request in Contexture's own form.
+    /// Returns the request in Contexture's own form, as JSON.
     pub fn to_json(&self) -> Value {
-        let blocks = |section: Section| match section {
-            Section::System => &self.layout.system,
-            Section::History => &self.layout.history,
-            Section::Current => &self.layout.current,
-        };
-        let used =
-            |section: Section| -> Tokens { blocks(section).iter().map(|block| block.tokens).sum() };
+        json!(self.form())
+    }
+
+    /// Returns the request in Contexture's own form.
+    pub fn form(&self) -> AssembledForm<'_> {
+        let used = |blocks: &[Block]| -> Tokens { blocks.iter().map(|block| block.tokens).sum() };
         let layers = |names: &[&str]| -> Tokens {
             let layers = self.report.budget.layers.iter();
             let named = layers.filter(|layer| names.contains(&&*layer.name));
             named.map(|layer| layer.used).sum()
         };
-        let tools: Vec<Value> = self.layout.system.iter().filter_map(tool).collect();
-        let mut model_config = json!({
-            "max_output_tokens": Some(self.budget.reserve_response()).filter(|&n| n > 0),
-        });
-        if let Ok(Value::Object(sampling)) = serde_json::to_value(&self.sampling) {
-            for (name, value) in sampling
-                .into_iter()
-                .filter(|(name, _)| name != "max_tokens")
-            {
-                model_config[name] = value;
-            }
-        }
         // A document is nobody's message.
         let document = self.document();
-        let current = document.is_none().then(|| {
-            json!({
-                "role": "user",
-                "content": bare(&self.layout.current),
-                "parts": self.layout.current.iter().map(part).collect::<Vec<_>>(),
-            })
+        let current = document.is_none().then(|| CurrentMessage {
+            role: "user",
+            content: bare(&self.layout.current),
+            parts: self.layout.current.iter().map(MessagePart::of).collect(),
         });
-        json!({
-            "system_prompt": bare(&self.layout.system),
-            "history": messages(&self.layout.history),
-            "current_message": current,
-            "document": document,
-            "tools": tools,
-            "model": self.model.name,
-            "provider": self.model.provider,
-            "model_config": model_config,
-            "token_budget": {
-                "model_limit": self.budget.window(),
-                "reserve_response": self.budget.reserve_response(),
-                "reserve_tools": self.budget.reserve_tools(),
-                "available": self.budget.available(),
-                "used": {
-                    "system_prompt": used(Section::System),
-                    "history": used(Section::History),
-                    "event": used(Section::Current),
-                    "total": self.report.budget.used,
-                },
-                "remaining": self.budget.available() - self.report.budget.used,
-                "allocation": {
-                    "workspace": layers(&["workspace", "environment", "runtime", "tools", "files"]),
-                    "persona": layers(&["persona", "role", "task"]),
-                    "history": layers(&["session"]),
-                    "memory": layers(&["memory"]),
-                    "event": layers(&["event"]),
+        AssembledForm {
+            system_prompt: bare(&self.layout.system),
+            history: messages(&self.layout.history),
+            current_message: current,
+            document,
+            tools: self.layout.system.iter().filter_map(tool).collect(),
+            model: &self.model.name,
+            provider: self.model.provider,
+            model_config: ModelConfig {
+                max_output_tokens: Some(self.budget.reserve_response()).filter(|&n| n > 0),
+                sampling: Sampling {
+                    max_tokens: None,
+                    ..self.sampling.clone()
                 },
             },
-            "session_label": self.session_label,
-            "parent_turn_id": self.parent_turn_id,
-            "role": self.role,
-            "toolset_name": self.toolset_name,
-            "permissions_granted": self.permissions_granted,
-            "source_event_id": self.source_event_id,
-            "workspace_path": self.workspace_path,
-            "loom": self.loom,
-            "truncation": {
-                "truncated": self.report.included.iter().any(|row| row.truncated)
+            token_budget: TokenBudget {
+                model_limit: self.budget.window(),
+                reserve_response: self.budget.reserve_response(),
+                reserve_tools: self.budget.reserve_tools(),
+                available: self.budget.available(),
+                used: UsedTokens {
+                    system_prompt: used(&self.layout.system),
+                    history: used(&self.layout.history),
+                    event: used(&self.layout.current),
+                    total: self.report.budget.used,
+                },
+                remaining: self.budget.available() - self.report.budget.used,
+                allocation: AllocatedTokens {
+                    workspace: layers(&["workspace", "environment", "runtime", "tools", "files"]),
+                    persona: layers(&["persona", "role", "task"]),
+                    history: layers(&["session"]),
+                    memory: layers(&["memory"]),
+                    event: layers(&["event"]),
+                },
+            },
+            session_label: self.session_label.as_deref(),
+            parent_turn_id: self.parent_turn_id,
+            role: self.role,
+            toolset_name: self.toolset_name.as_deref(),
+            permissions_granted: &self.permissions_granted,
+            source_event_id: self.source_event_id.as_deref(),
+            workspace_path: &self.workspace_path,
+            loom: self.loom.as_ref(),
+            truncation: Truncation {
+                truncated: self.report.included.iter().any(|row| row.truncated)
                     || self.loom.as_ref().is_some_and(|loom| loom.truncated),
-                "items_cut": self.report.included.iter().filter(|row| row.truncated).count(),
-                "items_dropped": self.report.excluded.len(),
-                "compacted": self.compacted,
+                items_cut: (self.report.included.iter())
+                    .filter(|row| row.truncated)
+                    .count(),
+                items_dropped: self.report.excluded.len(),
+                compacted: self.compacted.as_ref(),
             },
-            "snapshot": self.snapshot,
-            "context_json": self.context_json,
-            "report": self.report,
-        })
+            snapshot: self.snapshot.as_deref(),
+            context_json: &self.context_json,
+            report: &self.report,
+        }
     }
+}
+
+/// An assembled request in Contexture's own form, with its account.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "Assembled"))]
+pub struct AssembledForm<'a> {
+    /// The system prompt, as one text.
+    system_prompt: String,
+    /// Earlier messages, oldest first.
+    history: Vec<HistoryMessage<'a>>,
+    /// What is asked now; null for a document.
+    current_message: Option<CurrentMessage<'a>>,
+    /// The document that the model is to go on with, where it is one and not a
+    /// conversation.
+    document: Option<String>,
+    /// The tools that the model may call, each with its `name`, `description`
+    /// and `parameters`.
+    #[cfg_attr(feature = "schema", schemars(with = "Vec<crate::schema::Tool>"))]
+    tools: Vec<Value>,
+    /// The model it is for.
+    model: &'a str,
+    /// Whose API the model is called through.
+    provider: Provider,
+    /// How the answer is drawn.
+    model_config: ModelConfig,
+    /// What might be spent, and on what it was.
+    token_budget: TokenBudget,
+    /// The session it belongs to.
+    session_label: Option<&'a str>,
+    /// The head of the session: the parent of the turn that answers.
+    parent_turn_id: Option<TurnId>,
+    /// The agent's role, where it has one.
+    role: Option<AgentRole>,
+    /// The set that the tools were taken from.
+    toolset_name: Option<&'a str>,
+    /// What the agent may use.
+    permissions_granted: &'a [String],
+    /// The event that is answered.
+    source_event_id: Option<&'a str>,
+    /// The directory that all paths are relative to.
+    workspace_path: &'a str,
+    /// What became of the path through a loom, where it is one.
+    loom: Option<&'a LoomSummary>,
+    /// Whether something is missing.
+    truncation: Truncation<'a>,
+    /// The hash that the request is kept by, if it is kept.
+    snapshot: Option<&'a str>,
+    /// What goes with the answer into the ledger: hashes of what went into the
+    /// system prompt, and what is known about the event.
+    context_json: &'a Value,
+    /// What became of every candidate.
+    report: &'a Report,
+}
+
+/// An earlier message.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+struct HistoryMessage<'a> {
+    /// Whose it is.
+    role: Role,
+    /// Its id: the turn, and its place in it.
+    id: String,
+    /// How far it is to be believed.
+    trust: Trust,
+    /// What it costs.
+    tokens: Tokens,
+    /// What it says.
+    content: HistoryContent<'a>,
+}
+
+/// Text, or blocks of several kinds.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(untagged)]
+enum HistoryContent<'a> {
+    /// Plain text.
+    Text(String),
+    /// Blocks in order.
+    Blocks(Vec<HistoryBlock<'a>>),
+}
+
+/// A part of an earlier message.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum HistoryBlock<'a> {
+    /// Text.
+    Text {
+        /// The text.
+        text: &'a str,
+    },
+    /// A tool that the model may call.
+    Tool {
+        /// Its name.
+        name: &'a str,
+    },
+    /// The model calls a tool.
+    ToolCall {
+        /// Names the call.
+        id: &'a str,
+        /// The tool.
+        name: &'a str,
+        /// What it is given.
+        arguments: Value,
+    },
+    /// What a tool returned.
+    ToolResult {
+        /// The call it answers.
+        tool_call_id: &'a str,
+        /// What it returned.
+        content: &'a str,
+        /// Whether it failed.
+        is_error: bool,
+    },
+    /// What the model thought.
+    Thinking {
+        /// The thought.
+        text: &'a str,
+        /// The provider's seal on it.
+        signature: &'a str,
+    },
+    /// A picture.
+    Image(MediaForm<'a>),
+    /// A recording.
+    Audio(MediaForm<'a>),
+    /// A document.
+    Document(MediaForm<'a>),
+}
+
+/// A picture, a recording or a document.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(inline))]
+struct MediaForm<'a> {
+    /// Its media type, such as `image/png`.
+    media_type: &'a str,
+    /// Where its bytes are.
+    #[serde(flatten)]
+    source: &'a MediaSource,
+}
+
+/// What is asked now.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+struct CurrentMessage<'a> {
+    /// Whose it is: the user's.
+    role: &'static str,
+    /// All of it, as one text.
+    content: String,
+    /// What it is made of.
+    parts: Vec<MessagePart<'a>>,
+}
+
+/// A part of what is asked now.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+struct MessagePart<'a> {
+    /// Whose words it holds.
+    role: Role,
+    /// Its id.
+    id: &'a str,
+    /// Its path, when it is a file.
+    path: Option<&'a str>,
+    /// Its layer.
+    layer: &'a str,
+    /// How far it is to be believed.
+    trust: Trust,
+    /// What it costs.
+    tokens: Tokens,
+    /// What it says.
+    content: &'a str,
+}
+
+/// How an answer is drawn.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+struct ModelConfig {
+    /// Most tokens of the answer, when that is limited.
+    max_output_tokens: Option<Tokens>,
+    #[serde(flatten)]
+    sampling: Sampling,
+}
+
+/// What might be spent, and on what it was.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+struct TokenBudget {
+    /// The whole window.
+    model_limit: Tokens,
+    /// What is set aside for the response.
+    reserve_response: Tokens,
+    /// What is set aside for tools.
+    reserve_tools: Tokens,
+    /// What the request may use.
+    available: Tokens,
+    /// What it uses.
+    used: UsedTokens,
+    /// What of that is left.
+    remaining: Tokens,
+    /// What was spent on what.
+    allocation: AllocatedTokens,
+}
+
+/// What a request uses, by where it stands.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+struct UsedTokens {
+    /// In the system prompt.
+    system_prompt: Tokens,
+    /// In earlier messages.
+    history: Tokens,
+    /// In what is asked now.
+    event: Tokens,
+    /// In all, with what stands between them.
+    total: Tokens,
+}
+
+/// What a request uses, by what it is.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+struct AllocatedTokens {
+    /// Files, tools and what is known of the surroundings.
+    workspace: Tokens,
+    /// Who the agent is, and what it is to do.
+    persona: Tokens,
+    /// Earlier messages.
+    history: Tokens,
+    /// What was found again.
+    memory: Tokens,
+    /// What is asked now.
+    event: Tokens,
+}
+
+/// Whether something is missing.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+struct Truncation<'a> {
+    /// Whether something was cut.
+    truncated: bool,
+    /// How many items were cut.
+    items_cut: usize,
+    /// How many were left out.
+    items_dropped: usize,
+    /// What was summarised to make room, if anything was.
+    compacted: Option<&'a Compacted>,
 }
 
 /// Returns blocks as one text: what has no tags in a provider's form has none
@@ -191,16 +433,18 @@ pub(crate) fn bare(blocks: &[Block]) -> String {
     out
 }
 
-fn part(block: &Block) -> Value {
-    json!({
-        "role": block.role,
-        "id": block.id,
-        "path": block.path,
-        "layer": block.layer,
-        "trust": block.trust,
-        "tokens": block.tokens,
-        "content": block.text(),
-    })
+impl<'a> MessagePart<'a> {
+    fn of(block: &'a Block) -> Self {
+        Self {
+            role: block.role,
+            id: &block.id,
+            path: block.path.as_deref(),
+            layer: &block.layer,
+            trust: block.trust,
+            tokens: block.tokens,
+            content: block.text(),
+        }
+    }
 }
 
 fn tool(block: &Block) -> Option<Value> {
@@ -223,13 +467,13 @@ fn parsed(block: &Block) -> Value {
 }
 
 /// Returns history as messages with blocks, as they were recorded.
-fn messages(blocks: &[Block]) -> Vec<Value> {
+fn messages(blocks: &[Block]) -> Vec<HistoryMessage<'_>> {
     let name = |block: &Block| -> String {
         let id = &*block.id;
         let message = id.rsplit_once('.').map_or(id, |(message, _)| message);
         message.to_owned()
     };
-    let mut messages: Vec<Value> = Vec::new();
+    let mut messages = Vec::new();
     let is_one = |a: &Block, b: &Block| a.role == b.role && name(a) == name(b);
     for run in blocks.chunk_by(|a, b| b.joins(a) || is_one(a, b)) {
         let Some(first) = run.first() else { continue };
@@ -238,46 +482,53 @@ fn messages(blocks: &[Block]) -> Vec<Value> {
             continue;
         }
         let joined = run.windows(2).all(|pair| pair[1].joins(&pair[0]));
-        let content: Value = match run {
+        let content = match run {
             run if joined && first.part == Part::Text => {
                 let texts: Vec<&str> = run.iter().map(Block::text).collect();
-                texts.join("\n\n").into()
+                HistoryContent::Text(texts.join("\n\n"))
             }
-            run => run.iter().map(block_json).collect(),
+            run => HistoryContent::Blocks(run.iter().map(HistoryBlock::of).collect()),
         };
         let tokens: Tokens = run.iter().map(|block| block.tokens).sum();
-        messages.push(json!({
-            "role": first.role,
-            "id": name(first),
-            "trust": first.trust,
-            "tokens": tokens,
-            "content": content,
-        }));
+        messages.push(HistoryMessage {
+            role: first.role,
+            id: name(first),
+            trust: first.trust,
+            tokens,
+            content,
+        });
     }
     messages
 }
 
-fn block_json(block: &Block) -> Value {
-    let text = block.text();
-    match &block.part {
-        Part::Text => json!({"type": "text", "text": text}),
-        Part::Tool { name } => json!({"type": "tool", "name": name}),
-        Part::ToolCall { id, name } => {
-            json!({"type": "tool_call", "id": id, "name": name, "arguments": parsed(block)})
-        }
-        Part::ToolResult { id, is_error, .. } => {
-            json!({"type": "tool_result", "tool_call_id": id, "content": text, "is_error": is_error})
-        }
-        Part::Thinking { signature } => {
-            json!({"type": "thinking", "text": text, "signature": signature})
-        }
-        Part::Media(media) => {
-            let mut value = json!(**media);
-            value["type"] = media.kind.name().into();
-            if let Value::Object(map) = &mut value {
-                map.remove("kind");
+impl<'a> HistoryBlock<'a> {
+    fn of(block: &'a Block) -> Self {
+        let text = block.text();
+        match &block.part {
+            Part::Text => HistoryBlock::Text { text },
+            Part::Tool { name } => HistoryBlock::Tool { name },
+            Part::ToolCall { id, name } => HistoryBlock::ToolCall {
+                id,
+                name,
+                arguments: parsed(block),
+            },
+            Part::ToolResult { id, is_error, .. } => HistoryBlock::ToolResult {
+                tool_call_id: id,
+                content: text,
+                is_error: *is_error,
+            },
+            Part::Thinking { signature } => HistoryBlock::Thinking { text, signature },
+            Part::Media(media) => {
+                let form = MediaForm {
+                    media_type: &media.media_type,
+                    source: &media.source,
+                };
+                match media.kind {
+                    MediaKind::Image => HistoryBlock::Image(form),
+                    MediaKind::Audio => HistoryBlock::Audio(form),
+                    MediaKind::Document => HistoryBlock::Document(form),
+                }
             }
-            value
         }
     }
 }

@@ -35,6 +35,7 @@ const MOST_READ: Tokens = 4;
 
 /// What was made of a history.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Compacted {
     /// The turn that holds the summary.
     pub turn_id: TurnId,
@@ -476,6 +477,7 @@ pub(crate) fn undo(store: &dyn Store, session: &Session, now: Timestamp) -> Resu
 
 /// What undoing did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Undone {
     /// The compaction that no longer counts.
     pub undone: TurnId,

@@ -8,7 +8,9 @@ use crate::turn::json_with_path;
 
 /// What is asked now.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, expecting = "an event: an object with `content`")]
+#[cfg_attr(feature = "schema", schemars(transform = crate::schema::event))]
 pub struct Event {
     /// What it says.
     pub content: String,
@@ -40,6 +42,7 @@ pub struct Event {
 
 /// What a hook adds to an event.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(
     deny_unknown_fields,
     expecting = "a hook: an object with `name` and `content`"
@@ -53,6 +56,7 @@ pub struct Hook {
 
 /// Who sent an event.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(
     default,
     deny_unknown_fields,
@@ -70,11 +74,13 @@ pub struct Sender {
 /// What is attached to an event: a file below the root, a text, or a picture,
 /// recording or document.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(
     default,
     deny_unknown_fields,
     expecting = "an attachment: an object with `path`, `content`, `data` or `url`"
 )]
+#[cfg_attr(feature = "schema", schemars(transform = crate::schema::attachment))]
 pub struct Attachment {
     /// A file below the root.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -65,6 +65,7 @@ pub(crate) struct Loom {
 
 /// What became of a path.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LoomSummary {
     /// The tree.
     pub tree_id: String,
@@ -82,7 +83,7 @@ pub struct LoomSummary {
     pub nodes_kept: u64,
     /// How many of those were cut.
     pub nodes_cut: u64,
-    /// How many went for want of room. `None` when older ones were not even
+    /// How many went for want of room; null when older ones were not even
     /// counted.
     pub nodes_dropped: Option<u64>,
     /// How many of the latest that were to be kept went all the same: they

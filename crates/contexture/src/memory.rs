@@ -41,7 +41,7 @@ pub use self::context::{
     Channel, ChannelBudget, Context, ContextComponent, ContextFilters, ContextRequest, LeftOut,
     Metadata, Shown, Signals,
 };
-pub use self::keep::Reembedded;
+pub use self::keep::{KindOverview, MemoryOverview, Reembedded};
 pub use self::recall::{Recall, Recalled};
 pub use self::record::{Lines, MemoryRecorded};
 

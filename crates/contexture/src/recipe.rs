@@ -150,6 +150,16 @@ pub struct Recipe {
     pub layers: Vec<RecipeLayer>,
 }
 
+/// A recipe in a list.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct RecipeInfo {
+    /// Its name.
+    pub name: String,
+    /// What it is for, in a sentence.
+    pub description: String,
+}
+
 /// One layer of a recipe.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RecipeLayer {
@@ -197,6 +207,16 @@ impl Recipe {
     /// Returns the names of the built-in recipes.
     pub fn names() -> impl Iterator<Item = &'static str> {
         BUILT_IN.iter().map(|(name, _)| *name)
+    }
+
+    /// Returns the built-in recipes.
+    pub fn list() -> Result<Vec<RecipeInfo>, Error> {
+        let recipes = Self::names().map(Self::load);
+        let info = |recipe: Self| RecipeInfo {
+            name: recipe.name,
+            description: recipe.description,
+        };
+        recipes.map(|recipe| recipe.map(info)).collect()
     }
 
     /// Returns the text of a built-in recipe.

@@ -7,7 +7,7 @@ use contexture_store::{
 };
 use contexture_tokens::Model;
 use jiff::Timestamp;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::assembled::sent_name;
 use crate::calibration;
@@ -20,7 +20,13 @@ use crate::snapshot::Saved;
 const LOOK_BACK: usize = 16;
 
 /// How a history is to be made shorter.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(
+    default,
+    deny_unknown_fields,
+    expecting = "what to compact: an object with `focus`, `model` or `max_tokens`"
+)]
 pub struct CompactRequest {
     /// What the summary is to pay attention to.
     pub focus: Option<String>,
@@ -31,6 +37,11 @@ pub struct CompactRequest {
     /// the model's window.
     pub max_tokens: Option<Tokens>,
     /// The clock. Default: now.
+    #[serde(
+        deserialize_with = "contexture_store::lenient_time",
+        skip_serializing_if = "Option::is_none"
+    )]
+    #[cfg_attr(feature = "schema", schemars(with = "contexture_store::schema::Time"))]
     pub now: Option<Timestamp>,
 }
 
@@ -372,6 +383,7 @@ impl Engine {
 
 /// What a session cost.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SessionCost {
     /// The session.
     pub session: String,
@@ -395,12 +407,14 @@ pub struct SessionCost {
 
 /// What a turn cost.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TurnCost {
     /// The turn.
     pub turn_id: TurnId,
     /// Its number on the path.
     pub number: u64,
     /// `turn` or `compaction`.
+    #[cfg_attr(feature = "schema", schemars(extend("enum" = ["turn", "compaction"])))]
     pub kind: &'static str,
     /// The model.
     pub model: Option<String>,

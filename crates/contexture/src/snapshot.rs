@@ -55,6 +55,8 @@ struct Settings {
 /// Who a request was made for: what is to be known of an agent beside what it
 /// was told.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "SnapshotAgent"))]
 pub struct Agent {
     /// Its role.
     pub role: AgentRole,
@@ -78,6 +80,8 @@ struct RootBlob {
 
 /// One block of a saved request.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "SnapshotBlock"))]
 struct Entry {
     section: Section,
     id: Arc<str>,
@@ -121,6 +125,8 @@ fn is_zero(n: &Tokens) -> bool {
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "SnapshotPart"))]
 #[serde(rename_all = "snake_case")]
 enum SavedPart {
     #[default]
@@ -593,15 +599,20 @@ impl Saved {
 
     /// Returns what it is made of, without the content: who it was for, and
     /// each block with its layer, its cost and the hash of its text.
+    pub fn contents(&self) -> Contents<'_> {
+        Contents {
+            hash: self.hash,
+            model: &self.settings.model,
+            max_output: self.settings.max_output,
+            tokens: self.tokens(),
+            agent: self.settings.agent.as_ref(),
+            blocks: &self.entries,
+        }
+    }
+
+    /// Returns its [contents](Saved::contents) as JSON.
     pub fn to_json(&self) -> Value {
-        to_json!({
-            "hash": self.hash,
-            "model": self.settings.model,
-            "max_output": self.settings.max_output,
-            "tokens": self.tokens(),
-            "agent": self.settings.agent,
-            "blocks": self.entries,
-        })
+        to_json!(self.contents())
     }
 
     /// Returns the model it was made for.
@@ -615,8 +626,41 @@ impl Saved {
     }
 }
 
+/// What a request is made of, without its content.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "SnapshotContents"))]
+pub struct Contents<'a> {
+    /// Its hash.
+    pub hash: ContentHash,
+    /// The model it was made for.
+    pub model: &'a str,
+    /// Most tokens of the answer, when that was limited.
+    pub max_output: Option<u64>,
+    /// What it counted.
+    pub tokens: Tokens,
+    /// Who it was made for.
+    pub agent: Option<&'a Agent>,
+    /// Its blocks in order, each with its layer, its cost and the hash of its
+    /// text.
+    blocks: &'a [Entry],
+}
+
+/// How two requests differ.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "SnapshotDifference"))]
+pub struct Comparison {
+    /// What the second shares with the first.
+    pub cache: CacheReport,
+    /// The blocks that differ.
+    pub changes: Vec<Change>,
+}
+
 /// A block that is in one of two requests, or differs between them.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "BlockChange"))]
 pub struct Change {
     /// Its layer.
     pub layer: Arc<str>,
@@ -624,9 +668,9 @@ pub struct Change {
     pub id: Arc<str>,
     /// What it costs.
     pub tokens: Tokens,
-    /// What it was; `None` when it is new.
+    /// What it was; null when it is new.
     pub before: Option<String>,
-    /// What it is; `None` when it is gone.
+    /// What it is; null when it is gone.
     pub now: Option<String>,
 }
 

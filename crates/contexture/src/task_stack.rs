@@ -4,7 +4,64 @@ use contexture_core::guard::Policy;
 use contexture_core::{Cut, Item, Role, Text, Trust};
 use contexture_store::{TaskRecord, TaskStatus, TaskView};
 
+use serde::Serialize;
+
 use crate::recipe::SourceKind;
+
+/// A stack and its tasks.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct StackTasks {
+    /// The stack.
+    pub stack: String,
+    /// The id of its current task.
+    pub current: Option<String>,
+    /// Its tasks, each behind the one it is a part of.
+    pub tasks: Vec<TaskRecord>,
+}
+
+/// A task that was pushed, finished or resumed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct TaskChanged {
+    /// The task.
+    pub task: TaskRecord,
+    /// The task that is current now.
+    pub current: Option<TaskRecord>,
+}
+
+/// How far a stack is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct StackInfo {
+    /// The stack.
+    pub stack: String,
+    /// How many tasks it has.
+    pub tasks: usize,
+    /// How many of them are active.
+    pub active: usize,
+    /// How many wait for something.
+    pub blocked: usize,
+    /// How many are complete.
+    pub complete: usize,
+    /// Its current task.
+    pub current: Option<TaskRecord>,
+}
+
+impl StackInfo {
+    /// Counts the tasks of a stack.
+    pub fn of(stack: String, tasks: &[TaskRecord], current: Option<TaskRecord>) -> Self {
+        let count = |status| tasks.iter().filter(|task| task.status == status).count();
+        Self {
+            stack,
+            tasks: tasks.len(),
+            active: count(TaskStatus::Active),
+            blocked: count(TaskStatus::Blocked),
+            complete: count(TaskStatus::Complete),
+            current,
+        }
+    }
+}
 
 /// Returns what one of the layers of a stack holds.
 pub(crate) fn items(view: Option<&TaskView>, source: SourceKind, policy: Policy) -> Vec<Item> {

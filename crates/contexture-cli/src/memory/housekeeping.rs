@@ -18,27 +18,18 @@ use crate::session::{plain, show, table};
 
 pub(super) fn stats(options: &StoreOptions) -> anyhow::Result<()> {
     let engine = engine(options, false)?;
-    let stats = engine.memory()?.stats()?;
-    let used = embedder_in_use(&engine)?;
+    let stats = engine.memory()?.overview()?;
     if options.json {
-        let mut value = json!(stats);
-        for (kind, of_kind) in &stats.kinds {
-            value["kinds"][kind.name()]["hold"] = json!(of_kind.live.saturating_sub(of_kind.ended));
-        }
-        value["embedder"] = json!(used.map(|(name, dimensions)| json!({
-            "name": name,
-            "dimensions": dimensions,
-        })));
-        return output::text(&format!("{value:#}\n"));
+        return output::text(&format!("{:#}\n", json!(stats)));
     }
     let mut table = table(&["kind", "hold", "ended", "archived"], &[1, 2, 3]);
     for kind in RecordKind::ALL {
         let of_kind = stats.kinds.get(&kind).copied().unwrap_or_default();
         table.add_row([
             kind.name().to_owned(),
-            grouped(of_kind.live.saturating_sub(of_kind.ended)),
-            grouped(of_kind.ended),
-            grouped(of_kind.archived),
+            grouped(of_kind.hold),
+            grouped(of_kind.all.ended),
+            grouped(of_kind.all.archived),
         ]);
     }
     let mut out = plain(&table);
@@ -48,11 +39,12 @@ pub(super) fn stats(options: &StoreOptions) -> anyhow::Result<()> {
         output::many(stats.sources, "source"),
         grouped(stats.bytes)
     ));
-    match used {
+    match &stats.embedder {
         None => out.push_str("no vectors yet\n"),
-        Some((name, dimensions)) => out.push_str(&format!(
-            "vectors of {} ({dimensions} dimensions)\n",
-            output::visible(&name)
+        Some(embedder) => out.push_str(&format!(
+            "vectors of {} ({} dimensions)\n",
+            output::visible(&embedder.name),
+            embedder.dimensions
         )),
     }
     if stats.unembedded > 0 {

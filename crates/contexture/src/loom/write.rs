@@ -6,6 +6,7 @@ use contexture_store::{
     RawResponse, SavedPath, SourceRole, Store, StoreError, TreeChange, TreeDocument,
 };
 use jiff::Timestamp;
+use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
 use crate::engine::Engine;
@@ -13,24 +14,44 @@ use crate::error::Error;
 use crate::turn::json_with_path;
 
 /// A node to be added to a tree.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(
+    deny_unknown_fields,
+    expecting = "a node: an object with `author`, `content` and `after`"
+)]
 pub struct NewNode {
     /// Its id. Default: made from what it says and where.
+    #[serde(default)]
+    #[cfg_attr(
+        feature = "schema",
+        schemars(with = "Option<contexture_store::schema::Label>")
+    )]
     pub id: Option<String>,
     /// Who wrote it.
     pub author: Author,
     /// Which agent.
+    #[serde(default)]
     pub agent: Option<String>,
     /// What it says.
+    #[cfg_attr(
+        feature = "schema",
+        schemars(with = "contexture_store::schema::NodeContent")
+    )]
     pub content: MessageContent,
-    /// What it follows from: nothing for the root, several for versions of one
-    /// place.
+    /// What it follows from, by id or short name: nothing for the root, several
+    /// for versions of one place.
+    #[serde(default)]
     pub after: Vec<String>,
-    /// How it follows.
+    /// How it follows. Default: it goes on from there.
+    #[serde(default = "continuation")]
     pub kind: EdgeKind,
     /// What else it is made from.
+    #[serde(default, deserialize_with = "material")]
+    #[cfg_attr(feature = "schema", schemars(with = "Vec<MaterialForm>"))]
     pub material: Vec<(SourceRole, Material)>,
     /// What the provider answered.
+    #[serde(default)]
     pub raw_response: Option<RawResponse>,
 }
 
@@ -41,6 +62,51 @@ pub enum Material {
     Node(String),
     /// Something new, which becomes a node.
     New(MessageContent),
+}
+
+fn continuation() -> EdgeKind {
+    EdgeKind::Continuation
+}
+
+/// What a node is made from beside what it follows: a node that is there, or
+/// something new, which becomes one.
+#[derive(Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(
+    feature = "schema",
+    schemars(rename = "Material", transform = crate::schema::material)
+)]
+#[serde(
+    deny_unknown_fields,
+    expecting = "material: an object with `role`, and `node_id` or `content`"
+)]
+struct MaterialForm {
+    /// What it is to the new node.
+    role: SourceRole,
+    /// The node, by id or short name.
+    #[serde(default)]
+    node_id: Option<String>,
+    /// What is new.
+    #[serde(default)]
+    #[cfg_attr(
+        feature = "schema",
+        schemars(with = "Option<contexture_store::schema::NodeContent>")
+    )]
+    content: Option<MessageContent>,
+}
+
+fn material<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Vec<(SourceRole, Material)>, D::Error> {
+    let forms = Vec::<MaterialForm>::deserialize(deserializer)?;
+    let read = |form: MaterialForm| match (form.node_id, form.content) {
+        (Some(node), None) => Ok((form.role, Material::Node(node))),
+        (None, Some(content)) => Ok((form.role, Material::New(content))),
+        _ => Err(serde::de::Error::custom(
+            "material needs either `node_id` or `content`",
+        )),
+    };
+    forms.into_iter().map(read).collect()
 }
 
 impl NewNode {
@@ -60,20 +126,35 @@ impl NewNode {
 }
 
 /// Another version of a node.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields, expecting = "an edit: an object with `content`")]
 pub struct NodeEdit {
     /// Its id. Default: made from what it says and where.
+    #[serde(default)]
+    #[cfg_attr(
+        feature = "schema",
+        schemars(with = "Option<contexture_store::schema::Label>")
+    )]
     pub id: Option<String>,
     /// Who wrote it. Default: who wrote what is edited.
+    #[serde(default)]
     pub author: Option<Author>,
     /// Which agent.
+    #[serde(default)]
     pub agent: Option<String>,
     /// What it says.
+    #[cfg_attr(
+        feature = "schema",
+        schemars(with = "contexture_store::schema::NodeContent")
+    )]
     pub content: MessageContent,
 }
 
-/// Flags of a node to be set or taken away; `None` leaves one as it is.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+/// Flags of a node to be set or taken away. One that is left out stays as it is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(default, deny_unknown_fields)]
 pub struct FlagChange {
     /// Whether it is left out of requests.
     pub excluded: Option<bool>,

@@ -13,11 +13,13 @@ use crate::turn::json_with_path;
 
 /// What is asked of memory.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(
     default,
     deny_unknown_fields,
     expecting = "a request: an object with `query` and `max_tokens`"
 )]
+#[cfg_attr(feature = "schema", schemars(transform = crate::schema::needs_max_tokens))]
 pub struct ContextRequest {
     /// What to look for. An empty one finds what is recent and what matters.
     pub query: String,
@@ -25,6 +27,10 @@ pub struct ContextRequest {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub session_id: Option<String>,
     /// What may be spent, headings included.
+    #[cfg_attr(
+        feature = "schema",
+        schemars(with = "contexture_core::schema::AtLeastOne")
+    )]
     pub max_tokens: Tokens,
     /// The archetype whose strategy is followed. Default: `recall`.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -42,10 +48,12 @@ pub struct ContextRequest {
 
 /// What may be found. Nothing else ever is.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct ContextFilters {
     /// Only what happened at this time or later: events, chunks, relations.
     #[serde(with = "since", skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(with = "contexture_store::schema::Time"))]
     pub since: Option<Timestamp>,
     /// Only events of these types.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -77,6 +85,7 @@ impl ContextFilters {
 
 /// What memory gives.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Context {
     /// The text, to be put into a prompt.
     pub content: String,
@@ -97,13 +106,14 @@ pub struct Context {
 
 /// Something in a context.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ContextComponent {
     /// How it was found.
     #[serde(rename = "type")]
     pub channel: Channel,
     /// The record's id.
     pub source: String,
-    /// What kind of record it is; `None` for what the request added.
+    /// What kind of record it is; left out for what the request added.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kind: Option<RecordKind>,
     /// How it reads.
@@ -123,6 +133,7 @@ pub struct ContextComponent {
 
 /// How a component is shown when it is not whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Shown {
     /// Its best passage.
@@ -135,6 +146,7 @@ pub enum Shown {
 
 /// How something was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Channel {
     /// It happened lately.
@@ -188,6 +200,7 @@ impl Channel {
 
 /// Something that was found and is not in the text.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LeftOut {
     /// How it was found.
     #[serde(rename = "type")]
@@ -208,6 +221,8 @@ pub struct LeftOut {
 
 /// How a context came about.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "ContextMetadata"))]
 pub struct Metadata {
     /// What was looked for.
     pub query: String,
@@ -233,6 +248,8 @@ pub struct Metadata {
 
 /// What was read out of a query.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "QuerySignals"))]
 pub struct Signals {
     /// Its words, without those that say nothing.
     pub keywords: Vec<String>,
@@ -248,6 +265,7 @@ pub struct Signals {
 
 /// What a channel might spend and spent.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ChannelBudget {
     /// Its part.
     pub allowed: Tokens,

@@ -1,11 +1,12 @@
 //! Keeping house: caps, forgetting, new vectors, and what there is.
 
+use std::collections::BTreeMap;
 use std::sync::PoisonError;
 
 use contexture_recall::Vector;
 use contexture_store::{
-    Change, Forget, Forgotten, MemoryStats, Outcome, Record, RecordKey, RecordKind, Sketch,
-    StoreError,
+    Change, EmbedderInfo, Forget, Forgotten, KindStats, MemoryStats, Outcome, Record, RecordKey,
+    RecordKind, Sketch, StoreError,
 };
 use jiff::Timestamp;
 use serde::Serialize;
@@ -29,8 +30,38 @@ const DERIVED: u64 = 8;
 /// record too.
 const LOOK_AGAIN: u64 = 100_000;
 
+/// What is in a memory, and what it is found by.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct MemoryOverview {
+    /// By kind, tasks included.
+    pub kinds: BTreeMap<RecordKind, KindOverview>,
+    /// How many sessions events name.
+    pub sessions: u64,
+    /// How many sources chunks and events name.
+    pub sources: u64,
+    /// Events and chunks that have no vector of the embedder in use.
+    pub unembedded: u64,
+    /// The bytes of all records.
+    pub bytes: u64,
+    /// What made the vectors that there are.
+    pub embedder: Option<EmbedderInfo>,
+}
+
+/// How many records of a kind there are.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct KindOverview {
+    /// All that can be found.
+    #[serde(flatten)]
+    pub all: KindStats,
+    /// Of those that can be found, how many have no end of validity.
+    pub hold: u64,
+}
+
 /// What embedding anew did.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Reembedded {
     /// The embedder that is in use now.
     pub embedder: String,
@@ -70,6 +101,24 @@ impl Memory<'_> {
         drop(self.view(None)?);
         self.drop_contexts();
         Ok(forgotten)
+    }
+
+    /// Returns what is in the memory, and what made its vectors.
+    pub fn overview(&self) -> Result<MemoryOverview, Error> {
+        let stats = self.stats()?;
+        let analysis = self.store.memory_state()?.analysis;
+        let kinds = stats.kinds.into_iter().map(|(kind, all)| {
+            let hold = all.live.saturating_sub(all.ended);
+            (kind, KindOverview { all, hold })
+        });
+        Ok(MemoryOverview {
+            kinds: kinds.collect(),
+            sessions: stats.sessions,
+            sources: stats.sources,
+            unembedded: stats.unembedded,
+            bytes: stats.bytes,
+            embedder: analysis.and_then(|analysis| analysis.embedder),
+        })
     }
 
     /// Returns what is in the memory.

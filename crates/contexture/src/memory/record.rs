@@ -32,6 +32,7 @@ const WORTH_A_THREAD: usize = 64;
 
 /// What recording did.
 #[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MemoryRecorded {
     /// How many records are new.
     pub added: u64,

@@ -4,21 +4,23 @@
 //! and its layout; it is replaced in one step, under a lock.
 
 use std::fs::File;
+use std::num::NonZeroU64;
 use std::time::Duration;
 
-use contexture_core::Role;
+use contexture_core::{Cut, Role};
 use jiff::Timestamp;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::edit::{self, Edit, EditError};
 use super::log::Log;
-use super::manifest::{Entry, Manifest, ROLES, STRATEGIES, id_of, split_lines};
+use super::manifest::{Entry, Manifest, ROLES, STRATEGIES, cut_name, id_of, split_lines};
 use crate::error::{ActionCode, Error, nearest};
 use crate::files::{self, Root};
 use crate::yaml::{Fields, Source};
 
 /// Who changes the working set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Actor {
     /// The model: may not touch what is pinned.
@@ -40,7 +42,10 @@ impl Actor {
 }
 
 /// One change to the working set.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(from = "ActionForm")]
+#[cfg_attr(feature = "schema", schemars(rename = "WorkingSetAction"))]
 pub struct Action {
     /// What is to be done.
     #[serde(flatten)]
@@ -51,9 +56,11 @@ pub struct Action {
     pub why: String,
 }
 
-/// What an [`Action`] does.
+/// What a change to the working set does.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "action", rename_all = "snake_case")]
+#[cfg_attr(feature = "schema", schemars(rename = "WorkingSetChange"))]
 pub enum What {
     /// Adds a file.
     #[serde(rename = "add_to_working_set")]
@@ -73,6 +80,142 @@ pub enum What {
         /// The new priority.
         priority: f64,
     },
+}
+
+/// One change to the working set.
+#[derive(Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(tag = "action", deny_unknown_fields)]
+enum ActionForm {
+    /// Adds a file.
+    #[serde(rename = "add_to_working_set")]
+    Add {
+        /// The file, below the root; `#L10-L80` behind it means those lines.
+        #[cfg_attr(feature = "schema", schemars(with = "crate::schema::RelativePath"))]
+        path: String,
+        /// Its priority, from 0 to 1.
+        #[cfg_attr(
+            feature = "schema",
+            schemars(with = "contexture_core::schema::Fraction")
+        )]
+        priority: f64,
+        /// Why it is added.
+        #[cfg_attr(
+            feature = "schema",
+            schemars(with = "contexture_core::schema::NotBlank")
+        )]
+        why: String,
+        /// Whose words it holds. Default: reference material. Only a person may
+        /// give another.
+        #[serde(default)]
+        role: Option<EntryRole>,
+        /// How it may be shortened. Default: its end goes.
+        #[serde(default)]
+        truncate_strategy: Option<Cut>,
+        /// Most lines to show. Default: all.
+        #[serde(default)]
+        max_lines: Option<NonZeroU64>,
+    },
+    /// Removes a file.
+    #[serde(rename = "remove_from_working_set")]
+    Remove {
+        /// The file, as it stands in the manifest.
+        #[cfg_attr(feature = "schema", schemars(with = "crate::schema::RelativePath"))]
+        path: String,
+        /// Why it is removed.
+        #[cfg_attr(
+            feature = "schema",
+            schemars(with = "contexture_core::schema::NotBlank")
+        )]
+        why: String,
+    },
+    /// Gives a file another priority.
+    #[serde(rename = "adjust_priority")]
+    Adjust {
+        /// The file, as it stands in the manifest.
+        #[cfg_attr(feature = "schema", schemars(with = "crate::schema::RelativePath"))]
+        path: String,
+        /// The new priority, from 0 to 1.
+        #[cfg_attr(
+            feature = "schema",
+            schemars(with = "contexture_core::schema::Fraction")
+        )]
+        priority: f64,
+        /// Why it is changed.
+        #[cfg_attr(
+            feature = "schema",
+            schemars(with = "contexture_core::schema::NotBlank")
+        )]
+        why: String,
+    },
+}
+
+/// Whose words a file of the working set may hold.
+#[derive(Clone, Copy, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+enum EntryRole {
+    /// The operator's.
+    System,
+    /// The developer's.
+    Developer,
+    /// The user's.
+    User,
+    /// Nobody's: reference material.
+    Context,
+}
+
+impl From<ActionForm> for Action {
+    fn from(form: ActionForm) -> Self {
+        let (what, path, why) = match form {
+            ActionForm::Add {
+                path,
+                priority,
+                why,
+                role,
+                truncate_strategy,
+                max_lines,
+            } => {
+                let role = role.map(|role| match role {
+                    EntryRole::System => Role::System,
+                    EntryRole::Developer => Role::Developer,
+                    EntryRole::User => Role::User,
+                    EntryRole::Context => Role::Context,
+                });
+                let fields = [
+                    ("role", role.map(|role| role.name().to_owned())),
+                    (
+                        "truncate_strategy",
+                        truncate_strategy.map(|cut| cut_name(cut).to_owned()),
+                    ),
+                    ("max_lines", max_lines.map(|lines| lines.to_string())),
+                ];
+                let fields = fields.into_iter();
+                let fields = fields.filter_map(|(key, value)| Some((key.to_owned(), value?)));
+                let fields = fields.collect();
+                (What::Add { priority, fields }, path, why)
+            }
+            ActionForm::Remove { path, why } => (What::Remove, path, why),
+            ActionForm::Adjust {
+                path,
+                priority,
+                why,
+            } => (What::Adjust { priority }, path, why),
+        };
+        let why = why.trim().to_owned();
+        Self { what, path, why }
+    }
+}
+
+/// What changing the working set did.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "WorkingSetChanged"))]
+pub struct Changed<'a> {
+    /// The manifest that was changed, relative to the root.
+    pub manifest: &'a str,
+    /// What was changed.
+    pub changes: &'a [Action],
 }
 
 /// Limits on what a call may do.

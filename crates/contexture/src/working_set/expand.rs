@@ -37,6 +37,14 @@ impl Candidate<'_> {
             (None, None) => root.size(&self.path),
         }
     }
+
+    /// Returns `ok`, or why the file cannot be read.
+    pub fn status(&self, root: &Root) -> String {
+        match self.size(root) {
+            Ok(_) => "ok".to_owned(),
+            Err(unusable) => unusable.reason,
+        }
+    }
 }
 
 /// Returns the files that the manifest's entries stand for, in its order.

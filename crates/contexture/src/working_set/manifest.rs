@@ -324,6 +324,16 @@ pub(crate) fn cut_named(word: &str) -> Option<Cut> {
     }
 }
 
+/// Returns the name of a strategy.
+pub(crate) fn cut_name(cut: Cut) -> &'static str {
+    match cut {
+        Cut::Never => "never",
+        Cut::Start => "start",
+        Cut::Middle => "middle",
+        Cut::End => "end",
+    }
+}
+
 /// Returns a path with its line range, written in one way only.
 pub(crate) fn id_of(path: &str, lines: Option<Lines>) -> String {
     match lines {
