@@ -51,8 +51,18 @@ impl ContentHash {
 
 impl fmt::Display for ContentHash {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+        f.write_str(&hex(&self.0))
     }
+}
+
+/// Returns bytes in hexadecimal digits.
+fn hex(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let digit = |byte: u8| char::from(DIGITS[usize::from(byte)]);
+    let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);
+    let mut out = String::with_capacity(bytes.len() * 2);
+    out.extend(digits.map(digit));
+    out
 }
 
 impl Serialize for ContentHash {

@@ -9,7 +9,7 @@ use contexture_tokens::{Model, Models, Provider};
 use jiff::Timestamp;
 
 use crate::assembled::Assembled;
-use crate::broker::{self, Environments};
+use crate::broker::{self, Environments, Standing};
 use crate::calibration;
 use crate::call::{Call, Clock, Compacting};
 use crate::compaction::Compactor;
@@ -103,6 +103,7 @@ pub struct Engine {
     pub(crate) loom: LoomCache,
     pub(crate) memory: MemoryCache,
     pub(crate) environments: Environments,
+    pub(crate) standing: Standing,
     // The latest snapshot of each session.
     latest: Mutex<BTreeMap<String, Arc<Saved>>>,
 }
@@ -125,6 +126,7 @@ impl Engine {
             loom: LoomCache::default(),
             memory: MemoryCache::default(),
             environments: Environments::default(),
+            standing: Standing::default(),
             latest: Mutex::default(),
         })
     }
@@ -258,7 +260,7 @@ impl Engine {
         };
         let permissions = self.config.permissions.clone();
         let permissions = match uses_persona {
-            true => permissions.with_persona(root, &persona_dir)?,
+            true => permissions.with_persona(root, &persona_dir, &self.standing)?,
             false => permissions,
         };
 
