@@ -24,7 +24,7 @@ const READ: f64 = 0.1;
 /// window that drops the oldest turn each time.
 pub(crate) fn cache(file: &str, dir: &Path) -> anyhow::Result<()> {
     let text = std::fs::read_to_string(file)?;
-    let session = Script::new(&text);
+    let session = Script::new(&text, TURNS);
     let project = |name: &str| -> anyhow::Result<Project> {
         let root = dir.join(name);
         session.write_project(&root)?;
@@ -120,21 +120,21 @@ fn common(a: &str, b: &str) -> usize {
 }
 
 /// A session as it will be said, whatever becomes of it.
-struct Script<'t> {
+pub(crate) struct Script<'t> {
     text: &'t str,
-    turns: Vec<Said>,
+    pub(crate) turns: Vec<Said>,
 }
 
-struct Said {
-    asked: String,
-    did: Vec<Message>,
+pub(crate) struct Said {
+    pub(crate) asked: String,
+    pub(crate) did: Vec<Message>,
 }
 
 impl<'t> Script<'t> {
-    /// Makes up a session: questions of a few lines; in three of five turns one
+    /// Makes up a session of so many turns: questions of a few lines; in three of five turns one
     /// to three calls of tools, which return 30 to 150 lines; answers of some
     /// paragraphs.
-    fn new(text: &'t str) -> Self {
+    pub(crate) fn new(text: &'t str, turns: usize) -> Self {
         let lines: Vec<&str> = text.lines().filter(|line| line.len() < 200).collect();
         let mut dice = Dice(7);
         let some = |dice: &mut Dice, low: usize, high: usize| -> String {
@@ -142,7 +142,7 @@ impl<'t> Script<'t> {
             let at = dice.roll(0, lines.len() - count - 1);
             lines[at..at + count].join("\n")
         };
-        let turns = (0..TURNS)
+        let turns = (0..turns)
             .map(|i| {
                 let asked = format!("Question {i}.\n{}", some(&mut dice, 2, 8));
                 let mut did = Vec::new();
@@ -171,7 +171,7 @@ impl<'t> Script<'t> {
     }
 
     /// Writes what stands in the system prompt: some 1,700 tokens.
-    fn write_project(&self, root: &Path) -> anyhow::Result<()> {
+    pub(crate) fn write_project(&self, root: &Path) -> anyhow::Result<()> {
         std::fs::create_dir_all(root.join("persona"))?;
         let lines: Vec<&str> = self.text.lines().take(400).collect();
         std::fs::write(root.join("AGENTS.md"), lines[..200].join("\n"))?;

@@ -11,6 +11,7 @@ mod history;
 mod loom;
 mod project;
 mod recall;
+mod serve;
 mod trim;
 
 use std::collections::BTreeMap;
@@ -68,6 +69,23 @@ fn main() -> anyhow::Result<()> {
             loom::loom([small.parse()?, large.parse()?], Path::new(dir))
         }
         ["durable", "--dir", dir] => durable::durable(Path::new(dir)),
+        ["serve", "--text", file, "--dir", dir, "--seconds", seconds] => {
+            serve::serve(file, Path::new(dir), seconds.parse()?)
+        }
+        ["serve-one", "--text", file, "--dir", dir, "--requests", requests] => {
+            serve::one(file, Path::new(dir), requests.parse()?)
+        }
+        [
+            "growth",
+            "--text",
+            file,
+            "--dir",
+            dir,
+            "--requests",
+            requests,
+            "--sessions",
+            sessions,
+        ] => serve::growth(file, Path::new(dir), requests.parse()?, sessions.parse()?),
         ["recall", "--locomo", data, "--dir", dir] => {
             recall::evidence(Path::new(data), Path::new(dir))
         }
@@ -104,7 +122,9 @@ fn main() -> anyhow::Result<()> {
              count FILE | trim --messages FILE --budget N --dir DIR | \
              valid --chat FILE --budgets FROM:TO:STEP --dir DIR | cache --text FILE --dir DIR | \
              history --turns N M --data DIR --dir DIR | loom --nodes N M --dir DIR | \
-             durable --dir DIR | recall --locomo DIR --dir DIR | recall-key --dir DIR | \
+             durable --dir DIR | serve --text FILE --dir DIR --seconds N | \
+             serve-one --text FILE --dir DIR --requests N | \
+             growth --text FILE --dir DIR --requests N --sessions N | recall --locomo DIR --dir DIR | recall-key --dir DIR | \
              recall-make --records N --db FILE --dir DIR | \
              recall-size --records N --db FILE --dir DIR | \
              recall-compare --records N --db FILE --data DIR"

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::markup;
 use crate::measure::{self, Measured};
-use crate::text::{ContentHash, Text};
+use crate::text::{ContentHash, Tags, Text};
 use crate::{Content, Item, Part, Role};
 
 /// A number of tokens.
@@ -243,27 +243,45 @@ impl Counts {
     /// text.
     pub fn overhead_of(&self, item: &Item) -> Tokens {
         match &item.content {
-            Content::Ready(text) => self.wrapper(item, text.body()),
+            Content::Ready(text) => self.wrapper_of(item, text),
             Content::Pending { .. } | Content::Absent { .. } => 0,
         }
     }
 
-    /// Returns what the tags around `item` add to the count of `body`.
-    pub(crate) fn wrapper(&self, item: &Item, body: &str) -> Tokens {
-        item.surcharge + self.tags(item, body)
+    /// Returns what the tags around `item` add to the count of `text`. Where
+    /// that has to be counted, it is remembered with the text: history is the
+    /// same from turn to turn.
+    pub(crate) fn wrapper_of(&self, item: &Item, text: &Text) -> Tokens {
+        if let Some(tags) = self.tags_apart(item, text.body()) {
+            return item.surcharge + tags;
+        }
+        let path = item.path.as_ref().filter(|_| item.role.shows_path());
+        if let Some(tags) = text.tags(self.id, item.role, path, &item.part) {
+            return item.surcharge + tags;
+        }
+        let tokens = self.tags(item, text.body());
+        text.remember_tags(Tags {
+            counts: self.id,
+            role: item.role,
+            path: path.cloned(),
+            part: item.part.clone(),
+            tokens,
+        });
+        item.surcharge + tokens
     }
 
-    fn tags(&self, item: &Item, body: &str) -> Tokens {
+    /// Returns what the tags around `item` add to the count of `body`.
+    pub(crate) fn wrapper(&self, item: &Item, body: &str) -> Tokens {
+        let apart = self.tags_apart(item, body);
+        item.surcharge + apart.unwrap_or_else(|| self.tags(item, body))
+    }
+
+    /// Returns the count of the tags of plain text, if they share no token with
+    /// `body`: that is the same for all texts.
+    fn tags_apart(&self, item: &Item, body: &str) -> Option<Tokens> {
         if item.part != Part::Text {
-            // No two calls have the same tag: not worth remembering.
-            let open = markup::open(item.role, item.path.as_deref(), &item.part);
-            let close = self.counter.count(markup::close(item.role));
-            let open = if open.is_empty() || self.counter.is_seam(&open, body) {
-                self.counter.count(&open)
-            } else {
-                self.joined(&open, body)
-            };
-            return open + close;
+            // No two calls have the same tag.
+            return None;
         }
         let path = item.path.as_ref().filter(|_| item.role.shows_path());
         let key = (item.role, path.cloned());
@@ -277,13 +295,21 @@ impl Counts {
             Wrapper {
                 apart: self.counter.count(&open) + close,
                 open,
-                close,
             }
         });
-        if wrapper.open.is_empty() || self.counter.is_seam(&wrapper.open, body) {
-            return wrapper.apart;
-        }
-        self.joined(&wrapper.open, body) + wrapper.close
+        let is_apart = wrapper.open.is_empty() || self.counter.is_seam(&wrapper.open, body);
+        is_apart.then_some(wrapper.apart)
+    }
+
+    fn tags(&self, item: &Item, body: &str) -> Tokens {
+        let open = markup::open(item.role, item.path.as_deref(), &item.part);
+        let close = self.counter.count(markup::close(item.role));
+        let open = if open.is_empty() || self.counter.is_seam(&open, body) {
+            self.counter.count(&open)
+        } else {
+            self.joined(&open, body)
+        };
+        open + close
     }
 
     /// Returns what the opening tag adds to the count of `body` when the two
@@ -300,7 +326,6 @@ type WrapperKey = (Role, Option<Arc<str>>);
 
 struct Wrapper {
     open: String,
-    close: Tokens,
     // The count of both tags when the body begins at a seam.
     apart: Tokens,
 }

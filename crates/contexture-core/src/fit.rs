@@ -241,7 +241,7 @@ impl Fitter<'_> {
                     && item.group.is_none()
                     && item.max_lines.is_none() =>
             {
-                let wrapper = self.counts.wrapper(item, text.body());
+                let wrapper = self.counts.wrapper_of(item, text);
                 Some((wrapper + self.size(text, Tokens::MAX).tokens, item.cut))
             }
             _ => None,
@@ -274,7 +274,7 @@ impl Fitter<'_> {
             Ok(text) => text,
             Err(absent) => return absent,
         };
-        let wrapper = self.counts.wrapper(item, text.body());
+        let wrapper = self.counts.wrapper_of(item, &text);
         let line_limited = cut::is_line_limited(item, &text);
         // Where nothing can be cut, what is beyond what is left need not be
         // counted; of a short text it is, so that its row has a true number.
@@ -335,7 +335,7 @@ impl Fitter<'_> {
         for &i in members {
             match self.ready(&mut items[i]) {
                 Ok(text) => {
-                    let wrapper = self.counts.wrapper(&items[i], text.body());
+                    let wrapper = self.counts.wrapper_of(&items[i], &text);
                     let mut size = self.size(&text, self.available);
                     size.tokens += wrapper;
                     sizes.push((i, Ok((text, size))));
@@ -398,7 +398,7 @@ impl Fitter<'_> {
         let mut open = Vec::new();
         for &i in members {
             let text = self.ready(&mut items[i]).ok()?;
-            let wrapper = self.counts.wrapper(&items[i], text.body());
+            let wrapper = self.counts.wrapper_of(&items[i], &text);
             let tokens = wrapper + self.size(&text, self.available).tokens;
             let whole = gives == Gives::Tools && items[i].role != Role::Tool;
             if whole || items[i].cut == Cut::Never {
@@ -546,7 +546,7 @@ impl Fitter<'_> {
             Err(absent) => return absent,
         };
         let mut whole = self.size(&text, Tokens::MAX);
-        whole.tokens += self.counts.wrapper(item, text.body());
+        whole.tokens += self.counts.wrapper_of(item, &text);
         if cut::is_line_limited(item, &text) {
             let measured = self.counts.measure_pieces(&text, Tokens::MAX);
             let within = measured.within(Tokens::MAX);

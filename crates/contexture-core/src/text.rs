@@ -3,9 +3,11 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use crate::counts::Tokens;
 use crate::guard::{self, Finding, FindingKind, Policy};
 use crate::item::Role;
 use crate::measure::Measured;
+use crate::part::Part;
 
 /// The BLAKE3 hash of a guarded text.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -49,8 +51,18 @@ impl ContentHash {
 
 impl fmt::Display for ContentHash {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+        f.write_str(&hex(&self.0))
     }
+}
+
+/// Returns bytes in hexadecimal digits.
+fn hex(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let digit = |byte: u8| char::from(DIGITS[usize::from(byte)]);
+    let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);
+    let mut out = String::with_capacity(bytes.len() * 2);
+    out.extend(digits.map(digit));
+    out
 }
 
 impl Serialize for ContentHash {
@@ -95,6 +107,20 @@ struct Inner {
     escapes_tags: bool,
     // The latest measurement, by the id of the `Counts` that made it.
     memo: Mutex<Option<(u64, Arc<Measured>)>>,
+    // What the tags that it last stood between cost, where that is not the same
+    // for all texts.
+    tags: Mutex<Option<Box<Tags>>>,
+}
+
+/// What the tags around a text cost.
+pub(crate) struct Tags {
+    /// The id of the `Counts` that counted them.
+    pub(crate) counts: u64,
+    pub(crate) role: Role,
+    /// Its path, if that shows.
+    pub(crate) path: Option<Arc<str>>,
+    pub(crate) part: Part,
+    pub(crate) tokens: Tokens,
 }
 
 impl Text {
@@ -117,6 +143,7 @@ impl Text {
             findings: findings.into(),
             escapes_tags: policy.between_tags,
             memo: Mutex::new(None),
+            tags: Mutex::new(None),
         }))
     }
 
@@ -172,6 +199,29 @@ impl Text {
         memo.as_ref()
             .filter(|(id, _)| *id == counts)
             .map(|(_, measured)| Arc::clone(measured))
+    }
+
+    /// Returns what the tags of an item of `role` cost, as remembered.
+    pub(crate) fn tags(
+        &self,
+        counts: u64,
+        role: Role,
+        path: Option<&Arc<str>>,
+        part: &Part,
+    ) -> Option<Tokens> {
+        let tags = self.0.tags.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_same = |tags: &&Box<Tags>| {
+            tags.counts == counts
+                && tags.role == role
+                && tags.path.as_ref() == path
+                && tags.part == *part
+        };
+        tags.as_ref().filter(is_same).map(|tags| tags.tokens)
+    }
+
+    pub(crate) fn remember_tags(&self, tags: Tags) {
+        let mut known = self.0.tags.lock().unwrap_or_else(PoisonError::into_inner);
+        *known = Some(Box::new(tags));
     }
 
     pub(crate) fn remember(&self, counts: u64, measured: Arc<Measured>) {

@@ -1,11 +1,12 @@
 //! Anthropic Messages.
 
 use contexture_core::{Media, MediaKind, MediaSource};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::check::{self, refused};
 use crate::conversation::{Content, Conversation, Speaker, ToolResult, is_blank};
 use crate::dialect::{Dialect, PLAIN_NAMES, call_id, is_plain_name, is_word, rules};
+use crate::json::{Json, map};
 use crate::marks::Marks;
 use crate::media;
 use crate::{Format, Prompt, Refused};
@@ -43,115 +44,138 @@ pub(crate) fn is_since(model: &str, version: (u32, u32)) -> bool {
     (major, numbers.next().unwrap_or(0)) >= version
 }
 
-pub(crate) fn request(prompt: &Prompt<'_>) -> Result<Value, Refused> {
+pub(crate) fn request<'p>(prompt: &'p Prompt<'_>) -> Result<Json<'p>, Refused> {
     let mut conversation = Conversation::of(prompt.layout, &DIALECT, false)?;
     if prompt.continues {
         conversation.trim_end();
     }
     check::check(&conversation, prompt, &DIALECT)?;
+    let marks = Marks::of(&conversation);
+    let Conversation {
+        tools,
+        system,
+        messages,
+        ..
+    } = conversation;
 
-    let mut tools: Vec<Value> = Vec::with_capacity(conversation.tools.len());
-    for tool in &conversation.tools {
-        let mut value = json!({"name": tool.name});
-        if let Some(description) = &tool.description {
-            value["description"] = description.as_str().into();
-        }
-        value["input_schema"] = Value::Object(tool.parameters.clone());
-        tools.push(value);
-    }
-    let mut system: Vec<Value> = conversation
-        .system
-        .iter()
-        .map(|instruction| json!({"type": "text", "text": instruction.text}))
+    let mut tools: Vec<Json<'_>> = tools
+        .into_iter()
+        .map(|tool| {
+            let mut made = map! {"name": Json::text(tool.name)};
+            if let Some(description) = tool.description {
+                made.push("description", Json::Text(description.into()));
+            }
+            made.push("input_schema", Value::Object(tool.parameters));
+            made
+        })
         .collect();
-    let mut messages: Vec<Value> = conversation
-        .messages
-        .iter()
+    let mut system: Vec<Json<'_>> = system
+        .into_iter()
+        .map(|instruction| map! {"type": Json::text("text"), "text": Json::Text(instruction.text)})
+        .collect();
+    let mut messages: Vec<(Speaker, Vec<Json<'_>>)> = messages
+        .into_iter()
         .map(|message| {
-            let role = match message.speaker {
-                Speaker::User => "user",
-                Speaker::Model => "assistant",
-            };
-            let content: Vec<Value> = message
-                .pieces
-                .iter()
-                .map(|piece| block(&piece.content))
-                .collect();
-            json!({"role": role, "content": content})
+            let pieces = message.pieces.into_iter();
+            let content = pieces.map(|piece| block(piece.content)).collect();
+            (message.speaker, content)
         })
         .collect();
 
-    let marks = Marks::of(&conversation);
-    let mark = json!({"type": "ephemeral"});
-    if let Some(tool) = marks.tool {
-        tools[tool]["cache_control"] = mark.clone();
-    }
-    if let Some(text) = marks.system {
-        system[text]["cache_control"] = mark.clone();
-    }
+    let mark = |made: Option<&mut Json<'_>>| {
+        if let Some(made) = made {
+            made.push("cache_control", map! {"type": Json::text("ephemeral")});
+        }
+    };
+    mark(marks.tool.and_then(|tool| tools.get_mut(tool)));
+    mark(marks.system.and_then(|text| system.get_mut(text)));
     for (message, piece) in marks.pieces {
-        messages[message]["content"][piece]["cache_control"] = mark.clone();
+        let message = messages.get_mut(message);
+        mark(message.and_then(|(_, content)| content.get_mut(piece)));
     }
+    let messages: Vec<Json<'_>> = messages
+        .into_iter()
+        .map(|(speaker, content)| {
+            let role = match speaker {
+                Speaker::User => "user",
+                Speaker::Model => "assistant",
+            };
+            map! {"role": Json::text(role), "content": content}
+        })
+        .collect();
 
-    let mut request = json!({
-        "model": prompt.model,
-        "max_tokens": prompt.limit_or_default(),
-    });
-    if let Value::Object(fields) = &mut request {
-        prompt
-            .sampling
-            .write(Format::Anthropic, prompt.model, fields)?;
+    let mut request = map! {
+        "model": Json::text(prompt.model),
+        "max_tokens": Value::from(prompt.limit_or_default()),
+    };
+    let mut sampling = serde_json::Map::new();
+    prompt
+        .sampling
+        .write(Format::Anthropic, prompt.model, &mut sampling)?;
+    for (name, value) in sampling {
+        request.push_named(name, value);
     }
     if !tools.is_empty() {
-        request["tools"] = Value::Array(tools);
+        request.push("tools", tools);
     }
     if !system.is_empty() {
-        request["system"] = Value::Array(system);
+        request.push("system", system);
     }
-    request["messages"] = Value::Array(messages);
+    request.push("messages", messages);
     Ok(request)
 }
 
-fn block(content: &Content<'_>) -> Value {
+fn block(content: Content<'_>) -> Json<'_> {
     match content {
-        Content::Text(text) => json!({"type": "text", "text": text}),
-        Content::Thinking { text, signature } => {
-            json!({"type": "thinking", "thinking": text, "signature": signature})
-        }
-        Content::Call(call) => {
-            json!({"type": "tool_use", "id": call.id, "name": call.name, "input": call.arguments})
-        }
+        Content::Text(text) => map! {"type": Json::text("text"), "text": Json::Text(text)},
+        Content::Thinking { text, signature } => map! {
+            "type": Json::text("thinking"),
+            "thinking": Json::Text(text),
+            "signature": Json::text(signature),
+        },
+        Content::Call(call) => map! {
+            "type": Json::text("tool_use"),
+            "id": Json::Text(call.id),
+            "name": Json::text(call.name),
+            "input": Value::Object(call.arguments),
+        },
         Content::Result(result) => result_block(result),
         Content::Media(media) => media_block(media),
     }
 }
 
-fn result_block(result: &ToolResult<'_>) -> Value {
+fn result_block(result: ToolResult<'_>) -> Json<'_> {
     let content = if result.media.is_empty() {
-        Value::from(&*result.text)
+        Json::Text(result.text)
     } else {
-        let text = Some(&result.text).filter(|text| !is_blank(text));
-        text.map(|text| json!({"type": "text", "text": text}))
+        let text = Some(result.text).filter(|text| !is_blank(text));
+        text.map(|text| map! {"type": Json::text("text"), "text": Json::Text(text)})
             .into_iter()
-            .chain(result.media.iter().map(|media| media_block(media)))
-            .collect()
+            .chain(result.media.into_iter().map(media_block))
+            .collect::<Vec<_>>()
+            .into()
     };
-    let mut block = json!({"type": "tool_result", "tool_use_id": result.id, "content": content});
+    let mut block = map! {
+        "type": Json::text("tool_result"),
+        "tool_use_id": Json::Text(result.id),
+        "content": content,
+    };
     if result.is_error {
-        block["is_error"] = true.into();
+        block.push("is_error", Value::Bool(true));
     }
     block
 }
 
-fn media_block(media: &Media) -> Value {
+fn media_block(media: &Media) -> Json<'_> {
     let source = match &media.source {
-        MediaSource::Data(data) => {
-            let media_type = media::canonical_type(media);
-            json!({"type": "base64", "media_type": media_type, "data": data})
-        }
-        MediaSource::Url(url) => json!({"type": "url", "url": url}),
+        MediaSource::Data(data) => map! {
+            "type": Json::text("base64"),
+            "media_type": Value::from(media::canonical_type(media)),
+            "data": Json::text(data),
+        },
+        MediaSource::Url(url) => map! {"type": Json::text("url"), "url": Json::text(url)},
     };
-    json!({"type": media.kind.name(), "source": source})
+    map! {"type": Json::text(media.kind.name()), "source": source}
 }
 
 fn check_media(media: &Media) -> Result<(), Refused> {

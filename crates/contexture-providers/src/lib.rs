@@ -34,6 +34,7 @@ pub mod client;
 mod conversation;
 mod dialect;
 mod gemini;
+mod json;
 mod marks;
 mod media;
 mod openai;
@@ -51,6 +52,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::dialect::Dialect;
+use crate::json::Json;
 
 pub use media::{describe, media_tokens};
 pub use preflight::{preflight, preflight_continued};
@@ -176,40 +178,45 @@ impl Prompt<'_> {
     pub fn render(&self, format: Format) -> Result<String, Refused> {
         match format {
             Format::Text => Ok(markup::render(self.layout)),
-            _ => {
-                let request = self.request(format)?;
-                Ok(format!("{request:#}\n"))
-            }
+            format => Ok(self.json(format)?.pretty()),
         }
     }
 
     /// Returns the request as JSON, after checking the provider's rules. The
     /// text form is a string.
     pub fn request(&self, format: Format) -> Result<Value, Refused> {
+        self.json(format).map(Json::into_value)
+    }
+
+    fn json(&self, format: Format) -> Result<Json<'_>, Refused> {
+        if format == Format::Anthropic {
+            let request = self.within_window(&anthropic::DIALECT, anthropic::request)?;
+            preflight::anthropic_made(&request, self.continues)?;
+            return Ok(request);
+        }
         let request = match format {
-            Format::Text => return Ok(Value::String(markup::render(self.layout))),
-            Format::Anthropic => self.within_window(&anthropic::DIALECT, anthropic::request),
-            Format::OpenAiChat => self.within_window(&openai_chat::DIALECT, openai_chat::request),
+            Format::Text | Format::Anthropic => Value::String(markup::render(self.layout)),
+            Format::OpenAiChat => self.within_window(&openai_chat::DIALECT, openai_chat::request)?,
             Format::OpenAiResponses => {
-                self.within_window(&openai_responses::DIALECT, openai_responses::request)
+                self.within_window(&openai_responses::DIALECT, openai_responses::request)?
             }
             Format::OpenAiCompletions => {
-                self.within_window(&openai_chat::DIALECT, openai_completions::request)
+                self.within_window(&openai_chat::DIALECT, openai_completions::request)?
             }
-            Format::Gemini => self.within_window(&gemini::DIALECT, gemini::request),
-        }?;
+            Format::Gemini => self.within_window(&gemini::DIALECT, gemini::request)?,
+        };
         match self.continues {
             true => preflight_continued(format, &request)?,
             false => preflight(format, &request)?,
         }
-        Ok(request)
+        Ok(request.into())
     }
 
-    fn within_window(
-        &self,
+    fn within_window<'p, T>(
+        &'p self,
         dialect: &Dialect,
-        render: fn(&Self) -> Result<Value, Refused>,
-    ) -> Result<Value, Refused> {
+        render: fn(&'p Self) -> Result<T, Refused>,
+    ) -> Result<T, Refused> {
         match self.limit() {
             Some(0) => Err(Refused {
                 rule: dialect.rules.window,

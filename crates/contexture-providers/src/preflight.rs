@@ -8,6 +8,7 @@ use serde_json::Value;
 use crate::check::{Demands, Seen, Turn, check_tool_names, check_turns, refused};
 use crate::conversation::{Speaker, is_blank};
 use crate::dialect::{Dialect, is_word};
+use crate::json::{Json, Node};
 use crate::marks::MOST_MARKS;
 use crate::{
     Format, Refused, anthropic, gemini, openai_chat, openai_completions, openai_responses,
@@ -45,6 +46,15 @@ fn check(format: Format, request: &Value, demands: Demands) -> Result<(), Refuse
     }
 }
 
+/// Checks a request that we made, as [`preflight`] does.
+pub(crate) fn anthropic_made(request: &Json<'_>, continues: bool) -> Result<(), Refused> {
+    let demands = Demands {
+        user_last: !continues,
+        ..Demands::ALL
+    };
+    anthropic_request(request, demands)
+}
+
 /// Returns the list at `key`, or nothing.
 fn list<'v>(value: &'v Value, key: &str) -> &'v [Value] {
     value[key].as_array().map_or(&[], Vec::as_slice)
@@ -63,30 +73,30 @@ fn unknown_role(dialect: &Dialect, at: usize, role: &str) -> Refused {
 
 // --- Anthropic ---------------------------------------------------------------
 
-fn anthropic_request(request: &Value, demands: Demands) -> Result<(), Refused> {
+fn anthropic_request<N: Node>(request: &N, demands: Demands) -> Result<(), Refused> {
     let dialect = &anthropic::DIALECT;
-    if request["max_tokens"].as_u64() == Some(0) {
+    if request.get("max_tokens").and_then(N::as_number) == Some(0) {
         return Err(refused(
             dialect.rules.window,
             "nothing is left for the answer: raise max_tokens",
         ));
     }
-    let tools = list(request, "tools");
-    check_tool_names(dialect, tools.iter().map(|tool| text(tool, "name")))?;
-    let mut marks: Vec<&Value> = Vec::new();
-    marks.extend(tools.iter().filter(|tool| has_mark(tool)));
-    collect_marks(list(request, "system"), &mut marks);
+    let tools = request.list("tools");
+    check_tool_names(dialect, tools.iter().map(|tool| tool.text("name")))?;
+    let mut marks: Vec<&N> = Vec::new();
+    marks.extend(tools.iter().filter(|tool| has_mark(*tool)));
+    collect_marks(request.list("system"), &mut marks);
     let mut turns = Vec::new();
-    for (at, message) in list(request, "messages").iter().enumerate() {
-        let speaker = match text(message, "role") {
+    for (at, message) in request.list("messages").iter().enumerate() {
+        let speaker = match message.text("role") {
             "user" => Speaker::User,
             "assistant" => Speaker::Model,
             role => return Err(unknown_role(dialect, at, role)),
         };
-        let blocks = list(message, "content");
+        let blocks = message.list("content");
         collect_marks(blocks, &mut marks);
         let mut parts: Vec<Seen<'_>> = blocks.iter().map(anthropic_block).collect();
-        if let Some(words) = message["content"].as_str() {
+        if let Some(words) = message.get("content").and_then(N::as_text) {
             parts.push(Seen::Text(words));
         }
         blocks.iter().try_for_each(check_anthropic_block)?;
@@ -106,48 +116,48 @@ fn anthropic_request(request: &Value, demands: Demands) -> Result<(), Refused> {
     check_marks(request, &marks)
 }
 
-fn anthropic_block(block: &Value) -> Seen<'_> {
-    match text(block, "type") {
-        "text" => Seen::Text(text(block, "text")),
+fn anthropic_block<N: Node>(block: &N) -> Seen<'_> {
+    match block.text("type") {
+        "text" => Seen::Text(block.text("text")),
         "tool_use" => Seen::Call {
-            id: Cow::Borrowed(text(block, "id")),
-            name: text(block, "name"),
+            id: Cow::Borrowed(block.text("id")),
+            name: block.text("name"),
         },
         "tool_result" => Seen::Result {
-            id: Cow::Borrowed(text(block, "tool_use_id")),
+            id: Cow::Borrowed(block.text("tool_use_id")),
         },
         "thinking" => Seen::Thinking {
-            signed: !text(block, "signature").is_empty(),
+            signed: !block.text("signature").is_empty(),
         },
         "redacted_thinking" => Seen::Thinking {
-            signed: !text(block, "data").is_empty(),
+            signed: !block.text("data").is_empty(),
         },
         _ => Seen::Other,
     }
 }
 
-fn check_anthropic_block(block: &Value) -> Result<(), Refused> {
+fn check_anthropic_block<N: Node>(block: &N) -> Result<(), Refused> {
     let rules = &anthropic::DIALECT.rules;
-    match text(block, "type") {
+    match block.text("type") {
         "tool_use" => {
-            let id = text(block, "id");
+            let id = block.text("id");
             if id.is_empty() || !id.chars().all(is_word) {
                 return Err(refused(
                     rules.call_ids,
                     format!("the id `{id}` of a call has more than letters, digits, _ and -"),
                 ));
             }
-            if !block["input"].is_object() {
+            if !block.get("input").is_some_and(N::is_map) {
                 return Err(refused(
                     rules.call_json,
                     format!("the input of the call `{id}` is not an object"),
                 ));
             }
         }
-        "tool_result" if block["is_error"] == true => {
-            let inner = list(block, "content");
-            let is_text = |block: &Value| block["type"] == "text";
-            let said = block["content"].as_str().unwrap_or_default();
+        "tool_result" if block.get("is_error").is_some_and(N::is_true) => {
+            let inner = block.list("content");
+            let is_text = |block: &N| block.text("type") == "text";
+            let said = block.text("content");
             if (inner.is_empty() && said.is_empty()) || !inner.iter().all(is_text) {
                 return Err(refused(
                     "anthropic.error_result_text",
@@ -157,9 +167,9 @@ fn check_anthropic_block(block: &Value) -> Result<(), Refused> {
         }
         _ => {}
     }
-    let inner = list(block, "content").iter();
-    let blank = |block: &&Value| block["type"] == "text" && is_blank(text(block, "text"));
-    if block["type"] == "tool_result" && inner.clone().any(|block| blank(&block)) {
+    let inner = block.list("content").iter();
+    let blank = |block: &&N| block.text("type") == "text" && is_blank(block.text("text"));
+    if block.text("type") == "tool_result" && inner.clone().any(|block| blank(&block)) {
         return Err(refused(
             rules.no_blank_text,
             "the result of a tool holds a text of nothing but blanks: leave it out",
@@ -168,23 +178,23 @@ fn check_anthropic_block(block: &Value) -> Result<(), Refused> {
     Ok(())
 }
 
-fn has_mark(value: &Value) -> bool {
-    value["cache_control"].is_object()
+fn has_mark<N: Node>(value: &N) -> bool {
+    value.get("cache_control").is_some_and(N::is_map)
 }
 
 /// Collects what is marked, in results of tools as well.
-fn collect_marks<'v>(blocks: &'v [Value], marks: &mut Vec<&'v Value>) {
+fn collect_marks<'v, N: Node>(blocks: &'v [N], marks: &mut Vec<&'v N>) {
     for block in blocks {
         if has_mark(block) {
             marks.push(block);
         }
-        if block["type"] == "tool_result" {
-            collect_marks(list(block, "content"), marks);
+        if block.text("type") == "tool_result" {
+            collect_marks(block.list("content"), marks);
         }
     }
 }
 
-fn check_marks(request: &Value, marks: &[&Value]) -> Result<(), Refused> {
+fn check_marks<N: Node>(request: &N, marks: &[&N]) -> Result<(), Refused> {
     let count = marks.len() + usize::from(has_mark(request));
     if count > MOST_MARKS {
         return Err(refused(
@@ -193,8 +203,8 @@ fn check_marks(request: &Value, marks: &[&Value]) -> Result<(), Refused> {
         ));
     }
     for block in marks {
-        let kind = text(block, "type");
-        let blank = kind == "text" && is_blank(text(block, "text"));
+        let kind = block.text("type");
+        let blank = kind == "text" && is_blank(block.text("text"));
         if blank || kind == "thinking" || kind == "redacted_thinking" {
             return Err(refused(
                 "anthropic.cache_marks",

@@ -10,19 +10,27 @@ use crate::row::{Hash, Id, Time, id, limit, number, unsigned};
 /// latest only.
 const MAX_SAMPLES: i64 = 1000;
 
+/// Below this many bytes content is handed to the thread that writes without a
+/// look whether it is there.
+const SMALL: usize = 64 * 1024;
+
 impl Snapshots for SqliteStore {
     fn put_snapshot(&self, snapshot: &Snapshot, blobs: &[Blob]) -> Result<(), StoreError> {
-        // Most of a request was in the one before. What is there stays, so it
-        // need not be copied for the thread that writes.
-        let new: Vec<Blob> = self.read(|db, tenant| {
-            let mut new = Vec::new();
-            for blob in blobs {
-                if !has_blob(db, tenant, blob.hash)? {
-                    new.push(blob.clone());
+        // What is there stays, so it need not be copied for the thread that
+        // writes; a little is copied sooner than looked for.
+        let bytes: usize = blobs.iter().map(|blob| blob.bytes.len()).sum();
+        let new: Vec<Blob> = match bytes <= SMALL {
+            true => blobs.to_vec(),
+            false => self.read(|db, tenant| {
+                let mut new = Vec::new();
+                for blob in blobs {
+                    if !has_blob(db, tenant, blob.hash)? {
+                        new.push(blob.clone());
+                    }
                 }
-            }
-            Ok(new)
-        })?;
+                Ok(new)
+            })?,
+        };
         let snapshot = snapshot.clone();
         self.write(move |db, tenant| {
             put_blobs(db, tenant, &new)?;

@@ -47,7 +47,11 @@ impl TurnId {
 
 impl fmt::Display for TurnId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+        const DIGITS: &[u8; 16] = b"0123456789abcdef";
+        let digits = self.0.iter().flat_map(|byte| [byte >> 4, byte & 15]);
+        let mut text = String::with_capacity(32);
+        text.extend(digits.map(|digit| char::from(DIGITS[usize::from(digit)])));
+        f.write_str(&text)
     }
 }
 

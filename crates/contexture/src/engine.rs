@@ -9,7 +9,7 @@ use contexture_tokens::{Model, Models, Provider};
 use jiff::Timestamp;
 
 use crate::assembled::Assembled;
-use crate::broker::{self, Environments};
+use crate::broker::{self, Environments, Standing};
 use crate::calibration;
 use crate::call::{Call, Clock, Compacting};
 use crate::compaction::Compactor;
@@ -105,6 +105,7 @@ pub struct Engine {
     pub(crate) loom: LoomCache,
     pub(crate) memory: MemoryCache,
     pub(crate) environments: Environments,
+    pub(crate) standing: Standing,
     // The latest snapshot of each session.
     latest: Mutex<BTreeMap<String, Arc<Saved>>>,
 }
@@ -128,6 +129,7 @@ impl Engine {
             loom: LoomCache::default(),
             memory: MemoryCache::default(),
             environments: Environments::default(),
+            standing: Standing::default(),
             latest: Mutex::default(),
         })
     }
@@ -268,7 +270,7 @@ impl Engine {
         };
         let permissions = self.config.permissions.clone();
         let permissions = match uses_persona {
-            true => permissions.with_persona(root, &persona_dir)?,
+            true => permissions.with_persona(root, &persona_dir, &self.standing)?,
             false => permissions,
         };
 

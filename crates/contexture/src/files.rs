@@ -85,6 +85,16 @@ impl Root {
         Ok(meta.len())
     }
 
+    /// Returns what changes when the file at `path` does, if there is a file and
+    /// the system says enough about it.
+    pub(crate) fn stamp(&self, path: &str) -> Option<Stamp> {
+        let meta = self.dir.metadata(path).ok()?;
+        match meta.is_file() {
+            true => Stamp::of(&meta),
+            false => None,
+        }
+    }
+
     /// Reads the file at `path`, if it is a regular file of at most `limit`
     /// bytes.
     pub fn read(&self, path: &str, limit: u64) -> Result<Vec<u8>, Unusable> {
@@ -243,6 +253,54 @@ impl Root {
         let parent = path.rsplit_once('/').map_or(".", |(parent, _)| parent);
         // Opened as a file: a handle to a directory alone cannot be locked.
         Ok(self.dir.open(parent)?.into_std())
+    }
+}
+
+/// What changes when a file does: which file it is, its size, and when it was
+/// last written to and last changed in any way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Stamp {
+    device: u64,
+    file: u64,
+    bytes: u64,
+    written: (i64, i64),
+    changed: (i64, i64),
+}
+
+/// How long a file must have been left alone before its times tell it from what
+/// it becomes: file systems count in ticks, some of them of two seconds.
+const TICK_SECONDS: i64 = 3;
+
+impl Stamp {
+    #[cfg(unix)]
+    fn of(meta: &cap_std::fs::Metadata) -> Option<Self> {
+        use cap_std::fs::MetadataExt as _;
+        Some(Self {
+            device: meta.dev(),
+            file: meta.ino(),
+            bytes: meta.len(),
+            written: (meta.mtime(), meta.mtime_nsec()),
+            changed: (meta.ctime(), meta.ctime_nsec()),
+        })
+    }
+
+    /// Elsewhere the time of the last change, which nobody can set, is not to be
+    /// had.
+    #[cfg(not(unix))]
+    fn of(_: &cap_std::fs::Metadata) -> Option<Self> {
+        None
+    }
+
+    /// Returns the size of the file.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Returns true when whatever is done to the file from `now` on shows in its
+    /// stamp.
+    pub(crate) fn is_settled(&self, now: jiff::Timestamp) -> bool {
+        let latest = self.written.0.max(self.changed.0);
+        latest.saturating_add(TICK_SECONDS) < now.as_second()
     }
 }
 

@@ -7,7 +7,7 @@ use contexture_core::guard::Policy;
 use contexture_core::{Excluded, Fit, Item, Layer, Part, Role, Text, Trust};
 use contexture_store::AgentRole;
 
-use crate::broker::{self, Toolbox};
+use crate::broker;
 use crate::call::{Attempt, Call};
 use crate::error::Error;
 use crate::event::Event;
@@ -37,6 +37,7 @@ impl Gathered<'_, '_> {
         let warnings = &mut self.warnings;
         let mut fit = recipe.fit.clone();
         let max_file_bytes = config.limits.max_file_bytes;
+        let standing = &call.engine.standing;
         let mut items = match recipe.source {
             SourceKind::Boot => self.boot(policy),
             SourceKind::WorkingSet => {
@@ -44,9 +45,9 @@ impl Gathered<'_, '_> {
             }
             SourceKind::Workspace => {
                 let files = &config.workspace.files;
-                broker::standing_files(call.root, files, max_file_bytes, policy, warnings)?
+                standing.files(call.root, files, max_file_bytes, policy, warnings)?
             }
-            SourceKind::Persona => broker::persona_items(
+            SourceKind::Persona => standing.persona(
                 call.root,
                 &call.persona_dir,
                 &call.permissions,
@@ -67,8 +68,8 @@ impl Gathered<'_, '_> {
                         let environments = &call.engine.environments;
                         let settings = &config.environment;
                         let mut told = Vec::new();
-                        let items =
-                            environments.items(call.root, settings, task, policy, &mut told)?;
+                        let items = environments
+                            .items(call.root, settings, standing, task, policy, &mut told)?;
                         call.told
                             .lock()
                             .unwrap_or_else(PoisonError::into_inner)
@@ -77,9 +78,9 @@ impl Gathered<'_, '_> {
                     }
                 }
             }
-            SourceKind::Runtime => broker::runtime_items(config.runtime.host.as_deref(), policy),
-            SourceKind::Task => broker::task_items(call.role(), call.task(), policy)?,
-            SourceKind::Role => broker::role_items(call.role(), policy),
+            SourceKind::Runtime => standing.runtime(config.runtime.host.as_deref(), policy),
+            SourceKind::Task => standing.task(call.role(), call.task(), policy)?,
+            SourceKind::Role => standing.role(call.role(), policy),
             SourceKind::Tools => self.tools(policy)?,
             SourceKind::History => {
                 let history = self.history(policy, &mut fit)?;
@@ -159,7 +160,8 @@ impl Gathered<'_, '_> {
 
     fn tools(&self, policy: Policy) -> Result<Vec<Item>, Error> {
         let call = self.call;
-        let toolbox = Toolbox::read(call.root, call.engine.config.tools.file.as_deref())?;
+        let file = call.engine.config.tools.file.as_deref();
+        let toolbox = call.engine.standing.toolbox(call.root, file)?;
         let toolset = call.toolset()?;
         if let Some((set, names)) = toolset {
             let known = toolbox.names();

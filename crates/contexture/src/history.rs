@@ -58,11 +58,20 @@ pub(crate) struct TurnCache {
 #[derive(Debug, Default)]
 struct Known {
     turns: BTreeMap<(TurnId, Key), Arc<Prepared>>,
-    // Turns without their content, with their counts.
-    heads: BTreeMap<TurnId, TurnHead>,
-    // Whose counts these are.
-    counter: String,
+    // Turns without their content, with their counts, by whose counts they are.
+    heads: BTreeMap<String, BTreeMap<TurnId, TurnHead>>,
+    // Compactions, by the turn that each is.
+    compactions: BTreeMap<TurnId, Arc<Latest>>,
     bytes: usize,
+}
+
+impl Known {
+    /// Forgets everything when it has become too much.
+    fn make_room(&mut self) {
+        if self.bytes > MAX_KNOWN {
+            *self = Self::default();
+        }
+    }
 }
 
 /// What the items of a turn depend on beside the turn itself.
@@ -75,13 +84,48 @@ struct Key {
 /// How often a walk is taken up again because counts became known.
 const MOST_WALKS: usize = 16;
 
+/// What a turn without its content takes in memory.
+const HEAD_BYTES: usize = size_of::<TurnHead>() * 2;
+
 /// The most bytes of turns that are kept in memory.
 const MAX_KNOWN: usize = 64 << 20;
 
 impl TurnCache {
-    fn get(&self, id: TurnId, key: &Key) -> Option<Arc<Prepared>> {
+    fn get(&self, heads: &[TurnHead], key: &Key) -> Vec<Option<Arc<Prepared>>> {
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        known.turns.get(&(id, key.clone())).cloned()
+        let turn = |head: &TurnHead| known.turns.get(&(head.id, key.clone())).cloned();
+        heads.iter().map(turn).collect()
+    }
+
+    /// Returns the latest compaction on the path to a turn, as
+    /// [`Latest::find`] does. Neither of them ever changes.
+    fn latest(
+        &self,
+        store: &dyn Store,
+        head: TurnId,
+        counter: &str,
+    ) -> Result<Option<Arc<Latest>>, StoreError> {
+        let lock = || self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = lock();
+        let of_counter = known.heads.get(counter);
+        if let Some(head) = of_counter.and_then(|heads| heads.get(&head)) {
+            let Some(id) = head.compaction else {
+                return Ok(None);
+            };
+            if let Some(latest) = known.compactions.get(&id) {
+                return Ok(Some(Arc::clone(latest)));
+            }
+        }
+        drop(known);
+        let Some(latest) = Latest::find(store, head)? else {
+            return Ok(None);
+        };
+        let latest = Arc::new(latest);
+        let mut known = lock();
+        known.make_room();
+        known.bytes += latest.compaction.summary.len() + 512;
+        known.compactions.insert(latest.id, Arc::clone(&latest));
+        Ok(Some(latest))
     }
 
     /// Walks as a store does, over what was walked over before, and asks the
@@ -95,13 +139,10 @@ impl TurnCache {
         let mut heads = Vec::new();
         let mut next = Some(from);
         let (mut rest, mut tokens) = (*walk, 0_u64);
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        if known.counter != walk.counter {
-            known.counter = walk.counter.to_owned();
-            known.heads.clear();
-        }
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let of_counter = known.heads.get(walk.counter);
         while let Some(id) = next {
-            let Some(head) = known.heads.get(&id) else {
+            let Some(head) = of_counter.and_then(|heads| heads.get(&id)) else {
                 break;
             };
             heads.push(*head);
@@ -119,13 +160,15 @@ impl TurnCache {
             rest.tokens = walk.tokens.saturating_sub(tokens);
             let further = store.walk(id, &rest)?;
             let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+            known.make_room();
             // One whose count is a guess is asked for again.
             let is_known =
                 |head: &&TurnHead| head.tokens.is_some() || head.kind == TurnKind::Compaction;
-            for head in further.iter().filter(is_known) {
-                known.heads.insert(head.id, *head);
-                known.bytes += size_of::<TurnHead>() * 2;
-            }
+            let of_counter = known.heads.entry(walk.counter.to_owned()).or_default();
+            let before = of_counter.len();
+            of_counter.extend(further.iter().filter(is_known).map(|head| (head.id, *head)));
+            let new = of_counter.len() - before;
+            known.bytes += new * HEAD_BYTES;
             heads.extend(further);
         }
         Ok(heads)
@@ -133,11 +176,11 @@ impl TurnCache {
 
     fn put(&self, id: TurnId, key: &Key, prepared: &Arc<Prepared>) {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        if known.bytes > MAX_KNOWN {
-            *known = Known::default();
+        known.make_room();
+        let before = known.turns.insert((id, key.clone()), Arc::clone(prepared));
+        if before.is_none() {
+            known.bytes += prepared.bytes + 512;
         }
-        known.bytes += prepared.bytes + 512;
-        known.turns.insert((id, key.clone()), Arc::clone(prepared));
     }
 }
 
@@ -167,7 +210,7 @@ pub(crate) struct History {
     /// The turns that were read, oldest first.
     pub(crate) heads: Vec<TurnHead>,
     /// The compaction that stands at its beginning.
-    pub(crate) latest: Option<Latest>,
+    pub(crate) latest: Option<Arc<Latest>>,
     /// The calls that have no result at its end.
     pub(crate) waiting: Vec<String>,
     /// The blocks of the latest turn, with those before it that it goes on
@@ -299,8 +342,8 @@ impl Reader<'_> {
             at_least: self.min_recent,
             through: None,
         };
-        let latest = Latest::find(self.store, head)?;
-        walk.through = latest.as_ref().and_then(Latest::through);
+        let latest = self.cache.latest(self.store, head, &counter)?;
+        walk.through = latest.as_deref().and_then(Latest::through);
         let path = || -> Result<Vec<TurnHead>, StoreError> {
             let mut heads = self.cache.walk(self.store, head, &walk)?;
             heads.retain(|head| head.kind == TurnKind::Normal);
@@ -342,16 +385,16 @@ impl Reader<'_> {
             counter: counter.into(),
             provider: self.provider,
         };
-        let mut prepared: Vec<Option<Arc<Prepared>>> = heads
-            .iter()
-            .map(|head| self.cache.get(head.id, &key))
-            .collect();
+        let mut prepared = self.cache.get(heads, &key);
         let missing: Vec<TurnId> = heads
             .iter()
             .zip(&prepared)
             .filter(|(_, known)| known.is_none())
             .map(|(head, _)| head.id)
             .collect();
+        if missing.is_empty() {
+            return Ok((prepared.into_iter().flatten().collect(), false));
+        }
         let mut loaded = self.store.turns(&missing, counter)?.into_iter();
         let mut uncounted = Vec::new();
         for slot in prepared.iter_mut().filter(|slot| slot.is_none()) {
@@ -437,7 +480,7 @@ fn unread(history: &mut History) {
     }
     let turns = if older == 1 { "turn" } else { "turns" };
     // A summary that is sent, whatever is kept behind it.
-    let latest = history.latest.as_ref();
+    let latest = history.latest.as_deref();
     let latest = latest.filter(|_| history.summary_name().is_some());
     let from = history.heads.first().map(|head| head.id);
     let is_whole = |latest: &Latest| {

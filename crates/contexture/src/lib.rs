@@ -64,6 +64,7 @@ mod account;
 mod archetype;
 mod assembled;
 mod broker;
+mod by_file;
 mod calibration;
 mod call;
 pub mod compaction;

@@ -1,6 +1,9 @@
 //! Recipes: which layers a request has, where their items come from, what they
 //! may cost and where they go. Data, not code.
 
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+
 use contexture_core::{Cut, Fit, Order, Path, Place, Share, Window};
 use contexture_store::TreeMode;
 
@@ -230,7 +233,7 @@ impl Recipe {
     /// Returns the built-in recipe of that name, or reads the file it names.
     pub fn load(name: &str) -> Result<Self, Error> {
         if let Some(text) = Self::text(name) {
-            return Self::parse(&format!("{name} (built in)"), text);
+            return Self::built_in(name, text);
         }
         let looks_like_a_file = name.contains(['/', '.']);
         match std::fs::read_to_string(name) {
@@ -261,6 +264,18 @@ impl Recipe {
             return Err(Error::input(unknown).at("recipe").hint(hint));
         }
         Self::parse(name, &root.read_required(name)?)
+    }
+
+    /// Reads a recipe that is built in, which never changes.
+    fn built_in(name: &str, text: &str) -> Result<Self, Error> {
+        static KNOWN: Mutex<BTreeMap<String, Recipe>> = Mutex::new(BTreeMap::new());
+        let lock = || KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = lock().get(name) {
+            return Ok(known.clone());
+        }
+        let recipe = Self::parse(&format!("{name} (built in)"), text)?;
+        lock().insert(name.to_owned(), recipe.clone());
+        Ok(recipe)
     }
 
     /// Returns the recipe with the layer of memory somewhere else.

@@ -33,7 +33,13 @@ pub struct Saved {
     settings: Settings,
     entries: Vec<Entry>,
     chunks: Vec<ContentHash>,
+    // The texts of what was new in it, if they are short and it was made here:
+    // the next request is most likely to part from it there.
+    new: Vec<(ContentHash, Arc<str>)>,
 }
+
+/// The most bytes of texts that are remembered with a request.
+const MOST_NEW_BYTES: usize = 8 * 1024;
 
 /// What a request is made from beside its blocks.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -317,8 +323,23 @@ pub(crate) fn take(made: &Made<'_>, previous: Option<&Saved>) -> (Saved, Snapsho
         settings,
         entries,
         chunks,
+        new: new_texts(&layout.current),
     };
     (saved, snapshot, blobs)
+}
+
+/// Returns the texts of the current message, as far as they are short.
+fn new_texts(blocks: &[Block]) -> Vec<(ContentHash, Arc<str>)> {
+    let mut bytes = 0;
+    let mut new = Vec::new();
+    for block in blocks {
+        bytes += block.body().len();
+        if bytes > MOST_NEW_BYTES {
+            break;
+        }
+        new.push((block.body_hash(), block.body().into()));
+    }
+    new
 }
 
 impl Saved {
@@ -334,6 +355,7 @@ impl Saved {
             settings: root.settings,
             entries,
             chunks: root.chunks,
+            new: Vec::new(),
         })
     }
 
@@ -482,7 +504,13 @@ impl Saved {
         let own = layout.blocks().nth(equal).map_or("", Block::body);
         let own = self.from(equal, own.as_bytes());
         let other = match before {
-            Some(before) => previous.from(equal, &fetch(store, &[before.body])?[0]),
+            Some(before) => {
+                let known = previous.new.iter().find(|(hash, _)| *hash == before.body);
+                match known {
+                    Some((_, body)) => previous.from(equal, body.as_bytes()),
+                    None => previous.from(equal, &fetch(store, &[before.body])?[0]),
+                }
+            }
             None => previous.from(equal, b""),
         };
         if let (Some(now), Some(_)) = (now, before) {

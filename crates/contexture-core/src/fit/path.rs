@@ -315,7 +315,7 @@ impl Fitter<'_> {
         if marker.role != Role::Document {
             item.join = Join::Paragraph;
         }
-        let wrapper = self.counts.wrapper(&item, text.body());
+        let wrapper = self.counts.wrapper_of(&item, &text);
         let tokens = wrapper + self.size(&text, Tokens::MAX).tokens;
         (item, tokens)
     }

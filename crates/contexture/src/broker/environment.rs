@@ -8,7 +8,7 @@ use contexture_core::guard::Policy;
 use contexture_core::{Code, Content, ContentHash, Item, Role, Trust};
 use serde_json::Value;
 
-use super::section;
+use super::Standing;
 use crate::config;
 use crate::error::{Error, from_yaml};
 use crate::files::Root;
@@ -62,6 +62,7 @@ impl Environments {
         &self,
         root: &Root,
         config: &config::Environment,
+        standing: &Standing,
         task: Option<&str>,
         policy: Policy,
         warnings: &mut Vec<String>,
@@ -91,7 +92,7 @@ impl Environments {
                 snapshot
             }
         };
-        let item = section("environment", &snapshot.text(task), policy);
+        let item = standing.section("environment", &snapshot.text(task), policy);
         Ok(item.into_iter().collect())
     }
 }

@@ -1,5 +1,7 @@
+use contexture_core::guard::Policy;
 use serde::{Deserialize, Serialize};
 
+use super::Standing;
 use crate::error::{Error, from_yaml};
 use crate::files::Root;
 
@@ -17,15 +19,23 @@ pub struct Permissions {
 impl Permissions {
     /// Reads the `permissions.yml` of a persona's directory, if there is one,
     /// on top of these.
-    pub(crate) fn with_persona(mut self, root: &Root, dir: &str) -> Result<Self, Error> {
+    pub(crate) fn with_persona(
+        mut self,
+        root: &Root,
+        dir: &str,
+        standing: &Standing,
+    ) -> Result<Self, Error> {
         let path = format!("{dir}/permissions.yml");
         if root.is_absent(&path) {
             return Ok(self);
         }
-        let text = root.read_required(&path)?;
-        let more: Self = from_yaml(&path, &text).map_err(|error| {
-            error.hint("permissions are two lists of names: `allow` and `deny`")
-        })?;
+        let read = || {
+            let text = root.read_required(&path)?;
+            let hint = "permissions are two lists of names: `allow` and `deny`";
+            from_yaml(&path, &text).map_err(|error| error.hint(hint))
+        };
+        let files = &standing.permissions;
+        let more: Self = files.get(root, &path, Policy::default(), read)?;
         self.allow.extend(more.allow);
         self.deny.extend(more.deny);
         Ok(self)

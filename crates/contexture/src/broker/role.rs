@@ -2,53 +2,58 @@ use contexture_core::Item;
 use contexture_core::guard::Policy;
 use contexture_store::AgentRole;
 
-use super::section;
+use super::Standing;
 use crate::error::Error;
 
-/// Returns what a worker is told of its task: its own system prompt, before
-/// everything else. Other roles that have a task are told it, too.
-///
-/// Fails for a worker that has none: there would be nothing to do, and nothing
-/// to choose its environment by.
-pub(crate) fn task_items(
-    role: AgentRole,
-    task: Option<&str>,
-    policy: Policy,
-) -> Result<Vec<Item>, Error> {
-    let task = task.map(str::trim).filter(|task| !task.is_empty());
-    let text = match (role, task) {
-        (AgentRole::Worker, Some(task)) => format!("{WORKER}\n\n## Your Task\n\n{task}\n\n{RULES}"),
-        (AgentRole::Worker, None) => {
-            return Err(Error::input("a worker needs a task")
-                .hint("give --task TEXT, or make its session with --task"));
-        }
-        (_, Some(task)) => format!("## Your Task\n\n{task}"),
-        (_, None) => return Ok(Vec::new()),
-    };
-    Ok(section("task", &text, policy).into_iter().collect())
-}
+impl Standing {
+    /// Returns what a worker is told of its task: its own system prompt, before
+    /// everything else. Other roles that have a task are told it, too.
+    ///
+    /// Fails for a worker that has none: there would be nothing to do, and nothing
+    /// to choose its environment by.
+    pub(crate) fn task(
+        &self,
+        role: AgentRole,
+        task: Option<&str>,
+        policy: Policy,
+    ) -> Result<Vec<Item>, Error> {
+        let task = task.map(str::trim).filter(|task| !task.is_empty());
+        let text = match (role, task) {
+            (AgentRole::Worker, Some(task)) => {
+                format!("{WORKER}\n\n## Your Task\n\n{task}\n\n{RULES}")
+            }
+            (AgentRole::Worker, None) => {
+                return Err(Error::input("a worker needs a task")
+                    .hint("give --task TEXT, or make its session with --task"));
+            }
+            (_, Some(task)) => format!("## Your Task\n\n{task}"),
+            (_, None) => return Ok(Vec::new()),
+        };
+        Ok(self.section("task", &text, policy).into_iter().collect())
+    }
 
-/// Returns what an agent is told of its role.
-pub(crate) fn role_items(role: AgentRole, policy: Policy) -> Vec<Item> {
-    let text = match role {
-        AgentRole::Manager => MANAGER,
-        AgentRole::Unified => UNIFIED,
-        // A worker's role and task are one.
-        AgentRole::Worker => return Vec::new(),
-    };
-    section("role", text, policy).into_iter().collect()
-}
+    /// Returns what an agent is told of its role.
+    pub(crate) fn role(&self, role: AgentRole, policy: Policy) -> Vec<Item> {
+        let text = match role {
+            AgentRole::Manager => MANAGER,
+            AgentRole::Unified => UNIFIED,
+            // A worker's role and task are one.
+            AgentRole::Worker => return Vec::new(),
+        };
+        self.section("role", text, policy).into_iter().collect()
+    }
 
-/// Returns where the agent runs: what is the same on this machine from turn to
-/// turn, and nothing that changes.
-pub(crate) fn runtime_items(host: Option<&str>, policy: Policy) -> Vec<Item> {
-    let host = host.map_or_else(host_name, str::to_owned);
-    let text = format!(
-        "## Runtime\n\nHost: {host} | OS: {} | Arch: {}",
-        std::env::consts::OS,
-        std::env::consts::ARCH
-    );
-    section("runtime", &text, policy).into_iter().collect()
+    /// Returns where the agent runs: what is the same on this machine from turn to
+    /// turn, and nothing that changes.
+    pub(crate) fn runtime(&self, host: Option<&str>, policy: Policy) -> Vec<Item> {
+        let host = host.map_or_else(host_name, str::to_owned);
+        let text = format!(
+            "## Runtime\n\nHost: {host} | OS: {} | Arch: {}",
+            std::env::consts::OS,
+            std::env::consts::ARCH
+        );
+        self.section("runtime", &text, policy).into_iter().collect()
+    }
 }
 
 fn host_name() -> String {

@@ -1,43 +1,72 @@
 use contexture_core::guard::Policy;
 use contexture_core::{Code, Content, Cut, Item, Role, Text, Trust};
 
+use super::Standing;
 use super::permissions::Permissions;
-use super::section;
 use crate::error::Error;
 use crate::files::{self, Root};
 use crate::source;
 use crate::working_set::{Entry, Hints, Manifest};
 
-/// Returns a pinned item for each of the operator's files that is there.
-///
-/// A path that leads nowhere is looked for below `.agent/`, too; one that is
-/// in neither place leaves no trace, because most of these files are optional.
-pub(crate) fn standing_files(
-    root: &Root,
-    paths: &[String],
-    max_file_bytes: u64,
-    policy: Policy,
-    warnings: &mut Vec<String>,
-) -> Result<Vec<Item>, Error> {
-    let mut manifest = Manifest::default();
-    for path in paths {
-        files::check_path(path).map_err(|why| Error::input(format!("a standing file {why}")))?;
-        manifest.files.push(entry(place_of(root, path)));
-    }
-    let hints = Hints::default();
-    let mut items = source::working_set(root, &manifest, &hints, policy, warnings)?;
-    items.retain(|item| {
-        let optional = [Code::Missing, Code::NoMatch, Code::Duplicate];
-        !matches!(&item.content, Content::Absent { code, .. } if optional.contains(code))
-    });
-    for item in &mut items {
-        item.pinned = true;
-        item.trust = Trust::Operator;
-        if let Content::Pending { .. } = item.content {
-            item.content = content(root, &item.id, max_file_bytes, policy);
+impl Standing {
+    /// Returns a pinned item for each of the operator's files that is there.
+    ///
+    /// A path that leads nowhere is looked for below `.agent/`, too; one that is
+    /// in neither place leaves no trace, because most of these files are optional.
+    pub(crate) fn files(
+        &self,
+        root: &Root,
+        paths: &[String],
+        max_file_bytes: u64,
+        policy: Policy,
+        warnings: &mut Vec<String>,
+    ) -> Result<Vec<Item>, Error> {
+        let mut manifest = Manifest::default();
+        for path in paths {
+            files::check_path(path)
+                .map_err(|why| Error::input(format!("a standing file {why}")))?;
+            let place = place_of(root, path);
+            if !is_nowhere(root, &place) {
+                manifest.files.push(entry(place));
+            }
         }
+        let hints = Hints::default();
+        let mut items = source::working_set(root, &manifest, &hints, policy, warnings)?;
+        items.retain(|item| {
+            let optional = [Code::Missing, Code::NoMatch, Code::Duplicate];
+            !matches!(&item.content, Content::Absent { code, .. } if optional.contains(code))
+        });
+        for item in &mut items {
+            item.pinned = true;
+            item.trust = Trust::Operator;
+            if let Content::Pending { .. } = item.content {
+                let made = self.files.get(root, &item.id, policy, || {
+                    match content(root, &item.id, max_file_bytes, policy) {
+                        Content::Ready(text) => Ok(Content::Ready(text)),
+                        absent => Err(absent),
+                    }
+                });
+                item.content = made.unwrap_or_else(|absent| absent);
+            }
+        }
+        Ok(items)
     }
-    Ok(items)
+
+    /// Returns the persona's files and its permissions.
+    pub(crate) fn persona(
+        &self,
+        root: &Root,
+        dir: &str,
+        permissions: &Permissions,
+        max_file_bytes: u64,
+        policy: Policy,
+        warnings: &mut Vec<String>,
+    ) -> Result<Vec<Item>, Error> {
+        let paths = ["SOUL.md", "IDENTITY.md"].map(|name| format!("{dir}/{name}"));
+        let mut items = self.files(root, &paths, max_file_bytes, policy, warnings)?;
+        items.extend(self.section("permissions", &permissions.text(), policy));
+        Ok(items)
+    }
 }
 
 /// Returns what a file says without the blank lines around it: one stands
@@ -52,6 +81,16 @@ fn content(root: &Root, path: &str, max_file_bytes: u64, policy: Policy) -> Cont
         },
         Err(unusable) => absent(unusable.code, unusable.reason),
     }
+}
+
+/// Returns true for a pattern below a directory that is not there: nothing has
+/// to be looked through to know that it stands for no file.
+fn is_nowhere(root: &Root, path: &str) -> bool {
+    let Some(start) = path.find(['*', '?', '[', '{']) else {
+        return false;
+    };
+    let directory = path[..start].rsplit_once('/').map(|(above, _)| above);
+    directory.is_some_and(|directory| root.is_absent(directory)) && root.is_absent(path)
 }
 
 fn place_of(root: &Root, path: &str) -> String {
@@ -105,19 +144,4 @@ pub(crate) fn persona_dir(root: &Root, dir: &str, name: Option<&str>) -> Result<
         .hint("make it, with SOUL.md and IDENTITY.md, or set persona.dir in contexture.toml"));
     }
     Ok(place)
-}
-
-/// Returns the persona's files and its permissions.
-pub(crate) fn persona_items(
-    root: &Root,
-    dir: &str,
-    permissions: &Permissions,
-    max_file_bytes: u64,
-    policy: Policy,
-    warnings: &mut Vec<String>,
-) -> Result<Vec<Item>, Error> {
-    let paths = ["SOUL.md", "IDENTITY.md"].map(|name| format!("{dir}/{name}"));
-    let mut items = standing_files(root, &paths, max_file_bytes, policy, warnings)?;
-    items.extend(section("permissions", &permissions.text(), policy));
-    Ok(items)
 }

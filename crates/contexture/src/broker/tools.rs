@@ -1,25 +1,39 @@
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use contexture_core::guard::{self, Policy};
 use contexture_core::{Code, Content, Item, Part, Role, Text, Trust};
 use serde_json::{Map, Value, json};
 
+use super::Standing;
 use super::permissions::Permissions;
 use crate::error::{Error, from_yaml};
 use crate::files::Root;
 use crate::turn::json_with_path;
 
 /// The tools that a project has.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Default)]
 pub(crate) struct Toolbox {
     // Sorted by name: the order must not change from turn to turn.
     tools: Vec<Tool>,
 }
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug)]
 struct Tool {
     name: String,
     definition: Value,
+    // The definition after the guard, by whether secrets are masked.
+    guarded: [OnceLock<Text>; 2],
+}
+
+impl Tool {
+    fn text(&self, policy: Policy) -> Text {
+        let known = &self.guarded[usize::from(policy.mask_secrets)];
+        let guard = || guarded_json(&self.definition, policy);
+        match policy.between_tags {
+            true => known.get_or_init(guard).clone(),
+            false => guard(),
+        }
+    }
 }
 
 /// The files that are looked for when none is named.
@@ -32,17 +46,20 @@ const FILES: [&str; 6] = [
     ".agent/tools.yaml",
 ];
 
-impl Toolbox {
+impl Standing {
     /// Reads the file at `path`, or the one that is found; no tools when there
     /// is none.
-    pub(crate) fn read(root: &Root, path: Option<&str>) -> Result<Self, Error> {
-        let found = FILES.into_iter().find(|path| !root.is_absent(path));
-        let Some(path) = path.or(found) else {
-            return Ok(Self::default());
+    pub(crate) fn toolbox(&self, root: &Root, path: Option<&str>) -> Result<Arc<Toolbox>, Error> {
+        let found = || FILES.into_iter().find(|path| !root.is_absent(path));
+        let Some(path) = path.or_else(found) else {
+            return Ok(Arc::default());
         };
-        Self::parse(path, &root.read_required(path)?)
+        let read = || Toolbox::parse(path, &root.read_required(path)?).map(Arc::new);
+        self.toolboxes.get(root, path, Policy::default(), read)
     }
+}
 
+impl Toolbox {
     fn parse(path: &str, text: &str) -> Result<Self, Error> {
         let value: Value = if path.ends_with(".json") {
             json_with_path(path, text)?
@@ -103,6 +120,7 @@ impl Tool {
         Ok(Self {
             name,
             definition: Value::Object(definition),
+            guarded: Default::default(),
         })
     }
 }
@@ -130,7 +148,7 @@ pub(crate) fn tool_items(
             _ if !permissions.allows(&tool.name) => {
                 absent("the permissions do not allow it".to_owned())
             }
-            _ => Content::Ready(guarded_json(&tool.definition, policy)),
+            _ => Content::Ready(tool.text(policy)),
         };
         let mut item = Item::with_content(format!("tool:{name}"), Role::System, content)
             .part(Part::Tool { name })

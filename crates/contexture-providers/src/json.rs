@@ -1,0 +1,357 @@
+//! JSON that borrows its texts, and how it is written.
+//!
+//! A request holds the whole conversation. Copying it into a [`Value`] and
+//! writing that character by character would cost more than deciding what is in
+//! it.
+
+use std::borrow::Cow;
+
+use serde_json::Value;
+
+/// JSON whose texts may be somebody else's.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Json<'a> {
+    /// What is small, or has no shape of its own.
+    Value(Value),
+    Text(Cow<'a, str>),
+    List(Vec<Json<'a>>),
+    Map(Vec<(Cow<'static, str>, Json<'a>)>),
+}
+
+impl<'a> Json<'a> {
+    /// Returns a text that is borrowed from elsewhere.
+    pub(crate) fn text(text: &'a str) -> Self {
+        Json::Text(Cow::Borrowed(text))
+    }
+
+    /// Adds a field to a map.
+    pub(crate) fn push(&mut self, key: &'static str, value: impl Into<Json<'a>>) {
+        if let Json::Map(fields) = self {
+            fields.push((Cow::Borrowed(key), value.into()));
+        }
+    }
+
+    /// Adds a field whose name is not known beforehand.
+    pub(crate) fn push_named(&mut self, key: String, value: Value) {
+        if let Json::Map(fields) = self {
+            fields.push((Cow::Owned(key), Json::Value(value)));
+        }
+    }
+
+    /// Returns the same with texts of its own.
+    pub(crate) fn into_value(self) -> Value {
+        match self {
+            Json::Value(value) => value,
+            Json::Text(text) => Value::String(text.into_owned()),
+            Json::List(list) => list.into_iter().map(Json::into_value).collect(),
+            Json::Map(fields) => fields
+                .into_iter()
+                .map(|(key, value)| (key.into_owned(), value.into_value()))
+                .collect::<serde_json::Map<_, _>>()
+                .into(),
+        }
+    }
+
+    /// Returns it as text, indented by two, with a line end behind it.
+    pub(crate) fn pretty(&self) -> String {
+        // Line ends and quotes take two characters each.
+        let size = self.size();
+        let mut out = String::with_capacity(size + size / 8 + 64);
+        self.write(&mut out, 0);
+        out.push('\n');
+        out
+    }
+
+    fn size(&self) -> usize {
+        match self {
+            Json::Value(_) => 256,
+            Json::Text(text) => text.len() + 32,
+            Json::List(list) => list.iter().map(|item| item.size() + 32).sum(),
+            Json::Map(fields) => fields.iter().map(|(_, value)| value.size() + 32).sum(),
+        }
+    }
+
+    fn write(&self, out: &mut String, depth: usize) {
+        match self {
+            Json::Value(value) => write_value(value, out, depth),
+            Json::Text(text) => write_text(text, out),
+            Json::List(list) => {
+                let items = list.iter();
+                write_items(out, depth, ('[', ']'), items, |item, out| {
+                    item.write(out, depth + 1);
+                });
+            }
+            Json::Map(fields) => {
+                let fields = fields.iter();
+                write_items(out, depth, ('{', '}'), fields, |(key, value), out| {
+                    write_text(key, out);
+                    out.push_str(": ");
+                    value.write(out, depth + 1);
+                });
+            }
+        }
+    }
+}
+
+impl From<Value> for Json<'_> {
+    fn from(value: Value) -> Self {
+        Json::Value(value)
+    }
+}
+
+impl<'a> From<Vec<Json<'a>>> for Json<'a> {
+    fn from(list: Vec<Json<'a>>) -> Self {
+        Json::List(list)
+    }
+}
+
+/// Makes a map of names and what is [`Json`] already.
+macro_rules! map {
+    ($($key:literal: $value:expr),* $(,)?) => {
+        $crate::json::Json::Map(vec![$((::std::borrow::Cow::Borrowed($key), $value.into())),*])
+    };
+}
+pub(crate) use map;
+
+/// Writes a value as `{value:#}` does.
+fn write_value(value: &Value, out: &mut String, depth: usize) {
+    match value {
+        Value::String(text) => write_text(text, out),
+        Value::Array(list) => {
+            write_items(out, depth, ('[', ']'), list.iter(), |item, out| {
+                write_value(item, out, depth + 1);
+            });
+        }
+        Value::Object(fields) => {
+            let fields = fields.iter();
+            write_items(out, depth, ('{', '}'), fields, |(key, value), out| {
+                write_text(key, out);
+                out.push_str(": ");
+                write_value(value, out, depth + 1);
+            });
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => out.push_str(&value.to_string()),
+    }
+}
+
+fn write_items<T>(
+    out: &mut String,
+    depth: usize,
+    (open, close): (char, char),
+    items: impl ExactSizeIterator<Item = T>,
+    mut write: impl FnMut(T, &mut String),
+) {
+    out.push(open);
+    if items.len() > 0 {
+        for (at, item) in items.enumerate() {
+            out.push_str(if at == 0 { "\n" } else { ",\n" });
+            indent(out, depth + 1);
+            write(item, out);
+        }
+        out.push('\n');
+        indent(out, depth);
+    }
+    out.push(close);
+}
+
+fn indent(out: &mut String, depth: usize) {
+    const BLANKS: &str = "                                ";
+    for _ in 0..depth / 16 {
+        out.push_str(BLANKS);
+    }
+    out.push_str(&BLANKS[..depth % 16 * 2]);
+}
+
+fn write_text(text: &str, out: &mut String) {
+    out.push('"');
+    let mut rest = text;
+    loop {
+        let at = next_escape(rest.as_bytes());
+        out.push_str(&rest[..at]);
+        let Some(&byte) = rest.as_bytes().get(at) else {
+            break;
+        };
+        match byte {
+            b'"' => out.push_str("\\\""),
+            b'\\' => out.push_str("\\\\"),
+            b'\n' => out.push_str("\\n"),
+            b'\t' => out.push_str("\\t"),
+            b'\r' => out.push_str("\\r"),
+            0x08 => out.push_str("\\b"),
+            0x0C => out.push_str("\\f"),
+            byte => out.push_str(&format!("\\u{byte:04x}")),
+        }
+        rest = &rest[at + 1..];
+    }
+    out.push('"');
+}
+
+/// Returns where the first byte stands that is escaped in JSON, or the length.
+/// Looks at eight bytes at a time.
+fn next_escape(bytes: &[u8]) -> usize {
+    const ONES: u64 = 0x0101_0101_0101_0101;
+    const HIGH: u64 = 0x8080_8080_8080_8080;
+    // The lowest byte that is flagged is right; those above it may not be.
+    let below = |word: u64, limit: u8| word.wrapping_sub(ONES * u64::from(limit)) & !word & HIGH;
+    let is = |word: u64, byte: u8| below(word ^ (ONES * u64::from(byte)), 1);
+    let mut at = 0;
+    while let Some(chunk) = bytes.get(at..).and_then(<[u8]>::first_chunk::<8>) {
+        let word = u64::from_le_bytes(*chunk);
+        let found = below(word, 0x20) | is(word, b'"') | is(word, b'\\');
+        if found != 0 {
+            return at + (found.trailing_zeros() / 8) as usize;
+        }
+        at += 8;
+    }
+    let is_escaped = |byte: &u8| *byte < 0x20 || matches!(byte, b'"' | b'\\');
+    at + bytes[at..]
+        .iter()
+        .position(is_escaped)
+        .unwrap_or(bytes.len() - at)
+}
+
+/// What a check looks at: a request that we made, or anybody's.
+pub(crate) trait Node: Sized {
+    fn get(&self, key: &str) -> Option<&Self>;
+    fn as_text(&self) -> Option<&str>;
+    fn as_list(&self) -> Option<&[Self]>;
+    fn is_map(&self) -> bool;
+    fn as_number(&self) -> Option<u64>;
+    fn is_true(&self) -> bool;
+
+    /// Returns the list at `key`, or nothing.
+    fn list(&self, key: &str) -> &[Self] {
+        self.get(key).and_then(Self::as_list).unwrap_or_default()
+    }
+
+    /// Returns the text at `key`, or nothing.
+    fn text(&self, key: &str) -> &str {
+        self.get(key).and_then(Self::as_text).unwrap_or_default()
+    }
+}
+
+impl Node for Value {
+    fn get(&self, key: &str) -> Option<&Self> {
+        Value::get(self, key)
+    }
+
+    fn as_text(&self) -> Option<&str> {
+        self.as_str()
+    }
+
+    fn as_list(&self) -> Option<&[Self]> {
+        self.as_array().map(Vec::as_slice)
+    }
+
+    fn is_map(&self) -> bool {
+        self.is_object()
+    }
+
+    fn as_number(&self) -> Option<u64> {
+        self.as_u64()
+    }
+
+    fn is_true(&self) -> bool {
+        self.as_bool() == Some(true)
+    }
+}
+
+/// What lies inside a [`Json::Value`] is not looked into: only what is made of
+/// [`Json`] all the way can be checked.
+impl Node for Json<'_> {
+    fn get(&self, key: &str) -> Option<&Self> {
+        match self {
+            Json::Map(fields) => {
+                let mut fields = fields.iter();
+                fields.find(|field| field.0 == key).map(|field| &field.1)
+            }
+            _ => None,
+        }
+    }
+
+    fn as_text(&self) -> Option<&str> {
+        match self {
+            Json::Text(text) => Some(text),
+            Json::Value(value) => value.as_str(),
+            _ => None,
+        }
+    }
+
+    fn as_list(&self) -> Option<&[Self]> {
+        match self {
+            Json::List(list) => Some(list),
+            _ => None,
+        }
+    }
+
+    fn is_map(&self) -> bool {
+        match self {
+            Json::Value(value) => value.is_object(),
+            json => matches!(json, Json::Map(_)),
+        }
+    }
+
+    fn as_number(&self) -> Option<u64> {
+        match self {
+            Json::Value(value) => value.as_u64(),
+            _ => None,
+        }
+    }
+
+    fn is_true(&self) -> bool {
+        matches!(self, Json::Value(Value::Bool(true)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn it_is_written_as_a_value_is() {
+        let texts = [
+            "",
+            "plain",
+            "a\"b\\c/d",
+            "line\nline\r\n\ttab",
+            "\u{0}\u{1}\u{8}\u{c}\u{1f}\u{7f}",
+            "eight by\"te is 9",
+            "ü\u{2028}漢字🦀\\",
+            "0123456\"",
+            "01234567\"",
+        ];
+        let lists: Vec<Json<'_>> = texts.iter().map(|text| Json::text(text)).collect();
+        let inner = json!({"a": [], "b": {}, "c": [1, -2.5, null, true, {"d": "e\n"}], "": "x"});
+        let mut json = map! {
+            "texts": lists,
+            "value": inner,
+            "empty": Vec::new(),
+            "nothing": Json::Map(Vec::new()),
+        };
+        json.push("more", Json::text("1"));
+        let value = json.clone().into_value();
+        assert_eq!(json.pretty(), format!("{value:#}\n"));
+        assert_eq!(Json::Value(value.clone()).pretty(), format!("{value:#}\n"));
+    }
+
+    #[test]
+    fn what_is_deep_is_indented_as_deep() {
+        let mut value = json!(["bottom"]);
+        for _ in 0..40 {
+            value = json!({"down": [value]});
+        }
+        let written = Json::Value(value.clone()).pretty();
+        assert_eq!(written, format!("{value:#}\n"));
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_written_as_a_value_is(text in "(.|[\\n\\r\\t\"\\\\\\x00-\\x1f]){0,64}") {
+            let value = Value::from(text.as_str());
+            prop_assert_eq!(Json::text(&text).pretty(), format!("{value:#}\n"));
+        }
+    }
+}
