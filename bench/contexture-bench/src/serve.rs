@@ -69,12 +69,7 @@ pub(crate) fn one(file: &str, dir: &Path, requests: u64) -> anyhow::Result<()> {
 
 /// Asks for `sessions` sessions in turn, `requests` times, with an event that is
 /// new each time, and says how much memory the process has on the way.
-pub(crate) fn growth(
-    file: &str,
-    dir: &Path,
-    requests: u64,
-    sessions: usize,
-) -> anyhow::Result<()> {
+pub(crate) fn growth(file: &str, dir: &Path, requests: u64, sessions: usize) -> anyhow::Result<()> {
     let text = std::fs::read_to_string(file)?;
     let served = Served::new(&text, &dir.join("growth"), sessions, true)?;
     let mut resident = Vec::new();

@@ -24,9 +24,13 @@ pub(crate) fn router(app: &App) -> Router {
         .router
         .merge(crate::mcp::router(app))
         .layer(middleware::from_fn_with_state(app.clone(), gate::let_in));
-    let metrics = Router::new().route("/metrics", get(metrics)).layer(
-        middleware::from_fn_with_state(app.clone(), gate::let_in_to_metrics),
-    );
+    let metrics =
+        Router::new()
+            .route("/metrics", get(metrics))
+            .layer(middleware::from_fn_with_state(
+                app.clone(),
+                gate::let_in_to_metrics,
+            ));
     Router::new()
         .merge(with_key)
         .merge(metrics)
@@ -36,7 +40,10 @@ pub(crate) fn router(app: &App) -> Router {
         .route("/readyz", get(readyz))
         .method_not_allowed_fallback(app::no_such_method)
         .fallback(app::no_such_path)
-        .layer(middleware::from_fn_with_state(app.clone(), gate::meant_for_us))
+        .layer(middleware::from_fn_with_state(
+            app.clone(),
+            gate::meant_for_us,
+        ))
         .layer(middleware::from_fn_with_state(app.clone(), gate::note))
         .with_state(app.clone())
 }
