@@ -24,13 +24,17 @@
 //! beside it, and it takes as long, and as much room on the disk, as a copy of
 //! the file.
 //!
+//! A store may stay open for weeks. When its file is deleted, renamed or
+//! replaced, nothing is acknowledged into a file that nobody will find; calls
+//! fail until there is a store at the path again, and then go on with that one.
+//!
 //! It does not search: it hands out changes, from which an index is built. It
 //! does not encrypt. It belongs on a local disk: a
 //! write-ahead log does not work over a network.
 
 use std::fmt;
 use std::path::Path;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
 use contexture_store::{Store, StoreError};
@@ -38,14 +42,16 @@ use rusqlite::{Connection, OptionalExtension};
 
 use crate::connect::Place;
 use crate::error::Fault;
-use crate::readers::Readers;
-use crate::writer::{After, Writer};
+use crate::open::Open;
+use crate::writer::After;
 
 mod connect;
 mod error;
 mod keys;
 mod ledger;
 mod memory;
+mod open;
+mod presence;
 mod readers;
 mod record;
 mod row;
@@ -92,16 +98,9 @@ pub struct SqliteStore {
 
 struct Shared {
     place: Place,
-    readers: Readers,
-    // Started by the first write: a program that only reads needs none.
-    writer: Mutex<Option<Arc<Writer>>>,
-}
-
-impl Drop for Shared {
-    fn drop(&mut self) {
-        // Whoever closes last tidies the log away, and only a writer can.
-        self.readers.close();
-    }
+    current: RwLock<Arc<Open>>,
+    // Held while other files are looked for where these were.
+    reopening: Mutex<()>,
 }
 
 impl SqliteStore {
@@ -125,11 +124,10 @@ impl SqliteStore {
 
     fn open_place(place: Place) -> Result<Self, StoreError> {
         let first = place.prepare().map_err(|fault| fault.at(&place.address))?;
-        let readers = Readers::new(first);
         let shared = Shared {
             place,
-            readers,
-            writer: Mutex::new(None),
+            current: RwLock::new(Arc::new(Open::new(first, 0))),
+            reopening: Mutex::new(()),
         };
         Ok(Self {
             shared: Arc::new(shared),
@@ -153,12 +151,19 @@ impl SqliteStore {
         read: impl FnOnce(&Connection, i64) -> Result<T, Fault>,
     ) -> Result<T, StoreError> {
         let place = &self.shared.place;
-        let read = |connection: &Connection| {
-            let tenant = self.tenant.find(connection)?;
-            read(connection, tenant)
-        };
-        let result = self.shared.readers.run(place, read);
-        result.map_err(|fault| fault.at(&place.address))
+        loop {
+            let open = self.shared.open()?;
+            // Closed since it was looked at: look again.
+            let Some(lease) = open.readers.take() else {
+                continue;
+            };
+            let read = |connection: &Connection| {
+                let tenant = self.tenant.find(connection, open.number)?;
+                read(connection, tenant)
+            };
+            let result = lease.run(|| open.reader(place), read);
+            return result.map_err(|fault| open.explain(&place.address, fault));
+        }
     }
 
     /// Calls `write` with a connection and the tenant's key, in a transaction
@@ -185,32 +190,12 @@ impl SqliteStore {
         after: After,
     ) -> Result<T, StoreError> {
         let tenant = self.tenant.clone();
-        let work = move |connection: &Connection| {
-            let tenant = tenant.find_or_add(connection)?;
+        let work = move |connection: &Connection, open: u64| {
+            let tenant = tenant.find_or_add(connection, open)?;
             write(connection, tenant)
         };
-        self.run_writer(work, after)
-    }
-
-    fn run_writer<T: Send + 'static>(
-        &self,
-        work: impl FnOnce(&Connection) -> Result<T, Fault> + Send + 'static,
-        after: After,
-    ) -> Result<T, StoreError> {
-        let place = &self.shared.place;
-        let writer = self.writer().map_err(|fault| fault.at(&place.address))?;
-        let answer = writer.run(work, after);
-        answer.unwrap_or_else(|| {
-            // It panicked. The next call starts another.
-            let mut current = self.lock_writer();
-            if current.as_ref().is_some_and(|it| Arc::ptr_eq(it, &writer)) {
-                *current = None;
-            }
-            Err(StoreError::Backend {
-                store: "sqlite",
-                source: format!("{}: the thread that writes has stopped", place.address).into(),
-            })
-        })
+        let (open, writer) = self.shared.writer()?;
+        self.shared.run(&open, &writer, work, after)
     }
 
     /// Reads, and writes something that is undone.
@@ -219,38 +204,23 @@ impl SqliteStore {
             db.query_row("SELECT count(*) FROM probe", [], |_| Ok(()))?;
             Ok(())
         })?;
-        self.run_writer(
-            |connection| {
-                connection
-                    .prepare_cached("INSERT INTO probe VALUES (zeroblob(?1))")?
-                    .execute([PROBE_BYTES])?;
-                Ok(())
-            },
-            After::Undo,
-        )
-    }
-
-    fn writer(&self) -> Result<Arc<Writer>, Fault> {
-        let mut current = self.lock_writer();
-        if let Some(writer) = &*current {
-            return Ok(Arc::clone(writer));
-        }
-        let place = &self.shared.place;
-        let connection = place.writing_connection()?;
-        let writer = Writer::start(
-            connection,
-            place.address.clone(),
-            place.options.busy_timeout,
-        );
-        let writer = writer.map_err(|error| StoreError::Backend {
-            store: "sqlite",
-            source: Box::new(error),
-        })?;
-        Ok(Arc::clone(current.insert(Arc::new(writer))))
-    }
-
-    fn lock_writer(&self) -> std::sync::MutexGuard<'_, Option<Arc<Writer>>> {
-        (self.shared.writer.lock()).unwrap_or_else(PoisonError::into_inner)
+        let (open, writer) = self.shared.writer()?;
+        // What is undone never comes to the disk. If the last thing that did
+        // come there failed, only another one can tell whether that has passed.
+        let after = match writer.has_failed() {
+            true => After::Nothing,
+            false => After::Undo,
+        };
+        let work = |connection: &Connection, _: u64| {
+            connection
+                .prepare_cached("INSERT INTO probe VALUES (zeroblob(?1))")?
+                .execute([PROBE_BYTES])?;
+            connection
+                .prepare_cached("DELETE FROM probe")?
+                .execute([])?;
+            Ok(())
+        };
+        self.shared.run(&open, &writer, work, after)
     }
 }
 
@@ -273,8 +243,16 @@ impl Store for SqliteStore {
 #[derive(Clone)]
 struct Tenant {
     name: Arc<str>,
-    // Known as soon as it was read once: a tenant keeps its key for ever.
-    key: Arc<OnceLock<i64>>,
+    // Known as soon as it was read once: a tenant keeps its key as long as the
+    // file is the same one.
+    key: Arc<Mutex<Option<Known>>>,
+}
+
+/// The key of a tenant in the files that were opened as the so manieth.
+#[derive(Clone, Copy)]
+struct Known {
+    open: u64,
+    key: i64,
 }
 
 impl Tenant {
@@ -288,20 +266,26 @@ impl Tenant {
         }
     }
 
-    fn find(&self, connection: &Connection) -> Result<i64, Fault> {
-        if let Some(key) = self.key.get() {
-            return Ok(*key);
+    fn known(&self, open: u64) -> Option<i64> {
+        let known = *self.key.lock().unwrap_or_else(PoisonError::into_inner);
+        known.filter(|known| known.open == open).map(|it| it.key)
+    }
+
+    fn find(&self, connection: &Connection, open: u64) -> Result<i64, Fault> {
+        if let Some(key) = self.known(open) {
+            return Ok(key);
         }
-        match Self::select(connection, &self.name)? {
-            Some(key) => Ok(*self.key.get_or_init(|| key)),
-            None => Ok(Self::NOBODY),
-        }
+        let Some(key) = Self::select(connection, &self.name)? else {
+            return Ok(Self::NOBODY);
+        };
+        *self.key.lock().unwrap_or_else(PoisonError::into_inner) = Some(Known { open, key });
+        Ok(key)
     }
 
     /// Does not remember the key: the transaction may still be undone.
-    fn find_or_add(&self, connection: &Connection) -> Result<i64, Fault> {
-        if let Some(key) = self.key.get() {
-            return Ok(*key);
+    fn find_or_add(&self, connection: &Connection, open: u64) -> Result<i64, Fault> {
+        if let Some(key) = self.known(open) {
+            return Ok(key);
         }
         if let Some(key) = Self::select(connection, &self.name)? {
             return Ok(key);
@@ -320,7 +304,7 @@ impl Tenant {
 
 #[cfg(test)]
 mod tests {
-    use contexture_store::{Ledger, NewSession};
+    use contexture_store::{Ledger, NewSession, Tenants};
     use jiff::Timestamp;
 
     use super::*;
@@ -344,6 +328,7 @@ mod tests {
         };
         let failed = store.write(work).unwrap_err();
         assert!(failed.to_string().contains("has stopped"), "{failed}");
+        store.ping().unwrap();
         store.create_session(&session("after"), now).unwrap();
         let labels: Vec<String> = store
             .sessions(None, 10)
