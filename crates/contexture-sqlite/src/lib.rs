@@ -339,6 +339,38 @@ mod tests {
         assert_eq!(labels, ["after", "before"]);
     }
 
+    #[cfg(unix)]
+    #[test]
+    fn a_file_that_goes_while_it_is_written_is_not_written() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("store.db");
+        let away = directory.path().join("away.db");
+        let store = SqliteStore::open(&path).unwrap();
+        let now = Timestamp::UNIX_EPOCH;
+        store.create_session(&session("before"), now).unwrap();
+        let (from, to) = (path.clone(), away.clone());
+        let moves = move |db: &Connection, tenant: i64| {
+            sessions::create(db, tenant, &session("half"), Timestamp::UNIX_EPOCH)?;
+            std::fs::rename(from, to).unwrap();
+            Ok(())
+        };
+        let gone = store.write(moves).unwrap_err();
+        assert!(matches!(gone, StoreError::Unavailable { .. }), "{gone}");
+        std::fs::rename(&away, &path).unwrap();
+        store.create_session(&session("after"), now).unwrap();
+        // The same with its log.
+        let log = directory.path().join("store.db-wal");
+        let removes = move |db: &Connection, tenant: i64| {
+            sessions::create(db, tenant, &session("half again"), Timestamp::UNIX_EPOCH)?;
+            std::fs::remove_file(log).unwrap();
+            Ok(())
+        };
+        let gone = store.write(removes).unwrap_err();
+        assert!(matches!(gone, StoreError::Unavailable { .. }), "{gone}");
+        assert!(store.session("before").is_ok() && store.session("after").is_ok());
+        store.ping().unwrap();
+    }
+
     #[test]
     fn a_failure_in_a_transaction_is_its_own() {
         let directory = tempfile::tempdir().unwrap();
