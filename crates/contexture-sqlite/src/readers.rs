@@ -2,7 +2,7 @@
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-use rusqlite::{Connection, TransactionBehavior};
+use rusqlite::Connection;
 
 use crate::connect::{Place, Reader};
 use crate::error::Fault;
@@ -48,10 +48,14 @@ impl Readers {
             Some(reader) => reader,
             none => none.insert(place.reader()?),
         };
-        let transaction =
-            (reader.connection).transaction_with_behavior(TransactionBehavior::Deferred)?;
-        let result = read(&transaction);
-        transaction.finish()?;
+        let connection = &reader.connection;
+        // Prepared once. A transaction that is not ended, because `read` panics,
+        // ends with its connection.
+        connection.prepare_cached("BEGIN DEFERRED")?.execute([])?;
+        let result = read(connection);
+        if !connection.is_autocommit() {
+            connection.prepare_cached("ROLLBACK")?.execute([])?;
+        }
         result
     }
 
