@@ -3,7 +3,7 @@
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use rusqlite::{Connection, TransactionBehavior};
+use rusqlite::Connection;
 
 use crate::connect::Reader;
 use crate::error::Fault;
@@ -103,10 +103,14 @@ impl Lease<'_> {
             Some(reader) => reader,
             none => none.insert(make()?),
         };
-        let transaction =
-            (reader.connection).transaction_with_behavior(TransactionBehavior::Deferred)?;
-        let result = read(&transaction);
-        transaction.finish()?;
+        let connection = &reader.connection;
+        // Prepared once. A transaction that is not ended, because `read` panics,
+        // ends with its connection.
+        connection.prepare_cached("BEGIN DEFERRED")?.execute([])?;
+        let result = read(connection);
+        if !connection.is_autocommit() {
+            connection.prepare_cached("ROLLBACK")?.execute([])?;
+        }
         result
     }
 }
