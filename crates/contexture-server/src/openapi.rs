@@ -137,10 +137,11 @@ fn describe(operation: &Operation, error: &Schema, answer: Option<&Value>) -> Va
         ("path", &operation.takes.path),
         ("query", &operation.takes.query),
     ] {
+        let shown = |name: &str| shown_value(operation, place, name);
         parameters.extend(
             schema
                 .iter()
-                .flat_map(|schema| parameters_of(place, schema)),
+                .flat_map(|schema| parameters_of(place, schema, &shown)),
         );
     }
     let mut described = json!({
@@ -170,8 +171,29 @@ fn describe(operation: &Operation, error: &Schema, answer: Option<&Value>) -> Va
     described
 }
 
+/// Returns what stands for a parameter in the example.
+fn shown_value(operation: &Operation, place: &str, name: &str) -> Option<String> {
+    let target = operation.example.as_ref()?.target;
+    let (path, query) = target.split_once('?').unwrap_or((target, ""));
+    if place == "query" {
+        let mut pairs = query.split('&').filter_map(|pair| pair.split_once('='));
+        return pairs
+            .find(|(key, _)| *key == name)
+            .map(|(_, value)| value.to_owned());
+    }
+    let mut parts = operation.path.split('/').zip(path.split('/'));
+    let braced = format!("{{{name}}}");
+    parts
+        .find(|(part, _)| *part == braced)
+        .map(|(_, value)| value.to_owned())
+}
+
 /// Returns each field of a schema as a parameter.
-fn parameters_of(place: &str, schema: &Schema) -> Vec<Value> {
+fn parameters_of(
+    place: &str,
+    schema: &Schema,
+    shown: &dyn Fn(&str) -> Option<String>,
+) -> Vec<Value> {
     let schema = schema.as_value();
     let required = schema["required"].as_array().cloned().unwrap_or_default();
     let Some(fields) = schema["properties"].as_object() else {
@@ -183,13 +205,19 @@ fn parameters_of(place: &str, schema: &Schema) -> Vec<Value> {
             .as_object_mut()
             .and_then(|field| field.remove("description"));
         let required = place == "path" || required.iter().any(|known| known == name.as_str());
-        json!({
+        let mut parameter = json!({
             "name": name,
             "in": place,
             "required": required,
             "description": description,
             "schema": field,
-        })
+        });
+        if let Some(value) = shown(name) {
+            let is_number = field["type"] == "integer";
+            let number = value.parse::<u64>().ok().filter(|_| is_number);
+            parameter["example"] = number.map_or(Value::String(value), Value::from);
+        }
+        parameter
     };
     fields.iter().map(parameter).collect()
 }
