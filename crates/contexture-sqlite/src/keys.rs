@@ -45,6 +45,10 @@ impl Tenants for SqliteStore {
     fn ping(&self) -> Result<(), StoreError> {
         self.probe()
     }
+
+    fn incarnation(&self) -> u64 {
+        self.incarnation_now()
+    }
 }
 
 const COLUMNS: &str = "SELECT k.id, k.hash, t.name, k.scope, k.name, k.created, k.revoked
