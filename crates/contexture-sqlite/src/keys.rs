@@ -48,6 +48,7 @@ impl Tenants for SqliteStore {
 
     fn watch(&self, watch: Watch) {
         self.set_watch(watch);
+    }
 
     fn incarnation(&self) -> u64 {
         self.incarnation_now()
