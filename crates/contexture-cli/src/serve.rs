@@ -68,7 +68,9 @@ fn runtime(threads: usize) -> Result<tokio::runtime::Runtime, Error> {
 
 /// Says where the server is, and who may call it.
 fn tell(address: SocketAddr, needs_key: bool) {
-    output::say(&format!("serving on http://{address} (docs at /docs, MCP at /mcp)"));
+    output::say(&format!(
+        "serving on http://{address} (docs at /docs, MCP at /mcp)"
+    ));
     output::say(match needs_key {
         true => "callers need a key; `contexture key new` makes one",
         false => {

@@ -21,7 +21,10 @@ pub(crate) async fn json(app: &App, headers: &HeaderMap, body: Body) -> Result<B
 pub(crate) fn none(body: &Body) -> Result<(), Problem> {
     match body.is_end_stream() {
         true => Ok(()),
-        false => Err(Problem::bad_request("unexpected_body", "this takes no body")),
+        false => Err(Problem::bad_request(
+            "unexpected_body",
+            "this takes no body",
+        )),
     }
 }
 

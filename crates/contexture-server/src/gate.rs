@@ -21,7 +21,11 @@ static REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
 /// Notes a request and its answer: the route, not the path, which may hold
 /// names; no content, no key.
-pub(crate) async fn note(State(app): State<App>, mut request: Request<Body>, next: Next) -> Response {
+pub(crate) async fn note(
+    State(app): State<App>,
+    mut request: Request<Body>,
+    next: Next,
+) -> Response {
     let came = Instant::now();
     let id = request_id(request.headers());
     let method = method_name(request.method());
@@ -43,9 +47,15 @@ pub(crate) async fn note(State(app): State<App>, mut request: Request<Body>, nex
     let ms = time.as_secs_f64() * 1000.0;
     match status {
         500.. if status != 503 => {
-            error!(id, method, route, status, ms, tenant, key, code, detail, "request");
+            error!(
+                id,
+                method, route, status, ms, tenant, key, code, detail, "request"
+            );
         }
-        503 => warn!(id, method, route, status, ms, tenant, key, code, detail, "request"),
+        503 => warn!(
+            id,
+            method, route, status, ms, tenant, key, code, detail, "request"
+        ),
         _ => info!(id, method, route, status, ms, tenant, key, code, "request"),
     }
     if let Ok(value) = HeaderValue::from_str(&id) {
@@ -60,7 +70,9 @@ fn request_id(headers: &HeaderMap) -> String {
     let given = headers.get(&REQUEST_ID).and_then(|id| id.to_str().ok());
     let fits = |id: &&str| {
         (1..=64).contains(&id.len())
-            && id.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))
+            && id
+                .bytes()
+                .all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))
     };
     match given.filter(fits) {
         Some(id) => id.to_owned(),
@@ -151,7 +163,9 @@ fn is_same(origin: &HeaderValue, host: &Authority) -> bool {
     let Ok(origin) = origin.to_str() else {
         return false;
     };
-    let bare = origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://"));
+    let bare = origin
+        .strip_prefix("http://")
+        .or_else(|| origin.strip_prefix("https://"));
     bare.is_some_and(|origin| origin.eq_ignore_ascii_case(host.as_str()))
 }
 

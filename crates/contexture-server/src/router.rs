@@ -28,9 +28,13 @@ pub(crate) fn router(app: &App) -> Router {
         .router
         .merge(crate::mcp::router(app))
         .layer(middleware::from_fn_with_state(app.clone(), gate::let_in));
-    let metrics = Router::new().route("/metrics", get(metrics)).layer(
-        middleware::from_fn_with_state(app.clone(), gate::let_in_to_metrics),
-    );
+    let metrics =
+        Router::new()
+            .route("/metrics", get(metrics))
+            .layer(middleware::from_fn_with_state(
+                app.clone(),
+                gate::let_in_to_metrics,
+            ));
     Router::new()
         .merge(with_key)
         .merge(metrics)
@@ -41,7 +45,10 @@ pub(crate) fn router(app: &App) -> Router {
         .method_not_allowed_fallback(app::no_such_method)
         .fallback(app::no_such_path)
         .layer(ServiceBuilder::new().option_layer(cors(app)))
-        .layer(middleware::from_fn_with_state(app.clone(), gate::meant_for_us))
+        .layer(middleware::from_fn_with_state(
+            app.clone(),
+            gate::meant_for_us,
+        ))
         .layer(middleware::from_fn_with_state(app.clone(), gate::note))
         .with_state(app.clone())
 }
@@ -50,12 +57,21 @@ pub(crate) fn router(app: &App) -> Router {
 /// is nothing to tell.
 fn cors(app: &App) -> Option<CorsLayer> {
     let origins = &app.config().allowed_origins;
-    let origins: Vec<HeaderValue> = origins.iter().filter_map(|origin| origin.parse().ok()).collect();
+    let origins: Vec<HeaderValue> = origins
+        .iter()
+        .filter_map(|origin| origin.parse().ok())
+        .collect();
     let name = HeaderName::from_static;
     (!origins.is_empty()).then(|| {
         CorsLayer::new()
             .allow_origin(origins)
-            .allow_methods([Method::GET, Method::POST, Method::PUT, Method::PATCH, Method::DELETE])
+            .allow_methods([
+                Method::GET,
+                Method::POST,
+                Method::PUT,
+                Method::PATCH,
+                Method::DELETE,
+            ])
             .allow_headers([
                 header::AUTHORIZATION,
                 header::CONTENT_TYPE,
@@ -64,7 +80,11 @@ fn cors(app: &App) -> Option<CorsLayer> {
                 name("mcp-protocol-version"),
                 name("mcp-session-id"),
             ])
-            .expose_headers([name("x-request-id"), header::RETRY_AFTER, name("mcp-session-id")])
+            .expose_headers([
+                name("x-request-id"),
+                header::RETRY_AFTER,
+                name("mcp-session-id"),
+            ])
             .max_age(Duration::from_secs(600))
     })
 }

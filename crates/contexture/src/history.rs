@@ -88,7 +88,7 @@ const MOST_WALKS: usize = 16;
 const HEAD_BYTES: usize = size_of::<TurnHead>() * 2;
 
 /// The most bytes of turns that are kept in memory.
-const MAX_KNOWN: usize = 64 << 20;
+const MAX_KNOWN: usize = 128 << 20;
 
 impl TurnCache {
     fn get(&self, heads: &[TurnHead], key: &Key) -> Vec<Option<Arc<Prepared>>> {

@@ -5,6 +5,7 @@
 //! their hash, so that a session's next request adds what is new in it and
 //! little more.
 
+use std::cell::RefCell;
 use std::sync::Arc;
 
 use contexture_core::guard::Policy;
@@ -298,7 +299,7 @@ pub(crate) fn take(made: &Made<'_>, previous: Option<&Saved>) -> (Saved, Snapsho
         continues: made.prompt.continues,
         sampling: made.prompt.sampling.clone(),
         text: match made.keep {
-            true => ContentHash::of(markup::render(layout).as_bytes()),
+            true => text_hash(layout),
             false => ContentHash::of(b""),
         },
         agent: made.agent.clone(),
@@ -327,6 +328,26 @@ pub(crate) fn take(made: &Made<'_>, previous: Option<&Saved>) -> (Saved, Snapsho
     };
     (saved, snapshot, blobs)
 }
+
+/// Returns the hash of the text form. It is written into a room that is kept:
+/// it is large, and of no use afterwards.
+fn text_hash(layout: &Layout) -> ContentHash {
+    thread_local! {
+        static TEXT: RefCell<String> = const { RefCell::new(String::new()) };
+    }
+    TEXT.with_borrow_mut(|text| {
+        text.clear();
+        markup::render_into(text, layout);
+        let hash = ContentHash::of(text.as_bytes());
+        if text.capacity() > MOST_ROOM {
+            *text = String::new();
+        }
+        hash
+    })
+}
+
+/// The most room that a thread keeps for the text form.
+const MOST_ROOM: usize = 1 << 20;
 
 /// Returns the texts of the current message, as far as they are short.
 fn new_texts(blocks: &[Block]) -> Vec<(ContentHash, Arc<str>)> {

@@ -26,7 +26,9 @@ const JSON: &str = "content-type: application/json\r\n";
 /// What was taken before is still there, and more is taken.
 fn is_well(server: &Running) {
     server.get("/v1/sessions/s").ok(200);
-    server.post("/v1/sessions/s/turns", &turn("Still there?")).ok(201);
+    server
+        .post("/v1/sessions/s/turns", &turn("Still there?"))
+        .ok(201);
 }
 
 #[test]
@@ -40,7 +42,9 @@ fn a_body_that_is_too_large_is_refused_before_it_is_read() {
     let head = format!("POST /v1/sessions HTTP/1.1\r\nhost: localhost\r\n{JSON}");
     let told = server.raw(format!("{head}content-length: 1001\r\n\r\n"));
     assert_eq!(told.text(), refused);
-    let told = server.raw(format!("{head}content-length: 99999999999999999999999\r\n\r\n"));
+    let told = server.raw(format!(
+        "{head}content-length: 99999999999999999999999\r\n\r\n"
+    ));
     assert_eq!(told.status, 400);
     // It is not told: as soon as it is too much.
     let mut chunked = format!("{head}transfer-encoding: chunked\r\n\r\n");
@@ -91,24 +95,57 @@ fn a_body_that_breaks_off_leaves_nothing() {
 fn what_is_no_json_says_where() {
     let (_lab, server) = server();
     for (body, answer) in [
-        ("", "400 invalid_json: it ends where a value should be at line 1 column 0"),
-        ("{\"label\":", "400 invalid_json: it ends where a value should be at line 1 column 9"),
-        ("{'label':1}", "400 invalid_json: key must be a string at line 1 column 2"),
-        ("{} x", "400 invalid_json: trailing characters at line 1 column 4"),
+        (
+            "",
+            "400 invalid_json: it ends where a value should be at line 1 column 0",
+        ),
+        (
+            "{\"label\":",
+            "400 invalid_json: it ends where a value should be at line 1 column 9",
+        ),
+        (
+            "{'label':1}",
+            "400 invalid_json: key must be a string at line 1 column 2",
+        ),
+        (
+            "{} x",
+            "400 invalid_json: trailing characters at line 1 column 4",
+        ),
         ("nil", "400 invalid_json: expected ident at line 1 column 2"),
         ("[\"s2\"]", "400 invalid_field: expected an object"),
-        ("\"s2\"", "400 invalid_field: invalid type: string \"s2\", expected a session: an \
-            object with `label` at line 1 column 4"),
-        ("{\"label\":7}", "400 invalid_field: invalid type: integer `7`, expected a string at \
-            line 1 column 10 (label)"),
-        ("{\"label\":null}", "400 invalid_field: invalid type: null, expected a string at line 1 \
-            column 13 (label)"),
-        ("{}", "400 invalid_field: missing field `label` at line 1 column 2"),
-        ("{\"label\":\"a\",\"label\":\"b\"}", "400 invalid_json: the key `label` stands twice at \
-            line 1 column 20"),
-        ("{\"label\":\"\\ud800\"}", "400 invalid_json: unexpected end of hex escape at line 1 \
-            column 16"),
-        ("{\"label\":\"a\",\"labl\":\"b\"}", "400 invalid_field: unknown field `labl`"),
+        (
+            "\"s2\"",
+            "400 invalid_field: invalid type: string \"s2\", expected a session: an \
+            object with `label` at line 1 column 4",
+        ),
+        (
+            "{\"label\":7}",
+            "400 invalid_field: invalid type: integer `7`, expected a string at \
+            line 1 column 10 (label)",
+        ),
+        (
+            "{\"label\":null}",
+            "400 invalid_field: invalid type: null, expected a string at line 1 \
+            column 13 (label)",
+        ),
+        (
+            "{}",
+            "400 invalid_field: missing field `label` at line 1 column 2",
+        ),
+        (
+            "{\"label\":\"a\",\"label\":\"b\"}",
+            "400 invalid_json: the key `label` stands twice at \
+            line 1 column 20",
+        ),
+        (
+            "{\"label\":\"\\ud800\"}",
+            "400 invalid_json: unexpected end of hex escape at line 1 \
+            column 16",
+        ),
+        (
+            "{\"label\":\"a\",\"labl\":\"b\"}",
+            "400 invalid_field: unknown field `labl`",
+        ),
     ] {
         let said = post(&server, "/v1/sessions", JSON, body).text();
         assert!(said.starts_with(answer), "{body}\n{said}\n{answer}");
@@ -170,7 +207,10 @@ fn a_nul_is_content_and_no_name() {
         let said = server.post(target, body).text();
         assert!(said.starts_with("422 invalid: label: "), "{said}");
     }
-    let said = server.anybody().patch("/v1/sessions/s", r#"{"alias":"a\u0000b"}"#).text();
+    let said = server
+        .anybody()
+        .patch("/v1/sessions/s", r#"{"alias":"a\u0000b"}"#)
+        .text();
     assert!(said.starts_with("422 invalid: "), "{said}");
     assert_eq!(server.get("/v1/sessions/a%00b").status, 404);
     assert_eq!(server.get("/v1/sessions?after=%00").status, 200);
@@ -179,7 +219,9 @@ fn a_nul_is_content_and_no_name() {
     server.post("/v1/sessions/s/turns", &turn(odd)).ok(201);
     let history = server.get("/v1/sessions/s/history").json();
     let content = &history["turns"][0]["messages"][0]["content"];
-    let came_back = content.as_str().unwrap_or_else(|| content[0]["text"].as_str().unwrap());
+    let came_back = content
+        .as_str()
+        .unwrap_or_else(|| content[0]["text"].as_str().unwrap());
     assert_eq!(came_back, odd);
 }
 
@@ -189,7 +231,10 @@ fn a_body_says_that_it_is_json() {
     let hint = "[send `Content-Type: application/json`]";
     for (headers, answer) in [
         ("", format!("the body is not said to be JSON {hint}")),
-        ("content-type: text/plain\r\n", format!("the body is not said to be JSON {hint}")),
+        (
+            "content-type: text/plain\r\n",
+            format!("the body is not said to be JSON {hint}"),
+        ),
         (
             "content-type: application/x-www-form-urlencoded\r\n",
             format!("the body is not said to be JSON {hint}"),
@@ -208,7 +253,11 @@ fn a_body_says_that_it_is_json() {
         ),
     ] {
         let said = post(&server, "/v1/sessions", headers, r#"{"label":"x"}"#).text();
-        assert_eq!(said, format!("415 unsupported_media_type: {answer}"), "{headers}");
+        assert_eq!(
+            said,
+            format!("415 unsupported_media_type: {answer}"),
+            "{headers}"
+        );
     }
     for (i, headers) in [
         "content-type: application/json; charset=utf-8\r\n",
@@ -228,13 +277,23 @@ fn a_body_where_none_is_taken_is_refused() {
     let (_lab, server) = server();
     let refused = "400 unexpected_body: this takes no body";
     let uncompact = "/v1/sessions/s/uncompact";
-    assert_eq!(post(&server, uncompact, JSON, r#"{"focus":"x"}"#).text(), refused);
+    assert_eq!(
+        post(&server, uncompact, JSON, r#"{"focus":"x"}"#).text(),
+        refused
+    );
     let get = "GET /v1/sessions HTTP/1.1\r\nhost: localhost\r\n";
-    assert_eq!(server.raw(format!("{get}content-length: 2\r\n\r\n{{}}")).text(), refused);
+    assert_eq!(
+        server
+            .raw(format!("{get}content-length: 2\r\n\r\n{{}}"))
+            .text(),
+        refused
+    );
     let chunked = format!("{get}transfer-encoding: chunked\r\n\r\n2\r\n{{}}\r\n0\r\n\r\n");
     assert_eq!(server.raw(chunked).text(), refused);
     // An empty one is none.
-    server.raw(format!("{get}content-length: 0\r\n\r\n")).ok(200);
+    server
+        .raw(format!("{get}content-length: 0\r\n\r\n"))
+        .ok(200);
     is_well(&server);
 }
 
@@ -242,19 +301,46 @@ fn a_body_where_none_is_taken_is_refused() {
 fn paths_and_queries_are_read_strictly() {
     let (_lab, server) = server();
     for (target, answer) in [
-        ("/v1/sessions/%FF", "400 invalid_path: Invalid UTF-8 in `label`"),
-        ("/v1/sessions?after=%FF", "400 invalid_query: the query is not UTF-8"),
-        ("/v1/sessions?limit=0", "400 invalid_query: must be from 1 to 1000 (limit)"),
-        ("/v1/sessions?limit=1001", "400 invalid_query: must be from 1 to 1000 (limit)"),
-        ("/v1/sessions?limit=-1", "400 invalid_query: invalid digit found in string (limit)"),
-        ("/v1/sessions?limit=ten", "400 invalid_query: invalid digit found in string (limit)"),
-        ("/v1/sessions?limit=", "400 invalid_query: cannot parse integer from empty string (limit)"),
-        ("/v1/sessions?limit=1&limit=2", "400 invalid_query: duplicate field `limit`"),
+        (
+            "/v1/sessions/%FF",
+            "400 invalid_path: Invalid UTF-8 in `label`",
+        ),
+        (
+            "/v1/sessions?after=%FF",
+            "400 invalid_query: the query is not UTF-8",
+        ),
+        (
+            "/v1/sessions?limit=0",
+            "400 invalid_query: must be from 1 to 1000 (limit)",
+        ),
+        (
+            "/v1/sessions?limit=1001",
+            "400 invalid_query: must be from 1 to 1000 (limit)",
+        ),
+        (
+            "/v1/sessions?limit=-1",
+            "400 invalid_query: invalid digit found in string (limit)",
+        ),
+        (
+            "/v1/sessions?limit=ten",
+            "400 invalid_query: invalid digit found in string (limit)",
+        ),
+        (
+            "/v1/sessions?limit=",
+            "400 invalid_query: cannot parse integer from empty string (limit)",
+        ),
+        (
+            "/v1/sessions?limit=1&limit=2",
+            "400 invalid_query: duplicate field `limit`",
+        ),
         (
             "/v1/sessions?limits=1",
             "400 invalid_query: unknown field `limits`, expected `after` or `limit`",
         ),
-        ("/v1/sessions/s?x=1", "400 invalid_query: unknown field `x`, there are no fields"),
+        (
+            "/v1/sessions/s?x=1",
+            "400 invalid_query: unknown field `x`, there are no fields",
+        ),
     ] {
         let raw = format!("GET {target} HTTP/1.1\r\nhost: localhost\r\n\r\n");
         assert_eq!(server.raw(raw).text(), answer, "{target}");
@@ -273,9 +359,17 @@ fn what_there_is_not_says_so() {
     let (_lab, server) = server();
     let client = server.anybody();
     let nothing = "404 no_such_path: there is nothing at this path [`/docs` shows what there is]";
-    for target in ["/", "/v1", "/v1/", "/v1/session", "/v1/sessions/", "/v1/sessions/s/nothing",
-        "/v2/sessions", "/v1/../etc/passwd", "//v1/sessions"]
-    {
+    for target in [
+        "/",
+        "/v1",
+        "/v1/",
+        "/v1/session",
+        "/v1/sessions/",
+        "/v1/sessions/s/nothing",
+        "/v2/sessions",
+        "/v1/../etc/passwd",
+        "//v1/sessions",
+    ] {
         assert_eq!(client.get(target).text(), nothing, "{target}");
     }
     let not_so = "405 no_such_method: this path does not take this method [`allow` in the \
@@ -301,7 +395,10 @@ fn what_there_is_not_says_so() {
     let mut wire = server.connect();
     wire.send("HEAD /v1/sessions/s HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
     let said = wire.rest();
-    assert!(said.starts_with("HTTP/1.1 200 OK\r\n") && said.ends_with("\r\n\r\n"), "{said}");
+    assert!(
+        said.starts_with("HTTP/1.1 200 OK\r\n") && said.ends_with("\r\n\r\n"),
+        "{said}"
+    );
 }
 
 #[test]

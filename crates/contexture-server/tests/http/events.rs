@@ -7,13 +7,18 @@ use crate::support::{Lab, Running, Wire, talk, turn, until};
 /// Opens a stream of events and waits until it has begun.
 fn listen(server: &Running, key: Option<&str>, label: &str) -> Wire {
     let mut wire = server.connect();
-    let key = key.map_or_else(String::new, |key| format!("authorization: Bearer {key}\r\n"));
+    let key = key.map_or_else(String::new, |key| {
+        format!("authorization: Bearer {key}\r\n")
+    });
     wire.send(format!(
         "GET /v1/sessions/{label}/events HTTP/1.1\r\nhost: localhost\r\n{key}\r\n"
     ));
     let head = wire.until("\r\n\r\n");
     assert!(head.starts_with("HTTP/1.1 200 OK\r\n"), "{head}");
-    assert!(head.contains("content-type: text/event-stream\r\n"), "{head}");
+    assert!(
+        head.contains("content-type: text/event-stream\r\n"),
+        "{head}"
+    );
     wire
 }
 
@@ -41,18 +46,33 @@ fn what_happens_in_a_session_is_told_in_its_order() {
     let client = server.anybody();
     talk(&client, "s", "First.");
     talk(&client, "other", "First.");
-    client.patch("/v1/sessions/s", r#"{"alias":"nick"}"#).ok(200);
+    client
+        .patch("/v1/sessions/s", r#"{"alias":"nick"}"#)
+        .ok(200);
     // An alias leads to the session.
     let mut wire = listen(&server, None, "nick");
-    let recorded = client.post("/v1/sessions/nick/turns", &turn("Second.")).ok(201).json();
+    let recorded = client
+        .post("/v1/sessions/nick/turns", &turn("Second."))
+        .ok(201)
+        .json();
     // What happens elsewhere is not of interest.
-    client.post("/v1/sessions/other/turns", &turn("Elsewhere.")).ok(201);
+    client
+        .post("/v1/sessions/other/turns", &turn("Elsewhere."))
+        .ok(201);
     let request = r#"{"session":"s","recipe":"broker","event":"And?","model":"gpt-4o"}"#;
     let assembled = client.post("/v1/assemble", request).ok(200).json();
     for i in 0..6 {
-        client.post("/v1/sessions/s/turns", &turn(&format!("turn {i} {}", "word ".repeat(2000)))).ok(201);
+        client
+            .post(
+                "/v1/sessions/s/turns",
+                &turn(&format!("turn {i} {}", "word ".repeat(2000))),
+            )
+            .ok(201);
     }
-    let compacted = client.post("/v1/sessions/s/compact", r#"{"max_tokens":4000}"#).ok(200).json();
+    let compacted = client
+        .post("/v1/sessions/s/compact", r#"{"max_tokens":4000}"#)
+        .ok(200)
+        .json();
     assert_eq!(
         next(&mut wire),
         (
@@ -70,7 +90,10 @@ fn what_happens_in_a_session_is_told_in_its_order() {
     assert_eq!(event["snapshot"], assembled["snapshot"]);
     for number in 3..9 {
         let (_, name, event) = next(&mut wire);
-        assert_eq!((name.as_str(), &event["number"]), ("turn_recorded", &json!(number)));
+        assert_eq!(
+            (name.as_str(), &event["number"]),
+            ("turn_recorded", &json!(number))
+        );
     }
     let (_, name, event) = next(&mut wire);
     assert_eq!(name, "compacted");
@@ -104,8 +127,15 @@ fn another_tenant_hears_nothing() {
         talk(&server.with_key(key), "s", "First.");
     }
     let mut wire = listen(&server, Some(&island), "s");
-    server.with_key(&harbour).post("/v1/sessions/s/turns", &turn("Ours.")).ok(201);
-    let mine = server.with_key(&island).post("/v1/sessions/s/turns", &turn("Mine.")).ok(201).json();
+    server
+        .with_key(&harbour)
+        .post("/v1/sessions/s/turns", &turn("Ours."))
+        .ok(201);
+    let mine = server
+        .with_key(&island)
+        .post("/v1/sessions/s/turns", &turn("Mine."))
+        .ok(201)
+        .json();
     let (id, _, event) = next(&mut wire);
     // Not even a number was used for what happened there.
     assert_eq!(id, "0");
@@ -129,7 +159,9 @@ fn there_are_only_so_many_listeners() {
     // sent to it.
     drop(first);
     until(|| {
-        server.post("/v1/sessions/s/turns", &turn("Anybody?")).ok(201);
+        server
+            .post("/v1/sessions/s/turns", &turn("Anybody?"))
+            .ok(201);
         let mut wire = server.connect();
         wire.send("GET /v1/sessions/s/events HTTP/1.1\r\nhost: localhost\r\n\r\n");
         wire.until("\r\n").contains("200 OK").then_some(())

@@ -39,23 +39,38 @@ fn a_key_that_is_none_a_foreign_one_and_a_wrong_secret_are_answered_alike() {
     let (head, secret) = key.rsplit_once('_').unwrap();
     let wrong_secret = format!("{head}_{}", secret.chars().rev().collect::<String>());
     for wrong in ["x", "", &elsewhere, &wrong_secret, &key[..key.len() - 1]] {
-        assert_eq!(server.with_key(wrong).get("/v1/sessions").text(), WRONG_KEY, "{wrong}");
+        assert_eq!(
+            server.with_key(wrong).get("/v1/sessions").text(),
+            WRONG_KEY,
+            "{wrong}"
+        );
     }
     let client = server.anybody();
     for header in [format!("Basic {key}"), key.clone(), format!("Bearer{key}")] {
         let headers = [("authorization", header.as_str())];
-        assert_eq!(client.send("GET", "/v1/sessions", &headers, None).text(), WRONG_KEY);
+        assert_eq!(
+            client.send("GET", "/v1/sessions", &headers, None).text(),
+            WRONG_KEY
+        );
     }
     // Two keys could be two callers.
     let twice = [
         ("authorization", format!("Bearer {key}")),
         ("authorization", format!("Bearer {key}")),
     ];
-    let twice: Vec<(&str, &str)> = twice.iter().map(|(name, value)| (*name, &**value)).collect();
-    assert_eq!(client.send("GET", "/v1/sessions", &twice, None).text(), NO_KEY);
+    let twice: Vec<(&str, &str)> = twice
+        .iter()
+        .map(|(name, value)| (*name, &**value))
+        .collect();
+    assert_eq!(
+        client.send("GET", "/v1/sessions", &twice, None).text(),
+        NO_KEY
+    );
     // The word for the scheme may be written in any way.
     let header = format!("bearer {key}");
-    client.send("GET", "/v1/sessions", &[("authorization", &header)], None).ok(200);
+    client
+        .send("GET", "/v1/sessions", &[("authorization", &header)], None)
+        .ok(200);
 }
 
 #[test]
@@ -68,12 +83,16 @@ fn a_revoked_key_stops_to_work_and_the_last_one_closes_the_server() {
         client.get("/v1/sessions").ok(200);
         lab.revoke(key);
         // What was looked up is used for a moment.
-        let refused = until(|| Some(client.get("/v1/sessions")).filter(|answer| answer.status != 200));
+        let refused =
+            until(|| Some(client.get("/v1/sessions")).filter(|answer| answer.status != 200));
         assert_eq!(refused.text(), REVOKED);
         // Who does not have the secret is not told that it was revoked.
         let (head, _) = key.rsplit_once('_').unwrap();
         let guess = format!("{head}_{}", "x".repeat(43));
-        assert_eq!(server.with_key(&guess).get("/v1/sessions").text(), WRONG_KEY);
+        assert_eq!(
+            server.with_key(&guess).get("/v1/sessions").text(),
+            WRONG_KEY
+        );
     }
     assert_eq!(server.get("/v1/sessions").text(), NO_KEY);
     drop(server);
@@ -92,8 +111,7 @@ fn without_keys_this_machine_is_let_in_until_there_is_one() {
     // Nobody is asked for a key, so that a wrong one does not matter.
     server.with_key("x").get("/v1/sessions").ok(200);
     let key = lab.key("");
-    let refused =
-        until(|| Some(server.get("/v1/sessions")).filter(|answer| answer.status != 200));
+    let refused = until(|| Some(server.get("/v1/sessions")).filter(|answer| answer.status != 200));
     assert_eq!(refused.text(), NO_KEY);
     server.with_key(&key).get("/v1/sessions").ok(200);
 }
@@ -101,8 +119,13 @@ fn without_keys_this_machine_is_let_in_until_there_is_one() {
 #[test]
 fn an_address_that_others_reach_needs_a_key() {
     let bind = |lab: &Lab| {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        runtime.block_on(Server::bind(lab.service())).map(|server| server.needs_key())
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
+        runtime
+            .block_on(Server::bind(lab.service()))
+            .map(|server| server.needs_key())
     };
     for address in ["0.0.0.0:0", "[::]:0"] {
         let lab = Lab::new().with(|server| server.addr = address.to_owned());
@@ -135,7 +158,10 @@ fn what_another_tenant_has_is_answered_as_what_is_not_there() {
     let (harbour, island) = (server.with_key(&harbour), server.with_key(&island));
     talk(&harbour, "tides", "The harbour's secret.");
     let assembled = harbour
-        .post("/v1/assemble", r#"{"session":"tides","recipe":"broker","event":"And?"}"#)
+        .post(
+            "/v1/assemble",
+            r#"{"session":"tides","recipe":"broker","event":"And?"}"#,
+        )
         .ok(200);
     let snapshot = assembled.json()["snapshot"].as_str().unwrap().to_owned();
     let asked = |name: &str, snapshot: &str| {
@@ -146,7 +172,10 @@ fn what_another_tenant_has_is_answered_as_what_is_not_there() {
             island.get(&format!("/v1/sessions/{name}/events")),
             island.get(&format!("/v1/snapshots/{snapshot}")),
             island.patch(&format!("/v1/sessions/{name}"), r#"{"alias":"mine"}"#),
-            island.post(&format!("/v1/sessions/{name}/turns"), &crate::support::turn("x")),
+            island.post(
+                &format!("/v1/sessions/{name}/turns"),
+                &crate::support::turn("x"),
+            ),
             island.post(&format!("/v1/sessions/{name}/fork"), r#"{"label":"copy"}"#),
             island.post(&format!("/v1/sessions/{name}/compact"), "{}"),
             island.post(
@@ -160,12 +189,21 @@ fn what_another_tenant_has_is_answered_as_what_is_not_there() {
         ));
         texts
             .iter()
-            .map(|answer| answer.ok_status(404).text().replace(name, "NAME").replace(snapshot, "HASH"))
+            .map(|answer| {
+                answer
+                    .ok_status(404)
+                    .text()
+                    .replace(name, "NAME")
+                    .replace(snapshot, "HASH")
+            })
             .collect::<Vec<_>>()
     };
     let nothing = "0".repeat(snapshot.len());
     assert_eq!(asked("tides", &snapshot), asked("ebbes", &nothing));
-    assert_eq!(island.get("/v1/sessions").text(), r#"200 {"sessions":[],"next":null}"#);
+    assert_eq!(
+        island.get("/v1/sessions").text(),
+        r#"200 {"sessions":[],"next":null}"#
+    );
     assert_eq!(harbour.get("/v1/sessions/tides").json()["turns"], 1);
 }
 
@@ -227,9 +265,15 @@ fn a_key_is_in_no_answer() {
         server.with_key(&metrics).get("/metrics"),
         server.with_key(&metrics).get("/v1/sessions"),
     ];
-    let secrets = [key.rsplit('_').next().unwrap(), metrics.rsplit('_').next().unwrap()];
+    let secrets = [
+        key.rsplit('_').next().unwrap(),
+        metrics.rsplit('_').next().unwrap(),
+    ];
     for answer in answers {
         let whole = format!("{answer:?}");
-        assert!(secrets.iter().all(|secret| !whole.contains(secret)), "{whole}");
+        assert!(
+            secrets.iter().all(|secret| !whole.contains(secret)),
+            "{whole}"
+        );
     }
 }

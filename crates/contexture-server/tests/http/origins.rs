@@ -8,7 +8,8 @@ fn ask(server: &Running, method: &str, headers: &str) -> Answer {
 
 #[test]
 fn the_name_that_is_called_must_be_ours() {
-    let lab = Lab::new().with(|server| server.allowed_hosts = vec!["Contexture.Example".to_owned()]);
+    let lab =
+        Lab::new().with(|server| server.allowed_hosts = vec!["Contexture.Example".to_owned()]);
     let server = lab.serve();
     let port = server.address.port();
     for host in [
@@ -39,16 +40,25 @@ fn the_name_that_is_called_must_be_ours() {
         assert_eq!(answer.text(), foreign, "{host}");
     }
     let unclear = "400 invalid_host: the request does not say whom it is for";
-    for headers in ["", "host: \r\n", "host: a b\r\n", "host: localhost\r\nhost: localhost\r\n"] {
+    for headers in [
+        "",
+        "host: \r\n",
+        "host: a b\r\n",
+        "host: localhost\r\nhost: localhost\r\n",
+    ] {
         assert_eq!(ask(&server, "GET", headers).text(), unclear, "{headers}");
     }
     // Who watches the server calls it by any name; nothing is told there.
     for target in ["/healthz", "/readyz"] {
-        server.raw(format!("GET {target} HTTP/1.1\r\nhost: pod-7\r\n\r\n")).ok(200);
+        server
+            .raw(format!("GET {target} HTTP/1.1\r\nhost: pod-7\r\n\r\n"))
+            .ok(200);
     }
     // The pages are not for everyone.
     for target in ["/docs", "/openapi.json", "/metrics", "/mcp", "/nowhere"] {
-        let answer = server.raw(format!("GET {target} HTTP/1.1\r\nhost: evil.example\r\n\r\n"));
+        let answer = server.raw(format!(
+            "GET {target} HTTP/1.1\r\nhost: evil.example\r\n\r\n"
+        ));
         assert_eq!(answer.text(), foreign, "{target}");
     }
 }
@@ -57,7 +67,8 @@ fn the_name_that_is_called_must_be_ours() {
 fn what_a_proxy_would_be_sent_says_whom_it_is_for_twice() {
     let lab = Lab::new();
     let server = lab.serve();
-    let answer = server.raw("GET http://evil.example/v1/sessions HTTP/1.1\r\nhost: localhost\r\n\r\n");
+    let answer =
+        server.raw("GET http://evil.example/v1/sessions HTTP/1.1\r\nhost: localhost\r\n\r\n");
     assert_eq!(answer.status, 403, "{}", answer.body);
 }
 
@@ -114,8 +125,14 @@ fn a_browser_is_told_what_an_allowed_page_may_do() {
     );
     assert_eq!((asked.status, asked.body.as_str()), (200, ""));
     let says = |answer: &Answer, name: &str| answer.header(name).unwrap_or_default().to_owned();
-    assert_eq!(says(&asked, "access-control-allow-origin"), "https://app.example.com");
-    assert_eq!(says(&asked, "access-control-allow-methods"), "GET,POST,PUT,PATCH,DELETE");
+    assert_eq!(
+        says(&asked, "access-control-allow-origin"),
+        "https://app.example.com"
+    );
+    assert_eq!(
+        says(&asked, "access-control-allow-methods"),
+        "GET,POST,PUT,PATCH,DELETE"
+    );
     assert_eq!(
         says(&asked, "access-control-allow-headers"),
         "authorization,content-type,x-request-id,last-event-id,mcp-protocol-version,mcp-session-id"
@@ -124,19 +141,31 @@ fn a_browser_is_told_what_an_allowed_page_may_do() {
     let called = ask(
         &server,
         "GET",
-        &format!("host: localhost\r\norigin: https://app.example.com\r\nauthorization: Bearer {key}\r\n"),
+        &format!(
+            "host: localhost\r\norigin: https://app.example.com\r\nauthorization: Bearer {key}\r\n"
+        ),
     );
     assert_eq!(called.status, 200);
-    assert_eq!(says(&called, "access-control-allow-origin"), "https://app.example.com");
+    assert_eq!(
+        says(&called, "access-control-allow-origin"),
+        "https://app.example.com"
+    );
     assert_eq!(
         says(&called, "access-control-expose-headers"),
         "x-request-id,retry-after,mcp-session-id"
     );
     assert!(says(&called, "vary").contains("origin"), "{called:?}");
     // A refusal can be read by the page, too.
-    let refused = ask(&server, "GET", "host: localhost\r\norigin: https://app.example.com\r\n");
+    let refused = ask(
+        &server,
+        "GET",
+        "host: localhost\r\norigin: https://app.example.com\r\n",
+    );
     assert_eq!(refused.status, 401);
-    assert_eq!(says(&refused, "access-control-allow-origin"), "https://app.example.com");
+    assert_eq!(
+        says(&refused, "access-control-allow-origin"),
+        "https://app.example.com"
+    );
 }
 
 #[test]

@@ -7,16 +7,22 @@ use crate::support::{Client, Lab, talk};
 const SECRET: &str = "the-stone-under-the-lighthouse";
 
 /// A recipe and a manifest that would be of use, if they could be reached.
-const RECIPE: &str = "recipe: outside\nlayers:\n  - name: event\n    source: event\n    place: current\n";
-const MANIFEST: &str =
-    "protocol: CONTEXT-ASSEMBLY/0.1\nbudget:\n  max_tokens: 1000\nfiles:\n  - path: secret.txt\n    priority: 100\n";
+const RECIPE: &str =
+    "recipe: outside\nlayers:\n  - name: event\n    source: event\n    place: current\n";
+const MANIFEST: &str = "protocol: CONTEXT-ASSEMBLY/0.1\nbudget:\n  max_tokens: 1000\nfiles:\n  - path: secret.txt\n    priority: 100\n";
 
 /// A directory with a root in it, whose neighbours are nobody's business.
 fn lab(tenant: &str) -> (Lab, String) {
     let lab = Lab::new()
         .file(".contexture/tenants/secret.txt", SECRET)
-        .file(".contexture/tenants/outside.yml", &format!("# {SECRET}\n{RECIPE}"))
-        .file(".contexture/tenants/working-set.yml", &format!("# {SECRET}\n{MANIFEST}"))
+        .file(
+            ".contexture/tenants/outside.yml",
+            &format!("# {SECRET}\n{RECIPE}"),
+        )
+        .file(
+            ".contexture/tenants/working-set.yml",
+            &format!("# {SECRET}\n{MANIFEST}"),
+        )
         .file(".contexture/tenants/harbour/inside.txt", "inside");
     let key = lab.key(tenant);
     (lab, key)
@@ -106,7 +112,11 @@ fn a_tenant_is_not_told_where_its_files_are() {
         assert!(!answer.body.contains(&root), "{body}: {}", answer.body);
     }
     let persona = r#"{"label":"p","persona":"../../x"}"#;
-    for body in [persona, r#"{"label":"p","persona":"none"}"#, r#"{"label":"p","persona":"/x"}"#] {
+    for body in [
+        persona,
+        r#"{"label":"p","persona":"none"}"#,
+        r#"{"label":"p","persona":"/x"}"#,
+    ] {
         let answer = client.post("/v1/sessions", body);
         assert!(!answer.body.contains(&root), "{body}: {}", answer.body);
     }

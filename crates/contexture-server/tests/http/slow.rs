@@ -22,7 +22,10 @@ fn who_drips_a_head_is_hung_up_on() {
     let lab = Lab::new().with(|server| server.header_timeout_ms = 200);
     let server = lab.serve();
     let mut wire = server.connect();
-    let long = format!("GET /healthz HTTP/1.1\r\nhost: localhost\r\nx: {}\r\n\r\n", "x".repeat(400));
+    let long = format!(
+        "GET /healthz HTTP/1.1\r\nhost: localhost\r\nx: {}\r\n\r\n",
+        "x".repeat(400)
+    );
     drip(&mut wire, long.as_bytes());
     let said = wire.rest();
     assert!(!said.contains("200 OK"), "{said}");
@@ -77,7 +80,10 @@ fn what_was_begun_for_someone_who_left_is_finished_whole() {
     server.post("/v1/sessions/s/turns", &turn("last")).ok(201);
     let mut before = 0;
     let history = until(|| {
-        let history = server.get("/v1/sessions/s/history?limit=1000").ok(200).json();
+        let history = server
+            .get("/v1/sessions/s/history?limit=1000")
+            .ok(200)
+            .json();
         let turns = history["turns"].as_array().unwrap().len();
         let settled = turns == before;
         before = turns;
@@ -90,7 +96,9 @@ fn what_was_begun_for_someone_who_left_is_finished_whole() {
     // Nothing is left behind: nobody is worked for any more.
     until(|| {
         let metrics = server.get("/metrics").body;
-        metrics.contains("contexture_requests_in_progress 0").then_some(())
+        metrics
+            .contains("contexture_requests_in_progress 0")
+            .then_some(())
     });
 }
 
@@ -126,7 +134,9 @@ fn a_thousand_idle_callers_hold_up_nobody() {
     talk(&client, "s", "Is anybody there?");
     until(|| {
         let metrics = client.get("/metrics").body;
-        let line = metrics.lines().find(|line| line.starts_with("contexture_connections "));
+        let line = metrics
+            .lines()
+            .find(|line| line.starts_with("contexture_connections "));
         let open: u64 = line?.rsplit(' ').next()?.parse().ok()?;
         (open > 1000).then_some(())
     });
@@ -166,7 +176,9 @@ fn more_than_can_be_worked_on_waits_for_its_turn() {
         for i in 0..16 {
             let client = server.anybody();
             scope.spawn(move || {
-                client.post("/v1/sessions/s/turns", &turn(&format!("turn {i}"))).ok(201)
+                client
+                    .post("/v1/sessions/s/turns", &turn(&format!("turn {i}")))
+                    .ok(201)
             });
         }
     });
@@ -177,9 +189,15 @@ fn more_than_can_be_worked_on_waits_for_its_turn() {
 fn a_head_that_is_too_large_is_refused() {
     let lab = Lab::new().with(|server| server.max_header_bytes = 8192);
     let server = lab.serve();
-    let long = format!("GET /healthz HTTP/1.1\r\nhost: localhost\r\nx: {}\r\n\r\n", "x".repeat(20_000));
+    let long = format!(
+        "GET /healthz HTTP/1.1\r\nhost: localhost\r\nx: {}\r\n\r\n",
+        "x".repeat(20_000)
+    );
     assert_eq!(server.raw(long).status, 431);
-    let target = format!("GET /v1/sessions/{} HTTP/1.1\r\nhost: localhost\r\n\r\n", "x".repeat(20_000));
+    let target = format!(
+        "GET /v1/sessions/{} HTTP/1.1\r\nhost: localhost\r\n\r\n",
+        "x".repeat(20_000)
+    );
     let status = server.raw(target).status;
     assert!([414, 431].contains(&status), "{status}");
     let many: String = (0..200).map(|i| format!("x-{i}: y\r\n")).collect();
@@ -201,7 +219,9 @@ fn requests_in_a_row_are_answered_in_their_order() {
              application/json\r\ncontent-length: {}\r\n\r\n{body}",
             body.len()
         ));
-        requests.push_str(&format!("GET /v1/sessions/s{i} HTTP/1.1\r\nhost: localhost\r\n\r\n"));
+        requests.push_str(&format!(
+            "GET /v1/sessions/s{i} HTTP/1.1\r\nhost: localhost\r\n\r\n"
+        ));
     }
     wire.send(requests);
     for i in 0..20 {
@@ -222,7 +242,10 @@ fn an_old_client_is_answered_and_hung_up_on() {
     assert!(said.ends_with(r#"{"sessions":[],"next":null}"#), "{said}");
     // Without a name it cannot be told whether it was meant for us.
     let said = server.raw("GET /v1/sessions HTTP/1.0\r\n\r\n").text();
-    assert_eq!(said, "400 invalid_host: the request does not say whom it is for");
+    assert_eq!(
+        said,
+        "400 invalid_host: the request does not say whom it is for"
+    );
 }
 
 #[test]

@@ -101,8 +101,10 @@ fn nothing_that_was_acknowledged_is_lost() {
     until(|| (client.get("/v1/sessions/s").json()["turns"].as_u64() > Some(40)).then_some(()));
     server.say_stop();
     drop(server);
-    let acknowledged: Vec<String> =
-        writers.into_iter().flat_map(|writer| writer.join().unwrap()).collect();
+    let acknowledged: Vec<String> = writers
+        .into_iter()
+        .flat_map(|writer| writer.join().unwrap())
+        .collect();
     assert!(acknowledged.len() >= 40);
     let again = lab.serve();
     let history = again.get("/v1/sessions/s/history?limit=1000").ok(200).body;

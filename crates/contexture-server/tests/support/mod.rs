@@ -41,7 +41,10 @@ pub(crate) struct Lab {
 
 impl Lab {
     pub(crate) fn new() -> Self {
-        let dir = tempfile::Builder::new().prefix("contexture-test-").tempdir().unwrap();
+        let dir = tempfile::Builder::new()
+            .prefix("contexture-test-")
+            .tempdir()
+            .unwrap();
         let stores = SqliteStore::open(dir.path().join(".contexture/contexture.db")).unwrap();
         let mut config = Config::default();
         config.server.addr = "127.0.0.1:0".to_owned();
@@ -266,7 +269,11 @@ impl Client {
             .map(|(name, value)| (name.to_string(), value.to_str().unwrap().to_owned()))
             .collect();
         let mut body = Vec::new();
-        answered.body_mut().as_reader().read_to_end(&mut body).unwrap();
+        answered
+            .body_mut()
+            .as_reader()
+            .read_to_end(&mut body)
+            .unwrap();
         Answer {
             status: answered.status().as_u16(),
             headers,
@@ -316,7 +323,11 @@ impl Answer {
         if self.status < 400 {
             return format!("{} {}", self.status, self.body);
         }
-        assert_eq!(self.header("content-type"), Some("application/json"), "{self:?}");
+        assert_eq!(
+            self.header("content-type"),
+            Some("application/json"),
+            "{self:?}"
+        );
         assert!(self.header("x-request-id").is_some(), "{self:?}");
         let body = self.json();
         let error = body["error"].as_object().unwrap();
@@ -374,7 +385,10 @@ impl Wire {
         let head = self.until("\r\n\r\n");
         let mut lines = head.split("\r\n");
         let first = lines.next().unwrap();
-        let status = first.split(' ').nth(1).and_then(|status| status.parse().ok());
+        let status = first
+            .split(' ')
+            .nth(1)
+            .and_then(|status| status.parse().ok());
         let status = status.unwrap_or_else(|| panic!("no answer: {head:?}"));
         let headers: Vec<(String, String)> = lines
             .filter_map(|line| line.split_once(':'))
@@ -422,8 +436,12 @@ pub(crate) fn until<T>(mut ask: impl FnMut() -> Option<T>) -> T {
 
 /// Makes a session with a turn in it, which says `text`.
 pub(crate) fn talk(client: &Client, label: &str, text: &str) {
-    client.post("/v1/sessions", &format!(r#"{{"label":"{label}"}}"#)).ok(201);
-    client.post(&format!("/v1/sessions/{label}/turns"), &turn(text)).ok(201);
+    client
+        .post("/v1/sessions", &format!(r#"{{"label":"{label}"}}"#))
+        .ok(201);
+    client
+        .post(&format!("/v1/sessions/{label}/turns"), &turn(text))
+        .ok(201);
 }
 
 /// Returns a turn in which `text` is said.
