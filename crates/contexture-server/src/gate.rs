@@ -141,8 +141,9 @@ fn host_of(request: &Request<Body>) -> Result<Authority, Problem> {
     let wrong = || Problem::bad_request("invalid_host", "the request does not say whom it is for");
     let mut hosts = request.headers().get_all(header::HOST).iter();
     let host = match (hosts.next(), hosts.next(), request.uri().authority()) {
-        (Some(host), None, _) => host.to_str().ok().and_then(|host| host.parse().ok()),
-        (None, None, Some(authority)) => Some(authority.clone()),
+        // What is written before the path counts more than the header.
+        (_, None, Some(authority)) => Some(authority.clone()),
+        (Some(host), None, None) => host.to_str().ok().and_then(|host| host.parse().ok()),
         _ => None,
     };
     host.ok_or_else(wrong)
