@@ -19,7 +19,6 @@ const MOST_READY: usize = 256;
 
 /// One tenant, as requests of its keys see the world.
 pub(crate) struct Tenant {
-    pub(crate) name: String,
     pub(crate) root: Root,
     pub(crate) engine: Engine,
     pub(crate) events: Hub,
@@ -122,7 +121,6 @@ impl Tenants {
             .confined()
             .with_store(self.stores.tenant(name));
         let tenant = Arc::new(Tenant {
-            name: name.to_owned(),
             root,
             engine,
             events: Hub::new(self.config.server.max_listeners),
