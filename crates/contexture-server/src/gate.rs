@@ -11,6 +11,7 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 use contexture::config::ServerConfig;
+use contexture::key::tenant_name;
 use tracing::{error, info, warn};
 
 use crate::app::App;
@@ -41,7 +42,7 @@ pub(crate) async fn note(
     let told = response.extensions_mut().remove::<Told>();
     let caller = response.extensions_mut().remove::<Caller>();
     let key = caller.as_ref().and_then(|caller| caller.key.as_deref());
-    let tenant = caller.as_ref().map(|caller| caller.tenant.as_str());
+    let tenant = caller.as_ref().map(|caller| tenant_name(&caller.tenant));
     let code = told.as_ref().map(|told| told.code);
     let detail = told.as_ref().and_then(|told| told.detail.as_deref());
     let ms = time.as_secs_f64() * 1000.0;
@@ -141,8 +142,9 @@ fn host_of(request: &Request<Body>) -> Result<Authority, Problem> {
     let wrong = || Problem::bad_request("invalid_host", "the request does not say whom it is for");
     let mut hosts = request.headers().get_all(header::HOST).iter();
     let host = match (hosts.next(), hosts.next(), request.uri().authority()) {
-        (Some(host), None, _) => host.to_str().ok().and_then(|host| host.parse().ok()),
-        (None, None, Some(authority)) => Some(authority.clone()),
+        // What is written before the path counts more than the header.
+        (_, None, Some(authority)) => Some(authority.clone()),
+        (Some(host), None, None) => host.to_str().ok().and_then(|host| host.parse().ok()),
         _ => None,
     };
     host.ok_or_else(wrong)

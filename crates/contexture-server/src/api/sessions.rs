@@ -421,3 +421,64 @@ fn stream(
         }
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use http_body_util::BodyExt as _;
+
+    use super::*;
+    use crate::events::Hub;
+
+    /// Returns all that is sent to a listener who reads when all has happened.
+    fn sent(hub: &Hub, listener: Listener) -> String {
+        hub.close();
+        let response = Sse::new(stream("s".to_owned(), listener)).into_response();
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .build()
+            .unwrap();
+        let body = runtime.block_on(response.into_body().collect()).unwrap();
+        String::from_utf8(body.to_bytes().into()).unwrap()
+    }
+
+    fn happened(session: &str, turn: u32) -> Happened {
+        Happened::Compacted {
+            session: session.to_owned(),
+            turn_id: turn.to_string(),
+        }
+    }
+
+    #[test]
+    fn a_listener_hears_of_its_own_session() {
+        let hub = Hub::new(1);
+        // Before anybody listens, nothing is told.
+        hub.tell(|| happened("s", 0));
+        let listener = hub.listen().unwrap();
+        assert!(hub.listen().is_none(), "there is room for one");
+        for (session, turn) in [("s", 1), ("other", 2), ("s", 3)] {
+            hub.tell(|| happened(session, turn));
+        }
+        assert_eq!(
+            sent(&hub, listener),
+            "id: 0\nevent: compacted\ndata: \
+             {\"type\":\"compacted\",\"session\":\"s\",\"turn_id\":\"1\"}\n\n\
+             id: 2\nevent: compacted\ndata: \
+             {\"type\":\"compacted\",\"session\":\"s\",\"turn_id\":\"3\"}\n\n"
+        );
+    }
+
+    #[test]
+    fn who_reads_too_slowly_is_told_what_it_missed() {
+        let hub = Hub::new(1);
+        let listener = hub.listen().unwrap();
+        for turn in 0..1030 {
+            hub.tell(|| happened("s", turn));
+        }
+        let sent = sent(&hub, listener);
+        let first: Vec<&str> = sent.lines().take(4).collect();
+        assert_eq!(
+            first,
+            ["event: missed", "data: {\"missed\":6}", "", "id: 6"]
+        );
+        assert_eq!(sent.matches("event: compacted").count(), 1024);
+    }
+}
