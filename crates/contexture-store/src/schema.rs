@@ -75,6 +75,9 @@ stands_for! {
     /// Anything but null.
     NotNull, |_generator| json_schema!({
         "type": ["string", "object", "array", "number", "boolean"],
+        // An object of any fields: said, because some generators read an object without
+        // fields as one that has none.
+        "additionalProperties": true,
     })
 }
 
