@@ -114,3 +114,116 @@ fn looms_give_requests_for_their_places() {
         "{shown}"
     );
 }
+
+/// Runs an agent against a server of its own and returns what it found; `None`
+/// where what it needs is not installed.
+#[cfg(unix)]
+fn agent_over_http(example: &str, needs: &[&str], settings: &[(&str, &str)]) -> Option<Value> {
+    for program in needs {
+        if let Err(error) = Command::new(program).arg("--version").output() {
+            // A skipped test looks like a passing one: not where it counts.
+            assert!(std::env::var_os("CI").is_none(), "{program}: {error}");
+            eprintln!("not run: {program}: {error}");
+            return None;
+        }
+    }
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
+    let folder = folder.join(example);
+    let output = Command::new(folder.join("run"))
+        .arg("--json")
+        .env("CONTEXTURE", env!("CARGO_BIN_EXE_contexture"))
+        // Installed once; whoever comes next finds it there.
+        .env(
+            "SETUP",
+            Path::new(env!("CARGO_TARGET_TMPDIR")).join(example),
+        )
+        // The stand-in answers.
+        .env_remove("ANTHROPIC_API_KEY")
+        .env_remove("OPENAI_API_KEY")
+        .envs(settings.iter().copied())
+        .output()
+        .unwrap();
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{told}");
+    let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+
+    // The page shows these questions and answers.
+    let page = std::fs::read_to_string(folder.join("README.md")).unwrap();
+    for turn in found["turns"].as_array().unwrap() {
+        let (question, answer) = (turn["question"].as_str(), turn["answer"].as_str());
+        let (question, answer) = (question.unwrap(), answer.unwrap());
+        let shown = page.lines().any(|line| line.ends_with(question))
+            && page.lines().any(|line| line.ends_with(answer));
+        assert!(shown, "{example}/README.md does not show {turn:#}");
+    }
+    Some(found)
+}
+
+/// Checks what both agents promise. That every request was accepted shows in
+/// that they came to their end: one that is refused ends them.
+#[cfg(unix)]
+fn check_agent(found: &Value) {
+    let turns = found["turns"].as_array().unwrap();
+    assert_eq!(turns.len(), 6, "{found:#}");
+    for (i, turn) in turns.iter().enumerate() {
+        let (tokens, shared) = (number(turn, "/tokens"), number(turn, "/shared"));
+        // The first of a session has nothing to share; the others, more than half.
+        let is_first = i == 0 || turns[i - 1]["session"] != turn["session"];
+        match is_first {
+            true => assert_eq!(shared, 0.0, "{turn:#}"),
+            false => assert!(
+                shared > tokens / 2.0 && shared < tokens,
+                "turn {i}: {turn:#}"
+            ),
+        }
+    }
+    // What one session was told to remember, the other one was shown.
+    let remembered = &turns[4];
+    assert_eq!(number(remembered, "/memories"), 1.0, "{remembered:#}");
+    let answer = remembered["answer"].as_str().unwrap();
+    let fact = answer.strip_prefix("I remember: ").unwrap();
+    assert_eq!(found["recalled"], serde_json::json!([fact]), "{found:#}");
+    // Somebody else recorded a turn meanwhile: seven requests, and seven turns.
+    assert_eq!(number(found, "/conflicts"), 1.0, "{found:#}");
+    assert_eq!(
+        found["events"],
+        serde_json::json!({"assembled": 7, "turn_recorded": 7})
+    );
+    let (paid, uncached) = ("/dollars", "/dollars_uncached");
+    assert!(number(found, paid) > 0.0, "{found:#}");
+    assert!(number(found, paid) < number(found, uncached), "{found:#}");
+    assert_eq!(number(found, "/report/left_out"), 0.0, "{found:#}");
+}
+
+#[test]
+#[cfg(unix)]
+fn an_agent_in_python_runs_over_http() {
+    let Some(found) = agent_over_http("http-python", &["python3"], &[]) else {
+        return;
+    };
+    check_agent(&found);
+    assert_eq!(number(&found, "/waited"), 0.0, "{found:#}");
+}
+
+#[test]
+#[cfg(unix)]
+fn an_agent_that_sends_too_much_waits_and_goes_on() {
+    let few = [
+        ("CONTEXTURE_SERVER_RATE_PER_SECOND", "5"),
+        ("CONTEXTURE_SERVER_RATE_BURST", "8"),
+    ];
+    let Some(found) = agent_over_http("http-python", &["python3"], &few) else {
+        return;
+    };
+    check_agent(&found);
+    assert!(number(&found, "/waited") >= 1.0, "{found:#}");
+}
+
+#[test]
+#[cfg(unix)]
+fn an_agent_in_typescript_runs_over_http() {
+    let Some(found) = agent_over_http("http-typescript", &["node", "npm"], &[]) else {
+        return;
+    };
+    check_agent(&found);
+}
