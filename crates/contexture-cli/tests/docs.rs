@@ -6,13 +6,18 @@
 //! stands for any number of lines. `UPDATE_DOCS=1 cargo test --test docs` writes
 //! down what the commands print now; what is shown with `...` is for a person to
 //! mend, for it leaves out what differs between machines.
+//!
+//! `contexture serve` goes on in the background, until the page starts another
+//! one or ends. It listens on a port that is free; in what is run and printed,
+//! the port of the page, 8787, stands for it.
 
 #![cfg(unix)]
 #![allow(clippy::unwrap_used)]
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 
 const REPO: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
@@ -20,11 +25,18 @@ const REPO: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 const SHELL: &str = r#"
 contexture() {
     case $1 in
-        tree|assemble|session|snapshot|memory|task) command contexture "$@" --now 2026-03-02T19:00:00Z ;;
+        tree|assemble|session|snapshot|memory|task|key) command contexture "$@" --now 2026-03-02T19:00:00Z ;;
         *) command contexture "$@" ;;
     esac
 }
 "#;
+
+/// The command that goes on in the background, and the same with a clock.
+const SERVE: &str = "contexture serve";
+const SERVE_NOW: &str = "exec contexture serve --now 2026-03-02T19:00:00Z";
+
+/// The port that pages show.
+const SHOWN_PORT: &str = ":8787";
 
 /// A command of a page, with what the page shows that it prints.
 struct Shown {
@@ -85,40 +97,127 @@ fn is_shown(shown: &[&str], printed: &[&str]) -> bool {
     }
 }
 
+/// Runs the commands of a page.
+struct Page {
+    dir: tempfile::TempDir,
+    search: String,
+    server: Option<Server>,
+}
+
+/// A server in the background; it ends with this.
+struct Server {
+    process: Child,
+    /// Such as `:43211`.
+    port: String,
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // It fails when the server has ended, which is what is wanted.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+impl Page {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        for (example, file) in [
+            ("examples/loom", "tides.json"),
+            ("examples/loom", "lighthouse.json"),
+            ("examples/memory", "records.jsonl"),
+        ] {
+            let from = Path::new(REPO).join(example).join(file);
+            let to = dir.path().join(example);
+            fs::create_dir_all(&to).unwrap();
+            fs::copy(&from, dir.path().join(file)).unwrap();
+            fs::copy(&from, to.join(file)).unwrap();
+        }
+        let bin = Path::new(env!("CARGO_BIN_EXE_contexture"));
+        let bin = bin.parent().unwrap().display();
+        let search = std::env::var("PATH").unwrap_or_default();
+        Self {
+            search: format!("{bin}:{search}"),
+            dir,
+            server: None,
+        }
+    }
+
+    fn shell(&self, script: &str) -> Command {
+        let mut shell = Command::new("sh");
+        shell
+            .args(["-c", script])
+            .current_dir(self.dir.path())
+            .env("PATH", &self.search)
+            .env("COLUMNS", "100");
+        shell
+    }
+
+    /// Runs a command and returns what it prints, as the page would show it.
+    fn run(&mut self, command: &str) -> String {
+        if let Some(arguments) = command.strip_prefix(SERVE) {
+            return self.serve(arguments);
+        }
+        let port = self.server.as_ref().map_or(SHOWN_PORT, |it| &it.port);
+        let command = command.replace(SHOWN_PORT, port);
+        let script = format!("{SHELL}\nexec 2>&1\n{command}");
+        let run = self.shell(&script).output().unwrap();
+        let printed = String::from_utf8(run.stdout).unwrap();
+        printed.replace(port, SHOWN_PORT)
+    }
+
+    /// Starts a server in place of the one that runs, and returns what it prints
+    /// until it answers, or all of it when it does not start.
+    fn serve(&mut self, arguments: &str) -> String {
+        self.server = None;
+        let arguments = arguments.trim_end_matches(['&', ' ']);
+        let arguments = arguments.replace(SHOWN_PORT, ":0");
+        let log = self.dir.path().join(".server-log");
+        let process = self
+            .shell(&format!("{SERVE_NOW}{arguments}"))
+            .env("CONTEXTURE_SERVER_ADDR", "127.0.0.1:0")
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(fs::File::create(&log).unwrap())
+            .spawn()
+            .unwrap();
+        let mut server = Server {
+            process,
+            port: String::new(),
+        };
+        let patience = Instant::now() + Duration::from_secs(60);
+        loop {
+            let ended = server.process.try_wait().unwrap().is_some();
+            let printed = fs::read_to_string(&log).unwrap();
+            // The log begins when all else is said.
+            if printed.contains("\"message\":\"listening\"") && printed.ends_with('\n') {
+                let address = printed.split_once("http://").unwrap().1;
+                let address = address.split(' ').next().unwrap();
+                server.port = address[address.rfind(':').unwrap()..].to_owned();
+                let shown = printed.replace(&server.port, SHOWN_PORT);
+                self.server = Some(server);
+                return shown;
+            }
+            if ended {
+                return printed.replace(":0 ", &format!("{SHOWN_PORT} "));
+            }
+            assert!(Instant::now() < patience, "the server says only: {printed}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
 fn check(page: &str) {
     let path = PathBuf::from(REPO).join(page);
     let text = fs::read_to_string(&path).unwrap();
     let lines: Vec<&str> = text.lines().collect();
-    let dir = tempfile::tempdir().unwrap();
-    for (example, file) in [
-        ("examples/loom", "tides.json"),
-        ("examples/loom", "lighthouse.json"),
-        ("examples/memory", "records.jsonl"),
-    ] {
-        let from = Path::new(REPO).join(example).join(file);
-        let to = dir.path().join(example);
-        fs::create_dir_all(&to).unwrap();
-        fs::copy(&from, dir.path().join(file)).unwrap();
-        fs::copy(&from, to.join(file)).unwrap();
-    }
-    let bin = Path::new(env!("CARGO_BIN_EXE_contexture"))
-        .parent()
-        .unwrap();
-    let search = std::env::var("PATH").unwrap_or_default();
+    let mut running = Page::new();
     let commands = commands(&lines);
     assert!(!commands.is_empty(), "{page} shows no commands");
     let is_update = std::env::var_os("UPDATE_DOCS").is_some();
     let (mut rewritten, mut done, mut wrong) = (Vec::new(), 0, Vec::new());
     for shown in &commands {
-        let script = format!("{SHELL}\nexec 2>&1\n{}", shown.command);
-        let run = Command::new("sh")
-            .args(["-c", &script])
-            .current_dir(dir.path())
-            .env("PATH", format!("{}:{search}", bin.display()))
-            .env("COLUMNS", "100")
-            .output()
-            .unwrap();
-        let printed = String::from_utf8(run.stdout).unwrap();
+        let printed = running.run(&shown.command);
         let printed: Vec<String> = printed.lines().map(str::to_owned).collect();
         let borrowed: Vec<&str> = printed.iter().map(String::as_str).collect();
         let expected = &lines[shown.from..shown.to];
