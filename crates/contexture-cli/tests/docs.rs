@@ -21,11 +21,12 @@ use std::time::{Duration, Instant};
 
 const REPO: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
-/// The commands that have a clock get one.
+/// The commands that have a clock get one, unless they are given one.
 const SHELL: &str = r#"
 contexture() {
-    case $1 in
-        tree|assemble|session|snapshot|memory|task|key) command contexture "$@" --now 2026-03-02T19:00:00Z ;;
+    case "$1 $*" in
+        *--now*) command contexture "$@" ;;
+        tree*|assemble*|session*|snapshot*|memory*|task*|key*|mcp*) command contexture "$@" --now 2026-03-02T19:00:00Z ;;
         *) command contexture "$@" ;;
     esac
 }
@@ -57,7 +58,8 @@ fn commands(lines: &[&str]) -> Vec<Shown> {
             is_console = line == "```console";
         } else if let Some(command) = line.strip_prefix("$ ").filter(|_| is_console) {
             let mut command = command.to_owned();
-            while command.ends_with('\\') {
+            // A line that goes on, or a quotation.
+            while command.ends_with('\\') || command.matches('\'').count() % 2 == 1 {
                 command.push('\n');
                 command.push_str(lines[i]);
                 i += 1;
@@ -270,4 +272,24 @@ fn the_memory_of_the_examples() {
 #[test]
 fn the_readme() {
     check("README.md");
+}
+
+#[test]
+fn the_guide_to_http() {
+    check("docs/http.md");
+}
+
+#[test]
+fn the_quick_start_with_the_command() {
+    check("docs/quickstart-cli.md");
+}
+
+#[test]
+fn the_quick_start_over_http() {
+    check("docs/quickstart-http.md");
+}
+
+#[test]
+fn the_quick_start_for_agents() {
+    check("docs/quickstart-mcp.md");
 }
