@@ -293,3 +293,27 @@ fn the_quick_start_over_http() {
 fn the_quick_start_for_agents() {
     check("docs/quickstart-mcp.md");
 }
+
+#[test]
+fn the_guide_to_http_has_every_setting_with_its_default() {
+    let page = fs::read_to_string(Path::new(REPO).join("docs/http.md")).unwrap();
+    let rows = page
+        .lines()
+        .filter(|line| line.contains("CONTEXTURE_SERVER_"));
+    let rows: Vec<&str> = rows.filter(|line| line.starts_with('|')).collect();
+    let settings = Page::new().run("contexture doctor");
+    let settings = settings.lines().filter_map(|line| {
+        let (name, default) = line.trim().strip_prefix("server.")?.split_once(" = ")?;
+        let variable = format!("CONTEXTURE_SERVER_{}", name.to_uppercase());
+        Some(format!("| `{name}` | `{variable}` | `{default}` | "))
+    });
+    let settings: Vec<String> = settings.collect();
+    assert!(settings.len() > 10, "{settings:?}");
+    for (row, setting) in rows.iter().zip(&settings) {
+        assert!(
+            row.starts_with(setting),
+            "{row}\nshould begin with\n{setting}"
+        );
+    }
+    assert_eq!(rows.len(), settings.len());
+}

@@ -60,6 +60,11 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+/// Its examples are compiled and run as tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/quickstart-rust.md")]
+mod quick_start {}
+
 mod account;
 mod archetype;
 mod assembled;
