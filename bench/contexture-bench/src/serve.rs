@@ -258,7 +258,7 @@ impl Served {
         Ok(row)
     }
 
-    /// Asks, and records a short turn after each tenth request, so that sessions
+    /// Asks, and records a short turn after each 50th request, so that sessions
     /// grow meanwhile.
     fn record_and_ask(&self, threads: usize, length: Duration) -> anyhow::Result<Value> {
         let next = AtomicU64::new(0);
@@ -266,7 +266,7 @@ impl Served {
             let n = next.fetch_add(1, Ordering::Relaxed);
             let session = (thread % SESSIONS).to_string();
             self.ask(&session, &event(n))?;
-            if n % 50 == 0 {
+            if n.is_multiple_of(50) {
                 let turn = project::turn(vec![
                     project::said(MessageRole::User, event(n)),
                     project::said(MessageRole::Assistant, "It does."),

@@ -1,12 +1,14 @@
 //! Assembling requests.
 
+use contexture::core::Report;
 use contexture::memory::ContextFilters;
 use contexture::store::AgentRole;
 use contexture::tokens::Provider;
 use contexture::{Assembled, AssembledForm, Event, Format, Request};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::value::RawValue;
+use serde_json::{Map, Value, json};
 
 use crate::events::Happened;
 use crate::operation::{Api, Nothing, Operation};
@@ -170,7 +172,7 @@ pub(crate) struct Rendered {
     /// The form.
     pub(crate) format: Form,
     /// What to send: the body of the call to the provider, or a text.
-    pub(crate) request: Value,
+    pub(crate) request: Body,
     /// The model it is for.
     pub(crate) model: String,
     /// Whose model that is.
@@ -187,7 +189,29 @@ pub(crate) struct Rendered {
     /// What a person should look at.
     pub(crate) warnings: Vec<String>,
     /// What became of every candidate, unless it is not wanted.
-    pub(crate) report: Option<Value>,
+    pub(crate) report: Option<Report>,
+}
+
+/// What to send: the body of the call to the provider, or a text.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(untagged)]
+pub(crate) enum Body {
+    /// A text.
+    Text(String),
+    /// JSON, as it was rendered: large, and not to be read again just to be
+    /// written.
+    Json(#[schemars(with = "Map<String, Value>")] Box<RawValue>),
+}
+
+impl Body {
+    pub(crate) fn new(format: Format, rendered: String) -> Result<Self, Problem> {
+        match format {
+            Format::Text => Ok(Self::Text(rendered)),
+            _ => RawValue::from_string(rendered)
+                .map(Self::Json)
+                .map_err(|error| Problem::failure(format!("rendered JSON is none: {error}"))),
+        }
+    }
 }
 
 pub(crate) fn add(api: &mut Api) {
@@ -221,17 +245,8 @@ pub(crate) fn assemble(tenant: &Tenant, body: AssembleBody) -> Result<Made, Prob
     let Some(format) = form.format() else {
         return Ok(Made::Own(Box::new(Own(assembled))));
     };
-    let request = assembled.render(format)?;
-    let request = match format {
-        Format::Text => Value::String(request),
-        _ => serde_json::from_str(&request)
-            .map_err(|error| Problem::failure(format!("rendered JSON is none: {error}")))?,
-    };
+    let request = Body::new(format, assembled.render(format)?)?;
     let warnings = std::mem::take(&mut assembled.report.warnings);
-    let report = wants_report.then(|| serde_json::to_value(&assembled.report));
-    let report = report
-        .transpose()
-        .map_err(|error| Problem::failure(error.to_string()))?;
     Ok(Made::Rendered(Box::new(Rendered {
         format: form,
         request,
@@ -242,7 +257,7 @@ pub(crate) fn assemble(tenant: &Tenant, body: AssembleBody) -> Result<Made, Prob
         snapshot: assembled.snapshot,
         tokens: assembled.report.budget.used,
         warnings,
-        report,
+        report: wants_report.then_some(assembled.report),
     })))
 }
 
