@@ -241,12 +241,21 @@ where
         let bytes = bytes.as_deref().unwrap_or(b"{}");
         let body: B = json::read(&definitions, &shape, bytes)?;
         let answer = work(&tenant, path, query, body)?;
-        serde_json::to_vec(&answer).map_err(|error| Problem::failure(error.to_string()))
+        written(&answer)
     });
     match done.await {
         Ok(bytes) => json_response(status, bytes),
         Err(problem) => problem.into_response(),
     }
+}
+
+/// Writes an answer. Many are large, and growing into that is copying.
+pub(crate) fn written(answer: &impl Serialize) -> Result<Vec<u8>, Problem> {
+    const USUAL: usize = 64 << 10;
+    let mut bytes = Vec::with_capacity(USUAL);
+    serde_json::to_writer(&mut bytes, answer)
+        .map_err(|error| Problem::failure(error.to_string()))?;
+    Ok(bytes)
 }
 
 pub(crate) fn json_response(status: StatusCode, bytes: Vec<u8>) -> Response {

@@ -119,6 +119,7 @@ impl Tenants {
         };
         let engine = Engine::new(config, &root)?
             .confined()
+            .keeping_behind()
             .with_store(self.stores.tenant(name));
         let tenant = Arc::new(Tenant {
             root,

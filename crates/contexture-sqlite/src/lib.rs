@@ -34,6 +34,7 @@
 
 use std::fmt;
 use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
@@ -66,6 +67,9 @@ mod writer;
 /// What a probe writes: where there is no room for it, there is none for a turn
 /// of usual size.
 const PROBE_BYTES: u32 = 64 << 10;
+
+/// How many writes may be on their way that nobody waits for.
+const MOST_ON_THEIR_WAY: usize = 1024;
 
 /// How a store is opened.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -102,6 +106,8 @@ struct Shared {
     // Held while other files are looked for where these were.
     reopening: Mutex<()>,
     watch: OnceLock<Watch>,
+    // How many writes are on their way that nobody waits for.
+    on_their_way: Arc<AtomicUsize>,
 }
 
 impl Shared {
@@ -138,6 +144,7 @@ impl SqliteStore {
             current: RwLock::new(Arc::new(Open::new(first, 0))),
             reopening: Mutex::new(()),
             watch: OnceLock::new(),
+            on_their_way: Arc::default(),
         };
         Ok(Self {
             shared: Arc::new(shared),
@@ -220,6 +227,44 @@ impl SqliteStore {
 
     pub(crate) fn incarnation_now(&self) -> u64 {
         self.shared.current().number
+    }
+
+    /// Calls `write` like [`write`](Self::write), soon, and tells `done` what came
+    /// of it. When too much is on its way, it waits.
+    pub(crate) fn write_later(
+        &self,
+        write: impl FnOnce(&Connection, i64) -> Result<(), Fault> + Send + 'static,
+        done: impl FnOnce(Result<(), StoreError>) + Send + 'static,
+    ) {
+        if self.shared.on_their_way.load(Ordering::Relaxed) >= MOST_ON_THEIR_WAY {
+            return done(self.write(write));
+        }
+        let (open, writer) = match self.shared.writer() {
+            Ok(found) => found,
+            Err(error) => return done(Err(error)),
+        };
+        let (tenant, number) = (self.tenant.clone(), open.number);
+        let work = move |connection: &Connection| {
+            let tenant = tenant.find_or_add(connection, number)?;
+            write(connection, tenant)
+        };
+        let counted = Arc::clone(&self.shared.on_their_way);
+        counted.fetch_add(1, Ordering::AcqRel);
+        writer.run_later(work, move |result| {
+            done(result);
+            counted.fetch_sub(1, Ordering::AcqRel);
+        });
+    }
+
+    /// Waits until nothing is on its way that was asked for before. What became
+    /// of that is told to others.
+    pub(crate) fn settle(&self) {
+        if self.shared.on_their_way.load(Ordering::Acquire) > 0
+            && let Ok((open, writer)) = self.shared.writer()
+        {
+            let nothing = |_: &Connection, _: u64| Ok(());
+            let _ = (self.shared).run(&open, &writer, nothing, After::Nothing);
+        }
     }
 
     /// Reads, and writes something that is undone.

@@ -1,5 +1,5 @@
 use contexture_core::ContentHash;
-use contexture_store::{Blob, Sample, Samples, Snapshot, Snapshots, StoreError};
+use contexture_store::{Blob, Later, Sample, Samples, Snapshot, Snapshots, StoreError};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use crate::SqliteStore;
@@ -38,7 +38,31 @@ impl Snapshots for SqliteStore {
         })
     }
 
+    fn put_snapshot_later(&self, later: Later) {
+        let Later {
+            snapshot,
+            blobs,
+            builds_on,
+            done,
+        } = later;
+        let write = move |db: &Connection, tenant: i64| {
+            if let Some(hash) = builds_on
+                && !has_snapshot(db, tenant, hash)?
+            {
+                return Err(Fault::not_found("snapshot", &hash.to_string()));
+            }
+            put_blobs(db, tenant, &blobs)?;
+            put_snapshot(db, tenant, &snapshot)
+        };
+        self.write_later(write, done);
+    }
+
+    fn latest_snapshot(&self, session: &str) -> Result<Option<Snapshot>, StoreError> {
+        Ok(self.kept_snapshots(Some(session), 1)?.into_iter().next())
+    }
+
     fn find_snapshots(&self, prefix: &str) -> Result<Vec<Snapshot>, StoreError> {
+        self.settle();
         let Some((first, last)) = range(prefix) else {
             return Ok(Vec::new());
         };
@@ -55,26 +79,12 @@ impl Snapshots for SqliteStore {
     }
 
     fn snapshots(&self, session: Option<&str>, most: usize) -> Result<Vec<Snapshot>, StoreError> {
-        self.read(|db, tenant| {
-            let found: Result<_, _> = match session {
-                Some(session) => db
-                    .prepare_cached(&format!(
-                        "{COLUMNS} WHERE tenant = ?1 AND session = ?2 ORDER BY key DESC LIMIT ?3"
-                    ))?
-                    .query_map((tenant, session, limit(most)), snapshot_row)?
-                    .collect(),
-                None => db
-                    .prepare_cached(&format!(
-                        "{COLUMNS} WHERE tenant = ?1 ORDER BY key DESC LIMIT ?2"
-                    ))?
-                    .query_map((tenant, limit(most)), snapshot_row)?
-                    .collect(),
-            };
-            Ok(found?)
-        })
+        self.settle();
+        self.kept_snapshots(session, most)
     }
 
     fn blobs(&self, hashes: &[ContentHash]) -> Result<Vec<Option<Vec<u8>>>, StoreError> {
+        self.settle();
         self.read(|db, tenant| {
             let mut select =
                 db.prepare_cached("SELECT bytes FROM blobs WHERE tenant = ?1 AND hash = ?2")?;
@@ -148,6 +158,38 @@ fn range(prefix: &str) -> Option<(ContentHash, ContentHash)> {
     let first = ContentHash::from_hex(&(prefix.to_owned() + &"0".repeat(rest)))?;
     let last = ContentHash::from_hex(&(prefix.to_owned() + &"f".repeat(rest)))?;
     Some((first, last))
+}
+
+impl SqliteStore {
+    fn kept_snapshots(
+        &self,
+        session: Option<&str>,
+        most: usize,
+    ) -> Result<Vec<Snapshot>, StoreError> {
+        self.read(|db, tenant| {
+            let found: Result<_, _> = match session {
+                Some(session) => db
+                    .prepare_cached(&format!(
+                        "{COLUMNS} WHERE tenant = ?1 AND session = ?2 ORDER BY key DESC LIMIT ?3"
+                    ))?
+                    .query_map((tenant, session, limit(most)), snapshot_row)?
+                    .collect(),
+                None => db
+                    .prepare_cached(&format!(
+                        "{COLUMNS} WHERE tenant = ?1 ORDER BY key DESC LIMIT ?2"
+                    ))?
+                    .query_map((tenant, limit(most)), snapshot_row)?
+                    .collect(),
+            };
+            Ok(found?)
+        })
+    }
+}
+
+fn has_snapshot(db: &Connection, tenant: i64, hash: ContentHash) -> Result<bool, Fault> {
+    let mut select =
+        db.prepare_cached("SELECT 1 FROM snapshots WHERE tenant = ?1 AND hash = ?2 LIMIT 1")?;
+    Ok(select.exists((tenant, Hash(hash)))?)
 }
 
 impl Samples for SqliteStore {

@@ -142,6 +142,24 @@ impl Writer {
         answer.recv().ok()
     }
 
+    /// Runs `work` in a transaction that others share, and tells `done` what came
+    /// of it, without waiting.
+    pub(crate) fn run_later(
+        &self,
+        work: impl FnOnce(&Connection) -> Result<(), Fault> + Send + 'static,
+        done: impl FnOnce(Result<(), StoreError>) + Send + 'static,
+    ) {
+        let later = Later {
+            work: Some(work),
+            result: None,
+            done: Some(done),
+        };
+        if let Some(messages) = &self.messages {
+            // If the thread is gone, dropping it tells.
+            let _ = messages.send(Message::Request(Box::new(later)));
+        }
+    }
+
     /// Leaves files that are no longer where they were: moves what is in the log
     /// into the main file, wherever that is now, and closes the connection.
     ///
@@ -229,6 +247,57 @@ where
         if let Some(answer) = answer {
             // A caller that is gone does not mind.
             let _ = self.reply.send(answer);
+        }
+    }
+}
+
+/// Something that nobody waits for.
+struct Later<F, D>
+where
+    D: FnOnce(Result<(), StoreError>),
+{
+    work: Option<F>,
+    result: Option<Result<(), StoreError>>,
+    // `None` when it was told.
+    done: Option<D>,
+}
+
+impl<F, D> Request for Later<F, D>
+where
+    F: FnOnce(&Connection) -> Result<(), Fault> + Send,
+    D: FnOnce(Result<(), StoreError>) + Send,
+{
+    fn run(&mut self, connection: &Connection, address: &str) -> bool {
+        let result = self.work.take().map(|work| work(connection));
+        self.result = result.map(|result| result.map_err(|fault| fault.at(address)));
+        matches!(self.result, Some(Ok(())))
+    }
+
+    fn after(&self) -> After {
+        After::Nothing
+    }
+
+    fn answer(mut self: Box<Self>, failure: Option<StoreError>) {
+        let result = match failure {
+            Some(failure) => Some(Err(failure)),
+            None => self.result.take(),
+        };
+        if let (Some(result), Some(done)) = (result, self.done.take()) {
+            done(result);
+        }
+    }
+}
+
+impl<F, D> Drop for Later<F, D>
+where
+    D: FnOnce(Result<(), StoreError>),
+{
+    fn drop(&mut self) {
+        if let Some(done) = self.done.take() {
+            done(Err(StoreError::Backend {
+                store: "sqlite",
+                source: "the thread that writes has stopped".into(),
+            }));
         }
     }
 }

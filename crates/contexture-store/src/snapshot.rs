@@ -28,6 +28,19 @@ pub struct Snapshot {
     pub created_at: Timestamp,
 }
 
+/// A request that is to be kept soon.
+pub struct Later {
+    /// The request.
+    pub snapshot: Snapshot,
+    /// Its content, as far as it is new.
+    pub blobs: Vec<Blob>,
+    /// The request that holds the rest of it, if that one is on its way, too:
+    /// without it, this one is not kept.
+    pub builds_on: Option<ContentHash>,
+    /// Is told when it is kept, or why it is not.
+    pub done: Box<dyn FnOnce(Result<(), StoreError>) + Send>,
+}
+
 /// Content, by its hash.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Blob {
@@ -43,6 +56,20 @@ pub trait Snapshots: Send + Sync {
     /// Keeps a snapshot and the content that is new in it. One that is there
     /// already becomes the latest of its session.
     fn put_snapshot(&self, snapshot: &Snapshot, blobs: &[Blob]) -> Result<(), StoreError>;
+
+    /// Keeps a request like [`put_snapshot`](Self::put_snapshot), without waiting
+    /// until that is done; `later.done` is told. What is written through this
+    /// store afterwards is not kept before it, and whoever asks for requests or
+    /// content finds it. It is kept when the store is dropped.
+    fn put_snapshot_later(&self, later: Later) {
+        (later.done)(self.put_snapshot(&later.snapshot, &later.blobs));
+    }
+
+    /// Returns the latest request of a session that is kept. One that is
+    /// [on its way](Self::put_snapshot_later) may be missing.
+    fn latest_snapshot(&self, session: &str) -> Result<Option<Snapshot>, StoreError> {
+        Ok(self.snapshots(Some(session), 1)?.into_iter().next())
+    }
 
     /// Returns the snapshots whose hash, in hexadecimal, begins with `prefix`:
     /// at most two, which is enough to tell that a prefix is ambiguous. The

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use contexture_core::guard::Policy;
 use contexture_core::{Budget, Counts, Tokens};
-use contexture_store::{AgentRole, Store};
+use contexture_store::{AgentRole, Later, Store};
 use contexture_tokens::{Model, Models, Provider};
 use jiff::Timestamp;
 
@@ -21,7 +21,7 @@ use crate::history::{self, TurnCache};
 use crate::loom::{Loom, LoomCache};
 use crate::memory::{ContextFilters, MemoryCache};
 use crate::recipe::{Recipe, SourceKind};
-use crate::snapshot::{self, Remembered, Saved};
+use crate::snapshot::{self, Keeping, Remembered, Saved};
 use crate::working_set::{Hints, Manifest, find_manifest};
 
 /// What is asked for. Everything has a default.
@@ -100,8 +100,12 @@ pub struct Engine {
     pub(crate) memory: MemoryCache,
     pub(crate) environments: Environments,
     pub(crate) standing: Standing,
-    // The latest snapshot of each session.
+    // The latest snapshots of each session.
     latest: Mutex<Remembered>,
+    // Whether a request is kept while it is already being used.
+    keeps_behind: bool,
+    // Why the latest request that was not kept was not.
+    unkept: Arc<Mutex<Option<String>>>,
 }
 
 impl Engine {
@@ -125,6 +129,8 @@ impl Engine {
             environments: Environments::default(),
             standing: Standing::default(),
             latest: Mutex::default(),
+            keeps_behind: false,
+            unkept: Arc::default(),
         })
     }
 
@@ -132,6 +138,15 @@ impl Engine {
     /// assembles what needs none, and keeps nothing.
     pub fn with_store(mut self, store: Arc<dyn Store>) -> Self {
         self.store = Some(store);
+        self
+    }
+
+    /// Makes the engine return a request before it is on disk: for a program that
+    /// makes many, and lives on. A turn that answers it is still not recorded
+    /// before it, and it is kept when the store is dropped. If it cannot be kept,
+    /// the next request's report says so.
+    pub fn keeping_behind(mut self) -> Self {
+        self.keeps_behind = true;
         self
     }
 
@@ -370,15 +385,20 @@ impl Engine {
         let (Some(store), true) = (&self.store, self.config.snapshots.keep) else {
             // What is not kept is remembered for as long as the engine lives.
             let known = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
-            return Ok(known.get(label));
+            return Ok(known.latest(label));
         };
-        let Some(latest) = store.snapshots(Some(label), 1)?.into_iter().next() else {
+        // What is on its way is later than what is kept.
+        let known = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
+        let on_its_way = known.latest(label);
+        drop(known);
+        if let Some(saved) = on_its_way.filter(|it| it.keeping() == Keeping::OnItsWay) {
+            return Ok(Some(saved));
+        }
+        let Some(latest) = store.latest_snapshot(label)? else {
             return Ok(None);
         };
         let known = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(saved) = known.get(label)
-            && saved.hash == latest.hash
-        {
+        if let Some(saved) = known.find(label, latest.hash) {
             return Ok(Some(saved));
         }
         drop(known);
@@ -623,13 +643,45 @@ impl Engine {
             assembled.report.cache = cache.ok();
         }
         let is_new = previous.is_none_or(|previous| previous.hash != saved.hash);
-        if is_new && let Err(error) = store.put_snapshot(&snapshot, &blobs) {
-            return Ok(Some(format!("the request was not kept: {error}")));
+        let hash = saved.hash.to_string();
+        // Before it is kept: another thread may ask for what comes next as soon
+        // as it is.
+        let saved = self.remember(label, saved);
+        let mut warning = None;
+        match is_new {
+            false => {}
+            true if self.keeps_behind => {
+                saved.keep(Keeping::OnItsWay);
+                let unkept = Arc::clone(&self.unkept);
+                warning = unkept
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .take();
+                let on_its_way = |it: &&Saved| it.keeping() != Keeping::Kept;
+                store.put_snapshot_later(Later {
+                    snapshot,
+                    blobs,
+                    builds_on: previous.filter(on_its_way).map(|previous| previous.hash),
+                    done: Box::new(move |done| match done {
+                        Ok(()) => saved.keep(Keeping::Kept),
+                        Err(error) => {
+                            saved.keep(Keeping::Lost);
+                            let why = format!("a request before was not kept: {error}");
+                            *unkept.lock().unwrap_or_else(PoisonError::into_inner) = Some(why);
+                        }
+                    }),
+                });
+            }
+            true => {
+                if let Err(error) = store.put_snapshot(&snapshot, &blobs) {
+                    saved.keep(Keeping::Lost);
+                    return Ok(Some(format!("the request was not kept: {error}")));
+                }
+            }
         }
-        assembled.snapshot = Some(saved.hash.to_string());
+        assembled.snapshot = Some(hash);
         assembled.report.snapshot = assembled.snapshot.clone();
-        self.remember(label, saved);
-        Ok(None)
+        Ok(warning)
     }
 
     fn remember(&self, label: &str, saved: Saved) -> Arc<Saved> {

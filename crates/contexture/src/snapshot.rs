@@ -6,8 +6,9 @@
 //! little more.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
 
 use contexture_core::guard::Policy;
 use contexture_core::{
@@ -35,9 +36,24 @@ pub struct Saved {
     settings: Settings,
     entries: Vec<Entry>,
     chunks: Vec<ContentHash>,
+    // How many blocks each chunk holds.
+    lengths: Vec<usize>,
     // The texts of what was new in it, if they are short and it was made here:
     // the next request is most likely to part from it there.
     new: Vec<(ContentHash, Arc<str>)>,
+    keeping: Arc<AtomicU8>,
+}
+
+/// Whether a request is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Keeping {
+    /// It is, or nobody said otherwise.
+    Kept,
+    /// It will be.
+    OnItsWay,
+    /// It could not be.
+    Lost,
 }
 
 /// What is remembered beside it is no part of a request.
@@ -59,27 +75,52 @@ const MOST_REMEMBERED: usize = 4096;
 /// How many blocks they may have together.
 const MOST_REMEMBERED_BLOCKS: usize = 200_000;
 
-/// The latest request of each session, as many as there is room for.
+/// How many of a session's latest requests are kept in memory. Where several are
+/// made at once, the one that was kept last is one of them.
+const MOST_OF_A_SESSION: usize = 32;
+
+/// The latest requests of each session, as many as there is room for.
 #[derive(Debug, Default)]
 pub(crate) struct Remembered {
-    saved: BTreeMap<String, Arc<Saved>>,
+    saved: BTreeMap<String, VecDeque<Arc<Saved>>>,
     blocks: usize,
 }
 
 impl Remembered {
-    pub(crate) fn get(&self, session: &str) -> Option<Arc<Saved>> {
-        self.saved.get(session).cloned()
+    /// Returns the latest request of a session.
+    pub(crate) fn latest(&self, session: &str) -> Option<Arc<Saved>> {
+        self.saved.get(session)?.back().cloned()
+    }
+
+    /// Returns the request of that hash, if it is one of the session's latest.
+    pub(crate) fn find(&self, session: &str, hash: ContentHash) -> Option<Arc<Saved>> {
+        let mut saved = self.saved.get(session)?.iter().rev();
+        saved.find(|saved| saved.hash == hash).cloned()
     }
 
     pub(crate) fn put(&mut self, session: &str, saved: Arc<Saved>) {
-        if let Some(before) = self.saved.remove(session) {
-            self.blocks -= before.blocks();
+        if self.blocks + saved.blocks() > MOST_REMEMBERED_BLOCKS {
+            // What came before the latest goes first.
+            for requests in self.saved.values_mut() {
+                for older in requests.drain(..requests.len() - 1) {
+                    self.blocks -= older.blocks();
+                }
+            }
         }
-        if self.saved.len() >= MOST_REMEMBERED || self.blocks >= MOST_REMEMBERED_BLOCKS {
+        let is_new = !self.saved.contains_key(session);
+        if (is_new && self.saved.len() >= MOST_REMEMBERED)
+            || self.blocks + saved.blocks() > MOST_REMEMBERED_BLOCKS
+        {
             *self = Self::default();
         }
         self.blocks += saved.blocks();
-        self.saved.insert(session.to_owned(), saved);
+        let requests = self.saved.entry(session.to_owned()).or_default();
+        requests.push_back(saved);
+        if requests.len() > MOST_OF_A_SESSION
+            && let Some(oldest) = requests.pop_front()
+        {
+            self.blocks -= oldest.blocks();
+        }
     }
 }
 
@@ -315,23 +356,27 @@ pub(crate) fn take(made: &Made<'_>, previous: Option<&Saved>) -> (Saved, Snapsho
             entries.push(entry);
         }
     }
-    let chunks: Vec<ContentHash> = entries
-        .chunks(CHUNK)
-        .enumerate()
-        .map(|(i, chunk)| {
-            // A chunk that is the same was kept with the request before.
-            let range = i * CHUNK..i * CHUNK + chunk.len();
-            let known = previous.filter(|previous| {
-                previous.entries.get(range.clone()) == Some(chunk)
-                    && previous.entries.len().div_ceil(CHUNK) > i
-                    && (chunk.len() == CHUNK || previous.entries.len() == range.end)
-            });
-            match known.and_then(|previous| previous.chunks.get(i)) {
-                Some(hash) => *hash,
-                None => put(json(&chunk), &mut blobs),
-            }
-        })
-        .collect();
+    // What is new in each request has a chunk of its own, so that history's last
+    // one need not be written again.
+    let (standing, current) = entries.split_at(entries.len() - layout.current.len());
+    let mut lengths = Vec::new();
+    let mut chunks = Vec::new();
+    let mut start = 0;
+    let mut same_so_far = true;
+    for chunk in standing.chunks(CHUNK).chain(current.chunks(CHUNK)) {
+        // A chunk that is the same was kept with the request before.
+        let i = lengths.len();
+        same_so_far &= previous.is_some_and(|it| it.lengths.get(i) == Some(&chunk.len()));
+        let known = previous
+            .filter(|_| same_so_far)
+            .filter(|it| it.entries.get(start..start + chunk.len()) == Some(chunk));
+        chunks.push(match known.and_then(|previous| previous.chunks.get(i)) {
+            Some(hash) => *hash,
+            None => put(json(&chunk), &mut blobs),
+        });
+        lengths.push(chunk.len());
+        start += chunk.len();
+    }
     let settings = Settings {
         version: 1,
         model: made.prompt.model.to_owned(),
@@ -365,7 +410,9 @@ pub(crate) fn take(made: &Made<'_>, previous: Option<&Saved>) -> (Saved, Snapsho
         settings,
         entries,
         chunks,
+        lengths,
         new: new_texts(&layout.current),
+        keeping: Arc::default(),
     };
     (saved, snapshot, blobs)
 }
@@ -409,16 +456,34 @@ impl Saved {
     pub fn load(store: &dyn Store, snapshot: &Snapshot) -> Result<Self, Error> {
         let root: RootBlob = parse(&fetch(store, &[snapshot.root])?[0])?;
         let mut entries = Vec::new();
+        let mut lengths = Vec::new();
         for chunk in fetch(store, &root.chunks)? {
-            entries.extend(parse::<Vec<Entry>>(&chunk)?);
+            let chunk = parse::<Vec<Entry>>(&chunk)?;
+            lengths.push(chunk.len());
+            entries.extend(chunk);
         }
         Ok(Self {
             hash: snapshot.hash,
             settings: root.settings,
             entries,
             chunks: root.chunks,
+            lengths,
             new: Vec::new(),
+            keeping: Arc::default(),
         })
+    }
+
+    pub(crate) fn keeping(&self) -> Keeping {
+        match self.keeping.load(Ordering::Acquire) {
+            on_its_way if on_its_way == Keeping::OnItsWay as u8 => Keeping::OnItsWay,
+            lost if lost == Keeping::Lost as u8 => Keeping::Lost,
+            _ => Keeping::Kept,
+        }
+    }
+
+    /// Notes whether it is kept, for whoever remembers it.
+    pub(crate) fn keep(&self, keeping: Keeping) {
+        self.keeping.store(keeping as u8, Ordering::Release);
     }
 
     /// Returns where the window over history began, if it stood behind the

@@ -198,16 +198,22 @@ fn requests_are_remembered_within_bounds() {
     let large = saved(1000);
     for session in 0..1000 {
         remembered.put(&session.to_string(), Arc::clone(&large));
-        let held: usize = remembered.saved.values().map(|saved| saved.blocks()).sum();
+        let held = remembered.saved.values().flatten();
+        let held: usize = held.map(|saved| saved.blocks()).sum();
         assert_eq!(held, remembered.blocks);
-        assert!(held <= MOST_REMEMBERED_BLOCKS + large.blocks());
+        assert!(held <= MOST_REMEMBERED_BLOCKS);
     }
-    // One that is put again takes the place of the other.
-    let before = remembered.blocks;
-    for _ in 0..10 {
-        remembered.put("999", Arc::clone(&large));
+    // Of one session, the latest are remembered.
+    let mut remembered = Remembered::default();
+    let first = saved(2);
+    remembered.put("one", Arc::clone(&first));
+    assert_eq!(remembered.find("one", first.hash).unwrap().hash, first.hash);
+    for _ in 0..100 {
+        remembered.put("one", Arc::clone(&one));
     }
-    assert_eq!(remembered.blocks, before);
+    assert_eq!(remembered.find("one", first.hash), None);
+    assert_eq!(remembered.latest("one").unwrap().hash, one.hash);
+    assert_eq!(remembered.blocks, MOST_OF_A_SESSION);
 }
 
 #[test]
