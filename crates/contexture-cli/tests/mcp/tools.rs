@@ -225,7 +225,7 @@ fn what_is_remembered_is_recalled() {
     let id = done[0]["structuredContent"]["id"].as_str().unwrap();
     assert_eq!(text(&done[0]), format!("remembered as {id}"));
     assert_eq!(done[0]["structuredContent"]["added"], 1);
-    assert_eq!(done[1]["structuredContent"]["id"], "person:ada");
+    assert_eq!(done[1]["structuredContent"]["id"], "person:Ada");
     assert!(
         text(&done[2]).contains("Ada drinks green tea in the morning."),
         "{}",

@@ -45,7 +45,7 @@ struct Remember {
     supersedes: Option<String>,
     /// Instead of a text, a whole record, such as `{"kind":"entity",
     /// "type":"person","name":"Ada"}`, `{"kind":"relation","type":"works_at",
-    /// "source_id":"person:ada","target_id":"company:initech"}`,
+    /// "source_id":"person:Ada","target_id":"company:Initech"}`,
     /// `{"kind":"pattern","name":"…","procedure":"…"}` or
     /// `{"kind":"event","type":"file_write","content":{"path":"…"}}`.
     #[serde(default)]
