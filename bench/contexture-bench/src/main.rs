@@ -72,9 +72,15 @@ fn main() -> anyhow::Result<()> {
         ["serve", "--text", file, "--dir", dir, "--seconds", seconds] => {
             serve::serve(file, Path::new(dir), seconds.parse()?)
         }
-        ["serve-one", "--text", file, "--dir", dir, "--requests", requests] => {
-            serve::one(file, Path::new(dir), requests.parse()?)
-        }
+        [
+            "serve-one",
+            "--text",
+            file,
+            "--dir",
+            dir,
+            "--requests",
+            requests,
+        ] => serve::one(file, Path::new(dir), requests.parse()?),
         [
             "growth",
             "--text",

@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 
 use crate::cache::Script;
 use crate::counter;
+use crate::durable::ANSWERED;
 use crate::project::{self, Project};
 
 const TURNS: usize = 50;
@@ -28,25 +29,30 @@ pub(crate) fn serve(file: &str, dir: &Path, seconds: f64) -> anyhow::Result<()> 
     let text = std::fs::read_to_string(file)?;
     let length = Duration::from_secs_f64(seconds);
     let mut rows = Vec::new();
-    let mut sizes = Value::Null;
-    for keep in [true, false] {
-        let served = Served::new(&text, &dir.join(format!("keep-{keep}")), SESSIONS, keep)?;
-        sizes = served.sizes()?;
-        for (who, event) in [
-            (Who::Shared, Event::New),
-            (Who::Shared, Event::Same),
-            (Who::Own, Event::New),
-        ] {
+    let mut sizes = json!({});
+    for (name, talk) in [("tools", Talk::Tools), ("plain", Talk::Plain)] {
+        for keep in [true, false] {
+            let dir = dir.join(format!("{name}-{keep}"));
+            let served = Served::new(&text, &dir, SESSIONS, talk, keep)?;
+            sizes[name] = served.sizes()?;
+            for (who, event) in [
+                (Who::Shared, Event::New),
+                (Who::Shared, Event::Same),
+                (Who::Own, Event::New),
+            ] {
+                for threads in [1, 2, 8] {
+                    let mut row = served.run(threads, who, event, length)?;
+                    row["snapshots"] = keep.into();
+                    row["talk"] = name.into();
+                    rows.push(row);
+                }
+            }
             for threads in [1, 2, 8] {
-                let mut row = served.run(threads, who, event, length)?;
+                let mut row = served.record_and_ask(threads, length)?;
                 row["snapshots"] = keep.into();
+                row["talk"] = name.into();
                 rows.push(row);
             }
-        }
-        for threads in [1, 2, 8] {
-            let mut row = served.record_and_ask(threads, length)?;
-            row["snapshots"] = keep.into();
-            rows.push(row);
         }
     }
     println!("{}", json!({"sizes": sizes, "rows": rows}));
@@ -56,7 +62,11 @@ pub(crate) fn serve(file: &str, dir: &Path, seconds: f64) -> anyhow::Result<()> 
 /// Asks so many times from one thread, for a profiler.
 pub(crate) fn one(file: &str, dir: &Path, requests: u64) -> anyhow::Result<()> {
     let text = std::fs::read_to_string(file)?;
-    let served = Served::new(&text, dir, 1, true)?;
+    let talk = match std::env::var_os("PLAIN") {
+        Some(_) => Talk::Plain,
+        None => Talk::Tools,
+    };
+    let served = Served::new(&text, dir, 1, talk, true)?;
     served.ask("0", &event(0))?;
     let cpu = crate::cpu_ms();
     for n in 1..=requests {
@@ -69,14 +79,9 @@ pub(crate) fn one(file: &str, dir: &Path, requests: u64) -> anyhow::Result<()> {
 
 /// Asks for `sessions` sessions in turn, `requests` times, with an event that is
 /// new each time, and says how much memory the process has on the way.
-pub(crate) fn growth(
-    file: &str,
-    dir: &Path,
-    requests: u64,
-    sessions: usize,
-) -> anyhow::Result<()> {
+pub(crate) fn growth(file: &str, dir: &Path, requests: u64, sessions: usize) -> anyhow::Result<()> {
     let text = std::fs::read_to_string(file)?;
-    let served = Served::new(&text, &dir.join("growth"), sessions, true)?;
+    let served = Served::new(&text, &dir.join("growth"), sessions, Talk::Plain, true)?;
     let mut resident = Vec::new();
     let next = AtomicU64::new(0);
     for part in 1..=10 {
@@ -121,6 +126,15 @@ fn resident_mb() -> anyhow::Result<u64> {
     Ok(kb.context("no VmRSS")?.parse::<u64>()? / 1024)
 }
 
+/// What is said in a session.
+#[derive(Clone, Copy, PartialEq)]
+enum Talk {
+    /// As in `cache`: tools are called, and return some hundred lines.
+    Tools,
+    /// A question and an answer of some sentences in each turn.
+    Plain,
+}
+
 /// Whose session a thread asks for.
 #[derive(Clone, Copy, PartialEq)]
 enum Who {
@@ -146,14 +160,20 @@ struct Served {
 }
 
 impl Served {
-    fn new(text: &str, dir: &Path, sessions: usize, keep: bool) -> anyhow::Result<Self> {
+    fn new(
+        text: &str,
+        dir: &Path,
+        sessions: usize,
+        talk: Talk,
+        keep: bool,
+    ) -> anyhow::Result<Self> {
         let script = Script::new(text, TURNS);
         script.write_project(&dir.join("root"))?;
         let mut project = Project::new(&dir.join("root"), dir.join("store.db"))?;
         project.config.snapshots.keep = keep;
         let store = project.store()?;
         let engine = project.engine(&store)?;
-        let fill = |label: usize| fill(&script, &engine, &store, &label.to_string());
+        let fill = |label: usize| fill(&script, talk, &engine, &store, &label.to_string());
         // Several at a time share the wait for the disk.
         let next = AtomicU64::new(0);
         std::thread::scope(|scope| -> anyhow::Result<()> {
@@ -310,6 +330,7 @@ fn timed(
 
 fn fill(
     script: &Script<'_>,
+    talk: Talk,
     engine: &Engine,
     store: &Arc<SqliteStore>,
     label: &str,
@@ -319,7 +340,10 @@ fn fill(
         // No two sessions say the same.
         let asked = format!("Session {label}, {}", said.asked);
         let mut messages = vec![project::said(MessageRole::User, asked)];
-        messages.extend(said.did.iter().cloned());
+        match talk {
+            Talk::Tools => messages.extend(said.did.iter().cloned()),
+            Talk::Plain => messages.push(project::said(MessageRole::Assistant, ANSWERED)),
+        }
         engine
             .record(label, &project::turn(messages), None)
             .with_context(|| format!("turn {i}"))?;

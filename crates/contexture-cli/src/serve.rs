@@ -22,6 +22,7 @@ pub(crate) fn serve(args: &ServeArgs) -> anyhow::Result<()> {
         service.config.server.addr = addr.clone();
     }
     contexture_server::log(&service.config.server.log);
+    allow_connections(service.config.server.max_connections);
     let threads = service.config.server.max_concurrent + MORE_THREADS;
     runtime(threads)?.block_on(async {
         let stop = stop_signal()?;
@@ -66,9 +67,41 @@ fn runtime(threads: usize) -> Result<tokio::runtime::Runtime, Error> {
         .map_err(|error| Error::input(format!("cannot start: {error}")))
 }
 
+/// Files that are open beside connections: the store's, those that are read.
+const MORE_FILES: u64 = 512;
+
+/// Asks the system for as many open files as there may be connections. Shells
+/// often allow a thousand, and more when asked.
+#[cfg(unix)]
+fn allow_connections(connections: usize) {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let now = getrlimit(Resource::Nofile);
+    let wanted = connections as u64 + MORE_FILES;
+    let most = now.maximum.unwrap_or(u64::MAX);
+    if now.current.is_none_or(|current| current >= wanted) {
+        return;
+    }
+    let limits = Rlimit {
+        current: Some(wanted.min(most)),
+        ..now
+    };
+    // Without, those that are too many wait until others leave.
+    if setrlimit(Resource::Nofile, limits).is_err() || wanted > most {
+        output::say(&format!(
+            "warning: the system allows {most} open files, too few for `max_connections` = \
+             {connections}"
+        ));
+    }
+}
+
+#[cfg(not(unix))]
+fn allow_connections(_: usize) {}
+
 /// Says where the server is, and who may call it.
 fn tell(address: SocketAddr, needs_key: bool) {
-    output::say(&format!("serving on http://{address} (docs at /docs, MCP at /mcp)"));
+    output::say(&format!(
+        "serving on http://{address} (docs at /docs, MCP at /mcp)"
+    ));
     output::say(match needs_key {
         true => "callers need a key; `contexture key new` makes one",
         false => {

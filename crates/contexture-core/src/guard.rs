@@ -85,7 +85,7 @@ pub struct Finding {
     pub count: u32,
 }
 
-/// The kinds of [`Finding`].
+/// What the guard can find.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]

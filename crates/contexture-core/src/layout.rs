@@ -110,6 +110,15 @@ impl Block {
             && !names_another
     }
 
+    /// Returns [`text`](Block::text) as a string of JSON, if it is worth keeping
+    /// in that form: not when it is new each time, or was cut for this request.
+    pub fn json(&self) -> Option<&str> {
+        match &self.shown {
+            Shown::Whole(text) if !self.volatile => Some(text.json()),
+            _ => None,
+        }
+    }
+
     /// Returns the guarded text of the block, without tags.
     pub fn text(&self) -> &str {
         match &self.shown {

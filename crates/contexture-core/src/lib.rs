@@ -37,6 +37,7 @@ mod error;
 mod fit;
 pub mod guard;
 mod item;
+pub mod json;
 mod layout;
 pub mod markup;
 mod measure;

@@ -55,21 +55,27 @@ pub fn close(role: Role) -> &'static str {
 /// Returns the whole request as text: between role tags, or bare when it is a
 /// document.
 pub fn render(layout: &Layout) -> String {
+    let mut out = String::new();
+    render_into(&mut out, layout);
+    out
+}
+
+/// Writes the whole request as text into `out`, which is empty.
+pub fn render_into(out: &mut String, layout: &Layout) {
     if layout.is_document() {
-        return render_bare(layout);
+        *out = render_bare(layout);
+        return;
     }
-    let size = layout.blocks().map(|b| b.text().len() + 64).sum();
-    let mut out = String::with_capacity(size);
+    out.reserve(layout.blocks().map(|b| b.text().len() + 64).sum());
     for (_, blocks) in layout.sections() {
         for run in blocks.chunk_by(|before, block| block.joins(before)) {
-            write_run(&mut out, run);
+            write_run(out, run);
         }
     }
     // The blank line stands between blocks; the last has none behind it.
     if out.ends_with("\n\n") {
         out.pop();
     }
-    out
 }
 
 /// Returns the instructions without their tags, a blank line behind each, and

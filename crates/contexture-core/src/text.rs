@@ -6,6 +6,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use crate::counts::Tokens;
 use crate::guard::{self, Finding, FindingKind, Policy};
 use crate::item::Role;
+use crate::json;
 use crate::measure::Measured;
 use crate::part::Part;
 
@@ -107,6 +108,8 @@ struct Inner {
     escapes_tags: bool,
     // The latest measurement, by the id of the `Counts` that made it.
     memo: Mutex<Option<(u64, Arc<Measured>)>>,
+    // How it is written in JSON, once that was asked for.
+    json: OnceLock<Box<str>>,
     // What the tags that it last stood between cost, where that is not the same
     // for all texts.
     tags: Mutex<Option<Box<Tags>>>,
@@ -143,6 +146,7 @@ impl Text {
             findings: findings.into(),
             escapes_tags: policy.between_tags,
             memo: Mutex::new(None),
+            json: OnceLock::new(),
             tags: Mutex::new(None),
         }))
     }
@@ -184,6 +188,16 @@ impl Text {
             .get_or_init(|| Box::new(ContentHash::of(self.0.body.as_bytes())))
     }
 
+    /// Returns the guarded text as a string of JSON, and keeps it: a history is
+    /// sent again and again.
+    pub(crate) fn json(&self) -> &str {
+        self.0.json.get_or_init(|| {
+            let mut out = String::with_capacity(self.0.body.len() + self.0.body.len() / 8 + 2);
+            json::write(&mut out, self.as_str());
+            out.into()
+        })
+    }
+
     /// Returns what the guard changed.
     pub fn findings(&self) -> &[Finding] {
         &self.0.findings
@@ -210,13 +224,13 @@ impl Text {
         part: &Part,
     ) -> Option<Tokens> {
         let tags = self.0.tags.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_same = |tags: &&Box<Tags>| {
+        let is_same = |tags: &&Tags| {
             tags.counts == counts
                 && tags.role == role
                 && tags.path.as_ref() == path
                 && tags.part == *part
         };
-        tags.as_ref().filter(is_same).map(|tags| tags.tokens)
+        tags.as_deref().filter(is_same).map(|tags| tags.tokens)
     }
 
     pub(crate) fn remember_tags(&self, tags: Tags) {

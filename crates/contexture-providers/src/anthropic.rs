@@ -1,10 +1,10 @@
 //! Anthropic Messages.
 
-use contexture_core::{Media, MediaKind, MediaSource};
+use contexture_core::{Block, Media, MediaKind, MediaSource};
 use serde_json::Value;
 
 use crate::check::{self, refused};
-use crate::conversation::{Content, Conversation, Speaker, ToolResult, is_blank};
+use crate::conversation::{Content, Conversation, Piece, Speaker, ToolResult, is_blank};
 use crate::dialect::{Dialect, PLAIN_NAMES, call_id, is_plain_name, is_word, rules};
 use crate::json::{Json, map};
 use crate::marks::Marks;
@@ -77,7 +77,7 @@ pub(crate) fn request<'p>(prompt: &'p Prompt<'_>) -> Result<Json<'p>, Refused> {
         .into_iter()
         .map(|message| {
             let pieces = message.pieces.into_iter();
-            let content = pieces.map(|piece| block(piece.content)).collect();
+            let content = pieces.map(block).collect();
             (message.speaker, content)
         })
         .collect();
@@ -125,9 +125,10 @@ pub(crate) fn request<'p>(prompt: &'p Prompt<'_>) -> Result<Json<'p>, Refused> {
     Ok(request)
 }
 
-fn block(content: Content<'_>) -> Json<'_> {
-    match content {
-        Content::Text(text) => map! {"type": Json::text("text"), "text": Json::Text(text)},
+fn block(piece: Piece<'_>) -> Json<'_> {
+    let block = piece.block;
+    match piece.content {
+        Content::Text(text) => map! {"type": Json::text("text"), "text": Piece::json(block, text)},
         Content::Thinking { text, signature } => map! {
             "type": Json::text("thinking"),
             "thinking": Json::Text(text),
@@ -139,14 +140,14 @@ fn block(content: Content<'_>) -> Json<'_> {
             "name": Json::text(call.name),
             "input": Value::Object(call.arguments),
         },
-        Content::Result(result) => result_block(result),
+        Content::Result(result) => result_block(block, result),
         Content::Media(media) => media_block(media),
     }
 }
 
-fn result_block(result: ToolResult<'_>) -> Json<'_> {
+fn result_block<'a>(block: &'a Block, result: ToolResult<'a>) -> Json<'a> {
     let content = if result.media.is_empty() {
-        Json::Text(result.text)
+        Piece::json(block, result.text)
     } else {
         let text = Some(result.text).filter(|text| !is_blank(text));
         text.map(|text| map! {"type": Json::text("text"), "text": Json::Text(text)})

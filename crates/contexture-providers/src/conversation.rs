@@ -9,6 +9,7 @@ use serde_json::{Map, Value};
 
 use crate::Refused;
 use crate::dialect::Dialect;
+use crate::json::Json;
 
 /// Who speaks, as far as providers tell speakers apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,6 +33,22 @@ pub(crate) struct Piece<'a> {
     /// True for what is new each time.
     pub(crate) volatile: bool,
     pub(crate) group: Option<&'a str>,
+    /// The block it is made from, or the last of several.
+    pub(crate) block: &'a Block,
+}
+
+impl<'a> Piece<'a> {
+    /// Returns a text of this piece as JSON.
+    pub(crate) fn json(block: &'a Block, text: Cow<'a, str>) -> Json<'a> {
+        match text {
+            // The block's own text, unchanged: how that is written is kept.
+            Cow::Borrowed(text) if std::ptr::eq(text, block.text()) => match block.json() {
+                Some(json) => Json::Written { text, json },
+                None => Json::text(text),
+            },
+            text => Json::Text(text),
+        }
+    }
 }
 
 /// What a part of a message holds.
@@ -350,6 +367,7 @@ impl<'a> Builder<'a, '_> {
             section,
             volatile: block.volatile,
             group: block.group.as_deref(),
+            block,
         };
         self.said.push((speaker, piece));
     }

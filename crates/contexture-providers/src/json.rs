@@ -6,6 +6,7 @@
 
 use std::borrow::Cow;
 
+use contexture_core::json;
 use serde_json::Value;
 
 /// JSON whose texts may be somebody else's.
@@ -14,6 +15,11 @@ pub(crate) enum Json<'a> {
     /// What is small, or has no shape of its own.
     Value(Value),
     Text(Cow<'a, str>),
+    /// A text, and how it is written.
+    Written {
+        text: &'a str,
+        json: &'a str,
+    },
     List(Vec<Json<'a>>),
     Map(Vec<(Cow<'static, str>, Json<'a>)>),
 }
@@ -43,6 +49,7 @@ impl<'a> Json<'a> {
         match self {
             Json::Value(value) => value,
             Json::Text(text) => Value::String(text.into_owned()),
+            Json::Written { text, .. } => Value::String(text.to_owned()),
             Json::List(list) => list.into_iter().map(Json::into_value).collect(),
             Json::Map(fields) => fields
                 .into_iter()
@@ -66,6 +73,7 @@ impl<'a> Json<'a> {
         match self {
             Json::Value(_) => 256,
             Json::Text(text) => text.len() + 32,
+            Json::Written { json, .. } => json.len(),
             Json::List(list) => list.iter().map(|item| item.size() + 32).sum(),
             Json::Map(fields) => fields.iter().map(|(_, value)| value.size() + 32).sum(),
         }
@@ -74,7 +82,8 @@ impl<'a> Json<'a> {
     fn write(&self, out: &mut String, depth: usize) {
         match self {
             Json::Value(value) => write_value(value, out, depth),
-            Json::Text(text) => write_text(text, out),
+            Json::Text(text) => json::write(out, text),
+            Json::Written { json, .. } => out.push_str(json),
             Json::List(list) => {
                 let items = list.iter();
                 write_items(out, depth, ('[', ']'), items, |item, out| {
@@ -84,7 +93,7 @@ impl<'a> Json<'a> {
             Json::Map(fields) => {
                 let fields = fields.iter();
                 write_items(out, depth, ('{', '}'), fields, |(key, value), out| {
-                    write_text(key, out);
+                    json::write(out, key);
                     out.push_str(": ");
                     value.write(out, depth + 1);
                 });
@@ -116,7 +125,7 @@ pub(crate) use map;
 /// Writes a value as `{value:#}` does.
 fn write_value(value: &Value, out: &mut String, depth: usize) {
     match value {
-        Value::String(text) => write_text(text, out),
+        Value::String(text) => json::write(out, text),
         Value::Array(list) => {
             write_items(out, depth, ('[', ']'), list.iter(), |item, out| {
                 write_value(item, out, depth + 1);
@@ -125,7 +134,7 @@ fn write_value(value: &Value, out: &mut String, depth: usize) {
         Value::Object(fields) => {
             let fields = fields.iter();
             write_items(out, depth, ('{', '}'), fields, |(key, value), out| {
-                write_text(key, out);
+                json::write(out, key);
                 out.push_str(": ");
                 write_value(value, out, depth + 1);
             });
@@ -160,54 +169,6 @@ fn indent(out: &mut String, depth: usize) {
         out.push_str(BLANKS);
     }
     out.push_str(&BLANKS[..depth % 16 * 2]);
-}
-
-fn write_text(text: &str, out: &mut String) {
-    out.push('"');
-    let mut rest = text;
-    loop {
-        let at = next_escape(rest.as_bytes());
-        out.push_str(&rest[..at]);
-        let Some(&byte) = rest.as_bytes().get(at) else {
-            break;
-        };
-        match byte {
-            b'"' => out.push_str("\\\""),
-            b'\\' => out.push_str("\\\\"),
-            b'\n' => out.push_str("\\n"),
-            b'\t' => out.push_str("\\t"),
-            b'\r' => out.push_str("\\r"),
-            0x08 => out.push_str("\\b"),
-            0x0C => out.push_str("\\f"),
-            byte => out.push_str(&format!("\\u{byte:04x}")),
-        }
-        rest = &rest[at + 1..];
-    }
-    out.push('"');
-}
-
-/// Returns where the first byte stands that is escaped in JSON, or the length.
-/// Looks at eight bytes at a time.
-fn next_escape(bytes: &[u8]) -> usize {
-    const ONES: u64 = 0x0101_0101_0101_0101;
-    const HIGH: u64 = 0x8080_8080_8080_8080;
-    // The lowest byte that is flagged is right; those above it may not be.
-    let below = |word: u64, limit: u8| word.wrapping_sub(ONES * u64::from(limit)) & !word & HIGH;
-    let is = |word: u64, byte: u8| below(word ^ (ONES * u64::from(byte)), 1);
-    let mut at = 0;
-    while let Some(chunk) = bytes.get(at..).and_then(<[u8]>::first_chunk::<8>) {
-        let word = u64::from_le_bytes(*chunk);
-        let found = below(word, 0x20) | is(word, b'"') | is(word, b'\\');
-        if found != 0 {
-            return at + (found.trailing_zeros() / 8) as usize;
-        }
-        at += 8;
-    }
-    let is_escaped = |byte: &u8| *byte < 0x20 || matches!(byte, b'"' | b'\\');
-    at + bytes[at..]
-        .iter()
-        .position(is_escaped)
-        .unwrap_or(bytes.len() - at)
 }
 
 /// What a check looks at: a request that we made, or anybody's.
@@ -272,6 +233,7 @@ impl Node for Json<'_> {
     fn as_text(&self) -> Option<&str> {
         match self {
             Json::Text(text) => Some(text),
+            Json::Written { text, .. } => Some(text),
             Json::Value(value) => value.as_str(),
             _ => None,
         }

@@ -196,7 +196,9 @@ impl Prompt<'_> {
         }
         let request = match format {
             Format::Text | Format::Anthropic => Value::String(markup::render(self.layout)),
-            Format::OpenAiChat => self.within_window(&openai_chat::DIALECT, openai_chat::request)?,
+            Format::OpenAiChat => {
+                self.within_window(&openai_chat::DIALECT, openai_chat::request)?
+            }
             Format::OpenAiResponses => {
                 self.within_window(&openai_responses::DIALECT, openai_responses::request)?
             }

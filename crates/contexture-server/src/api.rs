@@ -1,15 +1,25 @@
 //! The operations, by what they are about.
 
-mod assemble;
+pub(crate) mod assemble;
+pub(crate) mod memory;
 mod page;
-mod sessions;
-
-pub(crate) use assemble::{AssembleBody, Form, Made, assemble};
+mod recipes;
+pub(crate) mod sessions;
+mod snapshots;
+pub(crate) mod tasks;
+mod trees;
+pub(crate) mod working_set;
 
 use crate::operation::Api;
 
 /// Adds every operation.
 pub(crate) fn add(api: &mut Api) {
-    assemble::add(api);
     sessions::add(api);
+    assemble::add(api);
+    memory::add(api);
+    tasks::add(api);
+    trees::add(api);
+    working_set::add(api);
+    snapshots::add(api);
+    recipes::add(api);
 }

@@ -107,27 +107,45 @@ impl App {
         work: impl FnOnce() -> Result<T, Problem> + Send + 'static,
     ) -> Result<T, Problem> {
         let patience = Duration::from_millis(self.config().request_timeout_ms);
+        match tokio::time::timeout(patience, self.run_long(work)).await {
+            Ok(done) => done,
+            Err(_) => Err(Problem {
+                code: "timeout",
+                ..Problem::unavailable(
+                    "this takes longer than is waited for; what was begun is \
+                                        finished",
+                )
+            }),
+        }
+    }
+
+    /// The same for what may take as long as it likes.
+    pub(crate) async fn run_long<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> Result<T, Problem> + Send + 'static,
+    ) -> Result<T, Problem> {
+        let patience = Duration::from_millis(self.config().request_timeout_ms);
         let came = Instant::now();
         let waiting = Arc::clone(&self.0.work).acquire_owned();
         let Ok(Ok(permit)) = tokio::time::timeout(patience, waiting).await else {
-            return Err(Problem::unavailable("the server has too much to do; try again"));
+            return Err(Problem::unavailable(
+                "the server has too much to do; try again",
+            ));
         };
         self.metrics().queued(came.elapsed());
         self.metrics().working.inc();
         let app = self.clone();
         let work = tokio::task::spawn_blocking(move || {
             // Dropped, also when the work panics.
-            let _working = Working { app, _permit: permit };
+            let _working = Working {
+                app,
+                _permit: permit,
+            };
             work()
         });
-        let left = patience.saturating_sub(came.elapsed());
-        match tokio::time::timeout(left, work).await {
-            Ok(Ok(done)) => done,
-            Ok(Err(error)) => Err(Problem::failure(error.to_string())),
-            Err(_) => Err(Problem {
-                code: "timeout",
-                ..Problem::unavailable("this takes longer than is waited for; it is still finished")
-            }),
+        match work.await {
+            Ok(done) => done,
+            Err(error) => Err(Problem::failure(error.to_string())),
         }
     }
 
@@ -162,8 +180,12 @@ impl Drop for Working {
 
 /// Answers for a path that is nothing.
 pub(crate) async fn no_such_path() -> Problem {
-    Problem::new(StatusCode::NOT_FOUND, "no_such_path", "there is nothing at this path")
-        .hint("`/docs` shows what there is")
+    Problem::new(
+        StatusCode::NOT_FOUND,
+        "no_such_path",
+        "there is nothing at this path",
+    )
+    .hint("`/docs` shows what there is")
 }
 
 /// Answers for a method that a path does not have.

@@ -105,7 +105,9 @@ impl Keys {
             Err(problem) => return Some(Err(problem)),
         };
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        let found = known.get(id).filter(|known| known.since.elapsed() < FRESH)?;
+        let found = known
+            .get(id)
+            .filter(|known| known.since.elapsed() < FRESH)?;
         let (record, limiter) = (found.record.clone(), found.limiter.clone());
         drop(known);
         Some(self.admit(&record, limiter.as_deref(), secret, door))
@@ -131,9 +133,9 @@ impl Keys {
         }
         let limiter = match known.remove(id) {
             Some(known) => known.limiter,
-            None => self.quota.map(|quota| {
-                Arc::new(RateLimiter::direct_with_clock(quota, self.clock.clone()))
-            }),
+            None => self
+                .quota
+                .map(|quota| Arc::new(RateLimiter::direct_with_clock(quota, self.clock.clone()))),
         };
         let entry = Known {
             record: record.clone(),
@@ -166,9 +168,8 @@ impl Keys {
                 return Err(forbidden("this key opens /metrics only"));
             }
             (KeyScope::Tenant, Door::Metrics) => {
-                return Err(forbidden("this key does not open /metrics").hint(
-                    "make one that does with `contexture key new --metrics` on the server",
-                ));
+                return Err(forbidden("this key does not open /metrics")
+                    .hint("make one that does with `contexture key new --metrics` on the server"));
             }
         }
         if let Some(limiter) = limiter

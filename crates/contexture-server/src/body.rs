@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use axum::body::{Body, Bytes};
+use axum::body::{Body, Bytes, HttpBody as _};
 use axum::http::{HeaderMap, StatusCode, header};
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 
@@ -14,6 +14,17 @@ pub(crate) async fn json(app: &App, headers: &HeaderMap, body: Body) -> Result<B
     match media(headers)? {
         Media::Json => whole(app, headers, body).await,
         Media::Lines => Err(wrong_media("this takes one object, not lines of them")),
+    }
+}
+
+/// Refuses a body where none is taken: what it says would not be done.
+pub(crate) fn none(body: &Body) -> Result<(), Problem> {
+    match body.is_end_stream() {
+        true => Ok(()),
+        false => Err(Problem::bad_request(
+            "unexpected_body",
+            "this takes no body",
+        )),
     }
 }
 

@@ -11,6 +11,7 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 use contexture::config::ServerConfig;
+use contexture::key::tenant_name;
 use tracing::{error, info, warn};
 
 use crate::app::App;
@@ -21,7 +22,11 @@ static REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
 /// Notes a request and its answer: the route, not the path, which may hold
 /// names; no content, no key.
-pub(crate) async fn note(State(app): State<App>, mut request: Request<Body>, next: Next) -> Response {
+pub(crate) async fn note(
+    State(app): State<App>,
+    mut request: Request<Body>,
+    next: Next,
+) -> Response {
     let came = Instant::now();
     let id = request_id(request.headers());
     let method = method_name(request.method());
@@ -37,15 +42,21 @@ pub(crate) async fn note(State(app): State<App>, mut request: Request<Body>, nex
     let told = response.extensions_mut().remove::<Told>();
     let caller = response.extensions_mut().remove::<Caller>();
     let key = caller.as_ref().and_then(|caller| caller.key.as_deref());
-    let tenant = caller.as_ref().map(|caller| caller.tenant.as_str());
+    let tenant = caller.as_ref().map(|caller| tenant_name(&caller.tenant));
     let code = told.as_ref().map(|told| told.code);
     let detail = told.as_ref().and_then(|told| told.detail.as_deref());
     let ms = time.as_secs_f64() * 1000.0;
     match status {
         500.. if status != 503 => {
-            error!(id, method, route, status, ms, tenant, key, code, detail, "request");
+            error!(
+                id,
+                method, route, status, ms, tenant, key, code, detail, "request"
+            );
         }
-        503 => warn!(id, method, route, status, ms, tenant, key, code, detail, "request"),
+        503 => warn!(
+            id,
+            method, route, status, ms, tenant, key, code, detail, "request"
+        ),
         _ => info!(id, method, route, status, ms, tenant, key, code, "request"),
     }
     if let Ok(value) = HeaderValue::from_str(&id) {
@@ -60,7 +71,9 @@ fn request_id(headers: &HeaderMap) -> String {
     let given = headers.get(&REQUEST_ID).and_then(|id| id.to_str().ok());
     let fits = |id: &&str| {
         (1..=64).contains(&id.len())
-            && id.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))
+            && id
+                .bytes()
+                .all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))
     };
     match given.filter(fits) {
         Some(id) => id.to_owned(),
@@ -129,8 +142,9 @@ fn host_of(request: &Request<Body>) -> Result<Authority, Problem> {
     let wrong = || Problem::bad_request("invalid_host", "the request does not say whom it is for");
     let mut hosts = request.headers().get_all(header::HOST).iter();
     let host = match (hosts.next(), hosts.next(), request.uri().authority()) {
-        (Some(host), None, _) => host.to_str().ok().and_then(|host| host.parse().ok()),
-        (None, None, Some(authority)) => Some(authority.clone()),
+        // What is written before the path counts more than the header.
+        (_, None, Some(authority)) => Some(authority.clone()),
+        (Some(host), None, None) => host.to_str().ok().and_then(|host| host.parse().ok()),
         _ => None,
     };
     host.ok_or_else(wrong)
@@ -150,7 +164,9 @@ fn is_same(origin: &HeaderValue, host: &Authority) -> bool {
     let Ok(origin) = origin.to_str() else {
         return false;
     };
-    let bare = origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://"));
+    let bare = origin
+        .strip_prefix("http://")
+        .or_else(|| origin.strip_prefix("https://"));
     bare.is_some_and(|origin| origin.eq_ignore_ascii_case(host.as_str()))
 }
 

@@ -21,7 +21,10 @@ pub(crate) fn read<T: DeserializeOwned>(
 ) -> Result<T, Problem> {
     let text = std::str::from_utf8(bytes).map_err(|error| {
         let at = error.valid_up_to();
-        Problem::bad_request("invalid_json", format!("the body is not UTF-8 at byte {at}"))
+        Problem::bad_request(
+            "invalid_json",
+            format!("the body is not UTF-8 at byte {at}"),
+        )
     })?;
     let value = unambiguous(text)?;
     let mut reader = serde_json::Deserializer::from_str(text);
@@ -30,9 +33,8 @@ pub(crate) fn read<T: DeserializeOwned>(
         // Where it cannot be told which field it is, a `?` stands.
         invalid_field(path.trim_end_matches(['?', '.']), said(error.inner()))
     })?;
-    shape::check(definitions, schema, &value).map_err(|wrong| {
-        invalid_field(&wrong.path, format!("expected {}", wrong.expected))
-    })?;
+    shape::check(definitions, schema, &value)
+        .map_err(|wrong| invalid_field(&wrong.path, format!("expected {}", wrong.expected)))?;
     Ok(read)
 }
 
@@ -55,7 +57,10 @@ fn unambiguous(text: &str) -> Result<Value, Problem> {
 fn said(error: &serde_json::Error) -> String {
     let message = error.to_string();
     [
-        ("EOF while parsing a value", "it ends where a value should be"),
+        (
+            "EOF while parsing a value",
+            "it ends where a value should be",
+        ),
         ("EOF while parsing an object", "it ends inside an object"),
         ("EOF while parsing a list", "it ends inside a list"),
         ("EOF while parsing a string", "it ends inside a text"),
@@ -68,7 +73,9 @@ fn said(error: &serde_json::Error) -> String {
         ("expected a boolean", "expected true or false"),
     ]
     .into_iter()
-    .fold(message, |message, (theirs, ours)| message.replace(theirs, ours))
+    .fold(message, |message, (theirs, ours)| {
+        message.replace(theirs, ours)
+    })
 }
 
 /// Reads any value; refuses an object with the same key twice.
@@ -130,7 +137,9 @@ impl<'de> de::Visitor<'de> for Unambiguous {
         while let Some(key) = fields.next_key::<String>()? {
             if map.contains_key(&key) {
                 let key = &key[..key.floor_char_boundary(LONGEST_PATH)];
-                return Err(de::Error::custom(format_args!("the key `{key}` stands twice")));
+                return Err(de::Error::custom(format_args!(
+                    "the key `{key}` stands twice"
+                )));
             }
             let value = fields.next_value_seed(Unambiguous)?;
             map.insert(key, value);
@@ -171,14 +180,23 @@ mod tests {
     fn what_is_no_json_says_where() {
         for (text, message) in [
             ("", "it ends where a value should be at line 1 column 0"),
-            ("{\"a\":", "it ends where a value should be at line 1 column 5"),
+            (
+                "{\"a\":",
+                "it ends where a value should be at line 1 column 5",
+            ),
             ("{} {}", "trailing characters at line 1 column 4"),
-            (r#"{"a":"\ud800"}"#, "unexpected end of hex escape at line 1 column 12"),
+            (
+                r#"{"a":"\ud800"}"#,
+                "unexpected end of hex escape at line 1 column 12",
+            ),
         ] {
             assert_eq!(refused(text), message);
         }
         let deep = "[".repeat(10_000);
-        assert_eq!(refused(&deep), "it is nested too deeply at line 1 column 128");
+        assert_eq!(
+            refused(&deep),
+            "it is nested too deeply at line 1 column 128"
+        );
         let message = read_any(b"\"\xff\"").unwrap_err().message;
         assert_eq!(message, "the body is not UTF-8 at byte 1");
     }

@@ -40,7 +40,10 @@ pub fn log(level: &str) {
         .with_writer(std::io::stderr);
     let ours = Targets::new().with_target("contexture_server", level);
     // It fails when a program that uses us logs already, which is then its own.
-    let _ = tracing_subscriber::registry().with(ours).with(lines).try_init();
+    let _ = tracing_subscriber::registry()
+        .with(ours)
+        .with(lines)
+        .try_init();
 }
 
 /// Returns the OpenAPI document.

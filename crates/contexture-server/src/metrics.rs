@@ -90,7 +90,10 @@ impl Default for Metrics {
             registry.register(name, help, Counter::clone(&counter));
             counter
         };
-        let tokens = counter("assembled_tokens", "Tokens of the requests that were assembled");
+        let tokens = counter(
+            "assembled_tokens",
+            "Tokens of the requests that were assembled",
+        );
         let shared = counter(
             "assembled_shared_tokens",
             "Those of them that the session's request before began with: what a provider can \
@@ -115,7 +118,12 @@ impl Default for Metrics {
         let working = gauge("requests_in_progress", "Requests that are worked on");
         let resident = Gauge::default();
         let help = "Memory that the process uses";
-        registry.register_with_unit("resident_memory", help, Unit::Bytes, Gauge::clone(&resident));
+        registry.register_with_unit(
+            "resident_memory",
+            help,
+            Unit::Bytes,
+            Gauge::clone(&resident),
+        );
         Self {
             registry,
             requests,
@@ -154,7 +162,9 @@ impl Metrics {
             route: route.to_owned(),
             status: None,
         };
-        self.seconds.get_or_create(&labels).observe(time.as_secs_f64());
+        self.seconds
+            .get_or_create(&labels)
+            .observe(time.as_secs_f64());
         labels.status = Some(status);
         self.requests.get_or_create(&labels).inc();
     }

@@ -16,7 +16,10 @@ pub(crate) fn document(api: &Api) -> Value {
     let mut inputs = api.inputs.clone();
     let mut outputs = api.outputs.clone();
     let error = outputs.subschema_for::<ErrorAnswer>();
-    let (inputs, mut outputs) = (inputs.take_definitions(true), outputs.take_definitions(true));
+    let (inputs, mut outputs) = (
+        inputs.take_definitions(true),
+        outputs.take_definitions(true),
+    );
     // A type may be given in another form than it is taken: what has a default
     // need not be sent, and is always there in an answer.
     let renamed: Vec<String> = outputs
@@ -130,8 +133,16 @@ fn rename(schema: &mut Value, names: &[String]) {
 
 fn describe(operation: &Operation, error: &Schema, answer: Option<&Value>) -> Value {
     let mut parameters = Vec::new();
-    for (place, schema) in [("path", &operation.takes.path), ("query", &operation.takes.query)] {
-        parameters.extend(schema.iter().flat_map(|schema| parameters_of(place, schema)));
+    for (place, schema) in [
+        ("path", &operation.takes.path),
+        ("query", &operation.takes.query),
+    ] {
+        let shown = |name: &str| shown_value(operation, place, name);
+        parameters.extend(
+            schema
+                .iter()
+                .flat_map(|schema| parameters_of(place, schema, &shown)),
+        );
     }
     let mut described = json!({
         "operationId": operation.id,
@@ -143,7 +154,11 @@ fn describe(operation: &Operation, error: &Schema, answer: Option<&Value>) -> Va
     });
     if let Some(schema) = &operation.takes.body {
         let mut content = json!({"application/json": {"schema": schema}});
-        if let Some(body) = operation.example.as_ref().and_then(|example| example.body.as_ref()) {
+        if let Some(body) = operation
+            .example
+            .as_ref()
+            .and_then(|example| example.body.as_ref())
+        {
             content["application/json"]["example"] = body.clone();
         }
         if operation.takes.lines {
@@ -156,8 +171,29 @@ fn describe(operation: &Operation, error: &Schema, answer: Option<&Value>) -> Va
     described
 }
 
+/// Returns what stands for a parameter in the example.
+fn shown_value(operation: &Operation, place: &str, name: &str) -> Option<String> {
+    let target = operation.example.as_ref()?.target;
+    let (path, query) = target.split_once('?').unwrap_or((target, ""));
+    if place == "query" {
+        let mut pairs = query.split('&').filter_map(|pair| pair.split_once('='));
+        return pairs
+            .find(|(key, _)| *key == name)
+            .map(|(_, value)| value.to_owned());
+    }
+    let mut parts = operation.path.split('/').zip(path.split('/'));
+    let braced = format!("{{{name}}}");
+    parts
+        .find(|(part, _)| *part == braced)
+        .map(|(_, value)| value.to_owned())
+}
+
 /// Returns each field of a schema as a parameter.
-fn parameters_of(place: &str, schema: &Schema) -> Vec<Value> {
+fn parameters_of(
+    place: &str,
+    schema: &Schema,
+    shown: &dyn Fn(&str) -> Option<String>,
+) -> Vec<Value> {
     let schema = schema.as_value();
     let required = schema["required"].as_array().cloned().unwrap_or_default();
     let Some(fields) = schema["properties"].as_object() else {
@@ -165,15 +201,23 @@ fn parameters_of(place: &str, schema: &Schema) -> Vec<Value> {
     };
     let parameter = |(name, field): (&String, &Value)| {
         let mut field = field.clone();
-        let description = field.as_object_mut().and_then(|field| field.remove("description"));
+        let description = field
+            .as_object_mut()
+            .and_then(|field| field.remove("description"));
         let required = place == "path" || required.iter().any(|known| known == name.as_str());
-        json!({
+        let mut parameter = json!({
             "name": name,
             "in": place,
             "required": required,
             "description": description,
             "schema": field,
-        })
+        });
+        if let Some(value) = shown(name) {
+            let is_number = field["type"] == "integer";
+            let number = value.parse::<u64>().ok().filter(|_| is_number);
+            parameter["example"] = number.map_or(Value::String(value), Value::from);
+        }
+        parameter
     };
     fields.iter().map(parameter).collect()
 }
@@ -181,7 +225,10 @@ fn parameters_of(place: &str, schema: &Schema) -> Vec<Value> {
 /// What every operation may be refused with.
 const REFUSALS: [(u16, &str); 5] = [
     (401, "There is no key, or a wrong one"),
-    (403, "The key, the host or the origin is not let in, or a path is off limits"),
+    (
+        403,
+        "The key, the host or the origin is not let in, or a path is off limits",
+    ),
     (429, "The key sends more than it may"),
     (500, "Something failed; the server's log has the details"),
     (503, "The store or the server cannot be used now; try again"),
@@ -189,9 +236,13 @@ const REFUSALS: [(u16, &str); 5] = [
 
 fn responses(operation: &Operation, error: &Schema, answer: Option<&Value>) -> Value {
     let mut refusals: BTreeMap<u16, &str> = REFUSALS.into();
-    let has_input = [&operation.takes.path, &operation.takes.query, &operation.takes.body]
-        .iter()
-        .any(|input| input.is_some());
+    let has_input = [
+        &operation.takes.path,
+        &operation.takes.query,
+        &operation.takes.body,
+    ]
+    .iter()
+    .any(|input| input.is_some());
     if has_input {
         refusals.insert(400, "What was sent is not what is described here");
     }

@@ -226,7 +226,7 @@ where
         let path: P = path(&mut parts).await?;
         let query: Q = query(&parts)?;
         let bytes = match TypeId::of::<B>() == TypeId::of::<Nothing>() {
-            true => None,
+            true => body::none(&incoming).map(|()| None)?,
             false => Some(body::json(app, &parts.headers, incoming).await?),
         };
         let tenant = app.tenant(&parts).await?;
@@ -268,7 +268,36 @@ pub(crate) async fn path<P: DeserializeOwned>(parts: &mut Parts) -> Result<P, Pr
 
 /// Returns what stands behind the path's `?`.
 pub(crate) fn query<Q: DeserializeOwned>(parts: &Parts) -> Result<Q, Problem> {
+    let wrong = |message: String| Problem::bad_request("invalid_query", message);
     let text = parts.uri.query().unwrap_or_default();
-    serde_urlencoded::from_str(text)
-        .map_err(|error| Problem::bad_request("invalid_query", error.to_string()))
+    // The reader would put something else in the place of what is no UTF-8.
+    if !is_utf8(text.as_bytes()) {
+        return Err(wrong("the query is not UTF-8".to_owned()));
+    }
+    let pairs = form_urlencoded::parse(text.as_bytes());
+    serde_path_to_error::deserialize(serde_urlencoded::Deserializer::new(pairs)).map_err(|error| {
+        let path = error.path().to_string();
+        wrong(error.inner().to_string()).at(path.trim_end_matches(['?', '.']))
+    })
+}
+
+/// Returns true when a text is UTF-8 once its `%` escapes are read.
+fn is_utf8(text: &[u8]) -> bool {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((first, behind)) = rest.split_first() {
+        let digits = behind.first_chunk::<2>().filter(|_| *first == b'%');
+        let digits = digits.and_then(|digits| std::str::from_utf8(digits).ok());
+        match digits.and_then(|digits| u8::from_str_radix(digits, 16).ok()) {
+            Some(byte) => {
+                bytes.push(byte);
+                rest = &behind[2..];
+            }
+            None => {
+                bytes.push(*first);
+                rest = behind;
+            }
+        }
+    }
+    std::str::from_utf8(&bytes).is_ok()
 }

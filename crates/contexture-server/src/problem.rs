@@ -67,6 +67,11 @@ impl Problem {
         Self::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid", message)
     }
 
+    /// Returns a problem with a name that nothing has.
+    pub(crate) fn missing(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::NOT_FOUND, "not_found", message)
+    }
+
     /// Returns a problem that goes away by itself.
     pub(crate) fn unavailable(message: impl Into<String>) -> Self {
         Self {
@@ -147,7 +152,10 @@ impl From<Refused> for Problem {
 const COMMANDS: [(&str, &str); 16] = [
     ("`contexture session list`", "`GET /v1/sessions`"),
     ("`session new`", "`POST /v1/sessions`"),
-    ("`contexture session history`", "`GET /v1/sessions/{label}/history`"),
+    (
+        "`contexture session history`",
+        "`GET /v1/sessions/{label}/history`",
+    ),
     ("`contexture tree list`", "`GET /v1/trees`"),
     ("`tree import`", "`POST /v1/trees`"),
     ("`contexture tree show TREE`", "`GET /v1/trees/{id}`"),
@@ -239,7 +247,10 @@ mod tests {
     #[test]
     fn hints_speak_of_fields_and_routes() {
         for (hint, over_http) in [
-            ("raise --max-tokens or lower the reserves", "raise `max_tokens` or lower the reserves"),
+            (
+                "raise --max-tokens or lower the reserves",
+                "raise `max_tokens` or lower the reserves",
+            ),
             (
                 "`contexture session list` shows those there are; `session new` makes one",
                 "`GET /v1/sessions` shows those there are; `POST /v1/sessions` makes one",

@@ -1,10 +1,14 @@
 //! Which path leads where.
 
+use std::time::Duration;
+
 use axum::extract::State;
-use axum::http::{HeaderValue, StatusCode, header};
+use axum::http::{HeaderName, HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::get;
 use axum::{Router, middleware};
+use tower::ServiceBuilder;
+use tower_http::cors::CorsLayer;
 
 use crate::app::{self, App};
 use crate::operation::{Api, json_response};
@@ -24,9 +28,13 @@ pub(crate) fn router(app: &App) -> Router {
         .router
         .merge(crate::mcp::router(app))
         .layer(middleware::from_fn_with_state(app.clone(), gate::let_in));
-    let metrics = Router::new().route("/metrics", get(metrics)).layer(
-        middleware::from_fn_with_state(app.clone(), gate::let_in_to_metrics),
-    );
+    let metrics =
+        Router::new()
+            .route("/metrics", get(metrics))
+            .layer(middleware::from_fn_with_state(
+                app.clone(),
+                gate::let_in_to_metrics,
+            ));
     Router::new()
         .merge(with_key)
         .merge(metrics)
@@ -36,9 +44,49 @@ pub(crate) fn router(app: &App) -> Router {
         .route("/readyz", get(readyz))
         .method_not_allowed_fallback(app::no_such_method)
         .fallback(app::no_such_path)
-        .layer(middleware::from_fn_with_state(app.clone(), gate::meant_for_us))
+        .layer(ServiceBuilder::new().option_layer(cors(app)))
+        .layer(middleware::from_fn_with_state(
+            app.clone(),
+            gate::meant_for_us,
+        ))
         .layer(middleware::from_fn_with_state(app.clone(), gate::note))
         .with_state(app.clone())
+}
+
+/// Tells browsers what pages of the allowed origins may do. Without such, there
+/// is nothing to tell.
+fn cors(app: &App) -> Option<CorsLayer> {
+    let origins = &app.config().allowed_origins;
+    let origins: Vec<HeaderValue> = origins
+        .iter()
+        .filter_map(|origin| origin.parse().ok())
+        .collect();
+    let name = HeaderName::from_static;
+    (!origins.is_empty()).then(|| {
+        CorsLayer::new()
+            .allow_origin(origins)
+            .allow_methods([
+                Method::GET,
+                Method::POST,
+                Method::PUT,
+                Method::PATCH,
+                Method::DELETE,
+            ])
+            .allow_headers([
+                header::AUTHORIZATION,
+                header::CONTENT_TYPE,
+                name("x-request-id"),
+                name("last-event-id"),
+                name("mcp-protocol-version"),
+                name("mcp-session-id"),
+            ])
+            .expose_headers([
+                name("x-request-id"),
+                header::RETRY_AFTER,
+                name("mcp-session-id"),
+            ])
+            .max_age(Duration::from_secs(600))
+    })
 }
 
 async fn openapi(State(app): State<App>) -> Response {

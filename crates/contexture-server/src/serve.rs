@@ -43,8 +43,9 @@ impl Service {
     pub(crate) fn app(self) -> Result<App, Error> {
         let keys = Keys::new(Arc::clone(&self.stores), &self.config.server)?;
         let metrics = Arc::clone(&self.metrics);
-        self.stores
-            .watch(Arc::new(move |waited, time| metrics.store_waited(waited, time)));
+        self.stores.watch(Arc::new(move |waited, time| {
+            metrics.store_waited(waited, time)
+        }));
         let tenants = Tenants::new(
             self.stores,
             &self.root,

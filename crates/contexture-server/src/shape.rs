@@ -170,11 +170,26 @@ mod tests {
     #[test]
     fn a_list_is_no_object() {
         let said = |path: &str, expected: &str| Some((path.to_owned(), expected.to_owned()));
-        assert_eq!(wrong(json!({"content": "x", "tokens": 3, "other": []})), None);
-        assert_eq!(wrong(json!({"content": [{"text": "x"}], "tokens": null})), None);
+        assert_eq!(
+            wrong(json!({"content": "x", "tokens": 3, "other": []})),
+            None
+        );
+        assert_eq!(
+            wrong(json!({"content": [{"text": "x"}], "tokens": null})),
+            None
+        );
         assert_eq!(wrong(json!(["x", 3])), said("", "an object"));
-        assert_eq!(wrong(json!({"content": [["x"]]})), said("content[0]", "an object"));
-        assert_eq!(wrong(json!({"content": [{"text": 1}]})), said("content[0].text", "a text"));
-        assert_eq!(wrong(json!({"tokens": 1.5})), said("tokens", "a whole number or null"));
+        assert_eq!(
+            wrong(json!({"content": [["x"]]})),
+            said("content[0]", "an object")
+        );
+        assert_eq!(
+            wrong(json!({"content": [{"text": 1}]})),
+            said("content[0].text", "a text")
+        );
+        assert_eq!(
+            wrong(json!({"tokens": 1.5})),
+            said("tokens", "a whole number or null")
+        );
     }
 }

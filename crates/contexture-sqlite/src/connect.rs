@@ -12,7 +12,8 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use crate::Options;
-use crate::error::Fault;
+use crate::error::{self, Fault};
+use crate::presence::{FileId, Files};
 use crate::schema::{self, STEPS, State};
 use crate::writer::RETRY;
 
@@ -68,11 +69,56 @@ impl Place {
     /// Makes sure that there is a store of the newest version, and returns a
     /// connection that reads it. Writes only if there is something to be made
     /// or brought up to date.
-    pub(crate) fn prepare(&self) -> Result<Reader, Fault> {
+    pub(crate) fn prepare(&self) -> Result<(Reader, Files), Fault> {
         self.find_or_make()?;
-        if let Some(reader) = self.current_reader()? {
-            return Ok(reader);
+        self.steadily(|| {
+            if let Some(reader) = self.current_reader()? {
+                return Ok(reader);
+            }
+            self.make_current()
+        })
+    }
+
+    /// Finds a store again that was there before. An empty file is none: it
+    /// would hide that everything is gone.
+    pub(crate) fn find_again(&self) -> Result<(Reader, Files), Fault> {
+        self.steadily(|| {
+            let found = fs::metadata(&self.path).map_err(|error| self.io(error))?;
+            if !found.is_file() {
+                return Err(self.not_a_store("is not a file"));
+            }
+            if let Some(reader) = self.current_reader()? {
+                return Ok(reader);
+            }
+            if self.is_blank()? {
+                return Err(self.not_a_store("is empty"));
+            }
+            self.make_current()
+        })
+    }
+
+    /// Calls `open`, and returns with the connection the files that it has open.
+    fn steadily(&self, open: impl Fn() -> Result<Reader, Fault>) -> Result<(Reader, Files), Fault> {
+        for _ in 0..3 {
+            let before = FileId::at(&self.path).map_err(|error| self.io(error))?;
+            let reader = open()?;
+            let files = Files::look(&self.path).map_err(|error| self.io(error))?;
+            if files.is(before) {
+                return Ok((reader, files));
+            }
+            // Replaced just now: the connection may have either.
         }
+        Err(Fault::Refused(error::gone(&self.address)))
+    }
+
+    fn is_blank(&self) -> Result<bool, Fault> {
+        let connection = self.connect_immutable()?;
+        let state = schema::state(&connection, &self.address, STEPS);
+        Ok(matches!(state, Ok(State::Blank)))
+    }
+
+    /// Brings the store to the newest version, or an empty file to be one.
+    fn make_current(&self) -> Result<Reader, Fault> {
         if self.read_only {
             return Err(
                 self.not_a_store("is empty or of an older version, and is opened for reading only")
@@ -184,8 +230,8 @@ impl Place {
 
     /// Opens the connection that writes. It does not wait for locks: the
     /// writer does.
-    pub(crate) fn writing_connection(&self) -> Result<Connection, Fault> {
-        if self.read_only {
+    pub(crate) fn writing_connection(&self, files: &Files) -> Result<Connection, Fault> {
+        if self.read_only || !files.may_be_written() {
             return Err(self.is_read_only());
         }
         let connection = self.connect(OpenFlags::SQLITE_OPEN_READ_WRITE)?;
@@ -336,7 +382,7 @@ impl Place {
         }
     }
 
-    fn io(&self, error: io::Error) -> Fault {
+    pub(crate) fn io(&self, error: io::Error) -> Fault {
         match error.kind() {
             io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
                 self.is_read_only()
@@ -439,7 +485,8 @@ mod tests {
         // The two places that open a connection for writing.
         let migrates = place.connect(OpenFlags::SQLITE_OPEN_READ_WRITE).unwrap();
         waits_for_the_disk(&migrates);
-        let writes = place.writing_connection().unwrap();
+        let files = Files::look(&path).unwrap();
+        let writes = place.writing_connection(&files).unwrap();
         waits_for_the_disk(&writes);
         assert_eq!(pragma(&writes, "journal_mode"), "wal");
         // The one that is in use, after a write.

@@ -54,6 +54,35 @@ impl Fault {
     }
 }
 
+/// Returns the error for a store whose files are not where they were.
+pub(crate) fn gone(address: &str) -> StoreError {
+    unavailable(
+        address,
+        "the file it was in is gone, or another one is in its place",
+    )
+}
+
+pub(crate) fn unavailable(address: &str, message: impl Into<String>) -> StoreError {
+    StoreError::Unavailable {
+        store: address.to_owned(),
+        message: message.into(),
+    }
+}
+
+/// Returns the error for a store that was there before and cannot be opened
+/// again: whatever the reason, it is not the caller's.
+pub(crate) fn not_reopened(address: &str, error: StoreError) -> StoreError {
+    match error {
+        StoreError::NotAStore { message, .. } => {
+            unavailable(address, format!("what is in its place {message}"))
+        }
+        StoreError::Newer { .. } | StoreError::NotFound { .. } | StoreError::Backend { .. } => {
+            unavailable(address, error.to_string())
+        }
+        other => other,
+    }
+}
+
 fn failed(address: &str, error: rusqlite::Error) -> StoreError {
     use rusqlite::Error as E;
     let store = address.to_owned();

@@ -24,13 +24,17 @@
 //! beside it, and it takes as long, and as much room on the disk, as a copy of
 //! the file.
 //!
+//! A store may stay open for weeks. When its file is deleted, renamed or
+//! replaced, nothing is acknowledged into a file that nobody will find; calls
+//! fail until there is a store at the path again, and then go on with that one.
+//!
 //! It does not search: it hands out changes, from which an index is built. It
 //! does not encrypt. It belongs on a local disk: a
 //! write-ahead log does not work over a network.
 
 use std::fmt;
 use std::path::Path;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use contexture_store::{Store, StoreError, Waited, Watch};
@@ -38,14 +42,16 @@ use rusqlite::{Connection, OptionalExtension};
 
 use crate::connect::Place;
 use crate::error::Fault;
-use crate::readers::Readers;
-use crate::writer::{After, Writer};
+use crate::open::Open;
+use crate::writer::After;
 
 mod connect;
 mod error;
 mod keys;
 mod ledger;
 mod memory;
+mod open;
+mod presence;
 mod readers;
 mod record;
 mod row;
@@ -92,9 +98,9 @@ pub struct SqliteStore {
 
 struct Shared {
     place: Place,
-    readers: Readers,
-    // Started by the first write: a program that only reads needs none.
-    writer: Mutex<Option<Arc<Writer>>>,
+    current: RwLock<Arc<Open>>,
+    // Held while other files are looked for where these were.
+    reopening: Mutex<()>,
     watch: OnceLock<Watch>,
 }
 
@@ -103,13 +109,6 @@ impl Shared {
         if let Some(watch) = self.watch.get() {
             watch(what, since.elapsed());
         }
-    }
-}
-
-impl Drop for Shared {
-    fn drop(&mut self) {
-        // Whoever closes last tidies the log away, and only a writer can.
-        self.readers.close();
     }
 }
 
@@ -134,11 +133,10 @@ impl SqliteStore {
 
     fn open_place(place: Place) -> Result<Self, StoreError> {
         let first = place.prepare().map_err(|fault| fault.at(&place.address))?;
-        let readers = Readers::new(first);
         let shared = Shared {
             place,
-            readers,
-            writer: Mutex::new(None),
+            current: RwLock::new(Arc::new(Open::new(first, 0))),
+            reopening: Mutex::new(()),
             watch: OnceLock::new(),
         };
         Ok(Self {
@@ -169,13 +167,20 @@ impl SqliteStore {
     ) -> Result<T, StoreError> {
         let place = &self.shared.place;
         let since = Instant::now();
-        let read = |connection: &Connection| {
-            self.shared.waited(Waited::Read, since);
-            let tenant = self.tenant.find(connection)?;
-            read(connection, tenant)
-        };
-        let result = self.shared.readers.run(place, read);
-        result.map_err(|fault| fault.at(&place.address))
+        loop {
+            let open = self.shared.open()?;
+            // Closed since it was looked at: look again.
+            let Some(lease) = open.readers.take() else {
+                continue;
+            };
+            let read = |connection: &Connection| {
+                self.shared.waited(Waited::Read, since);
+                let tenant = self.tenant.find(connection, open.number)?;
+                read(connection, tenant)
+            };
+            let result = lease.run(|| open.reader(place), read);
+            return result.map_err(|fault| open.explain(&place.address, fault));
+        }
     }
 
     /// Calls `write` with a connection and the tenant's key, in a transaction
@@ -202,34 +207,19 @@ impl SqliteStore {
         after: After,
     ) -> Result<T, StoreError> {
         let tenant = self.tenant.clone();
-        let work = move |connection: &Connection| {
-            let tenant = tenant.find_or_add(connection)?;
+        let work = move |connection: &Connection, open: u64| {
+            let tenant = tenant.find_or_add(connection, open)?;
             write(connection, tenant)
         };
-        self.run_writer(work, after)
+        let (open, writer) = self.shared.writer()?;
+        let since = Instant::now();
+        let done = self.shared.run(&open, &writer, work, after);
+        self.shared.waited(Waited::Write, since);
+        done
     }
 
-    fn run_writer<T: Send + 'static>(
-        &self,
-        work: impl FnOnce(&Connection) -> Result<T, Fault> + Send + 'static,
-        after: After,
-    ) -> Result<T, StoreError> {
-        let place = &self.shared.place;
-        let writer = self.writer().map_err(|fault| fault.at(&place.address))?;
-        let since = Instant::now();
-        let answer = writer.run(work, after);
-        self.shared.waited(Waited::Write, since);
-        answer.unwrap_or_else(|| {
-            // It panicked. The next call starts another.
-            let mut current = self.lock_writer();
-            if current.as_ref().is_some_and(|it| Arc::ptr_eq(it, &writer)) {
-                *current = None;
-            }
-            Err(StoreError::Backend {
-                store: "sqlite",
-                source: format!("{}: the thread that writes has stopped", place.address).into(),
-            })
-        })
+    pub(crate) fn incarnation_now(&self) -> u64 {
+        self.shared.current().number
     }
 
     /// Reads, and writes something that is undone.
@@ -238,38 +228,23 @@ impl SqliteStore {
             db.query_row("SELECT count(*) FROM probe", [], |_| Ok(()))?;
             Ok(())
         })?;
-        self.run_writer(
-            |connection| {
-                connection
-                    .prepare_cached("INSERT INTO probe VALUES (zeroblob(?1))")?
-                    .execute([PROBE_BYTES])?;
-                Ok(())
-            },
-            After::Undo,
-        )
-    }
-
-    fn writer(&self) -> Result<Arc<Writer>, Fault> {
-        let mut current = self.lock_writer();
-        if let Some(writer) = &*current {
-            return Ok(Arc::clone(writer));
-        }
-        let place = &self.shared.place;
-        let connection = place.writing_connection()?;
-        let writer = Writer::start(
-            connection,
-            place.address.clone(),
-            place.options.busy_timeout,
-        );
-        let writer = writer.map_err(|error| StoreError::Backend {
-            store: "sqlite",
-            source: Box::new(error),
-        })?;
-        Ok(Arc::clone(current.insert(Arc::new(writer))))
-    }
-
-    fn lock_writer(&self) -> std::sync::MutexGuard<'_, Option<Arc<Writer>>> {
-        (self.shared.writer.lock()).unwrap_or_else(PoisonError::into_inner)
+        let (open, writer) = self.shared.writer()?;
+        // What is undone never comes to the disk. If the last thing that did
+        // come there failed, only another one can tell whether that has passed.
+        let after = match writer.has_failed() {
+            true => After::Nothing,
+            false => After::Undo,
+        };
+        let work = |connection: &Connection, _: u64| {
+            connection
+                .prepare_cached("INSERT INTO probe VALUES (zeroblob(?1))")?
+                .execute([PROBE_BYTES])?;
+            connection
+                .prepare_cached("DELETE FROM probe")?
+                .execute([])?;
+            Ok(())
+        };
+        self.shared.run(&open, &writer, work, after)
     }
 }
 
@@ -292,8 +267,16 @@ impl Store for SqliteStore {
 #[derive(Clone)]
 struct Tenant {
     name: Arc<str>,
-    // Known as soon as it was read once: a tenant keeps its key for ever.
-    key: Arc<OnceLock<i64>>,
+    // Known as soon as it was read once: a tenant keeps its key as long as the
+    // file is the same one.
+    key: Arc<Mutex<Option<Known>>>,
+}
+
+/// The key of a tenant in one of the files that have been at the path.
+#[derive(Clone, Copy)]
+struct Known {
+    open: u64,
+    key: i64,
 }
 
 impl Tenant {
@@ -307,20 +290,26 @@ impl Tenant {
         }
     }
 
-    fn find(&self, connection: &Connection) -> Result<i64, Fault> {
-        if let Some(key) = self.key.get() {
-            return Ok(*key);
+    fn known(&self, open: u64) -> Option<i64> {
+        let known = *self.key.lock().unwrap_or_else(PoisonError::into_inner);
+        known.filter(|known| known.open == open).map(|it| it.key)
+    }
+
+    fn find(&self, connection: &Connection, open: u64) -> Result<i64, Fault> {
+        if let Some(key) = self.known(open) {
+            return Ok(key);
         }
-        match Self::select(connection, &self.name)? {
-            Some(key) => Ok(*self.key.get_or_init(|| key)),
-            None => Ok(Self::NOBODY),
-        }
+        let Some(key) = Self::select(connection, &self.name)? else {
+            return Ok(Self::NOBODY);
+        };
+        *self.key.lock().unwrap_or_else(PoisonError::into_inner) = Some(Known { open, key });
+        Ok(key)
     }
 
     /// Does not remember the key: the transaction may still be undone.
-    fn find_or_add(&self, connection: &Connection) -> Result<i64, Fault> {
-        if let Some(key) = self.key.get() {
-            return Ok(*key);
+    fn find_or_add(&self, connection: &Connection, open: u64) -> Result<i64, Fault> {
+        if let Some(key) = self.known(open) {
+            return Ok(key);
         }
         if let Some(key) = Self::select(connection, &self.name)? {
             return Ok(key);
@@ -339,7 +328,7 @@ impl Tenant {
 
 #[cfg(test)]
 mod tests {
-    use contexture_store::{Ledger, NewSession};
+    use contexture_store::{Ledger, NewSession, Tenants};
     use jiff::Timestamp;
 
     use super::*;
@@ -363,6 +352,7 @@ mod tests {
         };
         let failed = store.write(work).unwrap_err();
         assert!(failed.to_string().contains("has stopped"), "{failed}");
+        store.ping().unwrap();
         store.create_session(&session("after"), now).unwrap();
         let labels: Vec<String> = store
             .sessions(None, 10)
@@ -371,6 +361,38 @@ mod tests {
             .map(|session| session.label)
             .collect();
         assert_eq!(labels, ["after", "before"]);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_file_that_goes_while_it_is_written_is_not_written() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("store.db");
+        let away = directory.path().join("away.db");
+        let store = SqliteStore::open(&path).unwrap();
+        let now = Timestamp::UNIX_EPOCH;
+        store.create_session(&session("before"), now).unwrap();
+        let (from, to) = (path.clone(), away.clone());
+        let moves = move |db: &Connection, tenant: i64| {
+            sessions::create(db, tenant, &session("half"), Timestamp::UNIX_EPOCH)?;
+            std::fs::rename(from, to).unwrap();
+            Ok(())
+        };
+        let gone = store.write(moves).unwrap_err();
+        assert!(matches!(gone, StoreError::Unavailable { .. }), "{gone}");
+        std::fs::rename(&away, &path).unwrap();
+        store.create_session(&session("after"), now).unwrap();
+        // The same with its log.
+        let log = directory.path().join("store.db-wal");
+        let removes = move |db: &Connection, tenant: i64| {
+            sessions::create(db, tenant, &session("half again"), Timestamp::UNIX_EPOCH)?;
+            std::fs::remove_file(log).unwrap();
+            Ok(())
+        };
+        let gone = store.write(removes).unwrap_err();
+        assert!(matches!(gone, StoreError::Unavailable { .. }), "{gone}");
+        assert!(store.session("before").is_ok() && store.session("after").is_ok());
+        store.ping().unwrap();
     }
 
     #[test]

@@ -1,10 +1,11 @@
 //! A few connections that read.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
-use rusqlite::{Connection, TransactionBehavior};
+use rusqlite::Connection;
 
-use crate::connect::{Place, Reader};
+use crate::connect::Reader;
 use crate::error::Fault;
 
 /// The most connections that read at a time. Reads are short, and a machine has
@@ -19,6 +20,7 @@ pub(crate) struct Readers {
 struct Idle {
     connections: Vec<Reader>,
     in_use: usize,
+    closed: bool,
 }
 
 impl Readers {
@@ -30,6 +32,7 @@ impl Readers {
         let state = Idle {
             connections,
             in_use: 0,
+            closed: false,
         };
         Self {
             state: Mutex::new(state),
@@ -37,64 +40,95 @@ impl Readers {
         }
     }
 
-    /// Calls `read` in a transaction, so that it sees one state of the store.
-    pub(crate) fn run<T>(
-        &self,
-        place: &Place,
-        read: impl FnOnce(&Connection) -> Result<T, Fault>,
-    ) -> Result<T, Fault> {
-        let mut lease = self.take();
-        let reader = match &mut lease.reader {
-            Some(reader) => reader,
-            none => none.insert(place.reader()?),
-        };
-        let transaction =
-            (reader.connection).transaction_with_behavior(TransactionBehavior::Deferred)?;
-        let result = read(&transaction);
-        transaction.finish()?;
-        result
-    }
-
-    /// Waits until there is a connection to be had, or to be made.
-    fn take(&self) -> Lease<'_> {
+    /// Waits until there is a connection to be had, or to be made. `None` when
+    /// they are closed for good.
+    pub(crate) fn take(&self) -> Option<Lease<'_>> {
         let mut state = self.lock();
-        while state.in_use == MAX_READERS {
+        while state.in_use == MAX_READERS && !state.closed {
             state = (self.freed.wait(state)).unwrap_or_else(PoisonError::into_inner);
         }
+        if state.closed {
+            return None;
+        }
         state.in_use += 1;
-        Lease {
+        Some(Lease {
             readers: self,
             reader: state.connections.pop(),
-        }
+        })
     }
 
     fn lock(&self) -> MutexGuard<'_, Idle> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Closes the connections that nobody uses.
-    pub(crate) fn close(&self) {
-        self.lock().connections.clear();
+    /// Closes the connections, and makes no others. Returns false when some are
+    /// still in use after `patience`.
+    pub(crate) fn close(&self, patience: Duration) -> bool {
+        let start = Instant::now();
+        let mut state = self.lock();
+        state.closed = true;
+        state.connections.clear();
+        self.freed.notify_all();
+        loop {
+            let left = patience.saturating_sub(start.elapsed());
+            if state.in_use == 0 || left.is_zero() {
+                return state.in_use == 0;
+            }
+            let waited = self.freed.wait_timeout(state, left);
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    /// Returns true when no connection is to be had any more.
+    pub(crate) fn are_closed(&self) -> bool {
+        self.lock().closed
     }
 }
 
 /// The right to a connection, given back when it is dropped.
-struct Lease<'a> {
+pub(crate) struct Lease<'a> {
     readers: &'a Readers,
     reader: Option<Reader>,
 }
 
+impl Lease<'_> {
+    /// Calls `read` in a transaction, so that it sees one state of the store.
+    /// `make` makes the connection, if there was none.
+    pub(crate) fn run<T>(
+        mut self,
+        make: impl FnOnce() -> Result<Reader, Fault>,
+        read: impl FnOnce(&Connection) -> Result<T, Fault>,
+    ) -> Result<T, Fault> {
+        let reader = match &mut self.reader {
+            Some(reader) => reader,
+            none => none.insert(make()?),
+        };
+        let connection = &reader.connection;
+        // Prepared once. A transaction that is not ended, because `read` panics,
+        // ends with its connection.
+        connection.prepare_cached("BEGIN DEFERRED")?.execute([])?;
+        let result = read(connection);
+        if !connection.is_autocommit() {
+            connection.prepare_cached("ROLLBACK")?.execute([])?;
+        }
+        result
+    }
+}
+
 impl Drop for Lease<'_> {
     fn drop(&mut self) {
+        let reader = self.reader.take();
+        let reader = reader.filter(|it| it.reusable && it.connection.is_autocommit());
         let mut state = self.readers.lock();
-        state.in_use -= 1;
-        if let Some(reader) = self.reader.take()
-            && reader.reusable
-            && reader.connection.is_autocommit()
-        {
-            state.connections.push(reader);
+        match state.closed {
+            true => drop(reader),
+            false => state.connections.extend(reader),
         }
-        drop(state);
-        self.readers.freed.notify_one();
+        state.in_use -= 1;
+        // Whoever closes waits here, too.
+        match state.closed {
+            true => self.readers.freed.notify_all(),
+            false => self.readers.freed.notify_one(),
+        }
     }
 }

@@ -6,6 +6,8 @@
 //! wait for the disk together instead of one after the other.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender, SyncSender};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -13,7 +15,8 @@ use std::time::{Duration, Instant};
 use contexture_store::StoreError;
 use rusqlite::{Connection, ErrorCode, ffi};
 
-use crate::error::Fault;
+use crate::error::{self, Fault};
+use crate::presence::Files;
 
 /// The most requests in one transaction, so that no caller waits for a flood of
 /// others.
@@ -34,37 +37,89 @@ const PAUSE: Duration = Duration::from_millis(1);
 /// are short, and whoever forgets wants to know that it is done.
 const CLEANING: Duration = Duration::from_millis(500);
 
+/// How long to wait for readers before files that are gone are kept open.
+const LEAVING: Duration = Duration::from_millis(100);
+
+/// Why nothing is written.
+enum Refusal {
+    Gone,
+    ReadOnly,
+}
+
+impl Refusal {
+    fn error(&self, address: &str) -> StoreError {
+        match self {
+            Refusal::Gone => error::gone(address),
+            Refusal::ReadOnly => StoreError::ReadOnly {
+                store: address.to_owned(),
+            },
+        }
+    }
+}
+
 /// A handle on the thread. Dropping it waits until everything that was asked
 /// for is done and the connection is closed.
 pub(crate) struct Writer {
     // `None` only while it is dropped.
-    requests: Option<Sender<Box<dyn Request>>>,
+    messages: Option<Sender<Message>>,
     thread: Option<JoinHandle<()>>,
+    failed: Arc<AtomicBool>,
+}
+
+enum Message {
+    /// Something to be done.
+    Request(Box<dyn Request>),
+    /// Leave the files: see [`Writer::leave`].
+    Leave(SyncSender<Left>),
+}
+
+/// What came of leaving the files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Left {
+    /// Nothing: somebody else still reads what is in the log. The thread stays.
+    Not,
+    /// They are left, with nothing in the log.
+    Empty,
+    /// They are left, and there may be something in the log.
+    Full,
 }
 
 impl Writer {
     /// Starts the thread on a connection.
     pub(crate) fn start(
         connection: Connection,
+        files: Files,
         address: String,
         busy_timeout: Duration,
     ) -> std::io::Result<Writer> {
-        let (requests, waiting) = mpsc::channel();
+        let (messages, waiting) = mpsc::channel();
+        let failed = Arc::new(AtomicBool::new(false));
+        let told = Arc::clone(&failed);
         let thread = std::thread::Builder::new()
             .name("contexture-sqlite".to_owned())
             .spawn(move || {
                 let mut thread = Thread {
                     connection,
+                    files,
                     address,
                     busy_timeout,
                     unclean: Unclean::Nothing,
+                    failed: told,
                 };
-                thread.run(&waiting);
-                thread.clean(true);
+                match thread.run(&waiting) {
+                    None => thread.clean(true),
+                    Some((asked, left)) => {
+                        // Before the answer: whoever asked is about to open
+                        // other files of these names.
+                        drop(thread);
+                        let _ = asked.send(left);
+                    }
+                }
             })?;
         Ok(Writer {
-            requests: Some(requests),
+            messages: Some(messages),
             thread: Some(thread),
+            failed,
         })
     }
 
@@ -82,8 +137,30 @@ impl Writer {
             reply,
             after,
         };
-        self.requests.as_ref()?.send(Box::new(task)).ok()?;
+        let message = Message::Request(Box::new(task));
+        self.messages.as_ref()?.send(message).ok()?;
         answer.recv().ok()
+    }
+
+    /// Leaves files that are no longer where they were: moves what is in the log
+    /// into the main file, wherever that is now, and closes the connection.
+    ///
+    /// A log that stays behind where another file is put would be taken for that
+    /// file's.
+    pub(crate) fn leave(&self) -> Left {
+        let (reply, answer) = mpsc::sync_channel(1);
+        match &self.messages {
+            Some(messages) => drop(messages.send(Message::Leave(reply))),
+            None => drop(reply),
+        }
+        // Without an answer the thread is gone already: it panicked.
+        answer.recv().unwrap_or(Left::Full)
+    }
+
+    /// Returns true when the latest transaction that had something to commit
+    /// could not be committed.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.failed.load(Ordering::Relaxed)
     }
 }
 
@@ -101,7 +178,7 @@ pub(crate) enum After {
 
 impl Drop for Writer {
     fn drop(&mut self) {
-        self.requests.take();
+        self.messages.take();
         if let Some(thread) = self.thread.take() {
             // If it panicked, whoever waited for it has been told.
             let _ = thread.join();
@@ -158,9 +235,11 @@ where
 
 struct Thread {
     connection: Connection,
+    files: Files,
     address: String,
     busy_timeout: Duration,
     unclean: Unclean,
+    failed: Arc<AtomicBool>,
 }
 
 /// Where there may still be something of what was deleted.
@@ -174,21 +253,39 @@ enum Unclean {
 }
 
 impl Thread {
-    fn run(&mut self, waiting: &Receiver<Box<dyn Request>>) {
+    /// Does what is asked, until nobody can ask any more, or somebody asks it to
+    /// leave.
+    fn run(&mut self, waiting: &Receiver<Message>) -> Option<(SyncSender<Left>, Left)> {
         let mut paused = Instant::now();
         loop {
             let idle = Instant::now();
-            let Ok(first) = waiting.recv() else { return };
+            let first = waiting.recv().ok()?;
             if idle.elapsed() >= PAUSE {
                 paused = Instant::now();
             } else if paused.elapsed() >= STRETCH {
                 std::thread::sleep(PAUSE);
                 paused = Instant::now();
             }
-            let mut batch = VecDeque::from([first]);
-            batch.extend(waiting.try_iter().take(MAX_BATCH - 1));
+            let mut batch = VecDeque::new();
+            let mut leave = None;
+            let more = waiting.try_iter().take(MAX_BATCH - 1);
+            for message in std::iter::once(first).chain(more) {
+                match message {
+                    Message::Request(request) => batch.push_back(request),
+                    Message::Leave(asked) => {
+                        leave = Some(asked);
+                        break;
+                    }
+                }
+            }
             while !batch.is_empty() {
                 self.commit(&mut batch);
+            }
+            if let Some(asked) = leave {
+                match self.leave() {
+                    Left::Not => drop(asked.send(Left::Not)),
+                    left => return Some((asked, left)),
+                }
             }
         }
     }
@@ -196,11 +293,24 @@ impl Thread {
     /// Runs requests in one transaction, commits, and answers them. Takes all
     /// of them unless the transaction is lost on the way.
     fn commit(&mut self, batch: &mut VecDeque<Box<dyn Request>>) {
+        if let Some(refusal) = self.refusal() {
+            for request in batch.drain(..) {
+                request.answer(Some(refusal.error(&self.address)));
+            }
+            return;
+        }
         let mut done = Vec::with_capacity(batch.len());
         let outcome = self.transact(batch, &mut done);
         if outcome.is_err() && !self.connection.is_autocommit() {
             // The next transaction must not find what is left of this one.
             let _ = self.execute("ROLLBACK");
+        }
+        match &outcome {
+            Ok(true) => self.failed.store(false, Ordering::Relaxed),
+            // There was nothing to commit, or somebody was in the way.
+            Ok(false) => {}
+            Err(error) if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) => {}
+            Err(_) => self.failed.store(true, Ordering::Relaxed),
         }
         if outcome.is_ok() {
             let wanted = done.iter().any(|request| request.after() == After::Clean);
@@ -209,11 +319,41 @@ impl Thread {
             }
             self.clean(wanted);
         }
+        // Once more: the file may have gone while it was written.
+        let is_gone = outcome.is_ok() && !self.files.are_there();
         // A refusal, too, is answered only now: it may be due to what another
         // request of the batch did, and would be wrong if that is undone.
         for request in done {
-            let failure = outcome.as_ref().err();
-            request.answer(failure.map(|error| Fault::Sql(copy(error)).at(&self.address)));
+            let failure = match &outcome {
+                Err(error) => Some(Fault::Sql(copy(error)).at(&self.address)),
+                Ok(_) if is_gone => Some(Refusal::Gone.error(&self.address)),
+                Ok(_) => None,
+            };
+            request.answer(failure);
+        }
+    }
+
+    /// Says why nothing can be written now, if that is so.
+    fn refusal(&self) -> Option<Refusal> {
+        if !self.files.are_there() {
+            return Some(Refusal::Gone);
+        }
+        (!self.files.may_be_written()).then_some(Refusal::ReadOnly)
+    }
+
+    /// Moves what is in the log into the main file.
+    fn leave(&mut self) -> Left {
+        let start = Instant::now();
+        loop {
+            match self.move_log() {
+                Ok(true) => return Left::Empty,
+                // The disk fails, and would the next time.
+                Err(error) if error.sqlite_error_code() != Some(ErrorCode::DatabaseBusy) => {
+                    return Left::Full;
+                }
+                Ok(false) | Err(_) if start.elapsed() >= LEAVING => return Left::Not,
+                Ok(false) | Err(_) => std::thread::sleep(RETRY),
+            }
         }
     }
 
@@ -253,21 +393,26 @@ impl Thread {
     }
 
     fn empty_log(&mut self) -> bool {
-        let empty = "PRAGMA wal_checkpoint(TRUNCATE)";
-        // 1 when somebody is in the way.
-        let busy = (self.connection).query_row(empty, [], |row| row.get::<_, i64>(0));
-        let done = busy.is_ok_and(|busy| busy == 0);
+        let done = self.move_log().unwrap_or(false);
         if done {
             self.unclean = Unclean::Nothing;
         }
         done
     }
 
+    /// Moves the log into the file. Returns false when somebody is in the way.
+    fn move_log(&self) -> rusqlite::Result<bool> {
+        let empty = "PRAGMA wal_checkpoint(TRUNCATE)";
+        let busy = (self.connection).query_row(empty, [], |row| row.get::<_, i64>(0))?;
+        Ok(busy == 0)
+    }
+
+    /// Returns whether there was something to commit.
     fn transact(
         &self,
         batch: &mut VecDeque<Box<dyn Request>>,
         done: &mut Vec<Box<dyn Request>>,
-    ) -> rusqlite::Result<()> {
+    ) -> rusqlite::Result<bool> {
         if let Err(error) = self.begin() {
             done.extend(batch.drain(..));
             return Err(error);
@@ -275,6 +420,7 @@ impl Thread {
         // One that is alone needs no savepoint, for which SQLite copies every
         // page that is changed.
         let alone = batch.len() == 1;
+        let mut kept = false;
         while let Some(mut request) = batch.pop_front() {
             if !alone {
                 self.execute("SAVEPOINT request")?;
@@ -287,9 +433,10 @@ impl Thread {
                 return Err(lost());
             }
             done.push(request);
+            kept |= keep;
             match (keep, alone) {
                 (true, true) => {}
-                (false, true) => return self.execute("ROLLBACK"),
+                (false, true) => return self.execute("ROLLBACK").map(|()| false),
                 (false, false) => {
                     self.execute("ROLLBACK TO request")?;
                     self.execute("RELEASE request")?;
@@ -297,7 +444,7 @@ impl Thread {
                 (true, false) => self.execute("RELEASE request")?,
             }
         }
-        self.execute("COMMIT")
+        self.execute("COMMIT").map(|()| kept)
     }
 
     /// Begins a transaction as soon as no other process writes.

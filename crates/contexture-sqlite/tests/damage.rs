@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use contexture_sqlite::{Options, SqliteStore};
-use contexture_store::{Growth, Ledger, Snapshots, StoreError, TreeDocument, Trees};
+use contexture_store::{Growth, Ledger, Snapshots, StoreError, Tenants, TreeDocument, Trees};
 use rusqlite::Connection;
 use support::{EVERYTHING, at, check_rows, check_store, counted, session, turn};
 use tempfile::TempDir;
@@ -111,7 +111,7 @@ fn a_newer_store_is_refused() {
     drop(connection);
     let before = fs::read(&path).unwrap();
     match refused(&path) {
-        StoreError::Newer { found, known, .. } => assert_eq!((found, known), (99, 3)),
+        StoreError::Newer { found, known, .. } => assert_eq!((found, known), (99, 4)),
         other => panic!("{other}"),
     }
     assert!(fs::read(&path).unwrap() == before);
@@ -426,4 +426,42 @@ fn a_link_to_a_store_is_the_store() {
     assert_eq!(one.session("s").unwrap().turns, 6);
     drop((one, other));
     assert_eq!(check_store(&path).len(), 6);
+}
+
+#[test]
+fn a_full_store_says_so_and_is_read_on() {
+    let (_directory, path) = place();
+    filled(&path, 1);
+    let limited = |max_bytes| {
+        let options = Options {
+            max_bytes,
+            ..Options::default()
+        };
+        SqliteStore::open_with(&path, options).unwrap()
+    };
+    let store = limited(Some(1 << 20));
+    store.ping().unwrap();
+    let long = turn(&"x".repeat(10_000));
+    let full = loop {
+        if let Err(full) = store.record("s", &long, Some(&counted(&long)), at(2)) {
+            break full;
+        }
+    };
+    assert!(matches!(full, StoreError::Full { .. }), "{full:?}");
+    assert!(!full.is_input());
+    let turns = store.session("s").unwrap().turns;
+    assert!(turns > 20, "{turns}");
+    for _ in 0..2 {
+        let ping = store.ping();
+        assert!(matches!(ping, Err(StoreError::Full { .. })), "{ping:?}");
+        assert_eq!(store.session("s").unwrap().turns, turns);
+    }
+    drop(store);
+    let larger = limited(None);
+    larger.ping().unwrap();
+    larger
+        .record("s", &long, Some(&counted(&long)), at(3))
+        .unwrap();
+    drop(larger);
+    assert_eq!(check_store(&path).len() as u64, turns + 1);
 }

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use contexture_sqlite::SqliteStore;
-use contexture_store::{Ledger, StoreError};
+use contexture_store::{Ledger, StoreError, Tenants};
 use support::{
     at, check_store, child, child_path, counted, path as walked, run, said, say, session, turn,
 };
@@ -129,6 +129,66 @@ fn what_another_is_writing_can_be_read() {
     drop(store);
 }
 
+/// While it is open, the file, and then its directory, become read-only and
+/// writable again.
+#[test]
+fn becomes_read_only_and_writable_again() {
+    let Some(path) = child_path() else { return };
+    let store = one_turn(&path);
+    let mut turns = 1;
+    let reads = |turns: u64| {
+        // More than one connection reads, so that some are made only now.
+        std::thread::scope(|scope| {
+            for _ in 0..8 {
+                scope.spawn(|| {
+                    for _ in 0..20 {
+                        let session = store.session("s").unwrap();
+                        assert_eq!(session.turns, turns);
+                        assert_eq!(walked(&store, session.head.unwrap()).len() as u64, turns);
+                    }
+                });
+            }
+        });
+    };
+    let directory = path.parent().unwrap().to_owned();
+    for (forbidden, mode, usual) in [
+        (&path, 0o444, 0o600),
+        (&directory, 0o555, 0o700),
+        (&path, 0o400, 0o600),
+    ] {
+        allow(forbidden, mode);
+        for _ in 0..2 {
+            let refused = store.record("s", &turn("more"), None, at(2));
+            assert!(
+                matches!(refused, Err(StoreError::ReadOnly { .. })),
+                "{refused:?}"
+            );
+            let ping = store.ping();
+            assert!(matches!(ping, Err(StoreError::ReadOnly { .. })), "{ping:?}");
+            reads(turns);
+        }
+        allow(forbidden, usual);
+        store.ping().unwrap();
+        let more = turn("more");
+        store
+            .record("s", &more, Some(&counted(&more)), at(2))
+            .unwrap();
+        turns += 1;
+        reads(turns);
+    }
+    drop(store);
+    assert_eq!(check_store(&path).len() as u64, turns);
+}
+
+#[test]
+fn a_store_that_becomes_read_only_is_read_on() {
+    let (directory, path) = place();
+    allow(path.parent().unwrap(), 0o777);
+    let own = path.parent().unwrap().join("own/store.db");
+    let name = "becomes_read_only_and_writable_again";
+    run(child_as_nobody(name, &directory, &own));
+}
+
 /// Records until the system says that the file is too large, then once more.
 #[test]
 fn records_until_the_disk_is_full() {
@@ -148,6 +208,18 @@ fn records_until_the_disk_is_full() {
         }
     }
     say(&format!("refused {refused}"));
+    // Reading goes on; that it cannot be written is told.
+    assert!(store.session("s").unwrap().turns > 10);
+    for _ in 0..2 {
+        let ping = store.ping();
+        assert!(
+            matches!(
+                ping,
+                Err(StoreError::Backend { .. } | StoreError::Full { .. })
+            ),
+            "{ping:?}"
+        );
+    }
 }
 
 #[test]

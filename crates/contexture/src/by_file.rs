@@ -42,19 +42,33 @@ impl<T: Clone> ByFile<T> {
         policy: Policy,
         make: impl FnOnce() -> Result<T, E>,
     ) -> Result<T, E> {
-        self.get_at(Timestamp::now(), root, path, policy, make)
+        // Before it is read: what happens meanwhile shows the next time.
+        let stamp = root.stamp(path);
+        self.get_by(stamp, root, path, policy, make)
     }
 
-    fn get_at<E>(
+    /// Returns the same when the file's stamp was just taken.
+    pub(crate) fn get_by<E>(
         &self,
-        now: Timestamp,
+        stamp: Option<Stamp>,
         root: &Root,
         path: &str,
         policy: Policy,
         make: impl FnOnce() -> Result<T, E>,
     ) -> Result<T, E> {
-        // Before it is read: what happens meanwhile shows the next time.
-        let Some(stamp) = root.stamp(path) else {
+        self.get_at(Timestamp::now(), stamp, root, path, policy, make)
+    }
+
+    fn get_at<E>(
+        &self,
+        now: Timestamp,
+        stamp: Option<Stamp>,
+        root: &Root,
+        path: &str,
+        policy: Policy,
+        make: impl FnOnce() -> Result<T, E>,
+    ) -> Result<T, E> {
+        let Some(stamp) = stamp else {
             return make();
         };
         let key = (
@@ -142,7 +156,8 @@ mod tests {
                 Ok::<_, Infallible>(root.read_text("AGENTS.md", 1 << 20).unwrap())
             };
             let later = Timestamp::now() + Duration::from_secs(60);
-            known.get_at(later, &root, "AGENTS.md", Policy::default(), make)
+            let stamp = root.stamp("AGENTS.md");
+            known.get_at(later, stamp, &root, "AGENTS.md", Policy::default(), make)
         };
         assert_eq!(
             (read(), read(), reads.get()),

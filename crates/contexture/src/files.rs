@@ -85,13 +85,26 @@ impl Root {
         Ok(meta.len())
     }
 
+    /// Returns what is at `path`, links followed, with one question to the
+    /// system.
+    pub(crate) fn look(&self, path: &str) -> Look {
+        use std::io::ErrorKind::{NotADirectory, NotFound};
+        match self.dir.metadata(path) {
+            Ok(meta) if meta.is_file() => Look::File {
+                bytes: meta.len(),
+                stamp: Stamp::of(&meta),
+            },
+            Err(error) if matches!(error.kind(), NotFound | NotADirectory) => Look::Nothing,
+            _ => Look::Other,
+        }
+    }
+
     /// Returns what changes when the file at `path` does, if there is a file and
     /// the system says enough about it.
     pub(crate) fn stamp(&self, path: &str) -> Option<Stamp> {
-        let meta = self.dir.metadata(path).ok()?;
-        match meta.is_file() {
-            true => Stamp::of(&meta),
-            false => None,
+        match self.look(path) {
+            Look::File { stamp, .. } => stamp,
+            Look::Nothing | Look::Other => None,
         }
     }
 
@@ -205,7 +218,6 @@ impl Root {
     /// Appends `line` to the file at `path`, creating it and the directories
     /// above it.
     pub(crate) fn append_line(&self, path: &str, line: &str) -> std::io::Result<()> {
-        self.create_dir_of(path)?;
         let mut options = OpenOptions::new();
         // A pipe in the log's place must not make every call wait.
         options
@@ -213,7 +225,13 @@ impl Root {
             .create(true)
             .nonblock(true)
             .follow(cap_fs_ext::FollowSymlinks::No);
-        let mut file = self.dir.open_with(path, &options)?;
+        let mut file = match self.dir.open_with(path, &options) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                self.create_dir_of(path)?;
+                self.dir.open_with(path, &options)?
+            }
+            opened => opened?,
+        };
         // One write: lines of two processes do not mix.
         file.write_all(format!("{line}\n").as_bytes())
     }
@@ -254,6 +272,21 @@ impl Root {
         // Opened as a file: a handle to a directory alone cannot be locked.
         Ok(self.dir.open(parent)?.into_std())
     }
+}
+
+/// What is at a path.
+pub(crate) enum Look {
+    /// A file that may be read.
+    File {
+        /// Its size.
+        bytes: u64,
+        /// What changes when it does, if that is known.
+        stamp: Option<Stamp>,
+    },
+    /// Nothing, or a link that leads nowhere.
+    Nothing,
+    /// A directory, a pipe, or what may not be looked at.
+    Other,
 }
 
 /// What changes when a file does: which file it is, its size, and when it was

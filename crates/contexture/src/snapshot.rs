@@ -5,6 +5,8 @@
 //! their hash, so that a session's next request adds what is new in it and
 //! little more.
 
+use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use contexture_core::guard::Policy;
@@ -25,7 +27,7 @@ use crate::history::SUMMARY_NAME;
 const CHUNK: usize = 64;
 
 /// A request that can be rendered again.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub struct Saved {
     /// Its hash.
     pub hash: ContentHash,
@@ -38,8 +40,48 @@ pub struct Saved {
     new: Vec<(ContentHash, Arc<str>)>,
 }
 
+/// What is remembered beside it is no part of a request.
+impl PartialEq for Saved {
+    fn eq(&self, other: &Self) -> bool {
+        self.hash == other.hash
+            && self.settings == other.settings
+            && self.entries == other.entries
+            && self.chunks == other.chunks
+    }
+}
+
 /// The most bytes of texts that are remembered with a request.
 const MOST_NEW_BYTES: usize = 8 * 1024;
+
+/// How many sessions' latest requests are kept in memory.
+const MOST_REMEMBERED: usize = 4096;
+
+/// How many blocks they may have together.
+const MOST_REMEMBERED_BLOCKS: usize = 200_000;
+
+/// The latest request of each session, as many as there is room for.
+#[derive(Debug, Default)]
+pub(crate) struct Remembered {
+    saved: BTreeMap<String, Arc<Saved>>,
+    blocks: usize,
+}
+
+impl Remembered {
+    pub(crate) fn get(&self, session: &str) -> Option<Arc<Saved>> {
+        self.saved.get(session).cloned()
+    }
+
+    pub(crate) fn put(&mut self, session: &str, saved: Arc<Saved>) {
+        if let Some(before) = self.saved.remove(session) {
+            self.blocks -= before.blocks();
+        }
+        if self.saved.len() >= MOST_REMEMBERED || self.blocks >= MOST_REMEMBERED_BLOCKS {
+            *self = Self::default();
+        }
+        self.blocks += saved.blocks();
+        self.saved.insert(session.to_owned(), saved);
+    }
+}
 
 /// What a request is made from beside its blocks.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -298,7 +340,7 @@ pub(crate) fn take(made: &Made<'_>, previous: Option<&Saved>) -> (Saved, Snapsho
         continues: made.prompt.continues,
         sampling: made.prompt.sampling.clone(),
         text: match made.keep {
-            true => ContentHash::of(markup::render(layout).as_bytes()),
+            true => text_hash(layout),
             false => ContentHash::of(b""),
         },
         agent: made.agent.clone(),
@@ -327,6 +369,26 @@ pub(crate) fn take(made: &Made<'_>, previous: Option<&Saved>) -> (Saved, Snapsho
     };
     (saved, snapshot, blobs)
 }
+
+/// Returns the hash of the text form. It is written into a room that is kept:
+/// it is large, and of no use afterwards.
+fn text_hash(layout: &Layout) -> ContentHash {
+    thread_local! {
+        static TEXT: RefCell<String> = const { RefCell::new(String::new()) };
+    }
+    TEXT.with_borrow_mut(|text| {
+        text.clear();
+        markup::render_into(text, layout);
+        let hash = ContentHash::of(text.as_bytes());
+        if text.capacity() > MOST_ROOM {
+            *text = String::new();
+        }
+        hash
+    })
+}
+
+/// The most room that a thread keeps for the text form.
+const MOST_ROOM: usize = 1 << 20;
 
 /// Returns the texts of the current message, as far as they are short.
 fn new_texts(blocks: &[Block]) -> Vec<(ContentHash, Arc<str>)> {
@@ -582,7 +644,7 @@ impl Saved {
             Ok(String::from_utf8_lossy(&body).into_owned())
         };
         let mut changes = Vec::new();
-        let before: std::collections::BTreeMap<_, &Entry> = previous
+        let before: BTreeMap<_, &Entry> = previous
             .entries
             .iter()
             .map(|entry| (key(entry), entry))

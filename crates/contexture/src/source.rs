@@ -83,7 +83,12 @@ pub(crate) fn working_set(
         .collect())
 }
 
-fn item_of(root: &Root, hints: &Hints, policy: Policy, candidate: Candidate<'_>) -> Item {
+pub(crate) fn item_of(
+    root: &Root,
+    hints: &Hints,
+    policy: Policy,
+    candidate: Candidate<'_>,
+) -> Item {
     let size = candidate.size(root);
     let Candidate {
         id,

@@ -27,7 +27,12 @@ pub(crate) struct ServiceOptions {
     root: PathBuf,
     /// Where conversations, trees, memory, tasks and keys are kept [default:
     /// sqlite:ROOT/.contexture/contexture.db]
-    #[arg(long, value_name = "URL", env = "CONTEXTURE_DB", hide_env_values = true)]
+    #[arg(
+        long,
+        value_name = "URL",
+        env = "CONTEXTURE_DB",
+        hide_env_values = true
+    )]
     db: Option<String>,
     /// The clock, for repeatable output: it stands still
     #[arg(long, value_name = "RFC3339", value_parser = timestamp)]

@@ -229,7 +229,9 @@ pub(crate) fn assemble(tenant: &Tenant, body: AssembleBody) -> Result<Made, Prob
     };
     let warnings = std::mem::take(&mut assembled.report.warnings);
     let report = wants_report.then(|| serde_json::to_value(&assembled.report));
-    let report = report.transpose().map_err(|error| Problem::failure(error.to_string()))?;
+    let report = report
+        .transpose()
+        .map_err(|error| Problem::failure(error.to_string()))?;
     Ok(Made::Rendered(Box::new(Rendered {
         format: form,
         request,
@@ -291,7 +293,11 @@ pub(crate) fn assemble_only(tenant: &Tenant, body: AssembleBody) -> Result<Assem
             recipe: assembled.report.recipe.clone(),
             model: assembled.model.name.clone(),
             tokens: assembled.report.budget.used,
-            shared_tokens: assembled.report.cache.as_ref().map(|cache| cache.shared_tokens),
+            shared_tokens: assembled
+                .report
+                .cache
+                .as_ref()
+                .map(|cache| cache.shared_tokens),
             snapshot: assembled.snapshot.clone(),
         });
     }

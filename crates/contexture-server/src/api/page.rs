@@ -24,7 +24,7 @@ impl TryFrom<u32> for Limit {
     fn try_from(limit: u32) -> Result<Self, String> {
         match (1..=Self::MOST).contains(&limit) {
             true => Ok(Self(limit)),
-            false => Err(format!("limit: must be from 1 to {}", Self::MOST)),
+            false => Err(format!("must be from 1 to {}", Self::MOST)),
         }
     }
 }

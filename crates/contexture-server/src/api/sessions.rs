@@ -10,7 +10,9 @@ use axum::response::sse::{Event as SseEvent, KeepAlive, Sse};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::on;
 use contexture::compaction::{Compacted, Undone};
-use contexture::store::{NewSession, NewTurn, Recorded, Session, SessionChange, SessionStatus, Turn};
+use contexture::store::{
+    NewSession, NewTurn, Recorded, Session, SessionChange, SessionStatus, Turn,
+};
 use contexture::{CompactRequest, SessionCost};
 use futures_util::Stream;
 use schemars::JsonSchema;
@@ -118,7 +120,10 @@ pub(crate) fn add(api: &mut Api) {
     );
     api.add(
         Operation::get("/v1/sessions", "list_sessions")
-            .says("List the sessions", "In the order of their labels, a part at a time.")
+            .says(
+                "List the sessions",
+                "In the order of their labels, a part at a time.",
+            )
             .example("/v1/sessions?limit=10", None),
         |tenant: &Tenant, _: Nothing, page: Page, _: Nothing| list(tenant, &page),
     );
@@ -131,13 +136,17 @@ pub(crate) fn add(api: &mut Api) {
         },
     );
     api.add(
-        Operation::new(axum::http::Method::PATCH, "/v1/sessions/{label}", "change_session")
-            .says(
-                "Change a session",
-                "Give it another name, or say that its work is done or has failed.",
-            )
-            .refuses(&[409])
-            .example("/v1/sessions/support", json!({"alias": "the-build"})),
+        Operation::new(
+            axum::http::Method::PATCH,
+            "/v1/sessions/{label}",
+            "change_session",
+        )
+        .says(
+            "Change a session",
+            "Give it another name, or say that its work is done or has failed.",
+        )
+        .refuses(&[409])
+        .example("/v1/sessions/support", json!({"alias": "the-build"})),
         change,
     );
     api.add(
@@ -175,7 +184,10 @@ pub(crate) fn add(api: &mut Api) {
     );
     api.add(
         Operation::get("/v1/sessions/{label}/history", "get_history")
-            .says("Read the latest turns", "Oldest first, with summaries where they stand.")
+            .says(
+                "Read the latest turns",
+                "Oldest first, with summaries where they stand.",
+            )
             .example("/v1/sessions/support/history?limit=1", None),
         history,
     );
@@ -207,7 +219,10 @@ pub(crate) fn add(api: &mut Api) {
     );
     api.add(
         Operation::post("/v1/sessions/{label}/uncompact", "uncompact_session")
-            .says("Undo the latest summary", "Nothing that was said since is lost.")
+            .says(
+                "Undo the latest summary",
+                "Nothing that was said since is lost.",
+            )
             .refuses(&[409, 422]),
         |tenant: &Tenant, path: Named, _: Nothing, _: Nothing| -> Result<Undone, Problem> {
             Ok(tenant.engine.uncompact(&path.label, tenant.fixed_now())?)
@@ -224,7 +239,9 @@ pub(crate) fn add(api: &mut Api) {
             .example("/v1/sessions/support/fork", json!({"label": "another-try"})),
         |tenant: &Tenant, path: Named, _: Nothing, body: ForkBody| -> Result<Session, Problem> {
             let at = body.at.as_deref();
-            Ok(tenant.engine.fork(&path.label, &body.label, at, tenant.fixed_now())?)
+            Ok(tenant
+                .engine
+                .fork(&path.label, &body.label, at, tenant.fixed_now())?)
         },
     );
     api.add(
@@ -331,7 +348,9 @@ fn overflow(
     _: Nothing,
     body: CompactBody,
 ) -> Result<Compacted, Problem> {
-    let compacted = tenant.engine.recover_overflow(&path.label, &request(tenant, body))?;
+    let compacted = tenant
+        .engine
+        .recover_overflow(&path.label, &request(tenant, body))?;
     tell_compacted(tenant, &path.label, &compacted)?;
     Ok(compacted)
 }
@@ -401,4 +420,65 @@ fn stream(
             return Some((Ok(event), (label, listener)));
         }
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use http_body_util::BodyExt as _;
+
+    use super::*;
+    use crate::events::Hub;
+
+    /// Returns all that is sent to a listener who reads when all has happened.
+    fn sent(hub: &Hub, listener: Listener) -> String {
+        hub.close();
+        let response = Sse::new(stream("s".to_owned(), listener)).into_response();
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .build()
+            .unwrap();
+        let body = runtime.block_on(response.into_body().collect()).unwrap();
+        String::from_utf8(body.to_bytes().into()).unwrap()
+    }
+
+    fn happened(session: &str, turn: u32) -> Happened {
+        Happened::Compacted {
+            session: session.to_owned(),
+            turn_id: turn.to_string(),
+        }
+    }
+
+    #[test]
+    fn a_listener_hears_of_its_own_session() {
+        let hub = Hub::new(1);
+        // Before anybody listens, nothing is told.
+        hub.tell(|| happened("s", 0));
+        let listener = hub.listen().unwrap();
+        assert!(hub.listen().is_none(), "there is room for one");
+        for (session, turn) in [("s", 1), ("other", 2), ("s", 3)] {
+            hub.tell(|| happened(session, turn));
+        }
+        assert_eq!(
+            sent(&hub, listener),
+            "id: 0\nevent: compacted\ndata: \
+             {\"type\":\"compacted\",\"session\":\"s\",\"turn_id\":\"1\"}\n\n\
+             id: 2\nevent: compacted\ndata: \
+             {\"type\":\"compacted\",\"session\":\"s\",\"turn_id\":\"3\"}\n\n"
+        );
+    }
+
+    #[test]
+    fn who_reads_too_slowly_is_told_what_it_missed() {
+        let hub = Hub::new(1);
+        let listener = hub.listen().unwrap();
+        for turn in 0..1030 {
+            hub.tell(|| happened("s", turn));
+        }
+        let sent = sent(&hub, listener);
+        let first: Vec<&str> = sent.lines().take(4).collect();
+        assert_eq!(
+            first,
+            ["event: missed", "data: {\"missed\":6}", "", "id: 6"]
+        );
+        assert_eq!(sent.matches("event: compacted").count(), 1024);
+    }
 }

@@ -1,12 +1,14 @@
+use std::collections::BTreeSet;
+
 use contexture_core::guard::Policy;
 use contexture_core::{Code, Content, Cut, Item, Role, Text, Trust};
 
 use super::Standing;
 use super::permissions::Permissions;
 use crate::error::Error;
-use crate::files::{self, Root};
+use crate::files::{self, Look, Root, Stamp};
 use crate::source;
-use crate::working_set::{Entry, Hints, Manifest};
+use crate::working_set::{Candidate, Entry, Hints, Manifest};
 
 impl Standing {
     /// Returns a pinned item for each of the operator's files that is there.
@@ -21,15 +23,16 @@ impl Standing {
         policy: Policy,
         warnings: &mut Vec<String>,
     ) -> Result<Vec<Item>, Error> {
-        let mut manifest = Manifest::default();
         for path in paths {
             files::check_path(path)
                 .map_err(|why| Error::input(format!("a standing file {why}")))?;
-            let place = place_of(root, path);
-            if !is_nowhere(root, &place) {
-                manifest.files.push(entry(place));
-            }
         }
+        if let Some(items) = self.plain_files(root, paths, max_file_bytes, policy) {
+            return Ok(items);
+        }
+        let mut manifest = Manifest::default();
+        let places = paths.iter().map(|path| place_of(root, path));
+        manifest.files.extend(places.map(entry));
         let hints = Hints::default();
         let mut items = source::working_set(root, &manifest, &hints, policy, warnings)?;
         items.retain(|item| {
@@ -40,16 +43,78 @@ impl Standing {
             item.pinned = true;
             item.trust = Trust::Operator;
             if let Content::Pending { .. } = item.content {
-                let made = self.files.get(root, &item.id, policy, || {
-                    match content(root, &item.id, max_file_bytes, policy) {
-                        Content::Ready(text) => Ok(Content::Ready(text)),
-                        absent => Err(absent),
-                    }
-                });
-                item.content = made.unwrap_or_else(|absent| absent);
+                let stamp = root.stamp(&item.id);
+                item.content = self.content(root, &item.id, stamp, max_file_bytes, policy);
             }
         }
         Ok(items)
+    }
+
+    /// Returns the same with one question to the system for each place, when
+    /// there is a file or nothing at each, which is nearly always so. Patterns
+    /// must stand for nothing.
+    fn plain_files(
+        &self,
+        root: &Root,
+        paths: &[String],
+        max_file_bytes: u64,
+        policy: Policy,
+    ) -> Option<Vec<Item>> {
+        let hints = Hints::default();
+        let mut places = BTreeSet::new();
+        let mut items = Vec::new();
+        for path in paths {
+            let below = format!(".agent/{path}");
+            let is_pattern = path.contains(['*', '?', '[', '{']);
+            if is_pattern && is_nowhere(root, path) && is_nowhere(root, &below) {
+                continue;
+            }
+            if is_pattern {
+                return None;
+            }
+            let (place, found) = match root.look(path) {
+                Look::Nothing => (below.as_str(), root.look(&below)),
+                found => (path.as_str(), found),
+            };
+            let (bytes, stamp) = match found {
+                Look::File { bytes, stamp } => (bytes, stamp),
+                Look::Nothing => continue,
+                Look::Other => return None,
+            };
+            if !places.insert(place.to_owned()) {
+                return None;
+            }
+            let entry = entry(place.to_owned());
+            let candidate = Candidate {
+                id: entry.id(),
+                path: entry.path.clone(),
+                entry: &entry,
+                bytes: Some(bytes),
+                problem: None,
+            };
+            let mut item = source::item_of(root, &hints, policy, candidate);
+            item.pinned = true;
+            item.trust = Trust::Operator;
+            item.content = self.content(root, place, stamp, max_file_bytes, policy);
+            items.push(item);
+        }
+        Some(items)
+    }
+
+    fn content(
+        &self,
+        root: &Root,
+        path: &str,
+        stamp: Option<Stamp>,
+        max_file_bytes: u64,
+        policy: Policy,
+    ) -> Content {
+        let read = || match content(root, path, max_file_bytes, policy) {
+            Content::Ready(text) => Ok(Content::Ready(text)),
+            absent => Err(absent),
+        };
+        let made = self.files.get_by(stamp, root, path, policy, read);
+        made.unwrap_or_else(|absent| absent)
     }
 
     /// Returns the persona's files and its permissions.

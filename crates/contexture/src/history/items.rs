@@ -220,7 +220,8 @@ impl Maker {
             if speaks && one.unsent.is_none() {
                 speaks_at = speaks_at.map(|at| at.min(items.len()));
             }
-            bytes += one.text.as_str().len() + extra_bytes(&one.item.part) + 256;
+            // A text is kept as it is, and as it is written in JSON.
+            bytes += 2 * one.text.as_str().len() + extra_bytes(&one.item.part) + 256;
             match one.unsent {
                 None => items.push(one.item),
                 Some(reason) => unsent.push((one.item.id, one.item.role, reason)),

@@ -1,0 +1,418 @@
+//! What is taken, and how what is not is answered.
+
+use serde_json::json;
+
+use crate::support::{Answer, Lab, Running, turn};
+
+fn server() -> (Lab, Running) {
+    let lab = Lab::new();
+    let server = lab.serve();
+    server.post("/v1/sessions", r#"{"label":"s"}"#).ok(201);
+    (lab, server)
+}
+
+/// Sends a request whose head is written here.
+fn post(server: &Running, target: &str, headers: &str, body: impl AsRef<[u8]>) -> Answer {
+    let body = body.as_ref();
+    let head = format!(
+        "POST {target} HTTP/1.1\r\nhost: localhost\r\n{headers}content-length: {}\r\n\r\n",
+        body.len()
+    );
+    server.raw([head.as_bytes(), body].concat())
+}
+
+const JSON: &str = "content-type: application/json\r\n";
+
+/// What was taken before is still there, and more is taken.
+fn is_well(server: &Running) {
+    server.get("/v1/sessions/s").ok(200);
+    server
+        .post("/v1/sessions/s/turns", &turn("Still there?"))
+        .ok(201);
+}
+
+#[test]
+fn a_body_that_is_too_large_is_refused_before_it_is_read() {
+    let lab = Lab::new().with(|server| server.max_body_bytes = 1000);
+    let server = lab.serve();
+    server.post("/v1/sessions", r#"{"label":"s"}"#).ok(201);
+    let refused = "413 too_large: the body is larger than the 1000 bytes that are taken [send \
+                   less at once, or raise `max_body_bytes` in the server's settings]";
+    // The length is told: not a byte of it need be sent.
+    let head = format!("POST /v1/sessions HTTP/1.1\r\nhost: localhost\r\n{JSON}");
+    let told = server.raw(format!("{head}content-length: 1001\r\n\r\n"));
+    assert_eq!(told.text(), refused);
+    let told = server.raw(format!(
+        "{head}content-length: 99999999999999999999999\r\n\r\n"
+    ));
+    assert_eq!(told.status, 400);
+    // It is not told: as soon as it is too much.
+    let mut chunked = format!("{head}transfer-encoding: chunked\r\n\r\n");
+    for _ in 0..11 {
+        chunked.push_str(&format!("64\r\n{}\r\n", " ".repeat(100)));
+    }
+    assert_eq!(server.raw(&chunked).text(), refused);
+    // A client that sends everything before it listens is answered, too.
+    let large = format!(r#"{{"label":"{}"}}"#, "x".repeat(500_000));
+    assert_eq!(server.post("/v1/sessions", &large).text(), refused);
+    // What is just small enough is taken.
+    let fits = format!("{}{}", r#"{"label":"fits"}"#, " ".repeat(1000 - 16));
+    server.post("/v1/sessions", &fits).ok(201);
+    is_well(&server);
+}
+
+#[test]
+fn a_body_that_breaks_off_leaves_nothing() {
+    let (_lab, server) = server();
+    let whole = turn("half");
+    for sent in [0, 1, whole.len() - 1] {
+        let mut wire = server.connect();
+        wire.send(format!(
+            "POST /v1/sessions/s/turns HTTP/1.1\r\nhost: localhost\r\n{JSON}content-length: {}\r\n\r\n",
+            whole.len()
+        ));
+        wire.send(&whole[..sent]);
+        wire.end();
+        assert_eq!(
+            wire.answer().text(),
+            "400 truncated: the body ended before it was whole"
+        );
+    }
+    for chunks in ["5\r\n{\"mes", "zz\r\n", "5\r\n{\"mesXX"] {
+        let mut wire = server.connect();
+        wire.send(format!(
+            "POST /v1/sessions/s/turns HTTP/1.1\r\nhost: localhost\r\n{JSON}transfer-encoding: \
+             chunked\r\n\r\n{chunks}"
+        ));
+        wire.end();
+        assert_eq!(wire.answer().status, 400);
+    }
+    assert_eq!(server.get("/v1/sessions/s").json()["turns"], 0);
+    is_well(&server);
+}
+
+#[test]
+fn what_is_no_json_says_where() {
+    let (_lab, server) = server();
+    for (body, answer) in [
+        (
+            "",
+            "400 invalid_json: it ends where a value should be at line 1 column 0",
+        ),
+        (
+            "{\"label\":",
+            "400 invalid_json: it ends where a value should be at line 1 column 9",
+        ),
+        (
+            "{'label':1}",
+            "400 invalid_json: key must be a string at line 1 column 2",
+        ),
+        (
+            "{} x",
+            "400 invalid_json: trailing characters at line 1 column 4",
+        ),
+        ("nil", "400 invalid_json: expected ident at line 1 column 2"),
+        ("[\"s2\"]", "400 invalid_field: expected an object"),
+        (
+            "\"s2\"",
+            "400 invalid_field: invalid type: string \"s2\", expected a session: an \
+            object with `label` at line 1 column 4",
+        ),
+        (
+            "{\"label\":7}",
+            "400 invalid_field: invalid type: integer `7`, expected a string at \
+            line 1 column 10 (label)",
+        ),
+        (
+            "{\"label\":null}",
+            "400 invalid_field: invalid type: null, expected a string at line 1 \
+            column 13 (label)",
+        ),
+        (
+            "{}",
+            "400 invalid_field: missing field `label` at line 1 column 2",
+        ),
+        (
+            "{\"label\":\"a\",\"label\":\"b\"}",
+            "400 invalid_json: the key `label` stands twice at \
+            line 1 column 20",
+        ),
+        (
+            "{\"label\":\"\\ud800\"}",
+            "400 invalid_json: unexpected end of hex escape at line 1 \
+            column 16",
+        ),
+        (
+            "{\"label\":\"a\",\"labl\":\"b\"}",
+            "400 invalid_field: unknown field `labl`",
+        ),
+    ] {
+        let said = post(&server, "/v1/sessions", JSON, body).text();
+        assert!(said.starts_with(answer), "{body}\n{said}\n{answer}");
+    }
+    let deep = "[".repeat(100_000);
+    assert_eq!(
+        post(&server, "/v1/sessions", JSON, &deep).text(),
+        "400 invalid_json: it is nested too deeply at line 1 column 128"
+    );
+    let deep = format!(r#"{{"label":{}"#, r#"{"a":"#.repeat(100_000));
+    assert_eq!(post(&server, "/v1/sessions", JSON, &deep).status, 400);
+    assert_eq!(
+        post(&server, "/v1/sessions", JSON, b"{\"label\":\"\xff\"}").text(),
+        "400 invalid_json: the body is not UTF-8 at byte 10"
+    );
+    is_well(&server);
+}
+
+#[test]
+fn a_field_far_inside_is_named() {
+    let (_lab, server) = server();
+    let said = |arguments: &str, more: &str| {
+        let body = format!(
+            r#"{{"messages":[{{"role":"user","content":"x"}},{{"role":"assistant","content":[
+            {{"type":"tool_call","id":"c","name":"shell","arguments":{arguments}{more}}}]}}]}}"#
+        );
+        post(&server, "/v1/sessions/s/turns", JSON, body).text()
+    };
+    // Two readers could read two different commands.
+    assert_eq!(
+        said(r#"{"command":"ls","command":"rm"}"#, ""),
+        "400 invalid_json: the key `command` stands twice at line 2 column 86"
+    );
+    assert_eq!(
+        said(r#"{"a":[{"b":{"c":1,"\u0063":2}}]}"#, ""),
+        "400 invalid_json: the key `c` stands twice at line 2 column 86"
+    );
+    let unknown = said("{}", r#","colour":1"#);
+    assert!(unknown.starts_with("400 invalid_field: "), "{unknown}");
+    assert!(unknown.contains("messages[1].content"), "{unknown}");
+    assert!(unknown.contains("colour"), "{unknown}");
+    let role = r#"{"messages":[{"role":"user","content":"x"},{"role":"usr","content":"x"}]}"#;
+    let said = post(&server, "/v1/sessions/s/turns", JSON, role).text();
+    assert!(said.contains("(messages[1].role)"), "{said}");
+    let usage = r#"{"messages":[{"role":"user","content":"x"}],"usage":{"input_tokens":-1}}"#;
+    let said = post(&server, "/v1/sessions/s/turns", JSON, usage).text();
+    assert!(said.contains("(usage.input_tokens)"), "{said}");
+    assert_eq!(server.get("/v1/sessions/s").json()["turns"], 0);
+}
+
+#[test]
+fn a_nul_is_content_and_no_name() {
+    let (_lab, server) = server();
+    for (target, body) in [
+        ("/v1/sessions", r#"{"label":"a\u0000b"}"#),
+        ("/v1/sessions", r#"{"label":"\u0000"}"#),
+        ("/v1/sessions/s/fork", r#"{"label":"a\u0000b"}"#),
+    ] {
+        let said = server.post(target, body).text();
+        assert!(said.starts_with("422 invalid: label: "), "{said}");
+    }
+    let said = server
+        .anybody()
+        .patch("/v1/sessions/s", r#"{"alias":"a\u0000b"}"#)
+        .text();
+    assert!(said.starts_with("422 invalid: "), "{said}");
+    assert_eq!(server.get("/v1/sessions/a%00b").status, 404);
+    assert_eq!(server.get("/v1/sessions?after=%00").status, 200);
+    // Content is what it is, and comes back so.
+    let odd = "a\u{0}b\u{7f}\u{1b}[31m\u{202e}\u{fffd}\u{10ffff}\r\n\u{2028}";
+    server.post("/v1/sessions/s/turns", &turn(odd)).ok(201);
+    let history = server.get("/v1/sessions/s/history").json();
+    let content = &history["turns"][0]["messages"][0]["content"];
+    let came_back = content
+        .as_str()
+        .unwrap_or_else(|| content[0]["text"].as_str().unwrap());
+    assert_eq!(came_back, odd);
+}
+
+#[test]
+fn a_body_says_that_it_is_json() {
+    let (_lab, server) = server();
+    let hint = "[send `Content-Type: application/json`]";
+    for (headers, answer) in [
+        ("", format!("the body is not said to be JSON {hint}")),
+        (
+            "content-type: text/plain\r\n",
+            format!("the body is not said to be JSON {hint}"),
+        ),
+        (
+            "content-type: application/x-www-form-urlencoded\r\n",
+            format!("the body is not said to be JSON {hint}"),
+        ),
+        (
+            "content-type: application/x-ndjson\r\n",
+            format!("this takes one object, not lines of them {hint}"),
+        ),
+        (
+            "content-type: application/json; charset=latin1\r\n",
+            format!("the body is not UTF-8 {hint}"),
+        ),
+        (
+            "content-type: application/json\r\ncontent-encoding: gzip\r\n",
+            "the body is compressed [send it as it is]".to_owned(),
+        ),
+    ] {
+        let said = post(&server, "/v1/sessions", headers, r#"{"label":"x"}"#).text();
+        assert_eq!(
+            said,
+            format!("415 unsupported_media_type: {answer}"),
+            "{headers}"
+        );
+    }
+    for (i, headers) in [
+        "content-type: application/json; charset=utf-8\r\n",
+        "content-type: Application/JSON\r\n",
+        "content-type: application/json;charset=\"UTF-8\"\r\ncontent-encoding: identity\r\n",
+    ]
+    .iter()
+    .enumerate()
+    {
+        let body = json!({"label": format!("ok{i}")}).to_string();
+        post(&server, "/v1/sessions", headers, body).ok(201);
+    }
+}
+
+#[test]
+fn a_body_where_none_is_taken_is_refused() {
+    let (_lab, server) = server();
+    let refused = "400 unexpected_body: this takes no body";
+    let uncompact = "/v1/sessions/s/uncompact";
+    assert_eq!(
+        post(&server, uncompact, JSON, r#"{"focus":"x"}"#).text(),
+        refused
+    );
+    let get = "GET /v1/sessions HTTP/1.1\r\nhost: localhost\r\n";
+    assert_eq!(
+        server
+            .raw(format!("{get}content-length: 2\r\n\r\n{{}}"))
+            .text(),
+        refused
+    );
+    let chunked = format!("{get}transfer-encoding: chunked\r\n\r\n2\r\n{{}}\r\n0\r\n\r\n");
+    assert_eq!(server.raw(chunked).text(), refused);
+    // An empty one is none.
+    server
+        .raw(format!("{get}content-length: 0\r\n\r\n"))
+        .ok(200);
+    is_well(&server);
+}
+
+#[test]
+fn paths_and_queries_are_read_strictly() {
+    let (_lab, server) = server();
+    for (target, answer) in [
+        (
+            "/v1/sessions/%FF",
+            "400 invalid_path: Invalid UTF-8 in `label`",
+        ),
+        (
+            "/v1/sessions?after=%FF",
+            "400 invalid_query: the query is not UTF-8",
+        ),
+        (
+            "/v1/sessions?limit=0",
+            "400 invalid_query: must be from 1 to 1000 (limit)",
+        ),
+        (
+            "/v1/sessions?limit=1001",
+            "400 invalid_query: must be from 1 to 1000 (limit)",
+        ),
+        (
+            "/v1/sessions?limit=-1",
+            "400 invalid_query: invalid digit found in string (limit)",
+        ),
+        (
+            "/v1/sessions?limit=ten",
+            "400 invalid_query: invalid digit found in string (limit)",
+        ),
+        (
+            "/v1/sessions?limit=",
+            "400 invalid_query: cannot parse integer from empty string (limit)",
+        ),
+        (
+            "/v1/sessions?limit=1&limit=2",
+            "400 invalid_query: duplicate field `limit`",
+        ),
+        (
+            "/v1/sessions?limits=1",
+            "400 invalid_query: unknown field `limits`, expected `after` or `limit`",
+        ),
+        (
+            "/v1/sessions/s?x=1",
+            "400 invalid_query: unknown field `x`, there are no fields",
+        ),
+    ] {
+        let raw = format!("GET {target} HTTP/1.1\r\nhost: localhost\r\n\r\n");
+        assert_eq!(server.raw(raw).text(), answer, "{target}");
+    }
+    // What is no path at all is refused by whoever reads the head.
+    for target in ["/v1/sessions/\u{e9}", "sessions", "/a b"] {
+        let raw = format!("GET {target} HTTP/1.1\r\nhost: localhost\r\n\r\n");
+        let status = server.raw(raw).status;
+        assert!([400, 404].contains(&status), "{target}: {status}");
+    }
+    is_well(&server);
+}
+
+#[test]
+fn what_there_is_not_says_so() {
+    let (_lab, server) = server();
+    let client = server.anybody();
+    let nothing = "404 no_such_path: there is nothing at this path [`/docs` shows what there is]";
+    for target in [
+        "/",
+        "/v1",
+        "/v1/",
+        "/v1/session",
+        "/v1/sessions/",
+        "/v1/sessions/s/nothing",
+        "/v2/sessions",
+        "/v1/../etc/passwd",
+        "//v1/sessions",
+    ] {
+        assert_eq!(client.get(target).text(), nothing, "{target}");
+    }
+    let not_so = "405 no_such_method: this path does not take this method [`allow` in the \
+                  answer's head says which it takes]";
+    for (method, target, allow) in [
+        ("DELETE", "/v1/sessions", "GET,HEAD,POST"),
+        ("PUT", "/v1/sessions/s", "GET,HEAD,PATCH"),
+        ("GET", "/v1/assemble", "POST"),
+        ("OPTIONS", "/v1/assemble", "POST"),
+        ("BREW", "/v1/assemble", "POST"),
+        ("POST", "/healthz", "GET,HEAD"),
+        ("POST", "/metrics", "GET,HEAD"),
+        ("DELETE", "/openapi.json", "GET,HEAD"),
+    ] {
+        let raw = format!("{method} {target} HTTP/1.1\r\nhost: localhost\r\n\r\n");
+        let said = server.raw(raw);
+        assert_eq!(said.text(), not_so, "{method} {target}");
+        let mut allowed: Vec<&str> = said.header("allow").unwrap().split(',').collect();
+        allowed.sort_unstable();
+        assert_eq!(allowed.join(","), allow, "{method} {target}");
+    }
+    // HEAD is what GET would say, without the body.
+    let mut wire = server.connect();
+    wire.send("HEAD /v1/sessions/s HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
+    let said = wire.rest();
+    assert!(
+        said.starts_with("HTTP/1.1 200 OK\r\n") && said.ends_with("\r\n\r\n"),
+        "{said}"
+    );
+}
+
+#[test]
+fn every_answer_has_an_id_and_keeps_the_callers() {
+    let (_lab, server) = server();
+    let client = server.anybody();
+    let ask = |id: &str| {
+        let answer = client.send("GET", "/v1/sessions", &[("x-request-id", id)], None);
+        answer.header("x-request-id").unwrap().to_owned()
+    };
+    assert_eq!(ask("job-7.part_2"), "job-7.part_2");
+    for strange in ["", "a b", "a\"b", &"x".repeat(65)] {
+        let id = ask(strange);
+        assert_eq!(id.len(), 16);
+        assert!(id.bytes().all(|byte| byte.is_ascii_hexdigit()), "{id}");
+    }
+}

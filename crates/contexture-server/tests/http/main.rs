@@ -1,0 +1,15 @@
+//! The server over real connections: who is let in, what is taken, and what
+//! happens to those who send nonsense, send slowly or go away.
+#![allow(clippy::unwrap_used)]
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod bodies;
+mod events;
+mod keys;
+mod origins;
+mod paths;
+mod slow;
+mod stopping;
+mod tenants;

@@ -1,0 +1,123 @@
+//! Nothing outside the root is read, and nothing tells where the root is.
+
+use serde_json::{Value, json};
+
+use crate::support::{Client, Lab, talk};
+
+const SECRET: &str = "the-stone-under-the-lighthouse";
+
+/// A recipe and a manifest that would be of use, if they could be reached.
+const RECIPE: &str =
+    "recipe: outside\nlayers:\n  - name: event\n    source: event\n    place: current\n";
+const MANIFEST: &str = "protocol: CONTEXT-ASSEMBLY/0.1\nbudget:\n  max_tokens: 1000\nfiles:\n  - path: secret.txt\n    priority: 100\n";
+
+/// A directory with a root in it, whose neighbours are nobody's business.
+fn lab(tenant: &str) -> (Lab, String) {
+    let lab = Lab::new()
+        .file(".contexture/tenants/secret.txt", SECRET)
+        .file(
+            ".contexture/tenants/outside.yml",
+            &format!("# {SECRET}\n{RECIPE}"),
+        )
+        .file(
+            ".contexture/tenants/working-set.yml",
+            &format!("# {SECRET}\n{MANIFEST}"),
+        )
+        .file(".contexture/tenants/harbour/inside.txt", "inside");
+    let key = lab.key(tenant);
+    (lab, key)
+}
+
+fn assemble(client: &Client, body: &Value) -> String {
+    let answer = client.post("/v1/assemble", &body.to_string());
+    assert!(answer.status >= 400, "{body}: {}", answer.body);
+    assert!(answer.status < 500, "{body}: {}", answer.body);
+    answer.text()
+}
+
+#[test]
+fn a_path_leads_nowhere_outside_the_root() {
+    let (lab, key) = lab("harbour");
+    #[cfg(unix)]
+    {
+        let root = lab.path(".contexture/tenants/harbour");
+        std::os::unix::fs::symlink("../outside.yml", root.join("link.yml")).unwrap();
+        std::os::unix::fs::symlink("..", root.join("up")).unwrap();
+        std::os::unix::fs::symlink("/etc/passwd", root.join("passwd.yml")).unwrap();
+    }
+    let server = lab.serve();
+    let client = server.with_key(&key);
+    let absolute = lab.path(".contexture/tenants/outside.yml");
+    let root = lab.path("").display().to_string();
+    for path in [
+        "/etc/passwd",
+        "../outside.yml",
+        "../../../../../../../../etc/passwd",
+        "x/../../outside.yml",
+        "./../outside.yml",
+        "..\\outside.yml",
+        "link.yml",
+        "up/outside.yml",
+        "passwd.yml",
+        "~/outside.yml",
+        "file:///etc/passwd",
+        "outside.yml\0",
+        "%2e%2e/outside.yml",
+        absolute.to_str().unwrap(),
+    ] {
+        let attachment = json!({"content": "look", "attachments": [{"path": path}]});
+        for body in [
+            json!({"recipe": path, "event": "x"}),
+            json!({"recipe": "working-set", "manifest": path}),
+            json!({"recipe": "broker", "event": attachment}),
+        ] {
+            let said = assemble(&client, &body);
+            let told = said.replace(path, "PATH");
+            assert!(!told.contains(SECRET), "{body}: {said}");
+            assert!(!told.contains("root:x:0"), "{body}: {said}");
+            assert!(!told.contains(&root), "{body}: {said}");
+        }
+    }
+}
+
+#[test]
+fn a_tenant_is_not_told_where_its_files_are() {
+    let (lab, key) = lab("harbour");
+    let server = lab.serve();
+    let client = server.with_key(&key);
+    talk(&client, "s", "x");
+    let root = lab.path("").display().to_string();
+    for body in [
+        json!({"recipe": "missing.yml", "event": "x"}),
+        json!({"recipe": "missing", "event": "x"}),
+        json!({"recipe": "."}),
+        json!({"recipe": "inside.txt"}),
+        json!({"recipe": "working-set"}),
+        json!({"recipe": "working-set", "manifest": "missing.yml"}),
+        json!({"recipe": "working-set", "manifest": "inside.txt"}),
+        json!({"recipe": "working-set", "manifest": "."}),
+        json!({"recipe": "broker", "session": "nobody", "event": "x"}),
+        json!({"recipe": "broker", "event": {"content": "x", "attachments": [{"path": "none"}]}}),
+        json!({"recipe": "broker", "event": {"content": "x", "attachments": [{"path": "."}]}}),
+        json!({"recipe": "broker", "event": "x", "toolset": "none"}),
+        json!({"recipe": "broker", "event": "x", "strategy": "none"}),
+        json!({"recipe": "broker", "event": "x", "strategy": "../x"}),
+        json!({"recipe": "broker", "event": "x", "model": "none"}),
+        json!({"recipe": "broker", "event": "x", "model": "../../x"}),
+        json!({"recipe": "broker", "event": "x", "max_tokens": 1}),
+        json!({"recipe": "loom", "tree": "none"}),
+    ] {
+        let answer = client.post("/v1/assemble", &body.to_string());
+        assert!(answer.status < 500, "{body}: {}", answer.body);
+        assert!(!answer.body.contains(&root), "{body}: {}", answer.body);
+    }
+    let persona = r#"{"label":"p","persona":"../../x"}"#;
+    for body in [
+        persona,
+        r#"{"label":"p","persona":"none"}"#,
+        r#"{"label":"p","persona":"/x"}"#,
+    ] {
+        let answer = client.post("/v1/sessions", body);
+        assert!(!answer.body.contains(&root), "{body}: {}", answer.body);
+    }
+}

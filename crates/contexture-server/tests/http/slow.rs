@@ -1,0 +1,274 @@
+//! Those who send slowly, send too much, come in crowds or go away.
+
+use std::thread;
+use std::time::Duration;
+
+use crate::support::{Lab, Wire, talk, turn, until};
+
+const HEAD: &str = "GET /v1/sessions HTTP/1.1\r\nhost: localhost\r\n\r\n";
+
+/// Sends a byte at a time until the server hangs up or all is sent.
+fn drip(wire: &mut Wire, bytes: &[u8]) {
+    for byte in bytes {
+        if !wire.send([*byte]) {
+            return;
+        }
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn who_drips_a_head_is_hung_up_on() {
+    let lab = Lab::new().with(|server| server.header_timeout_ms = 200);
+    let server = lab.serve();
+    let mut wire = server.connect();
+    let long = format!(
+        "GET /healthz HTTP/1.1\r\nhost: localhost\r\nx: {}\r\n\r\n",
+        "x".repeat(400)
+    );
+    drip(&mut wire, long.as_bytes());
+    let said = wire.rest();
+    assert!(!said.contains("200 OK"), "{said}");
+    // So is who says nothing, at first or after an answer.
+    assert_eq!(server.connect().rest(), "");
+    let mut wire = server.connect();
+    wire.send(HEAD);
+    wire.answer().ok(200);
+    assert_eq!(wire.rest(), "");
+    server.get("/healthz").ok(200);
+}
+
+#[test]
+fn who_drips_a_body_is_told_and_hung_up_on() {
+    let lab = Lab::new().with(|server| server.body_timeout_ms = 200);
+    let server = lab.serve();
+    server.post("/v1/sessions", r#"{"label":"s"}"#).ok(201);
+    let body = turn(&"slow ".repeat(100));
+    let mut wire = server.connect();
+    wire.send(format!(
+        "POST /v1/sessions/s/turns HTTP/1.1\r\nhost: localhost\r\ncontent-type: \
+         application/json\r\ncontent-length: {}\r\n\r\n",
+        body.len()
+    ));
+    // It is answered before all of it is there.
+    drip(&mut wire, &body.as_bytes()[..30]);
+    let said = wire.answer();
+    assert_eq!(said.text(), "408 timeout: the body did not arrive in time");
+    assert_eq!(wire.rest(), "");
+    assert_eq!(server.get("/v1/sessions/s").json()["turns"], 0);
+}
+
+#[test]
+fn what_was_begun_for_someone_who_left_is_finished_whole() {
+    let lab = Lab::new();
+    let server = lab.serve();
+    server.post("/v1/sessions", r#"{"label":"s"}"#).ok(201);
+    let recorded = 20;
+    for i in 0..recorded {
+        let body = turn(&format!("turn {i} {}", "x".repeat(20_000)));
+        let mut wire = server.connect();
+        wire.send(format!(
+            "POST /v1/sessions/s/turns HTTP/1.1\r\nhost: localhost\r\ncontent-type: \
+             application/json\r\ncontent-length: {}\r\n\r\n{body}",
+            body.len()
+        ));
+        // Gone, without a look at the answer.
+        drop(wire);
+    }
+    // A request whose caller is gone before it is read may be recorded or not;
+    // none is recorded in part, and the session goes on.
+    server.post("/v1/sessions/s/turns", &turn("last")).ok(201);
+    let mut before = 0;
+    let history = until(|| {
+        let history = server
+            .get("/v1/sessions/s/history?limit=1000")
+            .ok(200)
+            .json();
+        let turns = history["turns"].as_array().unwrap().len();
+        let settled = turns == before;
+        before = turns;
+        settled.then_some(history)
+    });
+    for turn in history["turns"].as_array().unwrap() {
+        assert_eq!(turn["messages"].as_array().unwrap().len(), 2);
+    }
+    assert!(history["total"].as_u64().unwrap() <= recorded + 1);
+    // Nothing is left behind: nobody is worked for any more.
+    until(|| {
+        let metrics = server.get("/metrics").body;
+        metrics
+            .contains("contexture_requests_in_progress 0")
+            .then_some(())
+    });
+}
+
+#[test]
+fn who_leaves_in_the_middle_of_an_answer_harms_nobody() {
+    let lab = Lab::new();
+    let server = lab.serve();
+    let client = server.anybody();
+    talk(&client, "s", &"long ".repeat(400_000));
+    for _ in 0..10 {
+        let mut wire = server.connect();
+        wire.send("GET /v1/sessions/s/history HTTP/1.1\r\nhost: localhost\r\n\r\n");
+        assert!(wire.until("\r\n").contains("200 OK"));
+        drop(wire);
+    }
+    let whole = client.get("/v1/sessions/s/history").ok(200);
+    assert!(whole.body.len() > 2_000_000);
+}
+
+#[test]
+fn a_thousand_idle_callers_hold_up_nobody() {
+    let lab = Lab::new();
+    let server = lab.serve();
+    let idle: Vec<Wire> = (0..1000)
+        .map(|i| {
+            let mut wire = server.connect();
+            // Some say nothing, some have begun.
+            wire.send(if i % 2 == 0 { "" } else { "GET /v1/ses" });
+            wire
+        })
+        .collect();
+    let client = server.anybody();
+    talk(&client, "s", "Is anybody there?");
+    until(|| {
+        let metrics = client.get("/metrics").body;
+        let line = metrics
+            .lines()
+            .find(|line| line.starts_with("contexture_connections "));
+        let open: u64 = line?.rsplit(' ').next()?.parse().ok()?;
+        (open > 1000).then_some(())
+    });
+    client.get("/v1/sessions/s/history").ok(200);
+    drop(idle);
+}
+
+#[test]
+fn who_is_one_too_many_waits_until_somebody_leaves() {
+    let lab = Lab::new().with(|server| server.max_connections = 3);
+    let server = lab.serve();
+    let mut inside: Vec<Wire> = (0..3)
+        .map(|_| {
+            let mut wire = server.connect();
+            wire.send(HEAD);
+            wire.answer().ok(200);
+            wire
+        })
+        .collect();
+    let mut outside = server.connect();
+    outside.send(HEAD);
+    // Those inside go on.
+    for wire in &mut inside {
+        wire.send(HEAD);
+        wire.answer().ok(200);
+    }
+    drop(inside.pop());
+    outside.answer().ok(200);
+}
+
+#[test]
+fn more_than_can_be_worked_on_waits_for_its_turn() {
+    let lab = Lab::new().with(|server| server.max_concurrent = 1);
+    let server = lab.serve();
+    server.post("/v1/sessions", r#"{"label":"s"}"#).ok(201);
+    thread::scope(|scope| {
+        for i in 0..16 {
+            let client = server.anybody();
+            scope.spawn(move || {
+                client
+                    .post("/v1/sessions/s/turns", &turn(&format!("turn {i}")))
+                    .ok(201)
+            });
+        }
+    });
+    assert_eq!(server.get("/v1/sessions/s").json()["turns"], 16);
+}
+
+#[test]
+fn a_head_that_is_too_large_is_refused() {
+    let lab = Lab::new().with(|server| server.max_header_bytes = 8192);
+    let server = lab.serve();
+    let long = format!(
+        "GET /healthz HTTP/1.1\r\nhost: localhost\r\nx: {}\r\n\r\n",
+        "x".repeat(20_000)
+    );
+    assert_eq!(server.raw(long).status, 431);
+    let target = format!(
+        "GET /v1/sessions/{} HTTP/1.1\r\nhost: localhost\r\n\r\n",
+        "x".repeat(20_000)
+    );
+    let status = server.raw(target).status;
+    assert!([414, 431].contains(&status), "{status}");
+    let many: String = (0..200).map(|i| format!("x-{i}: y\r\n")).collect();
+    let many = format!("GET /healthz HTTP/1.1\r\nhost: localhost\r\n{many}\r\n");
+    assert_eq!(server.raw(many).status, 431);
+    server.get("/healthz").ok(200);
+}
+
+#[test]
+fn requests_in_a_row_are_answered_in_their_order() {
+    let lab = Lab::new();
+    let server = lab.serve();
+    let mut wire = server.connect();
+    let mut requests = String::new();
+    for i in 0..20 {
+        let body = format!(r#"{{"label":"s{i}"}}"#);
+        requests.push_str(&format!(
+            "POST /v1/sessions HTTP/1.1\r\nhost: localhost\r\ncontent-type: \
+             application/json\r\ncontent-length: {}\r\n\r\n{body}",
+            body.len()
+        ));
+        requests.push_str(&format!(
+            "GET /v1/sessions/s{i} HTTP/1.1\r\nhost: localhost\r\n\r\n"
+        ));
+    }
+    wire.send(requests);
+    for i in 0..20 {
+        let (made, found) = (wire.answer().ok(201), wire.answer().ok(200));
+        assert_eq!(made.json()["label"], format!("s{i}"));
+        assert_eq!(made.body, found.body);
+    }
+}
+
+#[test]
+fn an_old_client_is_answered_and_hung_up_on() {
+    let lab = Lab::new();
+    let server = lab.serve();
+    let mut wire = server.connect();
+    wire.send("GET /v1/sessions HTTP/1.0\r\nhost: localhost\r\n\r\n");
+    let said = wire.rest();
+    assert!(said.starts_with("HTTP/1.0 200 OK\r\n"), "{said}");
+    assert!(said.ends_with(r#"{"sessions":[],"next":null}"#), "{said}");
+    // Without a name it cannot be told whether it was meant for us.
+    let said = server.raw("GET /v1/sessions HTTP/1.0\r\n\r\n").text();
+    assert_eq!(
+        said,
+        "400 invalid_host: the request does not say whom it is for"
+    );
+}
+
+#[test]
+fn what_is_no_http_is_refused() {
+    let lab = Lab::new();
+    let server = lab.serve();
+    for bytes in [
+        &b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"[..],
+        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+        b"hello\r\n\r\n",
+        b"GET /healthz HTTP/9.9\r\n\r\n",
+        b"GET /healthz HTTP/1.1\r\nhost: localhost\r\nno colon\r\n\r\n",
+        b"GET /healthz HTTP/1.1\r\nhost : localhost\r\n\r\n",
+        b"POST /v1/sessions HTTP/1.1\r\nhost: localhost\r\ncontent-length: 2\r\ncontent-length: 3\r\n\r\n{}",
+        b"POST /v1/sessions HTTP/1.1\r\nhost: localhost\r\ncontent-length: -1\r\n\r\n{}",
+        b"POST /v1/sessions HTTP/1.1\r\nhost: localhost\r\ntransfer-encoding: gzip\r\n\r\n{}",
+    ] {
+        let mut wire = server.connect();
+        wire.send(bytes);
+        wire.end();
+        let said = wire.rest();
+        let refused = said.is_empty() || said.starts_with("HTTP/1.1 400 ");
+        assert!(refused, "{}: {said}", String::from_utf8_lossy(bytes));
+    }
+    server.get("/healthz").ok(200);
+}

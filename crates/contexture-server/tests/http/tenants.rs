@@ -1,0 +1,1 @@
+//! Tenants share nothing.

@@ -1,0 +1,264 @@
+//! The connections to the files that were found, for as long as they are there.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use std::{fs, io};
+
+use contexture_store::StoreError;
+use rusqlite::Connection;
+
+use crate::Shared;
+use crate::connect::{Place, Reader};
+use crate::error::{self, Fault};
+use crate::presence::Files;
+use crate::readers::Readers;
+use crate::writer::{After, Left, Writer};
+
+/// How long to wait for those who still read files that are gone.
+const LEAVING: Duration = Duration::from_millis(100);
+
+/// How often those who read look for the log.
+const LOOKING_MS: u64 = 100;
+
+/// All connections to one set of files.
+///
+/// They are closed together, and before other files of the same names are
+/// opened: SQLite knows its log and the log's index by their names, and would mix
+/// up those of two files.
+pub(crate) struct Open {
+    /// Tells the store from others that were or will be at the path.
+    pub(crate) number: u64,
+    pub(crate) readers: Readers,
+    files: Files,
+    // Started by the first write: a program that only reads needs none.
+    writer: Mutex<Option<Arc<Writer>>>,
+    // Whether our writer left nothing in the log when it left the files.
+    emptied: AtomicBool,
+    opened: Instant,
+    // When all files are to be looked at again, in milliseconds since then.
+    look_at: AtomicU64,
+}
+
+impl Open {
+    pub(crate) fn new((first, files): (Reader, Files), number: u64) -> Open {
+        Open {
+            number,
+            readers: Readers::new(first),
+            files,
+            writer: Mutex::new(None),
+            emptied: AtomicBool::new(false),
+            opened: Instant::now(),
+            look_at: AtomicU64::new(LOOKING_MS),
+        }
+    }
+
+    fn is_current(&self) -> bool {
+        !self.readers.are_closed() && self.files.are_there()
+    }
+
+    /// The same, for those who only read. Without its log a store that is not
+    /// written can be read as before; only, nothing new is seen. So that is
+    /// looked for now and then.
+    fn is_readable(&self) -> bool {
+        if self.readers.are_closed() || !self.files.main_is_there() {
+            return false;
+        }
+        let now = self.opened.elapsed().as_millis() as u64;
+        if now < self.look_at.load(Ordering::Relaxed) {
+            return true;
+        }
+        self.look_at.store(now + LOOKING_MS, Ordering::Relaxed);
+        self.files.are_there()
+    }
+
+    /// Says why a read failed: the files may have gone meanwhile.
+    pub(crate) fn explain(&self, address: &str, fault: Fault) -> StoreError {
+        if fault.code().is_some() && !self.files.are_there() {
+            self.look_at.store(0, Ordering::Relaxed);
+            return error::gone(address);
+        }
+        fault.at(address)
+    }
+
+    /// Makes another connection that reads these files.
+    pub(crate) fn reader(&self, place: &Place) -> Result<Reader, Fault> {
+        let reader = place.reader();
+        self.still_there(place, reader)
+    }
+
+    /// Returns the thread that writes; `None` when these files were left.
+    fn writer(&self, place: &Place) -> Result<Option<Arc<Writer>>, Fault> {
+        let mut current = self.lock_writer();
+        if self.readers.are_closed() {
+            return Ok(None);
+        }
+        if let Some(writer) = &*current {
+            return Ok(Some(Arc::clone(writer)));
+        }
+        let opened = place.writing_connection(&self.files);
+        let opened = opened.and_then(|connection| {
+            // With the log, which may be there only now.
+            let files = Files::look(&place.path).map_err(|error| place.io(error))?;
+            Ok((connection, files))
+        });
+        let (connection, files) = self.still_there(place, opened)?;
+        let writer = Writer::start(
+            connection,
+            files,
+            place.address.clone(),
+            place.options.busy_timeout,
+        );
+        let writer = writer.map_err(|error| StoreError::Backend {
+            store: "sqlite",
+            source: Box::new(error),
+        })?;
+        Ok(Some(Arc::clone(current.insert(Arc::new(writer)))))
+    }
+
+    /// Returns what was opened, unless it may be of other files than these. That
+    /// nothing could be opened where a store is, too, means that it is gone.
+    fn still_there<T>(&self, place: &Place, opened: Result<T, Fault>) -> Result<T, Fault> {
+        if !self.files.are_there() {
+            return Err(Fault::Refused(error::gone(&place.address)));
+        }
+        let address = &place.address;
+        opened.map_err(|fault| Fault::Refused(error::not_reopened(address, fault.at(address))))
+    }
+
+    /// Closes all connections. Returns false when some are still in use.
+    fn leave(&self) -> bool {
+        if !self.readers.close(LEAVING) {
+            return false;
+        }
+        let mut current = self.lock_writer();
+        if let Some(writer) = &*current {
+            match writer.leave() {
+                Left::Not => return false,
+                Left::Empty => self.emptied.store(true, Ordering::Relaxed),
+                Left::Full => {}
+            }
+        }
+        *current = None;
+        true
+    }
+
+    fn forget_writer(&self, writer: &Arc<Writer>) {
+        let mut current = self.lock_writer();
+        if current.as_ref().is_some_and(|it| Arc::ptr_eq(it, writer)) {
+            *current = None;
+        }
+    }
+
+    fn lock_writer(&self) -> MutexGuard<'_, Option<Arc<Writer>>> {
+        self.writer.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        // Whoever closes last tidies the log away, and only a writer can.
+        self.readers.close(Duration::ZERO);
+    }
+}
+
+impl Shared {
+    /// Returns the connections to the files that are at the path now, to read.
+    pub(crate) fn open(&self) -> Result<Arc<Open>, StoreError> {
+        let open = self.current();
+        match open.is_readable() {
+            true => Ok(open),
+            false => self.reopen(),
+        }
+    }
+
+    /// Returns the thread that writes there.
+    pub(crate) fn writer(&self) -> Result<(Arc<Open>, Arc<Writer>), StoreError> {
+        loop {
+            let open = self.current();
+            let open = match open.is_current() {
+                true => open,
+                false => self.reopen()?,
+            };
+            let writer = open.writer(&self.place);
+            // Left since it was looked at: look again.
+            if let Some(writer) = writer.map_err(|fault| fault.at(&self.place.address))? {
+                return Ok((open, writer));
+            }
+        }
+    }
+
+    /// Has the thread that writes do something, and returns what it gave.
+    pub(crate) fn run<T: Send + 'static>(
+        &self,
+        open: &Open,
+        writer: &Arc<Writer>,
+        work: impl FnOnce(&Connection, u64) -> Result<T, Fault> + Send + 'static,
+        after: After,
+    ) -> Result<T, StoreError> {
+        let number = open.number;
+        let answer = writer.run(move |connection| work(connection, number), after);
+        answer.unwrap_or_else(|| {
+            let address = &self.place.address;
+            if open.readers.are_closed() {
+                return Err(error::gone(address));
+            }
+            // It panicked. The next call starts another.
+            open.forget_writer(writer);
+            Err(StoreError::Backend {
+                store: "sqlite",
+                source: format!("{address}: the thread that writes has stopped").into(),
+            })
+        })
+    }
+
+    pub(crate) fn current(&self) -> Arc<Open> {
+        let current = self.current.read();
+        Arc::clone(&current.unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Leaves files that are no longer at the path, and opens those that are.
+    /// None are made: where everything is gone, something empty would hide it.
+    fn reopen(&self) -> Result<Arc<Open>, StoreError> {
+        let _alone = self
+            .reopening
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let old = self.current();
+        // Somebody else was faster, or it has come back.
+        if old.is_current() {
+            return Ok(old);
+        }
+        let unavailable = |message: &str| Err(error::unavailable(&self.place.address, message));
+        if !old.leave() {
+            return unavailable("the file was replaced, and the one before is still read");
+        }
+        match fs::metadata(&self.place.path) {
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return unavailable("the file is gone; nothing is made in its place");
+            }
+            Err(error) => return unavailable(&error.to_string()),
+        }
+        if !old.emptied.load(Ordering::Relaxed)
+            && let Some(log) = old.files.stray_log()
+        {
+            return unavailable(&format!(
+                "another file is in its place, and the log of the one before is beside it: remove \
+                 {}, or move it to where that file is now",
+                log.display()
+            ));
+        }
+        let found = self.place.find_again().map_err(|fault| {
+            error::not_reopened(&self.place.address, fault.at(&self.place.address))
+        })?;
+        let number = match found.1.is_same_as(&old.files) {
+            true => old.number,
+            false => old.number + 1,
+        };
+        let new = Arc::new(Open::new(found, number));
+        let mut current = (self.current.write()).unwrap_or_else(PoisonError::into_inner);
+        *current = Arc::clone(&new);
+        Ok(new)
+    }
+}

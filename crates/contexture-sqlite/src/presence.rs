@@ -1,0 +1,145 @@
+//! Which files a store is, and whether its path still leads to them.
+//!
+//! A file that is deleted or renamed stays open: SQLite goes on writing into it,
+//! and what it acknowledges is lost with the last connection. So whoever takes a
+//! connection looks first whether the path still leads to the file that the
+//! connection has, and whoever wrote looks once more before it says so. That is
+//! one call of the system for each file, two microseconds or so.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+use std::{fs, io};
+
+/// The files of a store that connections have open.
+#[derive(Debug, Clone)]
+pub(crate) struct Files {
+    path: PathBuf,
+    main: FileId,
+    // Both lie beside the file itself, wherever a link to it may be.
+    log: Beside,
+    index: Beside,
+}
+
+/// A file beside the main one; without an id when there was none.
+#[derive(Debug, Clone)]
+struct Beside {
+    path: PathBuf,
+    id: Option<FileId>,
+}
+
+/// Tells a file from any other, whatever it is called.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct FileId {
+    #[cfg(unix)]
+    device: u64,
+    #[cfg(unix)]
+    inode: u64,
+    // A number that is free again is given to another file.
+    #[cfg(unix)]
+    created: Option<SystemTime>,
+}
+
+impl FileId {
+    /// Returns what the file at `path` is.
+    pub(crate) fn at(path: &Path) -> io::Result<FileId> {
+        fs::metadata(path).map(|found| FileId::of(&found))
+    }
+
+    #[cfg(unix)]
+    fn of(found: &fs::Metadata) -> FileId {
+        use std::os::unix::fs::MetadataExt;
+        FileId {
+            device: found.dev(),
+            inode: found.ino(),
+            created: found.created().ok(),
+        }
+    }
+
+    /// Where files that are open can be neither removed nor renamed, a file that
+    /// is there is the same.
+    #[cfg(not(unix))]
+    fn of(_: &fs::Metadata) -> FileId {
+        FileId {}
+    }
+}
+
+impl Beside {
+    fn look(main: &Path, suffix: &str) -> Beside {
+        let mut path = OsString::from(main);
+        path.push(suffix);
+        let path = PathBuf::from(path);
+        let id = FileId::at(&path).ok();
+        Beside { path, id }
+    }
+
+    fn is_there(&self) -> bool {
+        self.id.is_none() || FileId::at(&self.path).ok() == self.id
+    }
+}
+
+impl Files {
+    /// Returns the files of the store at `path`. A connection to it must be open
+    /// and have read something, or its log need not be there yet.
+    pub(crate) fn look(path: &Path) -> io::Result<Files> {
+        let main = FileId::at(path)?;
+        let real = fs::canonicalize(path)?;
+        Ok(Files {
+            path: path.to_owned(),
+            main,
+            log: Beside::look(&real, "-wal"),
+            index: Beside::look(&real, "-shm"),
+        })
+    }
+
+    /// Returns true when all of them are where they were.
+    pub(crate) fn are_there(&self) -> bool {
+        self.main_is_there() && self.log.is_there() && self.index.is_there()
+    }
+
+    /// Returns true when the store itself is where it was.
+    pub(crate) fn main_is_there(&self) -> bool {
+        FileId::at(&self.path).is_ok_and(|found| found == self.main)
+    }
+
+    /// Returns true when the store itself is `main`.
+    pub(crate) fn is(&self, main: FileId) -> bool {
+        self.main == main
+    }
+
+    /// Returns true when both are one store, whatever became of its log.
+    pub(crate) fn is_same_as(&self, other: &Files) -> bool {
+        self.main == other.main
+    }
+
+    /// Returns the log, if it still lies where another file is now, with
+    /// something in it. SQLite would take it for that file's.
+    pub(crate) fn stray_log(&self) -> Option<&Path> {
+        let full = fs::metadata(&self.log.path)
+            .is_ok_and(|found| found.len() > 0 && self.log.id == Some(FileId::of(&found)));
+        (full && !self.main_is_there()).then_some(self.log.path.as_path())
+    }
+
+    /// Returns false when the system forbids to write to the store, though it
+    /// may have been allowed when it was opened.
+    #[cfg(unix)]
+    pub(crate) fn may_be_written(&self) -> bool {
+        use rustix::fs::{Access, AtFlags, CWD, accessat};
+        use rustix::io::Errno;
+        // A log is made and removed beside the file.
+        let directory = self.log.path.parent();
+        [Some(self.path.as_path()), directory]
+            .into_iter()
+            .flatten()
+            .all(|path| {
+                let allowed = accessat(CWD, path, Access::WRITE_OK, AtFlags::EACCESS);
+                // Whatever else is wrong is told by who stumbles over it.
+                !matches!(allowed, Err(Errno::ACCESS | Errno::ROFS | Errno::PERM))
+            })
+    }
+
+    #[cfg(not(unix))]
+    pub(crate) fn may_be_written(&self) -> bool {
+        true
+    }
+}
