@@ -154,7 +154,8 @@ fn without_formats(schema: &mut Value) {
     match schema {
         Value::Array(schemas) => schemas.iter_mut().for_each(without_formats),
         Value::Object(fields) => {
-            if matches!(&fields.get("format"), Some(Value::String(format)) if format != "date-time") {
+            if matches!(&fields.get("format"), Some(Value::String(format)) if format != "date-time")
+            {
                 fields.remove("format");
             }
             fields.values_mut().for_each(without_formats);
