@@ -1,10 +1,11 @@
 #!/bin/sh
-# Usage: setup.sh DIR
+# Usage: setup.sh DIR [REQUIREMENTS MODULES]
 #
-# Makes a Python environment in DIR with what requirements.txt names and prints
-# the path of its python as the last line on stdout. Does nothing when DIR is
-# already made for this requirements.txt and this Python. PYTHON chooses another
-# interpreter than python3.
+# Makes a Python environment in DIR with what REQUIREMENTS names (the
+# requirements.txt beside this script, unless another is given) and prints the
+# path of its python as the last line on stdout. MODULES, separated by commas,
+# must be there then. Does nothing when DIR is already made for these
+# requirements and this Python. PYTHON chooses another interpreter than python3.
 set -eu
 
 fail() {
@@ -12,9 +13,10 @@ fail() {
     exit 1
 }
 
-[ $# -eq 1 ] || fail "usage: setup.sh DIR"
+[ $# -eq 1 ] || [ $# -eq 3 ] || fail "usage: setup.sh DIR [REQUIREMENTS MODULES]"
 here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
-requirements=$here/requirements.txt
+requirements=${2:-$here/requirements.txt}
+modules=${3:-anthropic, openai, google.genai}
 [ -r "$requirements" ] || fail "cannot read $requirements"
 python=$(command -v "${PYTHON:-python3}") || fail "there is no ${PYTHON:-python3}"
 "$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' ||
@@ -69,7 +71,7 @@ SCRIPT
     chmod +x "$dir/env/bin/python"
 fi
 
-"$dir/env/bin/python" -c 'import anthropic, openai, google.genai' >"$log" 2>&1 || {
+"$dir/env/bin/python" -c "import $modules" >"$log" 2>&1 || {
     tail -n 20 "$log" >&2
     fail "the client libraries are installed but cannot be imported"
 }

@@ -3,11 +3,11 @@
 use contexture::Format;
 use contexture::snapshot::Contents;
 use contexture::store::Snapshot;
-use contexture::working_set::{Hints, Manifest, WorkingSet, expand, find_manifest};
 use rmcp::model::{Resource, ResourceContents, ResourceTemplate};
 use serde::Serialize;
 
 use super::{latest, tool};
+use crate::api::working_set::{Which, list};
 use crate::problem::Problem;
 use crate::tenant::Tenant;
 
@@ -55,7 +55,7 @@ pub(super) fn templates() -> Vec<ResourceTemplate> {
 pub(super) fn read(tenant: &Tenant, uri: &str) -> Result<ResourceContents, Problem> {
     let session = |prefix: &str| Some(uri.strip_prefix(prefix)?.strip_prefix('/')?);
     let (text, media) = match uri {
-        WORKING_SET => (pretty(&working_set(tenant)?)?, JSON),
+        WORKING_SET => (pretty(&list(tenant, &Which::default())?.working_set)?, JSON),
         REPORT => (report(tenant, None)?, JSON),
         REQUEST => (request(tenant, None)?, TEXT),
         _ => match (session(REPORT), session(REQUEST)) {
@@ -72,15 +72,6 @@ fn no_resource(uri: &str) -> Problem {
     Problem::new(axum::http::StatusCode::NOT_FOUND, "not_found", message).hint(format!(
         "there are {WORKING_SET}, {REPORT}, {REQUEST}, and the last two with /SESSION behind"
     ))
-}
-
-fn working_set(tenant: &Tenant) -> Result<WorkingSet, Problem> {
-    let root = &tenant.root;
-    let manifest = Manifest::read(root, &find_manifest(root)?)?;
-    let hints = Hints::read(root, manifest.dir())?;
-    // What cannot be read says so in its row.
-    let candidates = expand(root, &manifest, &mut Vec::new())?;
-    Ok(WorkingSet::of(root, &manifest, &hints, &candidates))
 }
 
 /// What the latest request is made of.

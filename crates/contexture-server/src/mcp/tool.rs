@@ -145,7 +145,23 @@ fn schema<T: JsonSchema>(generator: SchemaGenerator) -> JsonObject {
     schema.remove("title");
     schema.remove("description");
     schema.entry("type").or_insert("object".into());
+    schema.values_mut().for_each(without_formats);
     schema
+}
+
+/// Takes away formats of numbers, which are Rust's: clients complain about each.
+fn without_formats(schema: &mut Value) {
+    match schema {
+        Value::Array(schemas) => schemas.iter_mut().for_each(without_formats),
+        Value::Object(fields) => {
+            if matches!(&fields.get("format"), Some(Value::String(format)) if format != "date-time")
+            {
+                fields.remove("format");
+            }
+            fields.values_mut().for_each(without_formats);
+        }
+        _ => {}
+    }
 }
 
 /// Makes a schema as plain as those that providers take for a model's tools:

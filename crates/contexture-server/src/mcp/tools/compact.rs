@@ -1,13 +1,11 @@
 //! Making a history shorter.
 
-use contexture::CompactRequest;
-use contexture::compaction::Compacted;
 use contexture::schema::{AtLeastOne, NotBlank};
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
 use super::{Reason, note};
-use crate::events::Happened;
+use crate::api::sessions::{self, CompactAnswer, CompactBody};
 use crate::mcp::tool::{Answer, Effect, Tools};
 use crate::problem::Problem;
 use crate::tenant::Tenant;
@@ -33,15 +31,8 @@ struct Compact {
     max_tokens: Option<u64>,
 }
 
-/// What became of a history.
-#[derive(Debug, Serialize, JsonSchema)]
-struct Shorter {
-    /// The summary; null when there was nothing to summarise.
-    compacted: Option<Compacted>,
-}
-
 pub(super) fn add(tools: &mut Tools) {
-    tools.add::<Shorter, Compact>(
+    tools.add::<CompactAnswer, Compact>(
         "compact",
         (
             "Summarise a session",
@@ -56,21 +47,16 @@ pub(super) fn add(tools: &mut Tools) {
 }
 
 fn compact(tenant: &Tenant, compact: Compact) -> Result<Answer, Problem> {
-    let request = CompactRequest {
+    let body = CompactBody {
         focus: compact.focus,
         model: compact.model,
         max_tokens: compact.max_tokens,
-        now: tenant.fixed_now(),
     };
     let session = tenant.store()?.session(&compact.session)?.label;
-    let mut compacted = tenant.engine.compact(&session, &request)?;
-    let text = match &mut compacted {
+    let mut answer = sessions::compact(tenant, &session, body)?;
+    let text = match &mut answer.compacted {
         Some(compacted) => {
             let turn = compacted.turn_id.to_string();
-            tenant.events.tell(|| Happened::Compacted {
-                session: session.clone(),
-                turn_id: turn.clone(),
-            });
             let reason = Reason {
                 id: Some(&turn),
                 ..Reason::new(&compact.why)
@@ -84,5 +70,5 @@ fn compact(tenant: &Tenant, compact: Compact) -> Result<Answer, Problem> {
         }
         None => "there is nothing to summarise yet".to_owned(),
     };
-    Ok(Answer::new(text, &Shorter { compacted }))
+    Ok(Answer::new(text, &answer))
 }

@@ -1,6 +1,6 @@
 //! Remembering, and finding it again.
 
-use contexture::memory::{Channel, ContextFilters, ContextRequest, MemoryRecorded, Recall};
+use contexture::memory::{Channel, ContextFilters, MemoryRecorded};
 use contexture::schema::{AtLeastOne, NotBlank};
 use contexture::store::{EventRecord, Record, RecordKind};
 use schemars::JsonSchema;
@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::{Reason, note};
+use crate::api::memory::{self, RecallBody};
 use crate::mcp::tool::{Answer, Effect, Tools};
 use crate::problem::Problem;
 use crate::tenant::Tenant;
@@ -45,7 +46,7 @@ struct Remember {
     supersedes: Option<String>,
     /// Instead of a text, a whole record, such as `{"kind":"entity",
     /// "type":"person","name":"Ada"}`, `{"kind":"relation","type":"works_at",
-    /// "source_id":"person:ada","target_id":"company:initech"}`,
+    /// "source_id":"person:Ada","target_id":"company:Initech"}`,
     /// `{"kind":"pattern","name":"…","procedure":"…"}` or
     /// `{"kind":"event","type":"file_write","content":{"path":"…"}}`.
     #[serde(default)]
@@ -214,23 +215,21 @@ fn remember(tenant: &Tenant, remember: Remember) -> Result<Answer, Problem> {
 }
 
 fn recall(tenant: &Tenant, wanted: Wanted) -> Result<Answer, Problem> {
-    let request = ContextRequest {
-        query: wanted.query,
-        session_id: wanted.session,
-        max_tokens: wanted.max_tokens.unwrap_or(USUAL_TOKENS),
-        archetype: wanted.strategy,
-        filters: wanted.filters,
-        ..ContextRequest::default()
-    };
-    let how = Recall {
-        model: wanted.model.as_deref(),
-        now: tenant.fixed_now(),
-        permissions: Some(&tenant.engine.config().permissions),
-        ..Recall::default()
-    };
-    let memory = tenant.engine.memory()?;
-    let recalled = memory.recall(&request, &how)?;
-    let context = &recalled.context;
+    let context = memory::recall(
+        tenant,
+        RecallBody {
+            query: wanted.query,
+            session_id: wanted.session,
+            max_tokens: wanted.max_tokens.unwrap_or(USUAL_TOKENS),
+            archetype: wanted.strategy,
+            strategy: None,
+            additional_context: None,
+            filters: Some(wanted.filters),
+            identity: Vec::new(),
+            model: wanted.model,
+        },
+    )?;
+    let nothing = context.components.is_empty();
     let records = context.components.iter().map(|part| FoundRecord {
         id: part.source.clone(),
         kind: part.kind,
@@ -242,10 +241,10 @@ fn recall(tenant: &Tenant, wanted: Wanted) -> Result<Answer, Problem> {
         truncated: context.truncated,
         records: records.collect(),
         left_out: context.excluded.len() + context.metadata.unlisted,
-        warnings: context.metadata.warnings.clone(),
+        warnings: context.metadata.warnings,
     };
-    let text = match (context.components.is_empty(), found.left_out) {
-        (false, _) => context.content.clone(),
+    let text = match (nothing, found.left_out) {
+        (false, _) => context.content,
         (true, 0) => "nothing was found".to_owned(),
         (true, _) => "what was found does not fit: raise `max_tokens`".to_owned(),
     };

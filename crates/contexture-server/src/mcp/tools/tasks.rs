@@ -2,13 +2,13 @@
 
 use contexture::TaskChanged;
 use contexture::schema::NotBlank;
-use contexture::store::{NewTask, TaskStatus};
+use contexture::store::NewTask;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::{Reason, note};
+use crate::api::tasks::{self, Ended};
 use crate::mcp::tool::{Answer, Effect, Tools};
-use crate::problem::Problem;
 use crate::tenant::Tenant;
 
 /// A task to be begun.
@@ -74,8 +74,7 @@ pub(super) fn add(tools: &mut Tools) {
                 goal: push.goal,
                 parent_id: push.parent_id,
             };
-            let task = tenant.store()?.push_task(&push.stack, &new, tenant.now())?;
-            let changed = changed(tenant, &push.stack, task)?;
+            let changed = tasks::push(tenant, &push.stack, &new)?;
             noted(tenant, "task_pushed", &push.why, &changed);
             let part = match &changed.task.parent_id {
                 Some(parent) => format!(", a part of {parent}"),
@@ -95,14 +94,11 @@ pub(super) fn add(tools: &mut Tools) {
         ),
         Effect::Replaces,
         |tenant, pop: Pop| {
-            let status = match pop.blocked {
-                true => TaskStatus::Blocked,
-                false => TaskStatus::Complete,
+            let ended = Ended {
+                result: pop.result,
+                blocked: pop.blocked,
             };
-            let (id, result) = (pop.id.as_deref(), pop.result.as_deref());
-            let store = tenant.store()?;
-            let task = store.finish_task(&pop.stack, id, status, result, tenant.now())?;
-            let changed = changed(tenant, &pop.stack, task)?;
+            let changed = tasks::finish(tenant, &pop.stack, pop.id.as_deref(), &ended)?;
             noted(tenant, "task_popped", &pop.why, &changed);
             let is = match pop.blocked {
                 true => "waits",
@@ -116,18 +112,6 @@ pub(super) fn add(tools: &mut Tools) {
             Ok(Answer::new(text, &changed))
         },
     );
-}
-
-fn changed(
-    tenant: &Tenant,
-    stack: &str,
-    task: contexture::store::TaskRecord,
-) -> Result<TaskChanged, Problem> {
-    let view = tenant.store()?.task_view(stack)?;
-    Ok(TaskChanged {
-        task,
-        current: view.path.into_iter().next_back(),
-    })
 }
 
 /// Tasks belong to no session: the usual log has the reasons.

@@ -4,12 +4,12 @@ use std::num::NonZeroU64;
 
 use contexture::core::Cut;
 use contexture::schema::{Fraction, NotBlank, RelativePath};
-use contexture::working_set::actions::{self, Action, Actor, Changed, Target, What};
-use contexture::working_set::find_manifest;
+use contexture::working_set::actions::{Action, What};
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use serde_json::json;
 
+use crate::api::working_set::{self, Done, Which};
 use crate::mcp::tool::{Answer, Effect, Tools};
 use crate::problem::Problem;
 use crate::tenant::Tenant;
@@ -74,17 +74,8 @@ struct Adjust {
     session: Option<String>,
 }
 
-/// What was changed.
-#[derive(Debug, Serialize, JsonSchema)]
-struct Done<'a> {
-    #[serde(flatten)]
-    changed: Changed<'a>,
-    /// What a person should look at.
-    warnings: Vec<String>,
-}
-
 pub(super) fn add(tools: &mut Tools) {
-    tools.add::<Done<'static>, Add>(
+    tools.add::<Done, Add>(
         "add_to_working_set",
         (
             "Add a file to the working set",
@@ -104,10 +95,10 @@ pub(super) fn add(tools: &mut Tools) {
             });
             let action =
                 Action::deserialize(action).map_err(|error| Problem::failure(error.to_string()))?;
-            change(tenant, add.session.as_deref(), action)
+            change(tenant, add.session, action)
         },
     );
-    tools.add::<Done<'static>, Remove>(
+    tools.add::<Done, Remove>(
         "remove_from_working_set",
         (
             "Remove a file from the working set",
@@ -122,10 +113,10 @@ pub(super) fn add(tools: &mut Tools) {
                 path: remove.path,
                 why: remove.why,
             };
-            change(tenant, remove.session.as_deref(), action)
+            change(tenant, remove.session, action)
         },
     );
-    tools.add::<Done<'static>, Adjust>(
+    tools.add::<Done, Adjust>(
         "adjust_priority",
         (
             "Change a file's priority",
@@ -142,34 +133,23 @@ pub(super) fn add(tools: &mut Tools) {
                 path: adjust.path,
                 why: adjust.why,
             };
-            change(tenant, adjust.session.as_deref(), action)
+            change(tenant, adjust.session, action)
         },
     );
 }
 
-fn change(tenant: &Tenant, session: Option<&str>, mut action: Action) -> Result<Answer, Problem> {
+fn change(tenant: &Tenant, session: Option<String>, mut action: Action) -> Result<Answer, Problem> {
     action.why = action.why.trim().to_owned();
-    let manifest = find_manifest(&tenant.root)?;
-    let target = Target {
-        root: &tenant.root,
-        manifest: &manifest,
-        session,
-        quota: tenant.engine.config().limits.quota(),
-        now: tenant.now(),
-    };
-    let warnings = actions::apply(target, std::slice::from_ref(&action), Actor::Model)?;
     let path = &action.path;
     let text = match &action.what {
         What::Add { priority, .. } => format!("added {path} at {priority}"),
         What::Remove => format!("removed {path}"),
         What::Adjust { priority } => format!("set {path} to {priority}"),
     };
-    let done = Done {
-        changed: Changed {
-            manifest: &manifest,
-            changes: std::slice::from_ref(&action),
-        },
-        warnings,
+    let which = Which {
+        manifest: None,
+        session,
     };
+    let done = working_set::change(tenant, &which, vec![action])?;
     Ok(Answer::new(text, &done))
 }

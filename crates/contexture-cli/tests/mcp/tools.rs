@@ -1,0 +1,317 @@
+//! The tools: what they say of themselves, and what they do.
+
+use super::*;
+
+const CHANGING: [&str; 7] = [
+    "add_to_working_set",
+    "remove_from_working_set",
+    "adjust_priority",
+    "remember",
+    "push_task",
+    "pop_task",
+    "compact",
+];
+
+#[test]
+fn an_agent_is_told_what_there_is() {
+    let project = project();
+    for mode in MODES {
+        let steps = [json!({"do": "info"}), json!({"do": "tools"})];
+        let seen = drive(&stdio(&project), mode, &steps);
+        let info = &seen[0]["ok"];
+        assert_eq!(info["server"]["name"], "contexture");
+        assert_eq!(info["server"]["version"], env!("CARGO_PKG_VERSION"));
+        let protocol = match mode {
+            "legacy" => "2025-11-25",
+            _ => "2026-07-28",
+        };
+        assert_eq!(info["protocol"], protocol);
+        let instructions = info["instructions"].as_str().unwrap();
+
+        let tools = seen[1]["ok"].as_array().unwrap();
+        let names: Vec<&str> = tools
+            .iter()
+            .map(|tool| tool["name"].as_str().unwrap())
+            .collect();
+        let expected = [
+            "assemble",
+            "context_report",
+            "add_to_working_set",
+            "remove_from_working_set",
+            "adjust_priority",
+            "remember",
+            "recall",
+            "push_task",
+            "pop_task",
+            "compact",
+        ];
+        assert_eq!(names, expected);
+        for tool in tools {
+            let name = tool["name"].as_str().unwrap();
+            assert!(instructions.contains(&format!("`{name}`")), "{name}");
+            assert!(tool["description"].as_str().unwrap().len() > 80, "{name}");
+            let takes = &tool["inputSchema"];
+            assert_eq!(takes["additionalProperties"], false, "{name}");
+            let required = takes["required"].as_array();
+            let needs_why = required.is_some_and(|names| names.contains(&json!("why")));
+            assert_eq!(needs_why, CHANGING.contains(&name), "{name}");
+            for (argument, schema) in takes["properties"].as_object().unwrap() {
+                let about = schema["description"].as_str();
+                assert!(
+                    about.is_some_and(|about| about.len() > 8),
+                    "{name}.{argument}"
+                );
+                assert!(schema["type"].is_string(), "{name}.{argument}: {schema}");
+            }
+            assert_eq!(tool["outputSchema"]["type"], "object", "{name}");
+            let hints = &tool["annotations"];
+            assert_eq!(hints["openWorldHint"], false, "{name}");
+            assert_eq!(hints["readOnlyHint"], name == "recall", "{name}");
+            assert_eq!(hints["title"], tool["title"], "{name}");
+        }
+    }
+}
+
+#[test]
+fn the_request_is_the_one_of_the_command_line() {
+    let project = project();
+    let (expected, _) = project.assemble(&[]);
+    let arguments = json!({"max_tokens": 500, "format": "anthropic", "model": "claude-sonnet-4-5"});
+    let done = called(
+        &project,
+        &[call("assemble", json!({})), call("assemble", arguments)],
+    );
+    assert_eq!(text(&done[0]), expected);
+    let about = &done[0]["structuredContent"];
+    assert!(
+        (900..=1000).contains(&about["tokens"].as_u64().unwrap()),
+        "{about}"
+    );
+    assert_eq!(about["format"], "text");
+    assert_eq!(about["warnings"][0], "cut to less than half: `notes.md`");
+    // It is kept.
+    let hash = about["snapshot"].as_str().unwrap();
+    assert_eq!(
+        project.ok(&["snapshot", "show", hash, "--format", "text"]),
+        expected
+    );
+
+    let request: Value = serde_json::from_str(text(&done[1])).unwrap();
+    assert_eq!(request["model"], "claude-sonnet-4-5");
+    assert!(
+        request["messages"][0]["content"]
+            .to_string()
+            .contains("lighthouses")
+    );
+}
+
+#[test]
+fn the_report_accounts_for_every_candidate() {
+    let project = project().file("big.md", "more of it\n".repeat(4000));
+    project.ok(&[
+        "working-set",
+        "add",
+        "big.md",
+        "--priority",
+        "0.1",
+        "--why",
+        "test",
+    ]);
+    let done = called(&project, &[call("context_report", json!({}))]);
+    let account = &done[0]["structuredContent"];
+    let ids = |name: &str| -> Vec<(String, String)> {
+        let rows = account[name].as_array().unwrap();
+        let word = |value: &Value| value.as_str().unwrap().to_owned();
+        rows.iter()
+            .map(|row| (word(&row["id"]), word(&row["code"])))
+            .collect()
+    };
+    let row = |id: &str, code: &str| (id.to_owned(), code.to_owned());
+    assert_eq!(
+        ids("included"),
+        [
+            row("boot header", "pinned"),
+            row("rules.md", "pinned"),
+            row("notes.md", "cut")
+        ]
+    );
+    assert_eq!(ids("excluded"), [row("big.md", "over_budget")]);
+    let lines: Vec<&str> = text(&done[0]).lines().collect();
+    assert!(
+        lines[0].starts_with("working-set for gpt-4o: 9"),
+        "{lines:?}"
+    );
+    assert!(lines[1].starts_with("out   big.md (files): "), "{lines:?}");
+    assert!(
+        lines[2].starts_with("cut   notes.md (files): "),
+        "{lines:?}"
+    );
+}
+
+#[test]
+fn the_working_set_is_changed_with_a_reason() {
+    let project = project();
+    let done = called(
+        &project,
+        &[
+            call(
+                "add_to_working_set",
+                json!({"path": "src/lamp.rs", "priority": 0.9, "why": " The bug is there. ",
+                       "max_lines": 40, "session": "repair"}),
+            ),
+            call(
+                "adjust_priority",
+                json!({"path": "notes.md", "priority": 0.2, "why": "Background only.",
+                       "session": "repair"}),
+            ),
+        ],
+    );
+    assert_eq!(text(&done[0]), "added src/lamp.rs at 0.9");
+    assert_eq!(text(&done[1]), "set notes.md to 0.2");
+    let changed = &done[0]["structuredContent"];
+    assert_eq!(changed["manifest"], "working-set.yml");
+    assert_eq!(changed["changes"][0]["why"], "The bug is there.");
+    let listed = json_of(&project, &["working-set", "list"]);
+    let files: Vec<_> = listed["files"].as_array().unwrap().iter().collect();
+    assert_eq!(files.len(), 3);
+    assert_eq!(
+        (&files[1]["path"], &files[1]["priority"]),
+        (&json!("notes.md"), &json!(0.2))
+    );
+    assert_eq!(files[2]["path"], "src/lamp.rs");
+    assert_eq!(files[2]["max_lines"], 40);
+    let log = project.read(".contexture/sessions/repair/events.jsonl");
+    let lines: Vec<Value> = log
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    assert_eq!(lines[0]["actor"], "model");
+    assert_eq!(lines[0]["why"], "The bug is there.");
+    assert_eq!(lines[1]["why"], "Background only.");
+
+    let gone = call(
+        "remove_from_working_set",
+        json!({"path": "src/lamp.rs", "why": "Mended."}),
+    );
+    assert_eq!(text(&called(&project, &[gone])[0]), "removed src/lamp.rs");
+    let listed = json_of(&project, &["working-set", "list"]);
+    assert_eq!(listed["files"].as_array().unwrap().len(), 2);
+}
+
+#[test]
+fn what_is_remembered_is_recalled() {
+    let project = project();
+    let done = called(
+        &project,
+        &[
+            call(
+                "remember",
+                json!({"text": "Ada drinks green tea in the morning.", "speaker": "Ada",
+                       "session": "kitchen", "why": "It is asked every day."}),
+            ),
+            call(
+                "remember",
+                json!({"record": {"kind": "entity", "type": "person", "name": "Ada"},
+                       "why": "She is mentioned often."}),
+            ),
+            call("recall", json!({"query": "What does Ada drink?"})),
+            call(
+                "recall",
+                json!({"query": "", "max_tokens": 100,
+                                  "filters": {"event_types": ["decision"]}}),
+            ),
+        ],
+    );
+    let id = done[0]["structuredContent"]["id"].as_str().unwrap();
+    assert_eq!(text(&done[0]), format!("remembered as {id}"));
+    assert_eq!(done[0]["structuredContent"]["added"], 1);
+    assert_eq!(done[1]["structuredContent"]["id"], "person:Ada");
+    assert!(
+        text(&done[2]).contains("Ada drinks green tea in the morning."),
+        "{}",
+        text(&done[2])
+    );
+    let found = done[2]["structuredContent"]["records"].as_array().unwrap();
+    assert!(found.iter().any(|record| record["id"] == id), "{found:?}");
+    assert!(!text(&done[3]).contains("green tea"), "{}", text(&done[3]));
+
+    let shown = project.ok(&["memory", "show", id, "--json"]);
+    assert!(shown.contains("green tea"), "{shown}");
+    let log = project.read(".contexture/sessions/kitchen/events.jsonl");
+    assert!(log.contains(r#""why":"It is asked every day.""#), "{log}");
+    // The same again is one record.
+    let again = json!({"text": "Ada drinks green tea in the morning.", "speaker": "Ada",
+                       "session": "kitchen", "why": "Again."});
+    let done = called(&project, &[call("remember", again)]);
+    assert_eq!(text(&done[0]), format!("{id} was remembered already"));
+}
+
+#[test]
+fn tasks_are_pushed_and_popped() {
+    let project = project();
+    let done = called(
+        &project,
+        &[
+            call(
+                "push_task",
+                json!({"goal": "Mend the lamp", "id": "lamp", "why": "It is dark."}),
+            ),
+            call(
+                "push_task",
+                json!({"goal": "Find the wire", "id": "wire", "why": "A part."}),
+            ),
+            call(
+                "pop_task",
+                json!({"result": "Behind the wall", "why": "Found."}),
+            ),
+            call(
+                "pop_task",
+                json!({"result": "No wire to buy", "blocked": true, "why": "Waits."}),
+            ),
+        ],
+    );
+    let said: Vec<&str> = done.iter().map(text).collect();
+    let expected = [
+        "task lamp is current",
+        "task wire is current, a part of lamp",
+        "task wire is complete; lamp is current: Mend the lamp",
+        "task lamp waits; no task is current",
+    ];
+    assert_eq!(said, expected);
+    let stack = json_of(&project, &["task", "show"]);
+    let tasks = &stack["tasks"];
+    assert_eq!(
+        (&tasks[0]["status"], &tasks[1]["status"]),
+        (&json!("blocked"), &json!("complete"))
+    );
+    assert_eq!(tasks[1]["result"], "Behind the wall");
+    let log = project.read(".contexture/sessions/default/events.jsonl");
+    assert!(
+        log.contains(r#""event":"task_popped","actor":"model","why":"Found.""#),
+        "{log}"
+    );
+}
+
+#[test]
+fn a_session_is_summarised() {
+    let project = with_session(project(), "support", 12);
+    let arguments = json!({"session": "support", "focus": "handles", "max_tokens": 2100,
+                           "why": "The first files are done."});
+    let done = called(&project, &[call("compact", arguments)]);
+    let compacted = &done[0]["structuredContent"]["compacted"];
+    assert!(compacted["turns"].as_u64().unwrap() > 4, "{compacted}");
+    assert!(
+        text(&done[0]).contains("turns are summarised"),
+        "{}",
+        text(&done[0])
+    );
+    let turns = json_of(&project, &["session", "history", "support", "--all"]);
+    let last = turns.as_array().unwrap().last().unwrap();
+    assert_eq!(last["kind"], "compaction");
+    assert_eq!(last["id"], compacted["turn_id"]);
+    let log = project.read(".contexture/sessions/support/events.jsonl");
+    assert!(
+        log.contains(r#""why":"The first files are done.""#),
+        "{log}"
+    );
+}
