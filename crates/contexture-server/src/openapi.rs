@@ -131,6 +131,22 @@ fn rename(schema: &mut Value, names: &[String]) {
     }
 }
 
+/// Returns the calls that the document shows, in an order in which they can be
+/// made: the id of the operation, the method, the path with its query, and the
+/// body.
+pub(crate) fn examples(api: &Api) -> Vec<(String, String, String, Option<Value>)> {
+    let shown = |operation: &Operation| {
+        let example = operation.example.as_ref()?;
+        Some((
+            operation.id.to_owned(),
+            operation.method.to_string(),
+            example.target.to_owned(),
+            example.body.clone(),
+        ))
+    };
+    api.operations.iter().filter_map(shown).collect()
+}
+
 fn describe(operation: &Operation, error: &Schema, answer: Option<&Value>) -> Value {
     let mut parameters = Vec::new();
     for (place, schema) in [
@@ -140,7 +156,7 @@ fn describe(operation: &Operation, error: &Schema, answer: Option<&Value>) -> Va
         parameters.extend(
             schema
                 .iter()
-                .flat_map(|schema| parameters_of(place, schema)),
+                .flat_map(|schema| parameters_of(operation, place, schema)),
         );
     }
     let mut described = json!({
@@ -171,27 +187,83 @@ fn describe(operation: &Operation, error: &Schema, answer: Option<&Value>) -> Va
 }
 
 /// Returns each field of a schema as a parameter.
-fn parameters_of(place: &str, schema: &Schema) -> Vec<Value> {
+fn parameters_of(operation: &Operation, place: &str, schema: &Schema) -> Vec<Value> {
     let schema = schema.as_value();
     let required = schema["required"].as_array().cloned().unwrap_or_default();
     let Some(fields) = schema["properties"].as_object() else {
         return Vec::new();
     };
     let parameter = |(name, field): (&String, &Value)| {
-        let mut field = field.clone();
+        let mut field = never_null(field);
         let description = field
             .as_object_mut()
             .and_then(|field| field.remove("description"));
         let required = place == "path" || required.iter().any(|known| known == name.as_str());
-        json!({
+        let mut parameter = json!({
             "name": name,
             "in": place,
             "required": required,
             "description": description,
             "schema": field,
-        })
+        });
+        if let Some(example) = shown(operation, place, name) {
+            let number = example.parse::<u64>().ok();
+            let number = number.filter(|_| parameter["schema"]["type"] == "integer");
+            parameter["example"] = number.map_or_else(|| json!(example), Value::from);
+        }
+        parameter
     };
     fields.iter().map(parameter).collect()
+}
+
+/// Returns a schema without null: in a path or a query there is none, and what
+/// is not there is left out.
+fn never_null(schema: &Value) -> Value {
+    let mut schema = schema.clone();
+    let is_null = |schema: &Value| schema == "null" || schema["type"] == "null";
+    for choices in ["type", "anyOf"] {
+        let Some(Value::Array(kinds)) = schema.get_mut(choices) else {
+            continue;
+        };
+        kinds.retain(|kind| !is_null(kind));
+        let [only] = kinds.as_slice() else {
+            continue;
+        };
+        let only = only.clone();
+        match (only, schema.as_object_mut()) {
+            (only @ Value::String(_), Some(schema)) => {
+                schema.insert("type".to_owned(), only);
+            }
+            (Value::Object(only), Some(schema)) => {
+                schema.remove("anyOf");
+                schema.extend(only);
+            }
+            _ => {}
+        }
+    }
+    if let Some(schema) = schema.as_object_mut()
+        && schema.get("default").is_some_and(Value::is_null)
+    {
+        schema.remove("default");
+    }
+    schema
+}
+
+/// Returns what stands for a name in the call that is shown.
+fn shown(operation: &Operation, place: &str, name: &str) -> Option<String> {
+    let target = operation.example.as_ref()?.target;
+    let (path, query) = target.split_once('?').unwrap_or((target, ""));
+    if place == "query" {
+        let mut pairs = form_urlencoded::parse(query.as_bytes());
+        return pairs
+            .find(|(key, _)| key == name)
+            .map(|(_, value)| value.into_owned());
+    }
+    let mut parts = operation.path.split('/').zip(path.split('/'));
+    let braced = format!("{{{name}}}");
+    parts
+        .find(|(known, _)| *known == braced)
+        .map(|(_, part)| part.to_owned())
 }
 
 /// What every operation may be refused with.
