@@ -224,13 +224,13 @@ impl Text {
         part: &Part,
     ) -> Option<Tokens> {
         let tags = self.0.tags.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_same = |tags: &&Box<Tags>| {
+        let is_same = |tags: &&Tags| {
             tags.counts == counts
                 && tags.role == role
                 && tags.path.as_ref() == path
                 && tags.part == *part
         };
-        tags.as_ref().filter(is_same).map(|tags| tags.tokens)
+        tags.as_deref().filter(is_same).map(|tags| tags.tokens)
     }
 
     pub(crate) fn remember_tags(&self, tags: Tags) {

@@ -14,8 +14,8 @@ use crate::operation::Api;
 
 /// Adds every operation.
 pub(crate) fn add(api: &mut Api) {
-    assemble::add(api);
     sessions::add(api);
+    assemble::add(api);
     memory::add(api);
     tasks::add(api);
     trees::add(api);

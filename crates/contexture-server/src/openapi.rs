@@ -153,10 +153,11 @@ fn describe(operation: &Operation, error: &Schema, answer: Option<&Value>) -> Va
         ("path", &operation.takes.path),
         ("query", &operation.takes.query),
     ] {
+        let shown = |name: &str| shown_value(operation, place, name);
         parameters.extend(
             schema
                 .iter()
-                .flat_map(|schema| parameters_of(operation, place, schema)),
+                .flat_map(|schema| parameters_of(place, schema, &shown)),
         );
     }
     let mut described = json!({
@@ -186,8 +187,29 @@ fn describe(operation: &Operation, error: &Schema, answer: Option<&Value>) -> Va
     described
 }
 
+/// Returns what stands for a parameter in the example.
+fn shown_value(operation: &Operation, place: &str, name: &str) -> Option<String> {
+    let target = operation.example.as_ref()?.target;
+    let (path, query) = target.split_once('?').unwrap_or((target, ""));
+    if place == "query" {
+        let mut pairs = query.split('&').filter_map(|pair| pair.split_once('='));
+        return pairs
+            .find(|(key, _)| *key == name)
+            .map(|(_, value)| value.to_owned());
+    }
+    let mut parts = operation.path.split('/').zip(path.split('/'));
+    let braced = format!("{{{name}}}");
+    parts
+        .find(|(part, _)| *part == braced)
+        .map(|(_, value)| value.to_owned())
+}
+
 /// Returns each field of a schema as a parameter.
-fn parameters_of(operation: &Operation, place: &str, schema: &Schema) -> Vec<Value> {
+fn parameters_of(
+    place: &str,
+    schema: &Schema,
+    shown: &dyn Fn(&str) -> Option<String>,
+) -> Vec<Value> {
     let schema = schema.as_value();
     let required = schema["required"].as_array().cloned().unwrap_or_default();
     let Some(fields) = schema["properties"].as_object() else {
@@ -206,10 +228,10 @@ fn parameters_of(operation: &Operation, place: &str, schema: &Schema) -> Vec<Val
             "description": description,
             "schema": field,
         });
-        if let Some(example) = shown(operation, place, name) {
-            let number = example.parse::<u64>().ok();
-            let number = number.filter(|_| parameter["schema"]["type"] == "integer");
-            parameter["example"] = number.map_or_else(|| json!(example), Value::from);
+        if let Some(value) = shown(name) {
+            let is_number = field["type"] == "integer";
+            let number = value.parse::<u64>().ok().filter(|_| is_number);
+            parameter["example"] = number.map_or(Value::String(value), Value::from);
         }
         parameter
     };
@@ -247,23 +269,6 @@ fn never_null(schema: &Value) -> Value {
         schema.remove("default");
     }
     schema
-}
-
-/// Returns what stands for a name in the call that is shown.
-fn shown(operation: &Operation, place: &str, name: &str) -> Option<String> {
-    let target = operation.example.as_ref()?.target;
-    let (path, query) = target.split_once('?').unwrap_or((target, ""));
-    if place == "query" {
-        let mut pairs = form_urlencoded::parse(query.as_bytes());
-        return pairs
-            .find(|(key, _)| key == name)
-            .map(|(_, value)| value.into_owned());
-    }
-    let mut parts = operation.path.split('/').zip(path.split('/'));
-    let braced = format!("{{{name}}}");
-    parts
-        .find(|(known, _)| *known == braced)
-        .map(|(_, part)| part.to_owned())
 }
 
 /// What every operation may be refused with.

@@ -65,6 +65,8 @@ pub(crate) struct Tenants {
     now: Option<Timestamp>,
     ready: Mutex<HashMap<String, Ready>>,
     uses: AtomicU64,
+    // Which file the store is, as the tenants that are ready know it.
+    incarnation: AtomicU64,
 }
 
 struct Ready {
@@ -81,6 +83,7 @@ impl Tenants {
         now: Option<Timestamp>,
     ) -> Self {
         Self {
+            incarnation: AtomicU64::new(stores.incarnation()),
             stores,
             root: root.to_owned(),
             config,
@@ -94,6 +97,12 @@ impl Tenants {
     /// Returns the tenant of that name if it is ready.
     pub(crate) fn ready(&self, name: &str) -> Option<Arc<Tenant>> {
         let mut ready = self.ready.lock().unwrap_or_else(PoisonError::into_inner);
+        // Another file has come into the place of the one that engines remember
+        // things of.
+        let incarnation = self.stores.incarnation();
+        if self.incarnation.swap(incarnation, Ordering::Relaxed) != incarnation {
+            ready.clear();
+        }
         let found = ready.get_mut(name)?;
         found.last_used = self.uses.fetch_add(1, Ordering::Relaxed);
         Some(Arc::clone(&found.tenant))

@@ -49,6 +49,10 @@ impl Tenants for SqliteStore {
     fn watch(&self, watch: Watch) {
         self.set_watch(watch);
     }
+
+    fn incarnation(&self) -> u64 {
+        self.incarnation_now()
+    }
 }
 
 const COLUMNS: &str = "SELECT k.id, k.hash, t.name, k.scope, k.name, k.created, k.revoked

@@ -218,6 +218,10 @@ impl SqliteStore {
         done
     }
 
+    pub(crate) fn incarnation_now(&self) -> u64 {
+        self.shared.current().number
+    }
+
     /// Reads, and writes something that is undone.
     pub(crate) fn probe(&self) -> Result<(), StoreError> {
         self.read(|db, _| {
@@ -268,7 +272,7 @@ struct Tenant {
     key: Arc<Mutex<Option<Known>>>,
 }
 
-/// The key of a tenant in the files that were opened as the so manieth.
+/// The key of a tenant in one of the files that have been at the path.
 #[derive(Clone, Copy)]
 struct Known {
     open: u64,

@@ -27,7 +27,7 @@ const LOOKING_MS: u64 = 100;
 /// opened: SQLite knows its log and the log's index by their names, and would mix
 /// up those of two files.
 pub(crate) struct Open {
-    /// Tells these files from those before and after.
+    /// Tells the store from others that were or will be at the path.
     pub(crate) number: u64,
     pub(crate) readers: Readers,
     files: Files,
@@ -212,7 +212,7 @@ impl Shared {
         })
     }
 
-    fn current(&self) -> Arc<Open> {
+    pub(crate) fn current(&self) -> Arc<Open> {
         let current = self.current.read();
         Arc::clone(&current.unwrap_or_else(PoisonError::into_inner))
     }
@@ -252,7 +252,11 @@ impl Shared {
         let found = self.place.find_again().map_err(|fault| {
             error::not_reopened(&self.place.address, fault.at(&self.place.address))
         })?;
-        let new = Arc::new(Open::new(found, old.number + 1));
+        let number = match found.1.is_same_as(&old.files) {
+            true => old.number,
+            false => old.number + 1,
+        };
+        let new = Arc::new(Open::new(found, number));
         let mut current = (self.current.write()).unwrap_or_else(PoisonError::into_inner);
         *current = Arc::clone(&new);
         Ok(new)

@@ -107,6 +107,11 @@ impl Files {
         self.main == main
     }
 
+    /// Returns true when both are one store, whatever became of its log.
+    pub(crate) fn is_same_as(&self, other: &Files) -> bool {
+        self.main == other.main
+    }
+
     /// Returns the log, if it still lies where another file is now, with
     /// something in it. SQLite would take it for that file's.
     pub(crate) fn stray_log(&self) -> Option<&Path> {

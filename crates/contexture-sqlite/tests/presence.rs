@@ -142,8 +142,10 @@ fn what_was_acknowledged_is_in_the_file_wherever_it_is() {
     // Nothing of it is left in the log, which has another name.
     assert_eq!(fs::metadata(beside(&path, "-wal")).unwrap().len(), 0);
     assert_eq!(check_store(&away).len(), 3);
+    let incarnation = store.incarnation();
     fs::rename(&away, &path).unwrap();
     goes_on(&store, 3);
+    assert_eq!(store.incarnation(), incarnation);
     drop(store);
     assert_eq!(check_store(&path).len(), 4);
 }
@@ -180,9 +182,13 @@ fn a_file_in_its_place_is_the_store_now() {
     let store = filled(&path, 3);
     let harbour = store.for_tenant("harbour");
     assert_eq!(harbour.sessions(None, 10).unwrap().len(), 0);
+    let incarnation = store.incarnation();
     fs::rename(&path, &away).unwrap();
     fs::rename(&other, &path).unwrap();
     assert_eq!(harbour.session("quay").unwrap().turns, 0);
+    // Whoever keeps something of it in memory can tell.
+    assert_ne!(store.incarnation(), incarnation);
+    assert_eq!(harbour.incarnation(), store.incarnation());
     goes_on(&store, 5);
     harbour.create_session(&session("pier"), at(1)).unwrap();
     let labels = |store: &SqliteStore| -> Vec<String> {

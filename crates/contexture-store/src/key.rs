@@ -139,6 +139,16 @@ pub trait Tenants: Send + Sync {
     /// Has `watch` told from now on how long the store was waited for, by any
     /// tenant. There is one watch: a second call changes nothing.
     fn watch(&self, watch: Watch);
+
+    /// Returns a number that is another one when the store was replaced while it
+    /// was open, as [`StoreError::Unavailable`] tells of.
+    ///
+    /// What is kept in memory of a store, such as what memories are found by, is
+    /// of another store then, and must be dropped. That it was replaced is
+    /// noticed by calls that read or write: ask after one.
+    fn incarnation(&self) -> u64 {
+        0
+    }
 }
 
 #[cfg(test)]

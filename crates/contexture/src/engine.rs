@@ -21,7 +21,7 @@ use crate::history::{self, TurnCache};
 use crate::loom::{Loom, LoomCache};
 use crate::memory::{ContextFilters, MemoryCache};
 use crate::recipe::{Recipe, SourceKind};
-use crate::snapshot::{self, Saved};
+use crate::snapshot::{self, Remembered, Saved};
 use crate::working_set::{Hints, Manifest, find_manifest};
 
 /// What is asked for. Everything has a default.
@@ -85,12 +85,6 @@ pub struct Request {
 /// How often a compaction is tried when others are faster.
 const MOST_COMPACTIONS: usize = 4;
 
-/// How many sessions' latest requests are kept in memory.
-const MOST_REMEMBERED: usize = 256;
-
-/// How many blocks they may have together.
-const MOST_REMEMBERED_BLOCKS: usize = 200_000;
-
 /// Assembles requests; keeps what it has counted.
 pub struct Engine {
     pub(crate) config: Config,
@@ -107,7 +101,7 @@ pub struct Engine {
     pub(crate) environments: Environments,
     pub(crate) standing: Standing,
     // The latest snapshot of each session.
-    latest: Mutex<BTreeMap<String, Arc<Saved>>>,
+    latest: Mutex<Remembered>,
 }
 
 impl Engine {
@@ -376,7 +370,7 @@ impl Engine {
         let (Some(store), true) = (&self.store, self.config.snapshots.keep) else {
             // What is not kept is remembered for as long as the engine lives.
             let known = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
-            return Ok(known.get(label).cloned());
+            return Ok(known.get(label));
         };
         let Some(latest) = store.snapshots(Some(label), 1)?.into_iter().next() else {
             return Ok(None);
@@ -385,7 +379,7 @@ impl Engine {
         if let Some(saved) = known.get(label)
             && saved.hash == latest.hash
         {
-            return Ok(Some(Arc::clone(saved)));
+            return Ok(Some(saved));
         }
         drop(known);
         // It is needed for the cache's sake only: a damaged one must not end the
@@ -639,13 +633,9 @@ impl Engine {
     }
 
     fn remember(&self, label: &str, saved: Saved) -> Arc<Saved> {
-        let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
-        let blocks: usize = latest.values().map(|saved| saved.blocks()).sum();
-        if latest.len() >= MOST_REMEMBERED || blocks >= MOST_REMEMBERED_BLOCKS {
-            latest.clear();
-        }
         let saved = Arc::new(saved);
-        latest.insert(label.to_owned(), Arc::clone(&saved));
+        let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
+        latest.put(label, Arc::clone(&saved));
         saved
     }
 

@@ -516,3 +516,36 @@ fn unread(history: &mut History) {
 fn row(id: &str, role: Role, code: Code, tokens: Tokens, reason: String) -> Excluded {
     Excluded::unoffered(id, "session", role, code, reason).about(tokens)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn turns_are_known_within_bounds() {
+        let cache = TurnCache::default();
+        let key = Key {
+            counter: "words".into(),
+            provider: Provider::Other,
+        };
+        let prepared = Arc::new(Prepared {
+            items: Vec::new(),
+            unsent: Vec::new(),
+            open: Vec::new(),
+            answers: Vec::new(),
+            speaks_at: None,
+            begins: true,
+            bytes: 1 << 20,
+        });
+        for n in 0..1000_u32 {
+            let id = TurnId::of(&n.to_le_bytes());
+            cache.put(id, &key, &prepared);
+            // Two threads may make the same.
+            cache.put(id, &key, &prepared);
+            let known = cache.known.lock().unwrap();
+            let held: usize = known.turns.values().map(|turn| turn.bytes).sum();
+            assert!(held <= MAX_KNOWN + prepared.bytes);
+            assert!(known.bytes >= held && known.bytes <= held + 1024 * known.turns.len());
+        }
+    }
+}

@@ -6,6 +6,7 @@
 //! little more.
 
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use contexture_core::guard::Policy;
@@ -26,7 +27,7 @@ use crate::history::SUMMARY_NAME;
 const CHUNK: usize = 64;
 
 /// A request that can be rendered again.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub struct Saved {
     /// Its hash.
     pub hash: ContentHash,
@@ -39,8 +40,48 @@ pub struct Saved {
     new: Vec<(ContentHash, Arc<str>)>,
 }
 
+/// What is remembered beside it is no part of a request.
+impl PartialEq for Saved {
+    fn eq(&self, other: &Self) -> bool {
+        self.hash == other.hash
+            && self.settings == other.settings
+            && self.entries == other.entries
+            && self.chunks == other.chunks
+    }
+}
+
 /// The most bytes of texts that are remembered with a request.
 const MOST_NEW_BYTES: usize = 8 * 1024;
+
+/// How many sessions' latest requests are kept in memory.
+const MOST_REMEMBERED: usize = 4096;
+
+/// How many blocks they may have together.
+const MOST_REMEMBERED_BLOCKS: usize = 200_000;
+
+/// The latest request of each session, as many as there is room for.
+#[derive(Debug, Default)]
+pub(crate) struct Remembered {
+    saved: BTreeMap<String, Arc<Saved>>,
+    blocks: usize,
+}
+
+impl Remembered {
+    pub(crate) fn get(&self, session: &str) -> Option<Arc<Saved>> {
+        self.saved.get(session).cloned()
+    }
+
+    pub(crate) fn put(&mut self, session: &str, saved: Arc<Saved>) {
+        if let Some(before) = self.saved.remove(session) {
+            self.blocks -= before.blocks();
+        }
+        if self.saved.len() >= MOST_REMEMBERED || self.blocks >= MOST_REMEMBERED_BLOCKS {
+            *self = Self::default();
+        }
+        self.blocks += saved.blocks();
+        self.saved.insert(session.to_owned(), saved);
+    }
+}
 
 /// What a request is made from beside its blocks.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -603,7 +644,7 @@ impl Saved {
             Ok(String::from_utf8_lossy(&body).into_owned())
         };
         let mut changes = Vec::new();
-        let before: std::collections::BTreeMap<_, &Entry> = previous
+        let before: BTreeMap<_, &Entry> = previous
             .entries
             .iter()
             .map(|entry| (key(entry), entry))

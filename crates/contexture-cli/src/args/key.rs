@@ -23,7 +23,7 @@ Examples:
   contexture key new --name 'my laptop'
   contexture key new --tenant harbour --name 'the agent of the harbour' > harbour.key
   contexture key new --metrics --name 'the dashboard'
-  curl -H \"Authorization: Bearer $(cat harbour.key)\" http://127.0.0.1:7171/v1/sessions")]
+  curl -H \"Authorization: Bearer $(cat harbour.key)\" http://127.0.0.1:8787/v1/sessions")]
     New {
         /// Whose data it opens: a-z, 0-9, _ and - [default: default]
         #[arg(long, value_name = "NAME", conflicts_with = "metrics")]

@@ -138,8 +138,9 @@ pub(crate) fn add(api: &mut Api) {
             )
             .example(
                 "/v1/recipes/check",
-                json!({"yaml": "recipe: mine\nlayers:\n- {layer: event, source: event, \
-                                place: current}\n"}),
+                json!({"yaml": "recipe: mine\nlayers:\n- {layer: memory, source: \
+                                memory, share: 100, place: current}\n- {layer: event, source: \
+                                event, place: current}\n"}),
             ),
         |_: &Tenant, _: Nothing, _: Nothing, body: CheckBody| -> Result<Checked, Problem> {
             let recipe = Recipe::parse("yaml", &body.yaml)?;

@@ -13,8 +13,15 @@ pub(crate) fn lab() -> Lab {
     let root = ".contexture/tenants/harbour";
     let mut lab = Lab::new()
         .file(&format!("{root}/working-set.yml"), manifest)
-        .file(&format!("{root}/src/main.rs"), "fn main() {\n    foo();\n}\n")
-        .file(&format!("{root}/src/link.rs"), "// Nothing is linked yet.\n");
+        .file(
+            &format!("{root}/src/main.rs"),
+            "fn main() {\n    foo();\n}\n",
+        )
+        .file(
+            &format!("{root}/src/link.rs"),
+            "// Nothing is linked yet.\n",
+        );
+    lab.config.runtime.host = Some("harbour".to_owned());
     lab
 }
 
@@ -33,9 +40,16 @@ fn call_all(client: &Client, look: &mut dyn FnMut(&str, u16, Value)) {
 /// Returns each operation of the document with its id.
 fn operations(document: &Value) -> Vec<(String, Value)> {
     let paths = document["paths"].as_object().unwrap();
-    let operations = paths.values().flat_map(|path| path.as_object().unwrap().values());
+    let operations = paths
+        .values()
+        .flat_map(|path| path.as_object().unwrap().values());
     operations
-        .map(|operation| (operation["operationId"].as_str().unwrap().to_owned(), operation.clone()))
+        .map(|operation| {
+            (
+                operation["operationId"].as_str().unwrap().to_owned(),
+                operation.clone(),
+            )
+        })
         .collect()
 }
 
@@ -78,15 +92,23 @@ fn every_call_that_is_shown_is_answered_as_shown() {
 #[test]
 fn whatever_takes_or_gives_json_has_an_example() {
     let document = contexture_server::openapi();
-    let shown: Vec<String> =
-        contexture_server::examples().into_iter().map(|(id, ..)| id).collect();
+    let shown: Vec<String> = contexture_server::examples()
+        .into_iter()
+        .map(|(id, ..)| id)
+        .collect();
     let without: Vec<String> = operations(&document)
         .into_iter()
         .filter(|(id, operation)| {
             let taken = &operation["requestBody"]["content"]["application/json"];
-            let given = operation["responses"].as_object().unwrap().iter().any(|(status, response)| {
-                status.starts_with('2') && response["content"]["application/json"].is_object()
-            });
+            let given =
+                operation["responses"]
+                    .as_object()
+                    .unwrap()
+                    .iter()
+                    .any(|(status, response)| {
+                        status.starts_with('2')
+                            && response["content"]["application/json"].is_object()
+                    });
             (taken.is_object() || given) && !shown.contains(id)
         })
         .map(|(id, _)| id)
@@ -120,8 +142,10 @@ fn what_the_document_refers_to_is_there() {
         let mut schema = content["schema"].clone();
         schema["components"] = document["components"].clone();
         let validator = jsonschema::draft202012::new(&schema).unwrap();
-        let wrong: Vec<String> =
-            validator.iter_errors(example).map(|error| error.to_string()).collect();
+        let wrong: Vec<String> = validator
+            .iter_errors(example)
+            .map(|error| error.to_string())
+            .collect();
         assert!(wrong.is_empty(), "{id}: {wrong:#?}");
     }
 }

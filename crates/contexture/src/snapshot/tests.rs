@@ -180,3 +180,53 @@ fn the_first_byte_that_differs_is_told() {
     });
     run.unwrap();
 }
+
+#[test]
+fn requests_are_remembered_within_bounds() {
+    let saved = |blocks: usize| {
+        let blocks = (0..blocks).map(|id| block(id, Role::User, Join::Apart, "x"));
+        let layout = history(blocks.collect());
+        let prompt = Prompt::new(&layout, "gpt-4o", 9);
+        Arc::new(take(&made(&prompt), None).0)
+    };
+    let mut remembered = Remembered::default();
+    let one = saved(1);
+    for session in 0..3 * MOST_REMEMBERED {
+        remembered.put(&session.to_string(), Arc::clone(&one));
+        assert!(remembered.saved.len() <= MOST_REMEMBERED);
+    }
+    let large = saved(1000);
+    for session in 0..1000 {
+        remembered.put(&session.to_string(), Arc::clone(&large));
+        let held: usize = remembered.saved.values().map(|saved| saved.blocks()).sum();
+        assert_eq!(held, remembered.blocks);
+        assert!(held <= MOST_REMEMBERED_BLOCKS + large.blocks());
+    }
+    // One that is put again takes the place of the other.
+    let before = remembered.blocks;
+    for _ in 0..10 {
+        remembered.put("999", Arc::clone(&large));
+    }
+    assert_eq!(remembered.blocks, before);
+}
+
+#[test]
+fn a_request_parts_where_it_does_whether_the_text_before_is_in_memory_or_not() {
+    let (_dir, store) = store();
+    let counter = OpenAi::new(Encoding::O200k);
+    let asked = |text: &str| Layout {
+        history: vec![block(1, Role::User, Join::Apart, "the same")],
+        current: vec![block(2, Role::User, Join::Apart, text)],
+        ..Layout::default()
+    };
+    let (first, second) = (asked("Question 1: why?"), asked("Question 2: how?"));
+    let first = keep(&store, &Prompt::new(&first, "gpt-4o", 9), None);
+    assert_eq!(first.new.len(), 1);
+    let loaded = Saved {
+        new: Vec::new(),
+        ..first.clone()
+    };
+    let now = take(&made(&Prompt::new(&second, "gpt-4o", 9)), Some(&first)).0;
+    let compare = |previous: &Saved| now.compare(&store, previous, &counter, &second).unwrap();
+    assert_eq!(compare(&first), compare(&loaded));
+}

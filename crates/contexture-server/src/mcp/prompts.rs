@@ -1,0 +1,146 @@
+//! Prompts: what a user can put into a conversation by hand.
+
+use rmcp::model::{JsonObject, Prompt, PromptArgument, PromptMessage, Role};
+use serde::Deserialize as _;
+use serde_json::Value;
+
+use super::tool;
+use super::tools::{AssembleArguments, account, made};
+use crate::problem::Problem;
+use crate::tenant::Tenant;
+
+const ARGUMENTS: [(&str, &str); 4] = [
+    (
+        "session",
+        "The session whose history goes into the request.",
+    ),
+    ("event", "What is asked now."),
+    (
+        "recipe",
+        "What goes into it, such as working-set or broker.",
+    ),
+    ("max_tokens", "The whole window, in tokens."),
+];
+
+pub(super) fn all() -> Vec<Prompt> {
+    let arguments = || {
+        let argument = |(name, about): (&str, &str)| {
+            PromptArgument::new(name)
+                .with_description(about)
+                .with_required(false)
+        };
+        Some(ARGUMENTS.map(argument).to_vec())
+    };
+    vec![
+        Prompt::new(
+            "assemble",
+            Some("The assembled request: what the model is told, what was said, what is asked."),
+            arguments(),
+        )
+        .with_title("Assemble a request"),
+        Prompt::new(
+            "report",
+            Some("What was kept, cut and left out, and the question what to change."),
+            arguments(),
+        )
+        .with_title("Explain what was cut"),
+    ]
+}
+
+pub(super) fn get(
+    tenant: &Tenant,
+    name: &str,
+    arguments: JsonObject,
+) -> Result<Vec<PromptMessage>, Problem> {
+    match name {
+        "assemble" => assembled(tenant, read(arguments)?),
+        "report" => reported(tenant, &read(arguments)?),
+        _ => {
+            let message = format!("there is no prompt `{}`", tool::shown(name));
+            Err(Problem::bad_request("unknown_prompt", message)
+                .hint("there are assemble and report"))
+        }
+    }
+}
+
+/// Reads arguments, all of which are texts.
+fn read(arguments: JsonObject) -> Result<AssembleArguments, Problem> {
+    let mut read = AssembleArguments::default();
+    for (name, value) in arguments {
+        let Value::String(text) = value else {
+            return Err(Problem::bad_request("invalid_field", "expected a text").at(name));
+        };
+        // Forms send what was left empty.
+        if text.trim().is_empty() {
+            continue;
+        }
+        match name.as_str() {
+            "session" => read.session = Some(text),
+            "event" => read.event = Some(text),
+            "recipe" => read.recipe = Some(text),
+            "max_tokens" => {
+                let number = text.trim().parse().map_err(|_| {
+                    let message = "expected a whole number, 0 or more";
+                    Problem::bad_request("invalid_field", message).at("max_tokens")
+                })?;
+                read.max_tokens = Some(number);
+            }
+            _ => {
+                let message = format!("there is no argument `{}`", tool::shown(&name));
+                let known = ARGUMENTS.map(|(name, _)| name).join(", ");
+                return Err(Problem::bad_request("invalid_field", message)
+                    .hint(format!("there are {known}")));
+            }
+        }
+    }
+    Ok(read)
+}
+
+fn assembled(tenant: &Tenant, arguments: AssembleArguments) -> Result<Vec<PromptMessage>, Problem> {
+    let made = made(tenant, &arguments.in_our_form(), false)?;
+    let request = &made["request"];
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let mut messages = Vec::new();
+    let mut say = |role: Role, text: String| {
+        if !text.trim().is_empty() {
+            messages.push(PromptMessage::new_text(role, text));
+        }
+    };
+    // There is no other place for what the model is told.
+    say(Role::User, text(&request["system_prompt"]));
+    for message in request["history"].as_array().into_iter().flatten() {
+        let role = match message["role"].as_str() {
+            Some("assistant") => Role::Assistant,
+            _ => Role::User,
+        };
+        match &message["content"] {
+            Value::Array(blocks) => blocks
+                .iter()
+                .for_each(|block| say(role.clone(), shown(block))),
+            content => say(role, text(content)),
+        }
+    }
+    say(Role::User, text(&request["document"]));
+    say(Role::User, text(&request["current_message"]["content"]));
+    Ok(messages)
+}
+
+/// Returns a block as text: what is none is shown as it is kept.
+fn shown(block: &Value) -> String {
+    match (block["type"].as_str(), String::deserialize(&block["text"])) {
+        (Some("text"), Ok(text)) => text,
+        _ => block.to_string(),
+    }
+}
+
+fn reported(tenant: &Tenant, arguments: &AssembleArguments) -> Result<Vec<PromptMessage>, Problem> {
+    let account = account(tenant, arguments)?;
+    let text = format!(
+        "This is what became of every candidate for the request:\n\n{}\nExplain in a few sentences \
+         what was cut or left out and whether that matters. Then say what to change, if anything: \
+         which priorities to raise or lower, what to remove from the working set, or whether the \
+         budget is too small.",
+        account.text()
+    );
+    Ok(vec![PromptMessage::new_text(Role::User, text)])
+}

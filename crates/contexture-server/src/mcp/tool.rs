@@ -1,0 +1,387 @@
+//! What a tool is: declared once, with schemas from the types that it reads and
+//! writes.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use contexture::ActionCode;
+use rmcp::model::{CallToolResult, ContentBlock, JsonObject, Tool, ToolAnnotations};
+use schemars::{JsonSchema, SchemaGenerator};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value, json};
+use tracing::error;
+
+use crate::json;
+use crate::problem::Problem;
+use crate::shape::Definitions;
+use crate::tenant::Tenant;
+
+/// The largest whole number that every reader of JSON reads as it is.
+const MOST_SAFE: u64 = (1 << 53) - 1;
+
+/// What a tool does with its arguments.
+pub(super) type Work =
+    Arc<dyn Fn(&Tenant, JsonObject) -> Result<Answer, Problem> + Send + Sync + 'static>;
+
+/// A tool, and what it does.
+pub(super) struct Declared {
+    pub(super) declared: Tool,
+    pub(super) work: Work,
+}
+
+/// What a tool gives: for the model, and for programs.
+#[derive(Debug)]
+pub(super) struct Answer {
+    text: String,
+    structured: Value,
+}
+
+impl Answer {
+    pub(super) fn new(text: impl Into<String>, structured: &impl Serialize) -> Self {
+        Self {
+            text: text.into(),
+            structured: json!(structured),
+        }
+    }
+}
+
+impl From<Answer> for CallToolResult {
+    fn from(answer: Answer) -> Self {
+        let mut result = CallToolResult::success(vec![ContentBlock::text(answer.text)]);
+        result.structured_content = Some(answer.structured);
+        result
+    }
+}
+
+/// What a tool does to what is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Effect {
+    /// Nothing.
+    Reads,
+    /// It keeps what it made; nobody has to answer for that.
+    Keeps,
+    /// It adds something, and says why.
+    Adds,
+    /// The same, and doing it twice is doing it once.
+    AddsOnce,
+    /// It takes the place of something, and says why.
+    Replaces,
+}
+
+impl Effect {
+    fn needs_why(self) -> bool {
+        matches!(self, Effect::Adds | Effect::AddsOnce | Effect::Replaces)
+    }
+}
+
+/// All tools, in the order in which they are listed.
+#[derive(Default)]
+pub(super) struct Tools(Vec<Declared>);
+
+impl Tools {
+    pub(super) fn get(&self, name: &str) -> Option<&Declared> {
+        self.0.iter().find(|tool| tool.declared.name == name)
+    }
+
+    pub(super) fn declared(&self) -> Vec<Tool> {
+        self.0.iter().map(|tool| tool.declared.clone()).collect()
+    }
+
+    /// Adds a tool that reads `B` and gives `A` beside its text.
+    pub(super) fn add<A, B>(
+        &mut self,
+        name: &'static str,
+        (title, about): (&'static str, &'static str),
+        effect: Effect,
+        work: fn(&Tenant, B) -> Result<Answer, Problem>,
+    ) where
+        A: JsonSchema,
+        B: DeserializeOwned + JsonSchema + 'static,
+    {
+        let settings = || {
+            contexture::schema::settings().with(|settings| {
+                // Not every reader of schemas follows references.
+                settings.inline_subschemas = true;
+                settings.meta_schema = None;
+            })
+        };
+        let takes = schema::<B>(settings().for_deserialize().into_generator());
+        let gives = schema::<A>(settings().for_serialize().into_generator());
+        let hints = ToolAnnotations::with_title(title)
+            .read_only(effect == Effect::Reads)
+            .destructive(effect == Effect::Replaces)
+            .idempotent(!matches!(effect, Effect::Adds))
+            .open_world(false);
+        let mut shown = Value::Object(takes.clone());
+        simplify(&mut shown);
+        let shown = shown.as_object().cloned().unwrap_or_default();
+        let declared = Tool::new(name, about, shown)
+            .with_title(title)
+            .with_annotations(hints)
+            .with_raw_output_schema(Arc::new(or_refused(gives)));
+        let takes = Value::Object(takes);
+        let work: Work = Arc::new(move |tenant, arguments| {
+            if effect.needs_why() {
+                check_why(&arguments)?;
+            }
+            let bytes = Value::Object(arguments).to_string();
+            work(
+                tenant,
+                json::read(&Definitions::new(), &takes, bytes.as_bytes())?,
+            )
+        });
+        self.0.push(Declared { declared, work });
+    }
+}
+
+fn schema<T: JsonSchema>(generator: SchemaGenerator) -> JsonObject {
+    let schema = generator.into_root_schema_for::<T>().to_value();
+    let mut schema = match schema {
+        Value::Object(schema) => schema,
+        _ => Map::new(),
+    };
+    // The tool says both.
+    schema.remove("title");
+    schema.remove("description");
+    schema.entry("type").or_insert("object".into());
+    schema
+}
+
+/// Makes a schema as plain as those that providers take for a model's tools:
+/// not all know patterns, formats or several types at once. What it no longer
+/// says is checked all the same.
+fn simplify(schema: &mut Value) {
+    if let Value::Array(schemas) = schema {
+        schemas.iter_mut().for_each(simplify);
+        return;
+    }
+    let Value::Object(fields) = schema else {
+        return;
+    };
+    for name in ["pattern", "not", "format"] {
+        // A property of that name is no keyword.
+        if fields
+            .get(name)
+            .is_some_and(|value| !is_schema(value) || name == "not")
+        {
+            fields.remove(name);
+        }
+    }
+    if fields
+        .get("maximum")
+        .and_then(Value::as_u64)
+        .is_some_and(|most| most > MOST_SAFE)
+    {
+        fields.remove("maximum");
+    }
+    if let Some(Value::Array(types)) = fields.get_mut("type") {
+        types.retain(|name| name != "null");
+        if let Some(Value::String(name)) = types.first() {
+            let name = name.clone();
+            fields.insert("type".to_owned(), name.into());
+        }
+    }
+    if let Some(Value::Array(choices)) = fields.get_mut("anyOf") {
+        choices.retain(|choice| choice["type"] != "null");
+        if let [Value::Object(only)] = &mut choices[..] {
+            let only = std::mem::take(only);
+            fields.remove("anyOf");
+            for (name, value) in only {
+                fields.entry(name).or_insert(value);
+            }
+        }
+    }
+    if let Some(Value::Array(choices)) = fields.get("oneOf")
+        && choices.iter().all(|choice| choice["const"].is_string())
+    {
+        let meanings = choices.iter().map(|choice| {
+            let (name, about) = (&choice["const"], &choice["description"]);
+            format!("`{}`: {}", text(name), text(about))
+        });
+        let meanings: Vec<String> = meanings.collect();
+        let names: Vec<Value> = choices
+            .iter()
+            .map(|choice| choice["const"].clone())
+            .collect();
+        let about = fields
+            .get("description")
+            .map(|about| text(about).to_owned());
+        let about = about.unwrap_or_default();
+        let about = format!("{about} {}", meanings.join(" "));
+        fields.remove("oneOf");
+        fields.insert("type".to_owned(), "string".into());
+        fields.insert("enum".to_owned(), names.into());
+        fields.insert("description".to_owned(), about.trim().into());
+    }
+    if let Some(Value::String(about)) = fields.get_mut("description") {
+        // Lines end where those of the source do.
+        *about = about.replace('\n', " ");
+    }
+    fields.values_mut().for_each(simplify);
+}
+
+fn is_schema(value: &Value) -> bool {
+    value.is_object() || value.is_boolean()
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
+}
+
+/// Returns the schema of what is given, or of what is said when a call was
+/// refused: clients hold either against it.
+fn or_refused(gives: JsonObject) -> JsonObject {
+    let generator = contexture::schema::settings().with(|settings| {
+        settings.inline_subschemas = true;
+        settings.meta_schema = None;
+    });
+    let refused = schema::<Refused>(generator.for_serialize().into_generator());
+    let both = json!({"type": "object", "anyOf": [gives, refused]});
+    both.as_object().cloned().unwrap_or_default()
+}
+
+/// Checks that there is a reason: a change that nobody can account for is none.
+fn check_why(arguments: &JsonObject) -> Result<(), Problem> {
+    let why = match arguments.get("why") {
+        None | Some(Value::Null) => "",
+        Some(Value::String(why)) => why.trim(),
+        // Whoever reads it says that it is no text.
+        Some(_) => return Ok(()),
+    };
+    if why.is_empty() {
+        let code = ActionCode::MissingWhy.as_str();
+        return Err(Problem::bad_request(code, "the change gives no reason")
+            .at("why")
+            .hint("every change needs a reason: say in `why`, in one sentence, what it is for"));
+    }
+    Ok(())
+}
+
+/// What is said when a call was refused.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct Refused {
+    /// A stable word for programs, such as `not_found`.
+    code: &'static str,
+    /// What went wrong.
+    message: String,
+    /// The argument that is wrong, when that is known.
+    field: Option<String>,
+    /// What to do about it, when that is known.
+    hint: Option<String>,
+}
+
+/// A problem, as an agent is told of it.
+pub(super) struct Told {
+    pub(super) status: u16,
+    pub(super) text: String,
+    pub(super) body: Refused,
+}
+
+/// Returns a problem as an agent is told of it.
+pub(super) fn told(problem: Problem) -> Told {
+    let hint = problem.hint.map(|hint| hint_for_agents(&hint));
+    // Arguments have no lines that anybody has seen.
+    let message = match problem.code {
+        "invalid_field" => without_place(&problem.message).to_owned(),
+        _ => problem.message,
+    };
+    let mut text = message.clone();
+    if let Some(field) = problem
+        .field
+        .as_ref()
+        .filter(|field| !text.contains(*field))
+    {
+        text = format!("{field}: {text}");
+    }
+    if let Some(hint) = &hint {
+        text = format!("{text}\nhint: {hint}");
+    }
+    Told {
+        status: problem.status.as_u16(),
+        text,
+        body: Refused {
+            code: problem.code,
+            message,
+            field: problem.field,
+            hint,
+        },
+    }
+}
+
+fn without_place(message: &str) -> &str {
+    message
+        .split_once(" at line ")
+        .map_or(message, |(message, _)| message)
+}
+
+/// Returns what a call that was refused gives: an answer that the model can
+/// read and act on.
+pub(super) fn refused(tool: &str, problem: Problem) -> CallToolResult {
+    if let Some(detail) = &problem.detail {
+        error!(tool, code = problem.code, detail = detail.as_str(), "tool");
+    }
+    let told = told(problem);
+    let mut result = CallToolResult::error(vec![ContentBlock::text(told.text)]);
+    result.structured_content = Some(json!(told.body));
+    result
+}
+
+/// Routes in hints, and what does the same for an agent.
+const ROUTES: [(&str, &str); 8] = [
+    ("`GET /v1/sessions`", "`contexture session list`"),
+    ("`POST /v1/sessions`", "`contexture session new`"),
+    ("`POST /v1/tasks`", "the tool `push_task`"),
+    ("`POST /v1/memory/records`", "the tool `remember`"),
+    ("`GET /v1/memory/records`", "`contexture memory export`"),
+    ("`GET /v1/recipes`", "`contexture recipe list`"),
+    ("`GET /v1/tasks`", "`contexture task show`"),
+    ("`GET /v1/stacks`", "`contexture task list`"),
+];
+
+fn hint_for_agents(hint: &str) -> String {
+    let replaced = |hint: String, (route, tool): (&str, &str)| hint.replace(route, tool);
+    ROUTES.into_iter().fold(hint.to_owned(), replaced)
+}
+
+/// Returns the beginning of a name that somebody sent.
+pub(super) fn shown(name: &str) -> Cow<'_, str> {
+    const LONGEST: usize = 120;
+    match name.len() <= LONGEST {
+        true => name.into(),
+        false => format!("{}…", &name[..name.floor_char_boundary(LONGEST)]).into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn schemas_are_plain() {
+        let mut schema = json!({
+            "properties": {
+                // Names of arguments, not keywords.
+                "format": {"oneOf": [
+                    {"type": "string", "const": "text", "description": "Blocks."},
+                    {"type": "string", "const": "json", "description": "Ours."},
+                ], "description": "The form.", "default": "text"},
+                "pattern": {"type": ["string", "null"], "pattern": "^a", "not": {"pattern": "b"}},
+                "role": {"anyOf": [{"type": "string", "enum": ["a"]}, {"type": "null"}],
+                    "description": "The role,\nif any."},
+                "max": {"type": ["integer", "null"], "format": "uint64", "maximum": u64::MAX},
+            },
+        });
+        simplify(&mut schema);
+        let expected = json!({
+            "properties": {
+                "format": {"type": "string", "enum": ["text", "json"], "default": "text",
+                    "description": "The form. `text`: Blocks. `json`: Ours."},
+                "pattern": {"type": "string"},
+                "role": {"type": "string", "enum": ["a"], "description": "The role, if any."},
+                "max": {"type": "integer"},
+            },
+        });
+        assert_eq!(schema, expected);
+    }
+}

@@ -1,0 +1,59 @@
+//! The tools, by what they are about.
+
+mod assemble;
+mod compact;
+mod memory;
+mod tasks;
+mod working_set;
+
+use contexture::working_set::Log;
+use contexture::working_set::actions::Actor;
+use serde::Serialize;
+
+pub(super) use self::assemble::{AssembleArguments, account, made};
+use super::tool::Tools;
+use crate::tenant::Tenant;
+
+/// Returns every tool.
+pub(super) fn all() -> Tools {
+    let mut tools = Tools::default();
+    assemble::add(&mut tools);
+    working_set::add(&mut tools);
+    memory::add(&mut tools);
+    tasks::add(&mut tools);
+    compact::add(&mut tools);
+    tools
+}
+
+/// What the event log keeps of a change, beside what was changed.
+#[derive(Serialize)]
+struct Reason<'a> {
+    actor: Actor,
+    why: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stack: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    id: Option<&'a str>,
+}
+
+impl<'a> Reason<'a> {
+    fn new(why: &'a str) -> Self {
+        Self {
+            actor: Actor::Model,
+            why: why.trim(),
+            stack: None,
+            id: None,
+        }
+    }
+}
+
+/// Notes why something was changed in the session's log: records, tasks and
+/// summaries have no place for it. Returns a warning when it cannot be written.
+fn note(
+    tenant: &Tenant,
+    session: Option<&str>,
+    event: &str,
+    reason: &Reason<'_>,
+) -> Option<String> {
+    Log::of(&tenant.root, session).append(tenant.now(), event, reason)
+}
