@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::api::{AssembleBody, Form, Made, assemble};
+use crate::api::assemble::{AssembleBody, Form, Made, assemble};
 use crate::mcp::tool::{Answer, Effect, Tools};
 use crate::problem::Problem;
 use crate::tenant::Tenant;
