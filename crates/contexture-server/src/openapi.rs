@@ -225,9 +225,11 @@ fn parameters_of(
             "name": name,
             "in": place,
             "required": required,
-            "description": description,
             "schema": field,
         });
+        if let Some(description) = description {
+            parameter["description"] = description;
+        }
         if let Some(value) = shown(name) {
             let is_number = field["type"] == "integer";
             let number = value.parse::<u64>().ok().filter(|_| is_number);

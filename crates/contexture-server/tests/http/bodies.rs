@@ -137,7 +137,7 @@ fn what_is_no_json_says_where() {
         (
             "{\"label\":\"\\ud800\"}",
             "400 invalid_json: unexpected end of hex escape at line 1 \
-            column 16",
+            column 17",
         ),
         (
             "{\"label\":\"a\",\"labl\":\"b\"}",
@@ -178,7 +178,7 @@ fn a_field_far_inside_is_named() {
     );
     assert_eq!(
         said(r#"{"a":[{"b":{"c":1,"\u0063":2}}]}"#, ""),
-        "400 invalid_json: the key `c` stands twice at line 2 column 93"
+        "400 invalid_json: the key `c` stands twice at line 2 column 94"
     );
     let unknown = said("{}", r#","colour":1"#);
     assert!(unknown.starts_with("400 invalid_field: "), "{unknown}");
@@ -288,6 +288,8 @@ fn a_body_where_none_is_taken_is_refused() {
     let chunked = format!("{get}transfer-encoding: chunked\r\n\r\n2\r\n{{}}\r\n0\r\n\r\n");
     assert_eq!(server.raw(chunked).text(), refused);
     // An empty one is none.
+    let empty = format!("{get}transfer-encoding: chunked\r\n\r\n0\r\n\r\n");
+    server.raw(empty).ok(200);
     server
         .raw(format!("{get}content-length: 0\r\n\r\n"))
         .ok(200);
@@ -346,7 +348,7 @@ fn paths_and_queries_are_read_strictly() {
     for target in ["/v1/sessions/\u{e9}", "sessions", "/a b"] {
         let raw = format!("GET {target} HTTP/1.1\r\nhost: localhost\r\n\r\n");
         let status = server.raw(raw).status;
-        assert!([400, 404].contains(&status), "{target}: {status}");
+        assert!([400, 403, 404].contains(&status), "{target}: {status}");
     }
     is_well(&server);
 }
