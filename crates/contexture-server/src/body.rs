@@ -18,10 +18,16 @@ pub(crate) async fn json(app: &App, headers: &HeaderMap, body: Body) -> Result<B
 }
 
 /// Refuses a body where none is taken: what it says would not be done.
-pub(crate) fn none(body: &Body) -> Result<(), Problem> {
-    match body.is_end_stream() {
-        true => Ok(()),
-        false => Err(Problem::bad_request(
+pub(crate) async fn none(app: &App, body: Body) -> Result<(), Problem> {
+    if body.is_end_stream() {
+        return Ok(());
+    }
+    // Some say that there will be one, and send an empty one.
+    let patience = Duration::from_millis(app.config().body_timeout_ms);
+    let read = Limited::new(body, 0).collect();
+    match tokio::time::timeout(patience, read).await {
+        Ok(Ok(_)) => Ok(()),
+        _ => Err(Problem::bad_request(
             "unexpected_body",
             "this takes no body",
         )),

@@ -55,7 +55,7 @@ fn unambiguous(text: &str) -> Result<Value, Problem> {
 
 /// Says in a caller's words what the reader says.
 fn said(error: &serde_json::Error) -> String {
-    let message = error.to_string();
+    let message = without_types(error.to_string());
     [
         (
             "EOF while parsing a value",
@@ -76,6 +76,16 @@ fn said(error: &serde_json::Error) -> String {
     .fold(message, |message, (theirs, ours)| {
         message.replace(theirs, ours)
     })
+}
+
+/// Takes the names of types out of a message: to a caller, all of them are
+/// objects.
+fn without_types(message: String) -> String {
+    let Some((before, name)) = message.split_once("expected struct ") else {
+        return message;
+    };
+    let behind = name.trim_start_matches(|c: char| c.is_alphanumeric() || c == '_');
+    format!("{before}expected an object{behind}")
 }
 
 /// Reads any value; refuses an object with the same key twice.
@@ -164,12 +174,12 @@ mod tests {
     fn what_two_readers_could_read_differently_is_refused() {
         assert_eq!(
             refused(r#"{"a":1,"b":{"c":1,"c":2}}"#),
-            "the key `c` stands twice at line 1 column 22"
+            "the key `c` stands twice at line 1 column 21"
         );
         // Written in another way, it is the same key.
         assert_eq!(
             refused(r#"{"a":1,"\u0061":2}"#),
-            "the key `a` stands twice at line 1 column 16"
+            "the key `a` stands twice at line 1 column 15"
         );
         let many: String = (0..40).map(|i| format!("\"k{i}\":1,")).collect();
         assert!(refused(&format!("{{{many}\"k30\":2}}")).starts_with("the key `k30` stands twice"));
@@ -187,7 +197,7 @@ mod tests {
             ("{} {}", "trailing characters at line 1 column 4"),
             (
                 r#"{"a":"\ud800"}"#,
-                "unexpected end of hex escape at line 1 column 12",
+                "unexpected end of hex escape at line 1 column 13",
             ),
         ] {
             assert_eq!(refused(text), message);

@@ -11,6 +11,7 @@ mod body;
 mod events;
 mod gate;
 mod json;
+mod linger;
 mod mcp;
 mod metrics;
 mod openapi;
@@ -49,4 +50,12 @@ pub fn log(level: &str) {
 /// Returns the OpenAPI document.
 pub fn openapi() -> serde_json::Value {
     openapi::document(&router::api())
+}
+
+/// Returns the calls that the OpenAPI document shows, in an order in which they
+/// can be made: the id of the operation, the method, the path with its query,
+/// and the body.
+#[doc(hidden)]
+pub fn examples() -> Vec<(String, String, String, Option<serde_json::Value>)> {
+    openapi::examples(&router::api())
 }

@@ -131,6 +131,22 @@ fn rename(schema: &mut Value, names: &[String]) {
     }
 }
 
+/// Returns the calls that the document shows, in an order in which they can be
+/// made: the id of the operation, the method, the path with its query, and the
+/// body.
+pub(crate) fn examples(api: &Api) -> Vec<(String, String, String, Option<Value>)> {
+    let shown = |operation: &Operation| {
+        let example = operation.example.as_ref()?;
+        Some((
+            operation.id.to_owned(),
+            operation.method.to_string(),
+            example.target.to_owned(),
+            example.body.clone(),
+        ))
+    };
+    api.operations.iter().filter_map(shown).collect()
+}
+
 fn describe(operation: &Operation, error: &Schema, answer: Option<&Value>) -> Value {
     let mut parameters = Vec::new();
     for (place, schema) in [
@@ -200,7 +216,7 @@ fn parameters_of(
         return Vec::new();
     };
     let parameter = |(name, field): (&String, &Value)| {
-        let mut field = field.clone();
+        let mut field = never_null(field);
         let description = field
             .as_object_mut()
             .and_then(|field| field.remove("description"));
@@ -209,9 +225,11 @@ fn parameters_of(
             "name": name,
             "in": place,
             "required": required,
-            "description": description,
             "schema": field,
         });
+        if let Some(description) = description {
+            parameter["description"] = description;
+        }
         if let Some(value) = shown(name) {
             let is_number = field["type"] == "integer";
             let number = value.parse::<u64>().ok().filter(|_| is_number);
@@ -220,6 +238,39 @@ fn parameters_of(
         parameter
     };
     fields.iter().map(parameter).collect()
+}
+
+/// Returns a schema without null: in a path or a query there is none, and what
+/// is not there is left out.
+fn never_null(schema: &Value) -> Value {
+    let mut schema = schema.clone();
+    let is_null = |schema: &Value| schema == "null" || schema["type"] == "null";
+    for choices in ["type", "anyOf"] {
+        let Some(Value::Array(kinds)) = schema.get_mut(choices) else {
+            continue;
+        };
+        kinds.retain(|kind| !is_null(kind));
+        let [only] = kinds.as_slice() else {
+            continue;
+        };
+        let only = only.clone();
+        match (only, schema.as_object_mut()) {
+            (only @ Value::String(_), Some(schema)) => {
+                schema.insert("type".to_owned(), only);
+            }
+            (Value::Object(only), Some(schema)) => {
+                schema.remove("anyOf");
+                schema.extend(only);
+            }
+            _ => {}
+        }
+    }
+    if let Some(schema) = schema.as_object_mut()
+        && schema.get("default").is_some_and(Value::is_null)
+    {
+        schema.remove("default");
+    }
+    schema
 }
 
 /// What every operation may be refused with.

@@ -226,7 +226,7 @@ where
         let path: P = path(&mut parts).await?;
         let query: Q = query(&parts)?;
         let bytes = match TypeId::of::<B>() == TypeId::of::<Nothing>() {
-            true => body::none(&incoming).map(|()| None)?,
+            true => body::none(app, incoming).await.map(|()| None)?,
             false => Some(body::json(app, &parts.headers, incoming).await?),
         };
         let tenant = app.tenant(&parts).await?;

@@ -21,6 +21,7 @@ use tracing::{info, warn};
 use crate::app::App;
 use crate::auth::Keys;
 use crate::gate;
+use crate::linger::Linger;
 use crate::metrics::Metrics;
 use crate::router;
 use crate::tenant::Tenants;
@@ -172,10 +173,12 @@ impl Server {
         &self,
         http: &http1::Builder,
         stream: TcpStream,
-    ) -> http1::Connection<TokioIo<TcpStream>, TowerToHyperService<Router>> {
+    ) -> http1::Connection<TokioIo<Linger>, TowerToHyperService<Router>> {
         // Small answers must not wait for more.
         let _ = stream.set_nodelay(true);
         let service = TowerToHyperService::new(self.router.clone());
+        let patience = Duration::from_millis(self.app.config().body_timeout_ms);
+        let stream = Linger::new(stream, patience);
         http.serve_connection(TokioIo::new(stream), service)
     }
 }

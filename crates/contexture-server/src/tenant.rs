@@ -17,6 +17,9 @@ use crate::problem::Problem;
 /// How many tenants are kept ready. Others are made ready again when they come.
 const MOST_READY: usize = 256;
 
+/// What the root of a tenant is called, who need not know where that is.
+const HERE: &str = ".";
+
 /// One tenant, as requests of its keys see the world.
 pub(crate) struct Tenant {
     pub(crate) root: Root,
@@ -153,14 +156,14 @@ impl Tenants {
         }
         let configured = self.config.server.tenants.get(name);
         match configured.and_then(|tenant| tenant.root.as_deref()) {
-            Some(path) => Root::open(self.root.join(path)),
+            Some(path) => Ok(Root::open(self.root.join(path))?.called(HERE)),
             None => {
                 let path = self.root.join(".contexture").join("tenants").join(name);
                 // Nobody but the operator puts files there.
                 make_private(&path).map_err(|error| {
                     Error::input(format!("cannot make {}: {error}", path.display()))
                 })?;
-                Root::open(path)
+                Ok(Root::open(path)?.called(HERE))
             }
         }
     }

@@ -433,7 +433,7 @@ impl Call<'_> {
             compacted,
             snapshot: None,
             context_json,
-            workspace_path: self.root.path().display().to_string(),
+            workspace_path: self.root.name(),
         };
         let previous = self.previous.as_deref();
         let unkept = self

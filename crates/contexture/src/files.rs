@@ -19,6 +19,8 @@ use crate::error::Error;
 pub struct Root {
     dir: Dir,
     path: PathBuf,
+    // What it is called, if that is not its path.
+    name: Option<String>,
 }
 
 /// Why a file could not be used: a row of the report, not an error.
@@ -47,7 +49,26 @@ impl Root {
             Error::input(format!("cannot open {}: {source}", path.display()))
                 .hint("name an existing directory")
         })?;
-        Ok(Self { dir, path })
+        Ok(Self {
+            dir,
+            path,
+            name: None,
+        })
+    }
+
+    /// Has it called `name` in requests and messages, for those who have no
+    /// business knowing where it is.
+    pub fn called(mut self, name: impl Into<String>) -> Self {
+        self.name = Some(name.into());
+        self
+    }
+
+    /// Returns what it is called: its path, unless it was given another name.
+    pub fn name(&self) -> String {
+        match &self.name {
+            Some(name) => name.clone(),
+            None => self.path.display().to_string(),
+        }
     }
 
     /// Returns the path it was opened by.

@@ -115,8 +115,8 @@ fn what_is_no_json_says_where() {
         ("[\"s2\"]", "400 invalid_field: expected an object"),
         (
             "\"s2\"",
-            "400 invalid_field: invalid type: string \"s2\", expected a session: an \
-            object with `label` at line 1 column 4",
+            "400 invalid_field: invalid type: string \"s2\", expected an object \
+            at line 1 column 4",
         ),
         (
             "{\"label\":7}",
@@ -128,10 +128,7 @@ fn what_is_no_json_says_where() {
             "400 invalid_field: invalid type: null, expected a string at line 1 \
             column 13 (label)",
         ),
-        (
-            "{}",
-            "400 invalid_field: missing field `label` at line 1 column 2",
-        ),
+        ("{}", "422 invalid: label: is empty (label)"),
         (
             "{\"label\":\"a\",\"label\":\"b\"}",
             "400 invalid_json: the key `label` stands twice at \
@@ -140,7 +137,7 @@ fn what_is_no_json_says_where() {
         (
             "{\"label\":\"\\ud800\"}",
             "400 invalid_json: unexpected end of hex escape at line 1 \
-            column 16",
+            column 17",
         ),
         (
             "{\"label\":\"a\",\"labl\":\"b\"}",
@@ -177,11 +174,11 @@ fn a_field_far_inside_is_named() {
     // Two readers could read two different commands.
     assert_eq!(
         said(r#"{"command":"ls","command":"rm"}"#, ""),
-        "400 invalid_json: the key `command` stands twice at line 2 column 86"
+        "400 invalid_json: the key `command` stands twice at line 2 column 93"
     );
     assert_eq!(
         said(r#"{"a":[{"b":{"c":1,"\u0063":2}}]}"#, ""),
-        "400 invalid_json: the key `c` stands twice at line 2 column 86"
+        "400 invalid_json: the key `c` stands twice at line 2 column 94"
     );
     let unknown = said("{}", r#","colour":1"#);
     assert!(unknown.starts_with("400 invalid_field: "), "{unknown}");
@@ -291,6 +288,8 @@ fn a_body_where_none_is_taken_is_refused() {
     let chunked = format!("{get}transfer-encoding: chunked\r\n\r\n2\r\n{{}}\r\n0\r\n\r\n");
     assert_eq!(server.raw(chunked).text(), refused);
     // An empty one is none.
+    let empty = format!("{get}transfer-encoding: chunked\r\n\r\n0\r\n\r\n");
+    server.raw(empty).ok(200);
     server
         .raw(format!("{get}content-length: 0\r\n\r\n"))
         .ok(200);
@@ -335,11 +334,11 @@ fn paths_and_queries_are_read_strictly() {
         ),
         (
             "/v1/sessions?limits=1",
-            "400 invalid_query: unknown field `limits`, expected `after` or `limit`",
+            "400 invalid_query: unknown field `limits`, expected `after` or `limit` (limits)",
         ),
         (
             "/v1/sessions/s?x=1",
-            "400 invalid_query: unknown field `x`, there are no fields",
+            "400 invalid_query: unknown field `x`, there are no fields (x)",
         ),
     ] {
         let raw = format!("GET {target} HTTP/1.1\r\nhost: localhost\r\n\r\n");
@@ -349,7 +348,7 @@ fn paths_and_queries_are_read_strictly() {
     for target in ["/v1/sessions/\u{e9}", "sessions", "/a b"] {
         let raw = format!("GET {target} HTTP/1.1\r\nhost: localhost\r\n\r\n");
         let status = server.raw(raw).status;
-        assert!([400, 404].contains(&status), "{target}: {status}");
+        assert!([400, 403, 404].contains(&status), "{target}: {status}");
     }
     is_well(&server);
 }

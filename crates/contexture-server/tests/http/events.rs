@@ -78,7 +78,7 @@ fn what_happens_in_a_session_is_told_in_its_order() {
         (
             "0".to_owned(),
             "turn_recorded".to_owned(),
-            json!({"type": "turn_recorded", "session": "s", "turn_id": recorded["id"], "number": 2})
+            json!({"type": "turn_recorded", "session": "s", "turn_id": recorded["turn_id"], "number": 2})
         )
     );
     let (id, name, event) = next(&mut wire);
@@ -139,7 +139,7 @@ fn another_tenant_hears_nothing() {
     let (id, _, event) = next(&mut wire);
     // Not even a number was used for what happened there.
     assert_eq!(id, "0");
-    assert_eq!(event["turn_id"], mine["id"]);
+    assert_eq!(event["turn_id"], mine["turn_id"]);
 }
 
 #[test]

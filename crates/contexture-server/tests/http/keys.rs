@@ -261,7 +261,7 @@ fn a_key_is_in_no_answer() {
         client.get("/v1/sessions/x"),
         client.post("/v1/sessions", "{"),
         client.get("/nowhere"),
-        client.send("BREW", "/v1/sessions", &[], None),
+        client.delete("/v1/sessions"),
         server.with_key(&metrics).get("/metrics"),
         server.with_key(&metrics).get("/v1/sessions"),
     ];

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Client, Lab, talk};
+use crate::support::{Client, Lab, talk, turn};
 
 const SECRET: &str = "the-stone-under-the-lighthouse";
 
@@ -23,16 +23,16 @@ fn lab(tenant: &str) -> (Lab, String) {
             ".contexture/tenants/working-set.yml",
             &format!("# {SECRET}\n{MANIFEST}"),
         )
-        .file(".contexture/tenants/harbour/inside.txt", "inside");
+        .file(".contexture/tenants/harbour/inside.txt", "inside")
+        .file(".contexture/tenants/harbour/working-set.yml", MANIFEST);
     let key = lab.key(tenant);
     (lab, key)
 }
 
 fn assemble(client: &Client, body: &Value) -> String {
     let answer = client.post("/v1/assemble", &body.to_string());
-    assert!(answer.status >= 400, "{body}: {}", answer.body);
     assert!(answer.status < 500, "{body}: {}", answer.body);
-    answer.text()
+    answer.body
 }
 
 #[test]
@@ -49,6 +49,11 @@ fn a_path_leads_nowhere_outside_the_root() {
     let client = server.with_key(&key);
     let absolute = lab.path(".contexture/tenants/outside.yml");
     let root = lab.path("").display().to_string();
+    let outside = ["outside.yml", "working-set.yml", "secret.txt"].map(|name| {
+        let path = lab.path(".contexture/tenants").join(name);
+        let content = std::fs::read_to_string(&path).unwrap();
+        (path, content)
+    });
     for path in [
         "/etc/passwd",
         "../outside.yml",
@@ -66,18 +71,77 @@ fn a_path_leads_nowhere_outside_the_root() {
         absolute.to_str().unwrap(),
     ] {
         let attachment = json!({"content": "look", "attachments": [{"path": path}]});
-        for body in [
-            json!({"recipe": path, "event": "x"}),
-            json!({"recipe": "working-set", "manifest": path}),
-            json!({"recipe": "broker", "event": attachment}),
-        ] {
-            let said = assemble(&client, &body);
-            let told = said.replace(path, "PATH");
-            assert!(!told.contains(SECRET), "{body}: {said}");
-            assert!(!told.contains("root:x:0"), "{body}: {said}");
-            assert!(!told.contains(&root), "{body}: {said}");
+        let told = [
+            ("recipe", json!({"recipe": path, "event": "x"})),
+            (
+                "manifest",
+                json!({"recipe": "working-set", "manifest": path}),
+            ),
+            // What an event has with it is left out, and a row of the report.
+            (
+                "attachment",
+                json!({"recipe": "broker", "event": attachment}),
+            ),
+        ]
+        .map(|(what, body)| (what, assemble(&client, &body)));
+        let manifest = format!("?manifest={}", escaped(path));
+        let action = json!({"actions": [{"action": "add_to_working_set", "path": path,
+            "priority": 0.5, "why": "to look"}]});
+        let more = [
+            (
+                "working set",
+                client.get(&format!("/v1/working-set{manifest}")).body,
+            ),
+            (
+                "change",
+                client
+                    .post(
+                        &format!("/v1/working-set/actions{manifest}"),
+                        &action.to_string(),
+                    )
+                    .body,
+            ),
+            (
+                "observed",
+                client
+                    .post(&format!("/v1/working-set/observe{manifest}"), &turn("x"))
+                    .body,
+            ),
+            (
+                "path of a change",
+                client
+                    .post("/v1/working-set/actions", &action.to_string())
+                    .body,
+            ),
+        ];
+        for (what, said) in told.into_iter().chain(more) {
+            let is_error = said.starts_with(r#"{"error":"#);
+            // A name that leads nowhere outside is a name.
+            let harmless = what == "path of a change" && path.starts_with('%');
+            assert!(
+                is_error || what == "attachment" || harmless,
+                "{what} {path}: {said}"
+            );
+            let told = said.replace(&quoted(path), "PATH");
+            assert!(!told.contains(SECRET), "{what} {path}: {said}");
+            assert!(!told.contains("root:x:0"), "{what} {path}: {said}");
+            assert!(!told.contains(&root), "{what} {path}: {said}");
         }
     }
+    for (path, content) in outside {
+        assert_eq!(std::fs::read_to_string(path).unwrap(), content);
+    }
+}
+
+/// Returns a text as it stands in JSON.
+fn quoted(text: &str) -> String {
+    let quoted = json!(text).to_string();
+    quoted[1..quoted.len() - 1].to_owned()
+}
+
+/// Returns a text as it stands in a query.
+fn escaped(text: &str) -> String {
+    text.bytes().map(|byte| format!("%{byte:02x}")).collect()
 }
 
 #[test]
@@ -94,6 +158,7 @@ fn a_tenant_is_not_told_where_its_files_are() {
         json!({"recipe": "inside.txt"}),
         json!({"recipe": "working-set"}),
         json!({"recipe": "working-set", "manifest": "missing.yml"}),
+        json!({"recipe": "working-set", "manifest": "missing/missing.yml"}),
         json!({"recipe": "working-set", "manifest": "inside.txt"}),
         json!({"recipe": "working-set", "manifest": "."}),
         json!({"recipe": "broker", "session": "nobody", "event": "x"}),
@@ -110,6 +175,19 @@ fn a_tenant_is_not_told_where_its_files_are() {
         let answer = client.post("/v1/assemble", &body.to_string());
         assert!(answer.status < 500, "{body}: {}", answer.body);
         assert!(!answer.body.contains(&root), "{body}: {}", answer.body);
+    }
+    // Without a manifest, too.
+    std::fs::remove_file(lab.path(".contexture/tenants/harbour/working-set.yml")).unwrap();
+    for answer in [
+        client.get("/v1/working-set"),
+        client.post("/v1/assemble", r#"{"recipe":"working-set"}"#),
+        client.post("/v1/working-set/observe", &turn("x")),
+    ] {
+        assert_eq!(
+            answer.text(),
+            "404 not_found: there is no working-set.yml and no .agent/working-set.yml in . [run \
+             `contexture init` on the server there, or name one with `manifest`]"
+        );
     }
     let persona = r#"{"label":"p","persona":"../../x"}"#;
     for body in [

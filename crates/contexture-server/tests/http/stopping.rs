@@ -15,11 +15,13 @@ fn what_is_on_its_way_is_answered_and_nothing_new_is_taken() {
     let body = turn("In flight.");
     let mut wire = server.connect();
     wire.send(format!(
-        "POST /v1/sessions/s/turns HTTP/1.1\r\nhost: localhost\r\ncontent-type: \
-         application/json\r\ncontent-length: {}\r\n\r\n{}",
-        body.len(),
-        &body[..10]
+        "POST /v1/sessions/s/turns HTTP/1.1\r\nhost: localhost\r\nexpect: \
+         100-continue\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
+        body.len()
     ));
+    // It has begun.
+    assert!(wire.until("\r\n\r\n").contains("100 Continue"));
+    wire.send(&body[..10]);
     // Another connection that has asked before is told, and let go.
     let mut idle = server.connect();
     idle.send("GET /v1/sessions/s HTTP/1.1\r\nhost: localhost\r\n\r\n");
@@ -48,15 +50,11 @@ fn a_server_that_stops_is_not_ready() {
     asking.send("GET /readyz HTTP/1.1\r\nhost: localhost\r\n");
     let mut busy = server.connect();
     busy.send(format!(
-        "POST /v1/sessions/s/turns HTTP/1.1\r\nhost: localhost\r\ncontent-type: \
-         application/json\r\ncontent-length: {}\r\n\r\n",
+        "POST /v1/sessions/s/turns HTTP/1.1\r\nhost: localhost\r\nexpect: \
+         100-continue\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
         body.len()
     ));
-    // Both are inside before it stops.
-    until(|| {
-        let metrics = server.get("/metrics").body;
-        metrics.contains("contexture_connections 3").then_some(())
-    });
+    assert!(busy.until("\r\n\r\n").contains("100 Continue"));
     server.say_stop();
     let address = server.address;
     until(|| TcpStream::connect(address).is_err().then_some(()));

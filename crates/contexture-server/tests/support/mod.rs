@@ -36,6 +36,7 @@ pub(crate) fn now() -> Timestamp {
 pub(crate) struct Lab {
     dir: TempDir,
     pub(crate) config: Config,
+    pub(crate) now: Option<Timestamp>,
     pub(crate) stores: SqliteStore,
 }
 
@@ -51,6 +52,7 @@ impl Lab {
         Self {
             dir,
             config,
+            now: Some(now()),
             stores,
         }
     }
@@ -101,7 +103,7 @@ impl Lab {
             config: self.config.clone(),
             stores: Arc::new(self.stores.clone()),
             metrics: Arc::new(Metrics::default()),
-            now: Some(now()),
+            now: self.now,
         }
     }
 

@@ -92,7 +92,7 @@ pub fn find_manifest(root: &Root) -> Result<String, Error> {
         .ok_or_else(|| {
             Error::input(format!(
                 "there is no working-set.yml and no .agent/working-set.yml in {}",
-                root.path().display()
+                root.name()
             ))
             .because(Cause::Missing)
             .hint("run `contexture init` there, or name one with --manifest")
@@ -109,12 +109,11 @@ impl Manifest {
     pub(crate) fn read_text(root: &Root, path: &str) -> Result<String, Error> {
         files::check_path(path).map_err(|why| Error::input(format!("the manifest {why}")))?;
         if root.is_absent(path) {
-            return Err(Error::input(format!(
-                "there is no manifest `{path}` in {}",
-                root.path().display()
-            ))
-            .because(Cause::Missing)
-            .hint("run `contexture init` there, or name one with --manifest"));
+            return Err(
+                Error::input(format!("there is no manifest `{path}` in {}", root.name()))
+                    .because(Cause::Missing)
+                    .hint("run `contexture init` there, or name one with --manifest"),
+            );
         }
         root.read_required(path)
     }

@@ -1,0 +1,160 @@
+//! Every call that the document shows, made in order.
+
+use std::path::Path;
+
+use serde_json::{Map, Value};
+
+use crate::support::{Client, Lab};
+
+/// A project in which every call that is shown can be made.
+pub(crate) fn lab() -> Lab {
+    let manifest = "protocol: CONTEXT-ASSEMBLY/0.1\nbudget:\n  max_tokens: 8000\nfiles:\n  \
+                    - path: src/main.rs\n    priority: 0.9\n    why: where it begins\n";
+    let root = ".contexture/tenants/harbour";
+    let mut lab = Lab::new()
+        .file(&format!("{root}/working-set.yml"), manifest)
+        .file(
+            &format!("{root}/src/main.rs"),
+            "fn main() {\n    foo();\n}\n",
+        )
+        .file(
+            &format!("{root}/src/link.rs"),
+            "// Nothing is linked yet.\n",
+        );
+    lab.config.runtime.host = Some("harbour".to_owned());
+    lab
+}
+
+/// Makes the calls and hands each answer to `look`: the id of the operation,
+/// the status and the answer.
+fn call_all(client: &Client, look: &mut dyn FnMut(&str, u16, Value)) {
+    for (id, method, target, body) in contexture_server::examples() {
+        let body = body.map(|body| body.to_string());
+        let json = [("content-type", "application/json")];
+        let headers = if body.is_some() { &json[..] } else { &[] };
+        let answer = client.send(&method, &target, headers, body.as_deref());
+        look(&id, answer.status, answer.json());
+    }
+}
+
+/// Returns each operation of the document with its id.
+fn operations(document: &Value) -> Vec<(String, Value)> {
+    let paths = document["paths"].as_object().unwrap();
+    let operations = paths
+        .values()
+        .flat_map(|path| path.as_object().unwrap().values());
+    operations
+        .map(|operation| {
+            (
+                operation["operationId"].as_str().unwrap().to_owned(),
+                operation.clone(),
+            )
+        })
+        .collect()
+}
+
+#[test]
+fn every_call_that_is_shown_is_answered_as_shown() {
+    let lab = lab();
+    let key = lab.key("harbour");
+    let server = lab.serve();
+    let document = contexture_server::openapi();
+    assert_eq!(server.get("/openapi.json").json(), document);
+    let described: Map<String, Value> = operations(&document).into_iter().collect();
+    let mut answers = Map::new();
+    call_all(&server.with_key(&key), &mut |id, status, answer| {
+        let response = &described[id]["responses"][status.to_string()];
+        assert!(status < 300, "{id}: {status} {answer}");
+        let mut schema = response["content"]["application/json"]["schema"].clone();
+        assert!(schema.is_object(), "{id}: {status} is not in the document");
+        schema["components"] = document["components"].clone();
+        let validator = jsonschema::draft202012::new(&schema).unwrap();
+        let wrong: Vec<String> = validator
+            .iter_errors(&answer)
+            .map(|error| format!("{} at {}", error, error.instance_path()))
+            .collect();
+        assert!(wrong.is_empty(), "{id}: {wrong:#?}\n{answer}");
+        answers.insert(id.to_owned(), answer);
+    });
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("assets/answers.json");
+    let written = format!("{}\n", serde_json::to_string_pretty(&answers).unwrap());
+    if std::env::var_os("UPDATE_DOCS").is_some() {
+        std::fs::write(&path, &written).unwrap();
+    }
+    let kept = std::fs::read_to_string(&path).unwrap();
+    assert!(
+        kept == written,
+        "what is shown is not what is answered; run the test with UPDATE_DOCS=1 and look at the \
+         difference"
+    );
+}
+
+#[test]
+fn whatever_takes_or_gives_json_has_an_example() {
+    let document = contexture_server::openapi();
+    let shown: Vec<String> = contexture_server::examples()
+        .into_iter()
+        .map(|(id, ..)| id)
+        .collect();
+    let without: Vec<String> = operations(&document)
+        .into_iter()
+        .filter(|(id, operation)| {
+            let taken = &operation["requestBody"]["content"]["application/json"];
+            let given =
+                operation["responses"]
+                    .as_object()
+                    .unwrap()
+                    .iter()
+                    .any(|(status, response)| {
+                        status.starts_with('2')
+                            && response["content"]["application/json"].is_object()
+                    });
+            (taken.is_object() || given) && !shown.contains(id)
+        })
+        .map(|(id, _)| id)
+        .collect();
+    // FIXME: these want an example, too.
+    let known = [
+        "recover_overflow",
+        "uncompact_session",
+        "resume_task",
+        "compare_snapshots",
+        "get_snapshot",
+        "check_snapshot",
+    ];
+    assert_eq!(without, known);
+}
+
+#[test]
+fn what_the_document_refers_to_is_there() {
+    let document = contexture_server::openapi();
+    fn look(document: &Value, part: &Value) {
+        match part {
+            Value::Object(fields) => {
+                if let Some(Value::String(to)) = fields.get("$ref") {
+                    let at = to.strip_prefix('#').unwrap();
+                    assert!(document.pointer(at).is_some(), "{to} leads nowhere");
+                }
+                fields.values().for_each(|field| look(document, field));
+            }
+            Value::Array(items) => items.iter().for_each(|item| look(document, item)),
+            _ => {}
+        }
+    }
+    look(&document, &document);
+    // What is shown as a body is what is described.
+    for (id, operation) in operations(&document) {
+        let content = &operation["requestBody"]["content"]["application/json"];
+        let Some(example) = content.get("example") else {
+            continue;
+        };
+        let mut schema = content["schema"].clone();
+        schema["components"] = document["components"].clone();
+        let validator = jsonschema::draft202012::new(&schema).unwrap();
+        let wrong: Vec<String> = validator
+            .iter_errors(example)
+            .map(|error| error.to_string())
+            .collect();
+        assert!(wrong.is_empty(), "{id}: {wrong:#?}");
+    }
+}
