@@ -497,11 +497,23 @@ pub(crate) enum WorkingSetCommand {
 #[derive(Args)]
 pub(crate) struct StoreOptions {
     /// The directory of the project
-    #[arg(long, value_name = "DIR", default_value = ".", global = true)]
+    #[arg(
+        long,
+        value_name = "DIR",
+        default_value = ".",
+        global = true,
+        env = "CONTEXTURE_ROOT"
+    )]
     pub(crate) root: PathBuf,
     /// Where conversations, trees, memory and tasks are kept [default:
     /// sqlite:ROOT/.contexture/contexture.db]
-    #[arg(long, value_name = "URL", global = true)]
+    #[arg(
+        long,
+        value_name = "URL",
+        global = true,
+        env = "CONTEXTURE_DB",
+        hide_env_values = true
+    )]
     pub(crate) db: Option<String>,
     /// The clock, for repeatable output
     #[arg(long, value_name = "RFC3339", value_parser = timestamp, global = true)]

@@ -84,8 +84,16 @@ fn tell_new(options: &StoreOptions, made: &key::Key, record: &KeyRecord) -> anyh
 /// Returns a key as JSON; the usual tenant by the word for it.
 fn shown(record: &KeyRecord) -> Value {
     let mut value = json!(record);
-    value["tenant"] = json!(key::tenant_name(&record.tenant));
+    value["tenant"] = json!(tenant_of(record));
     value
+}
+
+/// Returns the tenant whose data a key opens, if it opens any.
+fn tenant_of(record: &KeyRecord) -> Option<&str> {
+    match record.scope {
+        KeyScope::Tenant => Some(key::tenant_name(&record.tenant)),
+        KeyScope::Metrics => None,
+    }
 }
 
 fn list(store: &dyn Tenants, options: &StoreOptions) -> anyhow::Result<()> {
@@ -104,7 +112,7 @@ fn list(store: &dyn Tenants, options: &StoreOptions) -> anyhow::Result<()> {
         let revoked = record.revoked_at.map(|at| format!("{at:.0}"));
         table.add_row([
             record.id.clone(),
-            output::visible(key::tenant_name(&record.tenant)),
+            output::visible(tenant_of(record).unwrap_or("-")),
             record.scope.name().to_owned(),
             output::visible(&name),
             format!("{:.0}", record.created_at),

@@ -122,10 +122,20 @@ impl From<Error> for Problem {
             }
             Cause::Failure => return Self::failure(message),
         };
+        let code = error.code().map_or(code, |action| action.as_str());
+        // The code of an action stands before its message, for those who see
+        // nothing else.
+        let message = match message.strip_prefix(code) {
+            Some(rest) => rest.trim_start_matches([':', ' ']).to_owned(),
+            None => message,
+        };
         Self {
-            code: error.code().map_or(code, |action| action.as_str()),
             field: error.field().map(str::to_owned),
-            hint: error.hint_text().and_then(hint_over_http),
+            hint: match error.hint_text() {
+                Some(hint) => hint_over_http(hint),
+                None if error.cause() == Cause::Exists => Some("take another name".to_owned()),
+                None => None,
+            },
             ..Self::new(status, code, message)
         }
     }

@@ -653,10 +653,7 @@ impl Engine {
             true if self.keeps_behind => {
                 saved.keep(Keeping::OnItsWay);
                 let unkept = Arc::clone(&self.unkept);
-                warning = unkept
-                    .lock()
-                    .unwrap_or_else(PoisonError::into_inner)
-                    .take();
+                warning = unkept.lock().unwrap_or_else(PoisonError::into_inner).take();
                 let on_its_way = |it: &&Saved| it.keeping() != Keeping::Kept;
                 store.put_snapshot_later(Later {
                     snapshot,

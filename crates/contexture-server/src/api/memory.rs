@@ -310,7 +310,7 @@ async fn record_lines(
             ended: false,
         });
         let mut lines = Lines {
-            name: "line",
+            name: "body",
             reader: &mut reader,
             progress: &mut |_, _| {},
         };
