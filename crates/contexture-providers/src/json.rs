@@ -69,6 +69,44 @@ impl<'a> Json<'a> {
         out
     }
 
+    /// Returns it as text without blanks.
+    pub(crate) fn compact(&self) -> String {
+        let size = self.size();
+        let mut out = String::with_capacity(size + size / 16 + 64);
+        self.write_compact(&mut out);
+        out
+    }
+
+    fn write_compact(&self, out: &mut String) {
+        match self {
+            Json::Value(value) => out.push_str(&value.to_string()),
+            Json::Text(text) => json::write(out, text),
+            Json::Written { json, .. } => out.push_str(json),
+            Json::List(list) => {
+                out.push('[');
+                for (i, item) in list.iter().enumerate() {
+                    if i > 0 {
+                        out.push(',');
+                    }
+                    item.write_compact(out);
+                }
+                out.push(']');
+            }
+            Json::Map(fields) => {
+                out.push('{');
+                for (i, (key, value)) in fields.iter().enumerate() {
+                    if i > 0 {
+                        out.push(',');
+                    }
+                    json::write(out, key);
+                    out.push(':');
+                    value.write_compact(out);
+                }
+                out.push('}');
+            }
+        }
+    }
+
     fn size(&self) -> usize {
         match self {
             Json::Value(_) => 256,
@@ -296,6 +334,7 @@ mod tests {
         json.push("more", Json::text("1"));
         let value = json.clone().into_value();
         assert_eq!(json.pretty(), format!("{value:#}\n"));
+        assert_eq!(json.compact(), value.to_string());
         assert_eq!(Json::Value(value.clone()).pretty(), format!("{value:#}\n"));
     }
 

@@ -182,6 +182,14 @@ impl Prompt<'_> {
         }
     }
 
+    /// The same without blanks between what JSON is made of.
+    pub fn render_compact(&self, format: Format) -> Result<String, Refused> {
+        match format {
+            Format::Text => Ok(markup::render(self.layout)),
+            format => Ok(self.json(format)?.compact()),
+        }
+    }
+
     /// Returns the request as JSON, after checking the provider's rules. The
     /// text form is a string.
     pub fn request(&self, format: Format) -> Result<Value, Refused> {

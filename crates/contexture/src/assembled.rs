@@ -69,6 +69,11 @@ impl Assembled {
         self.prompt().render(format)
     }
 
+    /// The same without blanks between what JSON is made of: for programs.
+    pub fn render_compact(&self, format: Format) -> Result<String, Refused> {
+        self.prompt().render_compact(format)
+    }
+
     /// Returns the document that is sent, where it is one and not a
     /// conversation.
     fn document(&self) -> Option<String> {

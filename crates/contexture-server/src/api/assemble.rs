@@ -245,7 +245,7 @@ pub(crate) fn assemble(tenant: &Tenant, body: AssembleBody) -> Result<Made, Prob
     let Some(format) = form.format() else {
         return Ok(Made::Own(Box::new(Own(assembled))));
     };
-    let request = Body::new(format, assembled.render(format)?)?;
+    let request = Body::new(format, assembled.render_compact(format)?)?;
     let warnings = std::mem::take(&mut assembled.report.warnings);
     Ok(Made::Rendered(Box::new(Rendered {
         format: form,
