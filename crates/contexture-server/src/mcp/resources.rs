@@ -53,7 +53,7 @@ pub(super) fn templates() -> Vec<ResourceTemplate> {
 }
 
 pub(super) fn read(tenant: &Tenant, uri: &str) -> Result<ResourceContents, Problem> {
-    let session = |prefix: &str| Some(uri.strip_prefix(prefix)?.strip_prefix('/')?);
+    let session = |prefix: &str| uri.strip_prefix(prefix)?.strip_prefix('/');
     let (text, media) = match uri {
         WORKING_SET => (pretty(&list(tenant, &Which::default())?.working_set)?, JSON),
         REPORT => (report(tenant, None)?, JSON),
