@@ -329,7 +329,11 @@ fn responses(operation: &Operation, error: &Schema, answer: Option<&Value>) -> V
             json!({"description": "Done", "content": {"application/json": content}})
         }
         Gives::Stream { media, schema } => {
-            let says = schema.get("description").cloned();
+            let name = schema.get("$ref").and_then(Value::as_str);
+            let name = name
+                .and_then(|name| name.rsplit('/').next())
+                .unwrap_or("JSON");
+            let says = format!("One after the other, each as `{name}` describes it.");
             let schema = json!({"type": "string", "description": says});
             json!({"description": "Done", "content": {*media: {"schema": schema}}})
         }

@@ -1,8 +1,8 @@
 //! Whether what was sent has the shape that the document describes.
 //!
 //! Readers made from types are more lenient than the document: they take a list
-//! of an object's values for the object. This looks at kinds of values only;
-//! what a value may be is checked by whoever reads it.
+//! of an object's values for the object. This looks at kinds of values and the
+//! lengths of lists; what else a value may be is checked by whoever reads it.
 
 use serde_json::{Map, Value};
 
@@ -80,6 +80,28 @@ pub(crate) fn check(
             }
         }
         Value::Array(items) => {
+            let limit = |name: &str| schema.get(name).and_then(Value::as_u64);
+            let count = items.len() as u64;
+            for (name, is_wrong, word) in [
+                (
+                    "minItems",
+                    limit("minItems").is_some_and(|least| count < least),
+                    "at least",
+                ),
+                (
+                    "maxItems",
+                    limit("maxItems").is_some_and(|most| count > most),
+                    "at most",
+                ),
+            ] {
+                if is_wrong {
+                    let many = limit(name).unwrap_or_default();
+                    return Err(Misshapen {
+                        path: String::new(),
+                        expected: format!("a list of {word} {many}"),
+                    });
+                }
+            }
             if let Some(schema) = schema.get("items") {
                 for (i, item) in items.iter().enumerate() {
                     let inside = |wrong: Misshapen| wrong.inside(&format!("[{i}]"));
@@ -156,6 +178,7 @@ mod tests {
                         {"type": "array", "items": {"$ref": "#/components/schemas/Block"}},
                     ]},
                     "tokens": {"type": ["integer", "null"]},
+                    "lines": {"type": "array", "minItems": 1, "maxItems": 2},
                 },
             },
             "Block": {"oneOf": [{"type": "object", "properties": {"text": {"type": "string"}}}]},
@@ -179,6 +202,15 @@ mod tests {
             None
         );
         assert_eq!(wrong(json!(["x", 3])), said("", "an object"));
+        assert_eq!(
+            wrong(json!({"lines": []})),
+            said("lines", "a list of at least 1")
+        );
+        assert_eq!(wrong(json!({"lines": [1, 2]})), None);
+        assert_eq!(
+            wrong(json!({"lines": [1, 2, 3]})),
+            said("lines", "a list of at most 2")
+        );
         assert_eq!(
             wrong(json!({"content": [["x"]]})),
             said("content[0]", "an object")

@@ -66,7 +66,8 @@ stands_for! {
             "type": ["string", "integer", "null"],
             "format": "date-time",
             "minimum": Timestamp::MIN.as_millisecond(),
-            "maximum": Timestamp::MAX.as_millisecond(),
+            // Parts of the last second are no times.
+            "maximum": Timestamp::MAX.as_second() * 1000,
         })
     }
 }

@@ -290,9 +290,8 @@ pub(crate) fn assemble_only(tenant: &Tenant, body: AssembleBody) -> Result<Assem
         reserve_tools: body.reserve_tools,
         now: tenant.fixed_now(),
     };
-    let event = request.event.as_ref();
-    if event.is_some_and(|event| event.content.trim().is_empty() && event.attachments.is_empty()) {
-        return Err(Problem::senseless("the event is empty").at("event"));
+    if let Some(event) = &request.event {
+        event.check("event")?;
     }
     let assembled = tenant.engine.assemble(&tenant.root, &request)?;
     tenant.metrics.assembled(&assembled);

@@ -12,4 +12,5 @@ mod origins;
 mod paths;
 mod slow;
 mod stopping;
+mod store;
 mod tenants;

@@ -1,0 +1,282 @@
+//! `contexture serve`, the command itself: what it says, what it logs, and how
+//! it ends.
+#![cfg(unix)]
+#![allow(clippy::unwrap_used)]
+
+#[path = "../support/mod.rs"]
+mod support;
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
+use std::process::{Child, Command, Stdio};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use serde_json::Value;
+use support::{Project, dedent};
+
+/// A server in a process of its own.
+struct Served {
+    child: Child,
+    address: String,
+    /// The lines it says before it serves.
+    said: Vec<String>,
+    log: JoinHandle<String>,
+}
+
+/// Starts a server on a free port and waits until it listens.
+fn serve(project: &Project, args: &[&str]) -> Served {
+    let mut command = project.command(&["serve", "--addr", "127.0.0.1:0"]);
+    command.args(args).env("CONTEXTURE_SERVER_LOG", "debug");
+    let mut child = command
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stderr.take().unwrap());
+    let mut said = Vec::new();
+    let mut early = String::new();
+    while said.len() < 2 {
+        let mut line = String::new();
+        assert_ne!(lines.read_line(&mut line).unwrap(), 0, "{said:?} {early}");
+        match line.starts_with('{') {
+            true => early.push_str(&line),
+            false => said.push(line.trim_end().to_owned()),
+        }
+    }
+    let log = std::thread::spawn(move || {
+        lines.read_to_string(&mut early).unwrap();
+        early
+    });
+    let address = said[0].split("http://").nth(1).unwrap();
+    let address = address.split(' ').next().unwrap().to_owned();
+    Served {
+        child,
+        address,
+        said,
+        log,
+    }
+}
+
+impl Served {
+    /// Sends a request and returns the whole answer.
+    fn ask(&self, method: &str, target: &str, headers: &str, body: &str) -> String {
+        let mut stream = TcpStream::connect(&self.address).unwrap();
+        stream
+            .set_read_timeout(Some(Duration::from_secs(60)))
+            .unwrap();
+        let request = format!(
+            "{method} {target} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n{headers}\
+             content-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
+            body.len()
+        );
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
+    }
+
+    /// Tells the server to stop, and returns its exit code and its log.
+    fn stop(mut self) -> (Option<i32>, String) {
+        let sent = Command::new("kill")
+            .args(["-TERM", &self.child.id().to_string()])
+            .status();
+        assert!(sent.unwrap().success());
+        let code = self.child.wait().unwrap().code();
+        (code, self.log.join().unwrap())
+    }
+}
+
+#[test]
+fn an_address_that_others_reach_is_refused_without_keys() {
+    let project = Project::new();
+    let run = project.run(&["serve", "--addr", "0.0.0.0:0"]);
+    assert_eq!(run.code, Some(2));
+    assert_eq!(
+        run.err,
+        "error: 0.0.0.0:0 can be reached by others, and there is no key: anybody could read and \
+         write everything\nhint: make a key with `contexture key new`, or listen on 127.0.0.1\n"
+    );
+}
+
+#[test]
+fn it_says_where_it_is_and_who_may_call() {
+    let project = Project::new();
+    let served = serve(&project, &[]);
+    assert_eq!(
+        served.said,
+        [
+            format!(
+                "serving on http://{} (docs at /docs, MCP at /mcp)",
+                served.address
+            ),
+            "no key is needed: anybody on this machine may read and write everything; \
+             `contexture key new` closes it"
+                .to_owned(),
+        ]
+    );
+    assert_eq!(served.stop().0, Some(0));
+    project.run(&["key", "new"]);
+    let served = serve(&project, &[]);
+    assert_eq!(
+        served.said[1],
+        "callers need a key; `contexture key new` makes one"
+    );
+    assert!(
+        served
+            .ask("GET", "/v1/sessions", "", "")
+            .starts_with("HTTP/1.1 401 ")
+    );
+    assert_eq!(served.stop().0, Some(0));
+}
+
+#[test]
+fn a_signal_ends_it_and_loses_nothing_that_was_acknowledged() {
+    let project = Project::new();
+    let served = serve(&project, &[]);
+    let made = served.ask("POST", "/v1/sessions", "", r#"{"label":"s"}"#);
+    assert!(made.starts_with("HTTP/1.1 201 "), "{made}");
+    let address = served.address.clone();
+    let writer = std::thread::spawn(move || {
+        let mut acknowledged = 0;
+        loop {
+            let Ok(mut stream) = TcpStream::connect(&address) else {
+                return acknowledged;
+            };
+            let body = r#"{"messages":[{"role":"user","content":"x"}]}"#;
+            let request = format!(
+                "POST /v1/sessions/s/turns HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\
+                 content-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
+                body.len()
+            );
+            let mut answer = String::new();
+            let sent = stream.write_all(request.as_bytes());
+            let read = sent.and_then(|()| stream.read_to_string(&mut answer));
+            if read.is_ok() && answer.starts_with("HTTP/1.1 201 ") {
+                acknowledged += 1;
+            }
+        }
+    });
+    while !served
+        .ask("GET", "/v1/sessions/s", "", "")
+        .contains(r#""turns":2"#)
+    {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let (code, log) = served.stop();
+    assert_eq!(code, Some(0));
+    assert!(log.contains(r#""message":"stopped""#), "{log}");
+    let acknowledged: u64 = writer.join().unwrap();
+    assert!(acknowledged > 0);
+    let session = project.run(&["session", "list", "--json"]).out;
+    let session: Value = serde_json::from_str(&session).unwrap();
+    let turns = session
+        .pointer("/sessions/0/turns")
+        .or(session.pointer("/0/turns"));
+    let turns = turns.and_then(Value::as_u64).unwrap();
+    // One whose answer nobody read may be there, too.
+    assert!(turns >= acknowledged, "{turns} of {acknowledged}");
+}
+
+#[test]
+fn the_log_has_a_line_for_each_request_and_nothing_of_what_was_said() {
+    let project = Project::new();
+    let made = project.run(&["key", "new", "--tenant", "harbour"]).out;
+    let key = made
+        .split_whitespace()
+        .find(|word| word.starts_with("ctx_"))
+        .unwrap()
+        .to_owned();
+    let secret = key.rsplit('_').next().unwrap();
+    let served = serve(&project, &[]);
+    let bearer = format!("authorization: Bearer {key}\r\n");
+    let named = format!("{bearer}x-request-id: the-third\r\n");
+    let turn = r#"{"messages":[{"role":"user","content":"canary in a turn"}]}"#;
+    let calls = [
+        (
+            "POST",
+            "/v1/sessions",
+            bearer.as_str(),
+            r#"{"label":"canary-label","task":"canary task"}"#,
+        ),
+        ("POST", "/v1/sessions/canary-label/turns", &bearer, turn),
+        (
+            "POST",
+            "/v1/assemble",
+            &named,
+            r#"{"session":"canary-label","event":"canary event"}"#,
+        ),
+        ("POST", "/v1/sessions", &bearer, r#"{"canary":"field"}"#),
+        ("POST", "/v1/sessions", &bearer, "canary that is no JSON"),
+        (
+            "POST",
+            "/v1/assemble",
+            &bearer,
+            r#"{"recipe":"../canary.yml"}"#,
+        ),
+        ("GET", "/v1/sessions/canary?canary=query", &bearer, ""),
+        ("GET", "/canary/path", &bearer, ""),
+        (
+            "GET",
+            "/v1/sessions",
+            "authorization: Bearer canary\r\n",
+            "",
+        ),
+        (
+            "GET",
+            "/v1/sessions",
+            "x-canary: header\r\norigin: http://canary.example\r\n",
+            "",
+        ),
+        ("CANARY", "/v1/sessions", &bearer, ""),
+    ];
+    for (method, target, headers, body) in calls {
+        served.ask(method, target, headers, body);
+    }
+    let (code, log) = served.stop();
+    assert_eq!(code, Some(0));
+    for never in ["canary", "CANARY", secret] {
+        assert!(!log.contains(never), "{never} in\n{log}");
+    }
+    let lines: Vec<Value> = log
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let requests: Vec<&Value> = lines
+        .iter()
+        .filter(|line| line["message"] == "request")
+        .collect();
+    let told: Vec<String> = requests
+        .iter()
+        .map(|line| {
+            let part = |name: &str| line[name].as_str().unwrap_or("-").to_owned();
+            assert!(line["id"].is_string() && line["ms"].is_number(), "{line}");
+            let (method, route) = (part("method"), part("route"));
+            format!(
+                "{method} {route} {} {} {}",
+                line["status"],
+                part("tenant"),
+                part("code")
+            )
+        })
+        .collect();
+    assert_eq!(
+        told.join("\n"),
+        dedent(
+            "
+            POST /v1/sessions 201 harbour -
+            POST /v1/sessions/{label}/turns 201 harbour -
+            POST /v1/assemble 200 harbour -
+            POST /v1/sessions 400 harbour invalid_field
+            POST /v1/sessions 400 harbour invalid_json
+            POST /v1/assemble 403 harbour forbidden
+            GET /v1/sessions/{label} 400 harbour invalid_query
+            GET none 404 - no_such_path
+            GET /v1/sessions 401 - unauthorized
+            GET /v1/sessions 403 - foreign_origin
+            other /v1/sessions 405 harbour no_such_method
+            "
+        )
+    );
+    assert_eq!(requests[2]["id"], "the-third");
+}

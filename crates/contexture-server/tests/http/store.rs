@@ -1,0 +1,125 @@
+//! The store goes away, is something else, or takes no more, while it is
+//! served.
+#![cfg(unix)]
+
+use std::fs;
+
+use contexture_sqlite::{Options, SqliteStore};
+
+use crate::support::{Answer, Client, Lab, Running, talk, turn, until};
+
+const GONE: &str = "503 unavailable: the store cannot be used now; try again";
+
+/// Everything that needs the store says that it cannot be used, and what does
+/// not goes on.
+fn is_unavailable(server: &Running, client: &Client) {
+    let asked: [Answer; 6] = [
+        client.get("/v1/sessions"),
+        client.get("/v1/sessions/s/history"),
+        client.post("/v1/sessions", r#"{"label":"lost"}"#),
+        client.post("/v1/sessions/s/turns", &turn("Lost.")),
+        client.get("/v1/tasks"),
+        client.get("/readyz"),
+    ];
+    for answer in asked {
+        assert_eq!(answer.text(), GONE);
+        assert_eq!(answer.header("retry-after"), Some("1"));
+    }
+    assert_eq!(server.get("/healthz").text(), r#"200 {"status":"ok"}"#);
+    server.get("/openapi.json").ok(200);
+}
+
+/// By itself, as soon as the store is there again.
+fn is_well(client: &Client, turns: u64) {
+    until(|| (client.get("/readyz").status == 200).then_some(()));
+    assert_eq!(client.get("/v1/sessions/s").ok(200).json()["turns"], turns);
+    client
+        .post("/v1/sessions/s/turns", &turn("Once more."))
+        .ok(201);
+    assert_eq!(
+        client.get("/v1/sessions/s").ok(200).json()["turns"],
+        turns + 1
+    );
+}
+
+#[test]
+fn a_store_that_is_gone_is_used_again_when_it_is_back() {
+    let lab = Lab::new();
+    let server = lab.serve();
+    let client = server.anybody();
+    talk(&client, "s", "First.");
+    let (path, away) = (lab.path(".contexture/contexture.db"), lab.path("away.db"));
+    for turns in 1..3 {
+        fs::rename(&path, &away).unwrap();
+        is_unavailable(&server, &client);
+        // Something else in its place is not written to.
+        fs::write(&path, "something else").unwrap();
+        is_unavailable(&server, &client);
+        assert_eq!(fs::read_to_string(&path).unwrap(), "something else");
+        fs::rename(&away, &path).unwrap();
+        is_well(&client, turns);
+    }
+}
+
+#[test]
+fn keys_are_asked_for_while_the_store_is_gone() {
+    let lab = Lab::new();
+    let key = lab.key("harbour");
+    let server = lab.serve();
+    let client = server.with_key(&key);
+    talk(&client, "s", "First.");
+    let (path, away) = (lab.path(".contexture/contexture.db"), lab.path("away.db"));
+    fs::rename(&path, &away).unwrap();
+    // Who has no key is not told how the store is.
+    assert_eq!(server.get("/v1/sessions").status, 401);
+    until(|| {
+        // A key that was looked up is known for a moment; no answer is given
+        // without the store all the same.
+        let answer = client.get("/v1/sessions");
+        assert_eq!(answer.status, 503, "{}", answer.body);
+        assert!(!answer.body.contains("away") && !answer.body.contains(".db"));
+        let unknown = server.with_key(&Lab::new().key("")).get("/v1/sessions");
+        (unknown.status == 503).then_some(())
+    });
+    fs::rename(&away, &path).unwrap();
+    is_well(&client, 1);
+}
+
+#[test]
+fn a_store_that_takes_no_more_is_read_on() {
+    let mut lab = Lab::new();
+    let options = Options {
+        max_bytes: Some(2 << 20),
+        ..Options::default()
+    };
+    let path = lab.path(".contexture/contexture.db");
+    lab.stores = SqliteStore::open_with(&path, options).unwrap();
+    let server = lab.serve();
+    let client = server.anybody();
+    talk(&client, "s", "First.");
+    let large = turn(&"large ".repeat(20_000));
+    let refused = until(|| {
+        Some(client.post("/v1/sessions/s/turns", &large)).filter(|answer| answer.status != 201)
+    });
+    assert_eq!(refused.text(), GONE);
+    assert_eq!(refused.header("retry-after"), Some("1"));
+    let turns = client.get("/v1/sessions/s").ok(200).json()["turns"].clone();
+    let history = client.get("/v1/sessions/s/history").ok(200).json();
+    assert_eq!(history["total"], turns);
+}
+
+#[test]
+fn a_store_that_cannot_be_written_is_read_on() {
+    let mut lab = Lab::new();
+    let writer = lab.serve();
+    talk(&writer.anybody(), "s", "First.");
+    drop(writer);
+    lab.stores = SqliteStore::open_read_only(lab.path(".contexture/contexture.db")).unwrap();
+    let server = lab.serve();
+    let client = server.anybody();
+    assert_eq!(client.get("/v1/sessions/s").ok(200).json()["turns"], 1);
+    let refused = client.post("/v1/sessions/s/turns", &turn("Lost."));
+    assert_eq!(refused.text(), GONE);
+    assert_eq!(client.get("/readyz").text(), GONE);
+    server.get("/healthz").ok(200);
+}
