@@ -33,7 +33,8 @@ pub(crate) fn read<T: DeserializeOwned>(
         Ok(read) => read,
         // To a schema, 5.0 is a whole number. Few write it so.
         Err(error) if shape::write_whole(definitions, schema, &mut value) => {
-            serde_json::from_value(value.clone()).map_err(|_| misread(&error))?
+            drop(error);
+            serde_path_to_error::deserialize(&value).map_err(|error| misread(&error))?
         }
         Err(error) => return Err(misread(&error)),
     };

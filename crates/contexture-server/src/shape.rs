@@ -67,6 +67,14 @@ pub(crate) fn check(
             expected: named(kinds),
         });
     }
+    if let Some(only) = schema.get("const")
+        && only != value
+    {
+        return Err(Misshapen {
+            path: String::new(),
+            expected: only.to_string(),
+        });
+    }
     for (bound, word) in [("minimum", "at least"), ("maximum", "at most")] {
         let Some(limit) = schema.get(bound) else {
             continue;
@@ -143,11 +151,22 @@ fn is_less(a: &Value, b: &Value) -> bool {
     }
 }
 
+/// Returns a whole number as such.
+fn whole(number: f64) -> Option<Value> {
+    // Two to the power of 63 and of 64: the first that are too large.
+    const SIGNED: f64 = 9_223_372_036_854_775_808.0;
+    const UNSIGNED: f64 = 18_446_744_073_709_551_616.0;
+    match number {
+        number if number.fract() != 0.0 => None,
+        number if (-SIGNED..SIGNED).contains(&number) => Some(Value::from(number as i64)),
+        number if (SIGNED..UNSIGNED).contains(&number) => Some(Value::from(number as u64)),
+        _ => None,
+    }
+}
+
 /// Writes numbers such as 5.0 as 5 where whole ones are described. Returns true
 /// when there were any.
 pub(crate) fn write_whole(definitions: &Definitions, schema: &Value, value: &mut Value) -> bool {
-    // Beyond this, neighbours are not told apart.
-    const LARGEST: f64 = 9_007_199_254_740_992.0;
     let Some(schema) = schema.as_object() else {
         return false;
     };
@@ -175,11 +194,8 @@ pub(crate) fn write_whole(definitions: &Definitions, schema: &Value, value: &mut
     };
     match value {
         Value::Number(number) if takes("integer") && !takes("number") => {
-            let float = number.as_f64().filter(|_| number.is_f64());
-            let float = float.filter(|float| float.fract() == 0.0 && float.abs() <= LARGEST);
-            if let Some(float) = float {
-                // It is whole, and small enough.
-                *value = Value::from(float as i64);
+            if let Some(whole) = number.as_f64().filter(|_| number.is_f64()).and_then(whole) {
+                *value = whole;
                 found = true;
             }
         }
