@@ -93,7 +93,7 @@ impl App {
         let (app, name) = (self.clone(), name.to_owned());
         self.run(move || {
             app.tenants().get(&name).map_err(|error| Problem {
-                detail: Some(error.to_string()),
+                detail: Some(error.to_string().into()),
                 ..Problem::unavailable("this tenant's files or settings cannot be read now")
             })
         })

@@ -182,7 +182,7 @@ impl Keys {
                 "this key sends more requests than it may",
             );
             return Err(Problem {
-                retry_after: Some(wait.as_secs() + 1),
+                retry_after: Some(u32::try_from(wait.as_secs()).unwrap_or(u32::MAX - 1) + 1),
                 ..problem.hint("wait as long as `retry-after` says, and send less")
             });
         }

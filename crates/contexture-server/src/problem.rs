@@ -16,9 +16,9 @@ pub(crate) struct Problem {
     pub(crate) field: Option<String>,
     pub(crate) hint: Option<String>,
     /// For the log only: it may name places of this machine.
-    pub(crate) detail: Option<String>,
+    pub(crate) detail: Option<Box<str>>,
     /// In how many seconds it may be tried again.
-    pub(crate) retry_after: Option<u64>,
+    pub(crate) retry_after: Option<u32>,
 }
 
 /// What is answered when something went wrong.
@@ -81,7 +81,7 @@ impl Problem {
     }
 
     /// Returns a failure of ours.
-    pub(crate) fn failure(detail: impl Into<String>) -> Self {
+    pub(crate) fn failure(detail: impl Into<Box<str>>) -> Self {
         let message = "something failed here; the log has the details";
         Self {
             detail: Some(detail.into()),
@@ -113,7 +113,7 @@ impl From<Error> for Problem {
             Cause::Denied => (StatusCode::FORBIDDEN, "forbidden"),
             Cause::Unavailable => {
                 return Self {
-                    detail: Some(message),
+                    detail: Some(message.into()),
                     ..Self::unavailable("the store cannot be used now; try again")
                 };
             }
@@ -247,7 +247,7 @@ impl IntoResponse for Problem {
 #[derive(Debug, Clone)]
 pub(crate) struct Told {
     pub(crate) code: &'static str,
-    pub(crate) detail: Option<String>,
+    pub(crate) detail: Option<Box<str>>,
 }
 
 #[cfg(test)]

@@ -49,7 +49,7 @@ impl Snapshots for SqliteStore {
             if let Some(hash) = builds_on
                 && !has_snapshot(db, tenant, hash)?
             {
-                return Err(Fault::not_found("snapshot", &hash.to_string()));
+                return Err(Fault::not_found("snapshot", hash.to_string()));
             }
             put_blobs(db, tenant, &blobs)?;
             put_snapshot(db, tenant, &snapshot)

@@ -335,7 +335,7 @@ fn without_place(message: &str) -> &str {
 /// read and act on.
 pub(super) fn refused(tool: &str, problem: Problem) -> CallToolResult {
     if let Some(detail) = &problem.detail {
-        error!(tool, code = problem.code, detail = detail.as_str(), "tool");
+        error!(tool, code = problem.code, detail = &**detail, "tool");
     }
     let told = told(problem);
     let mut result = CallToolResult::error(vec![ContentBlock::text(told.text)]);

@@ -141,7 +141,7 @@ impl ServerConfig {
             ("body_timeout_ms", self.body_timeout_ms),
             ("request_timeout_ms", self.request_timeout_ms),
         ];
-        for (name, _) in positive.iter().filter(|(_, value)| *value == 0) {
+        if let Some((name, _)) = positive.iter().find(|(_, value)| *value == 0) {
             return Err(Error::input(format!("server.{name}: must be 1 or more")).at(*name));
         }
         // Less would not hold the head of an ordinary request.
