@@ -26,16 +26,27 @@ pub(crate) fn read<T: DeserializeOwned>(
             format!("the body is not UTF-8 at byte {at}"),
         )
     })?;
-    let value = unambiguous(text)?;
+    let mut value = unambiguous(text)?;
     let mut reader = serde_json::Deserializer::from_str(text);
-    let read = serde_path_to_error::deserialize(&mut reader).map_err(|error| {
-        let path = error.path().to_string();
-        // Where it cannot be told which field it is, a `?` stands.
-        invalid_field(path.trim_end_matches(['?', '.']), said(error.inner()))
-    })?;
+    let read = serde_path_to_error::deserialize(&mut reader);
+    let read = match read {
+        Ok(read) => read,
+        // To a schema, 5.0 is a whole number. Few write it so.
+        Err(error) if shape::write_whole(definitions, schema, &mut value) => {
+            drop(error);
+            serde_path_to_error::deserialize(&value).map_err(|error| misread(&error))?
+        }
+        Err(error) => return Err(misread(&error)),
+    };
     shape::check(definitions, schema, &value)
         .map_err(|wrong| invalid_field(&wrong.path, format!("expected {}", wrong.expected)))?;
     Ok(read)
+}
+
+fn misread(error: &serde_path_to_error::Error<serde_json::Error>) -> Problem {
+    let path = error.path().to_string();
+    // Where it cannot be told which field it is, a `?` stands.
+    invalid_field(path.trim_end_matches(['?', '.']), said(error.inner()))
 }
 
 fn invalid_field(path: &str, message: String) -> Problem {
@@ -69,6 +80,14 @@ fn said(error: &serde_json::Error) -> String {
         ("expected usize", "expected a whole number, 0 or more"),
         ("expected u64", "expected a whole number, 0 or more"),
         ("expected u32", "expected a whole number, 0 or more"),
+        (
+            "expected a nonzero u64",
+            "expected a whole number, 1 or more",
+        ),
+        (
+            "expected a nonzero u32",
+            "expected a whole number, 1 or more",
+        ),
         ("expected f64", "expected a number"),
         ("expected a boolean", "expected true or false"),
     ]
@@ -209,5 +228,36 @@ mod tests {
         );
         let message = read_any(b"\"\xff\"").unwrap_err().message;
         assert_eq!(message, "the body is not UTF-8 at byte 1");
+    }
+
+    #[test]
+    fn a_whole_number_may_be_written_with_a_point() {
+        let schema = serde_json::json!({
+            "type": "object",
+            "properties": {
+                "count": {"anyOf": [{"type": "integer"}, {"type": "null"}]},
+                "list": {"type": "array", "items": {"type": "integer"}},
+                "any": true,
+            },
+        });
+        #[derive(Debug, PartialEq, serde::Deserialize)]
+        struct Counts {
+            count: Option<u64>,
+            list: Vec<u64>,
+            any: Value,
+        }
+        let read = |text: &str| read::<Counts>(&Definitions::new(), &schema, text.as_bytes());
+        let counts = read(r#"{"count":5.0,"list":[1,2.0],"any":{"x":5.0}}"#).unwrap();
+        assert_eq!((counts.count, counts.list), (Some(5), vec![1, 2]));
+        // What is not ours to read stays as it was written.
+        assert_eq!(counts.any.to_string(), r#"{"x":5.0}"#);
+        for wrong in ["5.5", "1e300", "-5.0"] {
+            let text = format!(r#"{{"count":{wrong},"list":[],"any":0}}"#);
+            assert_eq!(
+                read(&text).unwrap_err().field.as_deref(),
+                Some("count"),
+                "{wrong}"
+            );
+        }
     }
 }

@@ -11,6 +11,7 @@ use axum::http::request::Parts;
 use axum::http::{HeaderValue, Method, Request, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{MethodFilter, MethodRouter, on};
+use schemars::transform::RecursiveTransform;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -142,6 +143,9 @@ impl Api {
             schemars::generate::SchemaSettings::draft2020_12().with(|settings| {
                 settings.definitions_path = "/components/schemas".into();
                 settings.meta_schema = None;
+                settings
+                    .transforms
+                    .push(Box::new(RecursiveTransform(with_largest)));
             })
         };
         Self {
@@ -203,6 +207,19 @@ impl Api {
             true => T::json_schema(&mut self.inputs),
             false => self.inputs.subschema_for::<T>(),
         })
+    }
+}
+
+/// Says how large a whole number may be, where its type alone says so.
+fn with_largest(schema: &mut Schema) {
+    let largest = match schema.get("format").and_then(Value::as_str) {
+        Some("uint64" | "uint") => u64::MAX,
+        Some("uint32") => u32::MAX.into(),
+        Some("int64") => i64::MAX.unsigned_abs(),
+        _ => return,
+    };
+    if schema.get("maximum").is_none() {
+        schema.insert("maximum".to_owned(), largest.into());
     }
 }
 

@@ -1,8 +1,9 @@
 //! Whether what was sent has the shape that the document describes.
 //!
 //! Readers made from types are more lenient than the document: they take a list
-//! of an object's values for the object. This looks at kinds of values and the
-//! lengths of lists; what else a value may be is checked by whoever reads it.
+//! of an object's values for the object. This looks at kinds of values, lengths
+//! of lists and ranges of numbers; what else a value may be is checked by whoever
+//! reads it.
 
 use serde_json::{Map, Value};
 
@@ -66,6 +67,29 @@ pub(crate) fn check(
             expected: named(kinds),
         });
     }
+    if let Some(only) = schema.get("const")
+        && only != value
+    {
+        return Err(Misshapen {
+            path: String::new(),
+            expected: only.to_string(),
+        });
+    }
+    for (bound, word) in [("minimum", "at least"), ("maximum", "at most")] {
+        let Some(limit) = schema.get(bound) else {
+            continue;
+        };
+        let beyond = match bound {
+            "minimum" => is_less(value, limit),
+            _ => is_less(limit, value),
+        };
+        if beyond {
+            return Err(Misshapen {
+                path: String::new(),
+                expected: format!("a number of {word} {limit}"),
+            });
+        }
+    }
     match value {
         Value::Object(fields) => {
             let described = schema.get("properties").and_then(Value::as_object);
@@ -112,6 +136,90 @@ pub(crate) fn check(
         _ => {}
     }
     Ok(())
+}
+
+/// Returns true when both are numbers and `a` is less.
+fn is_less(a: &Value, b: &Value) -> bool {
+    let whole = |value: &Value| {
+        let signed = value.as_i64().map(i128::from);
+        signed.or_else(|| value.as_u64().map(i128::from))
+    };
+    match (whole(a), whole(b)) {
+        // Large ones would be the same when they are rounded.
+        (Some(a), Some(b)) => a < b,
+        _ => matches!((a.as_f64(), b.as_f64()), (Some(a), Some(b)) if a < b),
+    }
+}
+
+/// Returns a whole number as such.
+fn whole(number: f64) -> Option<Value> {
+    // Two to the power of 63 and of 64: the first that are too large.
+    const SIGNED: f64 = 9_223_372_036_854_775_808.0;
+    const UNSIGNED: f64 = 18_446_744_073_709_551_616.0;
+    match number {
+        number if number.fract() != 0.0 => None,
+        number if (-SIGNED..SIGNED).contains(&number) => Some(Value::from(number as i64)),
+        number if (SIGNED..UNSIGNED).contains(&number) => Some(Value::from(number as u64)),
+        _ => None,
+    }
+}
+
+/// Writes numbers such as 5.0 as 5 where whole ones are described. Returns true
+/// when there were any.
+pub(crate) fn write_whole(definitions: &Definitions, schema: &Value, value: &mut Value) -> bool {
+    let Some(schema) = schema.as_object() else {
+        return false;
+    };
+    let mut found = false;
+    if let Some(Value::String(to)) = schema.get("$ref") {
+        let name = to.rsplit('/').next().unwrap_or_default();
+        if let Some(schema) = definitions.get(name) {
+            found |= write_whole(definitions, schema, value);
+        }
+    }
+    for choices in ["anyOf", "oneOf", "allOf"] {
+        let Some(Value::Array(choices)) = schema.get(choices) else {
+            continue;
+        };
+        for choice in choices {
+            if check(definitions, choice, value).is_ok() {
+                found |= write_whole(definitions, choice, value);
+            }
+        }
+    }
+    let takes = |kind: &str| match schema.get("type") {
+        Some(Value::String(known)) => known == kind,
+        Some(Value::Array(known)) => known.iter().any(|known| known == kind),
+        _ => false,
+    };
+    match value {
+        Value::Number(number) if takes("integer") && !takes("number") => {
+            if let Some(whole) = number.as_f64().filter(|_| number.is_f64()).and_then(whole) {
+                *value = whole;
+                found = true;
+            }
+        }
+        Value::Object(fields) => {
+            let described = schema.get("properties").and_then(Value::as_object);
+            for (name, field) in fields {
+                let schema = described
+                    .and_then(|described| described.get(name))
+                    .or_else(|| schema.get("additionalProperties"));
+                if let Some(schema) = schema {
+                    found |= write_whole(definitions, schema, field);
+                }
+            }
+        }
+        Value::Array(items) => {
+            if let Some(schema) = schema.get("items") {
+                for item in items {
+                    found |= write_whole(definitions, schema, item);
+                }
+            }
+        }
+        _ => {}
+    }
+    found
 }
 
 impl Misshapen {
@@ -179,6 +287,7 @@ mod tests {
                     ]},
                     "tokens": {"type": ["integer", "null"]},
                     "lines": {"type": "array", "minItems": 1, "maxItems": 2},
+                    "count": {"type": "integer", "minimum": 1, "maximum": i64::MAX},
                 },
             },
             "Block": {"oneOf": [{"type": "object", "properties": {"text": {"type": "string"}}}]},
@@ -207,6 +316,15 @@ mod tests {
             said("lines", "a list of at least 1")
         );
         assert_eq!(wrong(json!({"lines": [1, 2]})), None);
+        assert_eq!(wrong(json!({"count": i64::MAX})), None);
+        assert_eq!(
+            wrong(json!({"count": 0})),
+            said("count", "a number of at least 1")
+        );
+        assert_eq!(
+            wrong(json!({"count": i64::MAX as u64 + 1})),
+            said("count", "a number of at most 9223372036854775807")
+        );
         assert_eq!(
             wrong(json!({"lines": [1, 2, 3]})),
             said("lines", "a list of at most 2")

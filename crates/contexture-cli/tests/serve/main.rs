@@ -204,7 +204,7 @@ fn the_log_has_a_line_for_each_request_and_nothing_of_what_was_said() {
             "POST",
             "/v1/assemble",
             &named,
-            r#"{"session":"canary-label","event":"canary event"}"#,
+            r#"{"session":"canary-label","recipe":"broker","event":"canary event"}"#,
         ),
         ("POST", "/v1/sessions", &bearer, r#"{"canary":"field"}"#),
         ("POST", "/v1/sessions", &bearer, "canary that is no JSON"),
@@ -261,7 +261,7 @@ fn the_log_has_a_line_for_each_request_and_nothing_of_what_was_said() {
         })
         .collect();
     assert_eq!(
-        told.join("\n"),
+        told.join("\n") + "\n",
         dedent(
             "
             POST /v1/sessions 201 harbour -
@@ -269,12 +269,12 @@ fn the_log_has_a_line_for_each_request_and_nothing_of_what_was_said() {
             POST /v1/assemble 200 harbour -
             POST /v1/sessions 400 harbour invalid_field
             POST /v1/sessions 400 harbour invalid_json
-            POST /v1/assemble 403 harbour forbidden
+            POST /v1/assemble 422 harbour invalid
             GET /v1/sessions/{label} 400 harbour invalid_query
             GET none 404 - no_such_path
             GET /v1/sessions 401 - unauthorized
             GET /v1/sessions 403 - foreign_origin
-            other /v1/sessions 405 harbour no_such_method
+            other /v1/sessions 405 - no_such_method
             "
         )
     );

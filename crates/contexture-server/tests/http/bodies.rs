@@ -415,3 +415,27 @@ fn every_answer_has_an_id_and_keeps_the_callers() {
         assert!(id.bytes().all(|byte| byte.is_ascii_hexdigit()), "{id}");
     }
 }
+
+#[test]
+fn a_whole_number_may_be_written_with_a_point() {
+    let (_lab, server) = server();
+    let record = r#"{"records":[{"kind":"chunk","id":"c","source":"x","text":"x","timestamp":-4555907.0,
+        "valid_from":"0002-10-22T08:23:55.1-19:48","valid_to":1163.0}]}"#;
+    server.post("/v1/memory/records", record).ok(200);
+    let request = r#"{"session":"s","recipe":"broker","event":"x","reserve_response":100.0}"#;
+    server.post("/v1/assemble", request).ok(200);
+    let recall = r#"{"max_tokens":100.5}"#;
+    assert_eq!(
+        server.post("/v1/memory/recall", recall).text(),
+        "400 invalid_field: invalid type: floating point `100.5`, expected a whole number, 0 or \
+         more at line 1 column 19 (max_tokens)"
+    );
+    // What a number may be is what the document says.
+    let pattern = r#"{"records":[{"kind":"pattern","name":"x","procedure":"y",
+        "applications":9223372036854775808}]}"#;
+    assert_eq!(
+        server.post("/v1/memory/records", pattern).text(),
+        "400 invalid_field: expected a number of at most 9223372036854775807 \
+         (records[0].applications)"
+    );
+}

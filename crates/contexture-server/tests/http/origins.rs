@@ -172,8 +172,8 @@ fn a_browser_is_told_what_an_allowed_page_may_do() {
 fn without_allowed_pages_nothing_is_said_to_browsers() {
     let lab = Lab::new();
     let server = lab.serve();
-    let own = format!("host: localhost\r\norigin: http://localhost\r\n");
-    let answer = ask(&server, "GET", &own).ok(200);
+    let own = "host: localhost\r\norigin: http://localhost\r\n";
+    let answer = ask(&server, "GET", own).ok(200);
     assert_eq!(answer.header("access-control-allow-origin"), None);
-    ask(&server, "OPTIONS", &own).ok(405);
+    ask(&server, "OPTIONS", own).ok(405);
 }
