@@ -407,7 +407,9 @@ impl Engine {
         let Ok(saved) = Saved::load(&**store, &latest) else {
             return Ok(None);
         };
-        Ok(Some(self.remember(label, saved)))
+        let saved = Arc::new(saved);
+        self.remember(label, &saved);
+        Ok(Some(saved))
     }
 
     /// Returns the model of that name, else the configured one, unless that is
@@ -633,7 +635,7 @@ impl Engine {
         };
         let (saved, snapshot, blobs) = snapshot::take(&made, previous);
         if !self.config.snapshots.keep {
-            self.remember(label, saved);
+            self.remember(label, &Arc::new(saved));
             return Ok(None);
         }
         if let Some(previous) = previous {
@@ -644,14 +646,13 @@ impl Engine {
         }
         let is_new = previous.is_none_or(|previous| previous.hash != saved.hash);
         let hash = saved.hash.to_string();
-        // Before it is kept: another thread may ask for what comes next as soon
-        // as it is.
-        let saved = self.remember(label, saved);
+        let saved = Arc::new(saved);
         let mut warning = None;
         match is_new {
-            false => {}
+            false => self.remember(label, &saved),
             true if self.keeps_behind => {
-                saved.keep(Keeping::OnItsWay);
+                let kept = Arc::clone(&saved);
+                kept.keep(Keeping::OnItsWay);
                 let unkept = Arc::clone(&self.unkept);
                 warning = unkept.lock().unwrap_or_else(PoisonError::into_inner).take();
                 let on_its_way = |it: &&Saved| it.keeping() != Keeping::Kept;
@@ -660,16 +661,21 @@ impl Engine {
                     blobs,
                     builds_on: previous.filter(on_its_way).map(|previous| previous.hash),
                     done: Box::new(move |done| match done {
-                        Ok(()) => saved.keep(Keeping::Kept),
+                        Ok(()) => kept.keep(Keeping::Kept),
                         Err(error) => {
-                            saved.keep(Keeping::Lost);
+                            kept.keep(Keeping::Lost);
                             let why = format!("a request before was not kept: {error}");
                             *unkept.lock().unwrap_or_else(PoisonError::into_inner) = Some(why);
                         }
                     }),
                 });
+                // Only now: what builds on it must come behind it.
+                self.remember(label, &saved);
             }
             true => {
+                // Before it is kept: another thread may ask for what comes next
+                // as soon as it is.
+                self.remember(label, &saved);
                 if let Err(error) = store.put_snapshot(&snapshot, &blobs) {
                     saved.keep(Keeping::Lost);
                     return Ok(Some(format!("the request was not kept: {error}")));
@@ -681,11 +687,9 @@ impl Engine {
         Ok(warning)
     }
 
-    fn remember(&self, label: &str, saved: Saved) -> Arc<Saved> {
-        let saved = Arc::new(saved);
+    fn remember(&self, label: &str, saved: &Arc<Saved>) {
         let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
-        latest.put(label, Arc::clone(&saved));
-        saved
+        latest.put(label, Arc::clone(saved));
     }
 
     pub(crate) fn compactor<'a>(

@@ -69,7 +69,11 @@ fn what_is_on_its_way_is_kept_at_the_end() {
     let lab = lab();
     lab.session("s");
     let made: Vec<String> = (0..200)
-        .map(|number| ask(&lab, "s", &format!("Question {number}?")).snapshot.unwrap())
+        .map(|number| {
+            ask(&lab, "s", &format!("Question {number}?"))
+                .snapshot
+                .unwrap()
+        })
         .collect();
     let Lab {
         dir, store, engine, ..
@@ -110,8 +114,10 @@ fn what_cannot_be_kept_is_told_and_leaves_nothing_half() {
         ..Options::default()
     };
     let small: Arc<dyn Store> = Arc::new(SqliteStore::open_with(&path, options).unwrap());
-    let engine = Engine::new(contexture::config::Config::parse(CONFIG).unwrap(), &lab.root);
-    let engine = engine.unwrap().with_store(Arc::clone(&small)).keeping_behind();
+    let config = format!("recipe = \"broker\"\n{CONFIG}");
+    let config = contexture::config::Config::parse(&config).unwrap();
+    let engine = Engine::new(config, &lab.root).unwrap();
+    let engine = engine.with_store(Arc::clone(&small)).keeping_behind();
     let mut told = 0;
     for number in 0..40 {
         let long = "A long question. ".repeat(600);
@@ -121,7 +127,9 @@ fn what_cannot_be_kept_is_told_and_leaves_nothing_half() {
         };
         let made = engine.assemble(&lab.root, &asked).unwrap();
         let warned = made.report.warnings.iter();
-        told += warned.filter(|warning| warning.contains("was not kept")).count();
+        told += warned
+            .filter(|warning| warning.contains("was not kept"))
+            .count();
     }
     assert!(told > 0);
     let kept = check_all(&*small);
