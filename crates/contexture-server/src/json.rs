@@ -27,20 +27,19 @@ pub(crate) fn read<T: DeserializeOwned>(
         )
     })?;
     let mut value = unambiguous(text)?;
+    // Before it is read: complaints are then in a caller's words.
+    shape::check(definitions, schema, &value)
+        .map_err(|wrong| invalid_field(&wrong.path, wrong.message))?;
     let mut reader = serde_json::Deserializer::from_str(text);
-    let read = serde_path_to_error::deserialize(&mut reader);
-    let read = match read {
-        Ok(read) => read,
+    match serde_path_to_error::deserialize(&mut reader) {
+        Ok(read) => Ok(read),
         // To a schema, 5.0 is a whole number. Few write it so.
         Err(error) if shape::write_whole(definitions, schema, &mut value) => {
             drop(error);
-            serde_path_to_error::deserialize(&value).map_err(|error| misread(&error))?
+            serde_path_to_error::deserialize(&value).map_err(|error| misread(&error))
         }
-        Err(error) => return Err(misread(&error)),
-    };
-    shape::check(definitions, schema, &value)
-        .map_err(|wrong| invalid_field(&wrong.path, format!("expected {}", wrong.expected)))?;
-    Ok(read)
+        Err(error) => Err(misread(&error)),
+    }
 }
 
 fn misread(error: &serde_path_to_error::Error<serde_json::Error>) -> Problem {
@@ -100,6 +99,9 @@ fn said(error: &serde_json::Error) -> String {
 /// Takes the names of types out of a message: to a caller, all of them are
 /// objects.
 fn without_types(message: String) -> String {
+    if message.starts_with("data did not match any variant") {
+        return "is none of the forms that are taken here".to_owned();
+    }
     let Some((before, name)) = message.split_once("expected struct ") else {
         return message;
     };

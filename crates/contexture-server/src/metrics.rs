@@ -63,6 +63,10 @@ struct Operation {
     operation: &'static str,
 }
 
+/// More tokens than any request has: what is reported beyond would only spoil
+/// the sum.
+const MOST_TOKENS: u64 = 1_000_000_000;
+
 /// From a tenth of a millisecond to half a minute.
 fn latencies() -> Histogram {
     Histogram::new(exponential_buckets(0.000_1, 2.5, 14))
@@ -190,8 +194,10 @@ impl Metrics {
     pub(crate) fn recorded(&self, usage: Option<&contexture::turn::Usage>) {
         self.turns.inc();
         if let Some(usage) = usage {
-            self.provider_input.inc_by(usage.input_tokens);
-            self.provider_cached.inc_by(usage.cached_input_tokens);
+            self.provider_input
+                .inc_by(usage.input_tokens.min(MOST_TOKENS));
+            self.provider_cached
+                .inc_by(usage.cached_input_tokens.min(MOST_TOKENS));
         }
     }
 

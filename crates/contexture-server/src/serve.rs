@@ -85,17 +85,17 @@ impl Server {
             Error::input(format!("cannot listen on {wanted}: {error}"))
                 .hint("take another address or port: --addr 127.0.0.1:8788")
         };
-        let mut addresses = tokio::net::lookup_host(&wanted).await.map_err(failed)?;
-        let open = |addr: &SocketAddr| !gate::is_loopback(addr) && !app.keys().required();
-        if addresses.any(|addr| open(&addr)) {
+        let listener = TcpListener::bind(&wanted).await.map_err(failed)?;
+        let address = listener.local_addr().map_err(failed)?;
+        // Of the address itself, not of a name that may lead elsewhere the next
+        // time. Nobody was let in yet.
+        if !gate::is_loopback(&address) && !app.keys().required() {
             return Err(Error::input(format!(
                 "{wanted} can be reached by others, and there is no key: anybody could read and \
                  write everything"
             ))
             .hint("make a key with `contexture key new`, or listen on 127.0.0.1"));
         }
-        let listener = TcpListener::bind(&wanted).await.map_err(failed)?;
-        let address = listener.local_addr().map_err(failed)?;
         Ok(Self {
             router: router::router(&app),
             app,

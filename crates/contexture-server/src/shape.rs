@@ -1,18 +1,21 @@
 //! Whether what was sent has the shape that the document describes.
 //!
 //! Readers made from types are more lenient than the document: they take a list
-//! of an object's values for the object. This looks at kinds of values, lengths
-//! of lists and ranges of numbers; what else a value may be is checked by whoever
-//! reads it.
+//! of an object's values for the object, and say in their own words what is
+//! wrong. This looks at names, kinds of values, lengths of lists and ranges of
+//! numbers; what else a value may be is checked by whoever reads it.
 
 use serde_json::{Map, Value};
 
-/// Where a value does not have the shape that is described, and what is expected
+/// Where a value does not have the shape that is described, and what is wrong
 /// there.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Misshapen {
     pub(crate) path: String,
-    pub(crate) expected: String,
+    pub(crate) message: String,
+    // Whether it is something else altogether: of another kind, or with another
+    // word where kinds are told apart by one.
+    is_other: bool,
 }
 
 /// Schemas by name.
@@ -37,20 +40,17 @@ pub(crate) fn check(
         let Some(Value::Array(choices)) = schema.get(choices) else {
             continue;
         };
-        let mut nearest: Option<Misshapen> = None;
-        let fits = choices.iter().any(|choice| {
-            let checked = check(definitions, choice, value);
-            if let Err(wrong) = checked {
-                // What goes wrong furthest inside was most probably meant.
-                let deeper = |known: &Misshapen| known.path.len() < wrong.path.len();
-                if nearest.as_ref().is_none_or(deeper) {
-                    nearest = Some(wrong);
+        let mut wrong = Vec::new();
+        for choice in choices {
+            match check(definitions, choice, value) {
+                Ok(()) => {
+                    wrong.clear();
+                    break;
                 }
-                return false;
+                Err(misshapen) => wrong.push(misshapen),
             }
-            true
-        });
-        if let (false, Some(nearest)) = (fits, nearest) {
+        }
+        if let Some(nearest) = nearest(wrong) {
             return Err(nearest);
         }
     }
@@ -63,16 +63,16 @@ pub(crate) fn check(
         && !is_one_of(kinds, value)
     {
         return Err(Misshapen {
-            path: String::new(),
-            expected: named(kinds),
+            is_other: true,
+            ..Misshapen::here(format!("expected {}", named(kinds)))
         });
     }
     if let Some(only) = schema.get("const")
         && only != value
     {
         return Err(Misshapen {
-            path: String::new(),
-            expected: only.to_string(),
+            is_other: true,
+            ..Misshapen::here(format!("expected {only}"))
         });
     }
     for (bound, word) in [("minimum", "at least"), ("maximum", "at most")] {
@@ -84,24 +84,14 @@ pub(crate) fn check(
             _ => is_less(limit, value),
         };
         if beyond {
-            return Err(Misshapen {
-                path: String::new(),
-                expected: format!("a number of {word} {limit}"),
-            });
+            return Err(Misshapen::here(format!(
+                "expected a number of {word} {limit}"
+            )));
         }
     }
     match value {
         Value::Object(fields) => {
-            let described = schema.get("properties").and_then(Value::as_object);
-            for (name, field) in fields {
-                let schema = described
-                    .and_then(|described| described.get(name))
-                    .or_else(|| schema.get("additionalProperties"));
-                if let Some(schema) = schema {
-                    let inside = |wrong: Misshapen| wrong.inside(name);
-                    check(definitions, schema, field).map_err(inside)?;
-                }
-            }
+            check_fields(definitions, schema, fields)?;
         }
         Value::Array(items) => {
             let limit = |name: &str| schema.get(name).and_then(Value::as_u64);
@@ -120,10 +110,7 @@ pub(crate) fn check(
             ] {
                 if is_wrong {
                     let many = limit(name).unwrap_or_default();
-                    return Err(Misshapen {
-                        path: String::new(),
-                        expected: format!("a list of {word} {many}"),
-                    });
+                    return Err(Misshapen::here(format!("expected a list of {word} {many}")));
                 }
             }
             if let Some(schema) = schema.get("items") {
@@ -136,6 +123,87 @@ pub(crate) fn check(
         _ => {}
     }
     Ok(())
+}
+
+fn check_fields(
+    definitions: &Definitions,
+    schema: &Map<String, Value>,
+    fields: &Map<String, Value>,
+) -> Result<(), Misshapen> {
+    let described = schema.get("properties").and_then(Value::as_object);
+    let of = |name: &str| described.and_then(|described| described.get(name));
+    let inside = |name: &str, schema: &Value, field: &Value| {
+        check(definitions, schema, field).map_err(|wrong| wrong.inside(name))
+    };
+    // The word that tells kinds apart comes first: what else is wrong with
+    // another kind does not matter.
+    let tells = |schema: &&Value| schema.get("const").is_some();
+    for (name, field) in fields {
+        if let Some(schema) = of(name).filter(tells) {
+            let other = |wrong: Misshapen| Misshapen {
+                is_other: true,
+                ..wrong
+            };
+            inside(name, schema, field).map_err(other)?;
+        }
+    }
+    for (name, field) in fields {
+        match (of(name), schema.get("additionalProperties")) {
+            (Some(schema), _) => inside(name, schema, field)?,
+            (None, Some(Value::Bool(false))) => return Err(unknown(name, described)),
+            (None, Some(schema)) => inside(name, schema, field)?,
+            (None, None) => {}
+        }
+    }
+    let required = schema.get("required").and_then(Value::as_array);
+    let mut required = required.into_iter().flatten().filter_map(Value::as_str);
+    match required.find(|name| !fields.contains_key(*name)) {
+        Some(missing) => Err(Misshapen::here("is missing").inside(missing)),
+        None => Ok(()),
+    }
+}
+
+/// The most names that are told of where another one was expected.
+const MOST_NAMES: usize = 12;
+
+fn unknown(name: &str, described: Option<&Map<String, Value>>) -> Misshapen {
+    let known: Vec<&str> = described
+        .into_iter()
+        .flatten()
+        .map(|(name, _)| name.as_str())
+        .collect();
+    let message = match known.len() {
+        0 => "is not known here: nothing is expected".to_owned(),
+        1..=MOST_NAMES => format!("is not known here (known are {})", known.join(", ")),
+        _ => "is not known here; the document lists what is".to_owned(),
+    };
+    Misshapen::here(message).inside(&name[..name.floor_char_boundary(LONGEST_NAME)])
+}
+
+/// The longest name that is told whole.
+const LONGEST_NAME: usize = 60;
+
+/// Returns what is wrong with the choice that was most probably meant: one of the
+/// right kind, and there what goes wrong furthest inside.
+fn nearest(wrong: Vec<Misshapen>) -> Option<Misshapen> {
+    let depth = |wrong: &Misshapen| wrong.path.matches(['.', '[']).count();
+    let deepest = wrong.iter().filter(|wrong| !wrong.is_other).rev();
+    if let Some(meant) = deepest.max_by_key(|wrong| depth(wrong)) {
+        return Some(meant.clone());
+    }
+    // All are of another kind: each says which.
+    let first = wrong.first()?;
+    let mut expected: Vec<&str> = Vec::new();
+    for wrong in wrong.iter().filter(|wrong| wrong.path == first.path) {
+        let what = wrong.message.trim_start_matches("expected ");
+        if !expected.contains(&what) {
+            expected.push(what);
+        }
+    }
+    Some(Misshapen {
+        message: format!("expected {}", expected.join(" or ")),
+        ..first.clone()
+    })
 }
 
 /// Returns true when both are numbers and `a` is less.
@@ -223,13 +291,25 @@ pub(crate) fn write_whole(definitions: &Definitions, schema: &Value, value: &mut
 }
 
 impl Misshapen {
+    fn here(message: impl Into<String>) -> Self {
+        Self {
+            path: String::new(),
+            message: message.into(),
+            is_other: false,
+        }
+    }
+
     fn inside(self, outer: &str) -> Self {
         let path = match self.path.as_str() {
             "" => outer.to_owned(),
             path if path.starts_with('[') => format!("{outer}{path}"),
             path => format!("{outer}.{path}"),
         };
-        Self { path, ..self }
+        Self {
+            path,
+            is_other: false,
+            ..self
+        }
     }
 }
 
@@ -296,12 +376,12 @@ mod tests {
         };
         let schema = json!({"$ref": "#/components/schemas/Message"});
         let wrong = check(&definitions, &schema, &value).err()?;
-        Some((wrong.path, wrong.expected))
+        Some((wrong.path, wrong.message))
     }
 
     #[test]
     fn a_list_is_no_object() {
-        let said = |path: &str, expected: &str| Some((path.to_owned(), expected.to_owned()));
+        let said = |path: &str, what: &str| Some((path.to_owned(), format!("expected {what}")));
         assert_eq!(
             wrong(json!({"content": "x", "tokens": 3, "other": []})),
             None
@@ -340,6 +420,55 @@ mod tests {
         assert_eq!(
             wrong(json!({"tokens": 1.5})),
             said("tokens", "a whole number or null")
+        );
+    }
+    #[test]
+    fn names_are_told_with_their_place() {
+        let Value::Object(definitions) = json!({
+            "Pin": {
+                "type": "object",
+                "properties": {"action": {"const": "pin"}, "what": {"type": "string"}},
+                "required": ["action", "what"],
+                "additionalProperties": false,
+            },
+            "Stash": {
+                "type": "object",
+                "properties": {"action": {"const": "stash"}, "name": {"type": "string"}},
+                "required": ["action", "name"],
+                "additionalProperties": false,
+            },
+        }) else {
+            return;
+        };
+        let schema = json!({"type": "object", "properties": {"changes": {
+            "type": "array",
+            "items": {"oneOf": [
+                {"$ref": "#/components/schemas/Pin"},
+                {"$ref": "#/components/schemas/Stash"},
+            ]},
+        }}});
+        let wrong = |change: Value| {
+            let wrong = check(&definitions, &schema, &json!({"changes": [change]}));
+            wrong
+                .map_err(|wrong| format!("{}: {}", wrong.path, wrong.message))
+                .unwrap_err()
+        };
+        assert_eq!(
+            wrong(json!({"action": "stash"})),
+            "changes[0].name: is missing"
+        );
+        assert_eq!(
+            wrong(json!({"action": "pin", "what": "x", "name": "y"})),
+            "changes[0].name: is not known here (known are action, what)"
+        );
+        assert_eq!(
+            wrong(json!({"action": "drop"})),
+            "changes[0].action: expected \"pin\" or \"stash\""
+        );
+        assert_eq!(wrong(json!([])), "changes[0]: expected an object");
+        assert_eq!(
+            wrong(json!({"action": "pin", "what": 1})),
+            "changes[0].what: expected a text"
         );
     }
 }

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use contexture::config::{self, Config};
+use contexture::key::check_tenant;
 use contexture::store::{Store, Tenants as Stores};
 use contexture::{Engine, Error, Root, Timestamp};
 
@@ -26,6 +27,8 @@ pub(crate) struct Tenant {
     pub(crate) engine: Engine,
     pub(crate) events: Hub,
     pub(crate) metrics: Arc<Metrics>,
+    /// Held while something is read, changed and written back.
+    pub(crate) changing: Mutex<()>,
     now: Option<Timestamp>,
 }
 
@@ -129,6 +132,7 @@ impl Tenants {
             engine,
             events: Hub::new(self.config.server.max_listeners),
             metrics: Arc::clone(&self.metrics),
+            changing: Mutex::default(),
             now: self.now,
         });
         let mut ready = self.ready.lock().unwrap_or_else(PoisonError::into_inner);
@@ -152,8 +156,16 @@ impl Tenants {
 
     fn root_of(&self, name: &str) -> Result<Root, Error> {
         if name.is_empty() {
-            return Root::open(&self.root);
+            // The roots of the others lie below this one.
+            let mut root = Root::open(&self.root)?.hiding(".contexture/tenants");
+            for path in self.config.server.tenants.values() {
+                if let Some(path) = &path.root {
+                    root = root.hiding(path);
+                }
+            }
+            return Ok(root);
         }
+        check_tenant(name)?;
         let configured = self.config.server.tenants.get(name);
         match configured.and_then(|tenant| tenant.root.as_deref()) {
             Some(path) => Ok(Root::open(self.root.join(path))?.called(HERE)),

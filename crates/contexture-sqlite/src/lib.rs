@@ -250,10 +250,14 @@ impl SqliteStore {
         };
         let counted = Arc::clone(&self.shared.on_their_way);
         counted.fetch_add(1, Ordering::AcqRel);
-        writer.run_later(work, move |result| {
+        let asked = writer.run_later(work, move |result| {
             done(result);
             counted.fetch_sub(1, Ordering::AcqRel);
         });
+        if !asked {
+            // It panicked. The next call starts another.
+            open.forget_writer(&writer);
+        }
     }
 
     /// Waits until nothing is on its way that was asked for before. What became

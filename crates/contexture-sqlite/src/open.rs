@@ -143,7 +143,7 @@ impl Open {
         true
     }
 
-    fn forget_writer(&self, writer: &Arc<Writer>) {
+    pub(crate) fn forget_writer(&self, writer: &Arc<Writer>) {
         let mut current = self.lock_writer();
         if current.as_ref().is_some_and(|it| Arc::ptr_eq(it, writer)) {
             *current = None;

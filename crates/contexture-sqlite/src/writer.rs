@@ -143,21 +143,20 @@ impl Writer {
     }
 
     /// Runs `work` in a transaction that others share, and tells `done` what came
-    /// of it, without waiting.
+    /// of it, without waiting. Returns false when the thread is gone.
     pub(crate) fn run_later(
         &self,
         work: impl FnOnce(&Connection) -> Result<(), Fault> + Send + 'static,
         done: impl FnOnce(Result<(), StoreError>) + Send + 'static,
-    ) {
+    ) -> bool {
         let later = Later {
             work: Some(work),
             result: None,
             done: Some(done),
         };
-        if let Some(messages) = &self.messages {
-            // If the thread is gone, dropping it tells.
-            let _ = messages.send(Message::Request(Box::new(later)));
-        }
+        // If the thread is gone, dropping it tells.
+        let message = Message::Request(Box::new(later));
+        (self.messages.as_ref()).is_some_and(|messages| messages.send(message).is_ok())
     }
 
     /// Leaves files that are no longer where they were: moves what is in the log

@@ -3,8 +3,8 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use contexture_core::guard::Policy;
-use contexture_core::{Budget, Counts, Tokens};
-use contexture_store::{AgentRole, Later, Store};
+use contexture_core::{Budget, ContentHash, Counts, Tokens};
+use contexture_store::{AgentRole, Later, Store, StoreError};
 use contexture_tokens::{Model, Models, Provider};
 use jiff::Timestamp;
 
@@ -655,16 +655,15 @@ impl Engine {
                 kept.keep(Keeping::OnItsWay);
                 let unkept = Arc::clone(&self.unkept);
                 warning = unkept.lock().unwrap_or_else(PoisonError::into_inner).take();
-                let on_its_way = |it: &&Saved| it.keeping() != Keeping::Kept;
                 store.put_snapshot_later(Later {
                     snapshot,
                     blobs,
-                    builds_on: previous.filter(on_its_way).map(|previous| previous.hash),
+                    builds_on: previous.map(|previous| previous.hash),
                     done: Box::new(move |done| match done {
                         Ok(()) => kept.keep(Keeping::Kept),
                         Err(error) => {
                             kept.keep(Keeping::Lost);
-                            let why = format!("a request before was not kept: {error}");
+                            let why = format!("a request before was not kept: {}", why(&error));
                             *unkept.lock().unwrap_or_else(PoisonError::into_inner) = Some(why);
                         }
                     }),
@@ -685,6 +684,14 @@ impl Engine {
         assembled.snapshot = Some(hash);
         assembled.report.snapshot = assembled.snapshot.clone();
         Ok(warning)
+    }
+
+    /// Returns true when a request of a session was made and could not be kept.
+    pub(crate) fn is_lost(&self, label: &str, hash: &str) -> bool {
+        let latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
+        ContentHash::from_hex(hash)
+            .and_then(|hash| latest.find(label, hash))
+            .is_some_and(|saved| saved.keeping() == Keeping::Lost)
     }
 
     fn remember(&self, label: &str, saved: &Arc<Saved>) {
@@ -718,5 +725,17 @@ impl Engine {
             &*self.counts(model)?,
             self.policy(),
         ))
+    }
+}
+
+/// Says why a request was not kept, without where the store is: whoever reads
+/// the report need not know.
+fn why(error: &StoreError) -> &'static str {
+    match error {
+        StoreError::Busy { .. } => "the store was locked by another process",
+        StoreError::ReadOnly { .. } => "the store cannot be written",
+        StoreError::Full { .. } => "the store is full",
+        StoreError::NotFound { .. } => "nor was the one before it",
+        _ => "the store failed",
     }
 }

@@ -21,6 +21,8 @@ pub struct Root {
     path: PathBuf,
     // What it is called, if that is not its path.
     name: Option<String>,
+    // What is as if it were not there.
+    hidden: Vec<PathBuf>,
 }
 
 /// Why a file could not be used: a row of the report, not an error.
@@ -53,6 +55,7 @@ impl Root {
             dir,
             path,
             name: None,
+            hidden: Vec::new(),
         })
     }
 
@@ -61,6 +64,29 @@ impl Root {
     pub fn called(mut self, name: impl Into<String>) -> Self {
         self.name = Some(name.into());
         self
+    }
+
+    /// Hides what lies below a directory: nothing there is read, looked at or
+    /// replaced, whatever links or dots lead to it.
+    pub fn hiding(mut self, directory: impl Into<PathBuf>) -> Self {
+        self.hidden.push(plain(&directory.into()));
+        self
+    }
+
+    fn is_hidden(&self, path: &str) -> bool {
+        let below = |path: &Path| self.hidden.iter().any(|hidden| path.starts_with(hidden));
+        if self.hidden.is_empty() {
+            return false;
+        }
+        // A file that is about to be made has no real path yet; its directory
+        // has.
+        let real = |path: &Path| self.dir.canonicalize(path).is_ok_and(|real| below(&real));
+        let written = plain(Path::new(path));
+        below(&written)
+            || real(&written)
+            || written
+                .parent()
+                .is_some_and(|parent| !parent.as_os_str().is_empty() && real(parent))
     }
 
     /// Returns what it is called: its path, unless it was given another name.
@@ -79,12 +105,15 @@ impl Root {
     /// Returns true when there is something at `path`, without following a
     /// link that leads out.
     pub fn exists(&self, path: &str) -> bool {
-        self.dir.metadata(path).is_ok()
+        !self.is_hidden(path) && self.dir.metadata(path).is_ok()
     }
 
     /// Returns true when there is nothing at `path`, not even a link that leads
     /// nowhere or out.
     pub fn is_absent(&self, path: &str) -> bool {
+        if self.is_hidden(path) {
+            return true;
+        }
         let meta = self.dir.symlink_metadata(path);
         meta.is_err_and(|error| {
             use std::io::ErrorKind::{NotADirectory, NotFound};
@@ -94,11 +123,20 @@ impl Root {
 
     /// Returns true when there is a directory at `path`.
     pub fn is_dir(&self, path: &str) -> bool {
-        path.is_empty() || self.dir.metadata(path).is_ok_and(|meta| meta.is_dir())
+        path.is_empty()
+            || !self.is_hidden(path) && self.dir.metadata(path).is_ok_and(|meta| meta.is_dir())
+    }
+
+    fn check_hidden(&self, path: &str) -> Result<(), Unusable> {
+        match self.is_hidden(path) {
+            true => Err(no_file(path)),
+            false => Ok(()),
+        }
     }
 
     /// Returns the size of the file at `path`.
     pub fn size(&self, path: &str) -> Result<u64, Unusable> {
+        self.check_hidden(path)?;
         let meta = self.dir.metadata(path).map_err(|e| unusable(path, &e))?;
         if !meta.is_file() {
             return Err(Unusable::new(Code::NotAFile, not_a_file(&meta)));
@@ -109,6 +147,9 @@ impl Root {
     /// Returns what is at `path`, links followed, with one question to the
     /// system.
     pub(crate) fn look(&self, path: &str) -> Look {
+        if self.is_hidden(path) {
+            return Look::Nothing;
+        }
         use std::io::ErrorKind::{NotADirectory, NotFound};
         match self.dir.metadata(path) {
             Ok(meta) if meta.is_file() => Look::File {
@@ -132,6 +173,7 @@ impl Root {
     /// Reads the file at `path`, if it is a regular file of at most `limit`
     /// bytes.
     pub fn read(&self, path: &str, limit: u64) -> Result<Vec<u8>, Unusable> {
+        self.check_hidden(path)?;
         // Opening a pipe waits for a writer unless told not to.
         let mut options = OpenOptions::new();
         options.read(true).nonblock(true);
@@ -204,6 +246,9 @@ impl Root {
             )
             .hint("check that the directory is writable and the disk is not full")
         };
+        if self.is_hidden(path) {
+            return Err(Error::input(no_file(path).reason));
+        }
         let (parent, name) = match path.rsplit_once('/') {
             Some((parent, name)) => (self.dir.open_dir(parent).map_err(failed)?, name),
             None => (self.dir.try_clone().map_err(failed)?, path),
@@ -434,10 +479,27 @@ fn not_a_file(meta: &cap_std::fs::Metadata) -> &'static str {
     }
 }
 
+/// Returns a path without `.` and without what a `..` takes back.
+fn plain(path: &Path) -> PathBuf {
+    let mut plain = PathBuf::new();
+    for component in path.components() {
+        match component {
+            Component::Normal(name) => plain.push(name),
+            Component::ParentDir => drop(plain.pop()),
+            _ => {}
+        }
+    }
+    plain
+}
+
+fn no_file(path: &str) -> Unusable {
+    Unusable::new(Code::Missing, format!("there is no file `{path}`"))
+}
+
 fn unusable(path: &str, error: &std::io::Error) -> Unusable {
     use std::io::ErrorKind;
     match error.kind() {
-        ErrorKind::NotFound => Unusable::new(Code::Missing, format!("there is no file `{path}`")),
+        ErrorKind::NotFound => no_file(path),
         // The library's word for a path that leads out.
         ErrorKind::PermissionDenied if error.raw_os_error().is_none() => Unusable::new(
             Code::OutsideRoot,

@@ -100,6 +100,11 @@ impl Engine {
     ) -> Result<Option<Snapshot>, Error> {
         let store = self.store()?;
         if let Some(hash) = &turn.request_hash {
+            // What the model answered is recorded, whatever became of the
+            // request.
+            if self.is_lost(&session.label, hash) {
+                return Ok(None);
+            }
             return Ok(Some(crate::snapshot::find(store, hash)?));
         }
         let is_its = |snapshot: &Snapshot| {
@@ -430,11 +435,16 @@ pub struct TurnCost {
 impl SessionCost {
     fn add(&mut self, turn: TurnCost) {
         let total = &mut self.total;
-        total.input_tokens += turn.usage.input_tokens;
-        total.output_tokens += turn.usage.output_tokens;
-        total.cached_input_tokens += turn.usage.cached_input_tokens;
-        total.cache_write_tokens += turn.usage.cache_write_tokens;
-        total.reasoning_tokens += turn.usage.reasoning_tokens;
+        let usage = &turn.usage;
+        for (sum, more) in [
+            (&mut total.input_tokens, usage.input_tokens),
+            (&mut total.output_tokens, usage.output_tokens),
+            (&mut total.cached_input_tokens, usage.cached_input_tokens),
+            (&mut total.cache_write_tokens, usage.cache_write_tokens),
+            (&mut total.reasoning_tokens, usage.reasoning_tokens),
+        ] {
+            *sum = sum.saturating_add(more);
+        }
         if total.input_tokens > 0 {
             self.cached_share = total.cached_input_tokens as f64 / total.input_tokens as f64;
         }

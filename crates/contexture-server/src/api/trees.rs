@@ -1,5 +1,7 @@
 //! Looms: conversations and documents that branch.
 
+use std::sync::PoisonError;
+
 use axum::http::Method;
 use contexture::Request;
 use contexture::loom::{FlagChange, NewNode, NodeEdit, check_agent};
@@ -371,6 +373,10 @@ fn list(tenant: &Tenant, _: Nothing, page: Page, _: Nothing) -> Result<TreeList,
 
 fn change(tenant: &Tenant, at: InTree, _: Nothing, body: TreePatch) -> Result<TreeInfo, Problem> {
     let store = tenant.store()?;
+    let _alone = tenant
+        .changing
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner);
     let mut tree = store.tree(&at.tree)?.tree;
     let given = |text: String| Some(text).filter(|text| !text.is_empty());
     if let Some(title) = body.title {
