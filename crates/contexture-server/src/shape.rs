@@ -36,24 +36,6 @@ pub(crate) fn check(
             check(definitions, schema, value)?;
         }
     }
-    for choices in ["anyOf", "oneOf"] {
-        let Some(Value::Array(choices)) = schema.get(choices) else {
-            continue;
-        };
-        let mut wrong = Vec::new();
-        for choice in choices {
-            match check(definitions, choice, value) {
-                Ok(()) => {
-                    wrong.clear();
-                    break;
-                }
-                Err(misshapen) => wrong.push(misshapen),
-            }
-        }
-        if let Some(nearest) = nearest(wrong) {
-            return Err(nearest);
-        }
-    }
     if let Some(Value::Array(all)) = schema.get("allOf") {
         for one in all {
             check(definitions, one, value)?;
@@ -73,6 +55,15 @@ pub(crate) fn check(
         return Err(Misshapen {
             is_other: true,
             ..Misshapen::here(format!("expected {only}"))
+        });
+    }
+    if let Some(Value::Array(known)) = schema.get("enum")
+        && !known.contains(value)
+    {
+        let known: Vec<String> = known.iter().map(Value::to_string).collect();
+        return Err(Misshapen {
+            is_other: true,
+            ..Misshapen::here(format!("expected {}", known.join(" or ")))
         });
     }
     for (bound, word) in [("minimum", "at least"), ("maximum", "at most")] {
@@ -122,6 +113,25 @@ pub(crate) fn check(
         }
         _ => {}
     }
+    // Last: the word that tells kinds apart was looked at before.
+    for choices in ["anyOf", "oneOf"] {
+        let Some(Value::Array(choices)) = schema.get(choices) else {
+            continue;
+        };
+        let mut wrong = Vec::new();
+        for choice in choices {
+            match check(definitions, choice, value) {
+                Ok(()) => {
+                    wrong.clear();
+                    break;
+                }
+                Err(misshapen) => wrong.push(misshapen),
+            }
+        }
+        if let Some(nearest) = nearest(wrong) {
+            return Err(nearest);
+        }
+    }
     Ok(())
 }
 
@@ -137,9 +147,12 @@ fn check_fields(
     };
     // The word that tells kinds apart comes first: what else is wrong with
     // another kind does not matter.
-    let tells = |schema: &&Value| schema.get("const").is_some();
+    let tells = |name: &str, schema: &Value| {
+        let is_tag = matches!(name, "type" | "kind" | "action");
+        schema.get("const").is_some() || is_tag && schema.get("enum").is_some()
+    };
     for (name, field) in fields {
-        if let Some(schema) = of(name).filter(tells) {
+        if let Some(schema) = of(name).filter(|schema| tells(name, schema)) {
             let other = |wrong: Misshapen| Misshapen {
                 is_other: true,
                 ..wrong

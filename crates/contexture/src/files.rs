@@ -73,20 +73,32 @@ impl Root {
         self
     }
 
+    /// Returns true when a path, as it is written, leads to what is hidden.
     fn is_hidden(&self, path: &str) -> bool {
-        let below = |path: &Path| self.hidden.iter().any(|hidden| path.starts_with(hidden));
+        !self.hidden.is_empty() && self.is_below_hidden(&plain(Path::new(path)))
+    }
+
+    /// The same for wherever links lead. Asked where something is read or
+    /// written: it takes several questions to the system.
+    fn is_really_hidden(&self, path: &str) -> bool {
         if self.hidden.is_empty() {
             return false;
         }
+        let written = plain(Path::new(path));
+        let real = |path: &Path| {
+            let real = self.dir.canonicalize(path);
+            real.is_ok_and(|real| self.is_below_hidden(&real))
+        };
         // A file that is about to be made has no real path yet; its directory
         // has.
-        let real = |path: &Path| self.dir.canonicalize(path).is_ok_and(|real| below(&real));
-        let written = plain(Path::new(path));
-        below(&written)
-            || real(&written)
-            || written
-                .parent()
-                .is_some_and(|parent| !parent.as_os_str().is_empty() && real(parent))
+        let above = written
+            .parent()
+            .filter(|above| !above.as_os_str().is_empty());
+        self.is_below_hidden(&written) || real(&written) || above.is_some_and(real)
+    }
+
+    fn is_below_hidden(&self, path: &Path) -> bool {
+        self.hidden.iter().any(|hidden| path.starts_with(hidden))
     }
 
     /// Returns what it is called: its path, unless it was given another name.
@@ -128,7 +140,7 @@ impl Root {
     }
 
     fn check_hidden(&self, path: &str) -> Result<(), Unusable> {
-        match self.is_hidden(path) {
+        match self.is_really_hidden(path) {
             true => Err(no_file(path)),
             false => Ok(()),
         }
@@ -246,7 +258,7 @@ impl Root {
             )
             .hint("check that the directory is writable and the disk is not full")
         };
-        if self.is_hidden(path) {
+        if self.is_really_hidden(path) {
             return Err(Error::input(no_file(path).reason));
         }
         let (parent, name) = match path.rsplit_once('/') {

@@ -113,22 +113,16 @@ fn what_is_no_json_says_where() {
         ),
         ("nil", "400 invalid_json: expected ident at line 1 column 2"),
         ("[\"s2\"]", "400 invalid_field: expected an object"),
-        (
-            "\"s2\"",
-            "400 invalid_field: invalid type: string \"s2\", expected an object \
-            at line 1 column 4",
-        ),
+        ("\"s2\"", "400 invalid_field: expected an object"),
         (
             "{\"label\":7}",
-            "400 invalid_field: invalid type: integer `7`, expected a string at \
-            line 1 column 10 (label)",
+            "400 invalid_field: expected a text (label)",
         ),
         (
             "{\"label\":null}",
-            "400 invalid_field: invalid type: null, expected a string at line 1 \
-            column 13 (label)",
+            "400 invalid_field: expected a text (label)",
         ),
-        ("{}", "422 invalid: label: is empty (label)"),
+        ("{}", "400 invalid_field: is missing (label)"),
         (
             "{\"label\":\"a\",\"label\":\"b\"}",
             "400 invalid_json: the key `label` stands twice at \
@@ -141,7 +135,7 @@ fn what_is_no_json_says_where() {
         ),
         (
             "{\"label\":\"a\",\"labl\":\"b\"}",
-            "400 invalid_field: unknown field `labl`",
+            "400 invalid_field: is not known here (known are label, aliases, ",
         ),
     ] {
         let said = post(&server, "/v1/sessions", JSON, body).text();
@@ -427,8 +421,7 @@ fn a_whole_number_may_be_written_with_a_point() {
     let recall = r#"{"max_tokens":100.5}"#;
     assert_eq!(
         server.post("/v1/memory/recall", recall).text(),
-        "400 invalid_field: invalid type: floating point `100.5`, expected a whole number, 0 or \
-         more at line 1 column 19 (max_tokens)"
+        "400 invalid_field: expected a whole number (max_tokens)"
     );
     // What a number may be is what the document says.
     let pattern = r#"{"records":[{"kind":"pattern","name":"x","procedure":"y",

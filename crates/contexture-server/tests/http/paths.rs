@@ -199,3 +199,63 @@ fn a_tenant_is_not_told_where_its_files_are() {
         assert!(!answer.body.contains(&root), "{body}: {}", answer.body);
     }
 }
+
+/// The usual tenant's root is the server's, and the roots of others lie below it.
+#[test]
+fn the_usual_tenant_does_not_reach_into_the_roots_of_others() {
+    let (lab, key) = lab("default");
+    let lab = lab
+        .file(".contexture/tenants/harbour/notes.md", SECRET)
+        .file("elsewhere/quay/notes.md", SECRET)
+        .file(
+            "working-set.yml",
+            "protocol: CONTEXT-ASSEMBLY/0.1\nbudget: {max_tokens: 8000}\nfiles:\n\
+             - {path: .contexture/tenants/harbour/notes.md, priority: 0.9}\n\
+             - {path: elsewhere/quay/notes.md, priority: 0.8}\n\
+             - {path: .contexture, priority: 0.7}\n\
+             - {path: '**/*.md', priority: 0.6}\n",
+        )
+        .with(|config| {
+            let quay = contexture::config::TenantConfig {
+                root: Some("elsewhere/quay".to_owned()),
+            };
+            config.tenants.insert("quay".to_owned(), quay);
+        });
+    #[cfg(unix)]
+    {
+        let link = |to: &str, name: &str| {
+            std::os::unix::fs::symlink(to, lab.path(name)).unwrap();
+        };
+        link(".contexture/tenants/harbour/notes.md", "link.md");
+        link(".contexture/tenants", "others");
+    }
+    let server = lab.serve();
+    let client = server.with_key(&key);
+    let files = json!({"recipe": "working-set", "format": "text", "event": "x"});
+    assert!(!assemble(&client, &files).contains(SECRET));
+    for path in [
+        ".contexture/tenants/harbour/notes.md",
+        "./.contexture//tenants/./harbour/notes.md",
+        "elsewhere/quay/notes.md",
+        "link.md",
+        "others/harbour/notes.md",
+    ] {
+        let action = json!({"actions": [{"action": "add_to_working_set", "path": path,
+            "priority": 0.9, "why": "to see"}]});
+        let said = client.post("/v1/working-set/actions", &action.to_string());
+        assert!(!said.body.contains(SECRET), "{path}: {}", said.body);
+        let attached = json!({"recipe": "broker", "format": "text", "event":
+            {"content": "x", "attachments": [{"path": path}]}});
+        let told = [
+            assemble(&client, &files),
+            assemble(&client, &attached),
+            assemble(&client, &json!({"recipe": path, "event": "x"})),
+            assemble(&client, &json!({"recipe": "working-set", "manifest": path})),
+        ];
+        for told in told {
+            assert!(!told.contains(SECRET), "{path}: {told}");
+        }
+    }
+    let theirs = "/v1/working-set?manifest=.contexture/tenants/harbour/working-set.yml";
+    client.get(theirs).ok(404);
+}
