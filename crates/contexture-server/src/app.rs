@@ -7,14 +7,14 @@ use std::time::{Duration, Instant};
 use axum::http::StatusCode;
 use axum::http::request::Parts;
 use contexture::config::ServerConfig;
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::auth::{Caller, Keys};
 use crate::metrics::Metrics;
 use crate::operation::Api;
 use crate::problem::Problem;
 use crate::shape::Definitions;
-use crate::tenant::{Tenant, Tenants};
+use crate::tenant::{MOST_STREAMS, Tenant, Tenants};
 
 /// What all requests share.
 #[derive(Clone)]
@@ -29,6 +29,9 @@ pub(crate) struct Shared {
     definitions: Arc<Definitions>,
     // One permit for each request that is worked on.
     work: Arc<Semaphore>,
+    // One for each stream of records. It waits for its caller, and must not keep
+    // others from being worked on meanwhile.
+    streams: Arc<Semaphore>,
     stopping: AtomicBool,
 }
 
@@ -41,6 +44,7 @@ impl App {
         api: &Api,
     ) -> Self {
         let work = Arc::new(Semaphore::new(config.max_concurrent));
+        let streams = Arc::new(Semaphore::new(config.max_streams()));
         Self(Arc::new(Shared {
             config,
             tenants,
@@ -49,6 +53,7 @@ impl App {
             openapi: crate::openapi::document(api).to_string().into(),
             definitions: Arc::new(api.inputs.definitions().clone()),
             work,
+            streams,
             stopping: AtomicBool::new(false),
         }))
     }
@@ -107,7 +112,11 @@ impl App {
         work: impl FnOnce() -> Result<T, Problem> + Send + 'static,
     ) -> Result<T, Problem> {
         let patience = Duration::from_millis(self.config().request_timeout_ms);
-        match tokio::time::timeout(patience, self.run_long(work)).await {
+        let work = async {
+            let permit = self.permit(&self.0.work).await?;
+            self.thread(permit, work).await
+        };
+        match tokio::time::timeout(patience, work).await {
             Ok(done) => done,
             Err(_) => Err(Problem {
                 code: "timeout",
@@ -119,20 +128,45 @@ impl App {
         }
     }
 
-    /// The same for what may take as long as it likes.
-    pub(crate) async fn run_long<T: Send + 'static>(
+    /// The same for a stream, which takes as long as its caller does. Of one
+    /// tenant there are a few at once, so that others have room.
+    pub(crate) async fn run_stream<T: Send + 'static>(
         &self,
-        work: impl FnOnce() -> Result<T, Problem> + Send + 'static,
+        tenant: Arc<Tenant>,
+        work: impl FnOnce(&Tenant) -> Result<T, Problem> + Send + 'static,
     ) -> Result<T, Problem> {
+        let Ok(of_tenant) = Arc::clone(&tenant.streams).try_acquire_owned() else {
+            let message = format!("{MOST_STREAMS} streams of records are open already");
+            return Err(Problem::unavailable(message)
+                .hint("wait until one of them has ended, or send more in one"));
+        };
+        let permit = self.permit(&self.0.streams).await?;
+        let work = move || {
+            let _of_tenant = of_tenant;
+            work(&tenant)
+        };
+        self.thread(permit, work).await
+    }
+
+    /// Waits until one more may be worked on.
+    async fn permit(&self, of: &Arc<Semaphore>) -> Result<OwnedSemaphorePermit, Problem> {
         let patience = Duration::from_millis(self.config().request_timeout_ms);
         let came = Instant::now();
-        let waiting = Arc::clone(&self.0.work).acquire_owned();
+        let waiting = Arc::clone(of).acquire_owned();
         let Ok(Ok(permit)) = tokio::time::timeout(patience, waiting).await else {
             return Err(Problem::unavailable(
                 "the server has too much to do; try again",
             ));
         };
         self.metrics().queued(came.elapsed());
+        Ok(permit)
+    }
+
+    async fn thread<T: Send + 'static>(
+        &self,
+        permit: OwnedSemaphorePermit,
+        work: impl FnOnce() -> Result<T, Problem> + Send + 'static,
+    ) -> Result<T, Problem> {
         self.metrics().working.inc();
         let app = self.clone();
         let work = tokio::task::spawn_blocking(move || {
@@ -161,15 +195,21 @@ impl App {
 
     /// Waits until nothing is worked on any more.
     pub(crate) async fn finished(&self) {
-        let all = u32::try_from(self.config().max_concurrent).unwrap_or(u32::MAX);
-        // Fails when it is closed, which it never is.
-        let _ = self.0.work.acquire_many(all).await;
+        let config = self.config();
+        for (permits, all) in [
+            (&self.0.work, config.max_concurrent),
+            (&self.0.streams, config.max_streams()),
+        ] {
+            let all = u32::try_from(all).unwrap_or(u32::MAX);
+            // Fails when it is closed, which it never is.
+            let _ = permits.acquire_many(all).await;
+        }
     }
 }
 
 struct Working {
     app: App,
-    _permit: tokio::sync::OwnedSemaphorePermit,
+    _permit: OwnedSemaphorePermit,
 }
 
 impl Drop for Working {

@@ -303,7 +303,7 @@ async fn record_lines(
 ) -> Result<MemoryRecorded, Problem> {
     let (sender, receiver) = mpsc::channel(WAITING);
     let patience = Duration::from_millis(app.config().body_timeout_ms);
-    let keep = app.run_long(move || {
+    let keep = app.run_stream(tenant, move |tenant| {
         let mut reader = BufReader::new(Parts {
             receiver,
             part: Bytes::new(),
@@ -324,7 +324,13 @@ async fn record_lines(
     let read = async move {
         let mut incoming = incoming.into_data_stream();
         loop {
-            let part = match tokio::time::timeout(patience, incoming.next()).await {
+            let next = tokio::time::timeout(patience, incoming.next());
+            let part = tokio::select! {
+                part = next => part,
+                // Something was wrong, and is told at once.
+                () = sender.closed() => return,
+            };
+            let part = match part {
                 Ok(Some(Ok(part))) => Ok(Some(part)),
                 Ok(None) => Ok(None),
                 Ok(Some(Err(_))) => Err("it ended before it was whole"),
@@ -381,7 +387,7 @@ async fn export_all(State(app): State<App>, request: Request<Body>) -> Response 
     let work = app.clone();
     tokio::spawn(async move {
         let failed = sender.clone();
-        let done = work.run_long(move || {
+        let done = work.run_stream(tenant, move |tenant| {
             let mut part = Vec::with_capacity(PART_BYTES * 2);
             let send = |part: &mut Vec<u8>| {
                 let bytes = Bytes::from(std::mem::take(part));
