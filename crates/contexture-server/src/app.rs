@@ -16,6 +16,12 @@ use crate::problem::Problem;
 use crate::shape::Definitions;
 use crate::tenant::{MOST_STREAMS, Tenant, Tenants};
 
+const KIB: usize = 1 << 10;
+
+/// How many bytes all bodies that are held at once may have. Larger bodies than
+/// usual have room for a few.
+const ALL_BODIES: usize = 256 << 20;
+
 /// What all requests share.
 #[derive(Clone)]
 pub(crate) struct App(Arc<Shared>);
@@ -32,6 +38,8 @@ pub(crate) struct Shared {
     // One for each stream of records. It waits for its caller, and must not keep
     // others from being worked on meanwhile.
     streams: Arc<Semaphore>,
+    // One for each KiB of the bodies that are held.
+    room: Arc<Semaphore>,
     stopping: AtomicBool,
 }
 
@@ -45,6 +53,7 @@ impl App {
     ) -> Self {
         let work = Arc::new(Semaphore::new(config.max_concurrent));
         let streams = Arc::new(Semaphore::new(config.max_streams()));
+        let room = ALL_BODIES.max(4 * config.max_body_bytes) / KIB;
         Self(Arc::new(Shared {
             config,
             tenants,
@@ -54,6 +63,7 @@ impl App {
             definitions: Arc::new(api.inputs.definitions().clone()),
             work,
             streams,
+            room: Arc::new(Semaphore::new(room)),
             stopping: AtomicBool::new(false),
         }))
     }
@@ -146,6 +156,19 @@ impl App {
             work(&tenant)
         };
         self.thread(permit, work).await
+    }
+
+    /// Waits until there is room for a body of so many bytes.
+    pub(crate) async fn room(&self, bytes: usize) -> Result<OwnedSemaphorePermit, Problem> {
+        let wanted = u32::try_from(bytes.div_ceil(KIB)).unwrap_or(u32::MAX);
+        let patience = Duration::from_millis(self.config().request_timeout_ms);
+        let waiting = Arc::clone(&self.0.room).acquire_many_owned(wanted);
+        match tokio::time::timeout(patience, waiting).await {
+            Ok(Ok(room)) => Ok(room),
+            _ => Err(Problem::unavailable(
+                "the server holds as many bodies as it can; try again",
+            )),
+        }
     }
 
     /// Waits until one more may be worked on.

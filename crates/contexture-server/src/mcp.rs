@@ -67,10 +67,17 @@ pub(crate) fn router(app: &App) -> Router<App> {
     let service = StreamableHttpService::new(move || Ok(handler.clone()), sessions, config);
     let call = move |State(app): State<App>, request: Request<Body>| async move {
         let (parts, incoming) = request.into_parts();
-        match body::json(&app, &parts.headers, incoming).await {
-            Ok(bytes) => {
-                let request = Request::from_parts(parts, Full::new(bytes));
-                service.handle(request).await.map(Body::new)
+        let received = body::json(&app, &parts.headers, incoming).await;
+        let received = received.and_then(|received| {
+            crate::json::check_count(&received)?;
+            Ok(received)
+        });
+        match received {
+            Ok(received) => {
+                let request = Request::from_parts(parts, Full::new(received.bytes.clone()));
+                let answer = service.handle(request).await.map(Body::new);
+                drop(received);
+                answer
             }
             Err(problem) => problem.into_response(),
         }

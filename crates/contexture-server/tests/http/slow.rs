@@ -119,6 +119,62 @@ fn a_line_that_is_wrong_is_told_while_more_is_to_come() {
 }
 
 #[test]
+fn long_lines_are_kept_before_a_thousand_are_there() {
+    let lab = Lab::new();
+    let server = lab.serve();
+    let wide = " ".repeat(3 << 20) + EVENT;
+    let mut lines = wide.repeat(5);
+    lines.push_str("nothing\n");
+    let kind = [("content-type", "application/x-ndjson")];
+    let said = server
+        .anybody()
+        .send("POST", "/v1/memory/records", &kind, Some(&lines))
+        .ok(422)
+        .text();
+    assert!(said.contains("body:6: "), "{said}");
+    assert!(
+        said.contains("lines 1 to 3 were recorded and stay"),
+        "{said}"
+    );
+}
+
+#[test]
+fn large_bodies_wait_for_room_and_small_ones_do_not() {
+    let lab = Lab::new().with(|server| server.request_timeout_ms = 2_000);
+    let server = lab.serve();
+    let begin = |length: usize| {
+        let mut wire = server.connect();
+        wire.send(format!(
+            "POST /v1/sessions HTTP/1.1\r\nhost: localhost\r\nexpect: \
+             100-continue\r\ncontent-type: application/json\r\ncontent-length: \
+             {length}\r\n\r\n"
+        ));
+        wire
+    };
+    // Each has room before it is read.
+    let large: Vec<Wire> = (0..16)
+        .map(|_| {
+            let mut wire = begin(16 << 20);
+            let head = wire.until("\r\n\r\n");
+            assert!(head.contains("100 Continue"), "{head}");
+            wire
+        })
+        .collect();
+    server.post("/v1/sessions", r#"{"label":"small"}"#).ok(201);
+    let said = begin(100_000).answer();
+    assert_eq!(
+        said.text(),
+        "503 unavailable: the server holds as many bodies as it can; try again"
+    );
+    drop(large);
+    let mut wire = begin(100_000);
+    assert!(wire.until("\r\n\r\n").contains("100 Continue"));
+    let label = r#"{"label":"large"}"#;
+    wire.send(label.to_owned() + &" ".repeat(100_000 - label.len()));
+    wire.answer().ok(201);
+}
+
+#[test]
 fn what_was_begun_for_someone_who_left_is_finished_whole() {
     let lab = Lab::new();
     let server = lab.serve();
