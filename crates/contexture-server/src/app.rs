@@ -16,6 +16,13 @@ use crate::problem::Problem;
 use crate::shape::Definitions;
 use crate::tenant::{MOST_STREAMS, Tenant, Tenants};
 
+/// How often it is looked whether a stream may go on: one of a key that is
+/// revoked ends after so long.
+const AGAIN: Duration = Duration::from_secs(5);
+
+/// For how long the store is taken to be well after it was.
+const WELL: Duration = Duration::from_secs(1);
+
 const KIB: usize = 1 << 10;
 
 /// How many bytes all bodies that are held at once may have. Larger bodies than
@@ -40,6 +47,8 @@ pub(crate) struct Shared {
     streams: Arc<Semaphore>,
     // One for each KiB of the bodies that are held.
     room: Arc<Semaphore>,
+    // When the store was well. Held while it is looked, so that one does.
+    well: tokio::sync::Mutex<Option<Instant>>,
     stopping: AtomicBool,
 }
 
@@ -64,6 +73,7 @@ impl App {
             work,
             streams,
             room: Arc::new(Semaphore::new(room)),
+            well: tokio::sync::Mutex::default(),
             stopping: AtomicBool::new(false),
         }))
     }
@@ -95,10 +105,16 @@ impl App {
 
     /// Returns the tenant whose key the request came with.
     pub(crate) async fn tenant(&self, parts: &Parts) -> Result<Arc<Tenant>, Problem> {
-        let Some(caller) = parts.extensions.get::<Caller>() else {
-            return Err(Problem::failure("a request came in past the keys"));
-        };
-        self.tenant_named(&caller.tenant).await
+        self.tenant_named(&caller(parts)?.tenant).await
+    }
+
+    /// Returns what looks after a stream that is opened now.
+    pub(crate) fn watch(&self, parts: &Parts) -> Result<Watch, Problem> {
+        Ok(Watch {
+            app: self.clone(),
+            caller: caller(parts)?.clone(),
+            looked: Instant::now(),
+        })
     }
 
     pub(crate) async fn tenant_named(&self, name: &str) -> Result<Arc<Tenant>, Problem> {
@@ -206,6 +222,20 @@ impl App {
         }
     }
 
+    /// Fails when the store cannot be read and written. Anybody may ask, as
+    /// often as they like, so that the store is not asked each time.
+    pub(crate) async fn ping(&self) -> Result<(), Problem> {
+        let mut well = self.0.well.lock().await;
+        if well.is_some_and(|well| well.elapsed() < WELL) {
+            return Ok(());
+        }
+        *well = None;
+        let app = self.clone();
+        self.run(move || Ok(app.tenants().stores().ping()?)).await?;
+        *well = Some(Instant::now());
+        Ok(())
+    }
+
     /// Says that the server stops: no more is taken in.
     pub(crate) fn stop(&self) {
         self.0.stopping.store(true, Ordering::Relaxed);
@@ -227,6 +257,37 @@ impl App {
             // Fails when it is closed, which it never is.
             let _ = permits.acquire_many(all).await;
         }
+    }
+}
+
+fn caller(parts: &Parts) -> Result<&Caller, Problem> {
+    let caller = parts.extensions.get();
+    caller.ok_or_else(|| Problem::failure("a request came in past the keys"))
+}
+
+/// Looks again and again whether somebody who has a stream open still may.
+pub(crate) struct Watch {
+    app: App,
+    caller: Caller,
+    looked: Instant,
+}
+
+impl Watch {
+    /// Returns when it is to be looked again.
+    pub(crate) fn due(&self) -> Instant {
+        self.looked + AGAIN
+    }
+
+    /// Returns false when the caller's key was revoked. Looks when that is due.
+    pub(crate) async fn goes_on(&mut self) -> bool {
+        if Instant::now() < self.due() {
+            return true;
+        }
+        let (app, caller) = (self.app.clone(), self.caller.clone());
+        let looked = self.app.run(move || app.keys().still(&caller)).await;
+        self.looked = Instant::now();
+        // When the store cannot be asked, nothing new comes from it, either.
+        looked.unwrap_or(true)
     }
 }
 

@@ -31,6 +31,7 @@ use rmcp::transport::streamable_http_server::session::never::NeverSessionManager
 use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
 use rmcp::{RoleServer, ServerHandler};
 use serde_json::json;
+use tracing::error;
 
 use self::tool::Tools;
 use crate::app::App;
@@ -252,6 +253,9 @@ impl ServerHandler for Handler {
 
 /// Returns a problem where the protocol has no other place for one.
 fn protocol_error(problem: Problem) -> ErrorData {
+    if let Some(detail) = &problem.detail {
+        error!(code = problem.code, detail = &**detail, "protocol");
+    }
     let problem = tool::told(problem);
     let data = json!(problem.body);
     match problem.status {

@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tokio::sync::mpsc;
 
-use crate::app::App;
+use crate::app::{App, Watch};
 use crate::body::{self, Media};
 use crate::operation::{self, Api, Gives, Nothing, Operation, json_response};
 use crate::problem::Problem;
@@ -267,7 +267,7 @@ async fn record(app: App, request: Request<Body>, shape: serde_json::Value) -> R
         let media = body::media(&parts.headers)?;
         let tenant = app.tenant(&parts).await?;
         if media == Media::Lines {
-            return record_lines(&app, tenant, incoming).await;
+            return record_lines(&app, tenant, app.watch(&parts)?, incoming).await;
         }
         let bytes = body::json(&app, &parts.headers, incoming).await?;
         let definitions = app.definitions();
@@ -299,6 +299,7 @@ pub(crate) fn record_all(tenant: &Tenant, records: Vec<Record>) -> Result<Memory
 async fn record_lines(
     app: &App,
     tenant: std::sync::Arc<Tenant>,
+    mut watch: Watch,
     incoming: Body,
 ) -> Result<MemoryRecorded, Problem> {
     let (sender, receiver) = mpsc::channel(WAITING);
@@ -331,6 +332,7 @@ async fn record_lines(
                 () = sender.closed() => return,
             };
             let part = match part {
+                Ok(Some(Ok(_))) if !watch.goes_on().await => Err("the key was revoked"),
                 Ok(Some(Ok(part))) => Ok(Some(part)),
                 Ok(None) => Ok(None),
                 Ok(Some(Err(_))) => Err("it ended before it was whole"),
