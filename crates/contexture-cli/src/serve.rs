@@ -12,8 +12,8 @@ use contexture_server::{Metrics, Server, Service};
 use crate::args::{McpArgs, ServeArgs, StoreOptions};
 use crate::{output, store};
 
-/// Threads that wait for the store or work on requests: as many as are allowed
-/// at once, and a few for what they wait for.
+/// Threads beside those for requests and for streams, of which there are as many
+/// as are allowed at once: a few for what these wait for.
 const MORE_THREADS: usize = 16;
 
 pub(crate) fn serve(args: &ServeArgs) -> anyhow::Result<()> {
@@ -23,7 +23,8 @@ pub(crate) fn serve(args: &ServeArgs) -> anyhow::Result<()> {
     }
     contexture_server::log(&service.config.server.log);
     allow_connections(service.config.server.max_connections);
-    let threads = service.config.server.max_concurrent + MORE_THREADS;
+    let limits = &service.config.server;
+    let threads = limits.max_concurrent + limits.max_streams() + MORE_THREADS;
     runtime(threads)?.block_on(async {
         let stop = stop_signal()?;
         let server = Server::bind(service).await?;

@@ -7,14 +7,27 @@ use std::time::{Duration, Instant};
 use axum::http::StatusCode;
 use axum::http::request::Parts;
 use contexture::config::ServerConfig;
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::auth::{Caller, Keys};
 use crate::metrics::Metrics;
 use crate::operation::Api;
 use crate::problem::Problem;
 use crate::shape::Definitions;
-use crate::tenant::{Tenant, Tenants};
+use crate::tenant::{MOST_STREAMS, Tenant, Tenants};
+
+/// How often it is looked whether a stream may go on: one of a key that is
+/// revoked ends after so long.
+const AGAIN: Duration = Duration::from_secs(5);
+
+/// For how long the store is taken to be well after it was.
+const WELL: Duration = Duration::from_secs(1);
+
+const KIB: usize = 1 << 10;
+
+/// How many bytes all bodies that are held at once may have. Larger bodies than
+/// usual have room for a few.
+const ALL_BODIES: usize = 256 << 20;
 
 /// What all requests share.
 #[derive(Clone)]
@@ -29,6 +42,13 @@ pub(crate) struct Shared {
     definitions: Arc<Definitions>,
     // One permit for each request that is worked on.
     work: Arc<Semaphore>,
+    // One for each stream of records. It waits for its caller, and must not keep
+    // others from being worked on meanwhile.
+    streams: Arc<Semaphore>,
+    // One for each KiB of the bodies that are held.
+    room: Arc<Semaphore>,
+    // When the store was well. Held while it is looked, so that one does.
+    well: tokio::sync::Mutex<Option<Instant>>,
     stopping: AtomicBool,
 }
 
@@ -41,6 +61,8 @@ impl App {
         api: &Api,
     ) -> Self {
         let work = Arc::new(Semaphore::new(config.max_concurrent));
+        let streams = Arc::new(Semaphore::new(config.max_streams()));
+        let room = ALL_BODIES.max(4 * config.max_body_bytes) / KIB;
         Self(Arc::new(Shared {
             config,
             tenants,
@@ -49,6 +71,9 @@ impl App {
             openapi: crate::openapi::document(api).to_string().into(),
             definitions: Arc::new(api.inputs.definitions().clone()),
             work,
+            streams,
+            room: Arc::new(Semaphore::new(room)),
+            well: tokio::sync::Mutex::default(),
             stopping: AtomicBool::new(false),
         }))
     }
@@ -80,10 +105,16 @@ impl App {
 
     /// Returns the tenant whose key the request came with.
     pub(crate) async fn tenant(&self, parts: &Parts) -> Result<Arc<Tenant>, Problem> {
-        let Some(caller) = parts.extensions.get::<Caller>() else {
-            return Err(Problem::failure("a request came in past the keys"));
-        };
-        self.tenant_named(&caller.tenant).await
+        self.tenant_named(&caller(parts)?.tenant).await
+    }
+
+    /// Returns what looks after a stream that is opened now.
+    pub(crate) fn watch(&self, parts: &Parts) -> Result<Watch, Problem> {
+        Ok(Watch {
+            app: self.clone(),
+            caller: caller(parts)?.clone(),
+            looked: Instant::now(),
+        })
     }
 
     pub(crate) async fn tenant_named(&self, name: &str) -> Result<Arc<Tenant>, Problem> {
@@ -107,7 +138,11 @@ impl App {
         work: impl FnOnce() -> Result<T, Problem> + Send + 'static,
     ) -> Result<T, Problem> {
         let patience = Duration::from_millis(self.config().request_timeout_ms);
-        match tokio::time::timeout(patience, self.run_long(work)).await {
+        let work = async {
+            let permit = self.permit(&self.0.work).await?;
+            self.thread(permit, work).await
+        };
+        match tokio::time::timeout(patience, work).await {
             Ok(done) => done,
             Err(_) => Err(Problem {
                 code: "timeout",
@@ -119,20 +154,58 @@ impl App {
         }
     }
 
-    /// The same for what may take as long as it likes.
-    pub(crate) async fn run_long<T: Send + 'static>(
+    /// The same for a stream, which takes as long as its caller does. Of one
+    /// tenant there are a few at once, so that others have room.
+    pub(crate) async fn run_stream<T: Send + 'static>(
         &self,
-        work: impl FnOnce() -> Result<T, Problem> + Send + 'static,
+        tenant: Arc<Tenant>,
+        work: impl FnOnce(&Tenant) -> Result<T, Problem> + Send + 'static,
     ) -> Result<T, Problem> {
+        let Ok(of_tenant) = Arc::clone(&tenant.streams).try_acquire_owned() else {
+            let message = format!("{MOST_STREAMS} streams of records are open already");
+            return Err(Problem::unavailable(message)
+                .hint("wait until one of them has ended, or send more in one"));
+        };
+        let permit = self.permit(&self.0.streams).await?;
+        let work = move || {
+            let _of_tenant = of_tenant;
+            work(&tenant)
+        };
+        self.thread(permit, work).await
+    }
+
+    /// Waits until there is room for a body of so many bytes.
+    pub(crate) async fn room(&self, bytes: usize) -> Result<OwnedSemaphorePermit, Problem> {
+        let wanted = u32::try_from(bytes.div_ceil(KIB)).unwrap_or(u32::MAX);
+        let patience = Duration::from_millis(self.config().request_timeout_ms);
+        let waiting = Arc::clone(&self.0.room).acquire_many_owned(wanted);
+        match tokio::time::timeout(patience, waiting).await {
+            Ok(Ok(room)) => Ok(room),
+            _ => Err(Problem::unavailable(
+                "the server holds as many bodies as it can; try again",
+            )),
+        }
+    }
+
+    /// Waits until one more may be worked on.
+    async fn permit(&self, of: &Arc<Semaphore>) -> Result<OwnedSemaphorePermit, Problem> {
         let patience = Duration::from_millis(self.config().request_timeout_ms);
         let came = Instant::now();
-        let waiting = Arc::clone(&self.0.work).acquire_owned();
+        let waiting = Arc::clone(of).acquire_owned();
         let Ok(Ok(permit)) = tokio::time::timeout(patience, waiting).await else {
             return Err(Problem::unavailable(
                 "the server has too much to do; try again",
             ));
         };
         self.metrics().queued(came.elapsed());
+        Ok(permit)
+    }
+
+    async fn thread<T: Send + 'static>(
+        &self,
+        permit: OwnedSemaphorePermit,
+        work: impl FnOnce() -> Result<T, Problem> + Send + 'static,
+    ) -> Result<T, Problem> {
         self.metrics().working.inc();
         let app = self.clone();
         let work = tokio::task::spawn_blocking(move || {
@@ -149,6 +222,20 @@ impl App {
         }
     }
 
+    /// Fails when the store cannot be read and written. Anybody may ask, as
+    /// often as they like, so that the store is not asked each time.
+    pub(crate) async fn ping(&self) -> Result<(), Problem> {
+        let mut well = self.0.well.lock().await;
+        if well.is_some_and(|well| well.elapsed() < WELL) {
+            return Ok(());
+        }
+        *well = None;
+        let app = self.clone();
+        self.run(move || Ok(app.tenants().stores().ping()?)).await?;
+        *well = Some(Instant::now());
+        Ok(())
+    }
+
     /// Says that the server stops: no more is taken in.
     pub(crate) fn stop(&self) {
         self.0.stopping.store(true, Ordering::Relaxed);
@@ -161,15 +248,52 @@ impl App {
 
     /// Waits until nothing is worked on any more.
     pub(crate) async fn finished(&self) {
-        let all = u32::try_from(self.config().max_concurrent).unwrap_or(u32::MAX);
-        // Fails when it is closed, which it never is.
-        let _ = self.0.work.acquire_many(all).await;
+        let config = self.config();
+        for (permits, all) in [
+            (&self.0.work, config.max_concurrent),
+            (&self.0.streams, config.max_streams()),
+        ] {
+            let all = u32::try_from(all).unwrap_or(u32::MAX);
+            // Fails when it is closed, which it never is.
+            let _ = permits.acquire_many(all).await;
+        }
+    }
+}
+
+fn caller(parts: &Parts) -> Result<&Caller, Problem> {
+    let caller = parts.extensions.get();
+    caller.ok_or_else(|| Problem::failure("a request came in past the keys"))
+}
+
+/// Looks again and again whether somebody who has a stream open still may.
+pub(crate) struct Watch {
+    app: App,
+    caller: Caller,
+    looked: Instant,
+}
+
+impl Watch {
+    /// Returns when it is to be looked again.
+    pub(crate) fn due(&self) -> Instant {
+        self.looked + AGAIN
+    }
+
+    /// Returns false when the caller's key was revoked. Looks when that is due.
+    pub(crate) async fn goes_on(&mut self) -> bool {
+        if Instant::now() < self.due() {
+            return true;
+        }
+        let (app, caller) = (self.app.clone(), self.caller.clone());
+        let looked = self.app.run(move || app.keys().still(&caller)).await;
+        self.looked = Instant::now();
+        // When the store cannot be asked, nothing new comes from it, either.
+        looked.unwrap_or(true)
     }
 }
 
 struct Working {
     app: App,
-    _permit: tokio::sync::OwnedSemaphorePermit,
+    _permit: OwnedSemaphorePermit,
 }
 
 impl Drop for Working {

@@ -17,7 +17,9 @@ use governor::{Quota, RateLimiter};
 use crate::problem::Problem;
 
 /// How long a key that was looked up is taken to be what it was: a key that is
-/// revoked works for so long, at most.
+/// revoked opens nothing after that. What it has open then, a [`Watch`] ends.
+///
+/// [`Watch`]: crate::app::Watch
 const FRESH: Duration = Duration::from_secs(2);
 
 /// How many keys are remembered.
@@ -115,11 +117,7 @@ impl Keys {
 
     /// Returns who calls. Asks the store when what is known is not fresh.
     pub(crate) fn check(&self, headers: &HeaderMap, door: Door) -> Result<Caller, Problem> {
-        if !self.required() {
-            let any = !self.stores.keys()?.is_empty();
-            self.required.store(any, Ordering::Relaxed);
-            *self.looked.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
-        }
+        self.look()?;
         if let Some(known) = self.known(headers, door) {
             return known;
         }
@@ -145,6 +143,27 @@ impl Keys {
         known.insert(id.to_owned(), entry);
         drop(known);
         self.admit(&record, limiter.as_deref(), secret, door)
+    }
+
+    /// Looks whether there are keys by now.
+    fn look(&self) -> Result<(), Problem> {
+        if !self.required() {
+            let any = !self.stores.keys()?.is_empty();
+            self.required.fetch_or(any, Ordering::Relaxed);
+            *self.looked.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+        }
+        Ok(())
+    }
+
+    /// Returns true when somebody who was let in would be let in again. Asks
+    /// the store.
+    pub(crate) fn still(&self, caller: &Caller) -> Result<bool, Problem> {
+        let Some(id) = &caller.key else {
+            self.look()?;
+            return Ok(!self.required());
+        };
+        let record = self.stores.key(id)?;
+        Ok(record.is_some_and(|record| record.revoked_at.is_none()))
     }
 
     fn admit(

@@ -1,16 +1,36 @@
 //! Reading bodies: no larger than may be, and no longer than may be waited for.
 
+use std::ops::Deref;
 use std::time::Duration;
 
 use axum::body::{Body, Bytes, HttpBody as _};
 use axum::http::{HeaderMap, StatusCode, header};
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
+use tokio::sync::OwnedSemaphorePermit;
 
 use crate::app::App;
 use crate::problem::Problem;
 
+/// Up to how many bytes a body is let in when there is no room for large ones:
+/// those who send large ones slowly must not hold up everybody.
+const SMALL: usize = 64 << 10;
+
+/// A whole body. It takes up room for as long as it is held.
+pub(crate) struct Received {
+    pub(crate) bytes: Bytes,
+    _room: Option<OwnedSemaphorePermit>,
+}
+
+impl Deref for Received {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
 /// Reads a body of JSON.
-pub(crate) async fn json(app: &App, headers: &HeaderMap, body: Body) -> Result<Bytes, Problem> {
+pub(crate) async fn json(app: &App, headers: &HeaderMap, body: Body) -> Result<Received, Problem> {
     match media(headers)? {
         Media::Json => whole(app, headers, body).await,
         Media::Lines => Err(wrong_media("this takes one object, not lines of them")),
@@ -73,17 +93,27 @@ fn wrong_media(message: &str) -> Problem {
     .hint("send `Content-Type: application/json`")
 }
 
-async fn whole(app: &App, headers: &HeaderMap, body: Body) -> Result<Bytes, Problem> {
+async fn whole(app: &App, headers: &HeaderMap, body: Body) -> Result<Received, Problem> {
     let most = app.config().max_body_bytes;
     let length = headers.get(header::CONTENT_LENGTH);
     let length = length.and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
     if length.is_some_and(|length| length > most as u64) {
         return Err(too_large(most));
     }
+    // Who does not say how much it is may send as much as is taken.
+    let length = length.and_then(|length| usize::try_from(length).ok());
+    let length = length.unwrap_or(most);
+    let room = match length > SMALL {
+        true => Some(app.room(length).await?),
+        false => None,
+    };
     let patience = Duration::from_millis(app.config().body_timeout_ms);
     let read = Limited::new(body, most).collect();
     match tokio::time::timeout(patience, read).await {
-        Ok(Ok(read)) => Ok(read.to_bytes()),
+        Ok(Ok(read)) => Ok(Received {
+            bytes: read.to_bytes(),
+            _room: room,
+        }),
         Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_large(most)),
         Ok(Err(_)) => Err(Problem::bad_request(
             "truncated",

@@ -103,11 +103,13 @@ impl Hub {
         if self.listeners.load(Ordering::Relaxed) == 0 {
             return;
         }
+        // Before anybody else has to wait: it may ask the store.
+        let happened = happened();
         let sender = self.sender.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(sender) = &*sender {
             let number = self.number.fetch_add(1, Ordering::Relaxed);
             // It fails when the last listener has just left.
-            let _ = sender.send((number, happened()));
+            let _ = sender.send((number, happened));
         }
     }
 

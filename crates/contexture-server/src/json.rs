@@ -3,6 +3,7 @@
 
 use std::fmt;
 
+use axum::http::StatusCode;
 use serde::de::{self, DeserializeOwned, DeserializeSeed, Deserializer, MapAccess, SeqAccess};
 use serde_json::{Map, Value};
 
@@ -11,6 +12,9 @@ use crate::shape::{self, Definitions};
 
 /// The longest path of a field that is told whole.
 const LONGEST_PATH: usize = 120;
+
+/// How many values a body may have.
+const MOST_VALUES: usize = 500_000;
 
 /// Reads a value whose shape `schema` describes. Complaints name the field, the
 /// line and the column.
@@ -56,11 +60,52 @@ fn invalid_field(path: &str, message: String) -> Problem {
 /// Reads a value in which no key stands twice: it would mean two things to two
 /// readers.
 fn unambiguous(text: &str) -> Result<Value, Problem> {
+    check_count(text.as_bytes())?;
     let mut reader = serde_json::Deserializer::from_str(text);
     let value = Unambiguous.deserialize(&mut reader);
     value
         .and_then(|value| reader.end().map(|()| value))
         .map_err(|error| Problem::bad_request("invalid_json", said(&error)))
+}
+
+/// Fails when there are more values in a text of JSON than are taken: each takes
+/// up far more memory than its bytes. The text is not read for what is wrong
+/// with it.
+pub(crate) fn check_count(text: &[u8]) -> Result<(), Problem> {
+    // There is at least one, and each comma and each object or list that is not
+    // empty brings one more.
+    let mut count = 1_usize;
+    let mut before = b' ';
+    let mut bytes = text.iter();
+    while let Some(&byte) = bytes.next() {
+        match byte {
+            b'"' => {
+                while let Some(&byte) = bytes.next()
+                    && byte != b'"'
+                {
+                    // What is behind it does not end the text.
+                    if byte == b'\\' {
+                        bytes.next();
+                    }
+                }
+            }
+            b',' | b'[' | b'{' => count += 1,
+            b']' | b'}' if matches!(before, b'[' | b'{') => count -= 1,
+            _ => {}
+        }
+        if !byte.is_ascii_whitespace() {
+            before = byte;
+        }
+    }
+    if count <= MOST_VALUES {
+        return Ok(());
+    }
+    Err(Problem::new(
+        StatusCode::PAYLOAD_TOO_LARGE,
+        "too_many_values",
+        "the body has more than 500,000 values",
+    )
+    .hint("send less at once; records may be sent as lines"))
 }
 
 /// Says in a caller's words what the reader says.
@@ -205,6 +250,22 @@ mod tests {
         let many: String = (0..40).map(|i| format!("\"k{i}\":1,")).collect();
         assert!(refused(&format!("{{{many}\"k30\":2}}")).starts_with("the key `k30` stands twice"));
         assert!(read_any(br#"[{"a":1},{"a":1}]"#).is_ok());
+    }
+
+    #[test]
+    fn values_are_counted_and_not_what_texts_say() {
+        let list = |item: &str, count: usize| format!("[{}]", vec![item; count].join(", "));
+        for item in ["1", "[]", "{ }", r#""a,[\\\",""#] {
+            assert!(
+                check_count(list(item, 499_999).as_bytes()).is_ok(),
+                "{item}"
+            );
+            let problem = check_count(list(item, 500_000).as_bytes()).unwrap_err();
+            assert_eq!(problem.code, "too_many_values", "{item}");
+        }
+        // Each of these is a list with a value in it.
+        assert!(check_count(list("[1]", 249_999).as_bytes()).is_ok());
+        assert!(check_count(list("[1]", 250_000).as_bytes()).is_err());
     }
 
     #[test]

@@ -31,6 +31,7 @@ use rmcp::transport::streamable_http_server::session::never::NeverSessionManager
 use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
 use rmcp::{RoleServer, ServerHandler};
 use serde_json::json;
+use tracing::error;
 
 use self::tool::Tools;
 use crate::app::App;
@@ -67,10 +68,17 @@ pub(crate) fn router(app: &App) -> Router<App> {
     let service = StreamableHttpService::new(move || Ok(handler.clone()), sessions, config);
     let call = move |State(app): State<App>, request: Request<Body>| async move {
         let (parts, incoming) = request.into_parts();
-        match body::json(&app, &parts.headers, incoming).await {
-            Ok(bytes) => {
-                let request = Request::from_parts(parts, Full::new(bytes));
-                service.handle(request).await.map(Body::new)
+        let received = body::json(&app, &parts.headers, incoming).await;
+        let received = received.and_then(|received| {
+            crate::json::check_count(&received)?;
+            Ok(received)
+        });
+        match received {
+            Ok(received) => {
+                let request = Request::from_parts(parts, Full::new(received.bytes.clone()));
+                let answer = service.handle(request).await.map(Body::new);
+                drop(received);
+                answer
             }
             Err(problem) => problem.into_response(),
         }
@@ -245,6 +253,9 @@ impl ServerHandler for Handler {
 
 /// Returns a problem where the protocol has no other place for one.
 fn protocol_error(problem: Problem) -> ErrorData {
+    if let Some(detail) = &problem.detail {
+        error!(code = problem.code, detail = &**detail, "protocol");
+    }
     let problem = tool::told(problem);
     let data = json!(problem.body);
     match problem.status {

@@ -306,7 +306,7 @@ fn responses(operation: &Operation, error: &Schema, answer: Option<&Value>) -> V
     }
     if operation.takes.body.is_some() {
         refusals.insert(408, "The body did not arrive in time");
-        refusals.insert(413, "The body is too large");
+        refusals.insert(413, "The body is too large, or has too many values");
         refusals.insert(415, "The body is not said to be JSON");
         refusals.insert(422, "What was sent makes no sense");
     }

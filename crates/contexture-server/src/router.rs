@@ -118,8 +118,7 @@ async fn readyz(State(app): State<App>) -> Response {
     if app.is_stopping() {
         return Problem::unavailable("the server is stopping").into_response();
     }
-    let asked = app.clone();
-    match app.run(move || Ok(asked.tenants().stores().ping()?)).await {
+    match app.ping().await {
         Ok(()) => json_response(StatusCode::OK, br#"{"status":"ready"}"#.to_vec()),
         Err(problem) => problem.into_response(),
     }

@@ -10,6 +10,7 @@ use contexture::config::{self, Config};
 use contexture::key::check_tenant;
 use contexture::store::{Store, Tenants as Stores};
 use contexture::{Engine, Error, Root, Timestamp};
+use tokio::sync::Semaphore;
 
 use crate::events::Hub;
 use crate::metrics::Metrics;
@@ -17,6 +18,9 @@ use crate::problem::Problem;
 
 /// How many tenants are kept ready. Others are made ready again when they come.
 const MOST_READY: usize = 256;
+
+/// How many streams of records a tenant may have open at once.
+pub(crate) const MOST_STREAMS: usize = 4;
 
 /// What the root of a tenant is called, who need not know where that is.
 const HERE: &str = ".";
@@ -29,6 +33,8 @@ pub(crate) struct Tenant {
     pub(crate) metrics: Arc<Metrics>,
     /// Held while something is read, changed and written back.
     pub(crate) changing: Mutex<()>,
+    // One permit for each stream of records that is open.
+    pub(crate) streams: Arc<Semaphore>,
     now: Option<Timestamp>,
 }
 
@@ -133,6 +139,7 @@ impl Tenants {
             events: Hub::new(self.config.server.max_listeners),
             metrics: Arc::clone(&self.metrics),
             changing: Mutex::default(),
+            streams: Arc::new(Semaphore::new(MOST_STREAMS)),
             now: self.now,
         });
         let mut ready = self.ready.lock().unwrap_or_else(PoisonError::into_inner);

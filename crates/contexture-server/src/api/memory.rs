@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tokio::sync::mpsc;
 
-use crate::app::App;
+use crate::app::{App, Watch};
 use crate::body::{self, Media};
 use crate::operation::{self, Api, Gives, Nothing, Operation, json_response};
 use crate::problem::Problem;
@@ -267,7 +267,7 @@ async fn record(app: App, request: Request<Body>, shape: serde_json::Value) -> R
         let media = body::media(&parts.headers)?;
         let tenant = app.tenant(&parts).await?;
         if media == Media::Lines {
-            return record_lines(&app, tenant, incoming).await;
+            return record_lines(&app, tenant, app.watch(&parts)?, incoming).await;
         }
         let bytes = body::json(&app, &parts.headers, incoming).await?;
         let definitions = app.definitions();
@@ -299,11 +299,12 @@ pub(crate) fn record_all(tenant: &Tenant, records: Vec<Record>) -> Result<Memory
 async fn record_lines(
     app: &App,
     tenant: std::sync::Arc<Tenant>,
+    mut watch: Watch,
     incoming: Body,
 ) -> Result<MemoryRecorded, Problem> {
     let (sender, receiver) = mpsc::channel(WAITING);
     let patience = Duration::from_millis(app.config().body_timeout_ms);
-    let keep = app.run_long(move || {
+    let keep = app.run_stream(tenant, move |tenant| {
         let mut reader = BufReader::new(Parts {
             receiver,
             part: Bytes::new(),
@@ -324,7 +325,14 @@ async fn record_lines(
     let read = async move {
         let mut incoming = incoming.into_data_stream();
         loop {
-            let part = match tokio::time::timeout(patience, incoming.next()).await {
+            let next = tokio::time::timeout(patience, incoming.next());
+            let part = tokio::select! {
+                part = next => part,
+                // Something was wrong, and is told at once.
+                () = sender.closed() => return,
+            };
+            let part = match part {
+                Ok(Some(Ok(_))) if !watch.goes_on().await => Err("the key was revoked"),
                 Ok(Some(Ok(part))) => Ok(Some(part)),
                 Ok(None) => Ok(None),
                 Ok(Some(Err(_))) => Err("it ended before it was whole"),
@@ -381,7 +389,7 @@ async fn export_all(State(app): State<App>, request: Request<Body>) -> Response 
     let work = app.clone();
     tokio::spawn(async move {
         let failed = sender.clone();
-        let done = work.run_long(move || {
+        let done = work.run_stream(tenant, move |tenant| {
             let mut part = Vec::with_capacity(PART_BYTES * 2);
             let send = |part: &mut Vec<u8>| {
                 let bytes = Bytes::from(std::mem::take(part));

@@ -1,6 +1,7 @@
 //! Sessions: conversations that grow.
 
 use std::convert::Infallible;
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body;
@@ -21,7 +22,7 @@ use serde_json::json;
 use tokio::sync::broadcast::error::RecvError;
 
 use crate::api::page::{Limit, Page};
-use crate::app::App;
+use crate::app::{App, Watch};
 use crate::events::{Happened, Listener};
 use crate::operation::{self, Api, Gives, Nothing, Operation};
 use crate::problem::Problem;
@@ -380,33 +381,67 @@ async fn listen(State(app): State<App>, request: Request<Body>) -> Response {
         let path: Named = operation::path(&mut parts).await?;
         let _: Nothing = operation::query(&parts)?;
         let tenant = app.tenant(&parts).await?;
+        let watch = app.watch(&parts)?;
+        let asked = app.clone();
         app.run(move || {
             let label = tenant.store()?.session(&path.label)?.label;
             let listener = tenant.events.listen();
+            // A tenant that is made ready while the server stops is not closed.
+            let listener = listener.filter(|_| !asked.is_stopping());
             let listener = listener.ok_or_else(|| {
                 Problem::unavailable("there are too many listeners, or the server is stopping")
             })?;
-            Ok((label, listener))
+            Ok((
+                label,
+                listener,
+                Held {
+                    watch,
+                    _tenant: tenant,
+                },
+            ))
         })
         .await
     };
     match opened.await {
-        Ok((label, listener)) => {
+        Ok((label, listener, held)) => {
             let alive = KeepAlive::new().interval(Duration::from_secs(15));
-            let stream = stream(label, listener);
+            let stream = stream(label, listener, Some(held));
             Sse::new(stream).keep_alive(alive).into_response()
         }
         Err(problem) => problem.into_response(),
     }
 }
 
+/// What a listener's stream holds on to.
+struct Held {
+    watch: Watch,
+    // One that is let go of is made ready anew when it is asked for, and tells
+    // others.
+    _tenant: Arc<Tenant>,
+}
+
 fn stream(
     label: String,
     listener: Listener,
+    held: Option<Held>,
 ) -> impl Stream<Item = Result<SseEvent, Infallible>> + Send {
-    futures_util::stream::unfold((label, listener), |(label, mut listener)| async move {
+    let begin = (label, listener, held);
+    futures_util::stream::unfold(begin, |(label, mut listener, mut held)| async move {
         loop {
-            let event = match listener.receiver.recv().await {
+            let received = match &mut held {
+                None => listener.receiver.recv().await,
+                Some(Held { watch, .. }) => {
+                    if !watch.goes_on().await {
+                        return None;
+                    }
+                    let next = listener.receiver.recv();
+                    match tokio::time::timeout_at(watch.due().into(), next).await {
+                        Ok(received) => received,
+                        Err(_) => continue,
+                    }
+                }
+            };
+            let event = match received {
                 Ok((_, happened)) if happened.session() != label => continue,
                 Ok((number, happened)) => SseEvent::default()
                     .id(number.to_string())
@@ -417,7 +452,7 @@ fn stream(
                     .data(json!({"missed": missed}).to_string()),
                 Err(RecvError::Closed) => return None,
             };
-            return Some((Ok(event), (label, listener)));
+            return Some((Ok(event), (label, listener, held)));
         }
     })
 }
@@ -432,7 +467,7 @@ mod tests {
     /// Returns all that is sent to a listener who reads when all has happened.
     fn sent(hub: &Hub, listener: Listener) -> String {
         hub.close();
-        let response = Sse::new(stream("s".to_owned(), listener)).into_response();
+        let response = Sse::new(stream("s".to_owned(), listener, None)).into_response();
         let runtime = tokio::runtime::Builder::new_current_thread()
             .build()
             .unwrap();

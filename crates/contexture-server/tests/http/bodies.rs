@@ -432,3 +432,15 @@ fn a_whole_number_may_be_written_with_a_point() {
          (records[0].applications)"
     );
 }
+
+#[test]
+fn a_body_of_too_many_values_is_refused() {
+    let lab = Lab::new();
+    let server = lab.serve();
+    let many = format!("[{}1]", "1,".repeat(500_000));
+    let refused = "413 too_many_values: the body has more than 500,000 values [send less at once; \
+                   records may be sent as lines]";
+    for target in ["/v1/sessions", "/v1/memory/records", "/mcp"] {
+        assert_eq!(server.post(target, &many).text(), refused, "{target}");
+    }
+}

@@ -169,6 +169,55 @@ fn there_are_only_so_many_listeners() {
 }
 
 #[test]
+fn a_stream_ends_when_its_key_is_revoked() {
+    let lab = Lab::new();
+    let (key, other) = (lab.key("harbour"), lab.key("harbour"));
+    let server = lab.serve();
+    talk(&server.with_key(&key), "s", "First.");
+    let mut wire = listen(&server, Some(&key), "s");
+    lab.revoke(&key);
+    let rest = wire.rest();
+    assert!(rest.ends_with("0\r\n\r\n"), "whole to its end: {rest:?}");
+    // Others of the tenant go on.
+    let mut wire = listen(&server, Some(&other), "s");
+    let client = server.with_key(&other);
+    client
+        .post("/v1/sessions/s/turns", &turn("Second."))
+        .ok(201);
+    assert_eq!(next(&mut wire).1, "turn_recorded");
+}
+
+#[test]
+fn a_stream_that_needed_no_key_ends_when_one_is_needed() {
+    let lab = Lab::new();
+    let server = lab.serve();
+    talk(&server.anybody(), "s", "First.");
+    let mut wire = listen(&server, None, "s");
+    lab.key("");
+    let rest = wire.rest();
+    assert!(rest.ends_with("0\r\n\r\n"), "whole to its end: {rest:?}");
+}
+
+#[test]
+fn a_tenant_that_is_listened_to_stays_ready() {
+    let lab = Lab::new();
+    let harbour = lab.key("harbour");
+    // More than are kept ready.
+    let others: Vec<String> = (0..260).map(|i| lab.key(&format!("t{i}"))).collect();
+    let server = lab.serve();
+    let client = server.with_key(&harbour);
+    talk(&client, "s", "First.");
+    let mut wire = listen(&server, Some(&harbour), "s");
+    for other in &others {
+        server.with_key(other).get("/v1/sessions").ok(200);
+    }
+    client
+        .post("/v1/sessions/s/turns", &turn("Second."))
+        .ok(201);
+    assert_eq!(next(&mut wire).2["number"], 2);
+}
+
+#[test]
 fn streams_end_when_the_server_stops() {
     let lab = Lab::new();
     let mut server = lab.serve();

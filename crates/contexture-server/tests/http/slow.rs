@@ -3,7 +3,7 @@
 use std::thread;
 use std::time::Duration;
 
-use crate::support::{Lab, Wire, talk, turn, until};
+use crate::support::{Lab, Running, Wire, talk, turn, until};
 
 const HEAD: &str = "GET /v1/sessions HTTP/1.1\r\nhost: localhost\r\n\r\n";
 
@@ -56,6 +56,122 @@ fn who_drips_a_body_is_told_and_hung_up_on() {
     assert_eq!(said.text(), "408 timeout: the body did not arrive in time");
     assert_eq!(wire.rest(), "");
     assert_eq!(server.get("/v1/sessions/s").json()["turns"], 0);
+}
+
+/// Begins a stream of records and says that there is more to come.
+fn stream(server: &Running, key: Option<&str>, lines: &str) -> Wire {
+    let key = key.map_or_else(String::new, |key| {
+        format!("authorization: Bearer {key}\r\n")
+    });
+    let mut wire = server.connect();
+    wire.send(format!(
+        "POST /v1/memory/records HTTP/1.1\r\nhost: localhost\r\n{key}expect: \
+         100-continue\r\ncontent-type: application/x-ndjson\r\ntransfer-encoding: \
+         chunked\r\n\r\n"
+    ));
+    // It has begun.
+    let head = wire.until("\r\n\r\n");
+    assert!(head.contains("100 Continue"), "{head}");
+    wire.send(format!("{:x}\r\n{lines}\r\n", lines.len()));
+    wire
+}
+
+const EVENT: &str = "{\"kind\":\"event\",\"content\":\"The ferry is late.\"}\n";
+
+#[test]
+fn streams_that_wait_for_their_callers_hold_up_nobody() {
+    let lab = Lab::new().with(|server| {
+        server.max_concurrent = 1;
+        server.body_timeout_ms = 600_000;
+    });
+    let (harbour, island) = (lab.key("harbour"), lab.key("island"));
+    let server = lab.serve();
+    let client = server.with_key(&harbour);
+    let mut streams: Vec<Wire> = (0..4)
+        .map(|_| stream(&server, Some(&harbour), EVENT))
+        .collect();
+    // Other work goes on, of this tenant and of others.
+    talk(&client, "s", "Is anybody there?");
+    talk(&server.with_key(&island), "s", "Is anybody there?");
+    let lines = [("content-type", "application/x-ndjson")];
+    let refused = client.send("POST", "/v1/memory/records", &lines, Some(EVENT));
+    assert_eq!(
+        refused.text(),
+        "503 unavailable: 4 streams of records are open already [wait until one of them has \
+         ended, or send more in one]"
+    );
+    for wire in &mut streams {
+        wire.send("0\r\n\r\n");
+        wire.answer().ok(200);
+    }
+    client
+        .send("POST", "/v1/memory/records", &lines, Some(EVENT))
+        .ok(200);
+}
+
+#[test]
+fn a_line_that_is_wrong_is_told_while_more_is_to_come() {
+    let lab = Lab::new().with(|server| server.body_timeout_ms = 600_000);
+    let server = lab.serve();
+    let mut wire = stream(&server, None, "{\"kind\":\"nothing\"}\n");
+    let said = wire.answer().ok(422).text();
+    assert!(said.contains("body:1: "), "{said}");
+}
+
+#[test]
+fn long_lines_are_kept_before_a_thousand_are_there() {
+    let lab = Lab::new();
+    let server = lab.serve();
+    let wide = " ".repeat(3 << 20) + EVENT;
+    let mut lines = wide.repeat(5);
+    lines.push_str("nothing\n");
+    let kind = [("content-type", "application/x-ndjson")];
+    let said = server
+        .anybody()
+        .send("POST", "/v1/memory/records", &kind, Some(&lines))
+        .ok(422)
+        .text();
+    assert!(said.contains("body:6: "), "{said}");
+    assert!(
+        said.contains("lines 1 to 3 were recorded and stay"),
+        "{said}"
+    );
+}
+
+#[test]
+fn large_bodies_wait_for_room_and_small_ones_do_not() {
+    let lab = Lab::new().with(|server| server.request_timeout_ms = 2_000);
+    let server = lab.serve();
+    let begin = |length: usize| {
+        let mut wire = server.connect();
+        wire.send(format!(
+            "POST /v1/sessions HTTP/1.1\r\nhost: localhost\r\nexpect: \
+             100-continue\r\ncontent-type: application/json\r\ncontent-length: \
+             {length}\r\n\r\n"
+        ));
+        wire
+    };
+    // Each has room before it is read.
+    let large: Vec<Wire> = (0..16)
+        .map(|_| {
+            let mut wire = begin(16 << 20);
+            let head = wire.until("\r\n\r\n");
+            assert!(head.contains("100 Continue"), "{head}");
+            wire
+        })
+        .collect();
+    server.post("/v1/sessions", r#"{"label":"small"}"#).ok(201);
+    let said = begin(100_000).answer();
+    assert_eq!(
+        said.text(),
+        "503 unavailable: the server holds as many bodies as it can; try again"
+    );
+    drop(large);
+    let mut wire = begin(100_000);
+    assert!(wire.until("\r\n\r\n").contains("100 Continue"));
+    let label = r#"{"label":"large"}"#;
+    wire.send(label.to_owned() + &" ".repeat(100_000 - label.len()));
+    wire.answer().ok(201);
 }
 
 #[test]

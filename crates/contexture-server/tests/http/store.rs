@@ -13,6 +13,8 @@ const GONE: &str = "503 unavailable: the store cannot be used now; try again";
 /// Everything that needs the store says that it cannot be used, and what does
 /// not goes on.
 fn is_unavailable(server: &Running, client: &Client) {
+    // Once it was well, it is taken to be so for a moment.
+    until(|| (client.get("/readyz").status == 503).then_some(()));
     let asked: [Answer; 6] = [
         client.get("/v1/sessions"),
         client.get("/v1/sessions/s/history"),

@@ -110,7 +110,8 @@ impl Lab {
     /// Serves the project until the test lets go of it.
     pub(crate) fn serve(&self) -> Running {
         let service = self.service();
-        let threads = service.config.server.max_concurrent + 16;
+        let limits = &service.config.server;
+        let threads = limits.max_concurrent + limits.max_streams() + 16;
         let (stop, stopped) = oneshot::channel::<()>();
         let (bound, address) = std::sync::mpsc::channel();
         let thread = std::thread::spawn(move || {

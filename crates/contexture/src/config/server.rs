@@ -84,6 +84,12 @@ impl Default for ServerConfig {
 const PREFIX: &str = "CONTEXTURE_SERVER_";
 
 impl ServerConfig {
+    /// Returns how many streams of records may be open at once. They wait for
+    /// their callers, so they come beside `max_concurrent`.
+    pub fn max_streams(&self) -> usize {
+        (self.max_concurrent / 4).max(4)
+    }
+
     /// Returns the settings with what the environment says instead. Of a list,
     /// commas stand between the parts.
     pub fn with_environment(

@@ -18,6 +18,9 @@ use crate::error::Error;
 /// How many records are kept at a time.
 const BATCH: usize = 1_000;
 
+/// How many bytes of lines are kept at a time, when that are fewer records.
+const BATCH_BYTES: u64 = 8 << 20;
+
 /// How long a line may be, in bytes.
 const LONGEST_LINE: u64 = 32 << 20;
 
@@ -95,8 +98,9 @@ impl Memory<'_> {
         Ok(done)
     }
 
-    /// Records the lines of a file, a thousand at a time: what was recorded
-    /// before an error stays, and the error says how far that is.
+    /// Records the lines of a file, a thousand at a time, or fewer when they
+    /// are long: what was recorded before an error stays, and the error says how
+    /// far that is.
     pub fn record_lines(
         &self,
         lines: &mut Lines<'_>,
@@ -109,6 +113,7 @@ impl Memory<'_> {
             name => name,
         };
         let (mut number, mut bytes, mut recorded) = (0_u64, 0_u64, 0_u64);
+        let mut waiting = 0_u64;
         let mut line = String::new();
         let mut batch: Vec<Record> = Vec::with_capacity(BATCH);
         let mut places: Vec<String> = Vec::with_capacity(BATCH);
@@ -122,6 +127,7 @@ impl Memory<'_> {
             let read = read.map_err(|error| so_far(error, recorded))?;
             number += 1;
             bytes += read as u64;
+            waiting += read as u64;
             if read as u64 == LONGEST_LINE {
                 let error = format!("{name}:{number}: is longer than {LONGEST_LINE} bytes");
                 return Err(so_far(Error::input(error), recorded));
@@ -133,10 +139,12 @@ impl Memory<'_> {
                 batch.push(record.map_err(|error| so_far(error, recorded))?);
                 places.push(place);
             }
-            if batch.len() >= BATCH || (read == 0 && !batch.is_empty()) {
+            let full = batch.len() >= BATCH || waiting >= BATCH_BYTES;
+            if !batch.is_empty() && (full || read == 0) {
                 let result = self.remember(std::mem::take(&mut batch), &places, now, &mut done);
                 result.map_err(|error| so_far(error, recorded))?;
                 places.clear();
+                waiting = 0;
                 recorded = number;
                 (lines.progress)(number, bytes);
             }
