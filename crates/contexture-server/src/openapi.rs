@@ -80,7 +80,7 @@ pub(crate) fn document(api: &Api) -> Value {
 }
 
 fn given(name: &str) -> String {
-    format!("{name}Given")
+    format!("{name}Output")
 }
 
 /// Returns the names and those of all schemas that refer to them.

@@ -36,6 +36,7 @@ pub(crate) struct Named {
 
 /// A part of all sessions.
 #[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "SessionList")]
 pub(crate) struct Sessions {
     /// The sessions, by label.
     pub(crate) sessions: Vec<Session>,
@@ -45,6 +46,7 @@ pub(crate) struct Sessions {
 
 /// A change to a session.
 #[derive(Debug, Deserialize, JsonSchema)]
+#[schemars(rename = "SessionPatch")]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Change {
     /// One more name for it.
@@ -65,6 +67,7 @@ pub(crate) struct Latest {
 
 /// The latest turns of a session, oldest first.
 #[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "SessionHistory")]
 pub(crate) struct History {
     /// How many normal turns there are in all.
     total: u64,
@@ -74,6 +77,7 @@ pub(crate) struct History {
 
 /// How a history is to be made shorter.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
+#[schemars(rename = "CompactRequest")]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct CompactBody {
     /// What the summary is to pay attention to.
@@ -93,6 +97,7 @@ pub(crate) struct CompactAnswer {
 
 /// Where a new session begins.
 #[derive(Debug, Deserialize, JsonSchema)]
+#[schemars(rename = "ForkRequest")]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ForkBody {
     /// The new session's label.

@@ -31,6 +31,7 @@ struct Wanted {
 
 /// The latest requests, newest first.
 #[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "SnapshotList")]
 struct Latest {
     /// The requests, without their content.
     snapshots: Vec<Snapshot>,
@@ -52,6 +53,7 @@ impl Default for InForm {
 
 /// A request as it was.
 #[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "SnapshotAnswer")]
 struct Shown {
     /// What is known about it.
     snapshot: Snapshot,
@@ -74,6 +76,7 @@ struct Pair {
 
 /// What a check found.
 #[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "SnapshotCheck")]
 struct Checked {
     /// The hash of the request, which comes out with the same bytes.
     hash: String,

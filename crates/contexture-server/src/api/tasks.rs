@@ -35,6 +35,7 @@ struct OfTask {
 
 /// How a task ended.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
+#[schemars(rename = "TaskOutcome")]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Ended {
     /// What came of it.
@@ -45,6 +46,7 @@ pub(crate) struct Ended {
 
 /// All stacks.
 #[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "StackList")]
 struct Stacks {
     /// Their names.
     stacks: Vec<String>,
