@@ -219,7 +219,8 @@ pub(crate) fn add(api: &mut Api) {
                 "Goes further than usual, once: when it was done already and nothing was recorded \
                  since, the provider's error stands.",
             )
-            .refuses(&[409]),
+            .refuses(&[409])
+            .example("/v1/sessions/harbour/overflow", json!({"max_tokens": 4000})),
         overflow,
     );
     api.add(
@@ -228,7 +229,8 @@ pub(crate) fn add(api: &mut Api) {
                 "Undo the latest summary",
                 "Nothing that was said since is lost.",
             )
-            .refuses(&[409, 422]),
+            .refuses(&[409, 422])
+            .example("/v1/sessions/harbour/uncompact", None),
         |tenant: &Tenant, path: Named, _: Nothing, _: Nothing| -> Result<Undone, Problem> {
             Ok(tenant.engine.uncompact(&path.label, tenant.fixed_now())?)
         },

@@ -92,7 +92,7 @@ pub(crate) fn add(api: &mut Api) {
             .refuses(&[409])
             .example(
                 "/v1/tasks/t1/complete",
-                json!({"result": "They are online."}),
+                json!({"result": "The printer wants paper.", "blocked": true}),
             ),
         |tenant: &Tenant, of: OfTask, on: OnStack, body: Ended| {
             finish(tenant, &on.stack, Some(&of.id), &body)
@@ -104,7 +104,8 @@ pub(crate) fn add(api: &mut Api) {
                 "Go on with a task that waits",
                 "It becomes the current one.",
             )
-            .refuses(&[409, 422]),
+            .refuses(&[409, 422])
+            .example("/v1/tasks/t1/resume", None),
         |tenant: &Tenant, of: OfTask, on: OnStack, _: Nothing| -> Result<TaskChanged, Problem> {
             let task = tenant.store()?.resume_task(&on.stack, &of.id)?;
             changed(tenant, &on.stack, task)
