@@ -181,8 +181,8 @@ def main() -> None:
         "conflicts": agent.conflicts,
         "waited": contexture.waited,
         "recalled": [part["content"] for part in recalled["components"]],
-        "dollars": sum(cost["dollars"] for cost in costs),
-        "dollars_uncached": sum(cost["dollars_uncached"] for cost in costs),
+        "dollars": round(sum(cost["dollars"] for cost in costs), 9),
+        "dollars_uncached": round(sum(cost["dollars_uncached"] for cost in costs), 9),
         "report": {"kept": len(agent.report["included"]), "left_out": len(agent.report["excluded"])},
         "events": heard,
     }

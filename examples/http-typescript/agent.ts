@@ -81,8 +81,9 @@ async function ask(session: string, question: string, meanwhile?: Turn): Promise
   for (let attempt = 1; attempt <= MOST_ATTEMPTS; attempt++) {
     const body = { recipe: "broker", format: "openai-chat" as const, model: MODEL, session, event: question };
     const made = given(await contexture.POST("/v1/assemble", { body }));
-    if (!("request" in made)) throw new Error("a provider's form was asked for");
-    const turn = await answer(made.request as ChatRequest, session, question);
+    if (!("request" in made) || typeof made.request === "string") throw new Error("a provider's form was asked for");
+    // The server's document says no more than that it is JSON: what is in it, the provider says.
+    const turn = await answer(made.request as unknown as ChatRequest, session, question);
     turn.parent_turn_id = made.parent_turn_id;
     turn.request_hash = made.snapshot;
     // Whoever sends it again, because no answer came, does not record it twice.
@@ -167,7 +168,9 @@ stop.abort();
 const report = { kept: latest!.included.length, left_out: latest!.excluded.length };
 const by = key ? "OpenAI" : "the stand-in";
 if (process.argv.includes("--json")) {
-  const cost = { dollars, dollars_uncached: uncached };
+  // Sums of decimal fractions are not exact: what is beyond a billionth is noise.
+  const exact = (sum: number) => Number(sum.toFixed(9));
+  const cost = { dollars: exact(dollars), dollars_uncached: exact(uncached) };
   const found = { model: by, turns: rows, conflicts, waited, recalled, ...cost, report, events: heard };
   console.log(JSON.stringify(found, null, 1));
 } else {

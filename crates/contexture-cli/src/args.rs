@@ -183,7 +183,7 @@ Examples:
   contexture serve
   contexture serve --addr 127.0.0.1:9000 --root my-project
   contexture key new > agent.key && contexture serve --addr 0.0.0.0:8787
-  curl http://127.0.0.1:8787/v1/assemble --json '{\"event\": \"Hello\"}'")]
+  curl http://127.0.0.1:8787/v1/recipes")]
     Serve(ServeArgs),
     /// Serve one agent over standard input and output, with the Model Context Protocol
     #[command(after_help = "\

@@ -23,6 +23,7 @@ const LONGEST_KEY: usize = 256;
 /// What a query is for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "QueryIntent"))]
 #[serde(rename_all = "snake_case")]
 pub enum Intent {
     /// Something is to be known.

@@ -13,6 +13,7 @@ const BEHIND: usize = 1024;
 /// What happened. Identifiers and numbers only: who wants the content asks for
 /// it.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
+#[schemars(rename = "SessionEvent")]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub(crate) enum Happened {
     /// A turn was recorded.

@@ -45,7 +45,8 @@ pub(crate) async fn note(
     let tenant = caller.as_ref().map(|caller| tenant_name(&caller.tenant));
     let code = told.as_ref().map(|told| told.code);
     let detail = told.as_ref().and_then(|told| told.detail.as_deref());
-    let ms = time.as_secs_f64() * 1000.0;
+    // To the microsecond: more digits are noise.
+    let ms = (time.as_secs_f64() * 1e6).round() / 1e3;
     match status {
         500.. if status != 503 => {
             error!(

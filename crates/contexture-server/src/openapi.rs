@@ -27,9 +27,9 @@ pub(crate) fn document(api: &Api) -> Value {
         .filter(|(name, schema)| inputs.get(*name).is_some_and(|taken| taken != *schema))
         .map(|(name, _)| name.clone())
         .collect();
-    // What refers to a renamed one differs from what is taken, too, so that the
-    // names of both can stand beside each other.
-    let renamed = with_users(&outputs, renamed);
+    // What refers to a renamed one differs from what is taken, too. What is only
+    // given keeps its name.
+    let renamed = with_users(&outputs, &inputs, renamed);
     for name in &renamed {
         if let Some(schema) = outputs.remove(name) {
             outputs.insert(given(name), schema);
@@ -40,6 +40,8 @@ pub(crate) fn document(api: &Api) -> Value {
     }
     let mut schemas: BTreeMap<String, Value> = inputs.into_iter().collect();
     schemas.extend(outputs);
+    schemas.values_mut().for_each(name_objects);
+    schemas.insert(ANY_OBJECT.to_owned(), any_object());
     let answers: Map<String, Value> = serde_json::from_str(ANSWERS).unwrap_or_default();
 
     let mut paths: Map<String, Value> = Map::new();
@@ -80,15 +82,68 @@ pub(crate) fn document(api: &Api) -> Value {
 }
 
 fn given(name: &str) -> String {
-    format!("{name}Given")
+    format!("{name}Output")
 }
 
-/// Returns the names and those of all schemas that refer to them.
-fn with_users(schemas: &Map<String, Value>, mut names: Vec<String>) -> Vec<String> {
+/// The name of the schema of an object with any fields.
+const ANY_OBJECT: &str = "JsonObject";
+
+fn any_object() -> Value {
+    json!({
+        "description": "An object with any fields.",
+        "type": "object",
+        "additionalProperties": true,
+    })
+}
+
+/// Gives objects with any fields a name, wherever they stand: some generators
+/// make one type of each, all of the same name, and then leave out whatever
+/// refers to them.
+fn name_objects(schema: &mut Value) {
+    let reference = json!(format!("#/components/schemas/{ANY_OBJECT}"));
+    match schema {
+        Value::Object(map) => {
+            let is_open = map.get("additionalProperties") == Some(&Value::Bool(true))
+                && !map.contains_key("properties");
+            match map.get("type").cloned() {
+                Some(Value::String(kind)) if is_open && kind == "object" => {
+                    map.remove("type");
+                    map.remove("additionalProperties");
+                    map.insert("$ref".to_owned(), reference);
+                }
+                Some(Value::Array(kinds)) if is_open => {
+                    let choice = |kind: &Value| match kind.as_str() {
+                        Some("object") => json!({"$ref": reference}),
+                        Some("array") => json!({"type": "array", "items": {}}),
+                        _ => json!({"type": kind}),
+                    };
+                    let choices = kinds.iter().map(choice).collect();
+                    map.remove("type");
+                    map.remove("additionalProperties");
+                    map.insert("anyOf".to_owned(), choices);
+                }
+                _ => {}
+            }
+            map.values_mut().for_each(name_objects);
+        }
+        Value::Array(list) => list.iter_mut().for_each(name_objects),
+        _ => {}
+    }
+}
+
+/// Returns the names and those of all schemas that refer to them and are taken,
+/// too.
+fn with_users(
+    schemas: &Map<String, Value>,
+    taken: &Map<String, Value>,
+    mut names: Vec<String>,
+) -> Vec<String> {
     loop {
         let more: Vec<String> = schemas
             .iter()
-            .filter(|(name, schema)| !names.contains(name) && refers(schema, &names))
+            .filter(|(name, schema)| {
+                taken.contains_key(*name) && !names.contains(name) && refers(schema, &names)
+            })
             .map(|(name, _)| name.clone())
             .collect();
         if more.is_empty() {

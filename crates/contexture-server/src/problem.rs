@@ -152,7 +152,7 @@ impl From<Refused> for Problem {
         let hint = "the provider would refuse this request; nothing was sent";
         Self {
             code: "refused_by_provider",
-            ..Self::senseless(refused.to_string()).hint(hint)
+            ..Self::senseless(with_fields(&refused.to_string())).hint(hint)
         }
     }
 }
@@ -168,7 +168,10 @@ const COMMANDS: [(&str, &str); 16] = [
     ),
     ("`contexture tree list`", "`GET /v1/trees`"),
     ("`tree import`", "`POST /v1/trees`"),
-    ("`contexture tree show TREE`", "`GET /v1/trees/{id}`"),
+    (
+        "`contexture tree show TREE`",
+        "`GET /v1/trees/{tree}/document`",
+    ),
     ("`contexture task show`", "`GET /v1/tasks`"),
     ("`contexture task push`", "`POST /v1/tasks`"),
     ("`task push`", "`POST /v1/tasks`"),
@@ -181,6 +184,12 @@ const COMMANDS: [(&str, &str); 16] = [
     ("`contexture init`", "`contexture init` on the server"),
 ];
 
+/// Commands about one thing, and the route above and below its name.
+const COMMANDS_FOR_ONE: [(&str, &str, &str); 2] = [
+    ("`contexture session history ", "/v1/sessions", "history"),
+    ("`contexture tree show ", "/v1/trees", "document"),
+];
+
 /// Returns what a hint for the command line says to somebody who calls over
 /// HTTP: options are fields, commands are routes. `None` when it names a
 /// command for which there is no route.
@@ -189,11 +198,24 @@ fn hint_over_http(hint: &str) -> Option<String> {
     for (command, route) in COMMANDS {
         text = text.replace(command, route);
     }
+    for (command, above, below) in COMMANDS_FOR_ONE {
+        if let Some((before, rest)) = text.split_once(command)
+            && let Some((name, behind)) = rest.split_once('`')
+        {
+            text = format!("{before}`GET {above}/{name}/{below}`{behind}");
+        }
+    }
     if text.contains("`contexture ") && !text.contains("on the server") {
         return None;
     }
+    Some(with_fields(&text))
+}
+
+/// Returns a text with the fields that options of the command line stand for:
+/// `model` for `--model NAME`.
+fn with_fields(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
-    let mut rest = text.as_str();
+    let mut rest = text;
     while let Some(at) = rest.find("--") {
         let (before, option) = rest.split_at(at);
         let name = option[2..]
@@ -209,9 +231,27 @@ fn hint_over_http(hint: &str) -> Option<String> {
             }
         }
         rest = &option[2 + name.len()..];
+        if !name.is_empty() {
+            rest = without_placeholder(rest);
+        }
     }
     out.push_str(rest);
-    Some(out)
+    out
+}
+
+/// Returns what stands behind an option, without the word in capitals for what
+/// it takes.
+fn without_placeholder(rest: &str) -> &str {
+    let Some(word) = rest.strip_prefix(' ') else {
+        return rest;
+    };
+    let end = word.find(|c: char| !c.is_ascii_uppercase());
+    let (word, behind) = word.split_at(end.unwrap_or(word.len()));
+    let is_whole = !behind.starts_with(|c: char| c.is_alphanumeric() || c == '_');
+    match word.len() >= 2 && is_whole {
+        true => behind,
+        false => rest,
+    }
 }
 
 impl IntoResponse for Problem {
@@ -266,6 +306,16 @@ mod tests {
                 "`GET /v1/sessions` shows those there are; `POST /v1/sessions` makes one",
             ),
             ("a -- b", "a -- b"),
+            ("give --model NAME", "give `model`"),
+            ("give --max-tokens 1 or more", "give `max_tokens` 1 or more"),
+            (
+                "give --head NODE; `contexture tree show story` shows them",
+                "give `head`; `GET /v1/trees/story/document` shows them",
+            ),
+            (
+                "`contexture tree show TREE` shows them",
+                "`GET /v1/trees/{tree}/document` shows them",
+            ),
         ] {
             assert_eq!(hint_over_http(hint).as_deref(), Some(over_http));
         }

@@ -115,6 +115,7 @@ impl Counted {
 /// What recording gave.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "TurnRecorded"))]
 pub struct Recorded {
     /// The turn's id.
     #[serde(rename = "turn_id")]

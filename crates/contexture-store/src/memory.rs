@@ -187,6 +187,7 @@ fn note() -> String {
 /// How an event ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "EventOutcome"))]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
     /// Well.

@@ -191,24 +191,29 @@ impl JsonSchema for StopReason {
             "aborted",
             "error",
         ];
-        // As providers write them.
+        if generator.contract().is_serialize() {
+            return json_schema!({
+                "description": "Why a model stopped.",
+                "type": "string",
+                "enum": own,
+            });
+        }
+        // As providers write them. Those in capitals are apart: generators make
+        // constants of words, and `stop` and `STOP` would be the same one.
         let others = [
             "stop",
             "stop_sequence",
-            "STOP",
             "length",
-            "MAX_TOKENS",
             "tool_calls",
             "function_call",
         ];
-        let others = others
-            .iter()
-            .filter(|_| generator.contract().is_deserialize());
-        let words: Vec<&str> = own.iter().chain(others).copied().collect();
+        let words: Vec<&str> = own.iter().chain(&others).copied().collect();
         json_schema!({
             "description": "Why a model stopped. The words of providers are taken, too.",
-            "type": "string",
-            "enum": words,
+            "anyOf": [
+                {"type": "string", "enum": words},
+                {"type": "string", "enum": ["STOP", "MAX_TOKENS"]},
+            ],
         })
     }
 }

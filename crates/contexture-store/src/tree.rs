@@ -549,6 +549,7 @@ pub struct Growth {
 /// What importing a document did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "TreeImported"))]
 pub struct Imported {
     /// Whether the tree is new.
     pub created: bool,

@@ -478,6 +478,7 @@ pub(crate) fn undo(store: &dyn Store, session: &Session, now: Timestamp) -> Resu
 /// What undoing did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "CompactionUndone"))]
 pub struct Undone {
     /// The compaction that no longer counts.
     pub undone: TurnId,

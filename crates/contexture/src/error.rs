@@ -228,7 +228,7 @@ impl From<StoreError> for Error {
                 Some("`contexture session history` shows them")
             }
             StoreError::NotFound { what: "task", .. } => {
-                Some("`contexture task show` draws those of a stack, `task list` names the stacks")
+                Some("`contexture task show` shows those of a stack, `task list` names the stacks")
             }
             StoreError::NotFound {
                 what:
@@ -237,7 +237,7 @@ impl From<StoreError> for Error {
                 ..
             } => Some("`contexture memory export` prints all there are"),
             StoreError::Invalid { field, .. } if field == "task" || field == "stack" => {
-                Some("`contexture task show` draws the tasks; `task push` adds one")
+                Some("`contexture task show` shows the tasks; `task push` adds one")
             }
             StoreError::NotFound { what: "key", .. } => Some("`contexture key list` names them"),
             StoreError::Full { .. } => {

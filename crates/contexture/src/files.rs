@@ -508,22 +508,24 @@ fn no_file(path: &str) -> Unusable {
     Unusable::new(Code::Missing, format!("there is no file `{path}`"))
 }
 
+/// Returns the refusal of a path that leads out of the root, by itself or
+/// through a link.
+fn leads_out(path: &str) -> Unusable {
+    let by_itself = path.starts_with('/') || path.split(['/', '\\']).any(|part| part == "..");
+    let how = if by_itself { "" } else { " through a link" };
+    Unusable::new(
+        Code::OutsideRoot,
+        format!("`{path}` leads out of the root{how}"),
+    )
+}
+
 fn unusable(path: &str, error: &std::io::Error) -> Unusable {
     use std::io::ErrorKind;
     match error.kind() {
-        ErrorKind::NotFound => no_file(path),
+        ErrorKind::NotFound | ErrorKind::NotADirectory => no_file(path),
         // The library's word for a path that leads out.
-        ErrorKind::PermissionDenied if error.raw_os_error().is_none() => Unusable::new(
-            Code::OutsideRoot,
-            format!("`{path}` leads out of the root through a link"),
-        ),
-        _ if error.raw_os_error() == Some(18) => Unusable::new(
-            Code::OutsideRoot,
-            format!("`{path}` leads out of the root through a link"),
-        ),
-        ErrorKind::NotADirectory => {
-            Unusable::new(Code::Missing, format!("there is no file `{path}`"))
-        }
+        ErrorKind::PermissionDenied if error.raw_os_error().is_none() => leads_out(path),
+        _ if error.raw_os_error() == Some(18) => leads_out(path),
         ErrorKind::IsADirectory => Unusable::new(Code::NotAFile, "is a directory"),
         _ => Unusable::new(Code::Unreadable, format!("cannot be read: {error}")),
     }

@@ -263,7 +263,10 @@ impl Recipe {
             let hint = "name a built-in recipe, or a file of your own below the root";
             return Err(Error::input(unknown).at("recipe").hint(hint));
         }
-        Self::parse(name, &root.read_required(name)?)
+        let text = root
+            .read_required(name)
+            .map_err(|error| error.at("recipe"))?;
+        Self::parse(name, &text)
     }
 
     /// Reads a recipe that is built in, which never changes.

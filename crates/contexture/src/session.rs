@@ -285,13 +285,23 @@ impl Engine {
         }
         let target = self.config.compaction.overflow_target;
         let compacted = self.compact_to(label, request, Trigger::OverflowRecovery, Some(target))?;
-        compacted.ok_or_else(|| {
-            Error::input(format!(
-                "session `{label}` cannot be made shorter: its latest {} turns are kept",
-                self.config.compaction.keep_turns
+        if let Some(compacted) = compacted {
+            return Ok(compacted);
+        }
+        let kept = self.config.compaction.keep_turns;
+        let latest = self.history(label, kept + 1)?;
+        let is_normal = |turn: &&Turn| turn.kind == TurnKind::Normal;
+        if request.max_tokens.is_none() && latest.iter().filter(is_normal).count() > kept {
+            return Err(Error::input(format!(
+                "session `{label}` was not made shorter: what is older than its latest {kept} turns \
+                 is short enough for the window that is assumed, or too short for a summary"
             ))
-            .hint("take a model with a larger window, or fork before the largest turn")
-        })
+            .hint("say what the provider takes: --max-tokens"));
+        }
+        Err(Error::input(format!(
+            "session `{label}` cannot be made shorter: its latest {kept} turns are kept"
+        ))
+        .hint("take a model with a larger window, or fork before the largest turn"))
     }
 
     fn compact_to(
@@ -378,8 +388,8 @@ impl Engine {
                 kind,
                 model: model.map(|model: Model| model.name),
                 usage,
-                dollars: prices.map(|prices| prices.cost(&usage)),
-                dollars_uncached: prices.map(|prices| prices.cost_uncached(&usage)),
+                dollars: prices.map(|prices| exact(prices.cost(&usage))),
+                dollars_uncached: prices.map(|prices| exact(prices.cost_uncached(&usage))),
             });
         }
         Ok(cost)

@@ -12,7 +12,7 @@ fn an_action_without_a_reason() {
         ",
         "
         error: MISSING_WHY: the change to `b.md` gives no reason
-        hint: every change needs a reason: `why`, or --why on the command line
+        hint: every change needs a reason: `why`
         ",
     );
     small().refuses(
@@ -20,7 +20,7 @@ fn an_action_without_a_reason() {
         2,
         "
         error: MISSING_WHY: the change to `a.md` gives no reason
-        hint: every change needs a reason: `why`, or --why on the command line
+        hint: every change needs a reason: `why`
         ",
     );
 }
@@ -36,7 +36,7 @@ fn an_action_with_a_blank_reason() {
         ",
         "
         error: MISSING_WHY: the change to `b.md` gives no reason
-        hint: every change needs a reason: `why`, or --why on the command line
+        hint: every change needs a reason: `why`
         ",
     );
 }

@@ -17,6 +17,7 @@ use crate::tenant::Tenant;
 
 /// What is to be assembled. Everything has a default.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
+#[schemars(rename = "AssembleRequest")]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct AssembleBody {
     /// A built-in recipe, or a file below the root. Default: a tree's own, else
@@ -82,6 +83,7 @@ fn yes() -> bool {
 
 /// What is asked now: a text, or an event with what is known about it.
 #[derive(Debug, Deserialize, JsonSchema)]
+#[schemars(rename = "EventOrText")]
 #[serde(untagged)]
 pub(crate) enum EventBody {
     /// What it says.
@@ -101,6 +103,7 @@ impl From<EventBody> for Event {
 
 /// The form of a request.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "RequestFormat")]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Form {
     /// Contexture's own, with the report.
@@ -148,6 +151,7 @@ impl Form {
 
 /// What was assembled: Contexture's own form, or a provider's.
 #[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "AssembleAnswer")]
 #[serde(untagged)]
 pub(crate) enum Made {
     /// A provider's form.
@@ -168,6 +172,7 @@ impl Serialize for Own {
 
 /// A request in a provider's form.
 #[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "RenderedRequest")]
 pub(crate) struct Rendered {
     /// The form.
     pub(crate) format: Form,
@@ -194,6 +199,7 @@ pub(crate) struct Rendered {
 
 /// What to send: the body of the call to the provider, or a text.
 #[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "RequestBody")]
 #[serde(untagged)]
 pub(crate) enum Body {
     /// A text.
@@ -261,6 +267,19 @@ pub(crate) fn assemble(tenant: &Tenant, body: AssembleBody) -> Result<Made, Prob
     })))
 }
 
+/// Warns whoever names a session, but takes a recipe that has no place for what
+/// was said in it: the request looks right, and the model knows nothing.
+fn warn_without_history(session: &str, report: &mut Report) {
+    let mut layers = report.budget.layers.iter();
+    if !layers.any(|layer| &*layer.name == "session") {
+        report.warnings.push(format!(
+            "the recipe `{}` has no history: no turn of session `{session}` is in the request; the \
+             recipe `broker` has them",
+            report.recipe
+        ));
+    }
+}
+
 /// Assembles a request, notes it, and tells those who listen.
 pub(crate) fn assemble_only(tenant: &Tenant, body: AssembleBody) -> Result<Assembled, Problem> {
     let request = Request {
@@ -293,7 +312,10 @@ pub(crate) fn assemble_only(tenant: &Tenant, body: AssembleBody) -> Result<Assem
     if let Some(event) = &request.event {
         event.check("event")?;
     }
-    let assembled = tenant.engine.assemble(&tenant.root, &request)?;
+    let mut assembled = tenant.engine.assemble(&tenant.root, &request)?;
+    if let Some(session) = &request.session {
+        warn_without_history(session, &mut assembled.report);
+    }
     tenant.metrics.assembled(&assembled);
     if let Some(session) = &assembled.session_label {
         if let Some(compacted) = &assembled.compacted {

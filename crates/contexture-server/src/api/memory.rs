@@ -34,6 +34,7 @@ const PART_BYTES: usize = 64 << 10;
 
 /// What is to be found again.
 #[derive(Debug, Deserialize, JsonSchema)]
+#[schemars(rename = "RecordsToKeep")]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RecordsBody {
     /// The records: all are recorded, or none.
@@ -43,6 +44,7 @@ pub(crate) struct RecordsBody {
 
 /// A text to be found again.
 #[derive(Debug, Deserialize, JsonSchema)]
+#[schemars(rename = "TextToKeep")]
 #[serde(deny_unknown_fields)]
 struct TextBody {
     /// What it is called, such as its path. What was recorded under that name
@@ -54,6 +56,7 @@ struct TextBody {
 
 /// What is asked of memory.
 #[derive(Debug, Deserialize, JsonSchema)]
+#[schemars(rename = "RecallRequest")]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RecallBody {
     /// What to look for. An empty one finds what is recent and what matters.
@@ -87,6 +90,7 @@ pub(crate) struct RecallBody {
 
 /// Records of one id.
 #[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "RecordsFound")]
 struct Found {
     /// The records; several where kinds share an id.
     records: Vec<Record>,
@@ -109,6 +113,7 @@ struct OfKind {
 
 /// What is to be forgotten: one of them.
 #[derive(Debug, Deserialize, JsonSchema)]
+#[schemars(rename = "ForgetRequest")]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 enum ForgetBody {
     /// What was taken from there: chunks and events of a source.

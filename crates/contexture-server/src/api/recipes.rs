@@ -13,6 +13,7 @@ use crate::tenant::Tenant;
 
 /// The built-in recipes.
 #[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "RecipeList")]
 struct Recipes {
     /// The recipes.
     recipes: Vec<RecipeInfo>,
@@ -27,6 +28,7 @@ struct Named {
 
 /// A recipe as it is written.
 #[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "RecipeText")]
 struct Written {
     /// Its name.
     name: String,
@@ -38,6 +40,7 @@ struct Written {
 
 /// A recipe to be looked at.
 #[derive(Debug, Deserialize, JsonSchema)]
+#[schemars(rename = "RecipeToCheck")]
 #[serde(deny_unknown_fields)]
 struct CheckBody {
     /// The recipe as YAML.
@@ -46,6 +49,7 @@ struct CheckBody {
 
 /// What a recipe is made of.
 #[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "RecipeCheck")]
 struct Checked {
     /// Its name.
     name: String,
@@ -55,6 +59,7 @@ struct Checked {
 
 /// Texts whose tokens are counted.
 #[derive(Debug, Deserialize, JsonSchema)]
+#[schemars(rename = "TokensRequest")]
 #[serde(deny_unknown_fields)]
 struct TokensBody {
     /// The texts.
@@ -69,6 +74,7 @@ struct TokensBody {
 
 /// A text, or a text with a name.
 #[derive(Debug, Deserialize, JsonSchema)]
+#[schemars(rename = "TextToCount")]
 #[serde(untagged)]
 enum Text {
     /// The text.
@@ -89,6 +95,7 @@ struct NamedText {
 
 /// A tokenizer that needs no file.
 #[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
+#[schemars(rename = "TokenizerName")]
 #[serde(rename_all = "snake_case")]
 enum Known {
     /// OpenAI's newer one.

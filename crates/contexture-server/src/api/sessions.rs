@@ -37,6 +37,7 @@ pub(crate) struct Named {
 
 /// A part of all sessions.
 #[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "SessionList")]
 pub(crate) struct Sessions {
     /// The sessions, by label.
     pub(crate) sessions: Vec<Session>,
@@ -46,6 +47,7 @@ pub(crate) struct Sessions {
 
 /// A change to a session.
 #[derive(Debug, Deserialize, JsonSchema)]
+#[schemars(rename = "SessionPatch")]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Change {
     /// One more name for it.
@@ -66,6 +68,7 @@ pub(crate) struct Latest {
 
 /// The latest turns of a session, oldest first.
 #[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "SessionHistory")]
 pub(crate) struct History {
     /// How many normal turns there are in all.
     total: u64,
@@ -75,6 +78,7 @@ pub(crate) struct History {
 
 /// How a history is to be made shorter.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
+#[schemars(rename = "CompactRequest")]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct CompactBody {
     /// What the summary is to pay attention to.
@@ -94,6 +98,7 @@ pub(crate) struct CompactAnswer {
 
 /// Where a new session begins.
 #[derive(Debug, Deserialize, JsonSchema)]
+#[schemars(rename = "ForkRequest")]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ForkBody {
     /// The new session's label.
@@ -215,7 +220,8 @@ pub(crate) fn add(api: &mut Api) {
                 "Goes further than usual, once: when it was done already and nothing was recorded \
                  since, the provider's error stands.",
             )
-            .refuses(&[409]),
+            .refuses(&[409])
+            .example("/v1/sessions/harbour/overflow", json!({"max_tokens": 4000})),
         overflow,
     );
     api.add(
@@ -224,7 +230,8 @@ pub(crate) fn add(api: &mut Api) {
                 "Undo the latest summary",
                 "Nothing that was said since is lost.",
             )
-            .refuses(&[409, 422]),
+            .refuses(&[409, 422])
+            .example("/v1/sessions/harbour/uncompact", None),
         |tenant: &Tenant, path: Named, _: Nothing, _: Nothing| -> Result<Undone, Problem> {
             Ok(tenant.engine.uncompact(&path.label, tenant.fixed_now())?)
         },

@@ -31,6 +31,7 @@ struct Wanted {
 
 /// The latest requests, newest first.
 #[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "SnapshotList")]
 struct Latest {
     /// The requests, without their content.
     snapshots: Vec<Snapshot>,
@@ -52,6 +53,7 @@ impl Default for InForm {
 
 /// A request as it was.
 #[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "SnapshotAnswer")]
 struct Shown {
     /// What is known about it.
     snapshot: Snapshot,
@@ -74,6 +76,7 @@ struct Pair {
 
 /// What a check found.
 #[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "SnapshotCheck")]
 struct Checked {
     /// The hash of the request, which comes out with the same bytes.
     hash: String,
@@ -82,6 +85,8 @@ struct Checked {
 }
 
 pub(crate) fn add(api: &mut Api) {
+    // The request that is shown for `assemble` has this hash: when what it holds
+    // changes, so does the hash.
     api.add(
         Operation::get("/v1/snapshots", "list_snapshots")
             .says(
@@ -102,13 +107,15 @@ pub(crate) fn add(api: &mut Api) {
                 "How much of the later one a provider could take from its cache, where they part, \
                  and what differs.",
             )
-            .refuses(&[404, 422]),
+            .refuses(&[404, 422])
+            .example("/v1/snapshots/diff?a=8934cb8c&b=8934cb8c", None),
         compare,
     );
     api.add(
         Operation::get("/v1/snapshots/{hash}", "get_snapshot")
             .says("Read a request as it was", "In the form that is asked for.")
-            .refuses(&[422]),
+            .refuses(&[422])
+            .example("/v1/snapshots/8934cb8c?format=anthropic", None),
         show,
     );
     api.add(
@@ -117,7 +124,8 @@ pub(crate) fn add(api: &mut Api) {
                 "Check a request",
                 "That it is there whole, and comes out with the same bytes.",
             )
-            .refuses(&[422]),
+            .refuses(&[422])
+            .example("/v1/snapshots/8934cb8c/check", None),
         |tenant: &Tenant, by: ByHash, _: Nothing, _: Nothing| -> Result<Checked, Problem> {
             let saved = load(tenant, &by.hash)?.1;
             let blocks = saved.check(tenant.store()?)?;

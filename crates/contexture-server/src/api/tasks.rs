@@ -35,6 +35,7 @@ struct OfTask {
 
 /// How a task ended.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
+#[schemars(rename = "TaskOutcome")]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Ended {
     /// What came of it.
@@ -45,6 +46,7 @@ pub(crate) struct Ended {
 
 /// All stacks.
 #[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "StackList")]
 struct Stacks {
     /// Their names.
     stacks: Vec<String>,
@@ -90,7 +92,7 @@ pub(crate) fn add(api: &mut Api) {
             .refuses(&[409])
             .example(
                 "/v1/tasks/t1/complete",
-                json!({"result": "They are online."}),
+                json!({"result": "The printer wants paper.", "blocked": true}),
             ),
         |tenant: &Tenant, of: OfTask, on: OnStack, body: Ended| {
             finish(tenant, &on.stack, Some(&of.id), &body)
@@ -102,7 +104,8 @@ pub(crate) fn add(api: &mut Api) {
                 "Go on with a task that waits",
                 "It becomes the current one.",
             )
-            .refuses(&[409, 422]),
+            .refuses(&[409, 422])
+            .example("/v1/tasks/t1/resume", None),
         |tenant: &Tenant, of: OfTask, on: OnStack, _: Nothing| -> Result<TaskChanged, Problem> {
             let task = tenant.store()?.resume_task(&on.stack, &of.id)?;
             changed(tenant, &on.stack, task)

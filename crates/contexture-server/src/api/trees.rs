@@ -100,6 +100,7 @@ struct Place {
 
 /// The way to a place.
 #[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "TreeWay")]
 struct Way {
     /// The nodes, the root first.
     nodes: Vec<NodeHead>,
@@ -107,6 +108,7 @@ struct Way {
 
 /// Where a saved path leads.
 #[derive(Debug, Deserialize, JsonSchema)]
+#[schemars(rename = "PathTarget")]
 #[serde(deny_unknown_fields)]
 struct PathBody {
     /// Where it ends, by id or short name.
@@ -119,6 +121,7 @@ struct PathBody {
 
 /// A change to what an agent keeps in mind.
 #[derive(Debug, Deserialize, JsonSchema)]
+#[schemars(rename = "AgentMemoryChange")]
 #[serde(tag = "action", rename_all = "snake_case", deny_unknown_fields)]
 enum Mind {
     /// Something more is pinned.

@@ -24,6 +24,7 @@ pub(crate) struct Which {
 
 /// A working set, and what a person should look at.
 #[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "WorkingSetListing")]
 pub(crate) struct Listed {
     /// The working set.
     #[serde(flatten)]
@@ -34,6 +35,7 @@ pub(crate) struct Listed {
 
 /// Changes that a model asks for: all are made, or none.
 #[derive(Debug, Deserialize, JsonSchema)]
+#[schemars(rename = "WorkingSetActions")]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Actions {
     /// The changes, in order.
@@ -43,6 +45,7 @@ pub(crate) struct Actions {
 
 /// What was changed.
 #[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "WorkingSetChanged")]
 pub(crate) struct Done {
     /// The manifest that was changed, relative to the root.
     pub(crate) manifest: String,

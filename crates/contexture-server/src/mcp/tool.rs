@@ -296,7 +296,7 @@ pub(super) struct Told {
 
 /// Returns a problem as an agent is told of it.
 pub(super) fn told(problem: Problem) -> Told {
-    let hint = problem.hint.map(|hint| hint_for_agents(&hint));
+    let hint = problem.hint.and_then(|hint| hint_for_agents(&hint));
     // Arguments have no lines that anybody has seen.
     let message = match problem.code {
         "invalid_field" => without_place(&problem.message).to_owned(),
@@ -343,21 +343,26 @@ pub(super) fn refused(tool: &str, problem: Problem) -> CallToolResult {
     result
 }
 
-/// Routes in hints, and what does the same for an agent.
-const ROUTES: [(&str, &str); 8] = [
-    ("`GET /v1/sessions`", "`contexture session list`"),
-    ("`POST /v1/sessions`", "`contexture session new`"),
+/// Routes in hints, and the tool that does the same.
+const ROUTES: [(&str, &str); 3] = [
     ("`POST /v1/tasks`", "the tool `push_task`"),
     ("`POST /v1/memory/records`", "the tool `remember`"),
-    ("`GET /v1/memory/records`", "`contexture memory export`"),
-    ("`GET /v1/recipes`", "`contexture recipe list`"),
-    ("`GET /v1/tasks`", "`contexture task show`"),
-    ("`GET /v1/stacks`", "`contexture task list`"),
+    (
+        "`GET /v1/memory/records` prints all there are",
+        "the tool `recall` finds what there is",
+    ),
 ];
 
-fn hint_for_agents(hint: &str) -> String {
+/// What an agent has no hands for: routes, commands and headers.
+const OUT_OF_REACH: [&str; 3] = ["/v1/", "`contexture ", "x-request-id"];
+
+/// Returns the parts of a hint that an agent can follow, if there are any.
+fn hint_for_agents(hint: &str) -> Option<String> {
     let replaced = |hint: String, (route, tool): (&str, &str)| hint.replace(route, tool);
-    ROUTES.into_iter().fold(hint.to_owned(), replaced)
+    let hint = ROUTES.into_iter().fold(hint.to_owned(), replaced);
+    let within_reach = |part: &&str| !OUT_OF_REACH.iter().any(|word| part.contains(word));
+    let parts: Vec<&str> = hint.split("; ").filter(within_reach).collect();
+    Some(parts.join("; ")).filter(|hint| !hint.is_empty())
 }
 
 /// Returns the beginning of a name that somebody sent.
@@ -372,6 +377,26 @@ pub(super) fn shown(name: &str) -> Cow<'_, str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn hints_name_what_an_agent_has() {
+        for (hint, told) in [
+            (
+                "`GET /v1/tasks` shows the tasks; `POST /v1/tasks` adds one",
+                Some("the tool `push_task` adds one"),
+            ),
+            (
+                "`GET /v1/sessions` shows those there are; `POST /v1/sessions` makes one",
+                None,
+            ),
+            (
+                "raise `max_tokens` or lower the reserves",
+                Some("raise `max_tokens` or lower the reserves"),
+            ),
+        ] {
+            assert_eq!(hint_for_agents(hint).as_deref(), told);
+        }
+    }
 
     #[test]
     fn schemas_are_plain() {

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use crate::support::{Client, Lab};
 
@@ -23,6 +23,26 @@ pub(crate) fn lab() -> Lab {
         );
     lab.config.runtime.host = Some("harbour".to_owned());
     lab
+}
+
+/// Has a long conversation, so that there is something to make shorter.
+fn talk_at_length(client: &Client) {
+    client
+        .post("/v1/sessions", r#"{"label":"harbour"}"#)
+        .ok(201);
+    for hour in 1..=12 {
+        let asked = format!("Which ships are expected at {hour} o'clock?");
+        let answered = format!(
+            "At {hour} o'clock the ferry from the island arrives at pier {hour}. {}",
+            "It carries passengers, bicycles and the mail. ".repeat(20)
+        );
+        let turn = json!({"messages": [
+            {"role": "user", "content": asked},
+            {"role": "assistant", "content": answered},
+        ]});
+        let recorded = client.post("/v1/sessions/harbour/turns", &turn.to_string());
+        recorded.ok(201);
+    }
 }
 
 /// Makes the calls and hands each answer to `look`: the id of the operation,
@@ -62,7 +82,9 @@ fn every_call_that_is_shown_is_answered_as_shown() {
     assert_eq!(server.get("/openapi.json").json(), document);
     let described: Map<String, Value> = operations(&document).into_iter().collect();
     let mut answers = Map::new();
-    call_all(&server.with_key(&key), &mut |id, status, answer| {
+    let client = server.with_key(&key);
+    talk_at_length(&client);
+    call_all(&client, &mut |id, status, answer| {
         let response = &described[id]["responses"][status.to_string()];
         assert!(status < 300, "{id}: {status} {answer}");
         let mut schema = response["content"]["application/json"]["schema"].clone();
@@ -113,16 +135,7 @@ fn whatever_takes_or_gives_json_has_an_example() {
         })
         .map(|(id, _)| id)
         .collect();
-    // FIXME: these want an example, too.
-    let known = [
-        "recover_overflow",
-        "uncompact_session",
-        "resume_task",
-        "compare_snapshots",
-        "get_snapshot",
-        "check_snapshot",
-    ];
-    assert_eq!(without, known);
+    assert_eq!(without, Vec::<String>::new());
 }
 
 #[test]

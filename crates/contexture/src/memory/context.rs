@@ -86,6 +86,7 @@ impl ContextFilters {
 /// What memory gives.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "RecalledContext"))]
 pub struct Context {
     /// The text, to be put into a prompt.
     pub content: String,
@@ -134,6 +135,7 @@ pub struct ContextComponent {
 /// How a component is shown when it is not whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "ComponentForm"))]
 #[serde(rename_all = "snake_case")]
 pub enum Shown {
     /// Its best passage.

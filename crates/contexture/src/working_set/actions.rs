@@ -444,7 +444,7 @@ fn check_arguments(root: &Root, actions: &[Action], quota: Quota) -> Result<(), 
                 ActionCode::MissingWhy,
                 format!("the change to `{path}` gives no reason"),
             )
-            .hint("every change needs a reason: `why`, or --why on the command line"));
+            .hint("every change needs a reason: `why`"));
         }
         if let What::Add { priority, .. } | What::Adjust { priority } = action.what
             && !(0.0..=1.0).contains(&priority)
