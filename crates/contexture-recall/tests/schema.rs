@@ -1,6 +1,7 @@
 //! The schema of a strategy takes what a strategy takes.
 
 #![cfg(feature = "schema")]
+#![allow(clippy::unwrap_used)]
 
 use contexture_recall::{Strategy, StrategyPatch};
 use schemars::generate::SchemaSettings;

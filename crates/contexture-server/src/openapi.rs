@@ -46,7 +46,8 @@ pub(crate) fn document(api: &Api) -> Value {
 
     let mut paths: Map<String, Value> = Map::new();
     for operation in &api.operations {
-        let mut described = describe(operation, &error, answers.get(operation.id));
+        let answer = answers.get(operation.id);
+        let mut described = describe(operation, api.inputs.definitions(), &error, answer);
         if let Some(responses) = described.get_mut("responses") {
             rename(responses, &renamed);
         }
@@ -202,7 +203,12 @@ pub(crate) fn examples(api: &Api) -> Vec<(String, String, String, Option<Value>)
     api.operations.iter().filter_map(shown).collect()
 }
 
-fn describe(operation: &Operation, error: &Schema, answer: Option<&Value>) -> Value {
+fn describe(
+    operation: &Operation,
+    definitions: &Map<String, Value>,
+    error: &Schema,
+    answer: Option<&Value>,
+) -> Value {
     let mut parameters = Vec::new();
     for (place, schema) in [
         ("path", &operation.takes.path),
@@ -237,7 +243,9 @@ fn describe(operation: &Operation, error: &Schema, answer: Option<&Value>) -> Va
                 "schema": {"type": "string", "description": "Such an object in each line."},
             });
         }
-        described["requestBody"] = json!({"required": true, "content": content});
+        // Without one, an empty object is read.
+        let required = crate::shape::check(definitions, schema.as_value(), &json!({})).is_err();
+        described["requestBody"] = json!({"required": required, "content": content});
     }
     described
 }
