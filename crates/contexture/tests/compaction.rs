@@ -132,6 +132,26 @@ fn nothing_is_left_to_make_shorter() {
     assert_eq!(manual(&lab, None), None);
 }
 
+/// The provider takes less than is assumed: whoever was told so can say it.
+#[test]
+fn what_fits_the_assumed_window_needs_the_true_one() {
+    let lab = Lab::new("");
+    lab.talk("s", &chat(6, 60));
+    let request = CompactRequest::default();
+    let error = lab.engine.recover_overflow("s", &request).unwrap_err();
+    assert!(
+        error.to_string().contains("was not made shorter"),
+        "{error}"
+    );
+    let hint = "say what the provider takes: --max-tokens";
+    assert_eq!(error.hint_text(), Some(hint));
+    let request = CompactRequest {
+        max_tokens: Some(600),
+        ..CompactRequest::default()
+    };
+    lab.engine.recover_overflow("s", &request).unwrap();
+}
+
 /// The last three are kept even where the last but one goes on from those
 /// before it, and a history begins only where one can.
 #[test]

@@ -72,7 +72,8 @@ pub(crate) struct AssembleBody {
     pub(crate) reserve_tools: Option<u64>,
     /// The form of the request.
     pub(crate) format: Form,
-    /// Whether the report is wanted with a provider's form.
+    /// Whether the report is wanted with a provider's form; `json` always has
+    /// it.
     #[serde(default = "yes")]
     pub(crate) report: bool,
 }
@@ -185,7 +186,8 @@ pub(crate) struct Rendered {
     /// The session.
     pub(crate) session_label: Option<String>,
     /// The parent of the turn that answers: send it with the turn, and two
-    /// writers cannot mix up their answers.
+    /// writers cannot mix up their answers. Null where the session has no turn
+    /// yet: the first one is not protected.
     pub(crate) parent_turn_id: Option<String>,
     /// What the request is kept by.
     pub(crate) snapshot: Option<String>,

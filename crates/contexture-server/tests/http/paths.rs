@@ -259,3 +259,34 @@ fn the_usual_tenant_does_not_reach_into_the_roots_of_others() {
     let theirs = "/v1/working-set?manifest=.contexture/tenants/harbour/working-set.yml";
     client.get(theirs).ok(404);
 }
+
+#[test]
+fn a_recipe_that_leads_out_is_named_as_the_field() {
+    let (lab, key) = lab("harbour");
+    let server = lab.serve();
+    let body = json!({"recipe": "../../etc/passwd"});
+    let answer = server
+        .with_key(&key)
+        .post("/v1/assemble", &body.to_string());
+    let error = answer.ok(422).json()["error"].clone();
+    assert_eq!(error["field"], "recipe");
+    let message = "../../etc/passwd: `../../etc/passwd` leads out of the root";
+    assert_eq!(error["message"], message);
+}
+
+/// A request without history looks right, and the model knows nothing.
+#[test]
+fn a_session_that_the_recipe_has_no_place_for_is_warned_of() {
+    let (lab, key) = lab("harbour");
+    let server = lab.serve();
+    let client = server.with_key(&key);
+    talk(&client, "support", "Where is the pier?");
+    let warnings = |recipe: &str| {
+        let body = json!({"recipe": recipe, "session": "support", "event": "Hello"});
+        let answer = client.post("/v1/assemble", &body.to_string());
+        answer.ok(200).json()["report"]["warnings"].to_string()
+    };
+    let warned = "has no history: no turn of session `support` is in the request";
+    assert!(warnings("working-set").contains(warned));
+    assert!(!warnings("broker").contains(warned));
+}

@@ -38,8 +38,8 @@ pub(super) fn add(tools: &mut Tools) {
             "Summarise a session",
             "Puts a summary in the place of all but the latest turns of a session. It happens by \
              itself when a request would become too long; call it when a stretch of work is \
-             finished and its details no longer matter. Nothing is lost: the turns stay, and \
-             `contexture session uncompact` undoes it.",
+             finished and its details no longer matter. Nothing is lost: the turns stay, and a \
+             person can undo it.",
         ),
         Effect::Adds,
         compact,
