@@ -25,13 +25,17 @@ pub(crate) fn serve(args: &ServeArgs) -> anyhow::Result<()> {
     allow_connections(service.config.server.max_connections);
     let limits = &service.config.server;
     let threads = limits.max_concurrent + limits.max_streams() + MORE_THREADS;
-    runtime(threads)?.block_on(async {
+    let runtime = runtime(threads)?;
+    let served = runtime.block_on(async {
         let stop = stop_signal()?;
         let server = Server::bind(service).await?;
         tell(server.address(), server.needs_key());
         server.run(stop).await;
         Ok(())
-    })
+    });
+    // What is still worked on was waited for long enough.
+    runtime.shutdown_background();
+    served
 }
 
 pub(crate) fn mcp(args: &McpArgs) -> anyhow::Result<()> {
@@ -115,24 +119,55 @@ fn tell(address: SocketAddr, needs_key: bool) {
     }
 }
 
-/// Is done when the process is told to stop.
-#[cfg(unix)]
+/// Is done when the process is told to stop. Told again, it ends at once.
 fn stop_signal() -> Result<impl Future<Output = ()>, Error> {
-    use tokio::signal::unix::{SignalKind, signal};
-    let failed = |error| Error::input(format!("cannot listen to signals: {error}"));
-    let mut terminate = signal(SignalKind::terminate()).map_err(failed)?;
-    let mut interrupt = signal(SignalKind::interrupt()).map_err(failed)?;
+    let mut signals = Signals::new()?;
     Ok(async move {
-        tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
-        }
+        signals.next().await;
+        output::say("stopping when all is answered; the same again ends it at once");
+        tokio::spawn(async move {
+            signals.next().await;
+            std::process::exit(1);
+        });
     })
 }
 
+/// What the system tells a process that is to stop.
+#[cfg(unix)]
+struct Signals {
+    terminate: tokio::signal::unix::Signal,
+    interrupt: tokio::signal::unix::Signal,
+}
+
+#[cfg(unix)]
+impl Signals {
+    fn new() -> Result<Self, Error> {
+        use tokio::signal::unix::{SignalKind, signal};
+        let failed = |error| Error::input(format!("cannot listen to signals: {error}"));
+        Ok(Self {
+            terminate: signal(SignalKind::terminate()).map_err(failed)?,
+            interrupt: signal(SignalKind::interrupt()).map_err(failed)?,
+        })
+    }
+
+    async fn next(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+    }
+}
+
 #[cfg(not(unix))]
-fn stop_signal() -> Result<impl Future<Output = ()>, Error> {
-    Ok(async {
+struct Signals;
+
+#[cfg(not(unix))]
+impl Signals {
+    fn new() -> Result<Self, Error> {
+        Ok(Self)
+    }
+
+    async fn next(&mut self) {
         let _ = tokio::signal::ctrl_c().await;
-    })
+    }
 }

@@ -4,6 +4,8 @@
 //! answer is lost to a client that sends all of its body before it listens: it
 //! would see a broken pipe where it was told what is wrong. So what still comes
 //! is read and forgotten for a while, after the answer and the end were sent.
+//!
+//! Who does not read its answer is not waited for without end, either.
 
 use std::future::Future as _;
 use std::io;
@@ -23,6 +25,8 @@ pub(crate) struct Linger {
     stream: TcpStream,
     patience: Duration,
     state: State,
+    // Runs while the other side takes nothing of what is sent to it.
+    stalled: Option<Pin<Box<Sleep>>>,
 }
 
 enum State {
@@ -36,13 +40,33 @@ enum State {
 }
 
 impl Linger {
-    /// Waits for as long as `patience` when the connection is closed.
+    /// Waits for as long as `patience` when the connection is closed, and when
+    /// the other side takes nothing.
     pub(crate) fn new(stream: TcpStream, patience: Duration) -> Self {
         Self {
             stream,
             patience,
             state: State::Open,
+            stalled: None,
         }
+    }
+
+    /// Fails what was written when nothing has moved for too long.
+    fn unless_stalled<T>(
+        &mut self,
+        cx: &mut Context<'_>,
+        written: Poll<io::Result<T>>,
+    ) -> Poll<io::Result<T>> {
+        if written.is_ready() {
+            self.stalled = None;
+            return written;
+        }
+        let patience = self.patience;
+        let stalled = self
+            .stalled
+            .get_or_insert_with(|| Box::pin(sleep(patience)));
+        ready!(stalled.as_mut().poll(cx));
+        Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
     }
 }
 
@@ -62,7 +86,8 @@ impl AsyncWrite for Linger {
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(cx, bytes)
+        let written = Pin::new(&mut self.stream).poll_write(cx, bytes);
+        self.unless_stalled(cx, written)
     }
 
     fn poll_write_vectored(
@@ -70,7 +95,8 @@ impl AsyncWrite for Linger {
         cx: &mut Context<'_>,
         parts: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write_vectored(cx, parts)
+        let written = Pin::new(&mut self.stream).poll_write_vectored(cx, parts);
+        self.unless_stalled(cx, written)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -78,6 +104,7 @@ impl AsyncWrite for Linger {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        // Of a TCP stream it has nothing to wait for.
         Pin::new(&mut self.stream).poll_flush(cx)
     }
 

@@ -175,6 +175,24 @@ fn large_bodies_wait_for_room_and_small_ones_do_not() {
 }
 
 #[test]
+fn who_does_not_read_its_answers_is_hung_up_on() {
+    let lab = Lab::new().with(|server| server.body_timeout_ms = 300);
+    let server = lab.serve();
+    talk(&server.anybody(), "s", &"long ".repeat(400_000));
+    let mut wire = server.connect();
+    // More than the system holds for somebody who is slow.
+    let ask = "GET /v1/sessions/s/history HTTP/1.1\r\nhost: localhost\r\n\r\n";
+    wire.send(ask.repeat(40));
+    assert!(wire.until("\r\n").contains("200 OK"));
+    until(|| {
+        let mut asking = server.connect();
+        asking.send("GET /metrics HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
+        let metrics = asking.rest();
+        metrics.contains("contexture_connections 1\n").then_some(())
+    });
+}
+
+#[test]
 fn what_was_begun_for_someone_who_left_is_finished_whole() {
     let lab = Lab::new();
     let server = lab.serve();

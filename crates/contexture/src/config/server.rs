@@ -150,6 +150,15 @@ impl ServerConfig {
         if let Some((name, _)) = positive.iter().find(|(_, value)| *value == 0) {
             return Err(Error::input(format!("server.{name}: must be 1 or more")).at(*name));
         }
+        let most = [
+            ("max_body_bytes", self.max_body_bytes, 1 << 30),
+            ("max_header_bytes", self.max_header_bytes, 1 << 20),
+            ("max_connections", self.max_connections, 1_000_000),
+            ("max_concurrent", self.max_concurrent, 4096),
+        ];
+        if let Some((name, _, most)) = most.iter().find(|(_, value, most)| value > most) {
+            return Err(Error::input(format!("server.{name}: must be {most} or less")).at(*name));
+        }
         // Less would not hold the head of an ordinary request.
         if self.max_header_bytes < 8192 {
             return Err(Error::input(
@@ -207,6 +216,16 @@ mod tests {
                 "CONTEXTURE_SERVER_MAX_CONCURRENT",
                 "0",
                 "server.max_concurrent: must be 1 or more",
+            ),
+            (
+                "CONTEXTURE_SERVER_MAX_CONCURRENT",
+                "4097",
+                "server.max_concurrent: must be 4096 or less",
+            ),
+            (
+                "CONTEXTURE_SERVER_MAX_BODY_BYTES",
+                "9223372036854775807",
+                "server.max_body_bytes: must be 1073741824 or less",
             ),
             (
                 "CONTEXTURE_SERVER_LOG",
