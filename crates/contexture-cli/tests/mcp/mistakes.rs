@@ -192,8 +192,8 @@ fn mistakes_name_the_argument() {
         (
             "add_to_working_set",
             json!({"path": "rules.md", "priority": 2, "why": "x"}),
-            "INVALID_ARGS",
-            "",
+            "invalid_field",
+            "priority",
         ),
         (
             "add_to_working_set",

@@ -312,7 +312,9 @@ pub(crate) fn assemble_only(tenant: &Tenant, body: AssembleBody) -> Result<Assem
         now: tenant.fixed_now(),
     };
     if let Some(event) = &request.event {
-        event.check("event")?;
+        event
+            .check("event")
+            .map_err(|error| Problem::from(error).at("event"))?;
     }
     let mut assembled = tenant.engine.assemble(&tenant.root, &request)?;
     if let Some(session) = &request.session {

@@ -277,7 +277,8 @@ fn a_recipe_that_leads_out_is_named_as_the_field() {
 /// A request without history looks right, and the model knows nothing.
 #[test]
 fn a_session_that_the_recipe_has_no_place_for_is_warned_of() {
-    let (lab, key) = lab("harbour");
+    let lab = Lab::new();
+    let key = lab.key("harbour");
     let server = lab.serve();
     let client = server.with_key(&key);
     talk(&client, "support", "Where is the pier?");
@@ -287,6 +288,6 @@ fn a_session_that_the_recipe_has_no_place_for_is_warned_of() {
         answer.ok(200).json()["report"]["warnings"].to_string()
     };
     let warned = "has no history: no turn of session `support` is in the request";
-    assert!(warnings("working-set").contains(warned));
+    assert!(warnings("memory").contains(warned));
     assert!(!warnings("broker").contains(warned));
 }
