@@ -129,7 +129,7 @@ fn keys_are_listed_and_revoked() {
             vec![&harbour, "harbour", "tenant", "-", NOW, NOW],
             vec![
                 &metrics,
-                "default",
+                "-",
                 "metrics",
                 "the",
                 "dash[U+001B]board",

@@ -342,7 +342,7 @@ fn a_recipe_without_tasks() {
 const HINT: &str = "hint: `contexture task show` draws what is active and what waits; `task push \
                     GOAL` begins another\n";
 const WHICH: &str =
-    "hint: `contexture task show` draws those of a stack, `task list` names the stacks\n";
+    "hint: `contexture task show` shows those of a stack, `task list` names the stacks\n";
 
 #[test]
 fn popped_twice() {
