@@ -133,7 +133,7 @@ fn mistakes_name_the_argument() {
             "limit",
         ),
         ("recall", json!({"query": 3}), "invalid_field", "query"),
-        ("recall", json!({}), "invalid_field", ""),
+        ("recall", json!({}), "invalid_field", "query"),
         (
             "recall",
             json!({"query": "x", "filters": {"sinc": "now"}}),
