@@ -18,8 +18,10 @@ pub(crate) fn beside(name: &str) -> PathBuf {
 /// Returns a Python that has the libraries. All tests share it.
 pub(crate) fn python() -> String {
     let made = Command::new("sh")
-        .arg(beside("setup.sh"))
+        .arg(beside("../../../contexture-providers/tests/sdk/setup.sh"))
         .arg(Path::new(env!("CARGO_TARGET_TMPDIR")).join("contract"))
+        .arg(beside("requirements.txt"))
+        .arg("schemathesis, openapi_spec_validator, prometheus_client")
         .output()
         .expect("this test needs sh");
     assert!(
