@@ -5,13 +5,13 @@ use crate::budget::Budget;
 use crate::counts::{Counts, Tokens};
 use crate::error::{Error, Piece};
 use crate::fit::{Fit, Fitter, Gap, Outcome, highest_first};
-use crate::guard::Finding;
 use crate::item::{Content, Item, Layer, Order, Place, Role};
 use crate::layout::{Block, Layout, Section, Shown};
 use crate::markup;
 use crate::report::{
     BudgetReport, Code, Excluded, GuardLine, Included, LayerBudget, Reason, Report, TokenizerInfo,
 };
+use contexture_guard::Finding;
 
 /// A finished request: what is sent, and the account of it.
 #[derive(Debug, Clone, PartialEq)]

@@ -4,12 +4,12 @@ use serde::{Deserialize, Serialize};
 use unicode_segmentation::GraphemeCursor;
 
 use crate::counts::{Counts, TokenCounter, Tokens};
-use crate::guard;
 use crate::item::Item;
 use crate::markup::escape_attribute;
 use crate::measure::{self, Size, Within};
 use crate::report::LinesCut;
 use crate::text::Text;
+use contexture_guard as guard;
 
 /// An item that a cut would leave with less content than this is dropped.
 pub const MIN_USEFUL_TOKENS: Tokens = 32;

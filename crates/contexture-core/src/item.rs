@@ -7,10 +7,10 @@ use crate::budget::Share;
 use crate::counts::Tokens;
 use crate::cut::Cut;
 use crate::fit::Fit;
-use crate::guard::Policy;
 use crate::part::Part;
 use crate::report::Code;
 use crate::text::Text;
+use contexture_guard::Policy;
 
 /// Whose words an item holds, and so which tag it stands between.
 #[derive(

@@ -35,7 +35,6 @@ mod counts;
 mod cut;
 mod error;
 mod fit;
-pub mod guard;
 mod item;
 pub mod json;
 mod layout;
@@ -49,6 +48,8 @@ mod text;
 mod usage;
 
 pub use assemble::{Assembly, assemble, no_loader};
+pub use contexture_guard as guard;
+
 pub use budget::{Budget, Share};
 pub use counts::{Counts, TokenCounter, Tokens};
 pub use cut::{Cut, CutText, MIN_USEFUL_TOKENS, grouped};

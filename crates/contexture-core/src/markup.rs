@@ -8,9 +8,9 @@ use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use crate::counts::TokenCounter;
-use crate::guard;
 use crate::layout::{Block, Layout};
 use crate::{Part, Role};
+use contexture_guard as guard;
 
 /// Returns the opening tag of a block, with its line end.
 ///

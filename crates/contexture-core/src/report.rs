@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize, Serializer};
 
 use crate::counts::Tokens;
 use crate::cut::grouped;
-use crate::guard::Finding;
 use crate::item::{Role, Trust};
+use contexture_guard::Finding;
 
 /// The account of an assembly: every candidate, exactly once.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]

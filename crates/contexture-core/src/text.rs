@@ -4,11 +4,11 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::counts::Tokens;
-use crate::guard::{self, Finding, FindingKind, Policy};
 use crate::item::Role;
 use crate::json;
 use crate::measure::Measured;
 use crate::part::Part;
+use contexture_guard::{self as guard, Finding, FindingKind, Policy};
 
 /// The BLAKE3 hash of a guarded text.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -138,7 +138,7 @@ const LONGEST_CONTROL: usize = MAX_CONTROL_NAME + 32;
 /// case. Backslashes behind the first character mean that it was escaped
 /// already; it is structure all the same, and gets one more, so that
 /// [`restore`] gives back what was there.
-pub(crate) fn structure(text: &str) -> Option<(FindingKind, &str)> {
+pub fn structure(text: &str) -> Option<(FindingKind, &str)> {
     let rest = text[1..].trim_start_matches('\\');
     if text.starts_with('[') {
         return ["inst]", "/inst]"]
@@ -198,7 +198,7 @@ fn strip_prefix_any_case<'t>(text: &'t str, prefix: &str) -> Option<&'t str> {
 
 /// Returns true when `c` can be seen where it stands alone: not a control, not
 /// invisible, not a line end or a tab.
-pub(crate) fn is_visible(c: char) -> bool {
+pub fn is_visible(c: char) -> bool {
     !c.is_control() && invisible::treat(c, None, None) == Treatment::Keep
 }
 
@@ -275,7 +275,7 @@ fn escape(text: &str, policy: Policy, findings: &mut Findings) -> String {
 
 /// Puts a backslash into what became a control token where `text[..joint]` and
 /// `text[joint..]` meet. Nothing before `start` is looked at.
-pub(crate) fn escape_joint(text: &mut String, start: usize, joint: usize) {
+pub fn escape_joint(text: &mut String, start: usize, joint: usize) {
     // No control token reaches over a line end.
     let from = text.floor_char_boundary(joint.saturating_sub(LONGEST_CONTROL).max(start));
     let before = &text[from..joint];

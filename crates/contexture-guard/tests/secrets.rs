@@ -1,7 +1,7 @@
 //! What `find_secrets` finds and leaves alone: two corpora in plain text, and its laws on
 //! generated input.
 
-use contexture_core::guard::{Secret, find_secrets};
+use contexture_guard::{Secret, find_secrets};
 use proptest::prelude::*;
 
 const POSITIVE: &str = include_str!("secrets/positive.txt");
