@@ -10,7 +10,7 @@ fn with_fresh_store(test: impl FnOnce(&dyn Store)) {
     test(&store);
 }
 
-contexture_store::conformance!(with_fresh_store);
+contexture_store_suite::conformance!(with_fresh_store);
 
 fn with_fresh_tenants(test: impl FnOnce(&dyn Tenants)) {
     let directory = tempfile::tempdir().unwrap();
@@ -18,4 +18,4 @@ fn with_fresh_tenants(test: impl FnOnce(&dyn Tenants)) {
     test(&store);
 }
 
-contexture_store::key_conformance!(with_fresh_tenants);
+contexture_store_suite::key_conformance!(with_fresh_tenants);

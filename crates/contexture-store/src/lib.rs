@@ -8,18 +8,13 @@
 //! found again, and [`Tasks`] what is being done. [`Tenants`] keeps the keys that
 //! open all this to those who ask over a network, each to their own part.
 //!
-//! A store promises what the documentation of these traits says, and proves it
-//! with the suite in `conformance` (feature of that name):
-//!
-//! ```text
-//! contexture_store::conformance!(fresh_store());
-//! ```
+//! A store promises what the documentation of these traits says. The crate
+//! `contexture-store-suite` has a test for each promise, and every store runs
+//! it.
 //!
 //! Calls block. A caller that must not wait hands them to a thread.
 
 mod compaction;
-#[cfg(feature = "conformance")]
-pub mod conformance;
 mod error;
 mod id;
 mod key;

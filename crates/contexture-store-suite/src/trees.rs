@@ -1,9 +1,9 @@
-//! What the documentation of [`Trees`](crate::Trees) says, one function each.
+//! What the documentation of [`Trees`](contexture_store::Trees) says, one function each.
 
 use serde_json::json;
 
 use super::at;
-use crate::{
+use contexture_store::{
     Agent, AgentMemory, Author, Block, Connections, Edge, EdgeKind, EdgeSource, Flags, Growth,
     Imported, MemoryChange, MessageContent, Node, NodeHead, Pin, Preferences, RawResponse,
     SavedPath, SourceRole, Stash, Step, Store, StoreError, Tree, TreeChange, TreeDocument,
@@ -165,7 +165,7 @@ fn climb(store: &dyn Store, tree: &str, from: &str) -> Vec<String> {
 /// The edges that lead to a node, each with what could stand before it.
 fn arrivals(store: &dyn Store, tree: &str, node: &str) -> Vec<String> {
     let arrivals = store.arrivals(tree, node).unwrap();
-    let line = |arrival: &crate::Arrival| {
+    let line = |arrival: &contexture_store::Arrival| {
         let versions: Vec<&str> = arrival.versions.iter().map(|head| &*head.id).collect();
         format!("{} {}", arrival.edge.id, versions.join(" "))
     };

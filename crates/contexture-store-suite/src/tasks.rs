@@ -1,7 +1,7 @@
-//! What the documentation of [`Tasks`](crate::Tasks) says, one function each.
+//! What the documentation of [`Tasks`](contexture_store::Tasks) says, one function each.
 
 use super::at;
-use crate::{
+use contexture_store::{
     Analysis, Derived, Forget, NewRecord, NewTask, Record, RecordKind, Remembered, Store,
     StoreError, TaskRecord, TaskStatus, TaskView,
 };

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 
 use super::at;
-use crate::{KeyRecord, KeyScope, NewSession, StoreError, Tenants};
+use contexture_store::{KeyRecord, KeyScope, NewSession, StoreError, Tenants};
 
 /// Makes a test of every function of the suite for stores with keys. Takes a
 /// `fn(impl FnOnce(&dyn Tenants))` like [`conformance!`](crate::conformance).

@@ -1,4 +1,4 @@
-//! What the documentation of [`Memories`](crate::Memories) says, one function
+//! What the documentation of [`Memories`](contexture_store::Memories) says, one function
 //! each.
 
 use std::collections::BTreeMap;
@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use serde_json::json;
 
 use super::at;
-use crate::{
+use contexture_store::{
     Analysis, Change, ChunkRecord, Condition, ConditionKind, Derived, EmbedderInfo, EntityRecord,
     EventRecord, Forget, Link, Mention, NewRecord, Outcome, PatternRecord, Record, RecordKey,
     RecordKind, RelationRecord, Remembered, Sketch, Store, StoreError, TextSketch,
@@ -1359,7 +1359,10 @@ pub fn words_are_made_anew(store: &dyn Store) {
 }
 
 pub fn what_is_in_a_memory_is_counted(store: &dyn Store) {
-    assert_eq!(store.memory_stats().unwrap(), crate::MemoryStats::default());
+    assert_eq!(
+        store.memory_stats().unwrap(),
+        contexture_store::MemoryStats::default()
+    );
     let of = |id: &str, session: &str| EventRecord {
         session_id: Some(session.to_owned()),
         source: Some("log".to_owned()),
