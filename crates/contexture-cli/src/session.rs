@@ -126,7 +126,10 @@ pub(crate) fn run(args: &SessionArgs) -> anyhow::Result<()> {
             output::text(&costs(&cost))
         }
         SessionCommand::Alias { label, alias } => {
-            let change = SessionChange::Alias(alias.clone());
+            let change = SessionChange {
+                alias: Some(alias.clone()),
+                ..SessionChange::default()
+            };
             let session = engine.store()?.change_session(label, &change);
             let session = session.map_err(Error::from)?;
             show(options, &session, &format!("{alias} is {}", session.label))
@@ -136,9 +139,11 @@ pub(crate) fn run(args: &SessionArgs) -> anyhow::Result<()> {
                 true => SessionStatus::Failed,
                 false => SessionStatus::Completed,
             };
-            let session = engine
-                .store()?
-                .change_session(label, &SessionChange::Status(status));
+            let change = SessionChange {
+                status: Some(status),
+                ..SessionChange::default()
+            };
+            let session = engine.store()?.change_session(label, &change);
             let session = session.map_err(Error::from)?;
             show(
                 options,

@@ -8,7 +8,10 @@ mod shape;
 mod show;
 
 use contexture::loom::tree_from_json;
-use contexture::store::{Imported, Preferences, Tree, TreeChange, TreeDocument, TreeInfo};
+use contexture::store::{
+    Imported, Preferences, PreferencesChange, SettingsChange, Tree, TreeChange, TreeDocument,
+    TreeInfo,
+};
 use contexture::{Engine, Error, Timestamp};
 use serde_json::json;
 
@@ -60,7 +63,7 @@ pub(crate) fn run(args: &TreeArgs) -> anyhow::Result<()> {
                 preferences: Preferences::default(),
                 created_at: None,
             };
-            change(&mut made, settings)?;
+            change(settings)?.apply(&mut made);
             let document = TreeDocument {
                 tree: made,
                 agents: Vec::new(),
@@ -98,13 +101,12 @@ pub(crate) fn run(args: &TreeArgs) -> anyhow::Result<()> {
                 return Err(Usage(nothing.to_owned()).into());
             }
             let engine = engine(options, false)?;
-            let mut changed = engine.store()?.tree(tree).map_err(Error::from)?.tree;
             if let Some(mode) = *mode {
-                // The store knows what to say when it is another one.
-                changed.mode = mode.into();
+                let there = engine.store()?.tree(tree).map_err(Error::from)?.tree;
+                there.check_mode("mode", mode.into()).map_err(Error::from)?;
             }
-            change(&mut changed, settings)?;
-            write(&engine, options, tree, &TreeChange::Settings(changed))?;
+            let change = TreeChange::Settings(change(settings)?);
+            write(&engine, options, tree, &change)?;
             let info = engine.store()?.tree(tree).map_err(Error::from)?;
             show(options, &info, &describe(&info))
         }
@@ -169,30 +171,28 @@ fn told_import(tree: &str, imported: Imported) -> String {
     format!("tree {}: {}", output::visible(tree), told.join("; "))
 }
 
-/// Makes a tree's settings what the options say.
-fn change(tree: &mut Tree, settings: &TreeSettings) -> anyhow::Result<()> {
-    let given = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
-    if let Some(title) = &settings.title {
-        tree.title = given(title);
-    }
-    if let Some(context) = &settings.system_context {
-        tree.system_context = given(context);
-    }
+/// Returns the change to a tree's settings that the options ask for.
+fn change(settings: &TreeSettings) -> anyhow::Result<SettingsChange> {
+    // An empty text clears a setting.
+    let given = |text: String| Some(text).filter(|text| !text.is_empty());
+    let mut change = SettingsChange {
+        title: settings.title.clone().map(given),
+        system_context: settings.system_context.clone().map(given),
+        buffer_mode_system_context: settings.buffer_mode_system_context,
+        preferences: PreferencesChange::default(),
+    };
     if let Some(file) = &settings.system_context_file {
-        tree.system_context = given(&output::read_text(file)?);
+        change.system_context = Some(given(output::read_text(file)?));
     }
-    if let Some(has_one) = settings.buffer_mode_system_context {
-        tree.buffer_mode_system_context = has_one;
-    }
-    let preferences = &mut tree.preferences;
     for prefer in &settings.prefer {
+        let preferences = &mut change.preferences;
         match *prefer {
-            Prefer::Strategy(strategy) => preferences.truncation_strategy = strategy,
-            Prefer::Recent(nodes) => preferences.minimum_recent_nodes = nodes,
-            Prefer::Buffer(tokens) => preferences.token_buffer = tokens,
+            Prefer::Strategy(strategy) => preferences.truncation_strategy = Some(strategy),
+            Prefer::Recent(nodes) => preferences.minimum_recent_nodes = Some(nodes),
+            Prefer::Buffer(tokens) => preferences.token_buffer = Some(tokens),
         }
     }
-    Ok(())
+    Ok(change)
 }
 
 fn describe(info: &TreeInfo) -> String {

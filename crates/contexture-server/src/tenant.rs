@@ -31,8 +31,6 @@ pub(crate) struct Tenant {
     pub(crate) engine: Engine,
     pub(crate) events: Hub,
     pub(crate) metrics: Arc<Metrics>,
-    /// Held while something is read, changed and written back.
-    pub(crate) changing: Mutex<()>,
     // One permit for each stream of records that is open.
     pub(crate) streams: Arc<Semaphore>,
     now: Option<Timestamp>,
@@ -138,7 +136,6 @@ impl Tenants {
             engine,
             events: Hub::new(self.config.server.max_listeners),
             metrics: Arc::clone(&self.metrics),
-            changing: Mutex::default(),
             streams: Arc::new(Semaphore::new(MOST_STREAMS)),
             now: self.now,
         });

@@ -169,15 +169,13 @@ pub(crate) fn change(
     change: &SessionChange,
 ) -> Result<Session, Fault> {
     let session = find(db, tenant, label)?;
-    match change {
-        SessionChange::Alias(alias) => {
-            check_alias(alias, &session.label)?;
-            add_alias(db, tenant, session.key, alias)?;
-        }
-        SessionChange::Status(status) => {
-            db.prepare_cached("UPDATE sessions SET status = ?1 WHERE key = ?2")?
-                .execute((Word(status), session.key))?;
-        }
+    if let Some(alias) = &change.alias {
+        check_alias(alias, &session.label)?;
+        add_alias(db, tenant, session.key, alias)?;
+    }
+    if let Some(status) = change.status {
+        db.prepare_cached("UPDATE sessions SET status = ?1 WHERE key = ?2")?
+            .execute((Word(status), session.key))?;
     }
     by_key(db, session.key)
 }

@@ -6,10 +6,10 @@ mod support;
 use contexture_core::ContentHash;
 use contexture_sqlite::SqliteStore;
 use contexture_store::{
-    Analysis, Blob, Derived, EmbedderInfo, Flags, Forget, Growth, Imported, Ledger, Link, Memories,
-    MemoryChange, MemoryState, MemoryStats, Mention, NewRecord, NewSession, NewTask, NewTurn,
-    Remembered, Sample, Samples, SessionChange, SessionStatus, Snapshot, Snapshots, StoreError,
-    TaskStatus, TaskView, Tasks, TreeChange, TreeDocument, Trees, Walk,
+    Analysis, Blob, Derived, EmbedderInfo, FlagChange, Flags, Forget, Growth, Imported, Ledger,
+    Link, Memories, MemoryChange, MemoryState, MemoryStats, Mention, NewRecord, NewSession,
+    NewTask, NewTurn, Remembered, Sample, Samples, SessionChange, SessionStatus, Snapshot,
+    Snapshots, StoreError, TaskStatus, TaskView, Tasks, TreeChange, TreeDocument, Trees, Walk,
 };
 use support::{COUNTER, at, counted, path, session, turn};
 
@@ -79,7 +79,10 @@ fn names_of_one_tenant_mean_nothing_to_another() {
             is_unknown(other.record(label, &turn("hello"), None, at(2)));
             is_unknown(other.move_head(label, None, None, "why", at(2)));
             is_unknown(other.compact(label, recorded.id, &compaction(), at(2)));
-            let change = SessionChange::Status(SessionStatus::Failed);
+            let change = SessionChange {
+                status: Some(SessionStatus::Failed),
+                ..SessionChange::default()
+            };
             is_unknown(other.change_session(label, &change));
         }
         assert_eq!(other.sessions(None, 10).unwrap(), []);
@@ -200,7 +203,10 @@ fn the_same_names_are_different_things() {
             assert_eq!(bytes.is_some(), other == i);
         }
         // What one does, the others do not notice.
-        let status = SessionChange::Status(SessionStatus::Completed);
+        let status = SessionChange {
+            status: Some(SessionStatus::Completed),
+            ..SessionChange::default()
+        };
         store.change_session("s", &status).unwrap();
         let done = stores
             .iter()
@@ -264,7 +270,7 @@ fn trees_of_one_tenant_are_nothing_to_another() {
             is_unknown(other.agent_memory(tree, "x"));
             let flags = TreeChange::Flags {
                 node: "abcdef1".to_owned(),
-                flags: Flags::default(),
+                change: Flags::default().into(),
             };
             is_unknown(other.change_tree(tree, &flags, at(1)));
         }
@@ -315,9 +321,9 @@ fn the_same_trees_are_different_things() {
     b.change_tree("t", &act, at(1)).unwrap();
     let pruned = TreeChange::Flags {
         node: "abcdef2".to_owned(),
-        flags: Flags {
-            pruned: true,
-            ..Flags::default()
+        change: FlagChange {
+            pruned: Some(true),
+            ..FlagChange::default()
         },
     };
     b.change_tree("t", &pruned, at(1)).unwrap();

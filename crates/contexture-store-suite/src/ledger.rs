@@ -88,6 +88,20 @@ fn ids(heads: &[TurnHead]) -> Vec<TurnId> {
     heads.iter().map(|head| head.id).collect()
 }
 
+fn alias(alias: &str) -> SessionChange {
+    SessionChange {
+        alias: Some(alias.to_owned()),
+        ..SessionChange::default()
+    }
+}
+
+fn status(status: SessionStatus) -> SessionChange {
+    SessionChange {
+        status: Some(status),
+        ..SessionChange::default()
+    }
+}
+
 pub fn a_session_is_found_by_label_and_alias(store: &dyn Store) {
     let new = NewSession {
         label: "main".to_owned(),
@@ -108,12 +122,10 @@ pub fn a_session_is_found_by_label_and_alias(store: &dyn Store) {
     for name in ["main", "work", "b"] {
         assert_eq!(store.session(name).unwrap(), made, "{name}");
     }
-    let more = store
-        .change_session("work", &SessionChange::Alias("c".to_owned()))
-        .unwrap();
+    let more = store.change_session("work", &alias("c")).unwrap();
     assert_eq!(more.aliases, ["b", "c", "work"]);
     let done = store
-        .change_session("c", &SessionChange::Status(SessionStatus::Completed))
+        .change_session("c", &status(SessionStatus::Completed))
         .unwrap();
     assert_eq!(done.status, SessionStatus::Completed);
     assert_eq!(store.session("main").unwrap(), done);
@@ -147,7 +159,7 @@ pub fn a_session_is_made_once(store: &dyn Store) {
         "{itself:?}"
     );
     for (label, alias) in [("a", "b"), ("b", "a"), ("b", "x"), ("a", "x")] {
-        let refused = store.change_session(label, &SessionChange::Alias(alias.to_owned()));
+        let refused = store.change_session(label, &self::alias(alias));
         assert!(
             matches!(refused, Err(StoreError::Exists { .. })),
             "{label} {alias}"
@@ -171,6 +183,59 @@ pub fn a_session_is_made_once(store: &dyn Store) {
     }
 }
 
+pub fn a_session_changes_all_or_nothing(store: &dyn Store) {
+    session(store, "a");
+    session(store, "b");
+    let change = |alias: &str| SessionChange {
+        alias: Some(alias.to_owned()),
+        status: Some(SessionStatus::Failed),
+    };
+    // The status of a change whose alias is refused stays as it was.
+    for refused in ["a", "b", ""] {
+        assert!(store.change_session("a", &change(refused)).is_err());
+        let there = store.session("a").unwrap();
+        assert_eq!(there.status, SessionStatus::Active, "{refused}");
+        assert!(there.aliases.is_empty(), "{refused}");
+    }
+    let changed = store.change_session("a", &change("c")).unwrap();
+    assert_eq!(changed.aliases, ["c"]);
+    assert_eq!(changed.status, SessionStatus::Failed);
+    // A change that names nothing changes nothing.
+    let same = store.change_session("c", &SessionChange::default());
+    assert_eq!(same.unwrap(), changed);
+    assert_eq!(store.session("a").unwrap(), changed);
+}
+
+pub fn writers_of_one_session_lose_nothing(store: &dyn Store) {
+    const WRITERS: usize = 4;
+    const EACH: usize = 25;
+    session(store, "s");
+    std::thread::scope(|scope| {
+        for writer in 0..WRITERS {
+            scope.spawn(move || {
+                for i in 0..EACH {
+                    let name = format!("{writer:02}x{i:02}");
+                    let changed = store.change_session("s", &alias(&name)).unwrap();
+                    assert!(changed.aliases.contains(&name), "{name}");
+                }
+            });
+        }
+        // Nobody else changes the status, so each one stays until the next.
+        scope.spawn(|| {
+            use SessionStatus::{Active, Completed, Failed};
+            for next in [Completed, Failed, Active].into_iter().cycle().take(EACH) {
+                let changed = store.change_session("s", &status(next)).unwrap();
+                assert_eq!(changed.status, next);
+                assert_eq!(store.session("s").unwrap().status, next);
+            }
+        });
+    });
+    let all: Vec<String> = (0..WRITERS)
+        .flat_map(|writer| (0..EACH).map(move |i| format!("{writer:02}x{i:02}")))
+        .collect();
+    assert_eq!(store.session("s").unwrap().aliases, all);
+}
+
 pub fn what_is_unknown_is_said(store: &dyn Store) {
     let nobody = TurnId::of(b"nobody");
     let unknown = |refused: Option<StoreError>| {
@@ -185,7 +250,7 @@ pub fn what_is_unknown_is_said(store: &dyn Store) {
     unknown(store.walk(nobody, &NO_LIMIT).err());
     unknown(store.turns(&[nobody], "words").err());
     unknown(store.move_head("nowhere", None, None, "why", at(0)).err());
-    let change = SessionChange::Status(SessionStatus::Failed);
+    let change = status(SessionStatus::Failed);
     unknown(store.change_session("nowhere", &change).err());
     session(store, "here");
     unknown(
@@ -987,7 +1052,7 @@ pub fn the_same_turn_twice_is_one_turn(store: &dyn Store) {
 pub fn a_session_knows_where_it_came_from(store: &dyn Store) {
     session(store, "s");
     let first = record(store, "s", "one");
-    let alias = SessionChange::Alias("other name".to_owned());
+    let alias = alias("other name");
     store.change_session("s", &alias).unwrap();
     let task = |label: &str, parent: &str| NewSession {
         label: label.to_owned(),

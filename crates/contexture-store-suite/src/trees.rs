@@ -4,10 +4,10 @@ use serde_json::json;
 
 use super::at;
 use contexture_store::{
-    Agent, AgentMemory, Author, Block, Connections, Edge, EdgeKind, EdgeSource, Flags, Growth,
-    Imported, MemoryChange, MessageContent, Node, NodeHead, Pin, Preferences, RawResponse,
-    SavedPath, SourceRole, Stash, Step, Store, StoreError, Tree, TreeChange, TreeDocument,
-    TreeMode, TruncationStrategy,
+    Agent, AgentMemory, Author, Block, Connections, Edge, EdgeKind, EdgeSource, FlagChange, Flags,
+    Growth, Imported, MemoryChange, MessageContent, Node, NodeHead, Pin, Preferences,
+    PreferencesChange, RawResponse, SavedPath, SettingsChange, SourceRole, Stash, Step, Store,
+    StoreError, Tree, TreeChange, TreeDocument, TreeMode, TruncationStrategy,
 };
 
 /// Reads a tree in short: one record in each line.
@@ -753,7 +753,7 @@ pub fn only_flags_change(store: &dyn Store) {
         };
         let change = TreeChange::Flags {
             node: node.id.clone(),
-            flags,
+            change: flags.into(),
         };
         let before = epoch(store, "t1");
         store.change_tree("t1", &change, at(10)).unwrap();
@@ -767,11 +767,78 @@ pub fn only_flags_change(store: &dyn Store) {
     let before = epoch(store, "t1");
     let change = TreeChange::Flags {
         node: "n3".to_owned(),
-        flags: expected.nodes[0].flags(),
+        change: expected.nodes[0].flags().into(),
     };
     assert_eq!(expected.nodes[0].id, "n3");
     store.change_tree("t1", &change, at(11)).unwrap();
     assert_eq!(epoch(store, "t1"), before);
+    // Neither is a change that names no flag.
+    let change = flag("n3", FlagChange::default());
+    store.change_tree("t1", &change, at(11)).unwrap();
+    assert_eq!(epoch(store, "t1"), before);
+    assert_eq!(store.export_tree("t1").unwrap(), expected);
+}
+
+fn flag(node: &str, change: FlagChange) -> TreeChange {
+    TreeChange::Flags {
+        node: node.to_owned(),
+        change,
+    }
+}
+
+pub fn writers_of_one_nodes_flags_lose_nothing(store: &dyn Store) {
+    const EACH: usize = 40;
+    import(store, "t", "node n1 human a");
+    // A flag as it is changed, and as it is read.
+    type Flag = (fn(bool) -> FlagChange, fn(Flags) -> bool);
+    let flags: [Flag; 3] = [
+        (
+            |set| FlagChange {
+                excluded: Some(set),
+                ..FlagChange::default()
+            },
+            |flags| flags.excluded,
+        ),
+        (
+            |set| FlagChange {
+                pruned: Some(set),
+                ..FlagChange::default()
+            },
+            |flags| flags.pruned,
+        ),
+        (
+            |set| FlagChange {
+                bookmarked: Some(set),
+                ..FlagChange::default()
+            },
+            |flags| flags.bookmarked,
+        ),
+    ];
+    let before = epoch(store, "t");
+    std::thread::scope(|scope| {
+        for (change, read) in flags {
+            // Each flag has one writer, so its value stays until that writer
+            // changes it again.
+            scope.spawn(move || {
+                for i in 0..EACH {
+                    let set = i % 2 == 0;
+                    let change = flag("n1", change(set));
+                    store.change_tree("t", &change, at(1)).unwrap();
+                    let there = store.find_node("t", "n1").unwrap().flags;
+                    assert_eq!(read(there), set, "{there:?}");
+                }
+                let change = flag("n1", change(true));
+                store.change_tree("t", &change, at(1)).unwrap();
+            });
+        }
+    });
+    let all = Flags {
+        excluded: true,
+        pruned: true,
+        bookmarked: true,
+    };
+    assert_eq!(store.find_node("t", "n1").unwrap().flags, all);
+    assert!(epoch(store, "t") > before);
 }
 
 pub fn settings_agents_and_paths_change(store: &dyn Store) {
@@ -781,35 +848,25 @@ pub fn settings_agents_and_paths_change(store: &dyn Store) {
         "agent a model\nnode n1 human a\nnode n2 human b\nedge e1 n1 -> n2\npath p n1",
     );
     let before = store.tree("t").unwrap();
-    let settings = Tree {
-        title: Some("Garden".to_owned()),
-        system_context: Some("Be \"brief\".\0".to_owned()),
-        buffer_mode_system_context: true,
+    let settings = SettingsChange {
+        title: Some(Some("Garden".to_owned())),
+        system_context: Some(Some("Be \"brief\".\0".to_owned())),
+        buffer_mode_system_context: Some(true),
         preferences: Preferences {
             truncation_strategy: Some(TruncationStrategy::StopAtLimit),
             minimum_recent_nodes: Some(0),
             token_buffer: None,
-        },
-        created_at: Some(at(77)),
-        ..before.tree.clone()
+        }
+        .into(),
     };
     let change = |change: TreeChange| store.change_tree("t", &change, at(5));
     change(TreeChange::Settings(settings.clone())).unwrap();
-    let expected = Tree {
-        created_at: before.tree.created_at,
-        ..settings.clone()
-    };
+    let mut expected = before.tree.clone();
+    settings.apply(&mut expected);
+    assert_eq!(expected.title.as_deref(), Some("Garden"));
     assert_eq!(store.tree("t").unwrap().tree, expected);
-    let mut other = settings.clone();
-    other.mode = TreeMode::Buffer;
-    let why = "mode: tree `t` is a dialogue; the mode is fixed when a tree is made";
-    refused(store, why, || change(TreeChange::Settings(other)));
-    let mut other = settings.clone();
-    other.id = "t2".to_owned();
-    let why = "id: tree `t` keeps its name";
-    refused(store, why, || change(TreeChange::Settings(other)));
     let mut other = settings;
-    other.preferences.token_buffer = Some(u64::MAX);
+    other.preferences.token_buffer = Some(Some(u64::MAX));
     let why = "preferences.token_buffer: 18446744073709551615 is too large";
     refused(store, why, || change(TreeChange::Settings(other)));
 
@@ -852,6 +909,95 @@ pub fn settings_agents_and_paths_change(store: &dyn Store) {
     }
     // None of this changes a path that somebody walked.
     assert_eq!(epoch(store, "t"), before.epoch);
+}
+
+/// Returns changes that set and that clear one setting each.
+fn single_settings() -> Vec<[SettingsChange; 2]> {
+    let none = SettingsChange::default;
+    let preferences = |preferences: PreferencesChange| SettingsChange {
+        preferences,
+        ..none()
+    };
+    let no_preference = PreferencesChange::default;
+    let pairs = |set: bool| {
+        let text = |text: &str| Some(set.then(|| text.to_owned()));
+        [
+            SettingsChange {
+                title: text("Garden"),
+                ..none()
+            },
+            SettingsChange {
+                system_context: text("Be brief."),
+                ..none()
+            },
+            SettingsChange {
+                buffer_mode_system_context: Some(set),
+                ..none()
+            },
+            preferences(PreferencesChange {
+                truncation_strategy: Some(set.then_some(TruncationStrategy::StopAtLimit)),
+                ..no_preference()
+            }),
+            preferences(PreferencesChange {
+                minimum_recent_nodes: Some(set.then_some(3)),
+                ..no_preference()
+            }),
+            preferences(PreferencesChange {
+                token_buffer: Some(set.then_some(500)),
+                ..no_preference()
+            }),
+        ]
+    };
+    let pairs = pairs(true).into_iter().zip(pairs(false));
+    pairs.map(|(set, clear)| [set, clear]).collect()
+}
+
+fn change_settings(store: &dyn Store, change: &SettingsChange) {
+    let change = TreeChange::Settings(change.clone());
+    store.change_tree("t", &change, at(5)).unwrap();
+}
+
+pub fn settings_change_one_by_one(store: &dyn Store) {
+    import(store, "t", "node n1 human a");
+    let mut expected = store.tree("t").unwrap().tree;
+    for set in [0, 1] {
+        for changes in single_settings() {
+            let before = expected.clone();
+            changes[set].apply(&mut expected);
+            assert_ne!(expected, before, "{:?}", changes[set]);
+            change_settings(store, &changes[set]);
+            assert_eq!(store.tree("t").unwrap().tree, expected);
+        }
+        // A change that names nothing changes nothing.
+        change_settings(store, &SettingsChange::default());
+        assert_eq!(store.tree("t").unwrap().tree, expected);
+    }
+}
+
+pub fn writers_of_one_trees_settings_lose_nothing(store: &dyn Store) {
+    const EACH: usize = 25;
+    import(store, "t", "node n1 human a");
+    std::thread::scope(|scope| {
+        for [set, clear] in single_settings() {
+            // Each setting has one writer, so its value stays until that writer
+            // changes it again.
+            scope.spawn(move || {
+                for change in [&clear, &set].into_iter().cycle().take(2 * EACH) {
+                    change_settings(store, change);
+                    let there = store.tree("t").unwrap().tree;
+                    let mut expected = there.clone();
+                    change.apply(&mut expected);
+                    assert_eq!(there, expected);
+                }
+            });
+        }
+    });
+    let there = store.tree("t").unwrap().tree;
+    let mut expected = there.clone();
+    for [set, _] in single_settings() {
+        set.apply(&mut expected);
+    }
+    assert_eq!(there, expected);
 }
 
 pub fn a_climb_follows_plain_steps(store: &dyn Store) {
@@ -1434,7 +1580,7 @@ pub fn what_is_unknown_of_trees_is_said(store: &dyn Store) {
     import(store, "t2", "agent b model\nnode m1 human a");
     let flags = |node: &str| TreeChange::Flags {
         node: node.to_owned(),
-        flags: Flags::default(),
+        change: Flags::default().into(),
     };
     is_unknown(store.export_tree("no"));
     is_unknown(store.tree("no"));

@@ -25,8 +25,10 @@ pub trait Ledger: Send + Sync {
     /// parent session.
     fn create_session(&self, new: &NewSession, now: Timestamp) -> Result<Session, StoreError>;
 
-    /// Changes a session and returns it. To give it an alias that it has is an
-    /// error, as for one that another has.
+    /// Changes a session, all or nothing, and returns it. What the change does
+    /// not name stays as it is, also when several writers change one session at
+    /// the same time. To give it an alias that it has is an error, as for one
+    /// that another has.
     fn change_session(&self, label: &str, change: &SessionChange) -> Result<Session, StoreError>;
 
     /// Returns a session.

@@ -51,10 +51,11 @@ pub use task::{NewTask, TaskRecord, TaskStatus, TaskView, Tasks};
 pub use time::lenient::deserialize as lenient_time;
 pub use tree::{
     Action, Agent, AgentMemory, Arrival, Author, Connections, CountedNode, Edge, EdgeKind,
-    EdgeSource, Flags, Growth, Imported, Known, LOCAL_ID_CHARS, MemoryChange, Merged, Node,
-    NodeHead, PREVIEW_CHARS, Pin, Preferences, RawResponse, SavedPath, Skeleton, SourceRole, Stash,
-    Step, Surroundings, Tree, TreeChange, TreeDocument, TreeInfo, TreeMode, Trees,
-    TruncationStrategy, in_another_tree, local_id, no_node,
+    EdgeSource, FlagChange, Flags, Growth, Imported, Known, LOCAL_ID_CHARS, MemoryChange, Merged,
+    Node, NodeHead, PREVIEW_CHARS, Pin, Preferences, PreferencesChange, RawResponse, SavedPath,
+    SettingsChange, Skeleton, SourceRole, Stash, Step, Surroundings, Tree, TreeChange,
+    TreeDocument, TreeInfo, TreeMode, Trees, TruncationStrategy, in_another_tree, local_id,
+    no_node,
 };
 pub use turn::{
     AgentRole, BlockCounts, Body, ErrorKind, MAX_DEPTH, MAX_MESSAGES, MAX_NUMBER, NewTurn,

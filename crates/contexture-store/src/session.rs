@@ -81,16 +81,16 @@ pub struct NewSession {
     pub task: Option<String>,
 }
 
-/// A change to a session.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+/// A change to a session. What is left out stays as it is.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "snake_case")]
-pub enum SessionChange {
+#[serde(default, deny_unknown_fields)]
+pub struct SessionChange {
     /// One more name.
-    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::Label"))]
-    Alias(String),
+    #[cfg_attr(feature = "schema", schemars(with = "Option<crate::schema::Label>"))]
+    pub alias: Option<String>,
     /// Another status.
-    Status(SessionStatus),
+    pub status: Option<SessionStatus>,
 }
 
 /// A move of a session's head.

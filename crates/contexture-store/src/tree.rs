@@ -1,5 +1,6 @@
 //! Looms: branching conversations, and documents written in branches.
 
+mod change;
 mod check;
 mod grow;
 mod memory;
@@ -17,6 +18,7 @@ use crate::error::StoreError;
 use crate::message::{Block, MessageContent};
 use crate::time;
 
+pub use change::{FlagChange, PreferencesChange, SettingsChange, TreeChange};
 pub use check::local_id;
 pub use grow::{Known, Surroundings, in_another_tree, no_node};
 pub use memory::{Action, AgentMemory, MemoryChange, Pin, Stash};
@@ -563,32 +565,6 @@ pub struct Imported {
     pub changed: bool,
 }
 
-/// A change to a tree that does not add to it.
-#[derive(Debug, Clone, PartialEq)]
-pub enum TreeChange {
-    /// Everything about the tree itself. Its mode and id must be as they are;
-    /// `created_at` stays as it was.
-    Settings(Tree),
-    /// An agent: a new one, or in place of the one with its id.
-    Agent(Agent),
-    /// A path: a new one, or in place of the one with its name.
-    Path(SavedPath),
-    /// The flags of a node.
-    Flags {
-        /// The node's id.
-        node: String,
-        /// What they become.
-        flags: Flags,
-    },
-    /// What an agent keeps in mind.
-    Memory {
-        /// The agent's id.
-        agent: String,
-        /// What happens to it.
-        change: MemoryChange,
-    },
-}
-
 /// How many characters of a node's id are its short name, unless that is taken.
 pub const LOCAL_ID_CHARS: usize = 6;
 
@@ -638,7 +614,8 @@ pub trait Trees: Send + Sync {
         now: Timestamp,
     ) -> Result<Vec<NodeHead>, StoreError>;
 
-    /// Changes a tree.
+    /// Changes a tree. What a change does not name stays as it is, also when
+    /// several writers change one tree, or one node, at the same time.
     fn change_tree(
         &self,
         tree: &str,

@@ -220,6 +220,11 @@ fn a_session() {
     }
     taken(json!({"alias": "help"}), anything::<SessionChange>);
     taken(json!({"status": "failed"}), anything::<SessionChange>);
+    taken(
+        json!({"alias": "help", "status": "failed"}),
+        anything::<SessionChange>,
+    );
+    taken(json!({}), anything::<SessionChange>);
     refused(json!({"status": "gone"}), anything::<SessionChange>);
     refused(json!({"label": "x"}), anything::<SessionChange>);
     given(&Session {

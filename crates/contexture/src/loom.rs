@@ -27,12 +27,13 @@ use crate::call::usual_format;
 use crate::engine::{Engine, Request};
 use crate::error::{Error, not_one_of};
 
+pub use contexture_store::FlagChange;
 use items::NodeCache;
 pub(crate) use items::without_headers;
 use path::PathCache;
 pub(crate) use read::PathItems;
 pub(crate) use source::Source;
-pub use write::{FlagChange, Material, NewNode, NodeEdit, raw_response, tree_from_json};
+pub use write::{Material, NewNode, NodeEdit, raw_response, tree_from_json};
 
 /// What an engine remembers of trees.
 #[derive(Debug, Default)]

@@ -409,7 +409,10 @@ fn an_alias_is_the_same_session() {
     let lab = Lab::new(PLAIN);
     let pinned = lab.pinned();
     lab.talk("main", &chat(30, 40));
-    let alias = SessionChange::Alias("other".to_owned());
+    let alias = SessionChange {
+        alias: Some("other".to_owned()),
+        ..SessionChange::default()
+    };
     lab.store.change_session("main", &alias).unwrap();
     let first = lab.assemble("main", pinned + 800);
     lab.record("other", &exchange("Short.", "Yes."));

@@ -302,14 +302,14 @@ fn list(tenant: &Tenant, page: &Page) -> Result<Sessions, Problem> {
 
 fn change(tenant: &Tenant, path: Named, _: Nothing, change: Change) -> Result<Session, Problem> {
     let store = tenant.store()?;
-    let mut session = store.session(&path.label)?;
-    if let Some(alias) = change.alias {
-        session = store.change_session(&path.label, &SessionChange::Alias(alias))?;
-    }
-    if let Some(status) = change.status {
-        session = store.change_session(&path.label, &SessionChange::Status(status))?;
-    }
-    Ok(session)
+    let change = SessionChange {
+        alias: change.alias,
+        status: change.status,
+    };
+    Ok(match change == SessionChange::default() {
+        true => store.session(&path.label)?,
+        false => store.change_session(&path.label, &change)?,
+    })
 }
 
 /// Records a turn, notes it, and tells those who listen.

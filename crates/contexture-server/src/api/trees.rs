@@ -1,13 +1,11 @@
 //! Looms: conversations and documents that branch.
 
-use std::sync::PoisonError;
-
 use axum::http::Method;
 use contexture::Request;
 use contexture::loom::{FlagChange, NewNode, NodeEdit, check_agent};
 use contexture::store::{
     Agent, AgentMemory, Edge, Flags, Growth, Imported, MemoryChange, Node, NodeHead, Pin,
-    Preferences, SavedPath, TreeChange, TreeDocument, TreeInfo,
+    Preferences, SavedPath, SettingsChange, TreeChange, TreeDocument, TreeInfo,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -376,25 +374,15 @@ fn list(tenant: &Tenant, _: Nothing, page: Page, _: Nothing) -> Result<TreeList,
 
 fn change(tenant: &Tenant, at: InTree, _: Nothing, body: TreePatch) -> Result<TreeInfo, Problem> {
     let store = tenant.store()?;
-    let _alone = tenant
-        .changing
-        .lock()
-        .unwrap_or_else(PoisonError::into_inner);
-    let mut tree = store.tree(&at.tree)?.tree;
+    // An empty text clears a setting.
     let given = |text: String| Some(text).filter(|text| !text.is_empty());
-    if let Some(title) = body.title {
-        tree.title = given(title);
-    }
-    if let Some(context) = body.system_context {
-        tree.system_context = given(context);
-    }
-    if let Some(has_one) = body.buffer_mode_system_context {
-        tree.buffer_mode_system_context = has_one;
-    }
-    if let Some(preferences) = body.preferences {
-        tree.preferences = preferences;
-    }
-    store.change_tree(&at.tree, &TreeChange::Settings(tree), tenant.now())?;
+    let change = SettingsChange {
+        title: body.title.map(given),
+        system_context: body.system_context.map(given),
+        buffer_mode_system_context: body.buffer_mode_system_context,
+        preferences: body.preferences.map(Into::into).unwrap_or_default(),
+    };
+    store.change_tree(&at.tree, &TreeChange::Settings(change), tenant.now())?;
     Ok(store.tree(&at.tree)?)
 }
 

@@ -9,6 +9,7 @@ mod bodies;
 mod events;
 mod keys;
 mod origins;
+mod patches;
 mod paths;
 mod slow;
 mod stopping;

@@ -1,6 +1,6 @@
 //! Changes that add no nodes.
 
-use contexture_store::{Flags, MemoryChange, Pin, StoreError, Tree, TreeChange};
+use contexture_store::{FlagChange, MemoryChange, Pin, TreeChange};
 use jiff::Timestamp;
 use rusqlite::{Connection, params};
 
@@ -19,11 +19,8 @@ pub(super) fn change(
     let mut tree = TreeRow::find(db, tenant, tree)?;
     match change {
         TreeChange::Settings(settings) => {
-            check_settings(&tree.tree, settings)?;
-            tree.tree = Tree {
-                created_at: tree.tree.created_at,
-                ..settings.clone()
-            };
+            settings.apply(&mut tree.tree);
+            tree.tree.check("")?;
             put_settings(db, &tree)
         }
         TreeChange::Agent(agent) => {
@@ -52,9 +49,9 @@ pub(super) fn change(
             let head = head.ok_or_else(|| Fault::not_found("node", &path.head))?;
             put_path(db, &tree, path, head)
         }
-        TreeChange::Flags { node, flags } => {
+        TreeChange::Flags { node, change } => {
             let node = tree.node(db, node)?;
-            if put_flags(db, node, *flags)? {
+            if change_flags(db, node, *change)? {
                 tree.epoch += 1;
                 put_shape(db, &tree)?;
             }
@@ -72,22 +69,6 @@ pub(super) fn change(
             memory::change(db, &tree, agent, change, now)
         }
     }
-}
-
-fn check_settings(there: &Tree, settings: &Tree) -> Result<(), StoreError> {
-    settings.check("")?;
-    if settings.id != there.id {
-        let message = format!("tree `{}` keeps its name", there.id);
-        return Err(StoreError::invalid("id", message));
-    }
-    if settings.mode != there.mode {
-        let message = format!(
-            "tree `{}` is a {}; the mode is fixed when a tree is made",
-            there.id, there.mode
-        );
-        return Err(StoreError::invalid("mode", message));
-    }
-    Ok(())
 }
 
 /// Writes everything about a tree that may change.
@@ -124,13 +105,15 @@ pub(super) fn put_shape(db: &Connection, tree: &TreeRow) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Gives a node other flags. Returns false when it had them.
-pub(super) fn put_flags(db: &Connection, node: i64, flags: Flags) -> Result<bool, Fault> {
+/// Changes flags of a node. Returns false when it had them.
+pub(super) fn change_flags(db: &Connection, node: i64, change: FlagChange) -> Result<bool, Fault> {
     let changed = db
         .prepare_cached(
-            "UPDATE nodes SET excluded = ?2, pruned = ?3, bookmarked = ?4
-             WHERE key = ?1 AND (excluded, pruned, bookmarked) IS NOT (?2, ?3, ?4)",
+            "UPDATE nodes SET excluded = ifnull(?2, excluded), pruned = ifnull(?3, pruned),
+                 bookmarked = ifnull(?4, bookmarked)
+             WHERE key = ?1 AND (excluded, pruned, bookmarked) IS NOT
+                 (ifnull(?2, excluded), ifnull(?3, pruned), ifnull(?4, bookmarked))",
         )?
-        .execute((node, flags.excluded, flags.pruned, flags.bookmarked))?;
+        .execute((node, change.excluded, change.pruned, change.bookmarked))?;
     Ok(changed > 0)
 }

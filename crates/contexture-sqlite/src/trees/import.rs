@@ -219,7 +219,7 @@ fn insert(
     }
     for &i in &merged.reflagged {
         let node = &document.nodes[i];
-        change::put_flags(db, key_of(keys, &node.id)?, node.flags())?;
+        change::change_flags(db, key_of(keys, &node.id)?, node.flags().into())?;
     }
     for &i in &merged.answered {
         let node = &document.nodes[i];

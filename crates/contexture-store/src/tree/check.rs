@@ -6,7 +6,7 @@ use jiff::Timestamp;
 
 use super::{
     Agent, AgentMemory, Edge, EdgeKind, EdgeSource, LOCAL_ID_CHARS, MemoryChange, Node, Pin,
-    SavedPath, SourceRole, Tree, TreeDocument,
+    SavedPath, SourceRole, Tree, TreeDocument, TreeMode,
 };
 use crate::error::StoreError;
 use crate::message::{Block, MessageContent};
@@ -276,6 +276,18 @@ impl Tree {
             check_number(&join(at, "preferences.minimum_recent_nodes"), nodes as u64)?;
         }
         Ok(())
+    }
+
+    /// Checks that `mode`, which `field` holds, is the mode of this tree.
+    pub fn check_mode(&self, field: &str, mode: TreeMode) -> Result<(), StoreError> {
+        if mode == self.mode {
+            return Ok(());
+        }
+        let message = format!(
+            "tree `{}` is a {}; the mode is fixed when a tree is made",
+            self.id, self.mode
+        );
+        Err(StoreError::invalid(field, message))
     }
 }
 

@@ -56,13 +56,7 @@ impl TreeDocument {
                 memories: Vec::new(),
             },
         };
-        if there.tree.mode != self.tree.mode {
-            let message = format!(
-                "tree `{}` is a {}; the mode is fixed when a tree is made",
-                there.tree.id, there.tree.mode
-            );
-            return Err(StoreError::invalid("tree.mode", message));
-        }
+        there.tree.check_mode("tree.mode", self.tree.mode)?;
         self.tree.created_at = Some(kept(there.tree.created_at.unwrap_or(now)));
         self.tree.keep(&there.tree);
 

@@ -2,8 +2,8 @@
 
 use contexture_providers::usage_of;
 use contexture_store::{
-    Author, Edge, EdgeKind, EdgeSource, Flags, Growth, Imported, MessageContent, Node, NodeHead,
-    RawResponse, SavedPath, SourceRole, Store, StoreError, TreeChange, TreeDocument,
+    Author, Edge, EdgeKind, EdgeSource, FlagChange, Flags, Growth, Imported, MessageContent, Node,
+    NodeHead, RawResponse, SavedPath, SourceRole, Store, StoreError, TreeChange, TreeDocument,
 };
 use jiff::Timestamp;
 use serde::{Deserialize, Deserializer};
@@ -149,19 +149,6 @@ pub struct NodeEdit {
         schemars(with = "contexture_store::schema::NodeContent")
     )]
     pub content: MessageContent,
-}
-
-/// Flags of a node to be set or taken away. One that is left out stays as it is.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(default, deny_unknown_fields)]
-pub struct FlagChange {
-    /// Whether it is left out of requests.
-    pub excluded: Option<bool>,
-    /// Whether it is taken away.
-    pub pruned: Option<bool>,
-    /// Whether it is marked.
-    pub bookmarked: Option<bool>,
 }
 
 /// Reads a tree from JSON; `name` stands for it in complaints, which name the
@@ -323,23 +310,18 @@ impl Engine {
         added.ok_or_else(|| Error::damage(format!("node `{id}` was not added")))
     }
 
-    /// Changes the flags of a node. Returns them.
+    /// Changes flags of a node; the others stay as they are. Returns all flags.
     pub fn flag_node(&self, tree: &str, name: &str, change: FlagChange) -> Result<Flags, Error> {
         let store = self.store()?;
         let node = store.find_node(tree, name)?;
-        let flags = Flags {
-            excluded: change.excluded.unwrap_or(node.flags.excluded),
-            pruned: change.pruned.unwrap_or(node.flags.pruned),
-            bookmarked: change.bookmarked.unwrap_or(node.flags.bookmarked),
-        };
-        if flags != node.flags {
-            let change = TreeChange::Flags {
-                node: node.id,
-                flags,
-            };
-            store.change_tree(tree, &change, Timestamp::now())?;
+        if change.apply(node.flags) == node.flags {
+            return Ok(node.flags);
         }
-        Ok(flags)
+        let id = node.id.clone();
+        let change = TreeChange::Flags { node: id, change };
+        store.change_tree(tree, &change, Timestamp::now())?;
+        // Another writer may have changed the other flags in the meantime.
+        Ok(store.find_node(tree, &node.id)?.flags)
     }
 
     /// Saves a path: a name for a place, with the choices on the way there.

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use contexture::store::{
     Author, Edge, EdgeKind, EdgeSource, Growth, MemoryChange, MessageContent, Pin, Preferences,
-    SourceRole, TreeChange, TreeDocument, TreeMode, Trees as _, TruncationStrategy,
+    SettingsChange, SourceRole, TreeChange, TreeDocument, TreeMode, Trees as _, TruncationStrategy,
 };
 use contexture::tokens::{Encoding, OpenAi, TokenCounter as _};
 use contexture::{
@@ -245,8 +245,7 @@ impl Grown {
     }
 
     fn request(&self, event: &Event) -> Request {
-        let mut settings = self.lab.store.tree("t").unwrap().tree;
-        settings.preferences = Preferences {
+        let preferences = Preferences {
             truncation_strategy: Some(match event.strategy {
                 0 | 1 => TruncationStrategy::TruncateMiddle,
                 2 | 3 => TruncationStrategy::RollingWindow,
@@ -255,9 +254,14 @@ impl Grown {
             minimum_recent_nodes: Some(event.minimum),
             token_buffer: Some(0),
         };
-        settings.buffer_mode_system_context = event.model;
-        let is_buffer = settings.mode == TreeMode::Buffer;
-        let paths = self.lab.store.tree("t").unwrap().paths;
+        let settings = SettingsChange {
+            buffer_mode_system_context: Some(event.model),
+            preferences: preferences.into(),
+            ..SettingsChange::default()
+        };
+        let info = self.lab.store.tree("t").unwrap();
+        let is_buffer = info.tree.mode == TreeMode::Buffer;
+        let paths = info.paths;
         self.lab
             .store
             .change_tree("t", &TreeChange::Settings(settings), now())
