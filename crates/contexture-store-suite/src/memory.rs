@@ -616,6 +616,15 @@ pub fn records_are_kept_all_or_none(store: &dyn Store) {
     });
     let message = refused(store, &[good(), dangling]);
     assert!(message.starts_with("records[1].links[0]"), "{message}");
+    // However many there are.
+    let mut many: Vec<_> = (0..1_000).map(|i| event(&format!("e{i}"), "x")).collect();
+    many.push(event_of(EventRecord {
+        supersedes: Some("nobody".to_owned()),
+        ..event_record("e", "x")
+    }));
+    let message = refused(store, &many);
+    let said = "records[1000].supersedes: there is no event `nobody`";
+    assert!(message.starts_with(said), "{message}");
     assert_eq!(found(store), ["there"]);
 }
 

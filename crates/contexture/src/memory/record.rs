@@ -15,7 +15,7 @@ use super::embedder::unit;
 use super::{Memory, form, info, kept, read};
 use crate::error::Error;
 
-/// How many records are kept at a time.
+/// How many lines are kept at a time.
 const BATCH: usize = 1_000;
 
 /// How many bytes of lines are kept at a time, when that are fewer records.
@@ -79,8 +79,9 @@ pub struct Lines<'a> {
 }
 
 impl Memory<'_> {
-    /// Records something, all or nothing. A record whose id is known replaces
-    /// the one that is there; the same record twice is one.
+    /// Records something, all or nothing, however many records there are. A
+    /// record whose id is known replaces the one that is there; the same record
+    /// twice is one.
     ///
     /// A chunk that is long is split, at the ends of sentences or of blocks of
     /// code.
@@ -209,7 +210,8 @@ impl Memory<'_> {
         }
     }
 
-    /// Keeps records, and says where each one came from when one is refused.
+    /// Keeps records, all or none, and says where each one came from when one is
+    /// refused.
     fn remember(
         &self,
         records: Vec<Record>,
@@ -265,11 +267,8 @@ impl Memory<'_> {
                 NewRecord { record, derived }
             })
             .collect();
-        for (new, at) in new.chunks(BATCH).zip(at.chunks(BATCH)) {
-            let results = self.store.remember(new, &analysis, now);
-            let results = results.map_err(|error| placed(error, at))?;
-            done.note(&results);
-        }
+        let results = self.store.remember(&new, &analysis, now);
+        done.note(&results.map_err(|error| placed(error, &at))?);
         self.archive_former(&chunks_given)
     }
 

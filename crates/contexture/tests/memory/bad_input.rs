@@ -1,6 +1,8 @@
 use contexture::memory::{ContextFilters, ContextRequest};
+use contexture::store::Record;
+use serde_json::json;
 
-use crate::mind::{Mind, ids, query_for, said, talk};
+use crate::mind::{Mind, ids, now, query_for, said, talk};
 
 #[test]
 fn any_query_is_taken() {
@@ -168,6 +170,51 @@ fn a_line_that_is_wrong_is_named_and_what_came_before_stays() {
             .live,
         1_000
     );
+}
+
+/// Returns events, and chunks that are split, of which there are more parts than
+/// lines are kept at a time.
+fn many() -> Vec<Record> {
+    let event = |i: usize| {
+        let content = format!("Fact number {i}.");
+        json!({"kind": "event", "id": format!("g{i}"), "content": content})
+    };
+    let chunk = |i: usize| {
+        let text = format!("Chapter {i}. {}", "The boat is late. ".repeat(200));
+        json!({"kind": "chunk", "id": format!("c{i}"), "source": "book", "text": text})
+    };
+    let records = (0..1_000).map(event).chain((0..50).map(chunk));
+    records.map(read).collect()
+}
+
+fn read(record: serde_json::Value) -> Record {
+    serde_json::from_value(record).unwrap()
+}
+
+#[test]
+fn of_many_records_one_that_is_wrong_leaves_nothing() {
+    let mind = Mind::new();
+    for (bad, expected) in [
+        (
+            json!({"kind": "event", "id": "e", "content": "x", "supersedes": "nobody"}),
+            "records[1050]: supersedes: there is no event `nobody`",
+        ),
+        (
+            json!({"kind": "task", "id": "t", "goal": "x", "parent_id": "nobody"}),
+            "records[1050]: parent_id: there is no task `nobody`",
+        ),
+    ] {
+        let mut records = many();
+        records.push(read(bad));
+        let error = mind.memory().record(records, Some(now())).unwrap_err();
+        assert!(error.to_string().starts_with(expected), "{error}");
+        assert!(error.is_input());
+        assert!(mind.memory().is_empty().unwrap());
+        assert_eq!(mind.found("fact number boat"), [] as [&str; 0]);
+    }
+    // The same without it are all recorded.
+    let done = mind.memory().record(many(), Some(now())).unwrap();
+    assert!(done.added > 1_050, "{done:?}");
 }
 
 #[test]
