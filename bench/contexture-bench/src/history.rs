@@ -200,7 +200,7 @@ fn build(turns: u64, path: &Path) -> anyhow::Result<f64> {
                 }
                 let turn = turn(n);
                 let counted = project::counted(&turn);
-                store.record(SESSION, &turn, Some(&counted), project::clock(0))?;
+                store.record(SESSION, &turn, Some(&counted), None, project::clock(0))?;
             }
         };
         let threads: Vec<_> = (0..WRITERS.min(turns))

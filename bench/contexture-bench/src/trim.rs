@@ -157,7 +157,11 @@ fn through_engine(messages: &[Message], budget: u64, dir: &Path) -> anyhow::Resu
     store.create_session(&project::session(SESSION), project::clock(0))?;
     let mut ids = Vec::with_capacity(turns.len());
     for turn in &turns {
-        ids.push(store.record(SESSION, turn, None, project::clock(0))?.id);
+        ids.push(
+            store
+                .record(SESSION, turn, None, None, project::clock(0))?
+                .id,
+        );
     }
     drop(store);
 

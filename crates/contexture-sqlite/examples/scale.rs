@@ -66,7 +66,7 @@ fn label(n: u64) -> String {
 }
 
 fn record(store: &SqliteStore, n: u64) -> TurnId {
-    let recorded = store.record(&label(n), &turn(n), Some(&counted()), now());
+    let recorded = store.record(&label(n), &turn(n), Some(&counted()), None, now());
     recorded.unwrap().id
 }
 

@@ -1,6 +1,6 @@
 use contexture_store::{
     Compaction, Counted, HeadMove, Ledger, NewSession, NewTurn, Recorded, Session, SessionChange,
-    StoreError, Turn, TurnHead, TurnId, Walk,
+    StoreError, Turn, TurnHead, TurnId, TurnSample, Walk,
 };
 use jiff::Timestamp;
 
@@ -31,15 +31,14 @@ impl Ledger for SqliteStore {
         label: &str,
         turn: &NewTurn,
         counted: Option<&Counted>,
+        sample: Option<&TurnSample>,
         now: Timestamp,
     ) -> Result<Recorded, StoreError> {
-        let most = self.shared.place.options.max_message_bytes;
-        turn.check_sizes(most)?;
-        let new = Prepared::new(turn).map_err(|fault| fault.at(&self.shared.place.address))?;
-        let (label, counted) = (label.to_owned(), counted.cloned());
-        self.write(move |db, tenant| {
-            record::record(db, tenant, &label, &new, counted.as_ref(), now, most)
-        })
+        turn.check_sizes(self.shared.place.options.max_message_bytes)?;
+        let new = Prepared::new(turn, counted, sample)
+            .map_err(|fault| fault.at(&self.shared.place.address))?;
+        let label = label.to_owned();
+        self.write(move |db, tenant| record::record(db, tenant, &label, &new, now))
     }
 
     fn compact(

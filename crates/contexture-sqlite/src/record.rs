@@ -2,6 +2,7 @@
 
 use contexture_store::{
     Body, Compaction, Counted, NewTurn, OpenCall, Outline, Recorded, StoreError, TurnId, TurnKind,
+    TurnSample,
 };
 use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension, params};
@@ -9,7 +10,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 use crate::error::Fault;
 use crate::row::{Id, Json, Time, Word, id, json, number, unsigned};
 use crate::sessions::{self, SessionRow};
-use crate::turns;
+use crate::{snapshots, turns};
 
 /// A turn with everything that can be made of it before it is the turn's turn:
 /// the thread that writes has only to write.
@@ -18,10 +19,16 @@ pub(crate) struct Prepared {
     body: Body,
     // The JSON of each message's content and context.
     messages: Vec<(String, Option<String>)>,
+    counted: Option<Counted>,
+    sample: Option<TurnSample>,
 }
 
 impl Prepared {
-    pub(crate) fn new(turn: &NewTurn) -> Result<Self, Fault> {
+    pub(crate) fn new(
+        turn: &NewTurn,
+        counted: Option<&Counted>,
+        sample: Option<&TurnSample>,
+    ) -> Result<Self, Fault> {
         let json = |error: serde_json::Error| {
             Fault::Refused(StoreError::invalid("messages", error.to_string()))
         };
@@ -35,6 +42,8 @@ impl Prepared {
             turn: turn.clone(),
             body: turn.body(),
             messages,
+            counted: counted.cloned(),
+            sample: sample.cloned(),
         })
     }
 }
@@ -76,9 +85,7 @@ pub(crate) fn record(
     tenant: i64,
     label: &str,
     new: &Prepared,
-    counted: Option<&Counted>,
     now: Timestamp,
-    max_message_bytes: u64,
 ) -> Result<Recorded, Fault> {
     let session = sessions::find(db, tenant, label)?;
     // A retry comes first: what it answered is answered, and the head has moved
@@ -92,7 +99,7 @@ pub(crate) fn record(
     if new.turn.parent_turn_id.is_some() {
         sessions::check_head(&session, parent.id, new.turn.parent_turn_id)?;
     }
-    let outline = new.turn.outline(&parent.open_calls, max_message_bytes)?;
+    let outline = new.turn.outline(&parent.open_calls)?;
     let recorded = Recorded {
         id: new.body.id(parent.id, &session.label, now),
         parent: parent.id,
@@ -106,10 +113,15 @@ pub(crate) fn record(
             let key = insert_turn(db, tenant, &session, &parent, &recorded, new, &outline, now)?;
             insert_calls(db, key, &outline)?;
             insert_messages(db, key, new)?;
+            if let Some(new) = &new.sample
+                && new.parent == recorded.parent
+            {
+                snapshots::insert_sample(db, tenant, &new.model, &new.counter, new.sample)?;
+            }
             key
         }
     };
-    if let Some(counted) = counted {
+    if let Some(counted) = &new.counted {
         insert_counts(db, tenant, key, counted)?;
     }
     if let Some(name) = &new.turn.idempotency_key {

@@ -192,29 +192,38 @@ fn has_snapshot(db: &Connection, tenant: i64, hash: ContentHash) -> Result<bool,
     Ok(select.exists((tenant, Hash(hash)))?)
 }
 
+/// Keeps a sample, and removes those that are too old to be looked at.
+pub(crate) fn insert_sample(
+    db: &Connection,
+    tenant: i64,
+    model: &str,
+    counter: &str,
+    sample: Sample,
+) -> Result<(), Fault> {
+    db.prepare_cached(
+        "INSERT INTO samples (tenant, model, counter, counted, actual)
+         VALUES (?1, ?2, ?3, ?4, ?5)",
+    )?
+    .execute((
+        tenant,
+        model,
+        counter,
+        number("counted", sample.counted)?,
+        number("actual", sample.actual)?,
+    ))?;
+    db.prepare_cached(
+        "DELETE FROM samples WHERE tenant = ?1 AND model = ?2 AND counter = ?3 AND key <= (
+             SELECT key FROM samples WHERE tenant = ?1 AND model = ?2 AND counter = ?3
+             ORDER BY key DESC LIMIT 1 OFFSET ?4)",
+    )?
+    .execute((tenant, model, counter, MAX_SAMPLES))?;
+    Ok(())
+}
+
 impl Samples for SqliteStore {
     fn put_sample(&self, model: &str, counter: &str, sample: Sample) -> Result<(), StoreError> {
         let (model, counter) = (model.to_owned(), counter.to_owned());
-        self.write(move |db, tenant| {
-            db.prepare_cached(
-                "INSERT INTO samples (tenant, model, counter, counted, actual)
-                 VALUES (?1, ?2, ?3, ?4, ?5)",
-            )?
-            .execute((
-                tenant,
-                &model,
-                &counter,
-                number("counted", sample.counted)?,
-                number("actual", sample.actual)?,
-            ))?;
-            db.prepare_cached(
-                "DELETE FROM samples WHERE tenant = ?1 AND model = ?2 AND counter = ?3 AND key <= (
-                     SELECT key FROM samples WHERE tenant = ?1 AND model = ?2 AND counter = ?3
-                     ORDER BY key DESC LIMIT 1 OFFSET ?4)",
-            )?
-            .execute((tenant, &model, &counter, MAX_SAMPLES))?;
-            Ok(())
-        })
+        self.write(move |db, tenant| insert_sample(db, tenant, &model, &counter, sample))
     }
 
     fn samples(&self, model: &str, counter: &str, most: usize) -> Result<Vec<Sample>, StoreError> {

@@ -25,7 +25,9 @@ fn record(store: &SqliteStore, turns: u64) {
     for i in 0..turns {
         let turn = turn(&format!("turn {i}: {}", "x".repeat(3000)));
         let counted = counted(&turn);
-        store.record("s", &turn, Some(&counted), at(1)).unwrap();
+        store
+            .record("s", &turn, Some(&counted), None, at(1))
+            .unwrap();
     }
 }
 
@@ -164,7 +166,7 @@ fn damage_inside_is_an_error_and_not_a_panic() {
             store.turns(&ids, "words")?;
             store.head_moves("s", 100)?;
             store.snapshots(None, 10)?;
-            store.record("s", &turn("more"), None, at(2))?;
+            store.record("s", &turn("more"), None, None, at(2))?;
             Ok(())
         };
         match read() {
@@ -305,11 +307,11 @@ fn a_lock_that_stays_is_busy() {
     let store = SqliteStore::open_with(&path, options).unwrap();
     let other = Connection::open(&path).unwrap();
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
-    let locked = store.record("s", &turn("now?"), None, at(2));
+    let locked = store.record("s", &turn("now?"), None, None, at(2));
     assert!(matches!(locked, Err(StoreError::Busy { .. })), "{locked:?}");
     assert_eq!(store.session("s").unwrap().turns, 1, "reading goes on");
     other.execute_batch("ROLLBACK").unwrap();
-    store.record("s", &turn("now!"), None, at(2)).unwrap();
+    store.record("s", &turn("now!"), None, None, at(2)).unwrap();
     // Somebody who wants the file alone keeps readers out, too.
     drop(store);
     other
@@ -334,7 +336,7 @@ fn a_lock_that_goes_is_waited_for() {
     let other = Connection::open(&path).unwrap();
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
     std::thread::scope(|scope| {
-        let recorded = scope.spawn(|| store.record("s", &turn("now?"), None, at(2)));
+        let recorded = scope.spawn(|| store.record("s", &turn("now?"), None, None, at(2)));
         std::thread::sleep(Duration::from_millis(200));
         other.execute_batch("ROLLBACK").unwrap();
         recorded.join().unwrap().unwrap();
@@ -364,7 +366,7 @@ fn what_does_not_fit_is_refused_and_what_fitted_stays() {
                             500
                         };
                         let turn = turn(&format!("{writer} {i} {}", "x".repeat(length)));
-                        let recorded = store.record("s", &turn, Some(&counted(&turn)), at(2));
+                        let recorded = store.record("s", &turn, Some(&counted(&turn)), None, at(2));
                         if let Err(refused) = &recorded {
                             let message = refused.to_string();
                             let is_full = message.contains("full") || message.contains("rolled");
@@ -400,8 +402,10 @@ fn a_message_has_a_limit() {
     };
     let store = SqliteStore::open_with(&path, options).unwrap();
     store.create_session(&session("s"), at(0)).unwrap();
-    store.record("s", &turn("0123456789"), None, at(1)).unwrap();
-    match store.record("s", &turn("0123456789A"), None, at(1)) {
+    store
+        .record("s", &turn("0123456789"), None, None, at(1))
+        .unwrap();
+    match store.record("s", &turn("0123456789A"), None, None, at(1)) {
         Err(StoreError::Invalid { field, message }) => {
             assert_eq!(field, "messages[0].content");
             assert!(message.contains("11 bytes; the limit is 10"), "{message}");
@@ -443,7 +447,7 @@ fn a_full_store_says_so_and_is_read_on() {
     store.ping().unwrap();
     let long = turn(&"x".repeat(10_000));
     let full = loop {
-        if let Err(full) = store.record("s", &long, Some(&counted(&long)), at(2)) {
+        if let Err(full) = store.record("s", &long, Some(&counted(&long)), None, at(2)) {
             break full;
         }
     };
@@ -460,7 +464,7 @@ fn a_full_store_says_so_and_is_read_on() {
     let larger = limited(None);
     larger.ping().unwrap();
     larger
-        .record("s", &long, Some(&counted(&long)), at(3))
+        .record("s", &long, Some(&counted(&long)), None, at(3))
         .unwrap();
     drop(larger);
     assert_eq!(check_store(&path).len() as u64, turns + 1);

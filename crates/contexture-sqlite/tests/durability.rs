@@ -78,7 +78,8 @@ fn writes_until_killed() {
                 for i in 0.. {
                     let turn = turn(writer, i);
                     let counted = counted(&turn);
-                    let record = || store.record(&label, &turn, Some(&counted), Timestamp::now());
+                    let record =
+                        || store.record(&label, &turn, Some(&counted), None, Timestamp::now());
                     let recorded = record().unwrap();
                     say(&format!("recorded {} {}", recorded.id, turn.body().hash()));
                     if turn.idempotency_key.is_some() {
@@ -108,7 +109,7 @@ fn says_too_early_until_killed() {
                     let head = store.session(&label).unwrap().head;
                     let id = turn.body().id(head, &label, now);
                     say(&format!("recorded {id} {}", turn.body().hash()));
-                    let recorded = store.record(&label, &turn, Some(&counted(&turn)), now);
+                    let recorded = store.record(&label, &turn, Some(&counted(&turn)), None, now);
                     assert_eq!(recorded.unwrap().id, id);
                 }
             });

@@ -30,7 +30,9 @@ fn older(path: &Path, steps: &[&str]) {
     for said in ["one", "two", "three"] {
         let said = turn(said);
         let counted = counted(&said);
-        store.record("s", &said, Some(&counted), at(1)).unwrap();
+        store
+            .record("s", &said, Some(&counted), None, at(1))
+            .unwrap();
     }
     drop(store);
     let old = Connection::open_in_memory().unwrap();

@@ -67,7 +67,7 @@ fn reads_and_cannot_write() {
             assert_eq!(session.turns, 1);
             assert_eq!(walked(&store, session.head.unwrap()).len(), 1);
         }
-        let refused = store.record("s", &turn("more"), None, at(2));
+        let refused = store.record("s", &turn("more"), None, None, at(2));
         assert!(
             matches!(refused, Err(StoreError::ReadOnly { .. })),
             "{refused:?}"
@@ -88,7 +88,7 @@ fn one_turn(path: &Path) -> SqliteStore {
     store.create_session(&session("s"), at(0)).unwrap();
     let turn = turn("hello");
     store
-        .record("s", &turn, Some(&counted(&turn)), at(1))
+        .record("s", &turn, Some(&counted(&turn)), None, at(1))
         .unwrap();
     store
 }
@@ -158,7 +158,7 @@ fn becomes_read_only_and_writable_again() {
     ] {
         allow(forbidden, mode);
         for _ in 0..2 {
-            let refused = store.record("s", &turn("more"), None, at(2));
+            let refused = store.record("s", &turn("more"), None, None, at(2));
             assert!(
                 matches!(refused, Err(StoreError::ReadOnly { .. })),
                 "{refused:?}"
@@ -171,7 +171,7 @@ fn becomes_read_only_and_writable_again() {
         store.ping().unwrap();
         let more = turn("more");
         store
-            .record("s", &more, Some(&counted(&more)), at(2))
+            .record("s", &more, Some(&counted(&more)), None, at(2))
             .unwrap();
         turns += 1;
         reads(turns);
@@ -198,7 +198,7 @@ fn records_until_the_disk_is_full() {
     let mut refused = 0;
     for i in 0..3000 {
         let turn = turn(&format!("{i} {}", "x".repeat(3000)));
-        match store.record("s", &turn, Some(&counted(&turn)), at(2)) {
+        match store.record("s", &turn, Some(&counted(&turn)), None, at(2)) {
             Ok(recorded) => say(&format!("recorded {}", recorded.id)),
             Err(StoreError::Backend { .. } | StoreError::Full { .. }) if refused < 3 => {
                 refused += 1;

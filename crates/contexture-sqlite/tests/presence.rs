@@ -25,7 +25,7 @@ fn place() -> (TempDir, PathBuf) {
 
 fn say(store: &SqliteStore, said: &str) -> Result<String, StoreError> {
     let turn = turn(said);
-    let recorded = store.record("s", &turn, Some(&counted(&turn)), at(1))?;
+    let recorded = store.record("s", &turn, Some(&counted(&turn)), None, at(1))?;
     Ok(recorded.id.to_string())
 }
 

@@ -40,7 +40,7 @@ fn write(path: &Path, name: &str, writers: usize) {
                 for i in 0..EACH / 2 {
                     let turn = turn(&format!("{name} {half} {i}"));
                     let counted = counted(&turn);
-                    let recorded = store.record("s", &turn, Some(&counted), Timestamp::now());
+                    let recorded = store.record("s", &turn, Some(&counted), None, Timestamp::now());
                     recorded.unwrap();
                 }
             });

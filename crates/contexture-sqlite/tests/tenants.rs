@@ -57,7 +57,9 @@ fn names_of_one_tenant_mean_nothing_to_another() {
     };
     a.create_session(&new, at(0)).unwrap();
     let said = turn("secret");
-    let recorded = a.record("s", &said, Some(&counted(&said)), at(1)).unwrap();
+    let recorded = a
+        .record("s", &said, Some(&counted(&said)), None, at(1))
+        .unwrap();
     a.put_snapshot(&snapshot("s", "one"), &[blob("secret")])
         .unwrap();
     let sample = Sample {
@@ -76,7 +78,7 @@ fn names_of_one_tenant_mean_nothing_to_another() {
         for label in ["s", "alias"] {
             is_unknown(other.session(label));
             is_unknown(other.head_moves(label, 10));
-            is_unknown(other.record(label, &turn("hello"), None, at(2)));
+            is_unknown(other.record(label, &turn("hello"), None, None, at(2)));
             is_unknown(other.move_head(label, None, None, "why", at(2)));
             is_unknown(other.compact(label, recorded.id, &compaction(), at(2)));
             let change = SessionChange {
@@ -138,11 +140,11 @@ fn the_same_names_are_different_things() {
         };
         store.create_session(&new, at(0)).unwrap();
         // The same turn has the same id, and is stored once for each.
-        let same = store.record("s", &turn("same"), None, at(1)).unwrap();
+        let same = store.record("s", &turn("same"), None, None, at(1)).unwrap();
         first.push(same.id);
         // The same key stands for another turn.
         let own = store
-            .record("s", &keyed(&format!("own {i}")), None, at(2))
+            .record("s", &keyed(&format!("own {i}")), None, None, at(2))
             .unwrap();
         assert!(!own.replayed);
         let n = i as u64 + 1;
@@ -489,7 +491,7 @@ fn no_row_refers_to_one_of_another_tenant() {
         for said in ["one", "two", "three"] {
             let said = turn(said);
             store
-                .record("s", &said, Some(&counted(&said)), at(1))
+                .record("s", &said, Some(&counted(&said)), None, at(1))
                 .unwrap();
         }
         let head = store.session("s").unwrap().head.unwrap();
@@ -500,7 +502,9 @@ fn no_row_refers_to_one_of_another_tenant() {
             ..session("fork")
         };
         store.create_session(&fork, at(3)).unwrap();
-        store.record("fork", &turn("four"), None, at(3)).unwrap();
+        store
+            .record("fork", &turn("four"), None, None, at(3))
+            .unwrap();
         store.import_tree(&tree("t"), at(4)).unwrap();
         let counts = [("abcdef1", vec![1])];
         store.put_node_counts("t", COUNTER, &counts).unwrap();

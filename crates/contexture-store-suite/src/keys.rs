@@ -1,9 +1,15 @@
 //! Keys, and tenants seen from above.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use jiff::Timestamp;
 
 use super::at;
-use contexture_store::{KeyRecord, KeyScope, NewSession, StoreError, Tenants};
+use contexture_store::{
+    Counted, KeyRecord, KeyScope, Message, MessageContent, MessageRole, NewSession, NewTurn,
+    Sample, StoreError, Tenants, TurnSample, Waited,
+};
 
 /// Makes a test of every function of the suite for stores with keys. Takes a
 /// `fn(impl FnOnce(&dyn Tenants))` like [`conformance!`](crate::conformance).
@@ -19,6 +25,7 @@ macro_rules! key_conformance {
             a_key_is_revoked_once,
             what_is_unknown_of_keys_is_said,
             tenants_see_their_own,
+            a_turn_is_one_commit,
             a_ping_leaves_no_trace,
             writers_of_keys_lose_nothing,
         );
@@ -164,6 +171,51 @@ pub fn what_is_unknown_of_keys_is_said(store: &dyn Tenants) {
             "{refused}"
         );
     }
+}
+
+/// A turn is waited for once, with its counts and the sample that it gives.
+pub fn a_turn_is_one_commit(store: &dyn Tenants) {
+    let tenant = store.tenant("a");
+    let new = NewSession {
+        label: "s".to_owned(),
+        ..NewSession::default()
+    };
+    tenant.create_session(&new, at(0)).unwrap();
+    let waited = Arc::new(AtomicUsize::new(0));
+    let counter = Arc::clone(&waited);
+    store.watch(Arc::new(move |what, _| {
+        counter.fetch_add(usize::from(what == Waited::Write), Ordering::SeqCst);
+    }));
+    let turn = NewTurn {
+        messages: vec![Message {
+            role: MessageRole::User,
+            source: None,
+            content: MessageContent::Text("When does the ferry leave?".to_owned()),
+            tool_call_id: None,
+            is_error: false,
+            context_json: None,
+        }],
+        ..NewTurn::default()
+    };
+    let counted = Counted {
+        counter: "words".to_owned(),
+        blocks: vec![vec![5]],
+    };
+    let sample = TurnSample {
+        parent: None,
+        model: "m".to_owned(),
+        counter: "words".to_owned(),
+        sample: Sample {
+            counted: 5,
+            actual: 6,
+        },
+    };
+    let recorded = tenant.record("s", &turn, Some(&counted), Some(&sample), at(1));
+    let recorded = recorded.unwrap();
+    assert_eq!(waited.load(Ordering::SeqCst), 1);
+    let there = tenant.turns(&[recorded.id], "words").unwrap();
+    assert_eq!(there[0].counts.as_ref(), Some(&counted.blocks));
+    assert_eq!(tenant.samples("m", "words", 9).unwrap(), [sample.sample]);
 }
 
 pub fn tenants_see_their_own(store: &dyn Tenants) {

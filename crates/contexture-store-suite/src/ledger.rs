@@ -9,7 +9,7 @@ use contexture_core::{ContentHash, Usage};
 use contexture_store::{
     Blob, Block, Compaction, Counted, Message, MessageContent, MessageRole, NewSession, NewTurn,
     Recorded, Sample, SessionChange, SessionStatus, Snapshot, Store, StoreError, Trigger, TurnHead,
-    TurnId, TurnKind, Walk,
+    TurnId, TurnKind, TurnSample, Walk,
 };
 use jiff::Timestamp;
 
@@ -70,7 +70,7 @@ fn session(store: &dyn Store, label: &str) {
 
 fn record(store: &dyn Store, label: &str, said: &str) -> Recorded {
     store
-        .record(label, &turn(said, "yes"), None, at(1))
+        .record(label, &turn(said, "yes"), None, None, at(1))
         .unwrap()
 }
 
@@ -245,7 +245,11 @@ pub fn what_is_unknown_is_said(store: &dyn Store) {
         );
     };
     unknown(store.session("nowhere").err());
-    unknown(store.record("nowhere", &turn("a", "b"), None, at(0)).err());
+    unknown(
+        store
+            .record("nowhere", &turn("a", "b"), None, None, at(0))
+            .err(),
+    );
     unknown(store.head_moves("nowhere", 10).err());
     unknown(store.walk(nobody, &NO_LIMIT).err());
     unknown(store.turns(&[nobody], "words").err());
@@ -298,7 +302,7 @@ pub fn a_turn_comes_back_as_it_was(store: &dyn Store) {
        "permissions_granted":["shell"],"source_event_id":"e1","request_hash":"abc","idempotency_key":"k1",
        "error":{"kind":"rate_limit","message":"slow down"},"status":"failed"}"#;
     let new: NewTurn = serde_json::from_str(json).unwrap();
-    let recorded = store.record("s", &new, None, at(5)).unwrap();
+    let recorded = store.record("s", &new, None, None, at(5)).unwrap();
     let stored = store.turns(&[recorded.id], "words").unwrap().remove(0);
     assert_eq!(stored.turn, new);
     assert_eq!(stored.id, recorded.id);
@@ -360,9 +364,9 @@ pub fn a_stale_parent_is_a_conflict(store: &dyn Store) {
         ..turn(said, "yes")
     };
     let second = store
-        .record("s", &behind(first.id, "two"), None, at(2))
+        .record("s", &behind(first.id, "two"), None, None, at(2))
         .unwrap();
-    let refused = store.record("s", &behind(first.id, "late"), None, at(3));
+    let refused = store.record("s", &behind(first.id, "late"), None, None, at(3));
     match refused {
         Err(StoreError::Conflict {
             session,
@@ -375,12 +379,12 @@ pub fn a_stale_parent_is_a_conflict(store: &dyn Store) {
         }
         other => panic!("{other:?}"),
     }
-    let unknown = store.record("s", &behind(TurnId::of(b"x"), "lost"), None, at(3));
+    let unknown = store.record("s", &behind(TurnId::of(b"x"), "lost"), None, None, at(3));
     assert!(matches!(unknown, Err(StoreError::Conflict { .. })));
     assert_eq!(store.session("s").unwrap().turns, 2);
     // The same with what was read again.
     store
-        .record("s", &behind(second.id, "late"), None, at(4))
+        .record("s", &behind(second.id, "late"), None, None, at(4))
         .unwrap();
 }
 
@@ -391,7 +395,7 @@ pub fn a_retry_is_recorded_once(store: &dyn Store) {
         idempotency_key: Some("key".to_owned()),
         ..turn(said, "yes")
     };
-    let first = store.record("s", &keyed("one"), None, at(1)).unwrap();
+    let first = store.record("s", &keyed("one"), None, None, at(1)).unwrap();
     assert!(!first.replayed);
     record(store, "s", "two");
     // Later, and with the parent that the first attempt had.
@@ -400,13 +404,15 @@ pub fn a_retry_is_recorded_once(store: &dyn Store) {
         ..keyed("one")
     };
     for retry in [keyed("one"), again] {
-        let retried = store.record("s", &retry, None, at(9)).unwrap();
+        let retried = store.record("s", &retry, None, None, at(9)).unwrap();
         assert_eq!((retried.id, retried.replayed), (first.id, true));
         assert_eq!((retried.parent, retried.depth), (None, 1));
     }
     assert_eq!(store.session("s").unwrap().turns, 2);
     // A key belongs to its session.
-    let elsewhere = store.record("other", &keyed("three"), None, at(1)).unwrap();
+    let elsewhere = store
+        .record("other", &keyed("three"), None, None, at(1))
+        .unwrap();
     assert!(!elsewhere.replayed);
 }
 
@@ -416,8 +422,8 @@ pub fn a_key_stands_for_one_turn(store: &dyn Store) {
         idempotency_key: Some("key".to_owned()),
         ..turn(said, "yes")
     };
-    store.record("s", &keyed("one"), None, at(1)).unwrap();
-    let refused = store.record("s", &keyed("two"), None, at(1));
+    store.record("s", &keyed("one"), None, None, at(1)).unwrap();
+    let refused = store.record("s", &keyed("two"), None, None, at(1));
     assert!(matches!(refused, Err(StoreError::KeyReused { key }) if key == "key"));
     assert_eq!(store.session("s").unwrap().turns, 1);
 }
@@ -474,7 +480,7 @@ pub fn what_makes_no_sense_leaves_no_trace(store: &dyn Store) {
             messages,
             ..NewTurn::default()
         };
-        match store.record("s", &turn, None, at(2)) {
+        match store.record("s", &turn, None, None, at(2)) {
             Err(StoreError::Invalid { field, .. }) => assert_eq!(field, place, "{turn:?}"),
             other => panic!("{place}: {other:?}"),
         }
@@ -498,9 +504,9 @@ pub fn a_result_answers_a_call(store: &dyn Store) {
         ],
         ..NewTurn::default()
     };
-    store.record("s", &parallel, None, at(1)).unwrap();
+    store.record("s", &parallel, None, None, at(1)).unwrap();
     // The same names may be used again in another turn.
-    store.record("s", &parallel, None, at(2)).unwrap();
+    store.record("s", &parallel, None, None, at(2)).unwrap();
 }
 
 pub fn calls_left_open_can_be_answered_later_or_given_up(store: &dyn Store) {
@@ -510,11 +516,11 @@ pub fn calls_left_open_can_be_answered_later_or_given_up(store: &dyn Store) {
         ..NewTurn::default()
     };
     let asks = messages(vec![text(MessageRole::User, "go"), calls(&["a", "b"])]);
-    let asked = store.record("s", &asks, None, at(1)).unwrap();
+    let asked = store.record("s", &asks, None, None, at(1)).unwrap();
     let half = messages(vec![result("a")]);
-    let half = store.record("s", &half, None, at(2)).unwrap();
+    let half = store.record("s", &half, None, None, at(2)).unwrap();
     let rest = messages(vec![result("b"), text(MessageRole::Assistant, "done")]);
-    let rest = store.record("s", &rest, None, at(3)).unwrap();
+    let rest = store.record("s", &rest, None, None, at(3)).unwrap();
     let begins: Vec<bool> = path(store, rest.id)
         .iter()
         .map(|head| head.begins)
@@ -522,7 +528,7 @@ pub fn calls_left_open_can_be_answered_later_or_given_up(store: &dyn Store) {
     assert_eq!(begins, [false, false, true], "newest first");
     // Answered is answered.
     let again = messages(vec![result("b")]);
-    let refused = store.record("s", &again, None, at(4));
+    let refused = store.record("s", &again, None, None, at(4));
     assert!(matches!(refused, Err(StoreError::Invalid { .. })));
     // Back to where both are open: the user may go on without them.
     let move_to = |to: TurnId| {
@@ -531,13 +537,13 @@ pub fn calls_left_open_can_be_answered_later_or_given_up(store: &dyn Store) {
     };
     move_to(asked.id);
     let on = store
-        .record("s", &turn("never mind", "fine"), None, at(6))
+        .record("s", &turn("never mind", "fine"), None, None, at(6))
         .unwrap();
     assert!(path(store, on.id)[0].begins);
-    let late = store.record("s", &messages(vec![result("a")]), None, at(7));
+    let late = store.record("s", &messages(vec![result("a")]), None, None, at(7));
     assert!(matches!(late, Err(StoreError::Invalid { .. })));
     move_to(half.id);
-    let late = store.record("s", &messages(vec![result("a")]), None, at(8));
+    let late = store.record("s", &messages(vec![result("a")]), None, None, at(8));
     assert!(
         matches!(late, Err(StoreError::Invalid { .. })),
         "a was answered"
@@ -652,7 +658,7 @@ pub fn a_walk_stops_when_its_budget_is_spent(store: &dyn Store) {
     for i in 0..10 {
         let turn = turn(&format!("say {i}"), "yes");
         let recorded = store
-            .record("s", &turn, Some(&counted(&[6, 4])), at(i))
+            .record("s", &turn, Some(&counted(&[6, 4])), None, at(i))
             .unwrap();
         made.push(recorded.id);
     }
@@ -698,15 +704,15 @@ pub fn a_walk_stops_where_a_history_can_begin(store: &dyn Store) {
     let one = record(store, "s", "one");
     let asks = messages(vec![text(MessageRole::User, "go"), calls(&["a"])]);
     let asks = store
-        .record("s", &asks, Some(&counted(&[5, 5])), at(1))
+        .record("s", &asks, Some(&counted(&[5, 5])), None, at(1))
         .unwrap();
     let answers = messages(vec![result("a")]);
     let answers = store
-        .record("s", &answers, Some(&counted(&[10])), at(2))
+        .record("s", &answers, Some(&counted(&[10])), None, at(2))
         .unwrap();
     let alone = messages(vec![text(MessageRole::Assistant, "also")]);
     let alone = store
-        .record("s", &alone, Some(&counted(&[10])), at(3))
+        .record("s", &alone, Some(&counted(&[10])), None, at(3))
         .unwrap();
     let walk = Walk {
         tokens: 5,
@@ -720,7 +726,7 @@ pub fn a_walk_stops_where_a_history_can_begin(store: &dyn Store) {
 pub fn counts_are_kept_by_counter(store: &dyn Store) {
     session(store, "s");
     let first = store
-        .record("s", &turn("a b", "c"), Some(&counted(&[2, 1])), at(1))
+        .record("s", &turn("a b", "c"), Some(&counted(&[2, 1])), None, at(1))
         .unwrap();
     let second = record(store, "s", "one");
     let of = |id: TurnId, counter: &str| store.turns(&[id], counter).unwrap()[0].counts.clone();
@@ -760,7 +766,7 @@ pub fn a_clock_that_goes_back_does_no_harm(store: &dyn Store) {
     let mut made = Vec::new();
     for second in [100, 50, 75, -10] {
         let turn = turn(&format!("at {second}"), "yes");
-        made.push(store.record("s", &turn, None, at(second)).unwrap().id);
+        made.push(store.record("s", &turn, None, None, at(second)).unwrap().id);
         assert_eq!(store.session("s").unwrap().updated_at, at(100));
     }
     made.reverse();
@@ -784,7 +790,7 @@ pub fn writers_make_one_chain(store: &dyn Store) {
                         parent_turn_id,
                         ..turn(&format!("{writer} says {i}"), "yes")
                     };
-                    match store.record("s", &new, None, at(1)) {
+                    match store.record("s", &new, None, None, at(1)) {
                         Ok(_) => recorded.fetch_add(1, Ordering::Relaxed),
                         Err(StoreError::Conflict { .. }) => {
                             conflicts.fetch_add(1, Ordering::Relaxed)
@@ -824,7 +830,7 @@ pub fn retries_of_many_writers_are_recorded_once(store: &dyn Store) {
                     idempotency_key: Some("once".to_owned()),
                     ..turn("only once", "yes")
                 };
-                let recorded = store.record("s", &new, None, at(1)).unwrap();
+                let recorded = store.record("s", &new, None, None, at(1)).unwrap();
                 replayed.fetch_add(usize::from(recorded.replayed), Ordering::Relaxed);
             });
         }
@@ -851,7 +857,7 @@ pub fn readers_see_whole_turns(store: &dyn Store) {
                     ..NewTurn::default()
                 };
                 store
-                    .record("s", &new, Some(&counted(&[1; 6])), at(2))
+                    .record("s", &new, Some(&counted(&[1; 6])), None, at(2))
                     .unwrap();
             }
             done.store(true, Ordering::Release);
@@ -928,11 +934,72 @@ pub fn samples_come_back_newest_first(store: &dyn Store) {
     assert_eq!(store.samples("m", "words", 10).unwrap().len(), 5);
 }
 
+pub fn a_sample_is_kept_with_its_turn(store: &dyn Store) {
+    session(store, "s");
+    let behind = |parent: Option<TurnId>, counted: u64| TurnSample {
+        parent,
+        model: "m".to_owned(),
+        counter: "words".to_owned(),
+        sample: Sample {
+            counted,
+            actual: counted * 2,
+        },
+    };
+    let kept = || -> Vec<u64> {
+        let samples = store.samples("m", "words", 10).unwrap();
+        samples.iter().map(|sample| sample.counted).collect()
+    };
+    let keyed = |said: &str| NewTurn {
+        idempotency_key: Some(said.to_owned()),
+        ..turn(said, "yes")
+    };
+    let sample = behind(None, 1);
+    let first = store.record("s", &keyed("one"), None, Some(&sample), at(1));
+    let first = first.unwrap();
+    assert_eq!(kept(), [1]);
+    // A retry adds none, whatever it brings.
+    for sample in [behind(None, 1), behind(Some(first.id), 2)] {
+        let retried = store.record("s", &keyed("one"), None, Some(&sample), at(2));
+        assert!(retried.unwrap().replayed);
+        assert_eq!(kept(), [1]);
+    }
+    // Nor does a turn that was recorded behind another one than the sample's.
+    let late = behind(None, 3);
+    let second = store.record("s", &turn("two", "yes"), None, Some(&late), at(3));
+    let second = second.unwrap();
+    assert_eq!(second.parent, Some(first.id));
+    assert_eq!(kept(), [1]);
+    // Nor one that is refused.
+    let stale = NewTurn {
+        parent_turn_id: Some(first.id),
+        ..turn("stale", "yes")
+    };
+    let sample = behind(Some(first.id), 4);
+    let refused = store.record("s", &stale, None, Some(&sample), at(4));
+    assert!(matches!(refused, Err(StoreError::Conflict { .. })));
+    assert_eq!(kept(), [1]);
+    // Nor one that is there already, when the head was moved back.
+    let sample = behind(Some(second.id), 5);
+    let third = turn("three", "yes");
+    for _ in 0..2 {
+        let recorded = store.record("s", &third, None, Some(&sample), at(5));
+        assert_eq!(kept(), [5, 1]);
+        let (from, to) = (Some(recorded.unwrap().id), Some(second.id));
+        store.move_head("s", from, to, "back", at(6)).unwrap();
+    }
+}
+
 pub fn any_text_comes_back(store: &dyn Store) {
     session(store, "s; DROP TABLE turns; --");
     let hostile = "'\"; DROP TABLE sessions; -- \u{0} \u{202e} \u{1F600} 你好\r\n\\u0000";
     let recorded = store
-        .record("s; DROP TABLE turns; --", &turn(hostile, "ok"), None, at(1))
+        .record(
+            "s; DROP TABLE turns; --",
+            &turn(hostile, "ok"),
+            None,
+            None,
+            at(1),
+        )
         .unwrap();
     let stored = store.turns(&[recorded.id], "words").unwrap().remove(0);
     assert_eq!(stored.turn, turn(hostile, "ok"));
@@ -961,7 +1028,7 @@ pub fn any_number_comes_back_or_is_refused(store: &dyn Store) {
         "e": u64::MAX, "f": i64::MIN, "g": 2.225_073_858_507_201e-308, "h": 1.0,
     });
     let recorded = store
-        .record("s", &with(numbers.clone()), None, at(1))
+        .record("s", &with(numbers.clone()), None, None, at(1))
         .unwrap();
     let stored = store.turns(&[recorded.id], "words").unwrap().remove(0);
     assert_eq!(stored.turn, with(numbers));
@@ -974,12 +1041,14 @@ pub fn any_number_comes_back_or_is_refused(store: &dyn Store) {
             |inner, _| serde_json::json!({"x": inner}),
         )
     };
-    let deep = store.record("s", &with(nested(99)), None, at(2)).unwrap();
+    let deep = store
+        .record("s", &with(nested(99)), None, None, at(2))
+        .unwrap();
     assert_eq!(
         store.turns(&[deep.id], "").unwrap()[0].turn,
         with(nested(99))
     );
-    let too_deep = store.record("s", &with(nested(100)), None, at(3));
+    let too_deep = store.record("s", &with(nested(100)), None, None, at(3));
     assert!(
         matches!(&too_deep, Err(StoreError::Invalid { field, .. })
             if field == "messages[0].content[0].arguments"),
@@ -993,11 +1062,11 @@ pub fn any_number_comes_back_or_is_refused(store: &dyn Store) {
         ..turn("how much?", "that much")
     };
     let most = store
-        .record("s", &usage(contexture_store::MAX_NUMBER), None, at(4))
+        .record("s", &usage(contexture_store::MAX_NUMBER), None, None, at(4))
         .unwrap();
     let stored = store.turns(&[most.id], "words").unwrap().remove(0);
     assert_eq!(stored.turn, usage(contexture_store::MAX_NUMBER));
-    let too_much = store.record("s", &usage(u64::MAX), None, at(5));
+    let too_much = store.record("s", &usage(u64::MAX), None, None, at(5));
     assert!(
         matches!(&too_much, Err(StoreError::Invalid { field, .. })
             if field == "usage.output_tokens"),
@@ -1022,7 +1091,9 @@ pub fn times_are_kept_to_the_millisecond(store: &dyn Store) {
     let made = store.create_session(&new, fine).unwrap();
     assert_eq!(made.created_at, kept);
     assert_eq!(store.session("s").unwrap(), made);
-    let recorded = store.record("s", &turn("a", "b"), None, fine).unwrap();
+    let recorded = store
+        .record("s", &turn("a", "b"), None, None, fine)
+        .unwrap();
     let stored = store.turns(&[recorded.id], "words").unwrap().remove(0);
     assert_eq!(stored.created_at, kept);
     assert_eq!(stored.turn.body().id(None, "s", kept), recorded.id);
@@ -1082,12 +1153,12 @@ pub fn a_compaction_leaves_calls_open(store: &dyn Store) {
         ..NewTurn::default()
     };
     let asks = messages(vec![text(MessageRole::User, "go"), calls(&["a"])]);
-    let asks = store.record("s", &asks, None, at(1)).unwrap();
+    let asks = store.record("s", &asks, None, None, at(1)).unwrap();
     let compacted = store
         .compact("s", asks.id, &summary(None, asks.id), at(2))
         .unwrap();
     let answer = messages(vec![result("a")]);
-    let answer = store.record("s", &answer, None, at(3)).unwrap();
+    let answer = store.record("s", &answer, None, None, at(3)).unwrap();
     assert_eq!((answer.parent, answer.depth), (Some(compacted.id), 2));
     let begins: Vec<bool> = path(store, answer.id)
         .iter()

@@ -60,6 +60,7 @@ macro_rules! conformance {
             readers_see_whole_turns,
             snapshots_are_kept_by_content,
             samples_come_back_newest_first,
+            a_sample_is_kept_with_its_turn,
             any_text_comes_back,
             any_number_comes_back_or_is_refused,
             times_are_kept_to_the_millisecond,

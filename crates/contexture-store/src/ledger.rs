@@ -6,6 +6,7 @@ use crate::compaction::Compaction;
 use crate::error::StoreError;
 use crate::id::TurnId;
 use crate::session::{HeadMove, NewSession, Session, SessionChange};
+use crate::snapshot::TurnSample;
 use crate::turn::{BlockCounts, NewTurn, Turn, TurnKind};
 
 /// What a store does for conversations. Append-only: turns are never changed
@@ -40,8 +41,9 @@ pub trait Ledger: Send + Sync {
 
     /// Appends a turn to a session and moves its head there.
     ///
-    /// The turn is [checked](NewTurn::outline) against the calls that its
-    /// parent left open. Fails with a conflict when its `parent_turn_id` is not
+    /// The [sizes](NewTurn::check_sizes) of the turn's messages are checked, and
+    /// the turn is [checked](NewTurn::outline) against the calls that its parent
+    /// left open. Fails with a conflict when its `parent_turn_id` is not
     /// the head. A turn whose idempotency key was used in this session before
     /// is not recorded again: the first one is returned if the two say the
     /// same, and it is an error if they do not.
@@ -49,11 +51,16 @@ pub trait Ledger: Send + Sync {
     /// A turn follows from what is in it: one that is recorded again behind the
     /// same parent at the same millisecond, when the head was moved back, is
     /// the same turn, and the head moves there.
+    ///
+    /// The sample is kept in the same transaction, when the turn is new and its
+    /// parent is the sample's. A turn that is not recorded again adds no second
+    /// sample.
     fn record(
         &self,
         label: &str,
         turn: &NewTurn,
         counted: Option<&Counted>,
+        sample: Option<&TurnSample>,
         now: Timestamp,
     ) -> Result<Recorded, StoreError>;
 

@@ -46,7 +46,7 @@ pub use session::{
     HeadMove, MAX_LABEL_BYTES, NewSession, Session, SessionChange, SessionStatus, check_alias,
     check_label,
 };
-pub use snapshot::{Blob, Later, Sample, Samples, Snapshot, Snapshots, Store};
+pub use snapshot::{Blob, Later, Sample, Samples, Snapshot, Snapshots, Store, TurnSample};
 pub use task::{NewTask, TaskRecord, TaskStatus, TaskView, Tasks};
 pub use time::lenient::deserialize as lenient_time;
 pub use tree::{

@@ -93,9 +93,25 @@ pub struct Sample {
     pub actual: Tokens,
 }
 
+/// A [sample](Sample) that is recorded together with the turn that answers its
+/// request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TurnSample {
+    /// The parent that the request was made behind. A turn that is recorded
+    /// behind another one answers another request.
+    pub parent: Option<crate::TurnId>,
+    /// The name of the model that the sample is kept under.
+    pub model: String,
+    /// The counter that the request was counted with.
+    pub counter: String,
+    /// What was counted.
+    pub sample: Sample,
+}
+
 /// What a store does for calibration.
 pub trait Samples: Send + Sync {
-    /// Keeps a sample for a model and the counter it was counted with.
+    /// Keeps a sample for a model and the counter it was counted with. That of
+    /// a turn is kept [with the turn](crate::Ledger::record).
     fn put_sample(&self, model: &str, counter: &str, sample: Sample) -> Result<(), StoreError>;
 
     /// Returns the latest `limit` samples, newest first.

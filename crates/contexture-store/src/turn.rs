@@ -255,17 +255,13 @@ pub const MAX_NUMBER: u64 = i64::MAX as u64;
 
 impl NewTurn {
     /// Checks the turn and returns its outline. `open` are the calls that the
-    /// turn before left without a result; `max_message_bytes` is the largest
-    /// message that is taken.
+    /// turn before left without a result. The sizes of messages are
+    /// [checked](Self::check_sizes) before.
     ///
     /// Fails with the path of what is wrong. Calls of the turn before that are
     /// not answered before somebody else speaks count as given up; calls of the
     /// turn itself must be answered before that.
-    pub fn outline(
-        &self,
-        open: &[OpenCall],
-        max_message_bytes: u64,
-    ) -> Result<Outline, StoreError> {
+    pub fn outline(&self, open: &[OpenCall]) -> Result<Outline, StoreError> {
         if self.messages.is_empty() {
             return Err(StoreError::invalid(
                 "messages",
@@ -292,7 +288,7 @@ impl NewTurn {
             ..Checker::default()
         };
         for (i, message) in self.messages.iter().enumerate() {
-            checker.message(i, message, max_message_bytes)?;
+            checker.message(i, message)?;
         }
         if !checker.says_something {
             return Err(StoreError::invalid(
@@ -310,7 +306,18 @@ impl NewTurn {
     /// them.
     pub fn check_sizes(&self, max_message_bytes: u64) -> Result<(), StoreError> {
         let mut messages = self.messages.iter().enumerate();
-        messages.try_for_each(|(i, message)| check_size(i, message, max_message_bytes))
+        messages.try_for_each(|(i, message)| {
+            let bytes = message.bytes() as u64;
+            if bytes <= max_message_bytes {
+                return Ok(());
+            }
+            Err(StoreError::invalid(
+                format!("messages[{i}].content"),
+                format!(
+                    "is {bytes} bytes; the limit is {max_message_bytes} (limits.max_message_bytes)"
+                ),
+            ))
+        })
     }
 
     /// Returns how far the turn got.
@@ -336,17 +343,6 @@ impl NewTurn {
     }
 }
 
-fn check_size(i: usize, message: &Message, most: u64) -> Result<(), StoreError> {
-    let bytes = message.bytes() as u64;
-    if bytes <= most {
-        return Ok(());
-    }
-    Err(StoreError::invalid(
-        format!("messages[{i}].content"),
-        format!("is {bytes} bytes; the limit is {most} (limits.max_message_bytes)"),
-    ))
-}
-
 #[derive(Default)]
 struct Checker {
     // Calls of earlier turns that may still be answered.
@@ -360,9 +356,8 @@ struct Checker {
 }
 
 impl Checker {
-    fn message(&mut self, i: usize, message: &Message, most: u64) -> Result<(), StoreError> {
+    fn message(&mut self, i: usize, message: &Message) -> Result<(), StoreError> {
         let at = format!("messages[{i}]");
-        check_size(i, message, most)?;
         let bytes = message.bytes() as u64;
         self.outline.bytes += bytes;
         if let Some(context) = &message.context_json {

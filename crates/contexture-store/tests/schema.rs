@@ -102,7 +102,7 @@ fn turn() -> Value {
 
 #[test]
 fn a_turn() {
-    let check = |turn: &NewTurn| turn.outline(&[], 1000).map(|_| ());
+    let check = |turn: &NewTurn| turn.outline(&[]).map(|_| ());
     taken(turn(), check);
     for change in [
         json!({"messages": [{"role": "user", "content": "a"}]}),

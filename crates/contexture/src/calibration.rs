@@ -5,7 +5,7 @@
 //! as large as it must be and no larger; an exact count, which does not see
 //! what a provider puts around messages, leaves that much of the window free.
 
-use contexture_store::{Sample, Store};
+use contexture_store::{Sample, Store, TurnId, TurnSample};
 use contexture_tokens::{Model, Tokenizer};
 
 use crate::error::Error;
@@ -64,13 +64,14 @@ pub(crate) fn apply(store: &dyn Store, model: &mut Model) -> Result<f64, Error> 
     Ok((1.0 - 1.0 / ratio.max(1.0)).clamp(0.0, 0.5))
 }
 
-/// Keeps what a provider counted for a request that we counted as `counted`.
-pub(crate) fn learn(
-    store: &dyn Store,
+/// Returns the sample of a request behind `parent` that we counted as `counted`
+/// and the provider as `actual`, unless it says nothing.
+pub(crate) fn sample(
     model: &Model,
+    parent: Option<TurnId>,
     counted: u64,
     actual: u64,
-) -> Result<(), Error> {
+) -> Option<TurnSample> {
     // What was counted with a factor is kept without it.
     let counted = match &model.tokenizer {
         Tokenizer::Estimate(factor) => (counted as f64 / factor.max(1.0)).round() as u64,
@@ -78,11 +79,14 @@ pub(crate) fn learn(
     };
     let ratio = actual as f64 / counted as f64;
     if counted < LEAST_TOKENS || !(LEAST_RATIO..=MOST_RATIO).contains(&ratio) {
-        return Ok(());
+        return None;
     }
-    let sample = Sample { counted, actual };
-    store.put_sample(&key(model), &counter(model), sample)?;
-    Ok(())
+    Some(TurnSample {
+        parent,
+        model: key(model),
+        counter: counter(model),
+        sample: Sample { counted, actual },
+    })
 }
 
 /// Returns the ratio that all but a few samples stay below.

@@ -3,7 +3,8 @@
 
 use contexture_core::{Tokens, Usage};
 use contexture_store::{
-    NewSession, NewTurn, Recorded, Session, Snapshot, Trigger, Turn, TurnId, TurnKind, Walk,
+    NewSession, NewTurn, Recorded, Session, Snapshot, Trigger, Turn, TurnId, TurnKind, TurnSample,
+    Walk,
 };
 use contexture_tokens::Model;
 use jiff::Timestamp;
@@ -49,7 +50,8 @@ impl Engine {
     /// Records a turn: what the model answered, and what was asked.
     ///
     /// Tokens are counted once, now. What the provider says the request cost
-    /// is compared with what it was counted at.
+    /// is compared with what it was counted at. The turn, its counts and what
+    /// the comparison teaches are one transaction of the store.
     pub fn record(
         &self,
         label: &str,
@@ -74,18 +76,11 @@ impl Engine {
         let mut turn = turn.clone();
         turn.request_hash = answered.as_ref().map(|snapshot| snapshot.hash.to_string());
         let counted = self.count_turn(&turn, &model)?;
-        let recorded = store.record(
-            label,
-            &turn,
-            Some(&counted),
-            now.unwrap_or_else(Timestamp::now),
-        )?;
-        let is_its = recorded.parent == parent && !recorded.replayed;
-        if let (Some(usage), Some(snapshot), true) = (turn.usage, answered, is_its) {
-            // The turn is recorded, whatever comes of this.
-            let _ = self.learn(&turn, &snapshot, &usage);
-        }
-        Ok(recorded)
+        let sample = answered
+            .as_ref()
+            .and_then(|snapshot| self.turn_sample(&turn, parent, snapshot));
+        let now = now.unwrap_or_else(Timestamp::now);
+        Ok(store.record(label, &turn, Some(&counted), sample.as_ref(), now)?)
     }
 
     /// Returns the request that a turn behind `parent` answers: the one it
@@ -116,9 +111,15 @@ impl Engine {
         Ok(latest.find(|snapshot| snapshot.parent_turn == parent && is_its(snapshot)))
     }
 
-    /// Learns from what the provider counted, when it is one request's count: a
-    /// turn with several answers of the model may have added several up.
-    fn learn(&self, turn: &NewTurn, snapshot: &Snapshot, usage: &Usage) -> Result<(), Error> {
+    /// Returns what the provider's count of a turn's request teaches, when it is
+    /// one request's count: a turn with several answers of the model may have
+    /// added several up.
+    fn turn_sample(
+        &self,
+        turn: &NewTurn,
+        parent: Option<TurnId>,
+        snapshot: &Snapshot,
+    ) -> Option<TurnSample> {
         let answers = turn
             .messages
             .iter()
@@ -128,21 +129,27 @@ impl Engine {
             .model
             .as_ref()
             .is_none_or(|model| self.models().is_same(model, &snapshot.model));
-        if answers != 1 || !same_model {
-            return Ok(());
+        let usage = turn.usage.as_ref()?;
+        match answers == 1 && same_model {
+            true => self.sample(snapshot, parent, usage),
+            false => None,
         }
-        self.learn_from(snapshot, usage)
     }
 
-    /// Learns from what the provider counted a request at.
-    pub(crate) fn learn_from(&self, snapshot: &Snapshot, usage: &Usage) -> Result<(), Error> {
+    /// Returns what the provider's count of a request behind `parent` teaches.
+    pub(crate) fn sample(
+        &self,
+        snapshot: &Snapshot,
+        parent: Option<TurnId>,
+        usage: &Usage,
+    ) -> Option<TurnSample> {
         let mut model = self.models().resolve(&snapshot.model);
         // The factor that the request was counted with stands in its counter's
         // name.
         if let contexture_tokens::Tokenizer::Estimate(factor) = &mut model.tokenizer {
             *factor = contexture_tokens::Estimated::factor_of(&snapshot.counter).unwrap_or(*factor);
         }
-        calibration::learn(self.store()?, &model, snapshot.tokens, usage.input_tokens)
+        calibration::sample(&model, parent, snapshot.tokens, usage.input_tokens)
     }
 
     /// Makes a session that begins at a turn of another, its head by default,

@@ -3,7 +3,11 @@
 
 mod support;
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use contexture::core::Usage;
+use contexture::store::{Tenants as _, Waited};
 use contexture::turn::NewTurn;
 use contexture::{Assembled, Format, Request};
 use support::*;
@@ -160,6 +164,27 @@ fn a_turn_of_several_calls_is_no_sample() {
         lab.record("s", &turn);
     }
     assert_eq!(lab.store.samples("low", "estimate", 99).unwrap().len(), 1);
+}
+
+#[test]
+fn a_turn_and_what_it_teaches_are_one_commit() {
+    let commits = Arc::new(AtomicUsize::new(0));
+    let counter = Arc::clone(&commits);
+    let lab = Lab::over(MODELS, |store| {
+        store.watch(Arc::new(move |what, _| {
+            counter.fetch_add(usize::from(what == Waited::Write), Ordering::SeqCst);
+        }));
+        Arc::new(store)
+    });
+    lab.talk("s", &chat(24, 60));
+    for i in 0..3 {
+        let real = real(&ask(&lab, "low"), 1.5);
+        commits.store(0, Ordering::SeqCst);
+        lab.record("s", &answered("low", i, real));
+        assert_eq!(commits.load(Ordering::SeqCst), 1);
+        let samples = lab.store.samples("low", "estimate", 99).unwrap();
+        assert_eq!(samples.len(), i + 1);
+    }
 }
 
 /// A vendor before the name, or a date behind it, is the same model.

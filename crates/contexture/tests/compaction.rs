@@ -314,7 +314,7 @@ fn a_first_summary_of_a_long_session_is_bounded() {
     let turns = chat(50, 40);
     for i in 0..1_500 {
         let turn = &turns[i % 50];
-        lab.store.record("s", turn, None, lab.tick()).unwrap();
+        lab.store.record("s", turn, None, None, lab.tick()).unwrap();
     }
     Counting::take(&counting.turns_loaded);
     let assembled = lab.assemble("s", 2_000);

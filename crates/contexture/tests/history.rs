@@ -27,7 +27,7 @@ fn a_long_session_costs_its_tail() {
     for i in 0..TURNS {
         // Nothing is counted yet.
         lab.store
-            .record("s", &turns[i % 50], None, lab.tick())
+            .record("s", &turns[i % 50], None, None, lab.tick())
             .unwrap();
     }
     let loaded = || Counting::take(&store.turns_loaded);

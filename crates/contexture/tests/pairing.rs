@@ -314,7 +314,7 @@ fn generated(config: &'static str, cases: u32) {
             for bytes in &conversation {
                 let before = open.clone();
                 let turn = Dice(bytes).turn(&mut open);
-                match lab.store.record(&label, &turn, None, lab.tick()) {
+                match lab.store.record(&label, &turn, None, None, lab.tick()) {
                     Ok(_) => {}
                     Err(StoreError::Invalid { .. }) => open = before,
                     Err(error) => prop_assert!(false, "{error}"),

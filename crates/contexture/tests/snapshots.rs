@@ -135,7 +135,11 @@ fn generated_requests_come_out_as_they_were() {
                 let before = open.clone();
                 let mut turn = Dice(bytes).turn(&mut open);
                 turn.messages.insert(0, user(&format!("{words}{odd}")));
-                if lab.store.record(&label, &turn, None, lab.tick()).is_err() {
+                if lab
+                    .store
+                    .record(&label, &turn, None, None, lab.tick())
+                    .is_err()
+                {
                     open = before;
                 }
                 let assembled = lab.assemble(&label, pinned + room);

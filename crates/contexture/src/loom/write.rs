@@ -257,9 +257,11 @@ impl Engine {
         }
         growth.nodes.push(added);
         let added = self.grow(tree, &growth, &id, now)?;
-        if let Some((snapshot, usage)) = answered {
+        if let Some((snapshot, usage)) = answered
+            && let Some(new) = self.sample(&snapshot, None, &usage)
+        {
             // The node is kept, whatever comes of this.
-            let _ = self.learn_from(&snapshot, &usage);
+            let _ = store.put_sample(&new.model, &new.counter, new.sample);
         }
         Ok(added)
     }

@@ -70,9 +70,10 @@ impl Ledger for Counting {
         label: &str,
         turn: &NewTurn,
         counted: Option<&Counted>,
+        sample: Option<&TurnSample>,
         now: Timestamp,
     ) -> Done<Recorded> {
-        self.inner.record(label, turn, counted, now)
+        self.inner.record(label, turn, counted, sample, now)
     }
     fn compact(
         &self,
