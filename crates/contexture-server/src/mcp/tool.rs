@@ -14,7 +14,7 @@ use tracing::error;
 
 use crate::json;
 use crate::problem::Problem;
-use crate::shape::Definitions;
+use crate::schema::Schemas;
 use crate::tenant::Tenant;
 
 /// The largest whole number that every reader of JSON reads as it is.
@@ -120,16 +120,15 @@ impl Tools {
             .with_title(title)
             .with_annotations(hints)
             .with_raw_output_schema(Arc::new(or_refused(gives)));
+        let definitions = takes.get("$defs").and_then(Value::as_object).cloned();
         let takes = Value::Object(takes);
+        let schemas = Schemas::compile(&definitions.unwrap_or_default(), [(name, &takes)]);
         let work: Work = Arc::new(move |tenant, arguments| {
             if effect.needs_why() {
                 check_why(&arguments)?;
             }
-            let bytes = Value::Object(arguments).to_string();
-            work(
-                tenant,
-                json::read(&Definitions::new(), &takes, bytes.as_bytes())?,
-            )
+            let arguments = Value::Object(arguments);
+            work(tenant, json::read_value(&schemas, name, arguments)?)
         });
         self.0.push(Declared { declared, work });
     }

@@ -112,20 +112,20 @@ fn what_is_no_json_says_where() {
             "400 invalid_json: trailing characters at line 1 column 4",
         ),
         ("nil", "400 invalid_json: expected ident at line 1 column 2"),
-        ("[\"s2\"]", "400 invalid_field: expected an object"),
-        ("\"s2\"", "400 invalid_field: expected an object"),
+        ("[\"s2\"]", "400 invalid_field: must be an object"),
+        ("\"s2\"", "400 invalid_field: must be an object"),
         (
             "{\"label\":7}",
-            "400 invalid_field: expected a text (label)",
+            "400 invalid_field: must be a string (label)",
         ),
         (
             "{\"label\":null}",
-            "400 invalid_field: expected a text (label)",
+            "400 invalid_field: must be a string (label)",
         ),
-        ("{}", "400 invalid_field: is missing (label)"),
+        ("{}", "400 invalid_field: missing required field (label)"),
         (
             "{\"label\":\"a\",\"label\":\"b\"}",
-            "400 invalid_json: the key `label` stands twice at \
+            "400 invalid_json: duplicate key `label` at \
             line 1 column 20",
         ),
         (
@@ -135,7 +135,7 @@ fn what_is_no_json_says_where() {
         ),
         (
             "{\"label\":\"a\",\"labl\":\"b\"}",
-            "400 invalid_field: is not known here (known are label, aliases, ",
+            "400 invalid_field: unknown field; did you mean `label`? (labl)",
         ),
     ] {
         let said = post(&server, "/v1/sessions", JSON, body).text();
@@ -168,11 +168,11 @@ fn a_field_far_inside_is_named() {
     // Two readers could read two different commands.
     assert_eq!(
         said(r#"{"command":"ls","command":"rm"}"#, ""),
-        "400 invalid_json: the key `command` stands twice at line 2 column 93"
+        "400 invalid_json: duplicate key `command` at line 2 column 93"
     );
     assert_eq!(
         said(r#"{"a":[{"b":{"c":1,"\u0063":2}}]}"#, ""),
-        "400 invalid_json: the key `c` stands twice at line 2 column 94"
+        "400 invalid_json: duplicate key `c` at line 2 column 94"
     );
     let unknown = said("{}", r#","colour":1"#);
     assert!(unknown.starts_with("400 invalid_field: "), "{unknown}");
@@ -421,14 +421,14 @@ fn a_whole_number_may_be_written_with_a_point() {
     let recall = r#"{"max_tokens":100.5}"#;
     assert_eq!(
         server.post("/v1/memory/recall", recall).text(),
-        "400 invalid_field: expected a whole number (max_tokens)"
+        "400 invalid_field: must be an integer (max_tokens)"
     );
     // What a number may be is what the document says.
     let pattern = r#"{"records":[{"kind":"pattern","name":"x","procedure":"y",
         "applications":9223372036854775808}]}"#;
     assert_eq!(
         server.post("/v1/memory/records", pattern).text(),
-        "400 invalid_field: expected a number of at most 9223372036854775807 \
+        "400 invalid_field: must be at most 9223372036854775807 \
          (records[0].applications)"
     );
 }
