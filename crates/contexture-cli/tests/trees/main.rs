@@ -7,8 +7,6 @@
 mod support;
 
 mod agents;
-mod bad_requests;
-mod bad_stores;
 mod bad_trees;
 mod commands;
 mod drawing;
@@ -130,16 +128,6 @@ fn refuses(project: &Project, args: &str, message: &str) {
     let words = words(args);
     let args: Vec<&str> = words.iter().map(String::as_str).collect();
     project.refuses(&args, 2, message);
-}
-
-/// Runs a call that must be refused with exactly that complaint. What was
-/// counted on the way may be kept.
-#[track_caller]
-fn complains(project: &Project, args: &str, message: &str) {
-    let run = call(project, args);
-    run.expect_code(2);
-    assert_eq!(run.err, dedent(message));
-    assert_eq!(run.out, "");
 }
 
 /// Runs a call with `--json`.

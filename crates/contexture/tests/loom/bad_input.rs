@@ -2,9 +2,9 @@
 
 use contexture::loom::{NewNode, NodeEdit, tree_from_json};
 use contexture::store::{Author, MessageContent, Trees as _};
-use contexture::{Error, Format};
+use contexture::{Error, Format, Request};
 
-use crate::support::{Lab, expect, now, tree};
+use crate::support::{Lab, expect, now, request_of, tree};
 
 /// Imports a tree and returns the complaint; nothing is left of it.
 fn refused(text: &str) -> String {
@@ -122,6 +122,23 @@ fn unknown_words() {
         field.contains("tree.colour: unknown field `colour`"),
         "{field}"
     );
+}
+
+#[test]
+fn what_is_no_tree_at_all() {
+    for (text, why) in [
+        ("", "it ends where a value should be at line 1 column 0"),
+        ("once upon a time", "expected value at line 1 column 1"),
+        ("{}", "missing field `tree` at line 1 column 2"),
+        (
+            "[]",
+            "invalid length 0, expected a loom tree: an object with `tree`, `agents`, `nodes` and \
+             `edges` at line 1 column 2",
+        ),
+    ] {
+        let error = tree_from_json("tree.json", text).unwrap_err();
+        assert_eq!(error.to_string(), format!("tree.json: {why}"));
+    }
 }
 
 #[test]
@@ -377,6 +394,22 @@ fn the_wrong_recipe() {
         the recipe `broker` has no tree for `tree`
         hint: use --recipe loom-dialogue or loom-buffer, or one with a loom's sources
         ",
+    );
+    let none = Request {
+        tree: None,
+        ..request_of("--recipe loom-dialogue")
+    };
+    let error = lab.engine.assemble(&lab.root, &none).unwrap_err();
+    expect(
+        &told(&error),
+        "
+        no tree is named
+        hint: name one with --tree ID
+        ",
+    );
+    expect(
+        &lab.complaint("--head n1 --instruct  "),
+        "instruction 1 is empty",
     );
     expect(
         &lab.complaint("--head n1 --working-buffer x"),

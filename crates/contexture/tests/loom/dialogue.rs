@@ -281,6 +281,9 @@ fn excluded_and_pruned_nodes_and_remarks_are_left_out() {
         n5: annotation (is a remark; --include-annotations shows it)
         ",
     );
+    // What somebody left out on purpose is nothing to be warned of.
+    let report = lab.assemble("--head n6").unwrap().report;
+    assert!(report.warnings.is_empty(), "{:?}", report.warnings);
 }
 
 #[test]
