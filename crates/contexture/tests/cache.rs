@@ -380,6 +380,7 @@ fn the_window_stays_without_snapshots() {
         previous = now;
     }
     assert!((2..12).contains(&moved), "{moved} moves");
+    assert_eq!(lab.assemble("s", 20_000).snapshot, None);
 }
 
 /// What had to go for want of room comes back when there is room.
@@ -416,4 +417,7 @@ fn an_alias_is_the_same_session() {
     let second = lab.assemble("other", pinned + 800);
     check_cache(&first, &second).unwrap();
     assert!(standing(&second).starts_with(standing(&first).trim_end()));
+    // Another session has nothing to be compared with.
+    lab.session("new");
+    assert!(lab.assemble("new", pinned + 800).report.cache.is_none());
 }

@@ -246,6 +246,22 @@ fn undoing_moves_the_head_back() {
 }
 
 #[test]
+fn a_fork_before_a_summary_does_not_have_it() {
+    let lab = Lab::new("");
+    lab.talk("s", &chat(20, 60));
+    let early = turns(&lab)[4].id.to_string();
+    manual(&lab, None).unwrap();
+    lab.engine.fork("s", "early", Some(&early), None).unwrap();
+    lab.fork("s", "late");
+    let early = lab.assemble("early", 20_000);
+    assert_eq!(shown(&early), [0, 1, 2, 3, 4]);
+    assert_eq!(summary(&early), None);
+    let late = lab.assemble("late", 20_000);
+    assert_eq!(shown(&late), [17, 18, 19]);
+    assert!(summary(&late).is_some());
+}
+
+#[test]
 fn undoing_keeps_what_was_said_since() {
     let lab = Lab::new("");
     lab.talk("s", &chat(20, 60));
