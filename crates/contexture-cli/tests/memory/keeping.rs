@@ -123,18 +123,6 @@ fn forgetting_says_what_went() {
 }
 
 #[test]
-fn nothing_of_it_is_left_in_the_files() {
-    let project = boat_house();
-    recall(&project, &["Where is the crack?"]);
-    out(&project, &["memory", "forget", "--id", "e2"]);
-    for name in project.names().iter().filter(|name| name.contains(".db")) {
-        let bytes = std::fs::read(project.path(name)).unwrap();
-        let there = bytes.windows(10).any(|window| window == b"third seat");
-        assert!(!there, "{name} still holds it");
-    }
-}
-
-#[test]
 fn requests_that_were_assembled_stay_and_that_is_said() {
     let project = boat_house();
     let args = [

@@ -4,6 +4,9 @@
 #![cfg(unix)]
 #![allow(clippy::unwrap_used)] // Helpers of a test are not a test to the lint.
 
+#[allow(dead_code, unreachable_pub)] // The library's tests use more of it.
+#[path = "../../../contexture/tests/support/server.rs"]
+mod server;
 #[path = "../support/mod.rs"]
 mod support;
 
@@ -12,7 +15,6 @@ mod embedder;
 mod keeping;
 mod recalling;
 mod recording;
-mod requests;
 
 use serde_json::{Value, json};
 use support::{NOW, Project, Run, dedent, run, text, warnings};

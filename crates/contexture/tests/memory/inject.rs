@@ -356,6 +356,87 @@ fn a_slow_embedder_does_not_hold_the_turn_up() {
 }
 
 #[test]
+fn what_keeps_memory_out_is_told() {
+    let warned = |mind: &Mind, asked: &Request| {
+        let assembled = assemble(mind, asked);
+        assert!(!text(&assembled).contains("Clara bought"));
+        let mut rows = assembled.report.excluded.iter();
+        let code = rows.find(|row| &*row.layer == "memory").map(|row| row.code);
+        (assembled.report.warnings, code)
+    };
+    let boat = request("chat", "Where is the sailing boat?");
+    let (told, code) = warned(&agent("[memory]\ndeadline_ms = 0\n"), &boat);
+    let late = "memory is left out: reading it in took longer than memory.deadline_ms in \
+                contexture.toml allows";
+    assert_eq!((told, code), (vec![late.into()], Some(Code::Deadline)));
+    let mind = agent("[permissions]\ndeny = ['memory']\n");
+    let (told, code) = warned(&mind, &boat);
+    let denied = "memory is left out: permissions deny `memory`";
+    assert_eq!(
+        (told, code),
+        (vec![denied.into()], Some(Code::NotPermitted))
+    );
+    let nothing = Request {
+        recipe: Some("memory".to_owned()),
+        max_tokens: Some(300),
+        ..Request::default()
+    };
+    let (told, _) = warned(&agent(""), &nothing);
+    let ask = "nothing is asked of memory: give --query or --event";
+    assert_eq!(told, [ask]);
+    // Asking for nothing is asking for what is recent.
+    let recent = Request {
+        query: Some(String::new()),
+        ..nothing
+    };
+    assert!(text(&assemble(&agent(""), &recent)).contains("## Recent Activity"));
+}
+
+#[test]
+fn a_recipe_without_memory_or_tasks() {
+    let mind = agent("");
+    let manifest = "protocol: CONTEXT-ASSEMBLY/0.1\nfiles: []\n";
+    mind.lab.write("working-set.yml", manifest);
+    let files = Request {
+        max_tokens: Some(900),
+        recipe: Some("working-set".to_owned()),
+        ..Request::default()
+    };
+    let query = Request {
+        query: Some("x".to_owned()),
+        ..files.clone()
+    };
+    let strategy = Request {
+        strategy: Some("coding".to_owned()),
+        ..files.clone()
+    };
+    let filters = Request {
+        filters: ContextFilters::from_json(r#"{"task_id":"t"}"#).unwrap(),
+        ..files.clone()
+    };
+    let stack = Request {
+        stack: Some("yard".to_owned()),
+        ..files
+    };
+    for (asked, told) in [
+        (query, "memory for `query`"),
+        (strategy, "memory for `strategy`"),
+        (filters, "memory for `filters`"),
+        (stack, "tasks for `stack`"),
+    ] {
+        let error = mind
+            .lab
+            .engine
+            .assemble(&mind.lab.root, &asked)
+            .err()
+            .unwrap();
+        let told = format!("the recipe `working-set` has no {told}");
+        assert_eq!(error.to_string(), told);
+        assert!(error.hint_text().unwrap().starts_with("use --recipe "));
+    }
+}
+
+#[test]
 fn the_recipe_memory_is_a_question_and_what_is_known_of_it() {
     let mind = agent("");
     let asked = Request {
@@ -452,6 +533,34 @@ fn a_stack_of_tasks_shows_the_goal_the_way_results_and_what_is_known() {
         !rendered.contains("Clara bought"),
         "of another task: {rendered}"
     );
+}
+
+#[test]
+fn the_budget_of_a_stack_holds() {
+    let mind = agent("");
+    let push = |goal: &str| {
+        let new = NewTask {
+            goal: goal.to_owned(),
+            ..NewTask::default()
+        };
+        mind.lab.store.push_task("main", &new, now()).unwrap();
+    };
+    push("Publish the tide tables");
+    for i in 0..40 {
+        let rows = "look at one more of the many rows ".repeat(8);
+        push(&format!("Part {i}: {rows}"));
+    }
+    for tokens in [300, 600, 1200] {
+        let asked = Request {
+            recipe: Some("task-stack".to_owned()),
+            max_tokens: Some(tokens),
+            ..request("chat", "Go on.")
+        };
+        let assembled = assemble(&mind, &asked);
+        assert!(assembled.report.budget.used <= tokens);
+        let order = ["Goal: Publish the tide", "Current task: Part 39", "Go on."];
+        assert!(places(&text(&assembled), &order).is_sorted());
+    }
 }
 
 #[test]
