@@ -83,56 +83,6 @@ fn adding_a_file_keeps_comments_and_layout() {
 }
 
 #[test]
-fn adjusting_a_file_keeps_comments_and_layout() {
-    check_change(
-        &[
-            "adjust",
-            "a.md",
-            "--priority",
-            "0.9",
-            "--why",
-            "more relevant",
-        ],
-        "set a.md to 0.9: more relevant\n",
-        "
-        # what the model sees
-        protocol: CONTEXT-ASSEMBLY/0.1
-
-        budget:
-          max_tokens: 1000   # small
-        files:
-          # the first
-          - path: \"a.md\"
-            priority: 0.9   # fifty
-            role: 'context'
-
-          # the second
-          - path: b.md
-            priority: 0.4
-        ",
-    );
-}
-
-#[test]
-fn removing_a_file_keeps_the_other_comments() {
-    check_change(
-        &["remove", "a.md", "--why", "done"],
-        "removed a.md: done\n",
-        "
-        # what the model sees
-        protocol: CONTEXT-ASSEMBLY/0.1
-
-        budget:
-          max_tokens: 1000   # small
-        files:
-          # the second
-          - path: b.md
-            priority: 0.4
-        ",
-    );
-}
-
-#[test]
 fn an_entry_is_found_however_its_path_is_written() {
     let project = commented().entries("a.md 0.5\n./b.md 0.4\nc.md#L1 0.3");
     for (path, id) in [
