@@ -58,6 +58,9 @@ fn from_85_to_60_percent() {
     let now = above.report.budget.used;
     assert!(now <= max * 60 / 100, "{now} of {max}");
     assert!(now >= max * 48 / 100, "no more than needed: {now} of {max}");
+    let row = &above.report.excluded[0];
+    let summarised = format!("turns 1-{}", compacted.turns);
+    assert_eq!((&*row.id, row.code.as_str()), (&*summarised, "compacted"));
     check(&above).unwrap();
     // The next request leaves it there.
     lab.record("s", &exchange("Question 40? Short.", "Yes."));
@@ -437,25 +440,6 @@ fn a_smaller_model_gets_a_smaller_summary() {
     assert!(compacted.tokens_after < large.tokens_after / 2);
     assert!(summary(&small).is_some());
     check(&small).unwrap();
-}
-
-/// Several requests at once make one summary; the others do without.
-#[test]
-fn two_at_once_do_not_get_in_each_others_way() {
-    let lab = Lab::new("");
-    lab.talk("s", &chat(30, 60));
-    let used = lab.assemble("s", 100_000).report.budget.used;
-    let made: Vec<Assembled> = std::thread::scope(|scope| {
-        let run = || lab.assemble("s", used);
-        let threads: Vec<_> = (0..4).map(|_| scope.spawn(run)).collect();
-        threads.into_iter().map(|one| one.join().unwrap()).collect()
-    });
-    for assembled in &made {
-        check(assembled).unwrap();
-    }
-    let all = lab.engine.history("s", usize::MAX).unwrap();
-    let summaries = all.iter().filter(|turn| turn.compaction.is_some());
-    assert_eq!(summaries.count(), 1);
 }
 
 /// What a picture costs counts, though it has next to no text.

@@ -454,6 +454,9 @@ fn descriptions_and_names() {
     taken.subschema_for::<TreeDocument>();
     taken.subschema_for::<Record>();
     taken.subschema_for::<EventRecord>();
+    taken.subschema_for::<contexture::turn::NewTurn>();
+    taken.subschema_for::<contexture::store::NewSession>();
+    taken.subschema_for::<Forget>();
     let mut given = output();
     given.subschema_for::<AssembledForm<'_>>();
     given.subschema_for::<Contents<'_>>();
@@ -467,6 +470,12 @@ fn descriptions_and_names() {
     given.subschema_for::<StackInfo>();
     given.subschema_for::<TokenCounts>();
     given.subschema_for::<TreeDocument>();
+    given.subschema_for::<contexture::store::Turn>();
+    given.subschema_for::<contexture::store::Session>();
+    given.subschema_for::<contexture::store::TreeInfo>();
+    given.subschema_for::<contexture::store::TaskView>();
+    given.subschema_for::<contexture::store::MemoryStats>();
+    given.subschema_for::<contexture::store::Snapshot>();
     let mut found = Vec::new();
     for generator in [&mut taken, &mut given] {
         for (name, schema) in generator.take_definitions(true) {

@@ -197,6 +197,9 @@ fn a_summary_that_others_made_first_is_used() {
         let warned = assembled.report.warnings.join("\n");
         assert!(!warned.contains("could not be summarised"), "{warned}");
     }
+    let all = lab.engine.history("s", usize::MAX).unwrap();
+    let summaries = all.iter().filter(|turn| turn.compaction.is_some());
+    assert_eq!(summaries.count(), 1);
 }
 
 /// What a provider reports apart is part of the input here.

@@ -49,15 +49,7 @@ fn a_manifest_that_is_a_link_is_not_replaced() {
     let project = small();
     fs::rename(project.path("working-set.yml"), project.path("real.yml")).unwrap();
     project.link("working-set.yml", "real.yml").refuses(
-        &[
-            "working-set",
-            "add",
-            "b.md",
-            "--priority",
-            "0.5",
-            "--why",
-            "x",
-        ],
+        "working-set add b.md --priority 0.5 --why x",
         2,
         "
         error: working-set.yml is a symbolic link

@@ -68,13 +68,7 @@ fn pinned_files_that_do_not_fit_are_named_with_their_numbers() {
 fn reserves_that_leave_nothing() {
     let project = small();
     project.refuses(
-        &[
-            "assemble",
-            "--reserve-response",
-            "18446744073709551615",
-            "--reserve-tools",
-            "5",
-        ],
+        "assemble --reserve-response 18446744073709551615 --reserve-tools 5",
         2,
         "
         error: reserves of 18446744073709551615 tokens leave nothing of a window of 1000

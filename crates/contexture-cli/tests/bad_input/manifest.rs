@@ -60,15 +60,7 @@ fn a_manifest_that_does_not_parse_is_never_overwritten() {
         .file("a.md", "alpha\n")
         .file("working-set.yml", "files: [\n");
     project.refuses(
-        &[
-            "working-set",
-            "add",
-            "a.md",
-            "--priority",
-            "0.5",
-            "--why",
-            "try",
-        ],
+        "working-set add a.md --priority 0.5 --why try",
         2,
         "error: working-set.yml:1:8: unclosed bracket '['\n",
     );

@@ -56,15 +56,7 @@ fn settings_of_a_wrong_type_are_told_in_words_a_user_knows() {
 #[test]
 fn settings_that_do_not_parse() {
     small().file("contexture.toml", "[limits\n").refuses(
-        &[
-            "working-set",
-            "add",
-            "b.md",
-            "--priority",
-            "0.5",
-            "--why",
-            "x",
-        ],
+        "working-set add b.md --priority 0.5 --why x",
         2,
         "
         error: contexture.toml:1:8: unclosed table, expected `]`

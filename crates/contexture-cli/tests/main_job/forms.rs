@@ -76,15 +76,7 @@ fn the_event_is_the_last_message() {
 #[test]
 fn our_own_json_has_every_part() {
     let project = roles();
-    let value = parsed(&project.ok(&[
-        "assemble",
-        "--format",
-        "json",
-        "--session",
-        "s1",
-        "--event",
-        "Go",
-    ]));
+    let value = parsed(&project.ok("assemble --format json --session s1 --event Go"));
     let keys: Vec<&String> = value.as_object().unwrap().keys().collect();
     assert_eq!(
         keys,
@@ -139,12 +131,6 @@ fn the_form_decides_the_model_when_none_is_named() {
         "{}",
         run.err
     );
-    let vendor = [
-        "assemble",
-        "--format",
-        "openai-chat",
-        "--model",
-        "openai/gpt-4.1",
-    ];
-    assert_eq!(parsed(&project.ok(&vendor))["model"], "gpt-4.1");
+    let vendor = "assemble --format openai-chat --model openai/gpt-4.1";
+    assert_eq!(parsed(&project.ok(vendor))["model"], "gpt-4.1");
 }

@@ -16,13 +16,7 @@ fn the_report_is_yaml_unless_asked_otherwise() {
         "{report}"
     );
     assert_eq!(report.matches("path: main.rs\n").count(), 1);
-    project.ok(&[
-        "assemble",
-        "--report",
-        "report.json",
-        "--report-format",
-        "json",
-    ]);
+    project.ok("assemble --report report.json --report-format json");
     assert_eq!(
         parsed(&project.read("report.json"))["assembly_report"]["recipe"],
         "working-set"

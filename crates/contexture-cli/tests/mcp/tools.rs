@@ -108,15 +108,7 @@ fn the_request_is_the_one_of_the_command_line() {
 #[test]
 fn the_report_accounts_for_every_candidate() {
     let project = project().file("big.md", "more of it\n".repeat(4000));
-    project.ok(&[
-        "working-set",
-        "add",
-        "big.md",
-        "--priority",
-        "0.1",
-        "--why",
-        "test",
-    ]);
+    project.ok("working-set add big.md --priority 0.1 --why test");
     let done = called(&project, &[call("context_report", json!({}))]);
     let account = &done[0]["structuredContent"];
     let ids = |name: &str| -> Vec<(String, String)> {

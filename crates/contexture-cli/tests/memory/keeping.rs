@@ -125,15 +125,8 @@ fn forgetting_says_what_went() {
 #[test]
 fn requests_that_were_assembled_stay_and_that_is_said() {
     let project = boat_house();
-    let args = [
-        "--recipe",
-        "memory",
-        "--query",
-        "Where is the crack?",
-        "--max-tokens",
-        "400",
-    ];
-    let (prompt, report) = project.assemble(&args);
+    let args = "--recipe memory --query 'Where is the crack?' --max-tokens 400";
+    let (prompt, report) = project.assemble(args);
     assert!(prompt.contains("third seat"), "{prompt}");
     let run = call(&project, &["memory", "forget", "--id", "e2"]);
     run.expect_code(0);
@@ -147,7 +140,7 @@ fn requests_that_were_assembled_stay_and_that_is_said() {
             .ok(&["snapshot", "show", hash])
             .contains("third seat")
     );
-    let (prompt, _) = project.assemble(&args);
+    let (prompt, _) = project.assemble(args);
     assert!(!prompt.contains("third seat"), "{prompt}");
 }
 

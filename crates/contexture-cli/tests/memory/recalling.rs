@@ -47,15 +47,8 @@ fn what_does_not_fit_is_said() {
 #[test]
 fn explain_shows_each_item_and_its_parts() {
     let project = boat_house();
-    let args = [
-        "memory",
-        "recall",
-        "Where is the crack in the Heron?",
-        "--max-tokens",
-        "100",
-        "--explain",
-    ];
-    let run = call(&project, &args);
+    let args = "memory recall 'Where is the crack in the Heron?' --max-tokens 100 --explain";
+    let run = call(&project, args);
     run.expect_code(0);
     assert_eq!(figures(&run.err), EXPLAINED);
 }

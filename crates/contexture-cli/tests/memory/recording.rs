@@ -138,15 +138,8 @@ fn a_path_is_one_source_however_it_is_typed() {
 #[test]
 fn a_text_under_a_name_of_its_own() {
     let project = Project::new().file("x.txt", "The pump is in the cellar.\n");
-    let args = [
-        "memory",
-        "record",
-        "--text",
-        "x.txt",
-        "--source",
-        "house manual",
-    ];
-    assert_eq!(out(&project, &args), "recorded 1 chunk (1 new)\n");
+    let args = "memory record --text x.txt --source 'house manual'";
+    assert_eq!(out(&project, args), "recorded 1 chunk (1 new)\n");
     let run = project.run_with(
         &["memory", "record", "--text", "-", "--source", "note"],
         "The ladder is in the shed.\n",

@@ -21,9 +21,8 @@ fn an_unknown_session() {
         "session new other --parent chta",
         "assemble --recipe broker --session chta --event Hi",
     ] {
-        let args: Vec<&str> = args.split(' ').collect();
         project.refuses(
-            &args,
+            args,
             2,
             "
             error: there is no session `chta`
@@ -125,7 +124,7 @@ fn what_is_told_of_a_call() {
             "error: the event is empty\n",
         ),
     ] {
-        project.refuses(&args.split(' ').collect::<Vec<_>>(), 2, message);
+        project.refuses(args, 2, message);
     }
 }
 
@@ -152,7 +151,7 @@ fn arguments_that_are_none() {
             "error: invalid value 'boss' for '--role <ROLE>'",
         ),
     ] {
-        let run = project.run(&args.split(' ').collect::<Vec<_>>());
+        let run = project.run(args);
         run.expect_code(2);
         run.says(message);
     }

@@ -30,8 +30,7 @@ fn refuses_all(project: &Project, message: &str) {
         "tree list",
         "assemble --recipe broker --session chat --event Hi",
     ] {
-        let args: Vec<&str> = args.split(' ').collect();
-        project.refuses(&args, 2, message);
+        project.refuses(args, 2, message);
     }
 }
 
@@ -144,7 +143,7 @@ fn there_is_no_store() {
                 "error: there is no store at ./.contexture/contexture.db: nothing was kept yet \
                  (`contexture {makes}` makes one; --root and --db say where)\n"
             );
-            project.refuses(&call.split(' ').collect::<Vec<_>>(), 2, &told);
+            project.refuses(call, 2, &told);
         }
     }
     assert_eq!(project.names(), before);
@@ -171,6 +170,9 @@ fn a_store_that_may_only_be_read() {
     mode(DB, 0o444);
     mode(".contexture", 0o555);
     let refused = as_nobody(&project, &["session", "record", "chat", "turn.json"]);
+    // To look at it, nothing has to be written.
+    let shown = as_nobody(&project, &["session", "history", "chat"]);
+    let assembled = as_nobody(&project, &request(&[]));
     mode(".contexture", 0o755);
     refused.expect_code(2);
     assert_eq!(
@@ -178,6 +180,10 @@ fn a_store_that_may_only_be_read() {
         "error: sqlite:./.contexture/contexture.db cannot be written: it is read-only\n\
          hint: check the permissions of the file and its directory, or name another with --db\n"
     );
+    for seen in [shown, assembled] {
+        seen.expect_code(0);
+        assert!(seen.out.contains("Hello."), "{}", seen.out);
+    }
     assert_eq!(fs::read(project.path(DB)).unwrap(), whole);
 }
 

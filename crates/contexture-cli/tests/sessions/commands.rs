@@ -223,16 +223,8 @@ fn a_session_has_other_names() {
     let shown = json_of(&project, &["session", "show", "talk"]);
     assert_eq!(shown["head"], id.as_str());
     assert_eq!(shown["aliases"], json!(["t", "talk"]));
-    let request = [
-        "assemble",
-        "--recipe",
-        "broker",
-        "--session",
-        "t",
-        "--format",
-        "json",
-    ];
-    assert_eq!(parsed(&project.ok(&request))["session_label"], "chat");
+    let request = "assemble --recipe broker --session t --format json";
+    assert_eq!(parsed(&project.ok(request))["session_label"], "chat");
 }
 
 #[test]

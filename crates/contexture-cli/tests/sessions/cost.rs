@@ -49,6 +49,12 @@ fn what_a_session_cost() {
     assert_eq!(cost["turns"][1]["dollars"], json!(0.012));
     assert_eq!(cost["turns"][1]["kind"], "turn");
     assert_eq!(cost["unreported"], 0);
+    // Writing to a cache that is never read costs more.
+    project.ok("session new other");
+    let turn = turn("claude-sonnet-4", 100_000, 0, 100_000, 0);
+    record(&project, "other", &turn);
+    let more = "25.0 % more than the $0.3000 it would have cost without a cache\n";
+    assert!(project.ok("session cost other").ends_with(more));
 }
 
 #[test]

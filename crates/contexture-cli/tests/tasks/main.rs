@@ -7,15 +7,11 @@
 mod support;
 
 use serde_json::{Value, json};
-use support::{NOW, Project, Run, dedent, run, warnings};
+use support::{NOW, Project, Run, dedent, warnings};
 
 /// Runs a call at the tests' moment.
 fn call(project: &Project, args: &[&str]) -> Run {
-    let mut args = args.to_vec();
-    args.extend(["--now", NOW]);
-    let mut command = project.command(&args);
-    command.env_remove("COLUMNS");
-    run(command, "")
+    project.run_now(args)
 }
 
 /// Runs `task` with arguments, which must succeed, and returns what it prints.
@@ -182,8 +178,7 @@ fn an_explanation_has_a_letter_for_each_layer() {
     );
     run.expect_code(0);
     let args = "assemble --recipe task-stack --event Go --max-tokens 300 --explain --model gpt-4o";
-    let args: Vec<&str> = args.split(' ').collect();
-    let run = call(&project, &args);
+    let run = project.run_now(args);
     run.expect_code(0);
     for row in [
         "       item         role     priority  score  tokens  of  why",
@@ -203,15 +198,8 @@ fn an_explanation_has_a_letter_for_each_layer() {
 #[test]
 fn a_stack_without_a_current_task() {
     let project = Project::new();
-    let args = [
-        "--recipe",
-        "task-stack",
-        "--event",
-        "Go on.",
-        "--max-tokens",
-        "500",
-    ];
-    let (prompt, report) = project.assemble(&args);
+    let args = "--recipe task-stack --event 'Go on.' --max-tokens 500";
+    let (prompt, report) = project.assemble(args);
     assert!(prompt.contains("Go on."), "{prompt}");
     assert!(
         warnings(&report)

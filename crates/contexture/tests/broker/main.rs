@@ -38,7 +38,7 @@ fn made(lab: &Lab, change: impl FnOnce(&mut Request)) -> Result<contexture::Asse
 
 /// Returns the complaint about the next request, and what to do.
 fn complaint(lab: &Lab, change: impl FnOnce(&mut Request)) -> String {
-    let error = made(lab, change).err().expect("it is refused");
+    let error = made(lab, change).unwrap_err();
     assert!(error.is_input(), "{error}");
     told(&error)
 }

@@ -97,7 +97,22 @@ fn turns_that_make_no_sense() {
         "the idempotency key `k1` was used for another turn; nothing was recorded\n\
          hint: take a new key for another turn"
     );
+}
+
+#[test]
+fn requests_are_found_by_how_their_hashes_begin() {
     let lab = project("", &[]);
+    let snapshot = made(&lab, |_| {}).unwrap().snapshot.unwrap();
+    let mut like = contexture::snapshot::find(&*lab.store, &snapshot).unwrap();
+    // Hashes that begin alike are rare.
+    for end in ["0", "1"] {
+        let hash = format!("abcdef{}{end}", "0".repeat(57));
+        like.hash = serde_json::from_value(hash.into()).unwrap();
+        lab.store.put_snapshot(&like, &[]).unwrap();
+    }
+    let error = contexture::snapshot::find(&*lab.store, "ABCDEF").unwrap_err();
+    let why = "`ABCDEF` is the beginning of several snapshots; give more digits";
+    assert_eq!(told(&error), why);
     let error = contexture::snapshot::find(&*lab.store, "xyz123").unwrap_err();
     let why = "`xyz123` is no hash: give at least 4 of its hexadecimal digits";
     assert_eq!(

@@ -620,28 +620,6 @@ fn content_cannot_leave_its_message() {
 }
 
 #[test]
-fn an_instruction_goes_only_when_all_that_it_is_for_goes() {
-    let lab = Lab::with(
-        "
-        i1 human: Be brief.
-        n1 human: One.
-        n2 model excluded <- n1 instruction i1: Two.
-        n3 human <- n2: Three.
-        n4 model <- n3 instruction i1: Four.
-        ",
-    );
-    assert!(lab.text("--head n4").contains("<system>\nBe brief.\n"));
-    expect(&lab.left_out("--head n4"), "n2: excluded (is excluded)");
-    expect(
-        &lab.left_out("--head n3"),
-        "
-        i1: source_excluded (goes with node n2, which is left out)
-        n2: excluded (is excluded)
-        ",
-    );
-}
-
-#[test]
 fn a_node_may_have_any_name() {
     for name in ["gap", "loom", "opening", "event", "memory"] {
         let lab = Lab::with(&format!("{name} human: One."));

@@ -103,6 +103,17 @@ fn every_position_is_where_it_says() {
             let body = assembled.render(format).unwrap();
             assert!(body.contains("Clara bought"), "{position} {format:?}");
         }
+        let json = assembled.to_json();
+        let parts = ["system_prompt", "history", "current_message"].into_iter();
+        let found: Vec<&str> = parts
+            .filter(|part| json[part].to_string().contains("Clara bought"))
+            .collect();
+        let expected = match position {
+            "system" => "system_prompt",
+            "current" => "current_message",
+            _ => "history",
+        };
+        assert_eq!(found, [expected], "{position}");
     }
 }
 
@@ -209,6 +220,8 @@ fn permissions_deny_all_of_it_or_a_type() {
         .find(|row| &*row.layer == "memory")
         .unwrap();
     assert_eq!(row.code, Code::NotPermitted);
+    let denied = "memory is left out: permissions deny `memory`";
+    assert_eq!(assembled.report.warnings, [denied]);
     let mind = agent("[permissions]\ndeny = ['memory:user_*']\n");
     assert!(!text(&assemble(&mind, &request("chat", "boat"))).contains("Clara bought"));
     let mind = agent("[permissions]\nallow = ['shell']\n");
@@ -229,10 +242,11 @@ fn what_is_for_somebody_else_stays_out() {
     );
     line.insert_str(1, r#""visible_to":["U1"],"#);
     mind.record(&line);
+    // A name is what somebody calls themselves, and opens nothing.
     let from = |id: &str| {
         let sender = Sender {
             id: Some(id.to_owned()),
-            ..Sender::default()
+            name: Some("U1".to_owned()),
         };
         let event = Event {
             sender: Some(sender),
@@ -261,33 +275,6 @@ fn what_is_denied_is_denied_in_every_recipe() {
             "{deny}"
         );
     }
-}
-
-#[test]
-fn a_name_that_somebody_gives_themselves_opens_nothing() {
-    let mind = agent("");
-    let mut line = said(
-        "own",
-        "s",
-        NOW,
-        "Ana",
-        "The boat's alarm code is in the blue book.",
-    );
-    line.insert_str(1, r#""visible_to":["U1"],"#);
-    mind.record(&line);
-    let sender = Sender {
-        id: Some("U2".to_owned()),
-        name: Some("U1".to_owned()),
-    };
-    let event = Event {
-        sender: Some(sender),
-        ..Event::from("What is the boat's alarm code?")
-    };
-    let asked = Request {
-        event: Some(event),
-        ..request("chat", "")
-    };
-    assert!(!text(&assemble(&mind, &asked)).contains("blue book"));
 }
 
 #[test]
@@ -369,13 +356,6 @@ fn what_keeps_memory_out_is_told() {
     let late = "memory is left out: reading it in took longer than memory.deadline_ms in \
                 contexture.toml allows";
     assert_eq!((told, code), (vec![late.into()], Some(Code::Deadline)));
-    let mind = agent("[permissions]\ndeny = ['memory']\n");
-    let (told, code) = warned(&mind, &boat);
-    let denied = "memory is left out: permissions deny `memory`";
-    assert_eq!(
-        (told, code),
-        (vec![denied.into()], Some(Code::NotPermitted))
-    );
     let nothing = Request {
         recipe: Some("memory".to_owned()),
         max_tokens: Some(300),
