@@ -61,7 +61,7 @@ fn run(session: &Script<'_>, project: &Project) -> anyhow::Result<Value> {
         let text = assembled.render(Format::Text)?;
         // Nothing that a provider would refuse counts.
         assembled.render(Format::Anthropic)?;
-        compactions += usize::from(assembled.compacted.is_some());
+        compactions += usize::from(assembled.compacted().is_some());
 
         let tokens = counter().count(&text);
         ensure!(tokens <= WINDOW - RESERVE, "{tokens} tokens");

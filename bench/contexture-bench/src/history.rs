@@ -33,14 +33,14 @@ pub(crate) fn history(turns: [u64; 2], data: &Path, dir: &Path) -> anyhow::Resul
     for subject in &mut made {
         let (time, first) = subject.cold()?;
         subject.first = time;
-        let compacted = first.compacted.context("the first request summarises")?;
+        let compacted = first.compacted().context("the first request summarises")?;
         subject.first_summarised = compacted.turns;
     }
     // The two take turns, so that a busy machine is busy for both.
     for _ in 0..runs(15) {
         for subject in &mut made {
             let (time, assembled) = subject.cold()?;
-            ensure!(assembled.compacted.is_none(), "it is summarised already");
+            ensure!(assembled.compacted().is_none(), "it is summarised already");
             subject.cold.push(time);
         }
     }

@@ -138,7 +138,7 @@ impl Subject {
         let (_, assembled) = self.assemble(&engine, "middle", &self.head)?;
         self.cold.push(cpu_ms() - before);
         self.tokens = assembled.report.budget.used;
-        self.kept = assembled.loom.map_or(0, |loom| loom.nodes_kept);
+        self.kept = assembled.loom().map_or(0, |loom| loom.nodes_kept);
         Ok(())
     }
 

@@ -10,7 +10,7 @@ use contexture::core::{Counts, Text};
 use contexture::store::{
     Block, Counted, Message, MessageContent, MessageRole, NewSession, NewTurn, Store,
 };
-use contexture::{Engine, Recipe, Request, Root, Timestamp};
+use contexture::{Engine, Request, Root, Timestamp, recipes};
 use contexture_sqlite::SqliteStore;
 use serde_json::Value;
 
@@ -45,7 +45,7 @@ impl Project {
     /// Has history cut without a summary: the window keeps the newest turns that
     /// fit, and when it must move, it moves as little as it can.
     pub(crate) fn sliding(mut self) -> anyhow::Result<Self> {
-        let recipe = Recipe::text("broker").context("no recipe `broker`")?;
+        let recipe = recipes::text("broker").context("no recipe `broker`")?;
         let sliding = recipe.replace("shrink_to: 60", "shrink_to: 100");
         anyhow::ensure!(recipe != sliding, "the recipe has no `shrink_to: 60`");
         std::fs::write(self.root.path().join("sliding.yml"), sliding)?;

@@ -8,7 +8,6 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
 use contexture::store::{Ledger as _, MessageRole};
-use contexture::tokens::Provider;
 use contexture::{Engine, Format, Request, Timestamp};
 use contexture_sqlite::SqliteStore;
 use serde_json::{Value, json};
@@ -203,13 +202,13 @@ impl Served {
         let request = Request {
             session: Some(session.to_owned()),
             event: Some(event.into()),
-            provider: Some(Provider::Anthropic),
+            format: Some(Format::Anthropic),
             ..Request::default()
         };
         let assembled = self.engine.assemble(&self.project.root, &request)?;
         let body = assembled.render(Format::Anthropic)?;
         let report = serde_json::to_vec(&assembled.report)?;
-        ensure!(assembled.compacted.is_none(), "history was summarised");
+        ensure!(assembled.compacted().is_none(), "history was summarised");
         ensure!(
             assembled.report.warnings.is_empty(),
             "{:?}",
@@ -222,7 +221,7 @@ impl Served {
         let request = Request {
             session: Some("0".to_owned()),
             event: Some("What now?".into()),
-            provider: Some(Provider::Anthropic),
+            format: Some(Format::Anthropic),
             ..Request::default()
         };
         let assembled = self.engine.assemble(&self.project.root, &request)?;

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use anyhow::{Context as _, ensure};
 use contexture::core::guard::Policy;
 use contexture::core::{
-    Budget, Content, Counts, Cut, Fit, Item, Layer, Place, Role, Text, Window, assemble, no_loader,
+    Anchor, Budget, Content, Counts, Cut, Fit, Item, Layer, Path as Newest, Place, Role, Text,
+    assemble, no_loader,
 };
 use contexture::store::{Ledger as _, MessageRole, NewTurn};
 use contexture::turn::turn_from_json;
@@ -44,9 +45,13 @@ fn window(
     let mut layer = Layer::new("session");
     layer.place = Place::History;
     // As much as fits, as the peers do.
-    layer.fit = Fit::Window(Window {
+    let anchor = Anchor {
         shrink_to: 1.0,
-        ..Window::default()
+        ..Anchor::default()
+    };
+    layer.fit = Fit::Path(Newest {
+        anchor: Some(anchor),
+        ..Newest::window()
     });
     layer.items = items;
     let assembly = assemble(vec![layer], Budget::new(budget, 0, 0)?, counts, load)?;
@@ -210,7 +215,8 @@ fn through_engine(messages: &[Message], budget: u64, dir: &Path) -> anyhow::Resu
         now: None,
         ..request.clone()
     };
-    let stages = engine.assemble(&project.root, &timed)?.report.timings_ms;
+    let stages = engine.assemble(&project.root, &timed)?.into_inner();
+    let stages = stages.report.timings_ms;
     Ok(ThroughEngine {
         kept: again.layout.history.len(),
         tokens: counter().count(&text),

@@ -6,7 +6,10 @@ mod tree;
 
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::builder::{PossibleValuesParser, TypedValueParser, ValueParser};
+use clap::{Arg, Args, Parser, Subcommand, ValueEnum};
+use contexture::turn::AgentRole;
+use contexture::{Format, Request};
 
 pub(crate) use key::{KeyArgs, KeyCommand};
 pub(crate) use memory::{
@@ -212,11 +215,12 @@ Examples:
   contexture tokens --model claude-sonnet-4 notes.md    an estimate that errs high
   git diff | contexture tokens -")]
     Tokens(TokensArgs),
-    /// List, show and check recipes
+    /// List, show and check recipes, and list their sources
     #[command(after_help = "\
 Examples:
   contexture recipe list
   contexture recipe show working-set > mine.yml
+  contexture recipe sources                    what a layer may take its items from
   contexture recipe check mine.yml
   contexture assemble --recipe mine.yml")]
     Recipe(RecipeArgs),
@@ -248,51 +252,20 @@ pub(crate) struct InitArgs {
 }
 
 #[derive(Args)]
+#[command(mut_args(of_command_line))]
 pub(crate) struct AssembleArgs {
     /// The directory that all paths are relative to
     #[arg(default_value = ".")]
     pub(crate) root: PathBuf,
-    /// A built-in recipe or a file [default: what the tree is, else what contexture.toml says,
-    /// else working-set]
-    #[arg(long, value_name = "NAME|FILE")]
-    pub(crate) recipe: Option<String>,
-    /// The manifest, relative to the root [default: working-set.yml, else .agent/working-set.yml]
-    #[arg(long, value_name = "FILE")]
-    pub(crate) manifest: Option<String>,
-    /// The session: its conversation, its log, its requests [default: default]
-    #[arg(long, value_name = "LABEL")]
-    pub(crate) session: Option<String>,
-    /// What the agent is to the conversation [default: unified]
-    #[arg(long, value_enum)]
-    pub(crate) role: Option<RoleArg>,
-    /// What the agent is to do [default: what the session says]
-    #[arg(long, value_name = "TEXT")]
-    pub(crate) task: Option<String>,
-    /// The set of tools, from [toolsets] in contexture.toml
-    #[arg(long, value_name = "NAME")]
-    pub(crate) toolset: Option<String>,
+    #[command(flatten)]
+    pub(crate) request: Request,
     /// What is asked now: the last message
     #[arg(long, value_name = "TEXT")]
     pub(crate) event: Option<String>,
     /// The same from a file, text or a JSON event; - is standard input
     #[arg(long, value_name = "FILE", conflicts_with = "event")]
     pub(crate) event_file: Option<PathBuf>,
-    /// The loom tree: its mode decides the recipe
-    #[arg(long, value_name = "ID")]
-    pub(crate) tree: Option<String>,
-    /// The place in the tree [default: the end of --path, else where --agent is, else the only end]
-    #[arg(long, value_name = "NODE", requires = "tree")]
-    pub(crate) head: Option<String>,
-    /// The saved path: which versions and ways are taken
-    #[arg(long, value_name = "NAME", requires = "tree")]
-    pub(crate) path: Option<String>,
-    /// The agent of the tree that is to go on
-    #[arg(long, value_name = "ID", requires = "tree")]
-    pub(crate) agent: Option<String>,
-    /// Text behind a document that is not in the tree yet
-    #[arg(long, value_name = "TEXT", requires = "tree")]
-    pub(crate) working_buffer: Option<String>,
-    /// The same from a file; - is standard input
+    /// The text of --working-buffer from a file; - is standard input
     #[arg(
         long,
         value_name = "FILE",
@@ -300,46 +273,12 @@ pub(crate) struct AssembleArgs {
         conflicts_with = "working_buffer"
     )]
     pub(crate) working_buffer_file: Option<PathBuf>,
-    /// Show remarks
-    #[arg(long, requires = "tree")]
-    pub(crate) include_annotations: bool,
-    /// A directive for what comes next, behind those of the path; may be given several times
-    #[arg(long, value_name = "TEXT", requires = "tree")]
-    pub(crate) instruct: Vec<String>,
-    /// A node of the tree to look at for what comes next; may be given several times
-    #[arg(long, value_name = "NODE", requires = "tree")]
-    pub(crate) context: Vec<String>,
-    /// What memory is asked for [default: the current task, else the event]
-    #[arg(long, value_name = "TEXT")]
-    pub(crate) query: Option<String>,
-    /// What memory may find, as JSON: since, event_types, entity_types, exclude, task_id
-    #[arg(long, value_name = "JSON")]
-    pub(crate) filters: Option<String>,
-    /// The archetype whose strategy memory follows [default: what contexture.toml says, else recall]
-    #[arg(long, value_name = "NAME")]
-    pub(crate) strategy: Option<String>,
-    /// The stack of tasks [default: main]
-    #[arg(long, value_name = "NAME")]
-    pub(crate) stack: Option<String>,
-    /// The model: decides window, tokenizer and provider [default: the agent's, else what
-    /// contexture.toml says]
-    #[arg(long, value_name = "NAME")]
-    pub(crate) model: Option<String>,
-    /// The window [default: what the manifest says, else the model's]
-    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = tokens)]
-    pub(crate) max_tokens: Option<u64>,
-    /// Tokens kept free for the answer [default: what the manifest says, else 0]
-    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = tokens)]
-    pub(crate) reserve_response: Option<u64>,
-    /// Tokens kept free for tools [default: 0]
-    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = tokens)]
-    pub(crate) reserve_tools: Option<u64>,
     /// The clock, for repeatable output, such as 2026-01-31T12:00:00Z
     #[arg(long, value_name = "RFC3339", value_parser = timestamp)]
     pub(crate) now: Option<contexture::Timestamp>,
     /// The form of the request
-    #[arg(long, value_enum, default_value_t = FormatArg::Text)]
-    pub(crate) format: FormatArg,
+    #[arg(long, value_parser = formats(), default_value = "text")]
+    pub(crate) format: Format,
     /// Write the report to a file; - is standard output, behind the prompt
     #[arg(long, value_name = "FILE|-")]
     pub(crate) report: Option<PathBuf>,
@@ -354,42 +293,45 @@ pub(crate) struct AssembleArgs {
     pub(crate) db: Option<String>,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum RoleArg {
-    /// Talks to the user and hands out work
-    Manager,
-    /// Does one task
-    Worker,
-    /// Both
-    Unified,
-}
-
-impl From<RoleArg> for contexture::turn::AgentRole {
-    fn from(role: RoleArg) -> Self {
-        match role {
-            RoleArg::Manager => Self::Manager,
-            RoleArg::Worker => Self::Worker,
-            RoleArg::Unified => Self::Unified,
-        }
+/// Adds to the flags of a request what only the command line knows: which of
+/// them need a tree, how numbers and roles are typed, and what a flag holds.
+fn of_command_line(arg: Arg) -> Arg {
+    match arg.get_id().as_str() {
+        "head"
+        | "path"
+        | "agent"
+        | "working_buffer"
+        | "include_annotations"
+        | "instructions"
+        | "context" => arg.requires("tree"),
+        "max_tokens" | "reserve_response" | "reserve_tools" => arg
+            .allow_negative_numbers(true)
+            .value_parser(ValueParser::new(tokens)),
+        "role" => arg.value_parser(roles()),
+        // A flag cannot hold the recipe itself, as JSON can.
+        "recipe" => arg.help(
+            "A built-in recipe or a file. Default: that of the tree, else the configured one",
+        ),
+        "filters" => arg.help(
+            "What memory may find, as JSON: since, event_types, entity_types, exclude, task_id",
+        ),
+        _ => arg,
     }
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum FormatArg {
-    /// Blocks between role tags
-    Text,
-    /// Contexture's own form, with the report
-    Json,
-    /// Anthropic Messages
-    Anthropic,
-    /// OpenAI Chat Completions
-    OpenaiChat,
-    /// OpenAI Responses
-    OpenaiResponses,
-    /// OpenAI Completions: one text, for documents
-    OpenaiCompletions,
-    /// Gemini generateContent
-    Gemini,
+fn roles() -> impl TypedValueParser<Value = AgentRole> {
+    let roles = [AgentRole::Manager, AgentRole::Worker, AgentRole::Unified];
+    let named = move |name: String| roles.into_iter().find(|role| role.name() == name);
+    PossibleValuesParser::new(roles.map(AgentRole::name))
+        .map(move |name| named(name).unwrap_or_default())
+}
+
+fn formats() -> impl TypedValueParser<Value = Format> {
+    PossibleValuesParser::new(Format::ALL.map(|(name, _)| name)).map(|name| {
+        let mut formats = Format::ALL.into_iter();
+        let named = formats.find(|(known, _)| *known == name);
+        named.map_or(Format::Text, |(_, format)| format)
+    })
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -653,8 +595,8 @@ pub(crate) enum SnapshotCommand {
         /// The first digits of its hash
         hash: String,
         /// The form of the request
-        #[arg(long, value_enum, default_value_t = FormatArg::Text)]
-        format: FormatArg,
+        #[arg(long, value_parser = formats(), default_value = "text")]
+        format: Format,
     },
     /// Show where two requests part, and what differs
     Diff {
@@ -708,10 +650,22 @@ pub(crate) enum RecipeCommand {
         /// A built-in recipe or a file
         name: String,
     },
-    /// Check a recipe file
+    /// List the sources that a recipe may use, with their parameters
+    Sources {
+        /// The directory of the project
+        #[arg(long, value_name = "DIR", default_value = ".")]
+        root: PathBuf,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Check a recipe file: its layers, sources and parameters
     Check {
         /// The file
         file: PathBuf,
+        /// The directory of the project
+        #[arg(long, value_name = "DIR", default_value = ".")]
+        root: PathBuf,
     },
 }
 

@@ -1,20 +1,17 @@
 use std::io::IsTerminal as _;
 use std::path::Path;
 
-use clap::ValueEnum as _;
-use contexture::memory::ContextFilters;
 use contexture::tokens::Provider;
-use contexture::{Assembled, Engine, Error, Event, Format, Request, Root};
+use contexture::{Assembled, Engine, Error, Event, Format, Request, Root, Warning, usual_format};
 use serde::Serialize;
 
-use crate::args::{AssembleArgs, FormatArg, ReportFormat};
+use crate::args::{AssembleArgs, ReportFormat};
 use crate::{explain, output, progress, store};
 
 pub(crate) fn run(args: &AssembleArgs) -> anyhow::Result<()> {
     let root = Root::open(&args.root)?;
     let mut engine = Engine::for_root(&root)?;
-    let json = !matches!(args.format, FormatArg::Text);
-    if json && args.report.as_deref() == Some(Path::new("-")) {
+    if args.format != Format::Text && args.report.as_deref() == Some(Path::new("-")) {
         let both = "the report cannot stand behind JSON: give --report FILE, or --format json, \
                     which holds it";
         return Err(output::Usage(both.to_owned()).into());
@@ -32,46 +29,13 @@ pub(crate) fn run(args: &AssembleArgs) -> anyhow::Result<()> {
     {
         return Err(output::Usage("the event is empty".to_owned()).into());
     }
-    let request = Request {
-        recipe: args.recipe.clone(),
-        manifest: args.manifest.clone(),
-        session: args.session.clone(),
-        role: args.role.map(Into::into),
-        task: args.task.clone(),
-        toolset: args.toolset.clone(),
-        event,
-        tree: args.tree.clone(),
-        head: args.head.clone(),
-        path: args.path.clone(),
-        agent: args.agent.clone(),
-        working_buffer: match &args.working_buffer_file {
-            Some(file) => Some(output::read_text(file)?),
-            None => args.working_buffer.clone(),
-        },
-        include_annotations: args.include_annotations,
-        instructions: args.instruct.clone(),
-        context: args.context.clone(),
-        query: args.query.clone(),
-        filters: match &args.filters {
-            Some(filters) => ContextFilters::from_json(filters)?,
-            None => ContextFilters::default(),
-        },
-        strategy: args.strategy.clone(),
-        stack: args.stack.clone(),
-        model: args.model.clone(),
-        provider: match args.format {
-            FormatArg::Text | FormatArg::Json => None,
-            FormatArg::Anthropic => Some(Provider::Anthropic),
-            FormatArg::OpenaiChat | FormatArg::OpenaiResponses | FormatArg::OpenaiCompletions => {
-                Some(Provider::OpenAi)
-            }
-            FormatArg::Gemini => Some(Provider::Gemini),
-        },
-        max_tokens: args.max_tokens,
-        reserve_response: args.reserve_response,
-        reserve_tools: args.reserve_tools,
-        now: args.now,
-    };
+    let mut request = args.request.clone();
+    request.event = event;
+    request.format = Some(args.format);
+    request.now = args.now;
+    if let Some(file) = &args.working_buffer_file {
+        request.working_buffer = Some(output::read_text(file)?);
+    }
     let mut unkept = None;
     let mut keep_later = false;
     match store::find(&root, engine.config(), args.db.as_deref()) {
@@ -81,7 +45,7 @@ pub(crate) fn run(args: &AssembleArgs) -> anyhow::Result<()> {
             Ok(store) => engine = engine.with_store(store),
             // Files need no store: it would only keep the request.
             Err(error) if args.db.is_none() && !engine.needs_store(&root, &request)? => {
-                unkept = Some(format!("the request is not kept: {error}"));
+                unkept = Some(not_kept(&error));
             }
             Err(error) => return Err(error.into()),
         },
@@ -94,22 +58,18 @@ pub(crate) fn run(args: &AssembleArgs) -> anyhow::Result<()> {
                 engine = engine.with_store(store);
                 unkept = engine.keep(&mut assembled, args.now)?;
             }
-            Err(error) => unkept = Some(format!("the request is not kept: {error}")),
+            Err(error) => unkept = Some(not_kept(&error)),
         }
     }
     assembled.report.warnings.extend(unkept);
-    let format = format_of(args.format);
-    let not_taken = format.and_then(|format| not_taken(args, format, &assembled));
-    let chats = format.and_then(|format| not_completing(format, &assembled, &engine));
+    let not_taken = not_taken(args, &assembled);
+    let chats = not_completing(args.format, &assembled, &engine);
     assembled.report.warnings.extend(chats);
     assembled.report.warnings.extend(not_taken);
 
     // The request is rendered before the report is written, so that one the
     // provider would refuse leaves none behind.
-    let rendered = match format {
-        Some(format) => assembled.render(format)?,
-        None => format!("{:#}\n", assembled.to_json()),
-    };
+    let rendered = assembled.render(args.format)?;
     let report = match &args.report {
         Some(_) => Some(report(&assembled, args.report_format)?),
         None => None,
@@ -130,15 +90,15 @@ pub(crate) fn run(args: &AssembleArgs) -> anyhow::Result<()> {
         // A document ends where it ends; what is said of it begins a line.
         output::say("");
     }
-    for taken in taken_for_tree(args, &engine, &assembled)? {
-        output::say(&taken);
+    for used in used_for_tree(&request, &engine, &assembled)? {
+        output::say(&used);
     }
-    let of_agent = agent_model(args, &engine)?;
-    if args.model.is_none() && of_agent.is_none() && !args.explain {
+    let of_agent = agent_model(&request, &engine)?;
+    if request.model.is_none() && of_agent.is_none() && !args.explain {
         let tokenizer = &assembled.report.tokenizer.name;
         let model = &assembled.model.name;
         output::say(&format!(
-            "model {model} ({tokenizer}) is taken; --model names another"
+            "using model {model} (tokenizer {tokenizer}); set another with --model"
         ));
     }
     if args.explain {
@@ -146,45 +106,35 @@ pub(crate) fn run(args: &AssembleArgs) -> anyhow::Result<()> {
     } else {
         // Guidelines are for who looks closer: --explain and the report.
         let warnings = assembled.report.warnings.iter();
-        for warning in warnings.filter(|warning| !warning.starts_with("guideline:")) {
-            output::say(&format!("warning: {}", output::visible(warning)));
+        for warning in warnings.filter(|warning| warning.code != "guideline") {
+            output::warn(warning);
         }
     }
     Ok(())
 }
 
-/// Returns the form that a request is rendered in; `json` is our own.
-fn format_of(format: FormatArg) -> Option<Format> {
-    match format {
-        FormatArg::Json => None,
-        FormatArg::Text => Some(Format::Text),
-        FormatArg::Anthropic => Some(Format::Anthropic),
-        FormatArg::OpenaiChat => Some(Format::OpenAiChat),
-        FormatArg::OpenaiResponses => Some(Format::OpenAiResponses),
-        FormatArg::OpenaiCompletions => Some(Format::OpenAiCompletions),
-        FormatArg::Gemini => Some(Format::Gemini),
-    }
+fn not_kept(error: &Error) -> Warning {
+    Warning::new("not_kept", format!("the request is not kept: {error}"))
 }
 
 /// Returns a warning about what an agent sets and this form has no place for.
-/// The engine has told what the usual form for the model does not take.
-fn not_taken(args: &AssembleArgs, format: Format, assembled: &Assembled) -> Option<String> {
-    let agent = args.agent.as_ref()?;
+/// The engine has warned of what the usual form for the model does not take.
+fn not_taken(args: &AssembleArgs, assembled: &Assembled) -> Option<Warning> {
+    let agent = args.request.agent.as_ref()?;
     let (sampling, model) = (&assembled.sampling, assembled.prompt().model);
-    let told = match assembled.model.provider {
-        Provider::Anthropic => sampling.not_taken(Format::Anthropic, model),
-        Provider::OpenAi => sampling.not_taken(Format::OpenAiChat, model),
-        Provider::Gemini => sampling.not_taken(Format::Gemini, model),
-        Provider::Other => Vec::new(),
-    };
-    let mut left_out = sampling.not_taken(format, model);
-    left_out.retain(|name| !told.contains(name));
-    let name = args.format.to_possible_value()?;
+    let usual = usual_format(assembled.model.provider);
+    let known = usual.map(|format| sampling.not_taken(format, model));
+    let known = known.unwrap_or_default();
+    let mut left_out = sampling.not_taken(args.format, model);
+    left_out.retain(|name| !known.contains(name));
     (!left_out.is_empty()).then(|| {
-        format!(
-            "{} does not take {} of agent `{agent}`: left out",
-            name.get_name(),
-            left_out.join(", ")
+        Warning::new(
+            "sampling_left_out",
+            format!(
+                "{} does not take {} of agent `{agent}`: left out",
+                args.format.name(),
+                left_out.join(", ")
+            ),
         )
     })
 }
@@ -194,7 +144,7 @@ const COMPLETING: [&str; 3] = ["gpt-3.5-turbo-instruct", "davinci-002", "babbage
 
 /// Returns a warning when OpenAI would not take its own chat model there. Other
 /// servers take the form for any model.
-fn not_completing(format: Format, assembled: &Assembled, engine: &Engine) -> Option<String> {
+fn not_completing(format: Format, assembled: &Assembled, engine: &Engine) -> Option<Warning> {
     let model = &assembled.model;
     let chats = model.known
         && model.provider == Provider::OpenAi
@@ -202,17 +152,18 @@ fn not_completing(format: Format, assembled: &Assembled, engine: &Engine) -> Opt
             .iter()
             .any(|one| engine.models().is_same(one, &model.name));
     (format == Format::OpenAiCompletions && chats).then(|| {
-        format!(
+        let message = format!(
             "{} is a chat model, which OpenAI's completions refuse; they take {}",
             model.name,
             COMPLETING.join(", ")
-        )
+        );
+        Warning::new("chat_model", message)
     })
 }
 
 /// Returns the model of the agent that is to go on, if it has one.
-fn agent_model(args: &AssembleArgs, engine: &Engine) -> anyhow::Result<Option<String>> {
-    let (Some(tree), Some(id)) = (&args.tree, &args.agent) else {
+fn agent_model(request: &Request, engine: &Engine) -> anyhow::Result<Option<String>> {
+    let (Some(tree), Some(id)) = (&request.tree, &request.agent) else {
         return Ok(None);
     };
     let info = engine.store()?.tree(tree).map_err(Error::from)?;
@@ -220,27 +171,27 @@ fn agent_model(args: &AssembleArgs, engine: &Engine) -> anyhow::Result<Option<St
     Ok(agent.and_then(|agent| agent.model))
 }
 
-/// Returns what was decided for a request from a tree that nobody said.
-fn taken_for_tree(
-    args: &AssembleArgs,
+/// Returns the defaults that were used for a request from a tree.
+fn used_for_tree(
+    request: &Request,
     engine: &Engine,
     assembled: &Assembled,
 ) -> anyhow::Result<Vec<String>> {
-    let (Some(tree), Some(loom)) = (&args.tree, &assembled.loom) else {
+    let (Some(tree), Some(loom)) = (&request.tree, assembled.loom()) else {
         return Ok(Vec::new());
     };
-    let mut taken = Vec::new();
-    if args.recipe.is_none() {
+    let mut used = Vec::new();
+    if request.recipe.is_none() {
         let info = engine.store()?.tree(tree).map_err(Error::from)?;
-        taken.push(format!(
-            "recipe {} is taken: the tree is a {}",
+        used.push(format!(
+            "using recipe {}: the tree is a {}",
             assembled.report.recipe, info.tree.mode
         ));
     }
-    if args.head.is_none() {
+    if request.head.is_none() {
         let found = engine.store()?.find_node(tree, &loom.head_node_id);
         let head = output::visible(&found.map_err(Error::from)?.local_id);
-        let why = match (&args.path, &args.agent) {
+        let why = match (&request.path, &request.agent) {
             (Some(path), _) => format!("path {} ends there", output::visible(path)),
             (None, Some(agent)) => {
                 let info = engine.store()?.tree(tree).map_err(Error::from)?;
@@ -253,23 +204,26 @@ fn taken_for_tree(
             }
             (None, None) => "the tree ends there".to_owned(),
         };
-        taken.push(format!("head {head} is taken: {why}"));
+        used.push(format!("using head {head}: {why}"));
     }
-    if let (None, Some(agent), Some(model)) = (&args.model, &args.agent, agent_model(args, engine)?)
-    {
-        taken.push(format!(
-            "model {} ({}) is taken: {}'s",
+    if let (None, Some(agent), Some(model)) = (
+        &request.model,
+        &request.agent,
+        agent_model(request, engine)?,
+    ) {
+        used.push(format!(
+            "using model {} (tokenizer {}) of agent {}",
             output::visible(&model),
             assembled.report.tokenizer.name,
             output::visible(agent)
         ));
     }
-    Ok(taken)
+    Ok(used)
 }
 
 #[derive(Serialize)]
 struct Document<'r> {
-    assembly_report: &'r contexture::core::Report,
+    assembly_report: &'r contexture::Report,
 }
 
 fn report(assembled: &Assembled, format: ReportFormat) -> anyhow::Result<String> {

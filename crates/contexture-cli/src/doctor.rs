@@ -7,6 +7,7 @@ use contexture::{Engine, Root};
 use serde_json::{Value, json};
 
 use crate::args::DoctorArgs;
+use crate::face::CommandLine;
 use crate::memory;
 use crate::output::{self, Usage};
 use crate::store;
@@ -95,7 +96,7 @@ pub(crate) fn run(args: &DoctorArgs) -> anyhow::Result<()> {
 }
 
 fn told(error: &contexture::Error) -> String {
-    match error.hint_text() {
+    match error.hint(&CommandLine) {
         Some(hint) => format!("{error}; {hint}"),
         None => error.to_string(),
     }
@@ -120,7 +121,8 @@ fn check_config(root: &Root, checks: &mut Vec<Check>) -> Config {
 }
 
 fn check_recipe(root: &Root, config: &Config, checks: &mut Vec<Check>) {
-    let (state, found) = match config.recipe(root) {
+    let recipe = Engine::new(config.clone(), root).and_then(|engine| engine.usual_recipe(root));
+    let (state, found) = match recipe {
         Ok(recipe) => (
             State::Good,
             format!("`{}`: {}", recipe.name, recipe.description),

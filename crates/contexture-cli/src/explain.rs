@@ -8,6 +8,7 @@ use contexture::Assembled;
 use contexture::core::grouped;
 use contexture::core::guard::{Finding, FindingKind};
 
+use crate::face::CommandLine;
 use crate::output;
 
 const GOOD: Style = AnsiColor::Green.on_default();
@@ -127,7 +128,8 @@ pub(crate) fn table(assembled: &Assembled) -> String {
         );
     }
     for warning in &report.warnings {
-        let _ = writeln!(out, "{CUT}warning:{CUT:#} {}", output::visible(warning));
+        let warning = output::visible(&warning.phrase(&CommandLine));
+        let _ = writeln!(out, "{CUT}warning:{CUT:#} {warning}");
     }
     out.truncate(out.trim_end().len());
     out

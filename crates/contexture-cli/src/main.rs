@@ -7,6 +7,7 @@ mod args;
 mod assemble;
 mod doctor;
 mod explain;
+mod face;
 mod init;
 mod key;
 mod memory;
@@ -84,9 +85,9 @@ fn report(error: &anyhow::Error) -> ExitCode {
         )),
     }
     let advice = error.downcast_ref::<output::Advice>();
-    let hint = advice.map(|advice| advice.hint.as_str());
-    if let Some(hint) = hint.or_else(|| known?.hint_text()) {
-        output::say(&format!("hint: {}", output::visible(hint)));
+    let hint = advice.map(|advice| advice.hint.clone());
+    if let Some(hint) = hint.or_else(|| known?.hint(&face::CommandLine)) {
+        output::say(&format!("hint: {}", output::visible(&hint)));
     }
     let is_input = known.is_some_and(contexture::Error::is_input)
         || error.is::<contexture::Refused>()

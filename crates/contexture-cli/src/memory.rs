@@ -7,7 +7,7 @@ mod record;
 use std::path::Path;
 
 use contexture::Engine;
-use contexture::memory::{ContextFilters, ContextRequest, Recall};
+use contexture::memory::{ContextRequest, Recall};
 use serde_json::json;
 
 pub(crate) use self::housekeeping::{embedder_in_use, many_of};
@@ -40,16 +40,12 @@ fn recall(args: &RecallArgs, options: &StoreOptions) -> anyhow::Result<()> {
         "-" => output::read_text(Path::new("-"))?,
         query => query.to_owned(),
     };
-    let filters = match &args.filters {
-        Some(filters) => ContextFilters::from_json(filters)?,
-        None => ContextFilters::default(),
-    };
     let request = ContextRequest {
         query,
         session_id: args.session.clone(),
         max_tokens: args.max_tokens,
         archetype: args.strategy.clone(),
-        filters,
+        filters: args.filters.clone().unwrap_or_default(),
         ..ContextRequest::default()
     };
     let engine = engine(options, false)?;
@@ -86,7 +82,7 @@ fn recall(args: &RecallArgs, options: &StoreOptions) -> anyhow::Result<()> {
     }
     if args.model.is_none() {
         output::say(&format!(
-            "model {} ({}) is taken; --model names another",
+            "using model {} (tokenizer {}); set another with --model",
             model.name,
             counts.counter().name()
         ));
@@ -99,7 +95,7 @@ fn recall(args: &RecallArgs, options: &StoreOptions) -> anyhow::Result<()> {
         });
     }
     for warning in &context.metadata.warnings {
-        output::say(&format!("warning: {}", output::visible(warning)));
+        output::warn(warning);
     }
     Ok(())
 }

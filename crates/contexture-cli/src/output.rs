@@ -4,6 +4,9 @@ use std::io::{self, Read as _, Write as _};
 use std::path::Path;
 
 use anyhow::Context as _;
+use contexture::Warning;
+
+use crate::face::CommandLine;
 
 /// A call that does not make sense, found after parsing.
 #[derive(Debug)]
@@ -75,6 +78,14 @@ pub(crate) fn say(text: &str) {
     let mut err = anstream::stderr().lock();
     // Nobody is left to tell when this fails.
     let _ = writeln!(err, "{text}");
+}
+
+/// Says a warning on standard error, with what to type about it.
+pub(crate) fn warn(warning: &Warning) {
+    say(&format!(
+        "warning: {}",
+        visible(&warning.phrase(&CommandLine))
+    ));
 }
 
 /// Writes `text` to the file at `path`: whole or not at all.

@@ -1,41 +1,32 @@
 use std::fmt::Write as _;
+use std::path::Path;
 
-use contexture::Recipe;
-use serde_json::json;
+use contexture::{Engine, ParameterKind, Recipe, RecipeLayer, Root, recipes};
+use serde_json::{Value, json};
 
 use crate::args::{RecipeArgs, RecipeCommand};
 use crate::output;
+use crate::session::{plain, table};
 
 pub(crate) fn run(args: &RecipeArgs) -> anyhow::Result<()> {
     match &args.command {
         RecipeCommand::List { json } => list(*json),
         RecipeCommand::Show { name } => {
             // Loading first gives the same complaint as assembling would.
-            Recipe::load(name)?;
-            match Recipe::text(name) {
+            let root = Root::open(".")?;
+            Engine::for_root(&root)?.find_recipe(&root, name)?;
+            match recipes::text(name) {
                 Some(text) => output::text(text),
                 None => output::text(&output::read(name.as_ref())?),
             }
         }
-        RecipeCommand::Check { file } => {
-            let recipe = Recipe::parse(&file.display().to_string(), &output::read(file)?)?;
-            let layers: Vec<&str> = recipe
-                .layers
-                .iter()
-                .map(|layer| layer.name.as_str())
-                .collect();
-            output::text(&format!(
-                "{}: recipe `{}` is good: {}\n",
-                file.display(),
-                recipe.name,
-                layers.join(", ")
-            ))
-        }
+        RecipeCommand::Sources { root, json } => sources(root, *json),
+        RecipeCommand::Check { file, root } => check(file, root),
     }
 }
 
 fn list(as_json: bool) -> anyhow::Result<()> {
-    let recipes = Recipe::list()?;
+    let recipes = recipes::list()?;
     if as_json {
         return output::text(&format!("{:#}\n", json!(recipes)));
     }
@@ -44,4 +35,65 @@ fn list(as_json: bool) -> anyhow::Result<()> {
         let _ = writeln!(lines, "{:<14} {}", recipe.name, recipe.description);
     }
     output::text(&lines)
+}
+
+/// Checks a recipe with the sources that the engine of `root` has.
+fn check(file: &Path, root: &Path) -> anyhow::Result<()> {
+    let recipe = Recipe::parse(&file.display().to_string(), &output::read(file)?)?;
+    let root = Root::open(root)?;
+    Engine::for_root(&root)?.check_recipe(&recipe)?;
+    output::text(&format!(
+        "{}: recipe `{}` is good: {}\n",
+        file.display(),
+        recipe.name,
+        names(&recipe.layers)
+    ))
+}
+
+/// Returns the names of layers, with those of the layers inside them.
+fn names(layers: &[RecipeLayer]) -> String {
+    let name = |layer: &RecipeLayer| match layer.layers.is_empty() {
+        true => output::visible(&layer.name),
+        false => format!(
+            "{} ({})",
+            output::visible(&layer.name),
+            names(&layer.layers)
+        ),
+    };
+    layers.iter().map(name).collect::<Vec<_>>().join(", ")
+}
+
+fn sources(root: &Path, as_json: bool) -> anyhow::Result<()> {
+    let root = Root::open(root)?;
+    let engine = Engine::for_root(&root)?;
+    if as_json {
+        let source = |(name, parameters)| json!({"source": name, "with": contexture::Parameter::schema(parameters)});
+        let sources: Vec<Value> = engine.sources().map(source).collect();
+        return output::text(&format!("{:#}\n", json!(sources)));
+    }
+    let mut table = table(&["source", "parameter", "is", "about"], &[]);
+    for (name, parameters) in engine.sources() {
+        if parameters.is_empty() {
+            table.add_row([name, "", "", ""]);
+        }
+        for (i, parameter) in parameters.iter().enumerate() {
+            let name = if i == 0 { name } else { "" };
+            let kind = kind(parameter.kind);
+            table.add_row([name, parameter.name, &kind, parameter.about]);
+        }
+    }
+    output::text(&plain(&table))
+}
+
+/// Returns what a parameter may be, in a word or two.
+fn kind(kind: ParameterKind) -> String {
+    match kind {
+        ParameterKind::Text => "text".to_owned(),
+        ParameterKind::Word(words) => words.join(" | "),
+        ParameterKind::Number => "number".to_owned(),
+        ParameterKind::Flag => "true | false".to_owned(),
+        ParameterKind::Texts => "list of texts".to_owned(),
+        ParameterKind::Object => "mapping".to_owned(),
+        _ => String::new(),
+    }
 }

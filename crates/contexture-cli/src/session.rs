@@ -4,7 +4,7 @@ use contexture::store::{
     Block, NewSession, Session, SessionChange, SessionStatus, Trigger, Turn, TurnKind, TurnStatus,
 };
 use contexture::turn::turn_from_json;
-use contexture::{CompactRequest, Engine, Error, Root, SessionCost, Timestamp};
+use contexture::{CompactRequest, Engine, Error, Root, SessionCost};
 use serde_json::json;
 
 use crate::args::{SessionArgs, SessionCommand, StoreOptions};
@@ -34,14 +34,9 @@ pub(crate) fn run(args: &SessionArgs) -> anyhow::Result<()> {
     }
     let engine = store::engine(options, new.is_some())?;
     match &args.command {
-        SessionCommand::New { label, parent, .. } => {
-            let new = new.unwrap_or_default();
-            if let Some(parent) = parent {
-                engine.store()?.session(parent).map_err(Error::from)?;
-            }
-            let now = options.now.unwrap_or_else(Timestamp::now);
-            let session = engine.store()?.create_session(&new, now);
-            let session = session.map_err(Error::from)?;
+        SessionCommand::New { label, .. } => {
+            let root = Root::open(&options.root)?;
+            let session = engine.create_session(&root, &new.unwrap_or_default(), options.now)?;
             show(options, &session, &format!("session {label} is ready"))
         }
         SessionCommand::List => list(&engine, options),

@@ -1,10 +1,10 @@
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
-use contexture::core::{Report, grouped};
+use contexture::core::grouped;
 use contexture::snapshot::{self, Change, Comparison, Saved};
-use contexture::{Engine, Error, Format};
+use contexture::{Engine, Error, Format, Report};
 use serde_json::json;
 
-use crate::args::{FormatArg, SnapshotArgs, SnapshotCommand};
+use crate::args::{SnapshotArgs, SnapshotCommand};
 use crate::{output, store};
 
 pub(crate) fn run(args: &SnapshotArgs) -> anyhow::Result<()> {
@@ -14,17 +14,10 @@ pub(crate) fn run(args: &SnapshotArgs) -> anyhow::Result<()> {
         SnapshotCommand::List { session, limit } => list(&engine, session.as_deref(), *limit, json),
         SnapshotCommand::Show { hash, format } => {
             let saved = load(&engine, hash)?;
-            let format = match format {
-                _ if json => return output::text(&format!("{:#}\n", saved.to_json())),
-                FormatArg::Json => return output::text(&format!("{:#}\n", saved.to_json())),
-                FormatArg::Text => Format::Text,
-                FormatArg::Anthropic => Format::Anthropic,
-                FormatArg::OpenaiChat => Format::OpenAiChat,
-                FormatArg::OpenaiResponses => Format::OpenAiResponses,
-                FormatArg::OpenaiCompletions => Format::OpenAiCompletions,
-                FormatArg::Gemini => Format::Gemini,
-            };
-            output::bytes(saved.render(engine.store()?, format)?.as_bytes())
+            if json || *format == Format::Json {
+                return output::text(&format!("{:#}\n", saved.to_json()));
+            }
+            output::bytes(saved.render(engine.store()?, *format)?.as_bytes())
         }
         SnapshotCommand::Diff { a, b, min_shared } => diff(&engine, a, b, *min_shared, json),
         SnapshotCommand::Check { hash } => check(&engine, hash.as_deref(), json),

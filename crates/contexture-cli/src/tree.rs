@@ -120,7 +120,7 @@ pub(crate) fn run(args: &TreeArgs) -> anyhow::Result<()> {
 
 /// Says which file a complaint about a place in one is about.
 fn in_file(name: &str, error: Error) -> Error {
-    match error.is_input() && error.hint_text().is_none() {
+    match error.is_input() && error.advice().is_empty() {
         true => Error::input(format!("{name}: {error}")),
         false => error,
     }

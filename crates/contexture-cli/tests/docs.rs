@@ -265,6 +265,11 @@ fn the_guide_to_tasks() {
 }
 
 #[test]
+fn the_guide_to_recipes() {
+    check("docs/recipes.md");
+}
+
+#[test]
 fn the_guide_for_agents() {
     check("docs/mcp.md");
 }

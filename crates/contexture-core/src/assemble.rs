@@ -1,17 +1,24 @@
+//! The whole decision: charge what is pinned, give each layer its share, pass on
+//! what is left, lay out, and account for every candidate.
+
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use contexture_guard::Finding;
+
 use crate::budget::Budget;
+use crate::code::Code;
 use crate::counts::{Counts, Tokens};
 use crate::error::{Error, Piece};
 use crate::fit::{Fit, Fitter, Gap, Outcome, highest_first};
-use crate::item::{Content, Item, Layer, Order, Place, Role};
+use crate::item::{Content, Item, Role};
+use crate::layer::{Frame, Layer, Order, Place};
 use crate::layout::{Block, Layout, Section, Shown};
 use crate::markup;
 use crate::report::{
-    BudgetReport, Code, Excluded, GuardLine, Included, LayerBudget, Reason, Report, TokenizerInfo,
+    BudgetReport, Excluded, GuardLine, Included, LayerBudget, Reason, Report, TokenizerInfo,
 };
-use contexture_guard::Finding;
+use crate::text::Text;
 
 /// A finished request: what is sent, and the account of it.
 #[derive(Debug, Clone, PartialEq)]
@@ -41,8 +48,9 @@ pub fn assemble(
     let mut limit = budget.available();
     let mut step: Tokens = 1;
     loop {
-        let fitted = fit_layers(&mut layers, limit, budget.available(), counts, load)?;
-        let (layout, in_order) = lay_out(&layers, &fitted);
+        let fitted = fit_all(&mut layers, limit, budget.available(), counts, load)?;
+        let sections = arrange(&layers, &fitted);
+        let layout = lay_out(&sections);
         let mut used = layout.tokens();
         let counter = counts.counter();
         let counted = if counter.sums_are_bounds() && markup::adds_up(&layout, counter) {
@@ -52,7 +60,7 @@ pub fn assemble(
         };
         if counted <= budget.available() {
             used = used.max(counted);
-            let report = account(&layers, &fitted, &in_order, used, budget, counts);
+            let report = account(&layers, &fitted, &sections, used, budget, counts);
             return Ok(Assembly { layout, report });
         }
         // Smaller items take the place of what no longer fits, so the excess
@@ -69,29 +77,67 @@ pub fn assemble(
 /// A loader for layers whose content is all there.
 pub fn no_loader(_: &Item) -> Content {
     Content::Absent {
-        code: Code::Unreadable,
+        code: Code::UNREADABLE,
         reason: "nothing can be loaded here".to_owned(),
     }
 }
 
 /// What became of one layer.
-struct Fitted {
-    // One for each item; `None` only while it is not decided.
-    outcomes: Vec<Option<Outcome>>,
-    // Where a part of a path went.
-    gap: Option<Gap>,
-    pinned: Tokens,
-    allowed: Tokens,
+#[derive(Debug, Default)]
+pub(crate) struct Fitted {
+    /// One for each item; `None` only while it is not decided.
+    pub(crate) outcomes: Vec<Option<Outcome>>,
+    /// Where a part of a path went.
+    pub(crate) gap: Option<Gap>,
+    /// The block that a frame makes of what is kept, and what it costs.
+    pub(crate) block: Option<(Text, Tokens)>,
+    pub(crate) pinned: Tokens,
+    pub(crate) allowed: Tokens,
+    /// The layers inside it.
+    pub(crate) layers: Vec<Fitted>,
 }
 
 impl Fitted {
-    fn spent(&self) -> Tokens {
+    /// Returns what is spent, pinned items included.
+    pub(crate) fn spent(&self) -> Tokens {
+        match &self.block {
+            Some((_, tokens)) => *tokens,
+            None => self.items_spent() + self.layers.iter().map(Fitted::spent).sum::<Tokens>(),
+        }
+    }
+
+    fn items_spent(&self) -> Tokens {
         let gap = self.gap.as_ref().map_or(0, |gap| gap.outcome.tokens());
-        spent(&self.outcomes) + gap
+        self.outcomes
+            .iter()
+            .flatten()
+            .map(Outcome::tokens)
+            .sum::<Tokens>()
+            + gap
+    }
+
+    /// Returns true when more tokens would have shown more.
+    fn wants_more(&self) -> bool {
+        self.outcomes.iter().flatten().any(Outcome::wants_more)
+            || self.layers.iter().any(Fitted::wants_more)
+    }
+
+    /// Forgets what was decided about items that are not pinned.
+    fn reopen(&mut self, layer: &Layer) {
+        for (item, outcome) in layer.items.iter().zip(&mut self.outcomes) {
+            if !item.pinned {
+                *outcome = None;
+            }
+        }
+        self.gap = None;
+        self.block = None;
+        for (layer, fitted) in layer.layers.iter().zip(&mut self.layers) {
+            fitted.reopen(layer);
+        }
     }
 }
 
-fn fit_layers(
+fn fit_all(
     layers: &mut [Layer],
     limit: Tokens,
     available: Tokens,
@@ -102,63 +148,98 @@ fn fit_layers(
         counts,
         available,
         load,
+        framed: false,
     };
-
-    // A pinned member pins its group: they only make sense together.
-    for layer in layers.iter_mut() {
-        let groups: BTreeSet<Arc<str>> = layer
-            .items
-            .iter()
-            .filter(|item| item.pinned)
-            .filter_map(|item| item.group.clone())
-            .collect();
-        for item in &mut layer.items {
-            item.pinned |= item
-                .group
-                .as_ref()
-                .is_some_and(|group| groups.contains(group));
-        }
-    }
-
-    // What is never cut is charged first.
-    let mut fitted: Vec<Fitted> = Vec::with_capacity(layers.len());
-    for layer in layers.iter_mut() {
-        let outcomes: Vec<Option<Outcome>> = layer
-            .items
-            .iter_mut()
-            .map(|item| item.pinned.then(|| fitter.pinned(item)))
-            .collect();
-        let pinned = spent(&outcomes);
-        fitted.push(Fitted {
-            outcomes,
-            gap: None,
-            pinned,
-            allowed: pinned,
-        });
-    }
+    layers.iter_mut().for_each(pin_groups);
+    let mut fitted: Vec<Fitted> = (layers.iter_mut())
+        .map(|layer| charge_pinned(&mut fitter, layer))
+        .collect();
     let charged: Tokens = fitted.iter().map(|layer| layer.pinned).sum();
     if charged > available {
-        let pieces = layers
-            .iter()
-            .zip(&fitted)
-            .flat_map(|(layer, fitted)| layer.items.iter().zip(&fitted.outcomes))
-            .filter_map(|(item, outcome)| {
-                let tokens = outcome.as_ref()?.tokens();
-                let id = item.id.to_string();
-                Some(Piece { id, tokens })
-            })
-            .collect();
+        let mut pieces = Vec::new();
+        for (layer, fitted) in layers.iter().zip(&fitted) {
+            pinned_pieces(layer, fitted, &mut pieces);
+        }
         return Err(Error::pinned_over_budget(charged, available, pieces));
     }
     // However tight the limit, what is pinned stays.
-    let limit = limit.max(charged);
+    give_shares(&mut fitter, layers, &mut fitted, limit.max(charged));
+    Ok(fitted)
+}
 
-    // Then each layer its part, less what its own pinned items took of it, but
-    // leaving to the ones behind it what they are to get in any case.
-    let mut left = limit - charged;
+/// Pins the group of a pinned item: its members only make sense together.
+fn pin_groups(layer: &mut Layer) {
+    let groups: BTreeSet<Arc<str>> = layer
+        .items
+        .iter()
+        .filter(|item| item.pinned)
+        .filter_map(|item| item.group.clone())
+        .collect();
+    for item in &mut layer.items {
+        item.pinned |= item
+            .group
+            .as_ref()
+            .is_some_and(|group| groups.contains(group));
+    }
+    layer.layers.iter_mut().for_each(pin_groups);
+}
+
+/// Charges what is never cut, before anything else.
+fn charge_pinned(fitter: &mut Fitter<'_>, layer: &mut Layer) -> Fitted {
+    let around = fitter.framed;
+    fitter.framed |= layer.frame.is_some();
+    let outcomes: Vec<Option<Outcome>> = layer
+        .items
+        .iter_mut()
+        .map(|item| item.pinned.then(|| fitter.pinned(item)))
+        .collect();
+    let layers: Vec<Fitted> = (layer.layers.iter_mut())
+        .map(|layer| charge_pinned(fitter, layer))
+        .collect();
+    let own: Tokens = outcomes.iter().flatten().map(Outcome::tokens).sum();
+    let mut pinned = own + layers.iter().map(|layer| layer.pinned).sum::<Tokens>();
+    if fitter.framed && pinned > 0 {
+        pinned += fitter.opening(layer);
+    }
+    fitter.framed = around;
+    Fitted {
+        outcomes,
+        pinned,
+        allowed: pinned,
+        layers,
+        ..Fitted::default()
+    }
+}
+
+fn pinned_pieces(layer: &Layer, fitted: &Fitted, pieces: &mut Vec<Piece>) {
+    for (item, outcome) in layer.items.iter().zip(&fitted.outcomes) {
+        if let Some(outcome) = outcome {
+            pieces.push(Piece {
+                id: item.id.to_string(),
+                tokens: outcome.tokens(),
+            });
+        }
+    }
+    for (layer, fitted) in layer.layers.iter().zip(&fitted.layers) {
+        pinned_pieces(layer, fitted, pieces);
+    }
+}
+
+/// Gives layers that share `limit` tokens, pinned ones included, each its part,
+/// and passes on what is left.
+fn give_shares(
+    fitter: &mut Fitter<'_>,
+    layers: &mut [Layer],
+    fitted: &mut [Fitted],
+    limit: Tokens,
+) {
+    let charged: Tokens = fitted.iter().map(|layer| layer.pinned).sum();
+    // Each layer gets its part, less what its own pinned items took of it, but
+    // leaves to the ones behind it what they are to get in any case.
+    let mut left = limit.saturating_sub(charged);
     let owed: Vec<Tokens> = layers
         .iter()
-        .zip(&fitted)
+        .zip(&*fitted)
         .map(|(layer, fitted)| {
             let least = layer.share.cap(layer.share.min);
             least.saturating_sub(fitted.pinned)
@@ -169,117 +250,209 @@ fn fit_layers(
         let pinned = fitted[i].pinned;
         let target = layer.share.target(limit).saturating_sub(pinned);
         let allowed = target.min(left.saturating_sub(owed_behind).max(owed[i].min(left)));
-        fitted[i].allowed = allowed + pinned;
-        fitted[i].gap = fitter.fit(
-            &layer.fit,
-            &mut layer.items,
-            &mut fitted[i].outcomes,
-            allowed,
-        );
-        left -= fitted[i].spent() - pinned;
+        fit_layer(fitter, layer, &mut fitted[i], allowed);
+        left = left.saturating_sub(fitted[i].spent().saturating_sub(pinned));
     }
 
-    // And what is left goes to those that want more, in the same order.
-    for (layer, fitted) in layers.iter_mut().zip(&mut fitted) {
-        let used = fitted.spent() - fitted.pinned;
+    // What is left goes to those that want more, in the same order.
+    for (layer, fitted) in layers.iter_mut().zip(fitted) {
+        let used = fitted.spent().saturating_sub(fitted.pinned);
         let most = layer.share.cap(limit).saturating_sub(fitted.pinned);
         let allowed = (used + left).min(most);
         let more = allowed + fitted.pinned > fitted.allowed;
-        if !more || !fitted.outcomes.iter().flatten().any(Outcome::wants_more) {
+        if !more || !fitted.wants_more() {
             continue;
         }
-        for (item, outcome) in layer.items.iter().zip(&mut fitted.outcomes) {
-            if !item.pinned {
-                *outcome = None;
-            }
-        }
-        fitted.allowed = allowed + fitted.pinned;
-        fitted.gap = fitter.fit(&layer.fit, &mut layer.items, &mut fitted.outcomes, allowed);
-        left = left + used - (fitted.spent() - fitted.pinned);
-    }
-    Ok(fitted)
-}
-
-fn spent(outcomes: &[Option<Outcome>]) -> Tokens {
-    outcomes.iter().flatten().map(Outcome::tokens).sum()
-}
-
-/// The kept items in the order they are sent: layer and item by index. Without
-/// an item it is the marker of the layer.
-type Sent = Vec<(usize, Option<usize>)>;
-
-/// Returns an item, or the marker of its layer, and what became of it.
-fn sent<'a>(
-    layers: &'a [Layer],
-    fitted: &'a [Fitted],
-    (l, i): (usize, Option<usize>),
-) -> Option<(&'a Item, &'a Outcome)> {
-    match i {
-        Some(i) => Some((&layers[l].items[i], fitted[l].outcomes[i].as_ref()?)),
-        None => {
-            let gap = fitted[l].gap.as_ref()?;
-            Some((&gap.item, &gap.outcome))
-        }
+        fitted.reopen(layer);
+        fit_layer(fitter, layer, fitted, allowed);
+        left = (left + used).saturating_sub(fitted.spent().saturating_sub(fitted.pinned));
     }
 }
 
-fn lay_out(layers: &[Layer], fitted: &[Fitted]) -> (Layout, Sent) {
-    let mut sections: [Sent; 3] = Default::default();
-    for (l, (layer, fitted)) in layers.iter().zip(fitted).enumerate() {
-        let mut order: Vec<usize> = (0..layer.items.len())
-            .filter(|&i| fitted.outcomes[i].as_ref().is_some_and(Outcome::is_kept))
-            .collect();
-        // A path has one order only.
-        if layer.order == Order::Priority && !matches!(layer.fit, Fit::Path(_)) {
-            let rank = |i: usize| layer.items[i].score.unwrap_or(layer.items[i].priority);
-            order = highest_first(order, rank);
+/// Decides for a layer and those inside it, when `allowed` tokens may be spent
+/// beyond what is pinned.
+fn fit_layer(fitter: &mut Fitter<'_>, layer: &mut Layer, fitted: &mut Fitted, allowed: Tokens) {
+    fitted.allowed = allowed + fitted.pinned;
+    let around = fitter.framed;
+    fitter.framed |= layer.frame.is_some();
+    if let Fit::ByScore(by_score) = layer.fit {
+        fitter.by_score(by_score, layer, fitted, allowed);
+    } else {
+        // What opens a frame, or a part of one, is set aside before it is known
+        // whether it is needed.
+        let opening = match fitter.framed && fitted.pinned == 0 {
+            true => fitter.opening(layer),
+            false => 0,
+        };
+        let mut left = allowed.saturating_sub(opening);
+        let before = fitted.items_spent();
+        fitted.gap = fitter.fit(&layer.fit, &mut layer.items, &mut fitted.outcomes, left);
+        left = left.saturating_sub(fitted.items_spent() - before);
+        let inside: Tokens = fitted.layers.iter().map(|layer| layer.pinned).sum();
+        give_shares(fitter, &mut layer.layers, &mut fitted.layers, left + inside);
+    }
+    if layer.frame.is_some() {
+        fitted.block = fitter.compose(layer, fitted);
+    }
+    fitter.framed = around;
+}
+
+/// One thing in its place in the request.
+#[derive(Clone, Copy)]
+enum Placed<'a> {
+    /// An item, or the marker of its layer.
+    Item {
+        layer: &'a Layer,
+        item: &'a Item,
+        outcome: &'a Outcome,
+        is_marker: bool,
+    },
+    /// A layer whose items are lines of one block.
+    Frame {
+        layer: &'a Layer,
+        frame: &'a Frame,
+        fitted: &'a Fitted,
+    },
+}
+
+impl Placed<'_> {
+    fn role(&self) -> Role {
+        match self {
+            Placed::Item { item, .. } => item.role,
+            Placed::Frame { frame, .. } => frame.role,
         }
-        let mut gap = fitted.gap.as_ref();
-        for i in order {
-            if let Some(gap) = gap.take_if(|gap| gap.before <= i) {
-                sections[section(layer.place, gap.item.role) as usize].push((l, None));
-            }
-            sections[section(layer.place, layer.items[i].role) as usize].push((l, Some(i)));
-        }
-        if let Some(gap) = gap {
-            sections[section(layer.place, gap.item.role) as usize].push((l, None));
-        }
+    }
+}
+
+/// Returns what is kept in the order it is sent, by section.
+fn arrange<'a>(layers: &'a [Layer], fitted: &'a [Fitted]) -> [Vec<Placed<'a>>; 3] {
+    let mut sections: [Vec<Placed<'a>>; 3] = Default::default();
+    for (layer, fitted) in layers.iter().zip(fitted) {
+        arrange_layer(layer, fitted, &mut sections);
     }
     // The header has no tag, so nothing may stand before it; the operator's
     // words come before everybody else's.
-    sections[Section::System as usize].sort_by_key(|&at| {
-        sent(layers, fitted, at).map(|(item, _)| item.role.min(Role::Developer))
-    });
+    sections[Section::System as usize].sort_by_key(|placed| placed.role().min(Role::Developer));
+    sections
+}
 
-    let block = |&(l, i): &(usize, Option<usize>)| -> Option<Block> {
-        let (item, outcome) = sent(layers, fitted, (l, i))?;
-        let shown = match outcome {
-            Outcome::Whole { text, .. } => Shown::Whole(text.clone()),
-            Outcome::Cut { text, .. } => Shown::Cut(text.clone()),
-            Outcome::Dropped { .. } | Outcome::Absent { .. } => return None,
-        };
-        Some(Block {
-            id: Arc::clone(&item.id),
-            layer: Arc::clone(&layers[l].name),
-            role: item.role,
-            part: item.part.clone(),
-            join: item.join,
-            trust: item.trust,
-            path: item.path.clone(),
-            tokens: outcome.tokens(),
-            surcharge: item.surcharge,
-            volatile: layers[l].volatile,
-            group: item.group.clone(),
-            shown,
-        })
+fn arrange_layer<'a>(layer: &'a Layer, fitted: &'a Fitted, sections: &mut [Vec<Placed<'a>>; 3]) {
+    let mut put = |placed: Placed<'a>| {
+        sections[section(layer.place, placed.role()) as usize].push(placed);
     };
-    let [system, history, current] = &sections;
-    let layout = Layout {
-        system: system.iter().filter_map(block).collect(),
-        history: history.iter().filter_map(block).collect(),
-        current: current.iter().filter_map(block).collect(),
+    if let Some(frame) = &layer.frame {
+        if fitted.block.is_some() {
+            put(Placed::Frame {
+                layer,
+                frame,
+                fitted,
+            });
+        }
+        return;
+    }
+    let marker = |gap: &'a Gap| Placed::Item {
+        layer,
+        item: &gap.item,
+        outcome: &gap.outcome,
+        is_marker: true,
     };
-    (layout, sections.concat())
+    let mut gap = fitted.gap.as_ref();
+    for (i, outcome) in kept_in_order(layer, fitted) {
+        if let Some(gap) = gap.take_if(|gap| gap.before <= i) {
+            put(marker(gap));
+        }
+        put(Placed::Item {
+            layer,
+            item: &layer.items[i],
+            outcome,
+            is_marker: false,
+        });
+    }
+    if let Some(gap) = gap {
+        put(marker(gap));
+    }
+    for (layer, fitted) in layer.layers.iter().zip(&fitted.layers) {
+        arrange_layer(layer, fitted, sections);
+    }
+}
+
+/// Returns the kept items of a layer in the order they are sent.
+pub(crate) fn kept_in_order<'a>(
+    layer: &Layer,
+    fitted: &'a Fitted,
+) -> impl Iterator<Item = (usize, &'a Outcome)> {
+    let mut order: Vec<usize> = (0..layer.items.len())
+        .filter(|&i| fitted.outcomes[i].as_ref().is_some_and(Outcome::is_kept))
+        .collect();
+    // A path has one order only.
+    if layer.order == Order::Priority && !matches!(layer.fit, Fit::Path(_)) {
+        let rank = |i: usize| layer.items[i].score.unwrap_or(layer.items[i].priority);
+        order = highest_first(order, rank);
+    }
+    order
+        .into_iter()
+        .filter_map(|i| Some((i, fitted.outcomes[i].as_ref()?)))
+}
+
+fn lay_out(sections: &[Vec<Placed<'_>>; 3]) -> Layout {
+    let [system, history, current] = sections;
+    let blocks = |placed: &Vec<Placed<'_>>| placed.iter().filter_map(block).collect();
+    Layout {
+        system: blocks(system),
+        history: blocks(history),
+        current: blocks(current),
+    }
+}
+
+fn block(placed: &Placed<'_>) -> Option<Block> {
+    match placed {
+        Placed::Frame {
+            layer,
+            frame,
+            fitted,
+        } => {
+            let (text, tokens) = fitted.block.as_ref()?;
+            Some(Block {
+                trust: frame.trust,
+                path: frame.path.clone(),
+                tokens: *tokens,
+                volatile: layer.volatile,
+                ..Block::new(
+                    Arc::clone(&layer.name),
+                    Arc::clone(&layer.name),
+                    frame.role,
+                    text.clone(),
+                )
+            })
+        }
+        Placed::Item {
+            layer,
+            item,
+            outcome,
+            ..
+        } => {
+            let shown = match outcome {
+                Outcome::Whole { text, .. } => Shown::Whole(text.clone()),
+                Outcome::Form { form, .. } => Shown::Whole(form.text.clone()),
+                Outcome::Cut { text, .. } => Shown::Cut(text.clone()),
+                _ => return None,
+            };
+            Some(Block {
+                id: Arc::clone(&item.id),
+                layer: Arc::clone(&layer.name),
+                role: item.role,
+                part: item.part.clone(),
+                join: item.join,
+                trust: item.trust,
+                path: item.path.clone(),
+                tokens: outcome.tokens(),
+                surcharge: item.surcharge,
+                volatile: layer.volatile,
+                group: item.group.clone(),
+                shown,
+            })
+        }
+    }
 }
 
 fn section(place: Place, role: Role) -> Section {
@@ -299,7 +472,7 @@ fn section(place: Place, role: Role) -> Section {
 fn account(
     layers: &[Layer],
     fitted: &[Fitted],
-    in_order: &Sent,
+    sections: &[Vec<Placed<'_>>; 3],
     used: Tokens,
     budget: Budget,
     counts: &Counts,
@@ -320,42 +493,122 @@ fn account(
         },
         ..Report::default()
     };
-    let candidates: usize = layers.iter().map(|layer| layer.items.len()).sum();
-    let kept = in_order.iter().filter(|(_, i)| i.is_some()).count();
-    report.included.reserve_exact(in_order.len());
-    report.excluded.reserve_exact(candidates - kept);
-    for &(l, i) in in_order {
-        let Some((item, outcome)) = sent(layers, fitted, (l, i)) else {
-            continue;
-        };
-        note_findings(&mut report, item, outcome);
-        let mut row = included(&layers[l], item, outcome);
-        if i.is_none() {
-            (row.code, row.reason) = (Code::Marker, Reason::Marker);
-        }
-        report.included.push(row);
-    }
-    for (layer, fitted) in layers.iter().zip(fitted) {
-        let mut row = LayerBudget {
-            name: Arc::clone(&layer.name),
-            allowed: fitted.allowed,
-            used: fitted.spent(),
-            pinned: fitted.pinned,
-            ..LayerBudget::default()
-        };
-        for (item, outcome) in layer.items.iter().zip(&fitted.outcomes) {
-            let Some(outcome) = outcome else { continue };
-            if outcome.is_kept() {
-                row.kept += 1;
-                row.cut += usize::from(matches!(outcome, Outcome::Cut { .. }));
-            } else {
-                row.dropped += 1;
-                report.excluded.push(excluded(layer, item, outcome));
+    for placed in sections.iter().flatten() {
+        match placed {
+            Placed::Item {
+                layer,
+                item,
+                outcome,
+                is_marker,
+            } => {
+                note_findings(&mut report, item, outcome);
+                let mut row = included(&layer.name, item, outcome);
+                if *is_marker {
+                    (row.code, row.reason) = (Code::MARKER, Reason::Marker);
+                }
+                report.included.push(row);
+            }
+            Placed::Frame { layer, fitted, .. } => {
+                let from = report.included.len();
+                include_lines(&mut report, &layer.name, layer, fitted);
+                let rows = &mut report.included[from..];
+                let tokens = fitted.block.as_ref().map_or(0, |(_, tokens)| *tokens);
+                spread(rows, tokens);
             }
         }
+    }
+    for (layer, fitted) in layers.iter().zip(fitted) {
+        let row = layer_budget(layer, fitted);
         report.budget.layers.push(row);
+        exclude_layer(&mut report, &layer.name, layer, fitted, false);
     }
     report
+}
+
+/// Adds a row for each item of a framed layer, in the order of its lines.
+fn include_lines(report: &mut Report, name: &Arc<str>, layer: &Layer, fitted: &Fitted) {
+    for (i, outcome) in kept_in_order(layer, fitted) {
+        note_findings(report, &layer.items[i], outcome);
+        report
+            .included
+            .push(included(name, &layer.items[i], outcome));
+    }
+    for (layer, fitted) in layer.layers.iter().zip(&fitted.layers) {
+        include_lines(report, name, layer, fitted);
+    }
+}
+
+/// Makes the rows of a block add up to what it costs: the first has what
+/// headings and tags take.
+fn spread(rows: &mut [Included], total: Tokens) {
+    let mut left = total;
+    for row in rows.iter_mut() {
+        // Lines may count a little less together than one by one.
+        let own = row.tokens.min(left);
+        row.original_tokens -= row.tokens - own;
+        row.tokens = own;
+        left -= own;
+    }
+    if let Some(first) = rows.first_mut() {
+        first.tokens += left;
+        first.original_tokens += left;
+    }
+}
+
+fn layer_budget(layer: &Layer, fitted: &Fitted) -> LayerBudget {
+    let layers: Vec<LayerBudget> = (layer.layers.iter().zip(&fitted.layers))
+        .map(|(layer, fitted)| layer_budget(layer, fitted))
+        .collect();
+    let sum = |count: fn(&LayerBudget) -> usize| layers.iter().map(count).sum::<usize>();
+    let mut row = LayerBudget {
+        name: Arc::clone(&layer.name),
+        allowed: fitted.allowed,
+        used: fitted.spent(),
+        pinned: fitted.pinned,
+        kept: sum(|layer| layer.kept),
+        cut: sum(|layer| layer.cut),
+        dropped: sum(|layer| layer.dropped),
+        layers: Vec::new(),
+    };
+    // A group of lines without a name of its own is no layer to anybody.
+    row.layers = layers
+        .into_iter()
+        .filter(|layer| !layer.name.is_empty())
+        .collect();
+    for outcome in fitted.outcomes.iter().flatten() {
+        if outcome.is_kept() {
+            row.kept += 1;
+            row.cut += usize::from(!matches!(outcome, Outcome::Whole { .. }));
+        } else {
+            row.dropped += 1;
+        }
+    }
+    row
+}
+
+fn exclude_layer(
+    report: &mut Report,
+    name: &Arc<str>,
+    layer: &Layer,
+    fitted: &Fitted,
+    framed: bool,
+) {
+    let framed = framed || layer.frame.is_some();
+    for (item, outcome) in layer.items.iter().zip(&fitted.outcomes) {
+        if let Some(outcome) = outcome
+            && !outcome.is_kept()
+        {
+            report.excluded.push(excluded(name, item, outcome));
+        }
+    }
+    for (inner, fitted) in layer.layers.iter().zip(&fitted.layers) {
+        // What is inside a frame belongs to the layer that has it.
+        let name = match framed {
+            true => name,
+            false => &inner.name,
+        };
+        exclude_layer(report, name, inner, fitted, framed);
+    }
 }
 
 /// Notes what the guard changed in what is shown of an item, by the lines of
@@ -388,23 +641,24 @@ fn note_findings(report: &mut Report, item: &Item, outcome: &Outcome) {
     }
 }
 
-fn included(layer: &Layer, item: &Item, outcome: &Outcome) -> Included {
+fn included(layer: &Arc<str>, item: &Item, outcome: &Outcome) -> Included {
     let tokens = outcome.tokens();
-    let (code, original, lines_cut) = match outcome {
+    let (code, original, lines_cut, form) = match outcome {
         Outcome::Cut {
             text,
             original,
             code,
             ..
-        } => (*code, Some(original), Some(text.lines)),
-        _ if item.pinned => (Code::Pinned, None, None),
-        _ => (Code::Fits, None, None),
+        } => (*code, Some(original), Some(text.lines), None),
+        Outcome::Form { form, original, .. } => (Code::CUT, Some(original), None, Some(form.kind)),
+        _ if item.pinned => (Code::PINNED, None, None, None),
+        _ => (Code::FITS, None, None, None),
     };
     let original_tokens = original.map_or(tokens, |size| size.tokens);
     let reason = match code {
-        Code::Pinned => Reason::Pinned,
-        Code::Fits => Reason::Fits,
-        Code::LineLimit => Reason::LineLimit {
+        Code::PINNED => Reason::Pinned,
+        Code::FITS => Reason::Fits,
+        Code::LINE_LIMIT => Reason::LineLimit {
             max_lines: item.max_lines.unwrap_or_default(),
         },
         _ => Reason::Cut {
@@ -414,11 +668,11 @@ fn included(layer: &Layer, item: &Item, outcome: &Outcome) -> Included {
     Included {
         path: item.path.clone(),
         id: Arc::clone(&item.id),
-        layer: Arc::clone(&layer.name),
+        layer: Arc::clone(layer),
         role: item.role,
         trust: item.trust,
         tokens,
-        truncated: lines_cut.is_some(),
+        truncated: lines_cut.is_some() || form.is_some(),
         original_tokens,
         original_estimated: original.is_some_and(|size| !size.exact),
         priority: item.priority,
@@ -426,12 +680,13 @@ fn included(layer: &Layer, item: &Item, outcome: &Outcome) -> Included {
         score: item.score,
         scores: item.scores.clone(),
         lines_cut,
+        form,
         code,
         reason,
     }
 }
 
-fn excluded(layer: &Layer, item: &Item, outcome: &Outcome) -> Excluded {
+fn excluded(layer: &Arc<str>, item: &Item, outcome: &Outcome) -> Excluded {
     let (code, tokens, exact, reason) = match outcome.clone() {
         Outcome::Dropped { code, needs, left } => {
             let reason = Reason::Dropped {
@@ -442,15 +697,19 @@ fn excluded(layer: &Layer, item: &Item, outcome: &Outcome) -> Excluded {
             };
             (code, needs.tokens, needs.exact, reason)
         }
+        Outcome::Duplicate { of, size } => {
+            let reason = Reason::Unusable(format!("`{of}` says nearly the same"));
+            (Code::NEAR_DUPLICATE, size.tokens, size.exact, reason)
+        }
         Outcome::Absent { code, reason } => (code, 0, true, Reason::Unusable(reason)),
-        Outcome::Whole { .. } | Outcome::Cut { .. } => {
+        Outcome::Whole { .. } | Outcome::Form { .. } | Outcome::Cut { .. } => {
             unreachable!("kept items are not excluded")
         }
     };
     Excluded {
         path: item.path.clone(),
         id: Arc::clone(&item.id),
-        layer: Arc::clone(&layer.name),
+        layer: Arc::clone(layer),
         role: item.role,
         tokens,
         estimated: !exact,
@@ -460,5 +719,6 @@ fn excluded(layer: &Layer, item: &Item, outcome: &Outcome) -> Excluded {
         scores: item.scores.clone(),
         code,
         reason,
+        is_told: false,
     }
 }

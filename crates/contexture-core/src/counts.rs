@@ -1,15 +1,14 @@
-// Looked up by hash only, never walked, so its order cannot show.
-use std::collections::BTreeMap;
-#[allow(clippy::disallowed_types)]
-use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+//! Counting tokens: the trait of a counter, and a counter with what it has
+//! counted.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use crate::cache::Cache;
 use crate::markup;
 use crate::measure::{self, Measured};
 use crate::text::{ContentHash, Tags, Text};
-use crate::{Content, Item, Part, Role};
+use crate::{Content, Item, Part};
 
 /// A number of tokens.
 pub type Tokens = u64;
@@ -122,9 +121,6 @@ fn longest_within(total: usize, limit: Tokens, fits: impl Fn(usize) -> bool) -> 
 /// fifth to that the first time, which for messages is the only time.
 const SHORT_TEXT: usize = 1536;
 
-/// Most texts that the cache remembers before it starts anew.
-const CACHE_LIMIT: usize = 200_000;
-
 /// A counter together with what it has counted.
 ///
 /// Measurements are kept by content hash, so that the same text is counted
@@ -133,27 +129,10 @@ pub struct Counts {
     counter: Arc<dyn TokenCounter>,
     // Distinguishes counters in the memo that texts carry; never reused.
     id: u64,
-    measured: Mutex<ByContent<Arc<Measured>>>,
-    wrappers: Mutex<BTreeMap<WrapperKey, Wrapper>>,
-}
-
-#[allow(clippy::disallowed_types)]
-type ByContent<V> = HashMap<ContentHash, V, BuildHasherDefault<FirstBytes>>;
-
-/// A content hash is as good as random: its first bytes are its hash.
-#[derive(Default)]
-struct FirstBytes(u64);
-
-impl Hasher for FirstBytes {
-    fn write(&mut self, bytes: &[u8]) {
-        if let Some(first) = bytes.first_chunk() {
-            self.0 = u64::from_le_bytes(*first);
-        }
-    }
-
-    fn finish(&self) -> u64 {
-        self.0
-    }
+    measured: Cache<ContentHash, Arc<Measured>>,
+    // The tags of plain text, by role, and by path where that shows.
+    by_role: [OnceLock<Wrapper>; 8],
+    by_path: Cache<Arc<str>, Arc<Wrapper>>,
 }
 
 static NEXT_ID: AtomicU64 = AtomicU64::new(1);
@@ -164,8 +143,9 @@ impl Counts {
         Self {
             counter,
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
-            measured: Mutex::default(),
-            wrappers: Mutex::default(),
+            measured: Cache::new(),
+            by_role: Default::default(),
+            by_path: Cache::new(),
         }
     }
 
@@ -186,22 +166,16 @@ impl Counts {
             text.remember(self.id, Arc::clone(&measured));
             return measured;
         }
-        let mut cache = self.measured.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = cache.get(&text.hash())
+        if let Some(known) = self.measured.get(&text.hash())
             && known.covers(limit)
         {
-            let known = Arc::clone(known);
             text.remember(self.id, Arc::clone(&known));
             return known;
         }
-        drop(cache);
         let measured = Arc::new(Measured::new(text.body(), &*self.counter, limit));
         text.remember(self.id, Arc::clone(&measured));
-        cache = self.measured.lock().unwrap_or_else(PoisonError::into_inner);
-        if cache.len() >= CACHE_LIMIT {
-            cache.clear();
-        }
-        cache.insert(text.hash(), Arc::clone(&measured));
+        self.measured
+            .insert(text.hash(), Arc::clone(&measured), measured.bytes());
         measured
     }
 
@@ -284,21 +258,29 @@ impl Counts {
             return None;
         }
         let path = item.path.as_ref().filter(|_| item.role.shows_path());
-        let key = (item.role, path.cloned());
-        let mut cache = self.wrappers.lock().unwrap_or_else(PoisonError::into_inner);
-        if cache.len() >= CACHE_LIMIT {
-            cache.clear();
-        }
-        let wrapper = cache.entry(key).or_insert_with_key(|(role, path)| {
-            let open = markup::open(*role, path.as_deref(), &Part::Text);
-            let close = self.counter.count(markup::close(*role));
+        let make = || {
+            let open = markup::open(item.role, path.map(|path| &**path), &Part::Text);
+            let close = self.counter.count(markup::close(item.role));
             Wrapper {
                 apart: self.counter.count(&open) + close,
                 open,
             }
-        });
-        let is_apart = wrapper.open.is_empty() || self.counter.is_seam(&wrapper.open, body);
-        is_apart.then_some(wrapper.apart)
+        };
+        let apart = |wrapper: &Wrapper| {
+            let is_apart = wrapper.open.is_empty() || self.counter.is_seam(&wrapper.open, body);
+            is_apart.then_some(wrapper.apart)
+        };
+        let Some(path) = path else {
+            return apart(self.by_role[item.role as usize].get_or_init(make));
+        };
+        if let Some(known) = self.by_path.get(path) {
+            return apart(&known);
+        }
+        let made = Arc::new(make());
+        let bytes = made.open.len() + path.len();
+        self.by_path
+            .insert(Arc::clone(path), Arc::clone(&made), bytes);
+        apart(&made)
     }
 
     fn tags(&self, item: &Item, body: &str) -> Tokens {
@@ -321,9 +303,7 @@ impl Counts {
     }
 }
 
-/// What the tags of an item depend on: its role, and its path if that shows.
-type WrapperKey = (Role, Option<Arc<str>>);
-
+/// The tags of plain text.
 struct Wrapper {
     open: String,
     // The count of both tags when the body begins at a seam.

@@ -1,19 +1,25 @@
+//! Which items of a layer are kept: by priority, by score, or along a path.
+
+mod frame;
 mod path;
+mod score;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::code::Code;
 use crate::counts::{Counts, Tokens};
 use crate::cut::{self, Cut, CutText, MIN_USEFUL_TOKENS};
+use crate::form::Form;
 use crate::item::{Content, Item, Role};
 use crate::measure::Size;
-use crate::report::Code;
 use crate::text::Text;
 
 pub(crate) use path::Gap;
-pub use path::{Marker, Path, Unseen};
+pub use path::{Anchor, Marker, Path, Unseen};
+pub use score::ByScore;
 
 /// How it is decided which items of a layer are kept.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -23,38 +29,12 @@ pub enum Fit {
     /// not is cut or passed over, and smaller ones behind it may still fit.
     #[default]
     FirstFit,
-    /// The same by score, weighed against length: a text four times as long
-    /// as a short one must score twice as much to come first.
-    ByScore,
-    /// Items are a path, oldest first, and the newest are kept.
-    Window(Window),
-    /// Items are a path, oldest first, and both ends of it are kept.
+    /// By score, weighed against length: a text four times as long as a short
+    /// one must score twice as much to come first. What the layers inside leave
+    /// of their shares goes to the best of all of them.
+    ByScore(ByScore),
+    /// Items are a path, oldest first: the newest are kept, or both ends.
     Path(Path),
-}
-
-/// Keeps the newest part of a path.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Window {
-    /// Where the window began last time. While everything from there on fits,
-    /// it stays put: a provider's cache ends where the window moves.
-    pub start: Option<Arc<str>>,
-    /// When the window must move, the part of the allowance that is kept, so
-    /// that it moves seldom and far rather than often and little.
-    pub shrink_to: f64,
-    /// How many of the newest are kept, if they fit at all, however small the
-    /// part above is.
-    pub min_recent: usize,
-}
-
-impl Default for Window {
-    fn default() -> Self {
-        Self {
-            start: None,
-            shrink_to: 0.6,
-            min_recent: 3,
-        }
-    }
 }
 
 /// A text up to this long is counted whole even when it cannot be used.
@@ -66,26 +46,11 @@ const SHORT_TEXT_BYTES: usize = 256;
 /// The same for a text that may be cut; there are few of those in a request.
 const SHORT_FILE_TOKENS: Tokens = 4096;
 
-/// Items shorter than this are not favoured for being short.
-const SHORT_TOKENS: f64 = 128.0;
-
-/// Returns `score` weighed against length: a text four times as long as
-/// a short one must score twice as much to come first.
-pub(crate) fn weighed_score(score: f64, tokens: Tokens) -> f64 {
-    let length = (tokens as f64 / SHORT_TOKENS).max(1.0).sqrt();
-    // A score below zero is no better for being long.
-    if score < 0.0 {
-        score * length
-    } else {
-        score / length
-    }
-}
-
 /// Which members of a group are cut.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Gives {
-    Tools,
-    Everyone,
+enum CutScope {
+    ToolResults,
+    All,
 }
 
 /// What became of an item.
@@ -101,10 +66,19 @@ pub(crate) enum Outcome {
         original: Size,
         code: Code,
     },
+    Form {
+        form: Form,
+        tokens: Tokens,
+        original: Size,
+    },
     Dropped {
         code: Code,
         needs: Size,
         left: Tokens,
+    },
+    Duplicate {
+        of: Arc<str>,
+        size: Size,
     },
     Absent {
         code: Code,
@@ -115,21 +89,26 @@ pub(crate) enum Outcome {
 impl Outcome {
     pub(crate) fn tokens(&self) -> Tokens {
         match self {
-            Outcome::Whole { tokens, .. } | Outcome::Cut { tokens, .. } => *tokens,
-            Outcome::Dropped { .. } | Outcome::Absent { .. } => 0,
+            Outcome::Whole { tokens, .. }
+            | Outcome::Cut { tokens, .. }
+            | Outcome::Form { tokens, .. } => *tokens,
+            Outcome::Dropped { .. } | Outcome::Duplicate { .. } | Outcome::Absent { .. } => 0,
         }
     }
 
     pub(crate) fn is_kept(&self) -> bool {
-        matches!(self, Outcome::Whole { .. } | Outcome::Cut { .. })
+        matches!(
+            self,
+            Outcome::Whole { .. } | Outcome::Cut { .. } | Outcome::Form { .. }
+        )
     }
 
     /// Returns true when more tokens would have shown more.
     pub(crate) fn wants_more(&self) -> bool {
         match self {
-            Outcome::Cut { code, .. } => *code != Code::LineLimit,
-            Outcome::Dropped { .. } => true,
-            Outcome::Whole { .. } | Outcome::Absent { .. } => false,
+            Outcome::Cut { code, .. } => *code != Code::LINE_LIMIT,
+            Outcome::Dropped { .. } | Outcome::Form { .. } => true,
+            Outcome::Whole { .. } | Outcome::Duplicate { .. } | Outcome::Absent { .. } => false,
         }
     }
 }
@@ -140,6 +119,8 @@ pub(crate) struct Fitter<'a> {
     /// What the request may use in all: no text is counted further than this.
     pub(crate) available: Tokens,
     pub(crate) load: &'a mut dyn FnMut(&Item) -> Content,
+    /// Whether the items are lines of a block, and so have no tags of their own.
+    pub(crate) framed: bool,
 }
 
 impl Fitter<'_> {
@@ -161,32 +142,14 @@ impl Fitter<'_> {
                 let order = highest_first(open, |i| items[i].priority);
                 self.first_fit(items, &Units::of(items, order), allowance, outcomes);
             }
-            Fit::ByScore => {
-                let order = self.by_score(items, open);
-                self.first_fit(items, &Units::of(items, order), allowance, outcomes);
-            }
-            Fit::Window(window) => {
-                let units = Units::of(items, open);
-                self.window(window, items, &units, allowance, outcomes);
-            }
+            // It takes the layers inside along: see `by_score`.
+            Fit::ByScore(_) => {}
             Fit::Path(path) => {
                 let units = Units::of(items, open);
                 return self.path(path, items, &units, allowance, outcomes);
             }
         }
         None
-    }
-
-    fn by_score(&mut self, items: &mut [Item], open: Vec<usize>) -> Vec<usize> {
-        let mut weighed = vec![0.0; items.len()];
-        for &i in &open {
-            let tokens = match self.ready(&mut items[i]) {
-                Ok(text) => self.size(&text, self.available).tokens,
-                Err(_) => 0,
-            };
-            weighed[i] = weighed_score(items[i].score.unwrap_or(0.0), tokens);
-        }
-        highest_first(open, |i| weighed[i])
     }
 
     fn first_fit(
@@ -239,9 +202,10 @@ impl Fitter<'_> {
             Content::Ready(text)
                 if text.body().len() <= SHORT_TEXT_BYTES
                     && item.group.is_none()
+                    && item.forms.is_empty()
                     && item.max_lines.is_none() =>
             {
-                let wrapper = self.counts.wrapper_of(item, text);
+                let wrapper = self.wrapper(item, text);
                 Some((wrapper + self.size(text, Tokens::MAX).tokens, item.cut))
             }
             _ => None,
@@ -249,9 +213,30 @@ impl Fitter<'_> {
         items.iter().map(short).collect()
     }
 
-    /// Decides for an item that stands alone: whole, cut, or dropped.
+    /// Returns what the tags of an item cost, and what it costs beyond its text.
+    fn wrapper(&self, item: &Item, text: &Text) -> Tokens {
+        match self.framed {
+            true => item.surcharge,
+            false => self.counts.wrapper_of(item, text),
+        }
+    }
+
+    /// Returns the first of the item's shorter forms that fits.
+    fn shorter(&self, item: &Item, whole: Size, left: Tokens) -> Option<Outcome> {
+        item.forms.iter().find_map(|form| {
+            let tokens = self.size(&form.text, left).tokens + self.wrapper(item, &form.text);
+            (tokens <= left).then(|| Outcome::Form {
+                form: form.clone(),
+                tokens,
+                original: whole,
+            })
+        })
+    }
+
+    /// Decides for an item that stands alone: whole, in a shorter form, cut, or
+    /// dropped.
     fn single(&mut self, item: &mut Item, left: Tokens) -> Outcome {
-        let may_be_cut = item.cut != Cut::Never && left > MIN_USEFUL_TOKENS;
+        let may_be_cut = item.cut != Cut::Never && left > MIN_USEFUL_TOKENS && !self.framed;
         if let Content::Pending { bytes, .. } = item.content
             && !may_be_cut
             && self.is_surely_over(bytes, left)
@@ -259,9 +244,9 @@ impl Fitter<'_> {
             let never = item.cut == Cut::Never && self.is_surely_over(bytes, self.available);
             return Outcome::Dropped {
                 code: if never {
-                    Code::TooLarge
+                    Code::TOO_LARGE
                 } else {
-                    Code::OverBudget
+                    Code::OVER_BUDGET
                 },
                 needs: Size {
                     tokens: bytes.div_ceil(4),
@@ -274,7 +259,7 @@ impl Fitter<'_> {
             Ok(text) => text,
             Err(absent) => return absent,
         };
-        let wrapper = self.counts.wrapper_of(item, &text);
+        let wrapper = self.wrapper(item, &text);
         let line_limited = cut::is_line_limited(item, &text);
         // Where nothing can be cut, what is beyond what is left need not be
         // counted; of a short text it is, so that its row has a true number.
@@ -297,6 +282,9 @@ impl Fitter<'_> {
                 tokens: whole.tokens,
             };
         }
+        if let Some(form) = self.shorter(item, whole, left) {
+            return form;
+        }
         let mut code = over_budget(whole.tokens, self.available, item.cut);
         if may_be_cut || line_limited {
             if let Some(cut) = cut::cut(item, &text, measured, self.counts, left, MIN_USEFUL_TOKENS)
@@ -304,16 +292,16 @@ impl Fitter<'_> {
                 return Outcome::Cut {
                     tokens: cut.tokens + self.counts.wrapper(item, cut.body()),
                     code: if cut.by_lines_only {
-                        Code::LineLimit
+                        Code::LINE_LIMIT
                     } else {
-                        Code::Cut
+                        Code::CUT
                     },
                     text: cut,
                     original: whole,
                 };
             }
             if item.cut != Cut::Never {
-                code = Code::BelowMinimum;
+                code = Code::BELOW_MINIMUM;
             }
         }
         Outcome::Dropped {
@@ -335,7 +323,7 @@ impl Fitter<'_> {
         for &i in members {
             match self.ready(&mut items[i]) {
                 Ok(text) => {
-                    let wrapper = self.counts.wrapper_of(&items[i], &text);
+                    let wrapper = self.wrapper(&items[i], &text);
                     let mut size = self.size(&text, self.available);
                     size.tokens += wrapper;
                     sizes.push((i, Ok((text, size))));
@@ -365,9 +353,9 @@ impl Fitter<'_> {
                     },
                     Ok((_, size)) => Outcome::Dropped {
                         code: if absent {
-                            Code::GroupDropped
+                            Code::GROUP_DROPPED
                         } else {
-                            Code::OverBudget
+                            Code::OVER_BUDGET
                         },
                         needs: Size {
                             tokens: if absent { size.tokens } else { total },
@@ -390,7 +378,7 @@ impl Fitter<'_> {
         items: &mut [Item],
         members: &[usize],
         left: Tokens,
-        gives: Gives,
+        scope: CutScope,
         least: Tokens,
     ) -> Option<Vec<(usize, Outcome)>> {
         let mut room = left;
@@ -398,9 +386,9 @@ impl Fitter<'_> {
         let mut open = Vec::new();
         for &i in members {
             let text = self.ready(&mut items[i]).ok()?;
-            let wrapper = self.counts.wrapper_of(&items[i], &text);
+            let wrapper = self.wrapper(&items[i], &text);
             let tokens = wrapper + self.size(&text, self.available).tokens;
-            let whole = gives == Gives::Tools && items[i].role != Role::Tool;
+            let whole = scope == CutScope::ToolResults && items[i].role != Role::Tool;
             if whole || items[i].cut == Cut::Never {
                 room = room.checked_sub(tokens)?;
                 outcomes.push((i, Outcome::Whole { text, tokens }));
@@ -423,7 +411,7 @@ impl Fitter<'_> {
                 let cut = cut::cut(&items[i], &text, within, self.counts, part, least)?;
                 Outcome::Cut {
                     tokens: cut.tokens + self.counts.wrapper(&items[i], cut.body()),
-                    code: Code::Cut,
+                    code: Code::CUT,
                     original: Size {
                         tokens,
                         exact: within.is_complete(),
@@ -437,107 +425,6 @@ impl Fitter<'_> {
         Some(outcomes)
     }
 
-    fn window(
-        &mut self,
-        window: &Window,
-        items: &mut [Item],
-        units: &Units,
-        allowance: Tokens,
-        outcomes: &mut [Option<Outcome>],
-    ) {
-        // A window begins at the item it began at last time, or at the first
-        // open one behind it when that is pinned now.
-        let anchor = window
-            .start
-            .as_ref()
-            .and_then(|id| items.iter().position(|item| item.id == *id))
-            .map(|start| {
-                let behind = |unit: &[usize]| unit.iter().any(|&i| i >= start);
-                units.iter().position(behind).unwrap_or(units.len())
-            });
-        let oldest = anchor.unwrap_or(0);
-        let newest_first = (oldest..units.len()).rev();
-
-        // Everything the window holds now, if it still fits, and where it
-        // would have to begin otherwise.
-        let shrunk = (allowance as f64 * window.shrink_to.clamp(0.0, 1.0)) as Tokens;
-        let (mut left, mut begin, mut shrunk_begin) = (allowance, units.len(), units.len());
-        let mut kept = Vec::new();
-        for u in newest_first {
-            let recent = units.len() - u <= window.min_recent;
-            let mut decided = self.whole_or_none(items, units.get(u), left);
-            if recent && decided.iter().any(|(_, outcome)| is_out_of_room(outcome)) {
-                // What tools returned gives way before what was said, and so
-                // far that something is left for what came before.
-                let unit = units.get(u);
-                let part = left.min(shrunk);
-                decided = [
-                    (part, Gives::Tools),
-                    (part, Gives::Everyone),
-                    (left, Gives::Everyone),
-                ]
-                .into_iter()
-                .find_map(|(room, who)| self.cut_to_fit(items, unit, room, who, MIN_USEFUL_TOKENS))
-                .unwrap_or(decided);
-            }
-            let cost: Tokens = decided.iter().map(|(_, o)| o.tokens()).sum();
-            // Only want of room ends the window; what cannot be used leaves a
-            // gap in it.
-            if decided.iter().any(|(_, outcome)| is_out_of_room(outcome)) {
-                for (i, outcome) in decided {
-                    outcomes[i] = Some(outcome);
-                }
-                // One of the newest that cannot be shown does not take the others
-                // with it.
-                if recent {
-                    continue;
-                }
-                break;
-            }
-            left -= cost;
-            begin = u;
-            if recent || allowance - left <= shrunk {
-                shrunk_begin = u;
-            }
-            kept.push((u, decided));
-        }
-        let begin = if begin == oldest { begin } else { shrunk_begin };
-        for (u, decided) in kept {
-            for (i, outcome) in decided {
-                outcomes[i] = Some(if u >= begin {
-                    outcome
-                } else {
-                    Outcome::Dropped {
-                        code: Code::BeforeWindow,
-                        needs: Size {
-                            tokens: outcome.tokens(),
-                            exact: true,
-                        },
-                        left: 0,
-                    }
-                });
-            }
-        }
-
-        // What is older than all of it.
-        for &i in units.iter().take(begin).flatten() {
-            if outcomes[i].is_some() {
-                continue;
-            }
-            outcomes[i] = Some(match &items[i].content {
-                Content::Absent { code, reason } => Outcome::Absent {
-                    code: *code,
-                    reason: reason.clone(),
-                },
-                _ => Outcome::Dropped {
-                    code: Code::BeforeWindow,
-                    needs: estimated_size(&items[i]),
-                    left: 0,
-                },
-            });
-        }
-    }
-
     /// Returns what a pinned item costs: all of it, or as much as its own limit
     /// on lines leaves.
     pub(crate) fn pinned(&mut self, item: &mut Item) -> Outcome {
@@ -546,7 +433,7 @@ impl Fitter<'_> {
             Err(absent) => return absent,
         };
         let mut whole = self.size(&text, Tokens::MAX);
-        whole.tokens += self.counts.wrapper_of(item, &text);
+        whole.tokens += self.wrapper(item, &text);
         if cut::is_line_limited(item, &text) {
             let measured = self.counts.measure_pieces(&text, Tokens::MAX);
             let within = measured.within(Tokens::MAX);
@@ -562,7 +449,7 @@ impl Fitter<'_> {
                     tokens: cut.tokens + self.counts.wrapper(item, cut.body()),
                     text: cut,
                     original: whole,
-                    code: Code::LineLimit,
+                    code: Code::LINE_LIMIT,
                 };
             }
         }
@@ -588,7 +475,7 @@ impl Fitter<'_> {
                 reason: reason.clone(),
             }),
             Content::Pending { .. } => Err(Outcome::Absent {
-                code: Code::Unreadable,
+                code: Code::UNREADABLE,
                 reason: "it was not loaded".to_owned(),
             }),
         }
@@ -614,9 +501,9 @@ impl Fitter<'_> {
 /// Returns why an item that needs `tokens` did not fit.
 fn over_budget(tokens: Tokens, available: Tokens, cut: Cut) -> Code {
     if tokens > available && cut == Cut::Never {
-        Code::TooLarge
+        Code::TOO_LARGE
     } else {
-        Code::OverBudget
+        Code::OVER_BUDGET
     }
 }
 
@@ -631,7 +518,7 @@ pub(crate) fn highest_first(items: Vec<usize>, rank: impl Fn(usize) -> f64) -> V
 /// Returns true for what was dropped for want of room, not because something
 /// else is missing.
 fn is_out_of_room(outcome: &Outcome) -> bool {
-    matches!(outcome, Outcome::Dropped { code, .. } if *code != Code::GroupDropped)
+    matches!(outcome, Outcome::Dropped { code, .. } if *code != Code::GROUP_DROPPED)
 }
 
 /// Returns about what an item needs that is not worth counting.

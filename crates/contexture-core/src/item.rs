@@ -1,16 +1,19 @@
+//! Candidates for a request.
+
+use std::any::Any;
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::Arc;
 
+use contexture_guard::Policy;
 use serde::{Deserialize, Serialize};
 
-use crate::budget::Share;
+use crate::code::Code;
 use crate::counts::Tokens;
 use crate::cut::Cut;
-use crate::fit::Fit;
+use crate::form::Form;
 use crate::part::Part;
-use crate::report::Code;
 use crate::text::Text;
-use contexture_guard::Policy;
 
 /// Whose words an item holds, and so which tag it stands between.
 #[derive(
@@ -180,8 +183,41 @@ pub struct Item {
     /// Items of one group are kept or dropped as one. Only the newest of a
     /// window are cut rather than dropped, where they may be.
     pub group: Option<Arc<str>>,
+    /// Shorter forms of it, the cheapest last: the first that fits is shown
+    /// when the whole does not fit.
+    pub forms: Vec<Form>,
+    /// What its source wants to know of it again: see [`Curator`](crate::Curator).
+    pub data: Option<Data>,
     /// What it holds.
     pub content: Content,
+}
+
+/// Something that a source attaches to an item. The engine never looks at it.
+#[derive(Clone)]
+pub struct Data(Arc<dyn Any + Send + Sync>);
+
+impl Data {
+    /// Returns `value` as something to be attached.
+    pub fn new<T: Any + Send + Sync>(value: Arc<T>) -> Self {
+        Self(value)
+    }
+
+    /// Returns what is attached, when it is a `T`.
+    pub fn get<T: Any>(&self) -> Option<&T> {
+        self.0.downcast_ref()
+    }
+}
+
+impl fmt::Debug for Data {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Data")
+    }
+}
+
+impl PartialEq for Data {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
 }
 
 impl Item {
@@ -210,6 +246,8 @@ impl Item {
             first_line: 1,
             pinned: false,
             group: None,
+            forms: Vec::new(),
+            data: None,
             content,
         }
     }
@@ -251,74 +289,22 @@ impl Item {
         self
     }
 
+    /// Adds a shorter form, to be shown when neither the whole nor a form that
+    /// was added before fits.
+    pub fn form(mut self, form: Form) -> Self {
+        self.forms.push(form);
+        self
+    }
+
+    /// Attaches something that its source wants to know of it again.
+    pub fn data<T: Any + Send + Sync>(mut self, data: Arc<T>) -> Self {
+        self.data = Some(Data::new(data));
+        self
+    }
+
     /// Sets how well the item matched.
     pub fn score(mut self, score: f64) -> Self {
         self.score = Some(score);
         self
-    }
-}
-
-/// Where a layer's items go.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Place {
-    /// The static part, first.
-    System,
-    /// What grows from turn to turn.
-    History,
-    /// What is new each time, last.
-    #[default]
-    Current,
-    /// The header and system items to the static part, the rest to the last.
-    ByRole,
-}
-
-/// The order of a layer's kept items in the request.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Order {
-    /// Highest priority or score first.
-    Priority,
-    /// As the source gave them, so that a change of priority moves nothing and
-    /// a provider's cache survives.
-    #[default]
-    Stable,
-}
-
-/// Candidates that share a part of the budget.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Layer {
-    /// The layer's name in the report.
-    pub name: Arc<str>,
-    /// Its part of the budget.
-    pub share: Share,
-    /// How it is decided what is kept.
-    pub fit: Fit,
-    /// Where the kept items go.
-    pub place: Place,
-    /// In what order.
-    pub order: Order,
-    /// Whether its items are new each time, so that nothing is to be gained
-    /// from a provider's cache behind them.
-    pub volatile: bool,
-    /// The candidates.
-    pub items: Vec<Item>,
-}
-
-impl Layer {
-    /// Returns an empty layer that may use the whole budget.
-    pub fn new(name: impl Into<Arc<str>>) -> Self {
-        Self {
-            name: name.into(),
-            share: Share {
-                percent: 100.0,
-                ..Share::default()
-            },
-            fit: Fit::FirstFit,
-            place: Place::Current,
-            order: Order::Stable,
-            volatile: false,
-            items: Vec::new(),
-        }
     }
 }

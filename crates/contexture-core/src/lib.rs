@@ -31,12 +31,16 @@
 
 mod assemble;
 mod budget;
+pub mod cache;
+mod code;
 mod counts;
 mod cut;
 mod error;
 mod fit;
+mod form;
 mod item;
 pub mod json;
+mod layer;
 mod layout;
 pub mod markup;
 mod measure;
@@ -51,16 +55,19 @@ pub use assemble::{Assembly, assemble, no_loader};
 pub use contexture_guard as guard;
 
 pub use budget::{Budget, Share};
+pub use code::Code;
 pub use counts::{Counts, TokenCounter, Tokens};
 pub use cut::{Cut, CutText, MIN_USEFUL_TOKENS, grouped};
 pub use error::{Error, Piece as ErrorPiece};
-pub use fit::{Fit, Marker, Path, Unseen, Window};
-pub use item::{Content, Item, Join, Layer, Order, Place, Role, Trust};
+pub use fit::{Anchor, ByScore, Fit, Marker, Path, Unseen};
+pub use form::{Curator, Form, FormKind};
+pub use item::{Content, Data, Item, Join, Role, Trust};
+pub use layer::{Frame, Heading, Layer, Order, Place};
 pub use layout::{Block, Layout, Section};
 pub use part::{Media, MediaKind, MediaSource, Part};
 pub use report::{
-    BudgetReport, CacheReport, Code, Difference, Excluded, GuardLine, HintVerdict, Included,
-    LayerBudget, LinesCut, Reason, Report, TokenizerInfo,
+    BudgetReport, Excluded, GuardLine, Included, LayerBudget, LinesCut, Reason, Report,
+    TokenizerInfo,
 };
 pub use text::{ContentHash, Text};
 pub use usage::Usage;

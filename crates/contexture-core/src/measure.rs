@@ -1,3 +1,5 @@
+//! The token counts of a text, piece by piece.
+
 use smallvec::SmallVec;
 
 use crate::counts::{TokenCounter, Tokens};
@@ -83,6 +85,11 @@ impl Measured {
             total_only: true,
             sample: None,
         }
+    }
+
+    /// Returns about how many bytes it takes in memory.
+    pub(crate) fn bytes(&self) -> usize {
+        size_of::<Self>() + self.pieces.len() * size_of::<Piece>()
     }
 
     /// Returns false when only the total is known.

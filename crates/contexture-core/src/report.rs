@@ -1,3 +1,6 @@
+//! The account of an assembly: what was spent, what is in the request, what is
+//! not, and why.
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
@@ -5,8 +8,10 @@ use std::sync::Arc;
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Serialize, Serializer};
 
+use crate::code::Code;
 use crate::counts::Tokens;
 use crate::cut::grouped;
+use crate::form::FormKind;
 use crate::item::{Role, Trust};
 use contexture_guard::Finding;
 
@@ -14,10 +19,6 @@ use contexture_guard::Finding;
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Report {
-    /// The recipe that was followed.
-    pub recipe: String,
-    /// The model the request is for.
-    pub model: String,
     /// What counted the tokens.
     pub tokenizer: TokenizerInfo,
     /// What was spent, and on what.
@@ -26,21 +27,8 @@ pub struct Report {
     pub included: Vec<Included>,
     /// What is not, in the order it was offered, and why.
     pub excluded: Vec<Excluded>,
-    /// What a person should look at.
-    pub warnings: Vec<String>,
     /// What the guard changed.
     pub guard: Vec<GuardLine>,
-    /// What became of hints about priorities.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub hints: Vec<HintVerdict>,
-    /// What is shared with the request before.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub cache: Option<CacheReport>,
-    /// The hash that the request is kept by.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub snapshot: Option<String>,
-    /// How long each stage took.
-    pub timings_ms: BTreeMap<String, f64>,
 }
 
 /// What counted the tokens.
@@ -94,6 +82,13 @@ pub struct LayerBudget {
     pub cut: usize,
     /// How many were left out.
     pub dropped: usize,
+    /// The layers inside it, in order.
+    #[serde(skip_serializing_if = "Vec::is_empty", serialize_with = "by_name")]
+    #[cfg_attr(
+        feature = "schema",
+        schemars(with = "BTreeMap<String, LayerBudget>", default)
+    )]
+    pub layers: Vec<LayerBudget>,
 }
 
 fn by_name<S: Serializer>(layers: &[LayerBudget], serializer: S) -> Result<S::Ok, S::Error> {
@@ -142,6 +137,9 @@ pub struct Included {
     /// Which lines went.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lines_cut: Option<LinesCut>,
+    /// Which shorter form of it is shown, when it is not shown whole.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub form: Option<FormKind>,
     /// Why it is here: a stable code.
     pub code: Code,
     /// Why it is here, in words.
@@ -210,6 +208,9 @@ pub struct Excluded {
     /// Why, in words, with what would have kept it.
     #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub reason: Reason,
+    /// Whether a warning says so already.
+    #[serde(skip)]
+    pub is_told: bool,
 }
 
 impl Excluded {
@@ -228,6 +229,7 @@ impl Excluded {
             scores: BTreeMap::new(),
             code,
             reason: Reason::Unusable(reason),
+            is_told: false,
         }
     }
 
@@ -248,136 +250,6 @@ pub struct GuardLine {
     /// What was changed.
     #[serde(flatten)]
     pub finding: Finding,
-}
-
-/// What a request shares with the one before it in its session.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct CacheReport {
-    /// The request it is compared with.
-    pub previous: String,
-    /// How many leading tokens are the same.
-    pub shared_tokens: Tokens,
-    /// Which part of the request that is, from 0 to 1.
-    pub shared_fraction: f64,
-    /// Where the two part.
-    pub first_difference: Option<Difference>,
-}
-
-/// Where two requests part.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[cfg_attr(feature = "schema", schemars(rename = "FirstDifference"))]
-pub struct Difference {
-    /// The layer that differs first.
-    pub layer: Arc<str>,
-    /// The item that differs first.
-    pub item: Arc<str>,
-    /// The first byte that differs, counted in the text form.
-    pub byte: u64,
-}
-
-macro_rules! codes {
-    ($($(#[$doc:meta])* $name:ident = $code:literal,)*) => {
-        /// Why a candidate is in the request or not: a stable word for programs.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-        #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-        #[cfg_attr(feature = "schema", schemars(rename = "ReportCode"))]
-        pub enum Code {
-            $($(#[$doc])* #[serde(rename = $code)] $name,)*
-        }
-
-        impl Code {
-            /// Returns the word as it stands in reports.
-            pub fn as_str(self) -> &'static str {
-                match self { $(Code::$name => $code,)* }
-            }
-        }
-    };
-}
-
-codes! {
-    /// It is pinned.
-    Pinned = "pinned",
-    /// It fitted whole.
-    Fits = "fits",
-    /// A part of it fitted.
-    Cut = "cut",
-    /// Only `max_lines` shortened it.
-    LineLimit = "line_limit",
-    /// There was no room left for it.
-    OverBudget = "over_budget",
-    /// It may not be cut and is larger than everything that is available.
-    TooLarge = "too_large",
-    /// So little of it would have been left that it says nothing.
-    BelowMinimum = "below_minimum",
-    /// Another member of its group is not in the request.
-    GroupDropped = "group_dropped",
-    /// It is older than what the window holds.
-    BeforeWindow = "before_window",
-    /// It is in the part of the path that was cut.
-    CutFromPath = "cut_from_path",
-    /// It marks where a part of the path was cut.
-    Marker = "marker",
-    /// A summary stands for it.
-    Compacted = "compacted",
-    /// The provider takes nothing of its kind here.
-    NotForProvider = "not_for_provider",
-    /// The role or its permissions do not allow it.
-    NotPermitted = "not_permitted",
-    /// Somebody marked it as left out.
-    Excluded = "excluded",
-    /// Somebody took it away.
-    Pruned = "pruned",
-    /// It is a remark, and remarks were not asked for.
-    Annotation = "annotation",
-    /// Another version stands in its place.
-    OtherVersion = "other_version",
-    /// What it belongs to is not in the request.
-    SourceExcluded = "source_excluded",
-    /// Something else says nearly the same.
-    NearDuplicate = "near_duplicate",
-    /// It was not there in time.
-    Deadline = "deadline",
-    /// There is no such file.
-    Missing = "missing",
-    /// It is empty.
-    Empty = "empty",
-    /// It is not text.
-    Binary = "binary",
-    /// It is text, but not UTF-8.
-    NotUtf8 = "not_utf8",
-    /// It is larger than the size limit.
-    SizeLimit = "size_limit",
-    /// Its path leads out of the root.
-    OutsideRoot = "outside_root",
-    /// It is a directory, a device, a pipe or a socket.
-    NotAFile = "not_a_file",
-    /// The system refused to give it.
-    Unreadable = "unreadable",
-    /// It changed while it was read.
-    Changed = "changed",
-    /// It stands in the manifest already.
-    Duplicate = "duplicate",
-    /// A pattern matched nothing.
-    NoMatch = "no_match",
-    /// The lines asked for do not exist.
-    NoSuchLines = "no_such_lines",
-}
-
-/// What became of a hint about a file's priority.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct HintVerdict {
-    /// The file.
-    pub path: String,
-    /// The list it stands on: `hot` or `cold`.
-    pub list: String,
-    /// `honored`, `deferred`, `overridden` or `promoted`.
-    pub verdict: String,
-    /// The reason the hint gave.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub why: Option<String>,
 }
 
 /// Why a candidate is in the request or not, in words. The words are made when
@@ -440,25 +312,25 @@ impl fmt::Display for Reason {
                 let would_fit = needed <= left;
                 let missing = grouped(needed.saturating_sub(*left));
                 let (needed, left) = (grouped(*needed), grouped(*left));
-                match code {
-                    Code::TooLarge => write!(
+                match *code {
+                    Code::TOO_LARGE => write!(
                         f,
                         "needs {about}{needed} tokens whole and may not be cut; \
                          {about}{missing} more than the {left} left would have kept it"
                     ),
-                    Code::BelowMinimum => write!(
+                    Code::BELOW_MINIMUM => write!(
                         f,
                         "needs {about}{needed} tokens, and of the {left} left too little would \
                          be content; {about}{missing} more would have kept it whole"
                     ),
-                    Code::GroupDropped => f.write_str("a member of its group is not there"),
-                    Code::BeforeWindow => f.write_str("older than what the window holds"),
+                    Code::GROUP_DROPPED => f.write_str("a member of its group is not there"),
+                    Code::BEFORE_WINDOW => f.write_str("older than what the window holds"),
                     // Others that are nearer to what is kept came first.
-                    Code::CutFromPath if would_fit => write!(
+                    Code::CUT_FROM_PATH if would_fit => write!(
                         f,
                         "in the part of the path that was cut, {about}{needed} tokens"
                     ),
-                    Code::CutFromPath => write!(
+                    Code::CUT_FROM_PATH => write!(
                         f,
                         "in the part of the path that was cut: needs {about}{needed} tokens, \
                          {left} left"

@@ -138,6 +138,29 @@ impl Text {
         Self::of(body, findings, policy)
     }
 
+    /// Returns the text with `lead` before it: a mark that holds no tag and no
+    /// control token, such as a time in brackets.
+    pub fn behind(&self, lead: &str) -> Self {
+        let (lead, _) = guard::clean(lead, Policy::masking(false));
+        let joined = format!("{lead}{}", self.as_str());
+        let (body, findings) = match guard::structure_at(&joined, lead.len()) {
+            // The two together would be read as structure: guard them as one.
+            true => guard::clean(&guard::restore(&joined), Policy::masking(false)),
+            false => (joined, self.findings().to_vec()),
+        };
+        Self::of(body, findings, Policy::masking(false))
+    }
+
+    /// Returns lines of texts that have passed the guard as one text. Each line
+    /// of a guarded text is safe to stand before a line end, so that lines of
+    /// several are safe together.
+    pub(crate) fn of_lines(mut lines: String) -> Self {
+        if lines.ends_with('\n') {
+            lines.pop();
+        }
+        Self::of(lines, Vec::new(), Policy::masking(false))
+    }
+
     fn of(mut body: String, findings: Vec<Finding>, policy: Policy) -> Self {
         body.push('\n');
         Self(Arc::new(Inner {

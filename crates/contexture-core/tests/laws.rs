@@ -9,8 +9,8 @@ use std::collections::BTreeSet;
 use contexture_core::guard::{self, Policy};
 use contexture_core::markup::{self, Parsed};
 use contexture_core::{
-    Budget, Code, Counts, Cut, Fit, Item, Join, Layer, Marker, Order, Part, Path, Place, Role,
-    Share, Text, TokenCounter, Unseen, Window, assemble, no_loader,
+    Anchor, Budget, ByScore, Code, Counts, Cut, Fit, Item, Join, Layer, Marker, Order, Part, Path,
+    Place, Role, Share, Text, TokenCounter, Unseen, assemble, no_loader,
 };
 use proptest::prelude::*;
 use support::{Sticky, Words, words};
@@ -172,6 +172,13 @@ fn item() -> impl Strategy<Value = Item> {
         )
 }
 
+fn anchor() -> impl Strategy<Value = Anchor> {
+    (0.0..1.0f64, prop::option::of(0..6usize)).prop_map(|(shrink_to, start)| Anchor {
+        start: start.map(|i| format!("{i}").into()),
+        shrink_to,
+    })
+}
+
 fn path() -> impl Strategy<Value = Path> {
     let marker = role().prop_map(|role| Marker {
         noun: "node".into(),
@@ -184,27 +191,31 @@ fn path() -> impl Strategy<Value = Path> {
         prop::option::of(marker),
         prop::option::weighted(0.3, unseen),
         any::<bool>(),
+        prop::option::weighted(0.2, anchor()),
     )
-        .prop_map(|(min_recent, head, marker, unseen, is_text)| Path {
+        .prop_map(|(min_recent, head, marker, unseen, is_text, anchor)| Path {
             min_recent,
             head,
             marker,
             unseen,
             is_text,
+            anchor,
         })
 }
 
 fn layer() -> impl Strategy<Value = Layer> {
     let fit = prop_oneof![
         Just(Fit::FirstFit),
-        Just(Fit::ByScore),
-        (0.0..1.0f64, 0..4usize, prop::option::of(0..6usize)).prop_map(
-            |(shrink_to, min_recent, start)| Fit::Window(Window {
-                start: start.map(|i| format!("{i}").into()),
-                shrink_to,
-                min_recent,
-            })
-        ),
+        (0..3usize, any::<bool>()).prop_map(|(best, summarise)| Fit::ByScore(ByScore {
+            best,
+            summarise,
+            ..ByScore::default()
+        })),
+        (0..4usize, anchor()).prop_map(|(min_recent, anchor)| Fit::Path(Path {
+            min_recent,
+            anchor: Some(anchor),
+            ..Path::window()
+        })),
         path().prop_map(Fit::Path),
     ];
     (
@@ -304,7 +315,7 @@ fn holds(
     let rows: Vec<(String, String)> = report
         .included
         .iter()
-        .filter(|row| row.code != Code::Marker)
+        .filter(|row| row.code != Code::MARKER)
         .map(|row| (row.layer.to_string(), row.id.to_string()))
         .chain(
             report
@@ -360,7 +371,7 @@ fn holds(
                     prop_assert_eq!(row.is_some(), kept(&member.id).is_some(), "a group is torn");
                 }
                 // The newest of a window are cut rather than dropped.
-                if !item.pinned && !matches!(layer.fit, Fit::Window(_) | Fit::Path(_)) {
+                if !item.pinned && !matches!(layer.fit, Fit::Path(_)) {
                     prop_assert!(
                         row.is_none_or(|row| !row.truncated || row.code.as_str() == "line_limit"),
                         "a group is cut"

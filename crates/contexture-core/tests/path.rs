@@ -483,7 +483,7 @@ fn among_messages_the_marker_is_a_paragraph_of_the_one_before() {
         "<user>\na question\n\n[... 1 node cut ...]\n\nan answer\n</user>\n"
     );
     let row = &assembly.report.included[1];
-    assert_eq!((&*row.id, row.code), ("gap", Code::Marker));
+    assert_eq!((&*row.id, row.code), ("gap", Code::MARKER));
     assert_eq!((row.tokens, row.trust), (7, Trust::Operator));
     assert_eq!(
         row.reason.to_string(),
@@ -569,7 +569,7 @@ proptest! {
         let mut kept = vec![false; units];
         let mut gap_at = None;
         for row in &report.included {
-            if row.code == Code::Marker {
+            if row.code == Code::MARKER {
                 gap_at = Some(kept.iter().filter(|kept| **kept).count());
                 continue;
             }

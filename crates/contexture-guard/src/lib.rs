@@ -163,6 +163,15 @@ pub fn structure(text: &str) -> Option<(FindingKind, &str)> {
     }
 }
 
+/// Returns true when structure begins before `joint` and goes on behind it: the
+/// two sides are harmless, and together they are not.
+pub fn structure_at(text: &str, joint: usize) -> bool {
+    let before = memchr::memchr2_iter(b'<', b'[', &text.as_bytes()[..joint]);
+    before
+        .map(|at| (at, structure(&text[at..]).is_some()))
+        .any(|(at, is_structure)| is_structure && structure(&text[at..joint]).is_none())
+}
+
 /// Returns the name of the tag at the start of `text`, which stands behind its
 /// angle bracket.
 fn tag_name(text: &str) -> Option<&'static str> {

@@ -166,8 +166,8 @@ pub(crate) fn check_turns(
     let (Some(first), Some(last)) = (turns.first(), turns.last()) else {
         return Err(refused(
             rules.not_empty,
-            "the request has no message: add a file with role user or context, or say what is \
-             asked with --event",
+            "the request has no message: add a file with the role user or context, or an \
+             event",
         ));
     };
     if demands.user_first && first.speaker != Speaker::User {

@@ -63,7 +63,11 @@ pub use sampling::Sampling;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "RequestFormat"))]
+#[non_exhaustive]
 pub enum Format {
+    /// Contexture's own, with the report.
+    Json,
     /// Blocks between role tags.
     Text,
     /// Anthropic Messages.
@@ -82,9 +86,17 @@ pub enum Format {
 }
 
 impl Format {
+    /// Returns the format's name, as it is written in requests and on the
+    /// command line.
+    pub fn name(self) -> &'static str {
+        let named = Self::ALL.iter().find(|(_, format)| *format == self);
+        named.map_or("json", |(name, _)| name)
+    }
+
     /// Every format with its name on the command line.
-    pub const ALL: [(&'static str, Format); 6] = [
+    pub const ALL: [(&'static str, Format); 7] = [
         ("text", Format::Text),
+        ("json", Format::Json),
         ("anthropic", Format::Anthropic),
         ("openai-chat", Format::OpenAiChat),
         ("openai-responses", Format::OpenAiResponses),
@@ -136,7 +148,7 @@ impl std::error::Error for Refused {}
 /// description in a form, because the provider does not take it from that role.
 pub fn describes(format: Format, role: Role, media: &Media) -> bool {
     let dialect = match format {
-        Format::Text => return false,
+        Format::Json | Format::Text => return false,
         Format::Anthropic => &anthropic::DIALECT,
         Format::OpenAiChat | Format::OpenAiCompletions => &openai_chat::DIALECT,
         Format::OpenAiResponses => &openai_responses::DIALECT,
@@ -197,13 +209,23 @@ impl Prompt<'_> {
     }
 
     fn json(&self, format: Format) -> Result<Json<'_>, Refused> {
+        if format == Format::Json {
+            return Err(Refused {
+                rule: "own_form",
+                message: "the form `json` has the report in it: it is made from an assembled \
+                          request, not from a prompt"
+                    .to_owned(),
+            });
+        }
         if format == Format::Anthropic {
             let request = self.within_window(&anthropic::DIALECT, anthropic::request)?;
             preflight::anthropic_made(&request, self.continues)?;
             return Ok(request);
         }
         let request = match format {
-            Format::Text | Format::Anthropic => Value::String(markup::render(self.layout)),
+            Format::Json | Format::Text | Format::Anthropic => {
+                Value::String(markup::render(self.layout))
+            }
             Format::OpenAiChat => {
                 self.within_window(&openai_chat::DIALECT, openai_chat::request)?
             }

@@ -30,7 +30,7 @@ pub(crate) fn request(prompt: &Prompt<'_>) -> Result<Value, Refused> {
 }
 
 fn check_block(block: &Block) -> Result<(), Refused> {
-    let instead = "exclude it, or use --format openai-chat";
+    let instead = "exclude it, or use the format `openai-chat`";
     match &block.part {
         Part::Text | Part::Thinking { .. } => Ok(()),
         Part::Media(media) => {

@@ -37,7 +37,7 @@ pub fn preflight_continued(format: Format, request: &Value) -> Result<(), Refuse
 
 fn check(format: Format, request: &Value, demands: Demands) -> Result<(), Refused> {
     match format {
-        Format::Text => Ok(()),
+        Format::Json | Format::Text => Ok(()),
         Format::Anthropic => anthropic_request(request, demands),
         Format::OpenAiChat => chat_request(request),
         Format::OpenAiResponses => responses_request(request),

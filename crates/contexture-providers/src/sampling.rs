@@ -215,7 +215,7 @@ const GEMINI: &[Taken] = &[
 /// settings at all.
 fn taken_by(format: Format, model: &str) -> Option<&'static [Taken]> {
     match format {
-        Format::Text => None,
+        Format::Json | Format::Text => None,
         Format::Anthropic if anthropic::is_since(model, (4, 7)) => Some(ANTHROPIC_LATER),
         Format::Anthropic => Some(ANTHROPIC),
         Format::OpenAiChat | Format::OpenAiCompletions => Some(OPENAI),

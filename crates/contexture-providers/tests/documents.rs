@@ -178,8 +178,8 @@ fn completions_take_nothing_but_text() {
         broken(picture(Role::User)),
         (
             "openai.completions_text_only",
-            "`said 0` holds an image: completions takes text only; exclude it, or use --format \
-             openai-chat"
+            "`said 0` holds an image: completions takes text only; exclude it, or use the format \
+             `openai-chat`"
                 .to_owned()
         )
     );

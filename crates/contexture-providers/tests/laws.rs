@@ -6,7 +6,7 @@ mod common;
 use common::generate::{talk, unit};
 use common::*;
 use contexture_core::{TokenCounter, markup};
-use contexture_providers::{Format, preflight};
+use contexture_providers::preflight;
 use proptest::prelude::*;
 use serde_json::Value;
 
@@ -137,13 +137,4 @@ proptest! {
             }
         }
     }
-}
-
-#[test]
-fn formats_have_the_names_of_the_command_line() {
-    assert_eq!(
-        FORMATS.map(name),
-        ["anthropic", "openai-chat", "openai-responses", "gemini"]
-    );
-    assert_eq!(name(Format::Text), "text");
 }

@@ -13,7 +13,7 @@ use crate::auth::{Caller, Keys};
 use crate::metrics::Metrics;
 use crate::operation::Api;
 use crate::problem::Problem;
-use crate::shape::Definitions;
+use crate::schema::Schemas;
 use crate::tenant::{MOST_STREAMS, Tenant, Tenants};
 
 /// How often it is looked whether a stream may go on: one of a key that is
@@ -39,7 +39,7 @@ pub(crate) struct Shared {
     pub(crate) keys: Keys,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) openapi: bytes::Bytes,
-    definitions: Arc<Definitions>,
+    schemas: Schemas,
     // One permit for each request that is worked on.
     work: Arc<Semaphore>,
     // One for each stream of records. It waits for its caller, and must not keep
@@ -62,14 +62,15 @@ impl App {
     ) -> Self {
         let work = Arc::new(Semaphore::new(config.max_concurrent));
         let streams = Arc::new(Semaphore::new(config.max_streams()));
+        let schemas = api.schemas();
         let room = ALL_BODIES.max(4 * config.max_body_bytes) / KIB;
         Self(Arc::new(Shared {
             config,
             tenants,
             keys,
             metrics,
-            openapi: crate::openapi::document(api).to_string().into(),
-            definitions: Arc::new(api.inputs.definitions().clone()),
+            openapi: crate::openapi::document(api, &schemas).to_string().into(),
+            schemas,
             work,
             streams,
             room: Arc::new(Semaphore::new(room)),
@@ -94,9 +95,9 @@ impl App {
         &self.0.metrics
     }
 
-    /// Returns the schemas of what is taken.
-    pub(crate) fn definitions(&self) -> Arc<Definitions> {
-        Arc::clone(&self.0.definitions)
+    /// Returns the schemas of bodies, by the id of the operation.
+    pub(crate) fn schemas(&self) -> &Schemas {
+        &self.0.schemas
     }
 
     pub(crate) fn openapi(&self) -> bytes::Bytes {

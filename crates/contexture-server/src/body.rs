@@ -40,7 +40,10 @@ pub(crate) async fn json(app: &App, headers: &HeaderMap, body: Body) -> Result<R
     }
     match media(headers)? {
         Media::Json => whole(app, headers, body).await,
-        Media::Lines => Err(wrong_media("this takes one object, not lines of them")),
+        Media::Lines => Err(wrong_media(
+            "this takes one object, not lines of them",
+            SEND_JSON,
+        )),
     }
 }
 
@@ -73,7 +76,10 @@ pub(crate) enum Media {
 pub(crate) fn media(headers: &HeaderMap) -> Result<Media, Problem> {
     let encoding = headers.get(header::CONTENT_ENCODING);
     if encoding.is_some_and(|encoding| encoding != "identity") {
-        return Err(wrong_media("the body is compressed").hint("send it as it is"));
+        return Err(wrong_media(
+            "the body is compressed",
+            "send it uncompressed",
+        ));
     }
     let sent = headers.get(header::CONTENT_TYPE);
     let sent = sent.and_then(|sent| sent.to_str().ok()).unwrap_or_default();
@@ -82,22 +88,20 @@ pub(crate) fn media(headers: &HeaderMap) -> Result<Media, Problem> {
     if let Some(charset) = parameters.strip_prefix("charset=")
         && !matches!(charset.trim_matches('"'), "utf-8" | "utf8")
     {
-        return Err(wrong_media("the body is not UTF-8"));
+        return Err(wrong_media("the body is not UTF-8", SEND_JSON));
     }
     match media.trim().to_ascii_lowercase().as_str() {
         "application/json" => Ok(Media::Json),
         "application/x-ndjson" | "application/ndjson" | "application/jsonl" => Ok(Media::Lines),
-        _ => Err(wrong_media("the body is not said to be JSON")),
+        _ => Err(wrong_media("the body is not said to be JSON", SEND_JSON)),
     }
 }
 
-fn wrong_media(message: &str) -> Problem {
-    Problem::new(
-        StatusCode::UNSUPPORTED_MEDIA_TYPE,
-        "unsupported_media_type",
-        message,
-    )
-    .hint("send `Content-Type: application/json`")
+const SEND_JSON: &str = "send `Content-Type: application/json`";
+
+fn wrong_media(message: &str, hint: &str) -> Problem {
+    let status = StatusCode::UNSUPPORTED_MEDIA_TYPE;
+    Problem::new(status, "unsupported_media_type", message).hint(hint)
 }
 
 async fn whole(app: &App, headers: &HeaderMap, body: Body) -> Result<Received, Problem> {

@@ -13,9 +13,8 @@ const BEHIND: usize = 1024;
 /// What happened. Identifiers and numbers only: who wants the content asks for
 /// it.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
-#[schemars(rename = "SessionEvent")]
 #[serde(tag = "type", rename_all = "snake_case")]
-pub(crate) enum Happened {
+pub(crate) enum SessionEvent {
     /// A turn was recorded.
     TurnRecorded {
         /// The session.
@@ -49,21 +48,21 @@ pub(crate) enum Happened {
     },
 }
 
-impl Happened {
+impl SessionEvent {
     pub(crate) fn session(&self) -> &str {
         match self {
-            Happened::TurnRecorded { session, .. }
-            | Happened::Assembled { session, .. }
-            | Happened::Compacted { session, .. } => session,
+            SessionEvent::TurnRecorded { session, .. }
+            | SessionEvent::Assembled { session, .. }
+            | SessionEvent::Compacted { session, .. } => session,
         }
     }
 
     /// Returns the name that the event is sent by.
     pub(crate) fn name(&self) -> &'static str {
         match self {
-            Happened::TurnRecorded { .. } => "turn_recorded",
-            Happened::Assembled { .. } => "assembled",
-            Happened::Compacted { .. } => "compacted",
+            SessionEvent::TurnRecorded { .. } => "turn_recorded",
+            SessionEvent::Assembled { .. } => "assembled",
+            SessionEvent::Compacted { .. } => "compacted",
         }
     }
 }
@@ -71,7 +70,7 @@ impl Happened {
 /// Hands on what happens to those who listen, of one tenant.
 pub(crate) struct Hub {
     // None when the server stops.
-    sender: Mutex<Option<broadcast::Sender<(u64, Happened)>>>,
+    sender: Mutex<Option<broadcast::Sender<(u64, SessionEvent)>>>,
     number: AtomicU64,
     listeners: Arc<AtomicUsize>,
     most: usize,
@@ -79,7 +78,7 @@ pub(crate) struct Hub {
 
 /// One who listens.
 pub(crate) struct Listener {
-    pub(crate) receiver: broadcast::Receiver<(u64, Happened)>,
+    pub(crate) receiver: broadcast::Receiver<(u64, SessionEvent)>,
     listeners: Arc<AtomicUsize>,
 }
 
@@ -100,7 +99,7 @@ impl Hub {
     }
 
     /// Tells what happened. Costs next to nothing when nobody listens.
-    pub(crate) fn tell(&self, happened: impl FnOnce() -> Happened) {
+    pub(crate) fn tell(&self, happened: impl FnOnce() -> SessionEvent) {
         if self.listeners.load(Ordering::Relaxed) == 0 {
             return;
         }

@@ -16,7 +16,7 @@ use tracing::{error, info, warn};
 
 use crate::app::App;
 use crate::auth::{Caller, Door};
-use crate::problem::{Problem, Told};
+use crate::problem::{ErrorText, Problem};
 
 static REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
@@ -39,7 +39,7 @@ pub(crate) async fn note(
     let time = came.elapsed();
     let status = response.status().as_u16();
     app.metrics().answered(method, &route, status, time);
-    let told = response.extensions_mut().remove::<Told>();
+    let told = response.extensions_mut().remove::<ErrorText>();
     let caller = response.extensions_mut().remove::<Caller>();
     let key = caller.as_ref().and_then(|caller| caller.key.as_deref());
     let tenant = caller.as_ref().map(|caller| tenant_name(&caller.tenant));

@@ -1,14 +1,16 @@
 //! Reading JSON that somebody sent: strictly, and with the place of what is
 //! wrong.
 
+use std::cell::Cell;
 use std::fmt;
 
 use axum::http::StatusCode;
 use serde::de::{self, DeserializeOwned, DeserializeSeed, Deserializer, MapAccess, SeqAccess};
+use serde_json::map::Entry;
 use serde_json::{Map, Value};
 
 use crate::problem::Problem;
-use crate::shape::{self, Definitions};
+use crate::schema::Schemas;
 
 /// The longest path of a field that is told whole.
 const LONGEST_PATH: usize = 120;
@@ -16,40 +18,59 @@ const LONGEST_PATH: usize = 120;
 /// How many values a body may have.
 const MOST_VALUES: usize = 500_000;
 
-/// Reads a value whose shape `schema` describes. Complaints name the field, the
-/// line and the column.
+/// Reads a body that the schema of that name describes. Errors in the JSON name
+/// the line and the column; errors in the value name the field.
 pub(crate) fn read<T: DeserializeOwned>(
-    definitions: &Definitions,
-    schema: &Value,
+    schemas: &Schemas,
+    name: &str,
     bytes: &[u8],
 ) -> Result<T, Problem> {
-    let text = std::str::from_utf8(bytes).map_err(|error| {
-        let at = error.valid_up_to();
-        Problem::bad_request(
-            "invalid_json",
-            format!("the body is not UTF-8 at byte {at}"),
-        )
-    })?;
-    let mut value = unambiguous(text)?;
-    // Before it is read: complaints are then in a caller's words.
-    shape::check(definitions, schema, &value)
-        .map_err(|wrong| invalid_field(&wrong.path, wrong.message))?;
-    let mut reader = serde_json::Deserializer::from_str(text);
-    match serde_path_to_error::deserialize(&mut reader) {
-        Ok(read) => Ok(read),
-        // To a schema, 5.0 is a whole number. Few write it so.
-        Err(error) if shape::write_whole(definitions, schema, &mut value) => {
-            drop(error);
-            serde_path_to_error::deserialize(&value).map_err(|error| misread(&error))
-        }
-        Err(error) => Err(misread(&error)),
-    }
+    let census = Census::default();
+    let value = parse(bytes, &census)?;
+    convert(schemas, name, value, &census)
 }
 
-fn misread(error: &serde_path_to_error::Error<serde_json::Error>) -> Problem {
-    let path = error.path().to_string();
-    // Where it cannot be told which field it is, a `?` stands.
-    invalid_field(path.trim_end_matches(['?', '.']), said(error.inner()))
+/// Reads a value that was parsed elsewhere. It may have as many values as a body.
+pub(crate) fn read_value<T: DeserializeOwned>(
+    schemas: &Schemas,
+    name: &str,
+    value: Value,
+) -> Result<T, Problem> {
+    let census = Census::default();
+    census.add_all(&value)?;
+    convert(schemas, name, value, &census)
+}
+
+/// Returns what is read where an operation takes no body.
+pub(crate) fn nothing<T: DeserializeOwned>() -> Result<T, Problem> {
+    serde_json::from_value(Value::Object(Map::new()))
+        .map_err(|error| Problem::failure(error.to_string()))
+}
+
+/// Checks a value against its schema before it is converted: readers made from
+/// types accept more, and their errors say less.
+fn convert<T: DeserializeOwned>(
+    schemas: &Schemas,
+    name: &str,
+    mut value: Value,
+    census: &Census,
+) -> Result<T, Problem> {
+    schemas
+        .check(name, &value)
+        .map_err(|error| invalid_field(&error.path, error.message))?;
+    // To a schema, 5.0 is an integer; few write it so. It is rewritten only where
+    // it could not be read otherwise: JSON that is kept stays as it was sent.
+    if census.has_whole_floats.get() {
+        if let Ok(read) = T::deserialize(&value) {
+            return Ok(read);
+        }
+        schemas.write_integers(name, &mut value);
+    }
+    serde_path_to_error::deserialize(value).map_err(|error| {
+        let path = error.path().to_string();
+        // Where it cannot be told which field it is, a `?` stands.
+        invalid_field(path.trim_end_matches(['?', '.']), said(error.inner()))
+    })
 }
 
 fn invalid_field(path: &str, message: String) -> Problem {
@@ -57,20 +78,73 @@ fn invalid_field(path: &str, message: String) -> Problem {
     Problem::bad_request("invalid_field", message).at(path)
 }
 
-/// Reads a value in which no key stands twice: it would mean two things to two
+/// Parses JSON in which no key stands twice: it would mean two things to two
 /// readers.
-fn unambiguous(text: &str) -> Result<Value, Problem> {
-    check_count(text.as_bytes())?;
-    let mut reader = serde_json::Deserializer::from_str(text);
-    let value = Unambiguous.deserialize(&mut reader);
-    value
-        .and_then(|value| reader.end().map(|()| value))
-        .map_err(|error| Problem::bad_request("invalid_json", said(&error)))
+fn parse(bytes: &[u8], census: &Census) -> Result<Value, Problem> {
+    let mut reader = serde_json::Deserializer::from_slice(bytes);
+    let value = Unambiguous(census).deserialize(&mut reader);
+    let value = value.and_then(|value| reader.end().map(|()| value));
+    value.map_err(|error| {
+        if census.values.get() > MOST_VALUES {
+            return too_many_values();
+        }
+        let message = match std::str::from_utf8(bytes) {
+            Ok(_) => said(&error),
+            Err(error) => format!("the body is not UTF-8 at byte {}", error.valid_up_to()),
+        };
+        Problem::bad_request("invalid_json", message)
+    })
 }
 
-/// Fails when there are more values in a text of JSON than are taken: each takes
-/// up far more memory than its bytes. The text is not read for what is wrong
-/// with it.
+/// What is learned about a value while it is parsed.
+#[derive(Default)]
+struct Census {
+    values: Cell<usize>,
+    /// Whether there are numbers such as 5.0.
+    has_whole_floats: Cell<bool>,
+}
+
+impl Census {
+    /// Counts a value. Returns false when there are too many: each takes up far
+    /// more memory than its bytes.
+    fn add(&self) -> bool {
+        self.values.set(self.values.get() + 1);
+        self.values.get() <= MOST_VALUES
+    }
+
+    fn add_float(&self, number: f64) {
+        if number.fract() == 0.0 {
+            self.has_whole_floats.set(true);
+        }
+    }
+
+    fn add_all(&self, value: &Value) -> Result<(), Problem> {
+        if !self.add() {
+            return Err(too_many_values());
+        }
+        match value {
+            Value::Number(number) if number.is_f64() => {
+                self.add_float(number.as_f64().unwrap_or_default());
+                Ok(())
+            }
+            Value::Array(items) => items.iter().try_for_each(|item| self.add_all(item)),
+            Value::Object(fields) => fields.values().try_for_each(|field| self.add_all(field)),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn too_many_values() -> Problem {
+    Problem::new(
+        StatusCode::PAYLOAD_TOO_LARGE,
+        "too_many_values",
+        "the body has more than 500,000 values",
+    )
+    .hint("send less at once; records may be sent as lines")
+}
+
+/// Fails when a text of JSON has more values than a body may have, for a text
+/// that somebody else parses. Nothing else about the text is checked.
 pub(crate) fn check_count(text: &[u8]) -> Result<(), Problem> {
     // There is at least one, and each comma and each object or list that is not
     // empty brings one more.
@@ -97,15 +171,10 @@ pub(crate) fn check_count(text: &[u8]) -> Result<(), Problem> {
             before = byte;
         }
     }
-    if count <= MOST_VALUES {
-        return Ok(());
+    match count <= MOST_VALUES {
+        true => Ok(()),
+        false => Err(too_many_values()),
     }
-    Err(Problem::new(
-        StatusCode::PAYLOAD_TOO_LARGE,
-        "too_many_values",
-        "the body has more than 500,000 values",
-    )
-    .hint("send less at once; records may be sent as lines"))
 }
 
 /// Says in a caller's words what the reader says.
@@ -154,18 +223,22 @@ fn without_types(message: String) -> String {
     format!("{before}expected an object{behind}")
 }
 
-/// Reads any value; refuses an object with the same key twice.
-struct Unambiguous;
+/// Reads any value, and counts it; refuses an object with the same key twice.
+#[derive(Clone, Copy)]
+struct Unambiguous<'c>(&'c Census);
 
-impl<'de> DeserializeSeed<'de> for Unambiguous {
+impl<'de> DeserializeSeed<'de> for Unambiguous<'_> {
     type Value = Value;
 
     fn deserialize<D: Deserializer<'de>>(self, reader: D) -> Result<Value, D::Error> {
+        if !self.0.add() {
+            return Err(de::Error::custom("too many values"));
+        }
         reader.deserialize_any(self)
     }
 }
 
-impl<'de> de::Visitor<'de> for Unambiguous {
+impl<'de> de::Visitor<'de> for Unambiguous<'_> {
     type Value = Value;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -185,6 +258,7 @@ impl<'de> de::Visitor<'de> for Unambiguous {
     }
 
     fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
+        self.0.add_float(value);
         Ok(value.into())
     }
 
@@ -202,7 +276,7 @@ impl<'de> de::Visitor<'de> for Unambiguous {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
         let mut list = Vec::new();
-        while let Some(item) = items.next_element_seed(Unambiguous)? {
+        while let Some(item) = items.next_element_seed(self)? {
             list.push(item);
         }
         Ok(Value::Array(list))
@@ -211,14 +285,16 @@ impl<'de> de::Visitor<'de> for Unambiguous {
     fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<Value, A::Error> {
         let mut map = Map::new();
         while let Some(key) = fields.next_key::<String>()? {
-            if map.contains_key(&key) {
-                let key = &key[..key.floor_char_boundary(LONGEST_PATH)];
-                return Err(de::Error::custom(format_args!(
-                    "the key `{key}` stands twice"
-                )));
+            match map.entry(key) {
+                Entry::Vacant(field) => {
+                    field.insert(fields.next_value_seed(self)?);
+                }
+                Entry::Occupied(field) => {
+                    let key = field.key();
+                    let key = &key[..key.floor_char_boundary(LONGEST_PATH)];
+                    return Err(de::Error::custom(format_args!("duplicate key `{key}`")));
+                }
             }
-            let value = fields.next_value_seed(Unambiguous)?;
-            map.insert(key, value);
         }
         Ok(Value::Object(map))
     }
@@ -229,7 +305,8 @@ mod tests {
     use super::*;
 
     fn read_any(bytes: &[u8]) -> Result<Value, Problem> {
-        read(&Definitions::new(), &Value::Bool(true), bytes)
+        let schemas = Schemas::compile(&Map::new(), [("any", &Value::Bool(true))]);
+        read(&schemas, "any", bytes)
     }
 
     fn refused(text: &str) -> String {
@@ -240,32 +317,44 @@ mod tests {
     fn what_two_readers_could_read_differently_is_refused() {
         assert_eq!(
             refused(r#"{"a":1,"b":{"c":1,"c":2}}"#),
-            "the key `c` stands twice at line 1 column 21"
+            "duplicate key `c` at line 1 column 21"
         );
         // Written in another way, it is the same key.
         assert_eq!(
             refused(r#"{"a":1,"\u0061":2}"#),
-            "the key `a` stands twice at line 1 column 15"
+            "duplicate key `a` at line 1 column 15"
         );
         let many: String = (0..40).map(|i| format!("\"k{i}\":1,")).collect();
-        assert!(refused(&format!("{{{many}\"k30\":2}}")).starts_with("the key `k30` stands twice"));
+        assert!(refused(&format!("{{{many}\"k30\":2}}")).starts_with("duplicate key `k30`"));
         assert!(read_any(br#"[{"a":1},{"a":1}]"#).is_ok());
     }
 
     #[test]
     fn values_are_counted_and_not_what_texts_say() {
         let list = |item: &str, count: usize| format!("[{}]", vec![item; count].join(", "));
+        let check = |text: &str, refused: bool| {
+            let parsed = parse(text.as_bytes(), &Census::default()).map(|_| ());
+            for counted in [parsed, check_count(text.as_bytes())] {
+                let code = counted.err().map(|problem| problem.code);
+                assert_eq!(
+                    code,
+                    refused.then_some("too_many_values"),
+                    "{}",
+                    &text[..20]
+                );
+            }
+        };
         for item in ["1", "[]", "{ }", r#""a,[\\\",""#] {
-            assert!(
-                check_count(list(item, 499_999).as_bytes()).is_ok(),
-                "{item}"
-            );
-            let problem = check_count(list(item, 500_000).as_bytes()).unwrap_err();
-            assert_eq!(problem.code, "too_many_values", "{item}");
+            check(&list(item, 499_999), false);
+            check(&list(item, 500_000), true);
         }
         // Each of these is a list with a value in it.
-        assert!(check_count(list("[1]", 249_999).as_bytes()).is_ok());
-        assert!(check_count(list("[1]", 250_000).as_bytes()).is_err());
+        check(&list("[1]", 249_999), false);
+        check(&list("[1]", 250_000), true);
+        // Parsing stops there: the rest is not even JSON.
+        let broken = format!("[{}\"", "1,".repeat(500_000));
+        let problem = parse(broken.as_bytes(), &Census::default()).unwrap_err();
+        assert_eq!(problem.code, "too_many_values");
     }
 
     #[test]
@@ -309,7 +398,8 @@ mod tests {
             list: Vec<u64>,
             any: Value,
         }
-        let read = |text: &str| read::<Counts>(&Definitions::new(), &schema, text.as_bytes());
+        let schemas = Schemas::compile(&Map::new(), [("counts", &schema)]);
+        let read = |text: &str| read::<Counts>(&schemas, "counts", text.as_bytes());
         let counts = read(r#"{"count":5.0,"list":[1,2.0],"any":{"x":5.0}}"#).unwrap();
         assert_eq!((counts.count, counts.list), (Some(5), vec![1, 2]));
         // What is not ours to read stays as it was written.
@@ -322,5 +412,18 @@ mod tests {
                 "{wrong}"
             );
         }
+    }
+
+    #[test]
+    fn json_that_is_kept_stays_as_it_was_sent() {
+        let schema = serde_json::json!({
+            "type": "object",
+            "properties": {"seed": {"type": "integer"}},
+        });
+        let schemas = Schemas::compile(&Map::new(), [("parameters", &schema)]);
+        let sent = r#"{"seed":5.0,"b":1e2,"a":[0.1,18446744073709551615]}"#;
+        let kept: Value = read(&schemas, "parameters", sent.as_bytes()).unwrap();
+        let expected = r#"{"seed":5.0,"b":100.0,"a":[0.1,18446744073709551615]}"#;
+        assert_eq!(kept.to_string(), expected);
     }
 }

@@ -9,6 +9,7 @@ mod app;
 mod auth;
 mod body;
 mod events;
+mod face;
 mod gate;
 mod json;
 mod linger;
@@ -18,8 +19,8 @@ mod openapi;
 mod operation;
 mod problem;
 mod router;
+mod schema;
 mod serve;
-mod shape;
 mod tenant;
 
 pub use mcp::mcp_stdio;
@@ -49,7 +50,8 @@ pub fn log(level: &str) {
 
 /// Returns the OpenAPI document.
 pub fn openapi() -> serde_json::Value {
-    openapi::document(&router::api())
+    let api = router::api();
+    openapi::document(&api, &api.schemas())
 }
 
 /// Returns the calls that the OpenAPI document shows, in an order in which they

@@ -101,12 +101,19 @@ pub async fn mcp_stdio(service: crate::Service) -> Result<(), Error> {
         Err(ServerInitializeError::ConnectionClosed(_)) => {}
         Err(error) => {
             return Err(Error::input(format!("this is not MCP: {error}"))
-                .hint("`contexture mcp` is started by an agent, not by hand; see docs/mcp.md"));
+                .advise("`contexture mcp` is started by an agent, not by hand; see docs/mcp.md"));
         }
     }
     app.stop();
     app.finished().await;
     Ok(())
+}
+
+/// Returns the names of the tools.
+#[cfg(test)]
+pub(crate) fn tool_names() -> impl Iterator<Item = String> {
+    let declared = tools::all().declared();
+    declared.into_iter().map(|tool| tool.name.into_owned())
 }
 
 /// Who is served.
@@ -256,7 +263,7 @@ fn protocol_error(problem: Problem) -> ErrorData {
     if let Some(detail) = &problem.detail {
         error!(code = problem.code, detail = &**detail, "protocol");
     }
-    let problem = tool::told(problem);
+    let problem = tool::error_text(problem);
     let data = json!(problem.body);
     match problem.status {
         404 => ErrorData::resource_not_found(problem.text, Some(data)),

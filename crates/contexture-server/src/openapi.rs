@@ -7,12 +7,13 @@ use serde_json::{Map, Value, json};
 
 use crate::operation::{Api, Gives, Operation};
 use crate::problem::ErrorAnswer;
+use crate::schema::Schemas;
 
 /// What the examples are answered with, as a test has seen it.
 const ANSWERS: &str = include_str!("../assets/answers.json");
 
 /// Returns the document.
-pub(crate) fn document(api: &Api) -> Value {
+pub(crate) fn document(api: &Api, bodies: &Schemas) -> Value {
     let mut inputs = api.inputs.clone();
     let mut outputs = api.outputs.clone();
     let error = outputs.subschema_for::<ErrorAnswer>();
@@ -47,7 +48,7 @@ pub(crate) fn document(api: &Api) -> Value {
     let mut paths: Map<String, Value> = Map::new();
     for operation in &api.operations {
         let answer = answers.get(operation.id);
-        let mut described = describe(operation, api.inputs.definitions(), &error, answer);
+        let mut described = describe(operation, bodies, &error, answer);
         if let Some(responses) = described.get_mut("responses") {
             rename(responses, &renamed);
         }
@@ -205,7 +206,7 @@ pub(crate) fn examples(api: &Api) -> Vec<(String, String, String, Option<Value>)
 
 fn describe(
     operation: &Operation,
-    definitions: &Map<String, Value>,
+    schemas: &Schemas,
     error: &Schema,
     answer: Option<&Value>,
 ) -> Value {
@@ -244,7 +245,7 @@ fn describe(
             });
         }
         // Without one, an empty object is read.
-        let required = crate::shape::check(definitions, schema.as_value(), &json!({})).is_err();
+        let required = schemas.check(operation.id, &json!({})).is_err();
         described["requestBody"] = json!({"required": required, "content": content});
     }
     described

@@ -2,7 +2,6 @@
 //! OpenAPI document come from that.
 
 use std::any::TypeId;
-use std::sync::Arc;
 
 use axum::Router;
 use axum::body::Body;
@@ -19,6 +18,7 @@ use serde_json::{Map, Value};
 
 use crate::app::App;
 use crate::problem::Problem;
+use crate::schema::Schemas;
 use crate::tenant::Tenant;
 use crate::{body, json};
 
@@ -165,10 +165,9 @@ impl Api {
         A: Serialize + JsonSchema + Send + 'static,
     {
         operation.gives = Gives::Json(self.outputs.subschema_for::<A>());
-        let status = operation.status;
-        let shape = Arc::new(self.inputs.subschema_for::<B>().to_value());
+        let (id, status) = (operation.id, operation.status);
         let call = move |State(app): State<App>, request: Request<Body>| async move {
-            answer(&app, request, status, shape, work).await
+            answer(&app, request, (id, status), work).await
         };
         self.add_route::<P, Q, B>(operation, |filter| on(filter, call));
     }
@@ -196,6 +195,15 @@ impl Api {
         let router = std::mem::take(&mut self.router);
         self.router = router.route(operation.path, route(filter));
         self.operations.push(operation);
+    }
+
+    /// Compiles the schemas of all bodies, each under the id of its operation.
+    pub(crate) fn schemas(&self) -> Schemas {
+        let bodies = self.operations.iter().filter_map(|operation| {
+            let schema = operation.takes.body.as_ref()?;
+            Some((operation.id, schema.as_value()))
+        });
+        Schemas::compile(self.inputs.definitions(), bodies)
     }
 
     fn input<T: JsonSchema + 'static>(&mut self, whole: bool) -> Option<Schema> {
@@ -228,8 +236,7 @@ fn with_largest(schema: &mut Schema) {
 async fn answer<P, Q, B, A>(
     app: &App,
     request: Request<Body>,
-    status: StatusCode,
-    shape: Arc<Value>,
+    (id, status): (&'static str, StatusCode),
     work: Work<P, Q, B, A>,
 ) -> Response
 where
@@ -253,10 +260,12 @@ where
         Ok(prepared) => prepared,
         Err(problem) => return problem.into_response(),
     };
-    let definitions = app.definitions();
+    let shared = app.clone();
     let done = app.run(move || {
-        let bytes = bytes.as_deref().unwrap_or(b"{}");
-        let body: B = json::read(&definitions, &shape, bytes)?;
+        let body: B = match bytes {
+            Some(bytes) => json::read(shared.schemas(), id, &bytes)?,
+            None => json::nothing()?,
+        };
         let answer = work(&tenant, path, query, body)?;
         written(&answer)
     });

@@ -2,9 +2,11 @@
 
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use contexture::{Cause, Error, Refused};
+use contexture::{Advice, Cause, Error, Refused, advice};
 use schemars::JsonSchema;
 use serde::Serialize;
+
+use crate::face::Http;
 
 /// What went wrong, as it is answered.
 #[derive(Debug)]
@@ -14,7 +16,8 @@ pub(crate) struct Problem {
     pub(crate) code: &'static str,
     pub(crate) message: String,
     pub(crate) field: Option<String>,
-    pub(crate) hint: Option<String>,
+    /// What can be done about it.
+    pub(crate) advice: Vec<Advice>,
     /// For the log only: it may name places of this machine.
     pub(crate) detail: Option<Box<str>>,
     /// In how many seconds it may be tried again.
@@ -40,8 +43,10 @@ pub(crate) struct ErrorBody {
     /// The field that is wrong, such as `messages[2].content`, when that is
     /// known.
     field: Option<String>,
-    /// What to do about it, when that is known.
+    /// What to do about it, for people, when that is known.
     hint: Option<String>,
+    /// The same for programs: each entry is one thing to do.
+    advice: Vec<Advice>,
 }
 
 impl Problem {
@@ -51,7 +56,7 @@ impl Problem {
             code,
             message: message.into(),
             field: None,
-            hint: None,
+            advice: Vec::new(),
             detail: None,
             retry_after: None,
         }
@@ -63,7 +68,7 @@ impl Problem {
     }
 
     /// Returns a problem with what was sent, that a schema cannot show.
-    pub(crate) fn senseless(message: impl Into<String>) -> Self {
+    pub(crate) fn unprocessable(message: impl Into<String>) -> Self {
         Self::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid", message)
     }
 
@@ -85,7 +90,6 @@ impl Problem {
         let message = "something failed here; the log has the details";
         Self {
             detail: Some(detail.into()),
-            hint: Some("look for the answer's `x-request-id` in the server's log".to_owned()),
             ..Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", message)
         }
     }
@@ -95,8 +99,15 @@ impl Problem {
         self
     }
 
-    pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
-        self.hint = Some(hint.into());
+    /// Adds what can be done about it, as a text that reads the same to every
+    /// caller.
+    pub(crate) fn hint(self, hint: impl Into<String>) -> Self {
+        self.advise(Advice::from(hint.into()))
+    }
+
+    /// Adds what can be done about it.
+    pub(crate) fn advise(mut self, advice: Advice) -> Self {
+        self.advice.push(advice);
         self
     }
 }
@@ -131,10 +142,9 @@ impl From<Error> for Problem {
         };
         Self {
             field: error.field().map(str::to_owned),
-            hint: match error.hint_text() {
-                Some(hint) => hint_over_http(hint),
-                None if error.cause() == Cause::Exists => Some("take another name".to_owned()),
-                None => None,
+            advice: match error.advice() {
+                [] if error.cause() == Cause::Exists => vec![Advice::from("choose another name")],
+                advice => advice.to_vec(),
             },
             ..Self::new(status, code, message)
         }
@@ -152,116 +162,24 @@ impl From<Refused> for Problem {
         let hint = "the provider would refuse this request; nothing was sent";
         Self {
             code: "refused_by_provider",
-            ..Self::senseless(with_fields(&refused.to_string())).hint(hint)
+            ..Self::unprocessable(refused.to_string()).hint(hint)
         }
-    }
-}
-
-/// Commands in hints, and what does the same over HTTP. The longer ones come
-/// first.
-const COMMANDS: [(&str, &str); 16] = [
-    ("`contexture session list`", "`GET /v1/sessions`"),
-    ("`session new`", "`POST /v1/sessions`"),
-    (
-        "`contexture session history`",
-        "`GET /v1/sessions/{label}/history`",
-    ),
-    ("`contexture tree list`", "`GET /v1/trees`"),
-    ("`tree import`", "`POST /v1/trees`"),
-    (
-        "`contexture tree show TREE`",
-        "`GET /v1/trees/{tree}/document`",
-    ),
-    ("`contexture task show`", "`GET /v1/tasks`"),
-    ("`contexture task push`", "`POST /v1/tasks`"),
-    ("`task push`", "`POST /v1/tasks`"),
-    ("`task list`", "`GET /v1/stacks`"),
-    ("`contexture memory export`", "`GET /v1/memory/records`"),
-    ("`contexture memory record`", "`POST /v1/memory/records`"),
-    ("`contexture memory reembed`", "`POST /v1/memory/reembed`"),
-    ("`contexture snapshot list`", "`GET /v1/snapshots`"),
-    ("`contexture recipe list`", "`GET /v1/recipes`"),
-    ("`contexture init`", "`contexture init` on the server"),
-];
-
-/// Commands about one thing, and the route above and below its name.
-const COMMANDS_FOR_ONE: [(&str, &str, &str); 2] = [
-    ("`contexture session history ", "/v1/sessions", "history"),
-    ("`contexture tree show ", "/v1/trees", "document"),
-];
-
-/// Returns what a hint for the command line says to somebody who calls over
-/// HTTP: options are fields, commands are routes. `None` when it names a
-/// command for which there is no route.
-fn hint_over_http(hint: &str) -> Option<String> {
-    let mut text = hint.to_owned();
-    for (command, route) in COMMANDS {
-        text = text.replace(command, route);
-    }
-    for (command, above, below) in COMMANDS_FOR_ONE {
-        if let Some((before, rest)) = text.split_once(command)
-            && let Some((name, behind)) = rest.split_once('`')
-        {
-            text = format!("{before}`GET {above}/{name}/{below}`{behind}");
-        }
-    }
-    if text.contains("`contexture ") && !text.contains("on the server") {
-        return None;
-    }
-    Some(with_fields(&text))
-}
-
-/// Returns a text with the fields that options of the command line stand for:
-/// `model` for `--model NAME`.
-fn with_fields(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some(at) = rest.find("--") {
-        let (before, option) = rest.split_at(at);
-        let name = option[2..]
-            .find(|c: char| !(c.is_ascii_lowercase() || c == '-'))
-            .map_or(&option[2..], |end| &option[2..2 + end]);
-        out.push_str(before);
-        match name {
-            "" => out.push_str("--"),
-            name => {
-                out.push('`');
-                out.push_str(&name.replace('-', "_"));
-                out.push('`');
-            }
-        }
-        rest = &option[2 + name.len()..];
-        if !name.is_empty() {
-            rest = without_placeholder(rest);
-        }
-    }
-    out.push_str(rest);
-    out
-}
-
-/// Returns what stands behind an option, without the word in capitals for what
-/// it takes.
-fn without_placeholder(rest: &str) -> &str {
-    let Some(word) = rest.strip_prefix(' ') else {
-        return rest;
-    };
-    let end = word.find(|c: char| !c.is_ascii_uppercase());
-    let (word, behind) = word.split_at(end.unwrap_or(word.len()));
-    let is_whole = !behind.starts_with(|c: char| c.is_alphanumeric() || c == '_');
-    match word.len() >= 2 && is_whole {
-        true => behind,
-        false => rest,
     }
 }
 
 impl IntoResponse for Problem {
-    fn into_response(self) -> Response {
+    fn into_response(mut self) -> Response {
+        // Only an answer over HTTP has such a header.
+        if self.status == StatusCode::INTERNAL_SERVER_ERROR {
+            self = self.hint("search the server's log for the answer's `x-request-id`");
+        }
         let answer = ErrorAnswer {
             error: ErrorBody {
                 code: self.code,
                 message: self.message,
                 field: self.field,
-                hint: self.hint,
+                hint: advice::phrase(&self.advice, &Http),
+                advice: self.advice,
             },
         };
         let body = serde_json::to_vec(&answer).unwrap_or_default();
@@ -275,7 +193,7 @@ impl IntoResponse for Problem {
             let bearer = HeaderValue::from_static("Bearer");
             headers.insert(header::WWW_AUTHENTICATE, bearer);
         }
-        response.extensions_mut().insert(Told {
+        response.extensions_mut().insert(ErrorText {
             code: self.code,
             detail: self.detail,
         });
@@ -285,40 +203,7 @@ impl IntoResponse for Problem {
 
 /// What the log says about a problem, carried beside its answer.
 #[derive(Debug, Clone)]
-pub(crate) struct Told {
+pub(crate) struct ErrorText {
     pub(crate) code: &'static str,
     pub(crate) detail: Option<Box<str>>,
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn hints_speak_of_fields_and_routes() {
-        for (hint, over_http) in [
-            (
-                "raise --max-tokens or lower the reserves",
-                "raise `max_tokens` or lower the reserves",
-            ),
-            (
-                "`contexture session list` shows those there are; `session new` makes one",
-                "`GET /v1/sessions` shows those there are; `POST /v1/sessions` makes one",
-            ),
-            ("a -- b", "a -- b"),
-            ("give --model NAME", "give `model`"),
-            ("give --max-tokens 1 or more", "give `max_tokens` 1 or more"),
-            (
-                "give --head NODE; `contexture tree show story` shows them",
-                "give `head`; `GET /v1/trees/story/document` shows them",
-            ),
-            (
-                "`contexture tree show TREE` shows them",
-                "`GET /v1/trees/{tree}/document` shows them",
-            ),
-        ] {
-            assert_eq!(hint_over_http(hint).as_deref(), Some(over_http));
-        }
-        assert_eq!(hint_over_http("`contexture tree path save` does it"), None);
-    }
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use axum::Router;
 use contexture::config::Config;
 use contexture::store::Tenants as Stores;
-use contexture::{Error, Timestamp};
+use contexture::{Advice, Error, Timestamp};
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
@@ -82,8 +82,10 @@ impl Server {
         let wanted = service.config.server.addr.clone();
         let app = service.app()?;
         let failed = |error: std::io::Error| {
-            Error::input(format!("cannot listen on {wanted}: {error}"))
-                .hint("take another address or port: --addr 127.0.0.1:8788")
+            Error::input(format!("cannot listen on {wanted}: {error}")).advise(Advice::set_to(
+                "addr",
+                "another address or port, such as 127.0.0.1:8788",
+            ))
         };
         let listener = TcpListener::bind(&wanted).await.map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
@@ -94,7 +96,11 @@ impl Server {
                 "{wanted} can be reached by others, and there is no key: anybody could read and \
                  write everything"
             ))
-            .hint("make a key with `contexture key new`, or listen on 127.0.0.1"));
+            .advise("create an API key with `contexture key new`")
+            .advise(Advice::set_to(
+                "addr",
+                "a loopback address such as 127.0.0.1:8787",
+            )));
         }
         Ok(Self {
             router: router::router(&app),

@@ -127,10 +127,13 @@ impl Tenants {
             true => self.config.clone(),
             false => Config::read(&root)?,
         };
-        let engine = Engine::new(config, &root)?
+        let engine = Engine::builder()
+            .config(config)
+            .folder(root.path())
+            .store(self.stores.tenant(name))
             .confined()
-            .keeping_behind()
-            .with_store(self.stores.tenant(name));
+            .background_snapshots()
+            .build()?;
         let tenant = Arc::new(Tenant {
             root,
             engine,

@@ -1,77 +1,67 @@
-use contexture_core::{
-    Block, Budget, Layout, MediaKind, MediaSource, Part, Report, Role, Tokens, Trust, markup,
-};
-use contexture_providers::{Format, Prompt, Refused, Sampling};
+//! An assembled request in Contexture's own form.
+
+use std::ops::{Deref, DerefMut};
+
+use contexture_core::{Block, MediaKind, MediaSource, Part, Role, Tokens, Trust, markup};
+use contexture_engine::assembled::bare;
+use contexture_engine::{Concept, Report};
+use contexture_history::compaction::Compacted;
+use contexture_loom::LoomSummary;
+use contexture_providers::{Format, Refused, Sampling};
 use contexture_store::{AgentRole, TurnId};
-use contexture_tokens::{Model, Provider};
+use contexture_tokens::Provider;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::compaction::Compacted;
-use crate::loom::LoomSummary;
-
-/// An assembled request and its account.
+/// An assembled request and its account: the engine's, with what the built-in
+/// sources know of it.
 #[derive(Debug, Clone)]
-pub struct Assembled {
-    /// What is sent, in order.
-    pub layout: Layout,
-    /// What became of every candidate.
-    pub report: Report,
-    /// What might be spent.
-    pub budget: Budget,
-    /// The model it is for.
-    pub model: Model,
-    /// Whether the model is to go on where its own last message ends.
-    pub continues: bool,
-    /// How the answer is drawn.
-    pub sampling: Sampling,
-    /// The session it belongs to.
-    pub session_label: Option<String>,
-    /// The head of the session: the parent of the turn that answers.
-    pub parent_turn_id: Option<TurnId>,
-    /// The agent's role, where it has one.
-    pub role: Option<AgentRole>,
-    /// The set that the tools were taken from.
-    pub toolset_name: Option<String>,
-    /// What the agent may use.
-    pub permissions_granted: Vec<String>,
-    /// The event that is answered.
-    pub source_event_id: Option<String>,
-    /// What became of the path through a loom, where it is one.
-    pub loom: Option<LoomSummary>,
-    /// What was summarised to make room, if anything was.
-    pub compacted: Option<Compacted>,
-    /// The hash that the request is kept by, if it is kept.
-    pub snapshot: Option<String>,
-    /// What goes with the answer into the ledger: hashes of what went into the
-    /// system prompt, and what is known about the event.
-    pub context_json: Value,
-    /// The root.
-    pub workspace_path: String,
+pub struct Assembled(pub(crate) contexture_engine::Assembled);
+
+impl Deref for Assembled {
+    type Target = contexture_engine::Assembled;
+
+    fn deref(&self) -> &Self::Target {
+        &self.0
+    }
+}
+
+impl DerefMut for Assembled {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut self.0
+    }
 }
 
 impl Assembled {
-    /// Returns what a provider's form is made from.
-    pub fn prompt(&self) -> Prompt<'_> {
-        let reserve = self.budget.reserve_response();
-        Prompt {
-            layout: &self.layout,
-            model: sent_name(&self.model),
-            max_output: (reserve > 0).then_some(reserve),
-            spare: self.report.budget.remaining,
-            continues: self.continues,
-            sampling: &self.sampling,
-        }
+    /// Returns the engine's part of it.
+    pub fn into_inner(self) -> contexture_engine::Assembled {
+        self.0
     }
 
-    /// Returns the request in a provider's form.
+    /// Returns the request in a form, as bytes to send.
     pub fn render(&self, format: Format) -> Result<String, Refused> {
-        self.prompt().render(format)
+        match format {
+            Format::Json => Ok(format!("{:#}\n", self.to_json())),
+            format => self.0.render(format),
+        }
     }
 
     /// The same without blanks between what JSON is made of: for programs.
     pub fn render_compact(&self, format: Format) -> Result<String, Refused> {
-        self.prompt().render_compact(format)
+        match format {
+            Format::Json => Ok(self.to_json().to_string()),
+            format => self.0.render_compact(format),
+        }
+    }
+
+    /// Returns what became of the path through a loom, where it is one.
+    pub fn loom(&self) -> Option<&LoomSummary> {
+        self.details.get()
+    }
+
+    /// Returns what was summarised to make room, if anything was.
+    pub fn compacted(&self) -> Option<&Compacted> {
+        self.details.get()
     }
 
     /// Returns the document that is sent, where it is one and not a
@@ -90,11 +80,6 @@ impl Assembled {
     /// Returns the request in Contexture's own form.
     pub fn form(&self) -> AssembledForm<'_> {
         let used = |blocks: &[Block]| -> Tokens { blocks.iter().map(|block| block.tokens).sum() };
-        let layers = |names: &[&str]| -> Tokens {
-            let layers = self.report.budget.layers.iter();
-            let named = layers.filter(|layer| names.contains(&&*layer.name));
-            named.map(|layer| layer.used).sum()
-        };
         // A document is nobody's message.
         let document = self.document();
         let current = document.is_none().then(|| CurrentMessage {
@@ -130,11 +115,11 @@ impl Assembled {
                 },
                 remaining: self.budget.available() - self.report.budget.used,
                 allocation: AllocatedTokens {
-                    workspace: layers(&["workspace", "environment", "runtime", "tools", "files"]),
-                    persona: layers(&["persona", "role", "task"]),
-                    history: layers(&["session"]),
-                    memory: layers(&["memory"]),
-                    event: layers(&["event"]),
+                    workspace: self.used_by(Concept::Workspace),
+                    persona: self.used_by(Concept::Persona),
+                    history: self.used_by(Concept::History),
+                    memory: self.used_by(Concept::Memory),
+                    event: self.used_by(Concept::Event),
                 },
             },
             session_label: self.session_label.as_deref(),
@@ -144,15 +129,15 @@ impl Assembled {
             permissions_granted: &self.permissions_granted,
             source_event_id: self.source_event_id.as_deref(),
             workspace_path: &self.workspace_path,
-            loom: self.loom.as_ref(),
+            loom: self.loom(),
             truncation: Truncation {
                 truncated: self.report.included.iter().any(|row| row.truncated)
-                    || self.loom.as_ref().is_some_and(|loom| loom.truncated),
+                    || self.loom().is_some_and(|loom| loom.truncated),
                 items_cut: (self.report.included.iter())
                     .filter(|row| row.truncated)
                     .count(),
                 items_dropped: self.report.excluded.len(),
-                compacted: self.compacted.as_ref(),
+                compacted: self.compacted(),
             },
             snapshot: self.snapshot.as_deref(),
             context_json: &self.context_json,
@@ -177,7 +162,10 @@ pub struct AssembledForm<'a> {
     document: Option<String>,
     /// The tools that the model may call, each with its `name`, `description`
     /// and `parameters`.
-    #[cfg_attr(feature = "schema", schemars(with = "Vec<crate::schema::Tool>"))]
+    #[cfg_attr(
+        feature = "schema",
+        schemars(with = "Vec<contexture_engine::schema::Tool>")
+    )]
     tools: Vec<Value>,
     /// The model it is for.
     model: &'a str,
@@ -407,37 +395,6 @@ struct Truncation<'a> {
     compacted: Option<&'a Compacted>,
 }
 
-/// Returns blocks as one text: what has no tags in a provider's form has none
-/// here, and a blank line stands between two of them.
-pub(crate) fn bare(blocks: &[Block]) -> String {
-    let mut out = String::new();
-    // A document stands in a field of its own.
-    let shown =
-        |block: &&Block| !matches!(block.part, Part::Tool { .. }) && block.role != Role::Document;
-    let blocks: Vec<&Block> = blocks.iter().filter(shown).collect();
-    let plain = |block: &Block| {
-        let role = matches!(
-            block.role,
-            Role::Header | Role::System | Role::User | Role::Assistant
-        );
-        role && block.part == Part::Text
-    };
-    for run in blocks.chunk_by(|before, block| block.joins(before) && !plain(block)) {
-        if !out.is_empty() {
-            out.push_str("\n\n");
-        }
-        match run {
-            [block] if plain(block) => out.push_str(block.text()),
-            run => {
-                let start = out.len();
-                markup::write_run(&mut out, run.iter().copied());
-                out.truncate(start + out[start..].trim_end().len());
-            }
-        }
-    }
-    out
-}
-
 impl<'a> MessagePart<'a> {
     fn of(block: &'a Block) -> Self {
         Self {
@@ -536,20 +493,4 @@ impl<'a> HistoryBlock<'a> {
             }
         }
     }
-}
-
-/// Returns the name that the provider's own interface knows: without the
-/// vendor that some put before it.
-pub(crate) fn sent_name(model: &Model) -> &str {
-    let vendors: &[&str] = match model.provider {
-        Provider::Anthropic => &["anthropic/"],
-        Provider::OpenAi => &["openai/"],
-        Provider::Gemini => &["google/", "models/"],
-        Provider::Other => &[],
-    };
-    let name = &model.name;
-    vendors
-        .iter()
-        .find_map(|vendor| name.strip_prefix(vendor))
-        .unwrap_or(name)
 }

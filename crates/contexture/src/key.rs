@@ -25,7 +25,7 @@ use std::fmt;
 use contexture_store::{KeyRecord, KeyScope};
 use jiff::Timestamp;
 
-use crate::error::Error;
+use contexture_engine::Error;
 
 /// What every key begins with, so that it is recognised where it should not be.
 const PREFIX: &str = "ctx_";
@@ -87,7 +87,7 @@ pub fn generate(
         return Err(Error::input(format!(
             "tenant: a key for metrics opens nothing of a tenant, so it is not one of `{tenant}`"
         ))
-        .hint("make two keys"));
+        .advise("make two keys"));
     }
     let name = name.map(str::trim).filter(|name| !name.is_empty());
     if let Some(length) = name.map(str::len).filter(|length| *length > MAX_NAME_BYTES) {

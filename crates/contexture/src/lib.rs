@@ -28,9 +28,9 @@
 //! ```
 //! use std::sync::Arc;
 //!
-//! use contexture::store::{Ledger as _, NewSession};
+//! use contexture::store::NewSession;
 //! use contexture::turn::turn_from_json;
-//! use contexture::{Engine, Format, Request, Root, Timestamp};
+//! use contexture::{Engine, Format, Request, Root};
 //! use contexture_sqlite::SqliteStore;
 //!
 //! # let dir = tempfile::tempdir()?;
@@ -38,8 +38,8 @@
 //! let root = Root::open(path)?;
 //! let store = Arc::new(SqliteStore::open(path.join("conversations.db"))?);
 //! let new = NewSession { label: "support".into(), ..NewSession::default() };
-//! store.create_session(&new, Timestamp::now())?;
-//! let engine = Engine::for_root(&root)?.with_store(store);
+//! let engine = Engine::builder().root(&root)?.store(store).build()?;
+//! engine.create_session(&root, &new, None)?;
 //!
 //! let request = Request {
 //!     recipe: Some("broker".into()),
@@ -65,52 +65,32 @@
 #[doc = include_str!("../../../docs/quickstart-rust.md")]
 mod quick_start {}
 
-mod account;
-mod archetype;
 mod assembled;
-mod broker;
-mod by_file;
-mod calibration;
-mod call;
-pub mod compaction;
-pub mod config;
 mod engine;
-mod error;
-mod event;
-mod files;
-mod gather;
-mod history;
-mod init;
-mod inject;
 pub mod key;
-pub mod loom;
-pub mod memory;
-mod recipe;
-#[cfg(feature = "schema")]
-pub mod schema;
-mod session;
-pub mod snapshot;
-mod source;
-mod task_stack;
+pub mod recipes;
 mod token_counts;
-pub mod turn;
-pub mod working_set;
-mod yaml;
 
-pub use archetype::Archetypes;
 pub use assembled::{Assembled, AssembledForm};
 pub use contexture_core as core;
+#[cfg(feature = "schema")]
+pub use contexture_engine::schema;
+pub use contexture_engine::{
+    ActionCode, Advice, Ask, Attachment, CacheReport, Cause, Concept, Difference, Error, Event,
+    Face, HintVerdict, Hook, Offer, Operation, Outcome, Parameter, ParameterKind, Recipe,
+    RecipeInfo, RecipeLayer, RecipeRef, Report, Request, Root, Sender, Source, Summariser,
+    SummaryAsk, SummaryText, Unusable, Warning, advice, check_path, config, provider_of, snapshot,
+    source, turn, usual_format,
+};
+pub use contexture_files::{Scaffold, init, working_set};
+pub use contexture_history::{CompactRequest, SessionCost, TurnCost, compaction};
+pub use contexture_loom as loom;
+pub use contexture_memory as memory;
+pub use contexture_memory::{Archetypes, StackInfo, StackTasks, TaskChanged};
 pub use contexture_providers::{Format, Refused, Sampling, usage_of};
 pub use contexture_recall as recall;
 pub use contexture_store as store;
 pub use contexture_tokens as tokens;
-pub use engine::{Engine, Request};
-pub use error::{ActionCode, Cause, Error};
-pub use event::{Attachment, Event, Hook, Sender};
-pub use files::{Root, Unusable, check_path};
-pub use init::{Scaffold, init};
+pub use engine::{Engine, EngineBuilder};
 pub use jiff::Timestamp;
-pub use recipe::{LAYERS, Recipe, RecipeInfo, RecipeLayer, SOURCES, SourceKind};
-pub use session::{CompactRequest, SessionCost, TurnCost};
-pub use task_stack::{StackInfo, StackTasks, TaskChanged};
 pub use token_counts::{FileTokens, TokenCounts};

@@ -16,7 +16,14 @@ const CONFIG: &str = "model = \"gpt-4o\"";
 /// Returns a project whose engine does not wait for the disk.
 fn lab() -> Lab {
     let mut lab = Lab::new(CONFIG);
-    lab.engine = lab.another(CONFIG).keeping_behind();
+    let config =
+        contexture::config::Config::parse(&format!("recipe = \"broker\"\n{CONFIG}")).unwrap();
+    lab.engine = Engine::builder()
+        .config(config)
+        .store(Arc::clone(&lab.store) as _)
+        .background_snapshots()
+        .build()
+        .unwrap();
     lab
 }
 
@@ -72,6 +79,7 @@ fn what_is_on_its_way_is_kept_at_the_end() {
         .map(|number| {
             ask(&lab, "s", &format!("Question {number}?"))
                 .snapshot
+                .clone()
                 .unwrap()
         })
         .collect();
@@ -116,8 +124,12 @@ fn what_cannot_be_kept_is_told_and_leaves_nothing_half() {
     let small: Arc<dyn Store> = Arc::new(SqliteStore::open_with(&path, options).unwrap());
     let config = format!("recipe = \"broker\"\n{CONFIG}");
     let config = contexture::config::Config::parse(&config).unwrap();
-    let engine = Engine::new(config, &lab.root).unwrap();
-    let engine = engine.with_store(Arc::clone(&small)).keeping_behind();
+    let engine = Engine::builder()
+        .config(config)
+        .store(Arc::clone(&small))
+        .background_snapshots()
+        .build()
+        .unwrap();
     let mut told = 0;
     for number in 0..40 {
         let long = "A long question. ".repeat(600);
@@ -128,7 +140,7 @@ fn what_cannot_be_kept_is_told_and_leaves_nothing_half() {
         let made = engine.assemble(&lab.root, &asked).unwrap();
         let warned = made.report.warnings.iter();
         told += warned
-            .filter(|warning| warning.contains("was not kept"))
+            .filter(|warning| warning.message.contains("was not kept"))
             .count();
     }
     assert!(told > 0);

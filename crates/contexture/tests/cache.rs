@@ -304,7 +304,7 @@ fn what_changes_each_time_changes_nothing_before_it() {
     for request in others {
         let other = lab.engine.assemble(&lab.root, &request).unwrap();
         assert_eq!(standing(&other), base);
-        let cache = other.report.cache.unwrap();
+        let cache = other.report.cache.clone().unwrap();
         assert_eq!(&*cache.first_difference.unwrap().layer, "event");
     }
 }
@@ -313,7 +313,7 @@ fn what_changes_each_time_changes_nothing_before_it() {
 fn what_caused_the_difference_is_named() {
     let lab = Lab::new("");
     let layer = |assembled: Assembled| {
-        let cache = assembled.report.cache.unwrap();
+        let cache = assembled.report.cache.clone().unwrap();
         (
             cache.first_difference.unwrap().layer.to_string(),
             cache.shared_tokens,
@@ -380,6 +380,7 @@ fn the_window_stays_without_snapshots() {
         previous = now;
     }
     assert!((2..12).contains(&moved), "{moved} moves");
+    assert_eq!(lab.assemble("s", 20_000).snapshot, None);
 }
 
 /// What had to go for want of room comes back when there is room.
@@ -388,8 +389,8 @@ fn more_room_shows_more_again() {
     let lab = Lab::new(PLAIN);
     let pinned = lab.pinned();
     lab.talk("s", &chat(30, 40));
-    let all = lab.assemble("s", 20_000).layout;
-    let few = lab.assemble("s", pinned + 250).layout;
+    let all = lab.assemble("s", 20_000).layout.clone();
+    let few = lab.assemble("s", pinned + 250).layout.clone();
     assert!(few.history.len() < 7);
     assert_eq!(lab.assemble("s", 20_000).layout, all, "a larger window");
     lab.assemble("s", pinned + 250);
@@ -398,7 +399,7 @@ fn more_room_shows_more_again() {
     lab.engine.assemble(&lab.root, &other).unwrap();
     // The latest three, whatever fitted before.
     lab.assemble("s", pinned + 10);
-    let three = lab.assemble("s", pinned + 300).layout;
+    let three = lab.assemble("s", pinned + 300).layout.clone();
     assert_eq!(three.history.len(), 6);
     lab.record("s", &exchange("Yes?", "No."));
     assert!(lab.assemble("s", pinned + 300).layout.history.len() >= 6);
@@ -419,4 +420,7 @@ fn an_alias_is_the_same_session() {
     let second = lab.assemble("other", pinned + 800);
     check_cache(&first, &second).unwrap();
     assert!(standing(&second).starts_with(standing(&first).trim_end()));
+    // Another session has nothing to be compared with.
+    lab.session("new");
+    assert!(lab.assemble("new", pinned + 800).report.cache.is_none());
 }

@@ -110,7 +110,7 @@ fn and_down_to_what_is_enough() {
 #[test]
 fn a_few_samples_do_nothing_and_others_are_not_affected() {
     let lab = started();
-    let bystander = ask(&lab, "bystander").report.tokenizer.name;
+    let bystander = ask(&lab, "bystander").report.tokenizer.name.clone();
     assert_eq!(teach(&lab, "low", 2.2, 2).report.tokenizer.name, "estimate");
     assert_ne!(teach(&lab, "low", 2.2, 1).report.tokenizer.name, "estimate");
     assert_eq!(ask(&lab, "bystander").report.tokenizer.name, bystander);

@@ -50,19 +50,22 @@ fn from_85_to_60_percent() {
     lab.talk("s", &chat(40, 60));
     let used = lab.assemble("s", 100_000).report.budget.used;
     let below = lab.assemble("s", used * 100 / 84);
-    assert!(below.compacted.is_none());
+    assert!(below.compacted().is_none());
     let max = used * 100 / 86;
     let above = lab.assemble("s", max);
-    let compacted = above.compacted.as_ref().unwrap();
+    let compacted = above.compacted().unwrap();
     assert_eq!(compacted.trigger, Trigger::ContextLimit);
     let now = above.report.budget.used;
     assert!(now <= max * 60 / 100, "{now} of {max}");
     assert!(now >= max * 48 / 100, "no more than needed: {now} of {max}");
+    let row = &above.report.excluded[0];
+    let summarised = format!("turns 1-{}", compacted.turns);
+    assert_eq!((&*row.id, row.code.as_str()), (&*summarised, "compacted"));
     check(&above).unwrap();
     // The next request leaves it there.
     lab.record("s", &exchange("Question 40? Short.", "Yes."));
     let next = lab.assemble("s", max);
-    assert!(next.compacted.is_none());
+    assert!(next.compacted().is_none());
     assert_eq!(summary(&next), summary(&above));
 }
 
@@ -72,7 +75,7 @@ fn what_is_kept_lies_before_the_compaction_and_is_shown() {
     lab.talk("s", &chat(20, 60));
     let used = lab.assemble("s", 100_000).report.budget.used;
     let assembled = lab.assemble("s", used);
-    let compacted = assembled.compacted.as_ref().unwrap();
+    let compacted = assembled.compacted().unwrap();
     let all = turns(&lab);
     let kept = all
         .iter()
@@ -99,7 +102,7 @@ fn overflow_brings_it_to_40_percent_once() {
     lab.write("AGENTS.md", &format!("Answer briefly. {}\n", prose(1, 400)));
     lab.talk("s", &chat(40, 60));
     let max = lab.assemble("s", 100_000).report.budget.used * 100 / 80;
-    assert!(lab.assemble("s", max).compacted.is_none());
+    assert!(lab.assemble("s", max).compacted().is_none());
     // What the request was made for is known from the request.
     let request = CompactRequest {
         now: Some(lab.tick()),
@@ -143,8 +146,11 @@ fn what_fits_the_assumed_window_needs_the_true_one() {
         error.to_string().contains("was not made shorter"),
         "{error}"
     );
-    let hint = "say what the provider takes: --max-tokens";
-    assert_eq!(error.hint_text(), Some(hint));
+    let hint = "set `max_tokens`";
+    assert_eq!(
+        error.hint(&contexture::advice::Plain).as_deref(),
+        Some(hint)
+    );
     let request = CompactRequest {
         max_tokens: Some(600),
         ..CompactRequest::default()
@@ -210,7 +216,7 @@ fn summaries_of_summaries_carry_on_what_matters() {
     for i in 0..90 {
         lab.record("s", &eventful(i));
         let assembled = lab.assemble("s", 3_000);
-        summaries += usize::from(assembled.compacted.is_some());
+        summaries += usize::from(assembled.compacted().is_some());
     }
     assert!(summaries >= 4, "{summaries}");
     let assembled = lab.assemble("s", 3_000);
@@ -236,13 +242,29 @@ fn undoing_moves_the_head_back() {
     );
     // And is not made anew at once: there is room for everything.
     let after = lab.assemble("s", 20_000);
-    assert!(after.compacted.is_none());
+    assert!(after.compacted().is_none());
     assert_eq!(after.layout, before.layout);
     let error = lab.engine.uncompact("s", Some(lab.tick())).unwrap_err();
     assert!(
         error.to_string().contains("no compaction to undo"),
         "{error}"
     );
+}
+
+#[test]
+fn a_fork_before_a_summary_does_not_have_it() {
+    let lab = Lab::new("");
+    lab.talk("s", &chat(20, 60));
+    let early = turns(&lab)[4].id.to_string();
+    manual(&lab, None).unwrap();
+    lab.engine.fork("s", "early", Some(&early), None).unwrap();
+    lab.fork("s", "late");
+    let early = lab.assemble("early", 20_000);
+    assert_eq!(shown(&early), [0, 1, 2, 3, 4]);
+    assert_eq!(summary(&early), None);
+    let late = lab.assemble("late", 20_000);
+    assert_eq!(shown(&late), [17, 18, 19]);
+    assert!(summary(&late).is_some());
 }
 
 #[test]
@@ -318,7 +340,7 @@ fn a_first_summary_of_a_long_session_is_bounded() {
     }
     Counting::take(&counting.turns_loaded);
     let assembled = lab.assemble("s", 2_000);
-    let compacted = assembled.compacted.as_ref().unwrap();
+    let compacted = assembled.compacted().unwrap();
     let loaded = Counting::take(&counting.turns_loaded);
     assert!(loaded < 300, "{loaded} turns were read");
     assert!(Counting::take(&counting.heads_walked) < 400);
@@ -417,29 +439,10 @@ fn a_smaller_model_gets_a_smaller_summary() {
     }
     let max = lab.pinned() + large.tokens_after;
     let small = lab.assemble("s", max);
-    let compacted = small.compacted.as_ref().unwrap();
+    let compacted = small.compacted().unwrap();
     assert!(compacted.tokens_after < large.tokens_after / 2);
     assert!(summary(&small).is_some());
     check(&small).unwrap();
-}
-
-/// Several requests at once make one summary; the others do without.
-#[test]
-fn two_at_once_do_not_get_in_each_others_way() {
-    let lab = Lab::new("");
-    lab.talk("s", &chat(30, 60));
-    let used = lab.assemble("s", 100_000).report.budget.used;
-    let made: Vec<Assembled> = std::thread::scope(|scope| {
-        let run = || lab.assemble("s", used);
-        let threads: Vec<_> = (0..4).map(|_| scope.spawn(run)).collect();
-        threads.into_iter().map(|one| one.join().unwrap()).collect()
-    });
-    for assembled in &made {
-        check(assembled).unwrap();
-    }
-    let all = lab.engine.history("s", usize::MAX).unwrap();
-    let summaries = all.iter().filter(|turn| turn.compaction.is_some());
-    assert_eq!(summaries.count(), 1);
 }
 
 /// What a picture costs counts, though it has next to no text.
@@ -464,7 +467,7 @@ fn pictures_are_made_room_for() {
     assert!(one > 1_000, "{one}");
     let max = one * 7;
     let assembled = lab.assemble("s", max);
-    let compacted = assembled.compacted.as_ref().unwrap();
+    let compacted = assembled.compacted().unwrap();
     assert!((7..=9).contains(&compacted.turns), "{}", compacted.turns);
     assert!(assembled.report.budget.used <= max * 60 / 100);
     assert!(summary(&assembled).is_some());
@@ -477,7 +480,7 @@ fn what_the_summary_does_not_stand_for_is_told() {
     let mut lab = Lab::new("");
     lab.talk("s", &chat(60, 60));
     let used = lab.assemble("s", 100_000).report.budget.used;
-    lab.assemble("s", used).compacted.unwrap();
+    let _ = lab.assemble("s", used).compacted().unwrap();
     lab.restart("[compaction]\nenabled = false");
     let small = lab.assemble("s", used / 5);
     let mut rows = small.report.excluded.iter();

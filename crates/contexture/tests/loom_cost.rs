@@ -41,7 +41,7 @@ fn tree(strategy: &str) -> TreeDocument {
 
 fn request(head: &str, budget: u64) -> Request {
     Request {
-        recipe: Some("loom-dialogue".to_owned()),
+        recipe: Some("loom-dialogue".into()),
         tree: Some("t".to_owned()),
         head: Some(head.to_owned()),
         max_tokens: Some(budget),
@@ -64,7 +64,7 @@ fn a_rolling_window_reads_what_it_keeps() {
         .engine
         .assemble(&lab.root, &request("002999", 1_000))
         .unwrap();
-    let kept = first.loom.unwrap();
+    let kept = first.loom().unwrap().clone();
     assert!(kept.nodes_kept > 30, "{kept:?}");
     // How many more there are is nobody's concern.
     assert_eq!(kept.nodes_dropped, None);
@@ -102,7 +102,7 @@ fn the_middle_is_climbed_over_and_not_read() {
         .engine
         .assemble(&lab.root, &request("002999", 1_000))
         .unwrap();
-    let kept = first.loom.unwrap();
+    let kept = first.loom().unwrap().clone();
     let dropped = NODES as u64 - kept.nodes_kept;
     assert_eq!(kept.nodes_dropped, Some(dropped));
     let text = contexture::core::markup::render(&first.layout);

@@ -65,6 +65,28 @@ fn defaults_are_context_and_end() {
 fn the_older_flat_budget_is_read() {
     let manifest = read("protocol: CONTEXT-ASSEMBLY/0.1\ncontext_budget_tokens: 9000\nfiles: []");
     assert_eq!(manifest.max_tokens, Some(9_000));
+    assert_eq!(
+        read("context_budget_tokens: 700\nfiles: []").warnings,
+        ["working-set.yml: `protocol` is missing, `CONTEXT-ASSEMBLY/0.1` assumed"]
+    );
+}
+
+#[test]
+fn what_is_nested_too_deep_is_refused() {
+    let blocks = (0..500).map(|depth| format!("{}a:\n", "  ".repeat(depth)));
+    for bomb in [
+        blocks.collect(),
+        format!("{}a\n", "- ".repeat(100_000)),
+        "? ".repeat(100_000),
+        "[".repeat(1_000_000),
+        "{a: ".repeat(100_000),
+        "[{a: ".repeat(100_000),
+    ] {
+        let error = Manifest::parse("working-set.yml", &bomb).unwrap_err();
+        let told = error.to_string();
+        assert!(told.starts_with("working-set.yml:"), "{told}");
+        assert!(told.contains("nested too deep"), "{told}");
+    }
 }
 
 #[test]
@@ -179,6 +201,14 @@ fn what_is_wrong_is_named_with_its_place() {
     refused(
         "- just\n- a list\n",
         "working-set.yml:1:1: must be a mapping (`key: value`), not a list",
+    );
+    refused(
+        &entry("priority: 0.5"),
+        "working-set.yml:3:5: files[0].path: is missing",
+    );
+    refused(
+        "protocol: CONTEXT-ASSEMBLY/0.1\nfiles:\n  - path: a\n    priority: 0.5: 0.6\n",
+        "working-set.yml:4:18: mapping values are not allowed in this context",
     );
     refused(
         "files: &a [*a]",

@@ -196,7 +196,7 @@ fn every_budget_gives_a_valid_request_with_summaries() {
         let label = format!("with {max}");
         lab.fork("all", &label);
         let assembled = lab.assemble(&label, max);
-        compacted += usize::from(assembled.compacted.is_some());
+        compacted += usize::from(assembled.compacted().is_some());
         if let Err(why) = check(&assembled) {
             invalid.push(format!("{max}: {why}"));
         }
@@ -241,7 +241,7 @@ fn a_long_run_on_one_question() {
         );
         let truncated = assembled.report.included.iter().filter(|row| row.truncated);
         assert!(truncated.count() <= 1, "{room}");
-        assert!(assembled.compacted.is_none(), "a run of one question");
+        assert!(assembled.compacted().is_none(), "a run of one question");
     }
     // The window over them stays put like any other.
     let mut moves = 0;

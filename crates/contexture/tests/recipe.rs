@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 use contexture::core::{Cut, Fit, Order, Place};
-use contexture::{Recipe, SourceKind};
+use contexture::{Engine, Recipe, Root, recipes};
 
 #[track_caller]
 fn refused(layers: &str, expected: &str) {
@@ -13,14 +13,18 @@ fn refused(layers: &str, expected: &str) {
 
 #[test]
 fn the_built_in_recipes_are_good() {
-    for name in Recipe::names() {
-        let recipe = Recipe::load(name).unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let root = Root::open(directory.path()).unwrap();
+    let engine = Engine::for_root(&root).unwrap();
+    for name in recipes::names() {
+        let recipe = engine.find_recipe(&root, name).unwrap();
+        engine.check_recipe(&recipe).unwrap();
         assert_eq!(recipe.name, name);
         assert!(!recipe.description.is_empty());
     }
-    let recipe = Recipe::load("working-set").unwrap();
+    let recipe = engine.find_recipe(&root, "working-set").unwrap();
     let files = &recipe.layers[1];
-    assert_eq!(files.source, SourceKind::WorkingSet);
+    assert_eq!(files.source.as_deref(), Some("working-set"));
     assert_eq!(files.cut, None);
     assert_eq!(files.fit, Fit::FirstFit);
     assert_eq!(files.place, Place::ByRole);
@@ -44,11 +48,11 @@ fn every_field_is_read() {
     assert_eq!((files.share.min, files.share.max), (100, Some(9000)));
     assert_eq!(files.cut, Some(Cut::Middle));
     assert!(!files.mask_secrets);
-    let Fit::Window(window) = &recipe.layers[1].fit else {
+    let Fit::Path(window) = &recipe.layers[1].fit else {
         panic!("{:?}", recipe.layers[1].fit)
     };
     assert_eq!(window.min_recent, 4);
-    assert_eq!(window.shrink_to, 0.5);
+    assert_eq!(window.anchor.as_ref().unwrap().shrink_to, 0.5);
     let Fit::Path(path) = &recipe.layers[2].fit else {
         panic!("{:?}", recipe.layers[2].fit)
     };
@@ -59,26 +63,13 @@ fn every_field_is_read() {
 fn what_is_wrong_is_named_with_its_line() {
     refused(
         "- {layer: files, source: working-set, share: 100, fit: window, head: 10}",
-        "mine.yml:3:64: layers[0].head: unknown field `head` (one of layer, source, share, min, \
-         max, cut, fit, place, order, mask_secrets, min_recent, shrink_to)",
-    );
-    refused(
-        "- {layer: files, source: working-sets, share: 100}",
-        "mine.yml:3:26: layers[0].source: unknown source `working-sets`; \
-         did you mean `working-set`? (one of boot, working-set, workspace, persona, environment, runtime, task, role, tools, history, event, loom-agent, loom-tree, loom-instructions, loom-addendum, loom-memory, loom-path, loom-document, loom-position, memory, task-root, task-path, task-results)",
-    );
-    refused(
-        "- {layer: fils, source: working-set, share: 100}",
-        "mine.yml:3:11: layers[0].layer: unknown layer `fils`; did you mean `files`? \
-         (one of workspace, persona, session, memory, event, files, task, role, environment, runtime, tools, loom, task-path, task-results)",
+        "mine.yml:3:64: layers[0].head: unknown field `head` (one of layer, source, with, layers, \
+         share, min, max, cut, fit, place, order, mask_secrets, pinned, compact, volatile, \
+         min_recent, shrink_to)",
     );
     refused(
         "- {layer: files, source: working-set, share: 60}\n- {layer: event, source: event, share: 60}",
-        "mine.yml:4:3: layers: the shares add up to 120, not 100 (files 60, event 60)",
-    );
-    refused(
-        "- {layer: files, source: working-set}",
-        "mine.yml:3:3: layers: the shares add up to 0, not 100 ()",
+        "mine.yml:4:3: layers: the shares add up to 120, more than 100 (files 60, event 60)",
     );
     refused(
         "- {layer: files, source: working-set, share: 100, min: 9, max: 3}",
@@ -86,12 +77,20 @@ fn what_is_wrong_is_named_with_its_line() {
     );
     refused(
         "- {layer: files, source: working-set, share: 100}\n- {layer: files, source: boot}",
-        "mine.yml:4:3: layers[1].layer: `files` stands in this recipe already",
+        "mine.yml:4:3: layers[1].layer: another layer is named `files`; give each its own name",
+    );
+    refused(
+        "- layer: group\n  layers:\n  - {layer: a, source: event}\n- {layer: a, source: event}",
+        "mine.yml:6:3: layers[1].layer: another layer is named `a`; give each its own name",
+    );
+    refused(
+        "- {layer: a, source: event, layers: [{layer: b, source: event}]}",
+        "mine.yml:3:22: layers[0].source: a layer has a `source` or `layers`, not both",
     );
     refused(
         "- {layer: files, source: working-set, share: 100, colour: red}",
-        "mine.yml:3:51: layers[0].colour: unknown field `colour` (one of layer, source, share, \
-         min, max, cut, fit, place, order, mask_secrets)",
+        "mine.yml:3:51: layers[0].colour: unknown field `colour` (one of layer, source, with, \
+         layers, share, min, max, cut, fit, place, order, mask_secrets, pinned, compact, volatile)",
     );
     refused(
         "",
@@ -100,10 +99,31 @@ fn what_is_wrong_is_named_with_its_line() {
 }
 
 #[test]
+fn a_source_of_grammar_1_shows_its_new_form() {
+    for (former, now) in [
+        ("workspace", "{source: files}"),
+        ("loom-path", "{source: loom, with: {part: path}}"),
+        ("task-root", "{source: tasks, with: {part: root}}"),
+    ] {
+        refused(
+            &format!("- {{layer: a, source: {former}}}"),
+            &format!(
+                "mine.yml:3:22: layers[0].source: `{former}` is a source of recipe grammar 1; \
+                 write {now}"
+            ),
+        );
+    }
+}
+
+#[test]
 fn an_unknown_recipe_suggests_the_nearest() {
-    let error = Recipe::load("workingset").unwrap_err();
+    let directory = tempfile::tempdir().unwrap();
+    let root = Root::open(directory.path()).unwrap();
+    let engine = Engine::for_root(&root).unwrap();
+    let error = engine.find_recipe(&root, "workingset").unwrap_err();
     assert_eq!(
         error.to_string(),
-        "unknown recipe `workingset`; did you mean `working-set`? (one of working-set, broker, loom-dialogue, loom-buffer, memory, task-stack)"
+        "unknown recipe `workingset`; did you mean `working-set`? (one of broker, loom-buffer, \
+         loom-dialogue, memory, task-stack, working-set)"
     );
 }

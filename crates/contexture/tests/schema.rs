@@ -15,8 +15,8 @@ use contexture::store::{Agent, EventRecord, Forget, Forgotten, Record, TaskRecor
 use contexture::working_set::actions::{Action, Changed, parse};
 use contexture::working_set::{Hints, Manifest, WorkingSet, expand};
 use contexture::{
-    AssembledForm, CompactRequest, Event, FileTokens, Recipe, RecipeInfo, Request, SessionCost,
-    StackInfo, TaskChanged, Timestamp, TokenCounts,
+    AssembledForm, CompactRequest, Event, FileTokens, RecipeInfo, Request, SessionCost, StackInfo,
+    TaskChanged, Timestamp, TokenCounts,
 };
 use schemars::{JsonSchema, Schema};
 use serde::Serialize;
@@ -256,7 +256,7 @@ fn changes_to_the_working_set() {
                 root: &lab.root,
                 manifest: "working-set.yml",
                 session: None,
-                quota: contexture::working_set::actions::Quota {
+                quota: contexture::working_set::Quota {
                     max_entries: 9,
                     max_actions: 9,
                 },
@@ -304,7 +304,7 @@ fn a_conversation_from_end_to_end() {
         given(&lab.engine.record("s", &turn, None).unwrap());
     }
     let request = |event: &str| Request {
-        recipe: Some("broker".to_owned()),
+        recipe: Some("broker".into()),
         session: Some("s".to_owned()),
         event: Some(Event::from(event)),
         ..Request::default()
@@ -407,7 +407,7 @@ fn memory_and_tasks() {
         task: task.clone(),
         current: Some(task),
     });
-    given::<Vec<RecipeInfo>>(&Recipe::list().unwrap());
+    given::<Vec<RecipeInfo>>(&contexture::recipes::list().unwrap());
     given(&TokenCounts {
         model: "gpt-4o".to_owned(),
         tokenizer: contexture::core::TokenizerInfo {
@@ -454,6 +454,9 @@ fn descriptions_and_names() {
     taken.subschema_for::<TreeDocument>();
     taken.subschema_for::<Record>();
     taken.subschema_for::<EventRecord>();
+    taken.subschema_for::<contexture::turn::NewTurn>();
+    taken.subschema_for::<contexture::store::NewSession>();
+    taken.subschema_for::<Forget>();
     let mut given = output();
     given.subschema_for::<AssembledForm<'_>>();
     given.subschema_for::<Contents<'_>>();
@@ -467,6 +470,12 @@ fn descriptions_and_names() {
     given.subschema_for::<StackInfo>();
     given.subschema_for::<TokenCounts>();
     given.subschema_for::<TreeDocument>();
+    given.subschema_for::<contexture::store::Turn>();
+    given.subschema_for::<contexture::store::Session>();
+    given.subschema_for::<contexture::store::TreeInfo>();
+    given.subschema_for::<contexture::store::TaskView>();
+    given.subschema_for::<contexture::store::MemoryStats>();
+    given.subschema_for::<contexture::store::Snapshot>();
     let mut found = Vec::new();
     for generator in [&mut taken, &mut given] {
         for (name, schema) in generator.take_definitions(true) {

@@ -5,6 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use contexture::core::Code;
+use contexture::working_set::Hints;
 use contexture::{Engine, Format, Request, Root};
 
 struct Project {
@@ -27,6 +28,10 @@ impl Project {
     }
 
     fn assemble(&self, manifest: &str) -> contexture::Assembled {
+        self.try_assemble(manifest).unwrap()
+    }
+
+    fn try_assemble(&self, manifest: &str) -> Result<contexture::Assembled, contexture::Error> {
         let manifest = format!("protocol: CONTEXT-ASSEMBLY/0.1\n{manifest}");
         fs::write(self.path().join("working-set.yml"), manifest).unwrap();
         let root = Root::open(self.path()).unwrap();
@@ -34,10 +39,7 @@ impl Project {
             max_tokens: Some(20_000),
             ..Request::default()
         };
-        Engine::for_root(&root)
-            .unwrap()
-            .assemble(&root, &request)
-            .unwrap()
+        Engine::for_root(&root).unwrap().assemble(&root, &request)
     }
 }
 
@@ -90,7 +92,7 @@ fn an_entry_that_names_a_file_wins_over_patterns() {
     assert_eq!(included(&assembled), ["src/b.rs", "src/a.rs"]);
     assert_eq!(
         excluded(&assembled),
-        [("**/*.rs".to_owned(), Code::Duplicate)]
+        [("**/*.rs".to_owned(), Code::DUPLICATE)]
     );
 }
 
@@ -112,7 +114,81 @@ fn a_line_range_shows_its_lines_and_stops_at_the_end() {
     );
     assert_eq!(
         excluded(&assembled),
-        [("a.txt#L9".to_owned(), Code::NoSuchLines)]
+        [("a.txt#L9".to_owned(), Code::NO_SUCH_LINES)]
+    );
+    // Other line ends do not leave half of one behind.
+    let project = Project::new(&[("a.txt", "one\r\ntwo\r\nthree\r\n")]);
+    let assembled = project.assemble("files: [{path: 'a.txt#L1-L2', priority: 0.5}]");
+    let text = assembled.render(Format::Text).unwrap();
+    assert!(text.contains(">\none\r\ntwo\n</context>"), "{text}");
+}
+
+/// Returns why files are left out, a line each.
+fn reasons(assembled: &contexture::Assembled) -> String {
+    let rows = assembled.report.excluded.iter();
+    rows.map(|row| format!("{} {}: {}\n", row.id, row.code.as_str(), row.reason))
+        .collect()
+}
+
+#[cfg(unix)]
+#[test]
+fn what_cannot_be_used_is_left_out_with_the_reason() {
+    let project = Project::new(&[
+        ("empty.md", ""),
+        ("blank.md", "\n"),
+        ("pages/[id].tsx", "export default Page\n"),
+        ("d/a.md", "alpha\n"),
+        ("bare/.keep", ""),
+    ]);
+    for (name, bytes) in [
+        ("logo.png", &b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR"[..]),
+        ("utf16.txt", b"\xFF\xFEh\0i\0"),
+        ("utf16le.txt", b"h\0i\0\n\0"),
+        ("latin1.txt", b"caf\xE9\n"),
+        ("half.txt", b"half a euro: \xE2\x82"),
+    ] {
+        fs::write(project.path().join(name), bytes).unwrap();
+    }
+    let big = fs::File::create(project.path().join("big.md")).unwrap();
+    big.set_len(5 << 30).unwrap();
+    std::os::unix::fs::symlink("/dev/zero", project.path().join("zero")).unwrap();
+    std::os::unix::fs::symlink("..", project.path().join("d/up")).unwrap();
+    let _socket = std::os::unix::net::UnixListener::bind(project.path().join("socket")).unwrap();
+    let pipe = std::process::Command::new("mkfifo")
+        .arg(project.path().join("pipe"))
+        .status();
+    assert!(pipe.unwrap().success());
+    let names = "pages/[id].tsx d/up/d/a.md logo.png utf16.txt utf16le.txt latin1.txt half.txt \
+                 empty.md blank.md missing.md d/a.md/b.md bare big.md zero socket pipe p*e";
+    let mut manifest = "files:\n".to_owned();
+    for name in names.split_whitespace() {
+        manifest += &format!("- {{path: '{name}', priority: 0.5}}\n");
+    }
+    let assembled = project.assemble(&manifest);
+    assert_eq!(included(&assembled), ["pages/[id].tsx", "d/up/d/a.md"]);
+    let none = project.try_assemble("files: [{path: '{a.md', priority: 0.5}]");
+    assert_eq!(
+        none.err().unwrap().to_string(),
+        "working-set.yml:2:16: files[0].path: `{a.md` is not a pattern: unclosed alternate group; \
+         missing '}' (maybe escape '{' with '[{]'?)"
+    );
+    assert_eq!(
+        reasons(&assembled),
+        "logo.png binary: is binary\n\
+         utf16.txt not_utf8: is UTF-16; convert it to UTF-8 to use it\n\
+         utf16le.txt binary: is binary\n\
+         latin1.txt not_utf8: is not UTF-8 at byte 3; convert it to use it\n\
+         half.txt not_utf8: is not UTF-8 at byte 13; convert it to use it\n\
+         empty.md empty: is empty\n\
+         blank.md empty: is empty\n\
+         missing.md missing: there is no file `missing.md`\n\
+         d/a.md/b.md missing: there is no file `d/a.md/b.md`\n\
+         bare no_match: the directory holds no file that is not ignored\n\
+         big.md size_limit: is 5368709120 bytes; the limit is 8388608 (limits.max_file_bytes)\n\
+         zero outside_root: `zero` leads out of the root through a link\n\
+         socket not_a_file: is a pipe, a socket or a device, not a file\n\
+         pipe not_a_file: is a pipe, a socket or a device, not a file\n\
+         p*e duplicate: other entries stand for all its files\n"
     );
 }
 
@@ -122,17 +198,19 @@ fn hints_move_priority_and_get_a_verdict() {
         ("a", "a"),
         ("b", "b"),
         ("c", "c"),
+        ("p", "p"),
         (
             "hot.yml",
             "keep:\n- {path: a, why: the bug, touches: 9}\n- {path: gone, why: maybe}\n- {path: c}\n",
         ),
         (
             "cold.yml",
-            "evict:\n- {path: b, why: old, suggested_action: remove}\n- {path: c}\n",
+            "evict:\n- {path: b, why: old, suggested_action: remove}\n- {path: c}\n- {path: p}\n",
         ),
     ]);
     let assembled = project.assemble(
-        "files: [{path: a, priority: 0.5}, {path: b, priority: 0.5}, {path: c, priority: 0.5}]",
+        "files: [{path: a, priority: 0.5}, {path: b, priority: 0.5}, {path: c, priority: 0.5},\n\
+         {path: p, priority: 1.0, truncate_strategy: never}]",
     );
     let rows: Vec<_> = assembled
         .report
@@ -145,6 +223,7 @@ fn hints_move_priority_and_get_a_verdict() {
     assert_eq!(
         rows,
         [
+            ("p".to_owned(), 1.0, Some(1.0)),
             ("a".to_owned(), 0.65, Some(0.5)),
             ("c".to_owned(), 0.575, Some(0.5)),
             ("b".to_owned(), 0.3, Some(0.5)),
@@ -169,8 +248,28 @@ fn hints_move_priority_and_get_a_verdict() {
             ("b", "cold", "deferred"),
             ("c", "hot", "promoted"),
             ("gone", "hot", "deferred"),
+            ("p", "cold", "overridden"),
         ]
     );
+    for (hot, message) in [
+        (
+            "keep:\n  - path: a\n    touches: many\n",
+            "3:14: keep[0].touches: must be a number, not `many`",
+        ),
+        ("keep: a\n", "1:7: keep: must be a list, not `a`"),
+        ("keep:\n  - why: x\n", "2:5: keep[0].path: is missing"),
+        (
+            "keep:\n  - path: ../a\n",
+            "2:11: keep[0].path: `../a` holds `..`, which could lead out of the root",
+        ),
+        ("- a\n", "1:1: must be a mapping (`key: value`), not a list"),
+        ("keep: [\n", "1:7: unclosed bracket '['"),
+    ] {
+        fs::write(project.path().join("hot.yml"), hot).unwrap();
+        let root = Root::open(project.path()).unwrap();
+        let error = Hints::read(&root, "").err().unwrap();
+        assert_eq!(error.to_string(), format!("hot.yml:{message}"));
+    }
 }
 
 #[cfg(unix)]
@@ -195,11 +294,11 @@ fn no_link_leads_out_of_the_root() {
     assert!(!text.contains("do not show"));
     let codes = excluded(&assembled);
     for (path, code) in [
-        ("out", Code::OutsideRoot),
-        ("dir/secret", Code::OutsideRoot),
-        ("up", Code::OutsideRoot),
-        ("loop", Code::Unreadable),
-        ("dir/**", Code::NoMatch),
+        ("out", Code::OUTSIDE_ROOT),
+        ("dir/secret", Code::OUTSIDE_ROOT),
+        ("up", Code::OUTSIDE_ROOT),
+        ("loop", Code::UNREADABLE),
+        ("dir/**", Code::NO_MATCH),
     ] {
         assert!(
             codes.contains(&(path.to_owned(), code)),
@@ -259,7 +358,7 @@ fn a_recipe_of_the_event_alone_needs_no_manifest() {
     )]);
     let root = Root::open(project.path()).unwrap();
     let request = Request {
-        recipe: Some(project.path().join("ask.yml").display().to_string()),
+        recipe: Some(project.path().join("ask.yml").display().to_string().into()),
         event: Some("Why?".into()),
         model: Some("gpt-4o".to_owned()),
         ..Request::default()

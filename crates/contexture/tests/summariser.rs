@@ -121,7 +121,7 @@ fn the_system_prompt_is_shown_when_the_budget_asks_for_a_summary() {
     talk(&lab);
     let used = lab.assemble("s", 100_000).report.budget.used;
     let assembled = lab.assemble("s", used);
-    let compacted = assembled.compacted.as_ref().unwrap();
+    let compacted = assembled.compacted().unwrap();
     assert_eq!(
         (compacted.trigger, compacted.summary.as_str()),
         (Trigger::ContextLimit, ANSWER)
@@ -213,7 +213,7 @@ fn a_long_conversation_is_folded() {
     }
     let used = lab.assemble("s", 100_000).report.budget.used;
     let assembled = lab.assemble("s", used * 10 / 11);
-    let compacted = assembled.compacted.unwrap();
+    let compacted = assembled.compacted().unwrap().clone();
     let asked = server.asked();
     assert!(asked.len() >= 3, "{} calls", asked.len());
     assert_eq!(

@@ -62,7 +62,13 @@ fn a_turn_that_cannot_be_shown_does_not_take_the_others_with_it() {
         "{}",
         assembled.layout.history.len()
     );
-    let warned = assembled.report.warnings.join("\n");
+    let warned = assembled
+        .report
+        .warnings
+        .iter()
+        .map(|w| w.message.clone())
+        .collect::<Vec<_>>()
+        .join("\n");
     assert!(warned.contains("left out for want of tokens"), "{warned}");
 }
 
@@ -138,7 +144,7 @@ fn turns_that_no_summary_stands_for_are_counted() {
         lab.record("s", &turn);
     }
     let assembled = lab.assemble("s", lab.pinned() + 2_000);
-    let compacted = assembled.compacted.clone().unwrap();
+    let compacted = assembled.compacted().unwrap();
     let told: usize = compacted
         .summary
         .strip_prefix('(')
@@ -168,7 +174,7 @@ fn a_large_system_prompt_does_not_wear_history_down() {
     for turn in chat(20, 8) {
         lab.record("s", &turn);
         let assembled = lab.assemble("s", 3_500);
-        compactions += usize::from(assembled.compacted.is_some());
+        compactions += usize::from(assembled.compacted().is_some());
     }
     assert!(compactions <= 4, "{compactions}");
 }
@@ -194,9 +200,18 @@ fn a_summary_that_others_made_first_is_used() {
             first.starts_with("[Previous conversation summary]"),
             "{first}"
         );
-        let warned = assembled.report.warnings.join("\n");
+        let warned = assembled
+            .report
+            .warnings
+            .iter()
+            .map(|w| w.message.clone())
+            .collect::<Vec<_>>()
+            .join("\n");
         assert!(!warned.contains("could not be summarised"), "{warned}");
     }
+    let all = lab.engine.history("s", usize::MAX).unwrap();
+    let summaries = all.iter().filter(|turn| turn.compaction.is_some());
+    assert_eq!(summaries.count(), 1);
 }
 
 /// What a provider reports apart is part of the input here.

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
+use contexture::memory::ContextFilters;
 use contexture::store::RecordKind;
 
 use super::{StoreOptions, tokens};
@@ -136,8 +137,8 @@ pub(crate) struct RecallArgs {
           value_parser = tokens)]
     pub(crate) max_tokens: u64,
     /// What may be found, as JSON
-    #[arg(long, value_name = "JSON")]
-    pub(crate) filters: Option<String>,
+    #[arg(long, value_name = "JSON", value_parser = ContextFilters::from_json)]
+    pub(crate) filters: Option<ContextFilters>,
     /// The archetype whose strategy is followed [default: what contexture.toml says, else recall]
     #[arg(long, value_name = "NAME")]
     pub(crate) strategy: Option<String>,

@@ -7,6 +7,7 @@ use anstyle::{AnsiColor, Style};
 use contexture::core::grouped;
 use contexture::memory::{Channel, Context, ContextComponent, Recalled, Shown};
 
+use crate::face::CommandLine;
 use crate::output;
 use crate::session::table as empty_table;
 
@@ -83,7 +84,8 @@ pub(super) fn table(recalled: &Recalled, counted: &Counted<'_>) -> String {
         let _ = writeln!(out, "{}", crate::explain::guard_line(id, finding));
     }
     for warning in &context.metadata.warnings {
-        let _ = writeln!(out, "{CUT}warning:{CUT:#} {}", output::visible(warning));
+        let warning = output::visible(&warning.phrase(&CommandLine));
+        let _ = writeln!(out, "{CUT}warning:{CUT:#} {warning}");
     }
     out.truncate(out.trim_end().len());
     out

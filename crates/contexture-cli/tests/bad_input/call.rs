@@ -67,28 +67,12 @@ fn a_priority_on_the_command_line_that_is_none() {
         "error: INVALID_ARGS: priority of `a.md` must be from 0 to 1, not 1.5\n",
     );
     small().refuses(
-        &[
-            "working-set",
-            "adjust",
-            "a.md",
-            "--priority",
-            "NaN",
-            "--why",
-            "x",
-        ],
+        "working-set adjust a.md --priority NaN --why x",
         2,
         "error: INVALID_ARGS: priority of `a.md` must be from 0 to 1, not NaN\n",
     );
     small().refuses(
-        &[
-            "working-set",
-            "adjust",
-            "a.md",
-            "--priority",
-            "high",
-            "--why",
-            "x",
-        ],
+        "working-set adjust a.md --priority high --why x",
         2,
         "
         error: invalid value 'high' for '--priority <P>': must be a number from 0 to 1

@@ -3,56 +3,6 @@
 use super::*;
 
 #[test]
-fn hints_with_bad_content() {
-    for (text, message) in [
-        (
-            "keep:\n  - path: a.md\n    touches: many\n",
-            "3:14: keep[0].touches: must be a number, not `many`",
-        ),
-        ("keep: a.md\n", "1:7: keep: must be a list, not `a.md`"),
-        ("keep:\n  - why: no path\n", "2:5: keep[0].path: is missing"),
-        (
-            "keep:\n  - path: ../a.md\n",
-            "2:11: keep[0].path: `../a.md` holds `..`, which could lead out of the root",
-        ),
-        (
-            "- a.md\n",
-            "1:1: must be a mapping (`key: value`), not a list",
-        ),
-        ("keep: [\n", "1:7: unclosed bracket '['"),
-    ] {
-        let message = format!("error: hot.yml:{message}\n");
-        small()
-            .file("hot.yml", text)
-            .refuses(&["assemble"], 2, &message);
-    }
-}
-
-#[test]
-fn a_turn_that_is_none() {
-    let hint = "hint: a turn is `{\"messages\":[{\"role\":\"user\",\"content\":\"…\"}]}`";
-    for (turn, message) in [
-        ("junk", "expected value at line 1 column 1"),
-        ("", "it ends where a value should be at line 1 column 0"),
-        (
-            "[]",
-            "invalid length 0, expected a turn: an object with `messages` at line 1 column 2",
-        ),
-        (
-            "{\"messages\":[{\"role\":\"robot\",\"content\":\"x\"}]}",
-            "messages[0].role: unknown value `robot`, expected one of `system`, `developer`, `user`, `assistant`, \
-             `tool` at line 1 column 28",
-        ),
-    ] {
-        small().file("turn.json", turn).refuses(
-            &["working-set", "observe", "turn.json"],
-            2,
-            &format!("error: turn.json: {message}\n{hint}\n"),
-        );
-    }
-}
-
-#[test]
 fn an_observation_that_is_refused_leaves_nothing_and_can_be_repeated() {
     let project = small()
         .file("turn.json", TURN_WITH_TOOL)

@@ -26,7 +26,7 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use support::{BIN, NOW, Project, fates, run, warnings};
+use support::{BIN, Call as _, NOW, Project, fates, run};
 use tempfile::TempDir;
 
 /// A project with a pinned file, a plain one, and one that is not listed.

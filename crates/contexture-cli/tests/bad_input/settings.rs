@@ -8,8 +8,9 @@ fn an_unknown_recipe_suggests_the_nearest() {
         &["assemble", "--recipe", "working-sets"],
         2,
         "
-        error: unknown recipe `working-sets`; did you mean `working-set`? (one of working-set, broker, loom-dialogue, loom-buffer, memory, task-stack)
-        hint: name a built-in recipe or the file of your own
+        error: unknown recipe `working-sets`; did you mean `working-set`? (one of broker, \
+        loom-buffer, loom-dialogue, memory, task-stack, working-set)
+        hint: name a built-in recipe, or a file of your own
         ",
     );
     small().refuses(
@@ -19,85 +20,45 @@ fn an_unknown_recipe_suggests_the_nearest() {
     );
 }
 
-/// Checks that a recipe is refused with `message`, when it is checked and when
-/// it is used.
-#[track_caller]
-fn check_bad_recipe(recipe: &str, message: &str) {
-    let project = small().file("mine.yml", support::dedent(recipe));
+#[test]
+fn a_recipe_is_told_its_mistake_when_it_is_checked_and_when_it_is_used() {
+    let project = small().file("mine.yml", "recipe: mine\n");
+    let message = "error: mine.yml:1:1: layers: a recipe needs at least one layer\n";
     project.refuses(&["recipe", "check", "mine.yml"], 2, message);
     project.refuses(&["assemble", "--recipe", "mine.yml"], 2, message);
-}
-
-#[test]
-fn a_recipe_with_an_unknown_source() {
-    check_bad_recipe(
-        "
-        recipe: mine
-        layers:
-          - layer: files
-            source: working-sett
-            share: 100
-        ",
-        "error: mine.yml:4:13: layers[0].source: unknown source `working-sett`; \
-         did you mean `working-set`? (one of boot, working-set, workspace, persona, environment, runtime, task, role, tools, history, event, loom-agent, loom-tree, loom-instructions, loom-addendum, loom-memory, loom-path, loom-document, loom-position, memory, task-root, task-path, task-results)\n",
-    );
-}
-
-#[test]
-fn a_recipe_with_an_unknown_layer() {
-    check_bad_recipe(
-        "
-        recipe: mine
-        layers:
-          - layer: file
-            source: working-set
-            share: 100
-        ",
-        "error: mine.yml:3:12: layers[0].layer: unknown layer `file`; did you mean `files`? \
-         (one of workspace, persona, session, memory, event, files, task, role, environment, runtime, tools, loom, task-path, task-results)\n",
-    );
-}
-
-#[test]
-fn a_recipe_whose_shares_do_not_add_up() {
-    check_bad_recipe(
-        "
-        recipe: mine
-        layers:
-          - layer: workspace
-            source: boot
-            share: 20
-          - layer: files
-            source: working-set
-            share: 70
-        ",
-        "error: mine.yml:6:5: layers: the shares add up to 90, not 100 (workspace 20, files 70)\n",
-    );
-}
-
-#[test]
-fn a_recipe_with_other_mistakes() {
-    check_bad_recipe(
-        "",
-        "error: mine.yml:1:1: a recipe is one mapping with `recipe` and `layers`\n",
-    );
-    check_bad_recipe(
-        "recipe: mine\n",
-        "error: mine.yml:1:1: layers: a recipe needs at least one layer\n",
-    );
-    check_bad_recipe(
-        "
-        recipe: mine
-        layers:
-          - layer: files
-            source: working-set
-            share: 100
-            shar: 100
-        ",
-        "error: mine.yml:6:5: layers[0].shar: unknown field `shar`; did you mean `share`? \
-         (one of layer, source, share, min, max, cut, fit, place, order, \
-         mask_secrets)\n",
-    );
+    for (layer, message) in [
+        (
+            "{layer: a, source: fiels}",
+            "layers[0].source: unknown source `fiels`; did you mean `files`? ",
+        ),
+        (
+            "{layer: a, source: files, with: {path: x.md}}",
+            "layers[0].with.path: unknown parameter `path`; did you mean `paths`? ",
+        ),
+        (
+            "{layer: a, source: files, with: {paths: x.md}}",
+            "layers[0].with.paths: must be a list of texts, not \"x.md\"",
+        ),
+        (
+            "{layer: a, source: history, with: {session: $sesion}}",
+            "layers[0].with.session: unknown field of the request `sesion`; did you mean `session`? ",
+        ),
+        (
+            "{layer: a, source: loom-path}",
+            "layers[0].source: `loom-path` is a source of recipe grammar 1; write {source: loom, ",
+        ),
+    ] {
+        project.write("mine.yml", format!("recipe: mine\nlayers:\n  - {layer}\n"));
+        for call in [
+            ["recipe", "check", "mine.yml"],
+            ["assemble", "--recipe", "mine.yml"],
+        ] {
+            let run = project.run(&call);
+            run.expect_code(2);
+            assert!(run.err.starts_with("error: mine.yml:3:"), "{}", run.err);
+            assert!(run.err.contains(message), "{layer}: {}", run.err);
+        }
+    }
 }
 
 #[test]
@@ -107,7 +68,7 @@ fn settings_with_an_unknown_key() {
         2,
         "
         error: contexture.toml:2:1: unknown field `modle`, expected one of `recipe`, `model`, `models`, `limits`, `secrets`, `boot`, `observe`, `workspace`, `persona`, `environment`, `runtime`, `tools`, `toolsets`, `permissions`, `compaction`, `summariser`, `loom`, `memory`, `store`, `snapshots`, `server`
-        hint: `contexture doctor` prints the settings that exist and their defaults
+        hint: `contexture doctor` prints the settings and their defaults
         ",
     );
 }
@@ -129,19 +90,11 @@ fn settings_of_a_wrong_type_are_told_in_words_a_user_knows() {
 #[test]
 fn settings_that_do_not_parse() {
     small().file("contexture.toml", "[limits\n").refuses(
-        &[
-            "working-set",
-            "add",
-            "b.md",
-            "--priority",
-            "0.5",
-            "--why",
-            "x",
-        ],
+        "working-set add b.md --priority 0.5 --why x",
         2,
         "
         error: contexture.toml:1:8: unclosed table, expected `]`
-        hint: `contexture doctor` prints the settings that exist and their defaults
+        hint: `contexture doctor` prints the settings and their defaults
         ",
     );
 }
@@ -176,8 +129,8 @@ fn an_unknown_model_is_a_warning() {
     run.expect_code(0);
     assert!(run.out.contains("alpha"));
     run.says(
-        "warning: model `my-model` is not in the table: a window of 128000 tokens is assumed, \
-         and the way its family counts; add it under [models] in contexture.toml",
+        "warning: model `my-model` is not in the model table: a window of 128000 tokens and \
+         the tokenizer of its family are assumed; change `models` in contexture.toml",
     );
     let run = project.run(&["tokens", "a.md", "--model", "my-model"]);
     run.expect_code(0);

@@ -84,15 +84,7 @@ fn a_writer_that_does_not_get_the_lock_gives_up() {
     let lock = File::open(project.path(".")).unwrap();
     lock.lock().unwrap();
     project.refuses(
-        &[
-            "working-set",
-            "add",
-            "b.md",
-            "--priority",
-            "0.5",
-            "--why",
-            "x",
-        ],
+        "working-set add b.md --priority 0.5 --why x",
         1,
         "
         error: another process has been changing working-set.yml for five seconds
@@ -102,7 +94,7 @@ fn a_writer_that_does_not_get_the_lock_gives_up() {
 }
 
 /// Runs `args` in the project as a user who may not write to it.
-fn run_without_write_permission(project: &Project, args: &[&str]) -> support::Run {
+fn run_without_write_permission(project: &Project, args: &str) -> support::Run {
     let is_root = fs::metadata("/proc/self").unwrap().uid() == 0;
     let mode =
         |mode| fs::set_permissions(project.path(""), fs::Permissions::from_mode(mode)).unwrap();
@@ -118,7 +110,7 @@ fn run_without_write_permission(project: &Project, args: &[&str]) -> support::Ru
         }
         command = Command::new(copy);
         command
-            .args(args)
+            .args(args.words())
             .current_dir(project.path(""))
             .uid(65534)
             .gid(65534);
@@ -133,16 +125,8 @@ fn a_directory_that_may_not_be_written_to() {
     let project = small();
     let before = project.names();
     let manifest = project.read("working-set.yml");
-    let args = [
-        "working-set",
-        "add",
-        "b.md",
-        "--priority",
-        "0.5",
-        "--why",
-        "x",
-    ];
-    let run = run_without_write_permission(&project, &args);
+    let args = "working-set add b.md --priority 0.5 --why x";
+    let run = run_without_write_permission(&project, args);
     run.expect_code(1);
     assert_eq!(
         run.err,
@@ -157,7 +141,7 @@ fn a_directory_that_may_not_be_written_to() {
 fn a_log_that_cannot_be_written_does_not_keep_a_prompt_from_being_made() {
     let project = small();
     let before = project.names();
-    let run = run_without_write_permission(&project, &["assemble"]);
+    let run = run_without_write_permission(&project, "assemble");
     run.expect_code(0);
     assert!(run.out.contains("alpha"));
     run.says(
@@ -170,7 +154,7 @@ fn a_log_that_cannot_be_written_does_not_keep_a_prompt_from_being_made() {
 #[test]
 fn init_where_nothing_may_be_written() {
     let project = Project::new();
-    let run = run_without_write_permission(&project, &["init"]);
+    let run = run_without_write_permission(&project, "init");
     run.expect_code(1);
     assert_eq!(
         run.err,
@@ -182,11 +166,11 @@ fn init_where_nothing_may_be_written() {
 
 /// Runs `args` so that no file can grow: every write to one fails, as on a
 /// full disk.
-fn run_on_a_full_disk(project: &Project, args: &[&str]) -> support::Run {
+fn run_on_a_full_disk(project: &Project, args: &str) -> support::Run {
     let mut command = Command::new("bash");
     command
         .args(["-c", "trap '' XFSZ; ulimit -f 0; exec \"$0\" \"$@\"", BIN])
-        .args(args)
+        .args(args.words())
         .current_dir(project.path(""));
     run(command, "")
 }
@@ -195,16 +179,8 @@ fn run_on_a_full_disk(project: &Project, args: &[&str]) -> support::Run {
 fn a_full_disk_leaves_the_manifest_as_it_was() {
     let project = small();
     let before = project.snapshot();
-    let args = [
-        "working-set",
-        "add",
-        "b.md",
-        "--priority",
-        "0.5",
-        "--why",
-        "x",
-    ];
-    let run = run_on_a_full_disk(&project, &args);
+    let args = "working-set add b.md --priority 0.5 --why x";
+    let run = run_on_a_full_disk(&project, args);
     run.expect_code(1);
     assert_eq!(
         run.err,
@@ -217,7 +193,7 @@ fn a_full_disk_leaves_the_manifest_as_it_was() {
 #[test]
 fn a_full_disk_leaves_the_report_as_it_was() {
     let project = small().file("report.yml", "the one before\n");
-    let run = run_on_a_full_disk(&project, &["assemble", "--report", "report.yml"]);
+    let run = run_on_a_full_disk(&project, "assemble --report report.yml");
     run.expect_code(1);
     assert_eq!(project.read("report.yml"), "the one before\n");
     assert!(
@@ -231,7 +207,7 @@ fn a_full_disk_leaves_the_report_as_it_was() {
 #[test]
 fn init_on_a_full_disk_leaves_no_half_written_file() {
     let project = Project::new();
-    let run = run_on_a_full_disk(&project, &["init"]);
+    let run = run_on_a_full_disk(&project, "init");
     run.expect_code(1);
     assert!(
         run.err
@@ -252,7 +228,7 @@ fn init_on_a_full_disk_leaves_no_half_written_file() {
 fn observe_on_a_full_disk_can_be_repeated() {
     let project = small().file("turn.json", TURN_WITH_TOOL);
     let before = project.snapshot();
-    run_on_a_full_disk(&project, &["working-set", "observe", "turn.json"]).expect_code(1);
+    run_on_a_full_disk(&project, "working-set observe turn.json").expect_code(1);
     assert_eq!(project.read("working-set.yml"), before["working-set.yml"]);
     project.ok(&["working-set", "observe", "turn.json"]);
 }

@@ -7,15 +7,10 @@
 mod support;
 
 use serde_json::Value;
-use support::{NOW, Project, Run, dedent, run};
+use support::{NOW, Project, Run, dedent};
 
 fn call(project: &Project, args: &[&str]) -> Run {
-    let mut all = vec!["key"];
-    all.extend(args);
-    all.extend(["--now", NOW]);
-    let mut command = project.command(&all);
-    command.env_remove("COLUMNS");
-    run(command, "")
+    project.run_now(&[&["key"], args].concat())
 }
 
 #[track_caller]
@@ -211,7 +206,7 @@ fn what_makes_no_sense_is_refused() {
         &["revoke", "abc"],
         "
         error: there is no key `abc`
-        hint: `contexture key list` names them
+        hint: `contexture key list` lists the keys
         ",
     );
 }

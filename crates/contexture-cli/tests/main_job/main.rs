@@ -7,17 +7,14 @@ mod support;
 
 mod forms;
 mod guard;
-mod hints;
 mod init;
 mod manifest;
 mod others;
 mod report;
 mod working_set;
 
-use std::collections::BTreeMap;
-
 use serde_json::{Value, json};
-use support::{NOW, Project, dedent, fates, text, warnings};
+use support::{NOW, Project, dedent, text, warnings};
 
 /// A project with one file of each role.
 fn roles() -> Project {
@@ -49,16 +46,6 @@ Tool contract: All calls require `why`
 
 fn parsed(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_else(|e| panic!("{e}:\n{text}"))
-}
-
-/// Returns the body of the block of `path`.
-#[track_caller]
-fn body<'p>(prompt: &'p str, path: &str) -> &'p str {
-    let open = format!("<context path=\"{path}\">\n");
-    let (_, behind) = prompt
-        .split_once(&open)
-        .unwrap_or_else(|| panic!("no {path} in\n{prompt}"));
-    behind.split_once("</context>\n").unwrap().0
 }
 
 /// Returns the row of `id`, wherever it stands.

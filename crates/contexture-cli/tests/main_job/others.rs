@@ -46,6 +46,43 @@ fn an_estimate_is_labelled_as_one() {
 }
 
 #[test]
+fn sources_are_listed_with_their_parameters() {
+    let project = Project::new();
+    let listed = project.ok(&["recipe", "sources"]);
+    let files = listed.lines().find(|line| line.starts_with(" files "));
+    let files: Vec<&str> = files.unwrap().split_whitespace().take(5).collect();
+    assert_eq!(files, ["files", "paths", "list", "of", "texts"]);
+    let sources = parsed(&project.ok(&["recipe", "sources", "--json"]));
+    let sources = sources.as_array().unwrap();
+    let tasks = sources.iter().find(|one| one["source"] == "tasks").unwrap();
+    assert_eq!(
+        tasks["with"]["properties"]["part"]["enum"],
+        json!(["root", "path", "results"])
+    );
+}
+
+#[test]
+fn a_recipe_has_layers_of_any_name_inside_each_other() {
+    let recipe = "recipe: two\nlayers:\n  - layer: both\n    share: 100\n    layers:\n      \
+                  - {layer: first, source: files, with: {paths: [a.md]}, share: 50}\n      \
+                  - {layer: second, source: files, with: {paths: [b.md]}, share: 50}\n";
+    let project = Project::new()
+        .file("two.yml", recipe)
+        .file("a.md", "The first of two.\n")
+        .file("b.md", "The second of two.\n");
+    assert_eq!(
+        project.ok(&["recipe", "check", "two.yml"]),
+        "two.yml: recipe `two` is good: both (first, second)\n"
+    );
+    let (prompt, report) = project.assemble(&["--recipe", "two.yml", "--max-tokens", "500"]);
+    assert!(prompt.contains("The first of two."), "{prompt}");
+    assert!(prompt.contains("The second of two."), "{prompt}");
+    let rows = report["included"].as_array().unwrap();
+    let layers: Vec<&str> = rows.iter().map(|row| text(&row["layer"])).collect();
+    assert_eq!(layers, ["first", "second"]);
+}
+
+#[test]
 fn recipes_are_listed_shown_and_checked() {
     let project = Project::new();
     assert!(project.ok(&["recipe", "list"]).starts_with("working-set "));

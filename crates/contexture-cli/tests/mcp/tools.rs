@@ -88,7 +88,11 @@ fn the_request_is_the_one_of_the_command_line() {
         "{about}"
     );
     assert_eq!(about["format"], "text");
-    assert_eq!(about["warnings"][0], "cut to less than half: `notes.md`");
+    let warnings = about["warnings"].as_array().unwrap();
+    assert!(
+        warnings.contains(&json!("cut to less than half: `notes.md`")),
+        "{warnings:?}"
+    );
     // It is kept.
     let hash = about["snapshot"].as_str().unwrap();
     assert_eq!(
@@ -108,15 +112,7 @@ fn the_request_is_the_one_of_the_command_line() {
 #[test]
 fn the_report_accounts_for_every_candidate() {
     let project = project().file("big.md", "more of it\n".repeat(4000));
-    project.ok(&[
-        "working-set",
-        "add",
-        "big.md",
-        "--priority",
-        "0.1",
-        "--why",
-        "test",
-    ]);
+    project.ok("working-set add big.md --priority 0.1 --why test");
     let done = called(&project, &[call("context_report", json!({}))]);
     let account = &done[0]["structuredContent"];
     let ids = |name: &str| -> Vec<(String, String)> {

@@ -4,6 +4,9 @@
 #![cfg(unix)]
 #![allow(clippy::unwrap_used)] // Helpers of a test are not a test to the lint.
 
+#[allow(dead_code, unreachable_pub)] // The library's tests use more of it.
+#[path = "../../../contexture/tests/support/server.rs"]
+mod server;
 #[path = "../support/mod.rs"]
 mod support;
 
@@ -12,10 +15,9 @@ mod embedder;
 mod keeping;
 mod recalling;
 mod recording;
-mod requests;
 
 use serde_json::{Value, json};
-use support::{NOW, Project, Run, dedent, run, text, warnings};
+use support::{Call, NOW, Project, Run, dedent, run, text, warnings};
 
 /// A boat house, and who is in it.
 fn boats() -> Vec<Value> {
@@ -88,17 +90,13 @@ fn with(records: &[Value]) -> Project {
 }
 
 /// Runs a call at the tests' moment.
-fn call(project: &Project, args: &[&str]) -> Run {
-    let mut args = args.to_vec();
-    args.extend(["--now", NOW]);
-    let mut command = project.command(&args);
-    command.env_remove("COLUMNS");
-    run(command, "")
+fn call(project: &Project, args: &(impl Call + ?Sized)) -> Run {
+    project.run_now(args)
 }
 
 /// Runs a call that must succeed, and returns what it prints.
 #[track_caller]
-fn out(project: &Project, args: &[&str]) -> String {
+fn out(project: &Project, args: &(impl Call + ?Sized)) -> String {
     let run = call(project, args);
     run.expect_code(0);
     run.out

@@ -100,7 +100,8 @@ fn an_address_that_others_reach_is_refused_without_keys() {
     assert_eq!(
         run.err,
         "error: 0.0.0.0:0 can be reached by others, and there is no key: anybody could read and \
-         write everything\nhint: make a key with `contexture key new`, or listen on 127.0.0.1\n"
+         write everything\nhint: create an API key with `contexture key new`; or set --addr to a \
+         loopback address such as 127.0.0.1:8787\n"
     );
 }
 

@@ -1,85 +1,134 @@
-//! Calls that name what is not there: turns, snapshots, times.
+//! Calls that name what is not there, or say what cannot be.
 
 use super::*;
 
 #[test]
-fn a_turn_to_fork_at_that_is_not_there() {
-    let project = chat();
-    let id = say(&project, "chat", "Hi", "Hello.");
-    let fork = |at: &str, message: &str| {
-        project.refuses(&["session", "fork", "chat", "new", "--at", at], 2, message);
-    };
-    let other: String = id
-        .chars()
-        .map(|c| if c == '0' { '1' } else { '0' })
-        .collect();
-    fork(
-        &other,
-        &format!(
-            "error: session `chat` has no turn `{other}`\n\
-             hint: `contexture session history chat` shows them\n"
-        ),
+fn an_unknown_session() {
+    let project = chat().file(
+        "turn.json",
+        r#"{"messages":[{"role":"user","content":"x"}]}"#,
     );
-    for none in ["", "abc", "not a turn"] {
-        fork(
-            none,
-            &format!("error: `{none}` is no turn: give at least 4 of its hexadecimal digits\n"),
+    for args in [
+        "session show chta",
+        "session record chta turn.json",
+        "session history chta",
+        "session fork chta new",
+        "session compact chta",
+        "session uncompact chta",
+        "session cost chta",
+        "session alias chta other",
+        "session close chta",
+        "session new other --parent chta",
+        "assemble --recipe broker --session chta --event Hi",
+    ] {
+        project.refuses(
+            args,
+            2,
+            "
+            error: there is no session `chta`
+            hint: `contexture session list` lists the sessions; or `contexture session new \
+            LABEL` creates a session
+            ",
         );
     }
-    project.ok(&["session", "new", "empty"]);
+}
+
+#[test]
+fn a_file_that_cannot_be_read() {
+    let project = chat().file("latin1.json", b"{\"messages\":[\"caf\xE9\"]}");
+    for (file, why) in [
+        ("nowhere.json", "No such file or directory (os error 2)"),
+        ("latin1.json", "stream did not contain valid UTF-8"),
+        (".", "Is a directory (os error 21)"),
+    ] {
+        let message = format!("error: cannot read {file}: {why}\n");
+        project.refuses(&["session", "record", "chat", file], 2, &message);
+    }
+}
+
+#[test]
+fn a_stale_parent() {
+    let project = chat();
+    let first = say(&project, "chat", "One", "1");
+    let second = say(&project, "chat", "Two", "2");
+    let turn = |parent: &str| {
+        let messages = json!([{"role": "user", "content": "x"}]);
+        json!({"messages": messages, "parent_turn_id": parent}).to_string()
+    };
+    project.write("stale.json", turn(&first));
     project.refuses(
-        &["session", "fork", "empty", "new", "--at", &id],
+        &["session", "record", "chat", "stale.json"],
         2,
         &format!(
-            "error: session `empty` has no turn `{id}`\n\
-             hint: `contexture session history empty` shows them\n"
+            "error: conflict: the head of session `chat` is {second}, not {first}; nothing was \
+             recorded\n\
+             hint: assemble again, so that the turn answers the current state, and record \
+             that turn\n"
         ),
     );
-    assert_eq!(labels(&project), ["chat", "empty"]);
+    project.write("fresh.json", turn(&second));
+    project.ok(&["session", "record", "chat", "fresh.json"]);
 }
 
 #[test]
-fn a_snapshot_that_is_not_there() {
-    let project = chat();
-    assembled(&project, &[]);
-    let hint = "hint: `contexture snapshot list` shows them\n";
-    for command in ["show", "check"] {
-        let refuses = |hash: &str, message: &str| {
-            let message = format!("error: {message}\n{hint}");
-            project.refuses(&["snapshot", command, hash], 2, &message);
-        };
-        refuses("00000000", "there is no snapshot `00000000`");
-        let no_hash =
-            |hash: &str| format!("`{hash}` is no hash: give at least 4 of its hexadecimal digits");
-        refuses("abc", &no_hash("abc"));
-        refuses("", &no_hash(""));
-        refuses("xyz123", &no_hash("xyz123"));
-        let long = "0".repeat(65);
-        refuses(&long, &no_hash(&long));
+fn what_is_told_of_a_call() {
+    let project = chat()
+        .file("junk.json", "{\"messages\":[")
+        .file("empty.json", r#"{"messages":[]}"#)
+        .file("event.txt", "\n");
+    for (args, message) in [
+        (
+            "session record chat junk.json",
+            "
+            error: junk.json: messages: it ends inside a list at line 1 column 13
+            hint: a turn is `{\"messages\":[{\"role\":\"user\",\"content\":\"…\"}]}`
+            ",
+        ),
+        (
+            "session record chat empty.json",
+            "error: messages: is empty: a turn has at least one message\n",
+        ),
+        (
+            "session new chat",
+            "error: there is a session `chat` already\n",
+        ),
+        (
+            "session new other --persona ana",
+            "
+            error: there is no persona `ana`: personas/ana is no directory
+            hint: create it, with SOUL.md and IDENTITY.md, or set persona.dir in \
+            contexture.toml
+            ",
+        ),
+        (
+            "session fork chat new --at abc",
+            "error: `abc` is no turn: give at least 4 of its hexadecimal digits\n",
+        ),
+        (
+            "session uncompact chat",
+            "error: session `chat` has no compaction to undo\n",
+        ),
+        (
+            "session compact chat --overflow",
+            "
+            error: session `chat` cannot be made shorter: its latest 3 turns are kept
+            hint: take a model with a larger window, or fork before the largest turn
+            ",
+        ),
+        (
+            "snapshot show 00000000",
+            "
+            error: there is no snapshot `00000000`
+            hint: `contexture snapshot list` lists the snapshots
+            ",
+        ),
+        (
+            "assemble --recipe broker --session chat --event-file event.txt",
+            "error: the event is empty\n",
+        ),
+    ] {
+        project.refuses(args, 2, message);
     }
-}
-
-#[test]
-fn a_hash_that_stands_for_several() {
-    let project = chat();
-    for n in 0..2 {
-        assembled(&project, &["--event", &format!("Number {n}")]);
-    }
-    // Hashes that begin alike are rare; the index is made to have two.
-    let db = rusqlite::Connection::open(project.path(".contexture/contexture.db")).unwrap();
-    let changed = db
-        .execute(
-            "UPDATE snapshots SET hash = CAST(x'ABCDEF' || substr(hash, 4) AS BLOB)",
-            [],
-        )
-        .unwrap();
-    assert_eq!(changed, 2);
-    db.close().unwrap();
-    project.refuses(
-        &["snapshot", "show", "abcdef"],
-        2,
-        "error: `abcdef` is the beginning of several snapshots; give more digits\n",
-    );
 }
 
 #[test]
@@ -100,32 +149,13 @@ fn arguments_that_are_none() {
             "error: invalid value '-5' for '--max-tokens <N>': must be a whole number of tokens, 0 \
              or more",
         ),
+        (
+            "assemble --recipe broker --role boss",
+            "error: invalid value 'boss' for '--role <ROLE>'",
+        ),
     ] {
-        let run = project.run(&args.split(' ').collect::<Vec<_>>());
+        let run = project.run(args);
         run.expect_code(2);
         run.says(message);
     }
-}
-
-#[test]
-fn nothing_to_undo() {
-    let project = chat();
-    let none = "error: session `chat` has no compaction to undo\n";
-    project.refuses(&["session", "uncompact", "chat"], 2, none);
-    say(&project, "chat", "Hi", "Hello.");
-    project.refuses(&["session", "uncompact", "chat"], 2, none);
-}
-
-#[test]
-fn an_overflow_that_cannot_be_recovered_from() {
-    let project = chat();
-    say(&project, "chat", "Hi", "Hello.");
-    project.refuses(
-        &["session", "compact", "chat", "--overflow"],
-        2,
-        "
-        error: session `chat` cannot be made shorter: its latest 3 turns are kept
-        hint: take a model with a larger window, or fork before the largest turn
-        ",
-    );
 }

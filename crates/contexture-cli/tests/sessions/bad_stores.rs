@@ -3,6 +3,7 @@
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::os::unix::process::CommandExt as _;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
@@ -25,22 +26,18 @@ fn refuses_all(project: &Project, message: &str) {
     for args in [
         "session list",
         "session new other",
-        "session show chat",
         "session record chat turn.json",
-        "session history chat",
-        "session compact chat",
-        "snapshot list",
+        "tree list",
         "assemble --recipe broker --session chat --event Hi",
     ] {
-        let args: Vec<&str> = args.split(' ').collect();
-        project.refuses(&args, 2, message);
+        project.refuses(args, 2, message);
     }
 }
 
 fn away(what: &str) -> String {
     format!(
         "error: sqlite:./.contexture/contexture.db: {what}\n\
-         hint: move the file away or name another with --db; nothing was written to it\n"
+         hint: move the file away; nothing was written to it; or set --db\n"
     )
 }
 
@@ -82,73 +79,74 @@ fn a_request_is_made_though_it_cannot_be_kept() {
 }
 
 #[test]
-fn a_store_of_a_newer_version() {
+fn a_store_that_cannot_be_used() {
+    let diary = |db: &Path| fs::write(db, "Dear diary,\n".repeat(100)).unwrap();
+    let other = |db: &Path| {
+        let db = Connection::open(db).unwrap();
+        db.execute_batch("CREATE TABLE recipes (cake)").unwrap();
+    };
+    let directory = |db: &Path| fs::create_dir(db).unwrap();
+    for (make, told) in [
+        (
+            &diary as &dyn Fn(&Path),
+            "is not a SQLite database, or its beginning is damaged",
+        ),
+        (&other, "is a SQLite database of another program"),
+        (&directory, "is a directory"),
+    ] {
+        let project = project().file("turn.json", TURN).file(".contexture/x", "");
+        make(&project.path(DB));
+        refuses_all(&project, &away(told));
+    }
     let project = with_turn();
     let db = Connection::open(project.path(DB)).unwrap();
     db.pragma_update(None, "user_version", 99).unwrap();
     db.close().unwrap();
     let run = project.run(&["session", "list"]);
-    let known = run
-        .err
-        .split_once(", and ")
-        .unwrap()
-        .1
-        .split_once(' ')
-        .unwrap()
-        .0;
-    refuses_all(
-        &project,
-        &format!(
-            "error: sqlite:./.contexture/contexture.db was written by a newer version: its schema \
-             is 99, and {known} is the newest that this one knows\n\
-             hint: install the newer version, or name another file with --db\n"
+    run.expect_code(2);
+    assert!(
+        run.err
+            .contains(" was written by a newer version: its schema is 99, and "),
+        "{}",
+        run.err
+    );
+    run.says("hint: install the newer version; or set --db");
+}
+
+#[test]
+fn there_is_no_store() {
+    let project = project().file("turn.json", TURN);
+    let before = project.names();
+    for (makes, calls) in [
+        (
+            "session new LABEL",
+            "session list/session record chat turn.json/snapshot list",
         ),
-    );
-}
-
-#[test]
-fn a_file_that_is_no_database() {
-    let project = project().file("turn.json", TURN);
-    project.write(DB, "Dear diary,\n".repeat(100));
-    refuses_all(
-        &project,
-        &away("is not a SQLite database, or its beginning is damaged"),
-    );
-}
-
-#[test]
-fn a_database_of_another_program() {
-    let project = with_turn();
-    fs::remove_file(project.path(DB)).unwrap();
-    let db = Connection::open(project.path(DB)).unwrap();
-    db.execute_batch("CREATE TABLE recipes (cake)").unwrap();
-    db.close().unwrap();
-    refuses_all(&project, &away("is a SQLite database of another program"));
-}
-
-#[test]
-fn a_store_that_was_cut_short() {
-    let project = with_turn();
-    let whole = fs::read(project.path(DB)).unwrap();
-    for length in [50, 5_000, 8_192, whole.len() - 4_096] {
-        project.write(DB, &whole[..length]);
-        let run = project.run(&["session", "record", "chat", "turn.json"]);
-        run.expect_code(2);
-        let told = "error: sqlite:./.contexture/contexture.db: is ";
-        assert!(run.err.starts_with(told), "{length}: {}", run.err);
-        assert!(run.err.contains("damaged"), "{length}: {}", run.err);
-        run.says("hint: move the file away or name another with --db; nothing was written to it");
-        assert_eq!(fs::read(project.path(DB)).unwrap(), whole[..length]);
+        (
+            "tree import FILE",
+            "tree list/tree show t/tree export t/tree set t --title x/tree node show t n1/\
+             tree path list t/tree agent list t/tree memory show t ada",
+        ),
+        (
+            "memory record FILE",
+            "memory recall x/memory stats/memory show x/memory export/memory forget --id x/\
+             memory reembed",
+        ),
+        (
+            "task push GOAL",
+            "task pop/task show/task list/task resume x",
+        ),
+        ("key new", "key list/key revoke abc"),
+    ] {
+        for call in calls.split('/') {
+            let told = format!(
+                "error: there is no store at ./.contexture/contexture.db: nothing was kept yet \
+                 (`contexture {makes}` makes one; --root and --db say where)\n"
+            );
+            project.refuses(call, 2, &told);
+        }
     }
-    project.write(DB, &whole);
-    project.ok(&["session", "record", "chat", "turn.json"]);
-}
-
-#[test]
-fn a_directory_instead_of_a_file() {
-    let project = project().file("turn.json", TURN);
-    fs::create_dir_all(project.path(DB)).unwrap();
-    refuses_all(&project, &away("is a directory"));
+    assert_eq!(project.names(), before);
 }
 
 /// Runs a command as somebody who owns nothing, when we are root, who may do
@@ -172,27 +170,21 @@ fn a_store_that_may_only_be_read() {
     mode(DB, 0o444);
     mode(".contexture", 0o555);
     let refused = as_nobody(&project, &["session", "record", "chat", "turn.json"]);
+    // To look at it, nothing has to be written.
+    let shown = as_nobody(&project, &["session", "history", "chat"]);
+    let assembled = as_nobody(&project, &request(&[]));
     mode(".contexture", 0o755);
     refused.expect_code(2);
     assert_eq!(
         refused.err,
         "error: sqlite:./.contexture/contexture.db cannot be written: it is read-only\n\
-         hint: check the permissions of the file and its directory, or name another with --db\n"
+         hint: check the permissions of the file and its directory; or set --db\n"
     );
+    for seen in [shown, assembled] {
+        seen.expect_code(0);
+        assert!(seen.out.contains("Hello."), "{}", seen.out);
+    }
     assert_eq!(fs::read(project.path(DB)).unwrap(), whole);
-}
-
-#[test]
-fn a_directory_in_which_no_store_can_be_made() {
-    let project = project();
-    let mode = |mode: u32| {
-        fs::set_permissions(project.path(""), fs::Permissions::from_mode(mode)).unwrap();
-    };
-    mode(0o555);
-    let refused = as_nobody(&project, &["session", "new", "chat"]);
-    mode(0o755);
-    refused.expect_code(2);
-    refused.says("error: sqlite:./.contexture/contexture.db cannot be written: it is read-only");
 }
 
 #[test]

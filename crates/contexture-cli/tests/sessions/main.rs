@@ -4,29 +4,24 @@
 #![cfg(unix)]
 #![allow(clippy::unwrap_used)] // Helpers of a test are not a test to the lint.
 
+#[allow(dead_code, unreachable_pub)] // The library's tests use more of it.
+#[path = "../../../contexture/tests/support/server.rs"]
+mod server;
 #[path = "../support/mod.rs"]
 mod support;
 
 mod bad_calls;
-mod bad_events;
-mod bad_settings;
 mod bad_stores;
-mod bad_turns;
-mod cache;
 mod commands;
 mod compaction;
 mod cost;
-mod event;
-mod learning;
 mod result;
-mod roles;
 mod snapshots;
 mod summariser;
-mod tools;
 mod writers;
 
 use serde_json::{Value, json};
-use support::{NOW, Project, Run, dedent, text, warnings};
+use support::{NOW, Project, Run, dedent, text};
 
 /// A project that says where it runs, so that every machine gives the same.
 fn project() -> Project {
@@ -120,12 +115,6 @@ fn assembled(project: &Project, args: &[&str]) -> Value {
 /// Assembles the next request of `chat` and returns all that the run left.
 fn run_request(project: &Project, args: &[&str]) -> Run {
     project.run(&request(args))
-}
-
-/// Checks that the next request of `chat` is refused.
-#[track_caller]
-fn refuses_request(project: &Project, args: &[&str], message: &str) {
-    project.refuses(&request(args), 2, message);
 }
 
 /// Returns who speaks in the history of a request, and how it begins.

@@ -58,22 +58,6 @@ fn what_is_shown_is_what_was_assembled_byte_for_byte() {
 }
 
 #[test]
-fn a_request_tells_who_it_was_for_and_what_it_is_made_of() {
-    let project = rich();
-    project.ok(&request(&["--role", "manager"]));
-    let shown = json_of(&project, &["snapshot", "show", &latest(&project)]);
-    assert_eq!(shown["agent"]["role"], "manager");
-    assert_eq!(shown["agent"]["permissions_granted"], json!(["*"]));
-    let blocks = shown["blocks"].as_array().unwrap();
-    let tokens: u64 = blocks
-        .iter()
-        .map(|block| block["tokens"].as_u64().unwrap())
-        .sum();
-    assert_eq!(shown["tokens"], tokens);
-    assert_eq!(blocks.last().unwrap()["layer"], "event");
-}
-
-#[test]
 fn a_request_from_files_is_kept_too() {
     let project = Project::new().file("a.md", "alpha\n").entries("a.md 0.5");
     let made = project.ok(&["assemble", "--now", NOW]);
@@ -158,25 +142,6 @@ fn where_two_requests_part_and_what_differs() {
 }
 
 #[test]
-fn new_and_gone_turns_are_told() {
-    let project = chat();
-    let first = assembled(&project, &[]);
-    say(&project, "chat", "Go on.", "I do.");
-    let second = assembled(&project, &[]);
-    let (a, b) = (text(&first["snapshot"]), text(&second["snapshot"]));
-    let there = project.ok(&["snapshot", "diff", a, b]);
-    assert!(
-        there.contains(" of session: new, ") && there.contains("    + I do.\n"),
-        "{there}"
-    );
-    let back = project.ok(&["snapshot", "diff", b, a]);
-    assert!(
-        back.contains(" of session: gone, ") && back.contains("    - I do.\n"),
-        "{back}"
-    );
-}
-
-#[test]
 fn a_check_for_ci_fails_when_too_little_is_shared() {
     let project = long_chat(3).file("AGENTS.md", "Be kind.\n");
     let first = assembled(&project, &[]);
@@ -243,9 +208,30 @@ fn content_that_was_changed_is_noticed() {
 }
 
 #[test]
-fn nothing_is_kept_when_the_settings_say_so() {
+fn new_and_gone_turns_are_told() {
     let project = chat();
-    project.write("contexture.toml", "[snapshots]\nkeep = false\n");
-    assert_eq!(assembled(&project, &[])["snapshot"], Value::Null);
-    assert_eq!(project.ok(&["snapshot", "list"]), "no requests were kept\n");
+    let first = assembled(&project, &[]);
+    say(&project, "chat", "Go on.", "I do.");
+    let second = assembled(&project, &[]);
+    let (a, b) = (text(&first["snapshot"]), text(&second["snapshot"]));
+    let there = project.ok(&["snapshot", "diff", a, b]);
+    assert!(
+        there.contains(" of session: new, ") && there.contains("    + I do.\n"),
+        "{there}"
+    );
+    let back = project.ok(&["snapshot", "diff", b, a]);
+    assert!(
+        back.contains(" of session: gone, ") && back.contains("    - I do.\n"),
+        "{back}"
+    );
+}
+
+#[test]
+fn explain_says_what_is_shared() {
+    let project = long_chat(2);
+    project.ok(&request(&[]));
+    let run = run_request(&project, &["--event", "Something else", "--explain"]);
+    let line = run.err.lines().find(|line| line.starts_with("cache: "));
+    let line = line.unwrap_or_else(|| panic!("{}", run.err));
+    assert!(line.ends_with("; they part at event of event"), "{line}");
 }

@@ -21,23 +21,6 @@ fn record_at_once(project: &Project, turns: &[Value]) -> Vec<Run> {
 }
 
 #[test]
-fn turns_that_name_no_parent_follow_each_other() {
-    let project = chat();
-    let turns: Vec<Value> = (0..6)
-        .map(|n| json!({"messages": [{"role": "user", "content": format!("Number {n}")}]}))
-        .collect();
-    for run in record_at_once(&project, &turns) {
-        run.expect_code(0);
-    }
-    let recorded = json_of(&project, &["session", "history", "chat"]);
-    let recorded = recorded.as_array().unwrap();
-    assert_eq!(recorded.len(), 6);
-    for two in recorded.windows(2) {
-        assert_eq!(two[1]["parent"], two[0]["id"]);
-    }
-}
-
-#[test]
 fn of_turns_that_answer_the_same_one_wins() {
     let project = chat();
     let head = say(&project, "chat", "Red or blue?", "Choose.");
@@ -59,25 +42,4 @@ fn of_turns_that_answer_the_same_one_wins() {
             "error: conflict: the head of session `chat` is {now}, not {head}; nothing was recorded"
         ));
     }
-}
-
-#[test]
-fn the_same_session_is_made_once() {
-    let project = project();
-    let args = ["session", "new", "chat"];
-    let started: Vec<_> = (0..4)
-        .map(|_| {
-            let mut command = project.command(&args);
-            let command = command.stdout(Stdio::piped()).stderr(Stdio::piped());
-            command.spawn().unwrap()
-        })
-        .collect();
-    let runs: Vec<Run> = started.into_iter().map(support::finish).collect();
-    let made = runs.iter().filter(|run| run.code == Some(0)).count();
-    assert_eq!(made, 1, "{runs:?}");
-    for run in runs.iter().filter(|run| run.code != Some(0)) {
-        run.expect_code(2);
-        assert_eq!(run.err, "error: there is a session `chat` already\n");
-    }
-    assert_eq!(labels(&project), ["chat"]);
 }

@@ -41,6 +41,49 @@ pub(crate) struct Run {
     pub(crate) err: String,
 }
 
+/// What the command is called with: words, or a line in which what stands
+/// between single quotes is one word.
+pub(crate) trait Call {
+    fn words(&self) -> Vec<String>;
+}
+
+impl Call for str {
+    fn words(&self) -> Vec<String> {
+        let mut words = Vec::new();
+        for (i, part) in self.split('\'').enumerate() {
+            match i % 2 {
+                0 => words.extend(part.split_whitespace().map(str::to_owned)),
+                _ => words.push(part.to_owned()),
+            }
+        }
+        words
+    }
+}
+
+impl Call for [&str] {
+    fn words(&self) -> Vec<String> {
+        self.iter().map(|&word| word.to_owned()).collect()
+    }
+}
+
+impl<const N: usize> Call for [&str; N] {
+    fn words(&self) -> Vec<String> {
+        self[..].words()
+    }
+}
+
+impl Call for Vec<&str> {
+    fn words(&self) -> Vec<String> {
+        self[..].words()
+    }
+}
+
+impl<T: Call + ?Sized> Call for &T {
+    fn words(&self) -> Vec<String> {
+        (**self).words()
+    }
+}
+
 impl Project {
     pub(crate) fn new() -> Self {
         let dir = tempfile::Builder::new()
@@ -105,24 +148,31 @@ impl Project {
     }
 
     /// Returns the command with `args`, to be run in the project.
-    pub(crate) fn command(&self, args: &[&str]) -> Command {
+    pub(crate) fn command(&self, args: &(impl Call + ?Sized)) -> Command {
         let mut command = Command::new(BIN);
-        command.args(args).current_dir(self.dir.path());
+        command.args(args.words()).current_dir(self.dir.path());
         command
     }
 
-    pub(crate) fn run(&self, args: &[&str]) -> Run {
+    pub(crate) fn run(&self, args: &(impl Call + ?Sized)) -> Run {
         run(self.command(args), "")
     }
 
+    /// Runs `args` at the tests' moment, on a terminal of unknown width.
+    pub(crate) fn run_now(&self, args: &(impl Call + ?Sized)) -> Run {
+        let mut command = self.command(args);
+        command.args(["--now", NOW]).env_remove("COLUMNS");
+        run(command, "")
+    }
+
     /// Runs `args` with `input` on standard input.
-    pub(crate) fn run_with(&self, args: &[&str], input: &str) -> Run {
+    pub(crate) fn run_with(&self, args: &(impl Call + ?Sized), input: &str) -> Run {
         run(self.command(args), input)
     }
 
     /// Runs `args`, which must succeed, and returns what was on standard output.
     #[track_caller]
-    pub(crate) fn ok(&self, args: &[&str]) -> String {
+    pub(crate) fn ok(&self, args: &(impl Call + ?Sized)) -> String {
         let run = self.run(args);
         run.expect_code(0);
         run.out
@@ -131,36 +181,29 @@ impl Project {
     /// Assembles with `args` behind, which must succeed, and returns prompt and
     /// report.
     #[track_caller]
-    pub(crate) fn assemble(&self, args: &[&str]) -> (String, Value) {
+    pub(crate) fn assemble(&self, args: &(impl Call + ?Sized)) -> (String, Value) {
         let report = TempDir::new().unwrap();
         let file = report.path().join("report.json");
-        let mut all = vec![
-            "assemble",
-            "--now",
-            NOW,
-            "--report-format",
-            "json",
-            "--report",
-        ];
-        all.push(file.to_str().unwrap());
-        all.extend(args);
-        let prompt = self.ok(&all);
+        let mut command = self.command("assemble --report-format json --report");
+        command.arg(&file).args(["--now", NOW]).args(args.words());
+        let run = run(command, "");
+        run.expect_code(0);
         let report: Value = serde_json::from_str(&fs::read_to_string(file).unwrap()).unwrap();
-        (prompt, report["assembly_report"].clone())
+        (run.out, report["assembly_report"].clone())
     }
 
     /// Checks what becomes of every file: one line each, `keep`, `cut` or
     /// `out`, the path, the code, and for what is out the reason.
     #[track_caller]
     pub(crate) fn check_fates(&self, expected: &str) {
-        let (_, report) = self.assemble(&[]);
+        let (_, report) = self.assemble("");
         assert_eq!(fates(&report), dedent(expected));
     }
 
     /// Checks that `args` end with `code` and exactly `message` on standard
     /// error, nothing on standard output, and every file as it was.
     #[track_caller]
-    pub(crate) fn refuses(&self, args: &[&str], code: i32, message: &str) {
+    pub(crate) fn refuses(&self, args: &(impl Call + ?Sized), code: i32, message: &str) {
         let before = self.snapshot();
         let run = self.run(args);
         run.expect_code(code);
@@ -174,7 +217,7 @@ impl Project {
     #[track_caller]
     pub(crate) fn refuses_actions(&self, actions: &str, message: &str) {
         self.write("actions.yml", dedent(actions));
-        self.refuses(&["working-set", "apply", "actions.yml"], 2, message);
+        self.refuses("working-set apply actions.yml", 2, message);
     }
 
     /// Returns every file below the project with what it holds; of a store, the
@@ -351,12 +394,12 @@ pub(crate) fn fates(report: &Value) -> String {
     lines
 }
 
-/// Returns the warnings of a report, a line each.
+/// Returns the messages of a report's warnings.
 pub(crate) fn warnings(report: &Value) -> Vec<String> {
     let warnings = report["warnings"].as_array().unwrap();
     warnings
         .iter()
-        .map(|warning| text(warning).to_owned())
+        .map(|warning| text(&warning["message"]).to_owned())
         .collect()
 }
 

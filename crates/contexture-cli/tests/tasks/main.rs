@@ -7,15 +7,11 @@
 mod support;
 
 use serde_json::{Value, json};
-use support::{NOW, Project, Run, dedent, run, text, warnings};
+use support::{NOW, Project, Run, dedent, warnings};
 
 /// Runs a call at the tests' moment.
 fn call(project: &Project, args: &[&str]) -> Run {
-    let mut args = args.to_vec();
-    args.extend(["--now", NOW]);
-    let mut command = project.command(&args);
-    command.env_remove("COLUMNS");
-    run(command, "")
+    project.run_now(args)
 }
 
 /// Runs `task` with arguments, which must succeed, and returns what it prints.
@@ -171,53 +167,6 @@ fn goals_and_results_from_standard_input() {
 }
 
 #[test]
-fn the_request_for_where_one_is() {
-    let project = tables();
-    let args = [
-        "--recipe",
-        "task-stack",
-        "--max-tokens",
-        "2000",
-        "--event",
-        "Go on.",
-    ];
-    let (prompt, report) = project.assemble(&args);
-    let at = |what: &str| {
-        let found = prompt.find(what);
-        found.unwrap_or_else(|| panic!("no {what} in:\n{prompt}"))
-    };
-    assert!(at("Goal: Publish the tide tables") < at("For that: Set the pages"));
-    assert!(at("For that: Set the pages") < at("Current task: Choose the type"));
-    assert!(at("Current task: Choose the type") < at("Go on."));
-    // What is beside another task is no business of this one.
-    assert!(!prompt.contains("31 rows read"), "{prompt}");
-    let ids: Vec<&str> = (report["included"].as_array().unwrap().iter())
-        .map(|row| text(&row["id"]))
-        .collect();
-    assert_eq!(ids[..3], ["task tables", "task set", "task type"]);
-}
-
-#[test]
-fn results_beside_the_current_task_are_shown() {
-    let project = tables();
-    task(&project, &["pop", "--result", "Garamond"]);
-    task(&project, &["push", "Print a proof"]);
-    let args = [
-        "--recipe",
-        "task-stack",
-        "--max-tokens",
-        "2000",
-        "--event",
-        "Go on.",
-    ];
-    let (prompt, _) = project.assemble(&args);
-    assert!(
-        prompt.contains("Done: Choose the type\nResult: Garamond"),
-        "{prompt}"
-    );
-}
-
-#[test]
 fn an_explanation_has_a_letter_for_each_layer() {
     let project = tables();
     task(&project, &["pop", "--result", "Garamond"]);
@@ -229,8 +178,7 @@ fn an_explanation_has_a_letter_for_each_layer() {
     );
     run.expect_code(0);
     let args = "assemble --recipe task-stack --event Go --max-tokens 300 --explain --model gpt-4o";
-    let args: Vec<&str> = args.split(' ').collect();
-    let run = call(&project, &args);
+    let run = project.run_now(args);
     run.expect_code(0);
     for row in [
         "       item         role     priority  score  tokens  of  why",
@@ -248,162 +196,57 @@ fn an_explanation_has_a_letter_for_each_layer() {
 }
 
 #[test]
-fn what_memory_holds_of_the_current_task() {
-    let project = tables();
-    let of_task = json!({"kind": "event", "id": "m1", "task_id": "type",
-        "content": "The type of last year was Caslon."});
-    let of_other = json!({"kind": "event", "id": "m2", "task_id": "gauge",
-        "content": "The type of the gauge is a float."});
-    let mut records = format!("{of_task}\n{of_other}\n");
-    for i in 0..8 {
-        let other = json!({"kind": "event", "id": format!("o{i}"), "content": "It rains again."});
-        records.push_str(&format!("{other}\n"));
-    }
-    let run = project.run_with(&["memory", "record", "-", "--now", NOW], &records);
-    run.expect_code(0);
-    let args = [
-        "--recipe",
-        "task-stack",
-        "--max-tokens",
-        "2000",
-        "--event",
-        "Go on.",
-    ];
-    let (prompt, report) = project.assemble(&args);
-    assert!(
-        prompt.contains("was Caslon") && !prompt.contains("a float"),
-        "{prompt}"
-    );
-    let row = (report["included"].as_array().unwrap().iter()).find(|row| row["id"] == "m1");
-    assert_eq!(row.unwrap()["layer"], "memory");
-}
-
-#[test]
-fn the_budget_of_a_stack_holds() {
-    let project = Project::new();
-    task(&project, &["push", "Publish the tide tables"]);
-    for i in 0..40 {
-        let goal = format!(
-            "Part {i}: {}",
-            "look at one more of the many rows ".repeat(8)
-        );
-        task(&project, &["push", &goal]);
-    }
-    for tokens in ["300", "600", "1200"] {
-        let args = [
-            "--recipe",
-            "task-stack",
-            "--max-tokens",
-            tokens,
-            "--event",
-            "Go on.",
-        ];
-        let (prompt, report) = project.assemble(&args);
-        assert!(report["budget"]["used"].as_u64().unwrap() <= tokens.parse().unwrap());
-        assert!(prompt.contains("Goal: Publish the tide tables"), "{prompt}");
-        assert!(prompt.contains("Current task: Part 39"), "{prompt}");
-    }
-}
-
-#[test]
 fn a_stack_without_a_current_task() {
     let project = Project::new();
-    let args = [
-        "--recipe",
-        "task-stack",
-        "--event",
-        "Go on.",
-        "--max-tokens",
-        "500",
-    ];
-    let (prompt, report) = project.assemble(&args);
+    let args = "--recipe task-stack --event 'Go on.' --max-tokens 500";
+    let (prompt, report) = project.assemble(args);
     assert!(prompt.contains("Go on."), "{prompt}");
+    let said = warnings(&report);
     assert!(
-        warnings(&report)
-            .contains(&"the stack has no current task: `contexture task push` adds one".to_owned()),
-        "{:?}",
-        warnings(&report)
+        said.contains(&"the stack has no current task".to_owned()),
+        "{said:?}"
     );
 }
 
 #[test]
-fn a_recipe_without_tasks() {
-    let project = Project::new().file("a.md", "A.\n").entries("a.md 0.5");
-    project.refuses(
-        &["assemble", "--stack", "yard"],
-        2,
-        "
-        error: the recipe `working-set` has no tasks for `stack`
-        hint: use --recipe task-stack, or one with the sources of a stack
-        ",
-    );
-}
-
-const HINT: &str = "hint: `contexture task show` draws what is active and what waits; `task push \
-                    GOAL` begins another\n";
-const WHICH: &str =
-    "hint: `contexture task show` shows those of a stack, `task list` names the stacks\n";
-
-#[test]
-fn popped_twice() {
+fn what_cannot_be_done_and_what_to_do_instead() {
     let project = tables();
-    refuses(
-        &project,
-        &["pop", "--id", "gauge"],
-        &format!("error: task: `gauge` is complete already\n{HINT}"),
-    );
-    refuses(
-        &project,
-        &["pop", "--id", "tables"],
-        "error: task: `tables` has parts that are still active: set, type\n\
-         hint: pop them first, parts before what they are parts of: `contexture task pop --id \
-         type --result TEXT`, or --blocked for one that waits\n",
-    );
-    refuses(
-        &project,
-        &["pop", "--stack", "other"],
-        "error: stack: `other` has no current task\n\
-         hint: `contexture task push GOAL` begins a task; `task list` names the stacks\n",
-    );
-    refuses(
-        &project,
-        &["pop", "--id", "nobody"],
-        &format!("error: there is no task `nobody`\n{WHICH}"),
-    );
-    refuses(
-        &project,
-        &["resume", "gauge"],
-        &format!("error: task: `gauge` is complete\n{HINT}"),
-    );
-    refuses(
-        &project,
-        &["resume", "type", "--stack", "yard"],
-        &format!("error: there is no task `type`\n{WHICH}"),
-    );
-}
-
-#[test]
-fn parts_that_are_still_active_are_named() {
-    let project = Project::new();
-    task(&project, &["push", "Publish", "--id", "all"]);
-    for i in 0..7 {
-        let id = format!("p{i}");
-        task(
-            &project,
-            &["push", "A part", "--id", &id, "--parent", "all"],
-        );
+    let show = "hint: `contexture task show` draws what is active and what waits; `task push GOAL` \
+                begins another\n";
+    let which = "hint: `contexture task show` shows the tasks; or `contexture task list` lists the \
+         stacks\n";
+    for (args, message) in [
+        (
+            "pop --id gauge",
+            format!("error: task: `gauge` is complete already\n{show}"),
+        ),
+        (
+            "pop --id tables",
+            "error: task: `tables` has parts that are still active: set, type\n\
+             hint: pop them first, parts before what they are parts of: `contexture task pop --id \
+             type --result TEXT`, or --blocked for one that waits\n"
+                .to_owned(),
+        ),
+        (
+            "pop --stack other",
+            "error: stack: `other` has no current task\n\
+             hint: `contexture task push GOAL` begins a task; `task list` names the stacks\n"
+                .to_owned(),
+        ),
+        (
+            "resume gauge",
+            format!("error: task: `gauge` is complete\n{show}"),
+        ),
+        (
+            "push x --parent nobody",
+            format!("error: there is no task `nobody`\n{which}"),
+        ),
+    ] {
+        refuses(&project, &args.split(' ').collect::<Vec<_>>(), &message);
     }
-    refuses(
-        &project,
-        &["pop", "--id", "all"],
-        "error: task: `all` has parts that are still active: p0, p1, p2, p3, p4 and 2 more\n\
-         hint: pop them first, parts before what they are parts of: `contexture task pop --id p6 \
-         --result TEXT`, or --blocked for one that waits\n",
-    );
-    for i in 0..7 {
-        task(&project, &["pop", "--blocked", "--id", &format!("p{i}")]);
+    for id in ["type", "set", "tables"] {
+        task(&project, &["pop", "--blocked", "--id", id]);
     }
-    task(&project, &["pop", "--blocked"]);
     refuses(
         &project,
         &["pop"],
@@ -411,75 +254,9 @@ fn parts_that_are_still_active_are_named() {
          hint: `contexture task resume ID` goes on with one that waits, `task push GOAL` begins \
          another; `task show` draws them\n",
     );
-}
-
-#[test]
-fn pushed_where_it_cannot_be() {
-    let project = tables();
-    refuses(
-        &project,
-        &["push", "x", "--parent", "nobody"],
-        &format!("error: there is no task `nobody`\n{WHICH}"),
-    );
-    refuses(
-        &project,
-        &["push", "x", "--parent", "gauge"],
-        "error: parent_id: task `gauge` is complete\n",
-    );
-    refuses(
-        &project,
-        &["push", "x", "--id", "gauge"],
-        "error: there is a task `gauge` already\n",
-    );
-    refuses(&project, &["push", "  "], "error: goal: is empty\n");
-    for stack in ["", "a\u{1b}b", "a\nb"] {
-        let run = call(&project, &["task", "push", "x", "--stack", stack]);
-        run.expect_code(2);
-        assert!(!run.err.contains('\u{1b}'), "{:?}", run.err);
-    }
-}
-
-#[test]
-fn there_is_no_store() {
-    let project = Project::new();
-    for args in [vec!["pop"], vec!["show"], vec!["list"], vec!["resume", "x"]] {
-        refuses(
-            &project,
-            &args,
-            "error: there is no store at ./.contexture/contexture.db: nothing was kept yet \
-             (`contexture task push GOAL` makes one; --root and --db say where)\n",
-        );
-    }
-    assert!(project.names().is_empty());
-}
-
-#[test]
-fn imported_tasks_that_go_in_circles() {
-    let project = tables();
-    let tasks = [
-        json!({"kind": "task", "id": "a", "goal": "A", "parent_id": "b"}),
-        json!({"kind": "task", "id": "b", "goal": "B", "parent_id": "a"}),
-    ];
-    project.write("tasks.jsonl", format!("{}\n{}\n", tasks[0], tasks[1]));
-    let run = call(&project, &["memory", "record", "tasks.jsonl"]);
+    let run = call(&project, &["task", "push", "x", "--stack", "a\u{1b}b"]);
     run.expect_code(2);
-    assert!(run.err.starts_with("error: tasks.jsonl:"), "{}", run.err);
-    assert!(run.err.contains("parent_id: "), "{}", run.err);
-    assert!(
-        run.err.contains("nothing of it was recorded"),
-        "{}",
-        run.err
-    );
-    // One that would go round through what is there.
-    let round = json!({"kind": "task", "id": "tables", "goal": "Publish", "parent_id": "type"});
-    project.write("tasks.jsonl", format!("{round}\n"));
-    let run = call(&project, &["memory", "record", "tasks.jsonl"]);
-    run.expect_code(2);
-    assert!(
-        run.err.starts_with("error: tasks.jsonl:1: parent_id: "),
-        "{}",
-        run.err
-    );
+    assert!(!run.err.contains('\u{1b}'), "{:?}", run.err);
 }
 
 #[test]

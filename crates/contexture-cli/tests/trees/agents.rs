@@ -41,31 +41,12 @@ fn an_agent_is_made_changed_and_listed() {
 }
 
 #[test]
-fn an_agent_is_where_it_wrote_last() {
-    let project = project();
-    line(
-        &project,
-        "tree node add t --agent ada --after n2 --id n3 'Three.'",
-    );
-    assert_eq!(json_of(&project, "tree node show t n3")["author"], "model");
-    assert_eq!(json_of(&project, "tree agent list t")[0]["position"], "n3");
-}
-
-#[test]
 fn an_agent_that_makes_no_sense() {
     let project = project();
     for (args, message) in [
         (
             "tree agent set t cy --name Cy",
             "error: agent `cy` is new in tree `t`: say what it is with --type model or --type human\n",
-        ),
-        (
-            "tree agent set t ada --at n9",
-            "error: there is no node `n9`\nhint: `contexture tree show TREE` shows them\n",
-        ),
-        (
-            "tree agent set u ada --name x",
-            "error: there is no tree `u`\nhint: `contexture tree list` shows those there are; `tree import` brings one in\n",
         ),
         (
             "tree agent set t ada --prompt-file nobody.md",
@@ -154,26 +135,9 @@ fn a_memory_that_makes_no_sense() {
             "error: tree `t` has no agent `bo`: it has ada\n",
         ),
         (
-            "tree memory act t bo x",
-            "error: tree `t` has no agent `bo`: it has ada\n",
-        ),
-        (
-            "tree memory pin t ada n9",
-            "error: there is no node `n9`\nhint: `contexture tree show TREE` shows them\n",
-        ),
-        (
             "tree memory unpin t ada n1",
             "error: there is no pin `n1`\n",
         ),
-        (
-            "tree memory recall t ada plan",
-            "error: there is no stash `plan`\n",
-        ),
-        (
-            "tree memory discard t ada plan",
-            "error: there is no stash `plan`\n",
-        ),
-        ("tree memory act t ada ''", "error: action: is empty\n"),
         (
             "tree memory pin t ada",
             "error: the following required arguments were not provided:\n  <NODE|--text <TEXT>>\n\n\

@@ -7,8 +7,6 @@
 mod support;
 
 mod agents;
-mod bad_requests;
-mod bad_stores;
 mod bad_trees;
 mod commands;
 mod drawing;
@@ -88,26 +86,9 @@ fn refuses_tree(tree: &Value, message: &str) {
     project.refuses(&["tree", "import", "tree.json"], 2, message);
 }
 
-/// Splits a call into words; what stands between quotes is one.
-fn words(call: &str) -> Vec<String> {
-    let mut words = Vec::new();
-    for (i, part) in call.split('\'').enumerate() {
-        match i % 2 {
-            0 => words.extend(part.split_whitespace().map(str::to_owned)),
-            _ => words.push(part.to_owned()),
-        }
-    }
-    words
-}
-
 /// Runs a call, `tree` or `assemble`, at the tests' moment.
 fn call(project: &Project, call: &str) -> Run {
-    let words = words(call);
-    let mut args: Vec<&str> = words.iter().map(String::as_str).collect();
-    args.extend(["--now", NOW]);
-    let mut command = project.command(&args);
-    command.env_remove("COLUMNS");
-    run(command, "")
+    project.run_now(call)
 }
 
 /// Runs a call that must succeed, and checks all that it prints.
@@ -127,19 +108,7 @@ fn prints(project: &Project, args: &str, expected: &str) {
 /// nothing.
 #[track_caller]
 fn refuses(project: &Project, args: &str, message: &str) {
-    let words = words(args);
-    let args: Vec<&str> = words.iter().map(String::as_str).collect();
-    project.refuses(&args, 2, message);
-}
-
-/// Runs a call that must be refused with exactly that complaint. What was
-/// counted on the way may be kept.
-#[track_caller]
-fn complains(project: &Project, args: &str, message: &str) {
-    let run = call(project, args);
-    run.expect_code(2);
-    assert_eq!(run.err, dedent(message));
-    assert_eq!(run.out, "");
+    project.refuses(args, 2, message);
 }
 
 /// Runs a call with `--json`.

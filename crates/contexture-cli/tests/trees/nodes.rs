@@ -115,16 +115,6 @@ fn material_goes_with_a_node() {
 }
 
 #[test]
-fn a_source_is_there_once() {
-    let project = with("n1 human: One.\nn2 model <- n1: Two.");
-    refuses(
-        &project,
-        "tree node add t --author human --after n2 --context n2 'Three.' --id n3",
-        "error: `n2` is a source of this edge already\n",
-    );
-}
-
-#[test]
 fn an_answer_is_kept_with_its_usage() {
     let answer = json!({"model": "claude-sonnet-4-5", "content": [
         {"type": "thinking", "thinking": "Hm."}, {"type": "text", "text": "Two bulges."}],
@@ -193,11 +183,6 @@ fn an_agent_writes_as_what_it_is() {
         &project,
         "tree node add t --author human --agent ada --after n1 No.",
         "error: agent `ada` is a model, and --author says human: leave --author out, or name another agent\n",
-    );
-    refuses(
-        &project,
-        "tree node add t --author model --agent ines --after n1 No.",
-        "error: agent `ines` is a human, and --author says model: leave --author out, or name another agent\n",
     );
     for (args, author) in [
         ("--agent ada", "model"),
@@ -326,23 +311,11 @@ fn what_cannot_be_added() {
         (
             "tree node add t --author human Again.",
             "error: tree `t` has a root already, and a node must follow from something\n\
-             hint: say what it follows with --after NODE\n",
-        ),
-        (
-            "tree node add t --author human --after n9 No.",
-            "error: there is no node `n9`\nhint: `contexture tree show TREE` shows them\n",
+             hint: set --after\n",
         ),
         (
             "tree node add t --author human --after n2 --agent ada No.",
             "error: tree `t` has no agent `ada`: it has none; `contexture tree agent set` makes one\n",
-        ),
-        (
-            "tree node edit t n2 --agent ada No.",
-            "error: tree `t` has no agent `ada`: it has none; `contexture tree agent set` makes one\n",
-        ),
-        (
-            "tree node add t --author model --after n1 --id n2 Other.",
-            "error: node `n2` is in this tree already\n",
         ),
         (
             "tree node add t --author model --after n2 --attach blob No.",
@@ -371,10 +344,6 @@ fn what_cannot_be_added() {
         (
             "tree node flag t n1",
             "error: there is nothing to change: give --exclude, --include, --prune, --restore, --bookmark or --unbookmark\n",
-        ),
-        (
-            "tree node flag t n9 --prune",
-            "error: there is no node `n9`\nhint: `contexture tree show TREE` shows them\n",
         ),
     ] {
         refuses(&project, args, message);

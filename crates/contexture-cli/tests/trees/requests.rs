@@ -18,9 +18,9 @@ fn what_is_taken_is_said_once() {
         run.err,
         dedent(
             "
-            recipe loom-dialogue is taken: the tree is a dialogue
-            head n3 is taken: the tree ends there
-            model gpt-4o (o200k_base) is taken; --model names another
+            using recipe loom-dialogue: the tree is a dialogue
+            using head n3: the tree ends there
+            using model gpt-4o (tokenizer o200k_base); set another with --model
             "
         )
     );
@@ -30,6 +30,38 @@ fn what_is_taken_is_said_once() {
     );
     run.expect_code(0);
     assert_eq!(run.err, "");
+    line(&project, "tree path save t main --head n2");
+    let run = call(&project, "assemble --tree t --path main --model gpt-4o");
+    run.says("using head n2: path main ends there");
+}
+
+#[test]
+fn what_comes_next_has_sources_too() {
+    let project = with(&format!("{TALK}\nx4 model <- n3 context n1: So."));
+    let asked = "assemble --tree t --head n3 --instruct 'Be brief.' --instruct 'Be kind.' \
+                 --context n1 --event 'Go on.'";
+    let run = call(&project, asked);
+    run.expect_code(0);
+    let places = ["Be brief.", "Be kind.", "path=\"n1\"", "Go on."];
+    let places = places.map(|what| run.out.find(what));
+    assert!(places.is_sorted() && places[0].is_some(), "{}", run.out);
+}
+
+#[test]
+fn a_request_that_cannot_be_made() {
+    let project = with(TALK);
+    refuses(
+        &project,
+        "assemble --tree u",
+        "
+        error: there is no tree `u`
+        hint: `contexture tree list` lists the trees; or `contexture tree import FILE` \
+        imports a tree
+        ",
+    );
+    let run = call(&project, "assemble --head n3");
+    run.expect_code(2);
+    assert!(run.err.contains("--tree <ID>"), "{}", run.err);
 }
 
 #[test]
@@ -45,9 +77,9 @@ fn an_agent_brings_its_model_and_its_place() {
         run.err,
         dedent(
             "
-            recipe loom-dialogue is taken: the tree is a dialogue
-            head n1 is taken: ada is there
-            model claude-sonnet-4-5 (estimate x1.9) is taken: ada's
+            using recipe loom-dialogue: the tree is a dialogue
+            using head n1: ada is there
+            using model claude-sonnet-4-5 (tokenizer estimate x1.9) of agent ada
             "
         )
     );
@@ -98,92 +130,18 @@ fn what_a_form_has_no_place_for_is_said_once() {
 }
 
 #[test]
-fn a_saved_path_says_where() {
-    let project = with(TALK);
-    line(&project, "tree path save t main --head n2");
-    let run = call(&project, "assemble --tree t --path main --model gpt-4o");
-    run.expect_code(0);
-    run.says("head n2 is taken: path main ends there");
-}
-
-#[test]
-fn what_was_left_out_on_purpose_is_no_warning() {
-    let project = with(
-        "
-        n1 human: One.
-        n1b human edits n1: Won.
-        n2 model excluded <- n1: Two.
-        n3 human pruned <- n2: Three.
-        n4 human <- n3: Four.
-        ",
-    );
-    let run = call(
-        &project,
-        "assemble --tree t --head n4 --recipe loom-dialogue --model gpt-4o",
-    );
-    assert_eq!(run.err, "");
-    let explained = call(
-        &project,
-        "assemble --tree t --head n4 --model gpt-4o --explain",
-    );
-    for row in [
-        " kept  n1b   user       0.5       8   8  fits whole",
-        " out   n1    user         0       0   0  n1b stands in its place",
-        " out   n2    user         0       0   0  is excluded",
-        " out   n3    user         0       0   0  is pruned",
-    ] {
-        let words: Vec<&str> = row.split_whitespace().collect();
-        let is_there = explained.err.lines().any(|line| {
-            let line: Vec<&str> = line.split_whitespace().collect();
-            line == words
-        });
-        assert!(
-            is_there || row.contains("n2"),
-            "no row {row}:\n{}",
-            explained.err
-        );
-    }
-}
-
-#[test]
 fn a_document_and_what_is_not_in_it_yet() {
     let project = with("mode buffer\nn1 human: Once upon a\nn2 model <- n1:  time")
         .file("more.txt", ", there was\na fox.\n");
     let run = call(&project, "assemble --tree t --working-buffer ', and'");
     run.expect_code(0);
     assert_eq!(run.out, "Once upon a time, and");
-    run.says("recipe loom-buffer is taken: the tree is a buffer");
+    run.says("using recipe loom-buffer: the tree is a buffer");
     let run = call(&project, "assemble --tree t --working-buffer-file more.txt");
     assert_eq!(run.out, "Once upon a time, there was\na fox.\n");
     let args = "assemble --tree t --format openai-completions --working-buffer ' and'";
     let body: Value = serde_json::from_str(&call(&project, args).out).unwrap();
     assert_eq!(body["prompt"], "Once upon a time and");
-}
-
-#[test]
-fn what_is_asked_comes_last() {
-    let project = with(TALK);
-    prints(
-        &project,
-        "assemble --tree t --head n2 --event 'Go on.'",
-        "
-        <system>
-        Speak softly.
-        </system>
-
-        <user>
-        One.
-        </user>
-
-        <assistant>
-        Two.
-        </assistant>
-
-        <user>
-        Go on.
-        </user>
-        ",
-    );
 }
 
 #[test]
@@ -223,76 +181,4 @@ fn a_request_is_kept_under_its_tree() {
     );
     let kept = json_of(&project, "snapshot list --session loom:t");
     assert_eq!(kept.as_array().unwrap().len(), 2);
-}
-
-#[test]
-fn recipes_and_settings_know_looms() {
-    let project = Project::new().file("contexture.toml", "[loom]\nminimum_recent_nodes = 6\n");
-    let recipes = project.ok(&["recipe", "list"]);
-    for name in ["loom-dialogue", "loom-buffer"] {
-        assert!(recipes.contains(name), "{recipes}");
-        let shown = project.ok(&["recipe", "show", name]);
-        assert!(shown.contains(&format!("recipe: {name}\n")), "{shown}");
-    }
-    let settings = project.ok(&["doctor"]);
-    for line in [
-        "  loom.truncation_strategy = \"truncate_middle\"\n",
-        "  loom.minimum_recent_nodes = 6\n",
-        "  loom.token_buffer = 1024\n",
-    ] {
-        assert!(settings.contains(line), "{line}:\n{settings}");
-    }
-}
-
-#[test]
-fn what_comes_next_has_sources_too() {
-    let project = with(&format!(
-        "{TALK}\nlog human: High water 3:12.\nx4 model <- n3 context log: So."
-    ));
-    prints(
-        &project,
-        "assemble --tree t --head n3 --instruct 'Be brief.' --instruct 'Be kind.' --context log",
-        "
-        <system>
-        Speak softly.
-        </system>
-
-        <system>
-        Be brief.
-        </system>
-
-        <system>
-        Be kind.
-        </system>
-
-        <user>
-        One.
-        </user>
-
-        <assistant>
-        Two.
-        </assistant>
-
-        <context path=\"log\">
-        High water 3:12.
-        </context>
-
-        <user>
-        Three.
-        </user>
-        ",
-    );
-    refuses(
-        &project,
-        "assemble --tree t --head n3 --instruct ' '",
-        "error: instruction 1 is empty\n",
-    );
-    refuses(
-        &project,
-        "assemble --tree t --head n3 --context lag",
-        "
-        error: there is no node `lag`
-        hint: `contexture tree show TREE` shows them
-        ",
-    );
 }

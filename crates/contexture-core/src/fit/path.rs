@@ -4,21 +4,23 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Fitter, Gives, Outcome, Units, estimated_size, is_out_of_room, over_budget};
+use super::{CutScope, Fitter, Outcome, Units, estimated_size, is_out_of_room, over_budget};
+use crate::code::Code;
 use crate::counts::Tokens;
 use crate::cut::{Cut, MIN_USEFUL_TOKENS, grouped};
 use crate::item::{Content, Item, Join, Role, Trust};
 use crate::measure::Size;
-use crate::report::Code;
 use crate::text::Text;
 
 /// Keeps the beginning and the end of a path, and marks where something went.
 ///
-/// With `head` 0 and no marker it keeps the newest, as many as fit.
+/// With `head` 0 and no marker it keeps the newest, as many as fit. With an
+/// [`Anchor`] it is a window that stays where it is from request to request.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Path {
-    /// How many of the newest come before everything else; at least one.
+    /// How many of the newest come before everything else; at least one, unless
+    /// the path is anchored.
     pub min_recent: usize,
     /// The part of the allowance that goes to the oldest when something must
     /// go: 0 keeps the newest only.
@@ -30,6 +32,8 @@ pub struct Path {
     /// Whether it is one text: of the newest few, the one that does not fit is
     /// cut rather than dropped, and nothing stands before what was cut off.
     pub is_text: bool,
+    /// Keeps the start of the path where it was, for the provider's cache.
+    pub anchor: Option<Anchor>,
 }
 
 impl Default for Path {
@@ -40,7 +44,53 @@ impl Default for Path {
             marker: None,
             unseen: None,
             is_text: false,
+            anchor: None,
         }
+    }
+}
+
+impl Path {
+    /// Returns a window over the newest items: it stays where it is while it
+    /// fits, and shrinks in one large step when it does not.
+    pub fn window() -> Self {
+        Self {
+            min_recent: 3,
+            head: 0.0,
+            anchor: Some(Anchor::default()),
+            ..Self::default()
+        }
+    }
+}
+
+/// Where a window over a path stays, and how far it shrinks when it must move.
+///
+/// Each of the newest few is cut when it does not fit whole, and passed over
+/// when not even a part of it fits.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Anchor {
+    /// The item that the window began with last time. While everything from
+    /// there on fits, the window stays: a provider's cache ends where the
+    /// window moves.
+    pub start: Option<Arc<str>>,
+    /// The part of the allowance that is kept when the window must move. It
+    /// then moves once by a large amount instead of a little on every request.
+    pub shrink_to: f64,
+}
+
+impl Default for Anchor {
+    fn default() -> Self {
+        Self {
+            start: None,
+            shrink_to: 0.6,
+        }
+    }
+}
+
+impl Anchor {
+    /// Returns the tokens that are kept of `allowance` when the window moves.
+    fn shrunk(&self, allowance: Tokens) -> Tokens {
+        (allowance as f64 * self.shrink_to.clamp(0.0, 1.0)) as Tokens
     }
 }
 
@@ -97,11 +147,14 @@ struct Kept {
     left: Tokens,
     // Whether any of it can be seen.
     shows: bool,
-    // The one that is only there in part: the newest, or in a text the oldest
-    // of the newest few that are there.
-    cut: Option<(usize, Vec<(usize, Outcome)>)>,
-    // Units behind all that is kept, which cannot be shown.
+    // Those that are only there in part: the newest, in a text the oldest of the
+    // newest few that are there, in a window any of the newest few.
+    cut: Vec<(usize, Vec<(usize, Outcome)>)>,
+    // Units that cannot be shown: behind all that is kept or, in a window, among
+    // the newest few.
     unshown: Vec<usize>,
+    // The unit that ended a window because it did not fit, and what was left.
+    blocked: Option<(usize, Tokens)>,
     // How many of the newest were to come first but did not fit, and what was
     // left then.
     missed: usize,
@@ -118,8 +171,9 @@ impl Kept {
             tail: units,
             left,
             shows: false,
-            cut: None,
+            cut: Vec::new(),
             unshown: Vec::new(),
+            blocked: None,
             missed: 0,
             left_then: 0,
             closed: false,
@@ -128,14 +182,14 @@ impl Kept {
 
     /// Returns true when something of the newest few is not there.
     fn is_short(&self) -> bool {
-        self.missed > 0 || self.cut.is_some() || self.lacks_newest()
+        self.missed > 0 || !self.cut.is_empty() || self.lacks_newest()
     }
 
     /// Returns true when the newest is not there, or not whole.
     fn lacks_newest(&self) -> bool {
         // The newest that is shown at all stands directly before these.
         let newest = self.units.checked_sub(self.unshown.len() + 1);
-        let is_cut = self.cut.as_ref().is_some_and(|(u, _)| Some(*u) == newest);
+        let is_cut = self.cut.iter().any(|(u, _)| Some(*u) == newest);
         !self.shows || is_cut || !self.unshown.is_empty()
     }
 
@@ -220,6 +274,20 @@ impl Walk<'_> {
     }
 }
 
+/// Returns the oldest unit that may be kept: the one that the window began with
+/// last time, or the first open one behind it when that is pinned now.
+fn oldest(path: &Path, items: &[Item], units: &Units) -> usize {
+    let start = path
+        .anchor
+        .as_ref()
+        .and_then(|anchor| anchor.start.as_ref());
+    let start = start.and_then(|id| items.iter().position(|item| item.id == *id));
+    start.map_or(0, |start| {
+        let behind = |unit: &[usize]| unit.iter().any(|&i| i >= start);
+        units.iter().position(behind).unwrap_or(units.len())
+    })
+}
+
 impl Fitter<'_> {
     pub(super) fn path(
         &mut self,
@@ -234,15 +302,16 @@ impl Fitter<'_> {
             units,
             looked: (0..units.len()).map(|_| None).collect(),
         };
+        let oldest = oldest(path, items, units);
         let mut whole = Kept::nothing(units.len(), allowance);
         if unseen.is_none() {
-            self.more_tail(&mut whole, 0, items, &mut walk);
+            self.more_tail(&mut whole, oldest, items, &mut walk);
         }
-        let (kept, gap) = match whole.tail {
-            0 => (whole, None),
-            _ => self.keep_ends(path, unseen, items, &mut walk, allowance),
+        let (kept, gap) = match unseen.is_none() && whole.tail == oldest {
+            true => (whole, None),
+            false => self.keep_ends(path, unseen, items, &mut walk, allowance),
         };
-        self.settle(&kept, items, walk, outcomes);
+        self.settle(path, &kept, items, walk, outcomes);
         gap
     }
 
@@ -344,36 +413,68 @@ impl Fitter<'_> {
         if path.head <= 0.0 {
             ceiling = 0;
         }
+        let floor = floor.max(oldest(path, items, units));
         let mut kept = Kept::nothing(units.len(), room);
         if room == 0 {
             return kept;
         }
+        self.newest(path, floor, items, walk, &mut kept);
 
-        let mut wanted = path.min_recent.max(1);
+        let part = (room as f64 * path.head.clamp(0.0, 1.0)) as Tokens;
+        let others = kept.left.saturating_sub(part);
+        kept.left -= others;
+        self.more_head(&mut kept, ceiling, items, walk);
+        kept.left += others;
+        if !kept.closed {
+            let (tail, left) = (kept.tail, kept.left);
+            self.more_tail(&mut kept, floor, items, walk);
+            if let Some(anchor) = path.anchor.as_ref().filter(|_| kept.tail > floor) {
+                // The window must move, and so moves far.
+                kept.blocked = Some((kept.tail - 1, kept.left));
+                let beyond = room - anchor.shrunk(room);
+                (kept.tail, kept.left) = (tail, left.saturating_sub(beyond));
+                self.more_tail(&mut kept, floor, items, walk);
+                kept.left += left.min(beyond);
+            }
+        }
+        self.more_head(&mut kept, ceiling, items, walk);
+        kept
+    }
+
+    /// Keeps the newest few: whole, or as much of them as fits.
+    fn newest(
+        &mut self,
+        path: &Path,
+        floor: usize,
+        items: &mut [Item],
+        walk: &mut Walk<'_>,
+        kept: &mut Kept,
+    ) {
+        let units = walk.units;
+        let room = kept.left;
+        let mut wanted = match path.anchor {
+            Some(_) => path.min_recent,
+            None => path.min_recent.max(1),
+        };
         while kept.tail > floor && wanted > 0 {
             let u = kept.tail - 1;
             let cost = walk.cost(self, items, u);
             if kept.pay(cost) {
                 wanted -= usize::from(!matches!(cost, Cost::Unusable));
             } else {
-                // The newest is shown in part rather than not at all.
-                let may_be_cut = !kept.shows || path.is_text;
-                // However little that is.
-                let least = match kept.shows {
-                    true => MIN_USEFUL_TOKENS,
-                    false => 1,
-                };
-                let part = [Gives::Tools, Gives::Everyone]
-                    .into_iter()
-                    .filter(|_| may_be_cut)
-                    .find_map(|who| self.cut_to_fit(items, units.get(u), kept.left, who, least));
-                match part {
+                match self.part_of(path, units.get(u), items, kept, room) {
                     Some(part) => {
                         kept.left -= part.iter().map(|(_, o)| o.tokens()).sum::<Tokens>();
-                        kept.cut = Some((u, part));
+                        kept.cut.push((u, part));
                         kept.shows = true;
                         wanted -= 1;
                         kept.closed = path.is_text;
+                    }
+                    // One of the newest that cannot be shown does not take the
+                    // others with it.
+                    None if path.anchor.is_some() => {
+                        kept.unshown.push(u);
+                        wanted -= 1;
                     }
                     None if kept.shows => {
                         kept.missed = wanted;
@@ -390,17 +491,38 @@ impl Fitter<'_> {
                 break;
             }
         }
+    }
 
-        let part = (room as f64 * path.head.clamp(0.0, 1.0)) as Tokens;
-        let others = kept.left.saturating_sub(part);
-        kept.left -= others;
-        self.more_head(&mut kept, ceiling, items, walk);
-        kept.left += others;
-        if !kept.closed {
-            self.more_tail(&mut kept, floor, items, walk);
-        }
-        self.more_head(&mut kept, ceiling, items, walk);
-        kept
+    /// Returns a part of a unit that does not fit whole, when it may be cut:
+    /// what tools returned gives way before what was said.
+    fn part_of(
+        &mut self,
+        path: &Path,
+        unit: &[usize],
+        items: &mut [Item],
+        kept: &Kept,
+        room: Tokens,
+    ) -> Option<Vec<(usize, Outcome)>> {
+        use CutScope::{All, ToolResults};
+        let left = kept.left;
+        let Some(anchor) = &path.anchor else {
+            // The newest is shown in part rather than not at all, however
+            // little that is.
+            let may_be_cut = !kept.shows || path.is_text;
+            let least = match kept.shows {
+                true => MIN_USEFUL_TOKENS,
+                false => 1,
+            };
+            return [ToolResults, All]
+                .into_iter()
+                .filter(|_| may_be_cut)
+                .find_map(|scope| self.cut_to_fit(items, unit, left, scope, least));
+        };
+        // So far that something is left for what came before.
+        let part = left.min(anchor.shrunk(room));
+        [(part, ToolResults), (part, All), (left, All)]
+            .into_iter()
+            .find_map(|(room, scope)| self.cut_to_fit(items, unit, room, scope, MIN_USEFUL_TOKENS))
     }
 
     /// Adds units to the head, the oldest first, while they fit.
@@ -432,6 +554,7 @@ impl Fitter<'_> {
     /// Writes down what became of each item.
     fn settle(
         &self,
+        path: &Path,
         kept: &Kept,
         items: &[Item],
         walk: Walk<'_>,
@@ -440,9 +563,7 @@ impl Fitter<'_> {
         for (u, looked) in walk.looked.into_iter().enumerate() {
             let unit = walk.units.get(u);
             let in_gap = (kept.head..kept.tail).contains(&u);
-            if let Some((newest, part)) = &kept.cut
-                && *newest == u
-            {
+            if let Some((_, part)) = kept.cut.iter().find(|(cut, _)| *cut == u) {
                 for (i, outcome) in part {
                     outcomes[*i] = Some(outcome.clone());
                 }
@@ -459,6 +580,7 @@ impl Fitter<'_> {
             };
             let size = looked.map(|looked| looked.cost.size());
             let missed = in_gap && kept.tail - u <= kept.missed;
+            let blocked = kept.blocked.filter(|(blocked, _)| *blocked == u);
             for &i in unit {
                 let needs = size.unwrap_or_else(|| estimated_size(&items[i]));
                 outcomes[i] = Some(match &items[i].content {
@@ -468,14 +590,21 @@ impl Fitter<'_> {
                     },
                     _ => Outcome::Dropped {
                         code: match in_gap {
-                            true => Code::CutFromPath,
+                            true if blocked.is_some() => Code::OVER_BUDGET,
+                            true if path.anchor.is_some() => Code::BEFORE_WINDOW,
+                            true => Code::CUT_FROM_PATH,
+                            false if path.anchor.is_some() => Code::OVER_BUDGET,
                             false if unit.iter().any(|&i| items[i].cut != Cut::Never) => {
-                                Code::BelowMinimum
+                                Code::BELOW_MINIMUM
                             }
                             false => over_budget(needs.tokens, self.available, Cut::Never),
                         },
                         needs,
-                        left: if missed { kept.left_then } else { kept.left },
+                        left: match blocked {
+                            Some((_, left)) => left,
+                            None if missed => kept.left_then,
+                            None => kept.left,
+                        },
                     },
                 });
             }

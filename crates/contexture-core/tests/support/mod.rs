@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use contexture_core::{
-    Assembly, Budget, Code, Content, Counts, Cut, Error, Fit, Item, Layer, Marker, Path, Place,
-    Role, Share, Text, TokenCounter, Tokens, Unseen, Window, assemble, no_loader,
+    Anchor, Assembly, Budget, ByScore, Code, Content, Counts, Cut, Error, Fit, Item, Layer, Marker,
+    Path, Place, Role, Share, Text, TokenCounter, Tokens, Unseen, assemble, no_loader,
 };
 
 /// Counts words, so that a test can be reckoned by hand. A `<context path="x">`
@@ -93,13 +93,16 @@ pub fn run(input: &str) -> Result<Assembly, Error> {
                     ..layer.share
                 };
                 if words.contains(&"by-score") {
-                    layer.fit = Fit::ByScore;
+                    layer.fit = Fit::ByScore(ByScore::default());
                 }
                 if words.contains(&"window") {
-                    layer.fit = Fit::Window(Window {
-                        start: option("from").map(Into::into),
-                        shrink_to: number("shrink").unwrap_or(60.0) / 100.0,
+                    layer.fit = Fit::Path(Path {
                         min_recent: number("recent").unwrap_or(3.0) as usize,
+                        anchor: Some(Anchor {
+                            start: option("from").map(Into::into),
+                            shrink_to: number("shrink").unwrap_or(60.0) / 100.0,
+                        }),
+                        ..Path::window()
                     });
                 }
                 if words.contains(&"path") {
@@ -121,7 +124,7 @@ pub fn run(input: &str) -> Result<Assembly, Error> {
             }
             "gone" => {
                 let absent = Content::Absent {
-                    code: Code::Missing,
+                    code: Code::MISSING,
                     reason: "gone".to_owned(),
                 };
                 let mut item = Item::with_content(words[1], Role::User, absent);

@@ -1,160 +1,151 @@
 //! Assembling requests.
 
-use contexture::core::Report;
-use contexture::memory::ContextFilters;
-use contexture::store::AgentRole;
+use std::borrow::Cow;
+use std::fmt;
+
 use contexture::tokens::Provider;
-use contexture::{Assembled, AssembledForm, Event, Format, Request};
-use schemars::JsonSchema;
+use contexture::{
+    Advice, Assembled, AssembledForm, Concept, Format, Recipe, Report, Request, Warning,
+};
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{self, DeserializeSeed, Deserializer, IntoDeserializer as _, MapAccess};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
-use crate::events::Happened;
+use crate::events::SessionEvent;
 use crate::operation::{Api, Nothing, Operation};
 use crate::problem::Problem;
 use crate::tenant::Tenant;
 
-/// What is to be assembled. Everything has a default.
-#[derive(Debug, Default, Deserialize, JsonSchema)]
-#[schemars(rename = "AssembleRequest")]
-#[serde(default, deny_unknown_fields)]
-pub(crate) struct AssembleBody {
-    /// A built-in recipe, or a file below the root. Default: a tree's own, else
-    /// the configured one.
-    pub(crate) recipe: Option<String>,
-    /// The manifest, relative to the root. Default: `working-set.yml`, else
-    /// `.agent/working-set.yml`.
-    pub(crate) manifest: Option<String>,
-    /// The session's label or alias.
-    pub(crate) session: Option<String>,
-    /// The agent's role. Default: unified.
-    pub(crate) role: Option<AgentRole>,
-    /// What the agent is to do. Default: what the session says.
-    pub(crate) task: Option<String>,
-    /// The set that tools are taken from. Default: the configured one.
-    pub(crate) toolset: Option<String>,
-    /// What is asked now: a text, or an event with what is known about it.
-    pub(crate) event: Option<EventBody>,
-    /// The loom tree.
-    pub(crate) tree: Option<String>,
-    /// The place in it, by id or short name. Default: where the saved path
-    /// ends, else where the agent is, else the only leaf.
-    pub(crate) head: Option<String>,
-    /// The saved path that says which way and which versions are taken.
-    pub(crate) path: Option<String>,
-    /// The agent of the tree that is to go on.
-    pub(crate) agent: Option<String>,
-    /// Text behind a document that is not in the tree yet.
-    pub(crate) working_buffer: Option<String>,
-    /// Whether remarks are shown.
-    pub(crate) include_annotations: bool,
-    /// Directives for what comes next, behind those of the path.
-    pub(crate) instructions: Vec<String>,
-    /// Nodes of the tree to look at for what comes next.
-    pub(crate) context: Vec<String>,
-    /// What memory is asked for. Default: the current task, else the event.
-    pub(crate) query: Option<String>,
-    /// What memory may find.
-    pub(crate) filters: Option<ContextFilters>,
-    /// The archetype whose strategy memory follows. Default: the configured one.
-    pub(crate) strategy: Option<String>,
-    /// The stack of tasks. Default: `main`.
-    pub(crate) stack: Option<String>,
-    /// The model: decides window, tokenizer and provider. Default: the agent's,
-    /// else the configured one.
-    pub(crate) model: Option<String>,
-    /// The window. Default: what the manifest says, else the model's.
-    pub(crate) max_tokens: Option<u64>,
-    /// Tokens kept free for the answer.
-    pub(crate) reserve_response: Option<u64>,
-    /// Tokens kept free for tools.
-    pub(crate) reserve_tools: Option<u64>,
-    /// The form of the request.
-    pub(crate) format: Form,
-    /// Whether the report is wanted with a provider's form; `json` always has
-    /// it.
-    #[serde(default = "yes")]
-    pub(crate) report: bool,
+/// The body of a call: the request of the library, and what only an answer over
+/// HTTP has.
+///
+/// `serde(flatten)` would accept fields that nobody knows.
+#[derive(Debug)]
+struct AssembleCall {
+    request: Request,
+    /// A recipe that was sent whole. The library reads it, so that its errors
+    /// are those of a recipe.
+    recipe: Option<Map<String, Value>>,
+    report: bool,
 }
 
-fn yes() -> bool {
-    true
+impl JsonSchema for AssembleCall {
+    fn schema_name() -> Cow<'static, str> {
+        Request::schema_name()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let mut schema = request_schema(generator);
+        if let Some(properties) = schema.get_mut("properties").and_then(Value::as_object_mut) {
+            properties["format"]["default"] = Format::Json.name().into();
+            properties.insert(
+                "report".to_owned(),
+                json!({
+                    "description": "Whether the report is included with a provider's form; \
+                        `json` always has it.",
+                    "type": "boolean",
+                    "default": true,
+                }),
+            );
+        }
+        schema
+    }
 }
 
-/// What is asked now: a text, or an event with what is known about it.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[schemars(rename = "EventOrText")]
+/// Returns the schema of a request to the server, whose clock is its own.
+pub(crate) fn request_schema(generator: &mut SchemaGenerator) -> Schema {
+    let mut schema = Request::json_schema(generator);
+    if let Some(properties) = schema.get_mut("properties").and_then(Value::as_object_mut) {
+        properties.remove("now");
+    }
+    schema
+}
+
+impl<'de> Deserialize<'de> for AssembleCall {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(CallVisitor)
+    }
+}
+
+struct CallVisitor;
+
+impl<'de> de::Visitor<'de> for CallVisitor {
+    type Value = AssembleCall;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, fields: A) -> Result<AssembleCall, A::Error> {
+        let mut call = AssembleCall {
+            request: Request::default(),
+            recipe: None,
+            report: true,
+        };
+        let mut name = None;
+        let fields = RequestFields {
+            fields,
+            call: &mut call,
+            name: &mut name,
+        };
+        let request = Request::deserialize(MapAccessDeserializer::new(fields))?;
+        call.request = Request {
+            recipe: name.map(Into::into),
+            ..request
+        };
+        Ok(call)
+    }
+}
+
+/// The recipe of a call.
+#[derive(Deserialize)]
 #[serde(untagged)]
-pub(crate) enum EventBody {
-    /// What it says.
-    Text(String),
-    /// With what is known about it.
-    Event(Box<Event>),
+enum RecipeField {
+    Name(String),
+    Whole(Map<String, Value>),
 }
 
-impl From<EventBody> for Event {
-    fn from(body: EventBody) -> Self {
-        match body {
-            EventBody::Text(text) => Event::from(text.as_str()),
-            EventBody::Event(event) => *event,
-        }
-    }
+/// The fields of a call that are those of a request. The others are taken out on
+/// the way, so that errors still name the field they are about.
+struct RequestFields<'c, A> {
+    fields: A,
+    call: &'c mut AssembleCall,
+    name: &'c mut Option<String>,
 }
 
-/// The form of a request.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[schemars(rename = "RequestFormat")]
-#[serde(rename_all = "kebab-case")]
-pub(crate) enum Form {
-    /// Contexture's own, with the report.
-    #[default]
-    Json,
-    /// Blocks between role tags.
-    Text,
-    /// Anthropic Messages.
-    Anthropic,
-    /// OpenAI Chat Completions.
-    OpenaiChat,
-    /// OpenAI Responses.
-    OpenaiResponses,
-    /// OpenAI Completions: one text, for documents.
-    OpenaiCompletions,
-    /// Gemini generateContent.
-    Gemini,
-}
+impl<'de, A: MapAccess<'de>> MapAccess<'de> for RequestFields<'_, A> {
+    type Error = A::Error;
 
-impl Form {
-    /// Returns the form that a request is rendered in; `json` is our own.
-    pub(crate) fn format(self) -> Option<Format> {
-        match self {
-            Form::Json => None,
-            Form::Text => Some(Format::Text),
-            Form::Anthropic => Some(Format::Anthropic),
-            Form::OpenaiChat => Some(Format::OpenAiChat),
-            Form::OpenaiResponses => Some(Format::OpenAiResponses),
-            Form::OpenaiCompletions => Some(Format::OpenAiCompletions),
-            Form::Gemini => Some(Format::Gemini),
-        }
-    }
-
-    fn provider(self) -> Option<Provider> {
-        match self {
-            Form::Json | Form::Text => None,
-            Form::Anthropic => Some(Provider::Anthropic),
-            Form::OpenaiChat | Form::OpenaiResponses | Form::OpenaiCompletions => {
-                Some(Provider::OpenAi)
+    fn next_key_seed<K: DeserializeSeed<'de>>(
+        &mut self,
+        seed: K,
+    ) -> Result<Option<K::Value>, A::Error> {
+        while let Some(name) = self.fields.next_key::<String>()? {
+            match name.as_str() {
+                "report" => self.call.report = self.fields.next_value()?,
+                "recipe" => match self.fields.next_value::<Option<RecipeField>>()? {
+                    None => {}
+                    Some(RecipeField::Name(name)) => *self.name = Some(name),
+                    Some(RecipeField::Whole(recipe)) => self.call.recipe = Some(recipe),
+                },
+                _ => return seed.deserialize(name.into_deserializer()).map(Some),
             }
-            Form::Gemini => Some(Provider::Gemini),
         }
+        Ok(None)
+    }
+
+    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, A::Error> {
+        self.fields.next_value_seed(seed)
     }
 }
 
 /// What was assembled: Contexture's own form, or a provider's.
 #[derive(Debug, Serialize, JsonSchema)]
-#[schemars(rename = "AssembleAnswer")]
 #[serde(untagged)]
-pub(crate) enum Made {
+enum AssembleAnswer {
     /// A provider's form.
     Rendered(Box<Rendered>),
     /// Contexture's own.
@@ -163,7 +154,7 @@ pub(crate) enum Made {
 
 /// A request in Contexture's own form.
 #[derive(Debug)]
-pub(crate) struct Own(Assembled);
+struct Own(Assembled);
 
 impl Serialize for Own {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -174,36 +165,36 @@ impl Serialize for Own {
 /// A request in a provider's form.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "RenderedRequest")]
-pub(crate) struct Rendered {
+struct Rendered {
     /// The form.
-    pub(crate) format: Form,
+    format: Format,
     /// What to send: the body of the call to the provider, or a text.
-    pub(crate) request: Body,
+    request: Body,
     /// The model it is for.
-    pub(crate) model: String,
+    model: String,
     /// Whose model that is.
-    pub(crate) provider: Provider,
+    provider: Provider,
     /// The session.
-    pub(crate) session_label: Option<String>,
+    session_label: Option<String>,
     /// The parent of the turn that answers: send it with the turn, and two
     /// writers cannot mix up their answers. Null where the session has no turn
     /// yet: the first one is not protected.
-    pub(crate) parent_turn_id: Option<String>,
+    parent_turn_id: Option<String>,
     /// What the request is kept by.
-    pub(crate) snapshot: Option<String>,
+    snapshot: Option<String>,
     /// The tokens that were counted.
-    pub(crate) tokens: u64,
+    tokens: u64,
     /// What a person should look at.
-    pub(crate) warnings: Vec<String>,
+    warnings: Vec<Warning>,
     /// What became of every candidate, unless it is not wanted.
-    pub(crate) report: Option<Report>,
+    report: Option<Report>,
 }
 
 /// What to send: the body of the call to the provider, or a text.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "RequestBody")]
 #[serde(untagged)]
-pub(crate) enum Body {
+enum Body {
     /// A text.
     Text(String),
     /// JSON, as it was rendered: large, and not to be read again just to be
@@ -212,12 +203,12 @@ pub(crate) enum Body {
 }
 
 impl Body {
-    pub(crate) fn new(format: Format, rendered: String) -> Result<Self, Problem> {
+    fn new(format: Format, rendered: String) -> Result<Self, Problem> {
         match format {
             Format::Text => Ok(Self::Text(rendered)),
             _ => RawValue::from_string(rendered)
                 .map(Self::Json)
-                .map_err(|error| Problem::failure(format!("rendered JSON is none: {error}"))),
+                .map_err(|error| Problem::failure(format!("rendered JSON is invalid: {error}"))),
         }
     }
 }
@@ -242,75 +233,61 @@ pub(crate) fn add(api: &mut Api) {
                     "format": "anthropic",
                 }),
             ),
-        |tenant: &Tenant, _: Nothing, _: Nothing, body: AssembleBody| assemble(tenant, body),
+        |tenant: &Tenant, _: Nothing, _: Nothing, call: AssembleCall| answer(tenant, call),
     );
 }
 
-/// Assembles a request.
-pub(crate) fn assemble(tenant: &Tenant, body: AssembleBody) -> Result<Made, Problem> {
-    let (form, wants_report) = (body.format, body.report);
-    let mut assembled = assemble_only(tenant, body)?;
-    let Some(format) = form.format() else {
-        return Ok(Made::Own(Box::new(Own(assembled))));
-    };
+/// Assembles a request and answers it in the form that is asked for.
+fn answer(tenant: &Tenant, call: AssembleCall) -> Result<AssembleAnswer, Problem> {
+    let mut request = call.request;
+    if let Some(recipe) = call.recipe {
+        let text = Value::Object(recipe).to_string();
+        let recipe = Recipe::parse("recipe", &text).map_err(|error| {
+            let field = error.field().map(|field| format!("recipe.{field}"));
+            Problem::from(error).at(field.unwrap_or_else(|| "recipe".to_owned()))
+        })?;
+        request.recipe = Some(recipe.into());
+    }
+    let format = *request.format.get_or_insert(Format::Json);
+    let mut assembled = assemble(tenant, request)?;
+    if format == Format::Json {
+        return Ok(AssembleAnswer::Own(Box::new(Own(assembled))));
+    }
     let request = Body::new(format, assembled.render_compact(format)?)?;
     let warnings = std::mem::take(&mut assembled.report.warnings);
-    Ok(Made::Rendered(Box::new(Rendered {
-        format: form,
+    let assembled = assembled.into_inner();
+    Ok(AssembleAnswer::Rendered(Box::new(Rendered {
+        format,
         request,
-        model: assembled.model.name.clone(),
+        model: assembled.model.name,
         provider: assembled.model.provider,
         session_label: assembled.session_label,
         parent_turn_id: assembled.parent_turn_id.map(|id| id.to_string()),
         snapshot: assembled.snapshot,
         tokens: assembled.report.budget.used,
         warnings,
-        report: wants_report.then_some(assembled.report),
+        report: call.report.then_some(assembled.report),
     })))
 }
 
-/// Warns whoever names a session, but takes a recipe that has no place for what
-/// was said in it: the request looks right, and the model knows nothing.
-fn warn_without_history(session: &str, report: &mut Report) {
-    let mut layers = report.budget.layers.iter();
-    if !layers.any(|layer| &*layer.name == "session") {
-        report.warnings.push(format!(
-            "the recipe `{}` has no history: no turn of session `{session}` is in the request; the \
-             recipe `broker` has them",
-            report.recipe
-        ));
+/// Returns a warning for a request that names a session, with a recipe that has
+/// no layer for its turns: the request looks right, and the model knows nothing.
+fn history_warning(session: &str, assembled: &Assembled) -> Option<Warning> {
+    let mut layers = assembled.layers.iter();
+    if layers.any(|layer| layer.concept == Concept::History) {
+        return None;
     }
+    let message = format!(
+        "the recipe `{}` has no history: no turn of session `{session}` is in the request",
+        assembled.report.recipe
+    );
+    let advice = Advice::set_to("recipe", "broker");
+    Some(Warning::new("no_history", message).advise(advice))
 }
 
-/// Assembles a request, notes it, and tells those who listen.
-pub(crate) fn assemble_only(tenant: &Tenant, body: AssembleBody) -> Result<Assembled, Problem> {
-    let request = Request {
-        recipe: body.recipe,
-        manifest: body.manifest,
-        session: body.session,
-        role: body.role,
-        task: body.task,
-        toolset: body.toolset,
-        event: body.event.map(Event::from),
-        tree: body.tree,
-        head: body.head,
-        path: body.path,
-        agent: body.agent,
-        working_buffer: body.working_buffer,
-        include_annotations: body.include_annotations,
-        instructions: body.instructions,
-        context: body.context,
-        query: body.query,
-        filters: body.filters.unwrap_or_default(),
-        strategy: body.strategy,
-        stack: body.stack,
-        model: body.model,
-        provider: body.format.provider(),
-        max_tokens: body.max_tokens,
-        reserve_response: body.reserve_response,
-        reserve_tools: body.reserve_tools,
-        now: tenant.fixed_now(),
-    };
+/// Assembles a request, counts it, and notifies listeners.
+pub(crate) fn assemble(tenant: &Tenant, mut request: Request) -> Result<Assembled, Problem> {
+    request.now = tenant.fixed_now();
     if let Some(event) = &request.event {
         event
             .check("event")
@@ -318,17 +295,18 @@ pub(crate) fn assemble_only(tenant: &Tenant, body: AssembleBody) -> Result<Assem
     }
     let mut assembled = tenant.engine.assemble(&tenant.root, &request)?;
     if let Some(session) = &request.session {
-        warn_without_history(session, &mut assembled.report);
+        let warning = history_warning(session, &assembled);
+        assembled.report.warnings.extend(warning);
     }
     tenant.metrics.assembled(&assembled);
     if let Some(session) = &assembled.session_label {
-        if let Some(compacted) = &assembled.compacted {
-            tenant.events.tell(|| Happened::Compacted {
+        if let Some(compacted) = assembled.compacted() {
+            tenant.events.tell(|| SessionEvent::Compacted {
                 session: session.clone(),
                 turn_id: compacted.turn_id.to_string(),
             });
         }
-        tenant.events.tell(|| Happened::Assembled {
+        tenant.events.tell(|| SessionEvent::Assembled {
             session: session.clone(),
             recipe: assembled.report.recipe.clone(),
             model: assembled.model.name.clone(),

@@ -152,11 +152,9 @@ pub(crate) fn add(api: &mut Api) {
         );
     recording.takes.lines = true;
     recording.gives = Gives::Json(api.outputs.subschema_for::<MemoryRecorded>());
-    let shape = api.inputs.subschema_for::<RecordsBody>().to_value();
+    let id = recording.id;
     api.add_route::<Nothing, Nothing, RecordsBody>(recording, |filter| {
-        on(filter, move |State(app), request| {
-            record(app, request, shape)
-        })
+        on(filter, move |State(app), request| record(app, request, id))
     });
     api.add(
         Operation::post("/v1/memory/texts", "record_text")
@@ -265,7 +263,7 @@ pub(crate) fn add(api: &mut Api) {
 }
 
 /// Records what is in a body of JSON, or line by line.
-async fn record(app: App, request: Request<Body>, shape: serde_json::Value) -> Response {
+async fn record(app: App, request: Request<Body>, id: &'static str) -> Response {
     let done = async {
         let (parts, incoming) = request.into_parts();
         let _: Nothing = operation::query(&parts)?;
@@ -275,9 +273,9 @@ async fn record(app: App, request: Request<Body>, shape: serde_json::Value) -> R
             return record_lines(&app, tenant, app.watch(&parts)?, incoming).await;
         }
         let bytes = body::json(&app, &parts.headers, incoming).await?;
-        let definitions = app.definitions();
+        let shared = app.clone();
         app.run(move || {
-            let body: RecordsBody = crate::json::read(&definitions, &shape, &bytes)?;
+            let body: RecordsBody = crate::json::read(shared.schemas(), id, &bytes)?;
             record_all(&tenant, body.records)
         })
         .await

@@ -2,10 +2,10 @@
 
 use contexture::core::TokenizerInfo;
 use contexture::tokens::{TokenCounter, Tokenizer};
-use contexture::{FileTokens, Recipe, RecipeInfo, TokenCounts};
+use contexture::{FileTokens, Parameter, Recipe, RecipeInfo, TokenCounts, recipes};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::json;
+use serde_json::{Map, Value, json};
 
 use crate::operation::{Api, Nothing, Operation};
 use crate::problem::Problem;
@@ -55,6 +55,24 @@ struct Checked {
     name: String,
     /// Its layers, in order.
     layers: Vec<String>,
+}
+
+/// The sources that recipes may use.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "SourceList")]
+struct Sources {
+    /// The sources, by name.
+    sources: Vec<SourceInfo>,
+}
+
+/// A source: what fills a layer of a recipe.
+#[derive(Debug, Serialize, JsonSchema)]
+struct SourceInfo {
+    /// Its name.
+    name: String,
+    /// The JSON Schema of its parameters.
+    #[schemars(with = "Map<String, Value>")]
+    parameters: Value,
 }
 
 /// Texts whose tokens are counted.
@@ -115,7 +133,7 @@ pub(crate) fn add(api: &mut Api) {
             )
             .example("/v1/recipes", None),
         |_: &Tenant, _: Nothing, _: Nothing, _: Nothing| -> Result<Recipes, Problem> {
-            let recipes = Recipe::list()?;
+            let recipes = recipes::list()?;
             Ok(Recipes { recipes })
         },
     );
@@ -124,12 +142,12 @@ pub(crate) fn add(api: &mut Api) {
             .says("Read a recipe", "As YAML, to start your own from.")
             .example("/v1/recipes/memory", None),
         |_: &Tenant, named: Named, _: Nothing, _: Nothing| -> Result<Written, Problem> {
-            let Some(text) = Recipe::text(&named.name) else {
+            let Some(text) = recipes::text(&named.name) else {
                 let none = format!("there is no built-in recipe `{}`", named.name);
-                let hint = "`GET /v1/recipes` lists them";
+                let hint = "`GET /v1/recipes` lists the recipes";
                 return Err(Problem::missing(none).hint(hint));
             };
-            let recipe = Recipe::load(&named.name)?;
+            let recipe = Recipe::parse(&named.name, text)?;
             Ok(Written {
                 name: recipe.name,
                 description: recipe.description,
@@ -149,11 +167,34 @@ pub(crate) fn add(api: &mut Api) {
                                 memory, share: 100, place: current}\n- {layer: event, source: \
                                 event, place: current}\n"}),
             ),
-        |_: &Tenant, _: Nothing, _: Nothing, body: CheckBody| -> Result<Checked, Problem> {
+        |tenant: &Tenant, _: Nothing, _: Nothing, body: CheckBody| -> Result<Checked, Problem> {
             let recipe = Recipe::parse("yaml", &body.yaml)?;
+            tenant.engine.check_recipe(&recipe)?;
+            let layers = recipe.layers.iter().map(|layer| layer.name.to_string());
             Ok(Checked {
+                layers: layers.collect(),
                 name: recipe.name,
-                layers: recipe.layers.into_iter().map(|layer| layer.name).collect(),
+            })
+        },
+    );
+    api.add(
+        Operation::get("/v1/sources", "list_sources")
+            .says(
+                "List the sources",
+                "A source fills a layer of a recipe. Returns each source with the JSON Schema of \
+                 its parameters: those that `with` in a recipe or in a request may hold.",
+            )
+            .example("/v1/sources", None),
+        |tenant: &Tenant, _: Nothing, _: Nothing, _: Nothing| -> Result<Sources, Problem> {
+            let sources = tenant
+                .engine
+                .sources()
+                .map(|(name, parameters)| SourceInfo {
+                    name: name.to_owned(),
+                    parameters: Parameter::schema(parameters),
+                });
+            Ok(Sources {
+                sources: sources.collect(),
             })
         },
     );

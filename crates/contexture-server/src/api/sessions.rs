@@ -23,7 +23,7 @@ use tokio::sync::broadcast::error::RecvError;
 
 use crate::api::page::{Limit, Page};
 use crate::app::{App, Watch};
-use crate::events::{Happened, Listener};
+use crate::events::{Listener, SessionEvent};
 use crate::operation::{self, Api, Gives, Nothing, Operation};
 use crate::problem::Problem;
 use crate::tenant::Tenant;
@@ -272,20 +272,14 @@ pub(crate) fn add(api: &mut Api) {
     );
     listening.gives = Gives::Stream {
         media: "text/event-stream",
-        schema: api.outputs.subschema_for::<Happened>(),
+        schema: api.outputs.subschema_for::<SessionEvent>(),
     };
     api.add_route::<Named, Nothing, Nothing>(listening, |filter| on(filter, listen));
 }
 
 fn create(tenant: &Tenant, _: Nothing, _: Nothing, new: NewSession) -> Result<Session, Problem> {
-    new.check()?;
-    if let Some(persona) = &new.persona {
-        tenant.engine.check_persona(&tenant.root, persona)?;
-    }
-    if let Some(parent) = &new.parent_session {
-        tenant.store()?.session(parent)?;
-    }
-    Ok(tenant.store()?.create_session(&new, tenant.now())?)
+    let now = Some(tenant.now());
+    Ok(tenant.engine.create_session(&tenant.root, &new, now)?)
 }
 
 fn list(tenant: &Tenant, page: &Page) -> Result<Sessions, Problem> {
@@ -322,7 +316,7 @@ pub(crate) fn record(tenant: &Tenant, label: &str, turn: &NewTurn) -> Result<Rec
             Ok(Ok(session)) => session.label,
             _ => label.to_owned(),
         };
-        tenant.events.tell(|| Happened::TurnRecorded {
+        tenant.events.tell(|| SessionEvent::TurnRecorded {
             session: session(),
             turn_id: recorded.id.to_string(),
             number: recorded.depth,
@@ -374,7 +368,7 @@ fn request(tenant: &Tenant, body: CompactBody) -> CompactRequest {
 
 fn tell_compacted(tenant: &Tenant, label: &str, compacted: &Compacted) -> Result<(), Problem> {
     let session = tenant.store()?.session(label)?.label;
-    tenant.events.tell(|| Happened::Compacted {
+    tenant.events.tell(|| SessionEvent::Compacted {
         session,
         turn_id: compacted.turn_id.to_string(),
     });
@@ -482,8 +476,8 @@ mod tests {
         String::from_utf8(body.to_bytes().into()).unwrap()
     }
 
-    fn happened(session: &str, turn: u32) -> Happened {
-        Happened::Compacted {
+    fn happened(session: &str, turn: u32) -> SessionEvent {
+        SessionEvent::Compacted {
             session: session.to_owned(),
             turn_id: turn.to_string(),
         }

@@ -1,12 +1,12 @@
 //! Requests that were assembled: what exactly did the model see?
 
+use contexture::Format;
 use contexture::snapshot::{self, Comparison, Saved};
 use contexture::store::Snapshot;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::api::assemble::Form;
 use crate::api::page::Limit;
 use crate::operation::{Api, Nothing, Operation};
 use crate::problem::Problem;
@@ -42,12 +42,14 @@ struct Latest {
 #[serde(default, deny_unknown_fields)]
 struct InForm {
     /// The form; `json` lists what it is made of.
-    format: Form,
+    format: Format,
 }
 
 impl Default for InForm {
     fn default() -> Self {
-        Self { format: Form::Text }
+        Self {
+            format: Format::Text,
+        }
     }
 }
 
@@ -58,7 +60,7 @@ struct Shown {
     /// What is known about it.
     snapshot: Snapshot,
     /// The form.
-    format: Form,
+    format: Format,
     /// The request: byte for byte as it was for `text`, else the body of the
     /// call to the provider, or what it is made of.
     request: Value,
@@ -108,14 +110,14 @@ pub(crate) fn add(api: &mut Api) {
                  and what differs.",
             )
             .refuses(&[404, 422])
-            .example("/v1/snapshots/diff?a=8934cb8c&b=8934cb8c", None),
+            .example("/v1/snapshots/diff?a=4254c3a4&b=4254c3a4", None),
         compare,
     );
     api.add(
         Operation::get("/v1/snapshots/{hash}", "get_snapshot")
             .says("Read a request as it was", "In the form that is asked for.")
             .refuses(&[422])
-            .example("/v1/snapshots/8934cb8c?format=anthropic", None),
+            .example("/v1/snapshots/4254c3a4?format=anthropic", None),
         show,
     );
     api.add(
@@ -125,7 +127,7 @@ pub(crate) fn add(api: &mut Api) {
                 "That it is there whole, and comes out with the same bytes.",
             )
             .refuses(&[422])
-            .example("/v1/snapshots/8934cb8c/check", None),
+            .example("/v1/snapshots/4254c3a4/check", None),
         |tenant: &Tenant, by: ByHash, _: Nothing, _: Nothing| -> Result<Checked, Problem> {
             let saved = load(tenant, &by.hash)?.1;
             let blocks = saved.check(tenant.store()?)?;
@@ -144,15 +146,13 @@ fn load(tenant: &Tenant, prefix: &str) -> Result<(Snapshot, Saved), Problem> {
 
 fn show(tenant: &Tenant, by: ByHash, wanted: InForm, _: Nothing) -> Result<Shown, Problem> {
     let (snapshot, saved) = load(tenant, &by.hash)?;
-    let request = match wanted.format.format() {
-        None => saved.to_json(),
-        Some(format) => {
+    let request = match wanted.format {
+        Format::Json => saved.to_json(),
+        Format::Text => Value::String(saved.render(tenant.store()?, Format::Text)?),
+        format => {
             let rendered = saved.render(tenant.store()?, format)?;
-            match wanted.format {
-                Form::Text => Value::String(rendered),
-                _ => serde_json::from_str(&rendered)
-                    .map_err(|error| Problem::failure(format!("no JSON: {error}")))?,
-            }
+            serde_json::from_str(&rendered)
+                .map_err(|error| Problem::failure(format!("rendered JSON is invalid: {error}")))?
         }
     };
     Ok(Shown {

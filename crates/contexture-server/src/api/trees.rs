@@ -427,7 +427,7 @@ fn path(tenant: &Tenant, at: InTree, place: Place, _: Nothing) -> Result<Way, Pr
 
 fn put_agent(tenant: &Tenant, of: OfAgent, _: Nothing, agent: Agent) -> Result<Agent, Problem> {
     if agent.id != of.agent {
-        return Err(Problem::senseless("the agent's id is not the one in the path").at("id"));
+        return Err(Problem::unprocessable("the agent's id is not the one in the path").at("id"));
     }
     check_agent(&agent)?;
     let change = TreeChange::Agent(agent.clone());

@@ -1,11 +1,13 @@
 //! Prompts: what a user can put into a conversation by hand.
 
+use contexture::{Format, Request};
 use rmcp::model::{JsonObject, Prompt, PromptArgument, PromptMessage, Role};
 use serde::Deserialize as _;
 use serde_json::Value;
 
 use super::tool;
-use super::tools::{AssembleArguments, account, made};
+use super::tools::account;
+use crate::api::assemble::assemble;
 use crate::problem::Problem;
 use crate::tenant::Tenant;
 
@@ -54,7 +56,7 @@ pub(super) fn get(
 ) -> Result<Vec<PromptMessage>, Problem> {
     match name {
         "assemble" => assembled(tenant, read(arguments)?),
-        "report" => reported(tenant, &read(arguments)?),
+        "report" => reported(tenant, read(arguments)?),
         _ => {
             let message = format!("there is no prompt `{}`", tool::shown(name));
             Err(Problem::bad_request("unknown_prompt", message)
@@ -64,8 +66,8 @@ pub(super) fn get(
 }
 
 /// Reads arguments, all of which are texts.
-fn read(arguments: JsonObject) -> Result<AssembleArguments, Problem> {
-    let mut read = AssembleArguments::default();
+fn read(arguments: JsonObject) -> Result<Request, Problem> {
+    let mut read = Request::default();
     for (name, value) in arguments {
         let Value::String(text) = value else {
             return Err(Problem::bad_request("invalid_field", "expected a text").at(name));
@@ -76,8 +78,8 @@ fn read(arguments: JsonObject) -> Result<AssembleArguments, Problem> {
         }
         match name.as_str() {
             "session" => read.session = Some(text),
-            "event" => read.event = Some(text),
-            "recipe" => read.recipe = Some(text),
+            "event" => read.event = Some(text.as_str().into()),
+            "recipe" => read.recipe = Some(text.into()),
             "max_tokens" => {
                 let number = text.trim().parse().map_err(|_| {
                     let message = "expected a whole number, 0 or more";
@@ -96,9 +98,9 @@ fn read(arguments: JsonObject) -> Result<AssembleArguments, Problem> {
     Ok(read)
 }
 
-fn assembled(tenant: &Tenant, arguments: AssembleArguments) -> Result<Vec<PromptMessage>, Problem> {
-    let made = made(tenant, &arguments.in_our_form(), false)?;
-    let request = &made["request"];
+fn assembled(tenant: &Tenant, mut request: Request) -> Result<Vec<PromptMessage>, Problem> {
+    request.format = Some(Format::Json);
+    let request = assemble(tenant, request)?.to_json();
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let mut messages = Vec::new();
     let mut say = |role: Role, text: String| {
@@ -133,8 +135,8 @@ fn shown(block: &Value) -> String {
     }
 }
 
-fn reported(tenant: &Tenant, arguments: &AssembleArguments) -> Result<Vec<PromptMessage>, Problem> {
-    let account = account(tenant, arguments)?;
+fn reported(tenant: &Tenant, request: Request) -> Result<Vec<PromptMessage>, Problem> {
+    let account = account(tenant, request)?;
     let text = format!(
         "This is what became of every candidate for the request:\n\n{}\nExplain in a few sentences \
          what was cut or left out and whether that matters. Then say what to change, if anything: \

@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use contexture::ActionCode;
+use contexture::{ActionCode, Advice, advice};
 use rmcp::model::{CallToolResult, ContentBlock, JsonObject, Tool, ToolAnnotations};
 use schemars::{JsonSchema, SchemaGenerator};
 use serde::Serialize;
@@ -12,9 +12,10 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 use tracing::error;
 
+use crate::face::Mcp;
 use crate::json;
 use crate::problem::Problem;
-use crate::shape::Definitions;
+use crate::schema::Schemas;
 use crate::tenant::Tenant;
 
 /// The largest whole number that every reader of JSON reads as it is.
@@ -120,16 +121,15 @@ impl Tools {
             .with_title(title)
             .with_annotations(hints)
             .with_raw_output_schema(Arc::new(or_refused(gives)));
+        let definitions = takes.get("$defs").and_then(Value::as_object).cloned();
         let takes = Value::Object(takes);
+        let schemas = Schemas::compile(&definitions.unwrap_or_default(), [(name, &takes)]);
         let work: Work = Arc::new(move |tenant, arguments| {
             if effect.needs_why() {
                 check_why(&arguments)?;
             }
-            let bytes = Value::Object(arguments).to_string();
-            work(
-                tenant,
-                json::read(&Definitions::new(), &takes, bytes.as_bytes())?,
-            )
+            let arguments = Value::Object(arguments);
+            work(tenant, json::read_value(&schemas, name, arguments)?)
         });
         self.0.push(Declared { declared, work });
     }
@@ -285,18 +285,21 @@ pub(super) struct Refused {
     field: Option<String>,
     /// What to do about it, when that is known.
     hint: Option<String>,
+    /// The same for programs: each entry is one thing to do.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    advice: Vec<Advice>,
 }
 
-/// A problem, as an agent is told of it.
-pub(super) struct Told {
+/// A problem in an agent's words.
+pub(super) struct ErrorText {
     pub(super) status: u16,
     pub(super) text: String,
     pub(super) body: Refused,
 }
 
-/// Returns a problem as an agent is told of it.
-pub(super) fn told(problem: Problem) -> Told {
-    let hint = problem.hint.and_then(|hint| hint_for_agents(&hint));
+/// Returns a problem in an agent's words.
+pub(super) fn error_text(problem: Problem) -> ErrorText {
+    let hint = advice::phrase(&problem.advice, &Mcp);
     // Arguments have no lines that anybody has seen.
     let message = match problem.code {
         "invalid_field" => without_place(&problem.message).to_owned(),
@@ -313,7 +316,7 @@ pub(super) fn told(problem: Problem) -> Told {
     if let Some(hint) = &hint {
         text = format!("{text}\nhint: {hint}");
     }
-    Told {
+    ErrorText {
         status: problem.status.as_u16(),
         text,
         body: Refused {
@@ -321,6 +324,7 @@ pub(super) fn told(problem: Problem) -> Told {
             message,
             field: problem.field,
             hint,
+            advice: problem.advice,
         },
     }
 }
@@ -337,32 +341,10 @@ pub(super) fn refused(tool: &str, problem: Problem) -> CallToolResult {
     if let Some(detail) = &problem.detail {
         error!(tool, code = problem.code, detail = &**detail, "tool");
     }
-    let told = told(problem);
+    let told = error_text(problem);
     let mut result = CallToolResult::error(vec![ContentBlock::text(told.text)]);
     result.structured_content = Some(json!(told.body));
     result
-}
-
-/// Routes in hints, and the tool that does the same.
-const ROUTES: [(&str, &str); 3] = [
-    ("`POST /v1/tasks`", "the tool `push_task`"),
-    ("`POST /v1/memory/records`", "the tool `remember`"),
-    (
-        "`GET /v1/memory/records` prints all there are",
-        "the tool `recall` finds what there is",
-    ),
-];
-
-/// What an agent has no hands for: routes, commands and headers.
-const OUT_OF_REACH: [&str; 3] = ["/v1/", "`contexture ", "x-request-id"];
-
-/// Returns the parts of a hint that an agent can follow, if there are any.
-fn hint_for_agents(hint: &str) -> Option<String> {
-    let replaced = |hint: String, (route, tool): (&str, &str)| hint.replace(route, tool);
-    let hint = ROUTES.into_iter().fold(hint.to_owned(), replaced);
-    let within_reach = |part: &&str| !OUT_OF_REACH.iter().any(|word| part.contains(word));
-    let parts: Vec<&str> = hint.split("; ").filter(within_reach).collect();
-    Some(parts.join("; ")).filter(|hint| !hint.is_empty())
 }
 
 /// Returns the beginning of a name that somebody sent.
@@ -377,26 +359,6 @@ pub(super) fn shown(name: &str) -> Cow<'_, str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn hints_name_what_an_agent_has() {
-        for (hint, told) in [
-            (
-                "`GET /v1/tasks` shows the tasks; `POST /v1/tasks` adds one",
-                Some("the tool `push_task` adds one"),
-            ),
-            (
-                "`GET /v1/sessions` shows those there are; `POST /v1/sessions` makes one",
-                None,
-            ),
-            (
-                "raise `max_tokens` or lower the reserves",
-                Some("raise `max_tokens` or lower the reserves"),
-            ),
-        ] {
-            assert_eq!(hint_for_agents(hint).as_deref(), told);
-        }
-    }
 
     #[test]
     fn schemas_are_plain() {

@@ -6,12 +6,14 @@ mod memory;
 mod tasks;
 mod working_set;
 
+use contexture::Warning;
 use contexture::working_set::Log;
 use contexture::working_set::actions::Actor;
 use serde::Serialize;
 
-pub(super) use self::assemble::{AssembleArguments, account, made};
+pub(super) use self::assemble::account;
 use super::tool::Tools;
+use crate::face::Mcp;
 use crate::tenant::Tenant;
 
 /// Returns every tool.
@@ -56,4 +58,10 @@ fn note(
     reason: &Reason<'_>,
 ) -> Option<String> {
     Log::of(&tenant.root, session).append(tenant.now(), event, reason)
+}
+
+/// Returns warnings in an agent's words.
+fn phrases(warnings: &[Warning]) -> Vec<String> {
+    let phrase = |warning: &Warning| warning.phrase(&Mcp);
+    warnings.iter().map(phrase).collect()
 }

@@ -112,20 +112,20 @@ fn what_is_no_json_says_where() {
             "400 invalid_json: trailing characters at line 1 column 4",
         ),
         ("nil", "400 invalid_json: expected ident at line 1 column 2"),
-        ("[\"s2\"]", "400 invalid_field: expected an object"),
-        ("\"s2\"", "400 invalid_field: expected an object"),
+        ("[\"s2\"]", "400 invalid_field: must be an object"),
+        ("\"s2\"", "400 invalid_field: must be an object"),
         (
             "{\"label\":7}",
-            "400 invalid_field: expected a text (label)",
+            "400 invalid_field: must be a string (label)",
         ),
         (
             "{\"label\":null}",
-            "400 invalid_field: expected a text (label)",
+            "400 invalid_field: must be a string (label)",
         ),
-        ("{}", "400 invalid_field: is missing (label)"),
+        ("{}", "400 invalid_field: missing required field (label)"),
         (
             "{\"label\":\"a\",\"label\":\"b\"}",
-            "400 invalid_json: the key `label` stands twice at \
+            "400 invalid_json: duplicate key `label` at \
             line 1 column 20",
         ),
         (
@@ -135,7 +135,7 @@ fn what_is_no_json_says_where() {
         ),
         (
             "{\"label\":\"a\",\"labl\":\"b\"}",
-            "400 invalid_field: is not known here (known are label, aliases, ",
+            "400 invalid_field: unknown field; did you mean `label`? (labl)",
         ),
     ] {
         let said = post(&server, "/v1/sessions", JSON, body).text();
@@ -168,11 +168,11 @@ fn a_field_far_inside_is_named() {
     // Two readers could read two different commands.
     assert_eq!(
         said(r#"{"command":"ls","command":"rm"}"#, ""),
-        "400 invalid_json: the key `command` stands twice at line 2 column 93"
+        "400 invalid_json: duplicate key `command` at line 2 column 93"
     );
     assert_eq!(
         said(r#"{"a":[{"b":{"c":1,"\u0063":2}}]}"#, ""),
-        "400 invalid_json: the key `c` stands twice at line 2 column 94"
+        "400 invalid_json: duplicate key `c` at line 2 column 94"
     );
     let unknown = said("{}", r#","colour":1"#);
     assert!(unknown.starts_with("400 invalid_field: "), "{unknown}");
@@ -240,7 +240,7 @@ fn a_body_says_that_it_is_json() {
         ),
         (
             "content-type: application/json\r\ncontent-encoding: gzip\r\n",
-            "the body is compressed [send it as it is]".to_owned(),
+            "the body is compressed [send it uncompressed]".to_owned(),
         ),
     ] {
         let said = post(&server, "/v1/sessions", headers, r#"{"label":"x"}"#).text();
@@ -421,14 +421,14 @@ fn a_whole_number_may_be_written_with_a_point() {
     let recall = r#"{"max_tokens":100.5}"#;
     assert_eq!(
         server.post("/v1/memory/recall", recall).text(),
-        "400 invalid_field: expected a whole number (max_tokens)"
+        "400 invalid_field: must be an integer (max_tokens)"
     );
     // What a number may be is what the document says.
     let pattern = r#"{"records":[{"kind":"pattern","name":"x","procedure":"y",
         "applications":9223372036854775808}]}"#;
     assert_eq!(
         server.post("/v1/memory/records", pattern).text(),
-        "400 invalid_field: expected a number of at most 9223372036854775807 \
+        "400 invalid_field: must be at most 9223372036854775807 \
          (records[0].applications)"
     );
 }
@@ -443,4 +443,70 @@ fn a_body_of_too_many_values_is_refused() {
     for target in ["/v1/sessions", "/v1/memory/records", "/mcp"] {
         assert_eq!(server.post(target, &many).text(), refused, "{target}");
     }
+}
+
+#[test]
+fn a_recipe_may_be_sent_whole() {
+    let (_lab, server) = server();
+    let assemble = |recipe: serde_json::Value, with: serde_json::Value| {
+        let body = json!({"recipe": recipe, "with": with, "event": "Hello?", "session": "s"});
+        server.post("/v1/assemble", &body.to_string())
+    };
+    let recipe = |source: &str| {
+        json!({"recipe": "mine", "layers": [
+            {"layer": "talk", "source": source, "share": 50, "place": "history"},
+            {"layer": "event", "source": "event"},
+        ]})
+    };
+    let answer = assemble(recipe("history"), json!({})).ok(200).json();
+    assert_eq!(answer["report"]["recipe"], "mine");
+    let current = answer["current_message"]["content"].as_str();
+    assert!(current.unwrap().ends_with("Hello?"), "{answer}");
+    for (recipe, with, refused) in [
+        (
+            recipe("nothing"),
+            json!({}),
+            "422 invalid: recipe:1:28: layers[0].source: unknown source `nothing`",
+        ),
+        (
+            json!({"recipe": "mine", "layers": [{"layer": "event"}]}),
+            json!({}),
+            "422 invalid: recipe:1:28: layers[0].source: is missing",
+        ),
+        (
+            recipe("history"),
+            json!({"talk": {"nothing": 1}}),
+            "422 invalid: recipe:1:28: layers[0].with.nothing: unknown parameter `nothing`",
+        ),
+        (json!({"recipe": "mine"}), json!({}), "400 invalid_field: "),
+    ] {
+        let text = assemble(recipe, with).text();
+        assert!(text.starts_with(refused), "{text}");
+    }
+}
+
+#[test]
+fn the_clock_of_a_request_is_the_servers() {
+    let (_lab, server) = server();
+    let body = json!({"session": "s", "event": "Hello?", "now": "2026-01-01T00:00:00Z"});
+    let refused = server.post("/v1/assemble", &body.to_string()).text();
+    let begins = "400 invalid_field: unknown field";
+    assert!(refused.starts_with(begins), "{refused}");
+    assert!(refused.contains("(now)"), "{refused}");
+}
+
+#[test]
+fn advice_is_given_as_data() {
+    let (_lab, server) = server();
+    let answer = server.get("/v1/sessions/none").ok(404).json();
+    let error = &answer["error"];
+    assert_eq!(
+        error["hint"],
+        "`GET /v1/sessions` lists the sessions; or `POST /v1/sessions` creates a session"
+    );
+    let advice = json!([
+        {"do": "call", "operation": "list_sessions"},
+        {"do": "call", "operation": "create_session"},
+    ]);
+    assert_eq!(error["advice"], advice);
 }

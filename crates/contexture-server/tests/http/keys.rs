@@ -1,6 +1,7 @@
 //! Who is let in.
 
 use contexture_server::Server;
+use serde_json::json;
 
 use crate::support::{Lab, talk, until};
 
@@ -139,8 +140,12 @@ fn an_address_that_others_reach_needs_a_key() {
             )
         );
         assert_eq!(
-            refused.hint_text(),
-            Some("make a key with `contexture key new`, or listen on 127.0.0.1")
+            json!(refused.advice()),
+            json!([
+                {"do": "text", "text": "create an API key with `contexture key new`"},
+                {"do": "set", "field": "addr",
+                 "value": "a loopback address such as 127.0.0.1:8787"},
+            ])
         );
     }
     // A key that was revoked closes: nobody is let in, which is safe.

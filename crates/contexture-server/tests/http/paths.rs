@@ -185,8 +185,7 @@ fn a_tenant_is_not_told_where_its_files_are() {
     ] {
         assert_eq!(
             answer.text(),
-            "404 not_found: there is no working-set.yml and no .agent/working-set.yml in . [run \
-             `contexture init` on the server there, or name one with `manifest`]"
+            "404 not_found: there is no working-set.yml and no .agent/working-set.yml in . [set `manifest`]"
         );
     }
     let persona = r#"{"label":"p","persona":"../../x"}"#;
@@ -285,9 +284,15 @@ fn a_session_that_the_recipe_has_no_place_for_is_warned_of() {
     let warnings = |recipe: &str| {
         let body = json!({"recipe": recipe, "session": "support", "event": "Hello"});
         let answer = client.post("/v1/assemble", &body.to_string());
-        answer.ok(200).json()["report"]["warnings"].to_string()
+        let answer = answer.ok(200).json();
+        answer["report"]["warnings"].as_array().unwrap().clone()
     };
-    let warned = "has no history: no turn of session `support` is in the request";
-    assert!(warnings("memory").contains(warned));
-    assert!(!warnings("broker").contains(warned));
+    let warned = json!({
+        "code": "no_history",
+        "message": "the recipe `memory` has no history: no turn of session `support` is in the \
+                    request",
+        "advice": [{"do": "set", "field": "recipe", "value": "broker"}],
+    });
+    assert!(warnings("memory").contains(&warned));
+    assert!(!warnings("broker").contains(&warned));
 }

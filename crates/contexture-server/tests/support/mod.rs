@@ -336,7 +336,11 @@ impl Answer {
         let error = body["error"].as_object().unwrap();
         assert_eq!(body.as_object().unwrap().len(), 1, "{body}");
         let names: Vec<&str> = error.keys().map(String::as_str).collect();
-        assert_eq!(names, ["code", "message", "field", "hint"], "{body}");
+        assert_eq!(
+            names,
+            ["code", "message", "field", "hint", "advice"],
+            "{body}"
+        );
         let part = |name: &str| error[name].as_str().map(str::to_owned);
         let mut text = format!(
             "{} {}: {}",

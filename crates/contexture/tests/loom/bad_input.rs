@@ -2,9 +2,9 @@
 
 use contexture::loom::{NewNode, NodeEdit, tree_from_json};
 use contexture::store::{Author, MessageContent, Trees as _};
-use contexture::{Error, Format};
+use contexture::{Error, Format, Request};
 
-use crate::support::{Lab, expect, now, tree};
+use crate::support::{Lab, expect, now, request_of, tree};
 
 /// Imports a tree and returns the complaint; nothing is left of it.
 fn refused(text: &str) -> String {
@@ -19,7 +19,7 @@ fn refused(text: &str) -> String {
 }
 
 fn told(error: &Error) -> String {
-    match error.hint_text() {
+    match error.hint(&contexture::advice::Plain).as_deref() {
         Some(hint) => format!("{error}\nhint: {hint}"),
         None => error.to_string(),
     }
@@ -125,6 +125,23 @@ fn unknown_words() {
 }
 
 #[test]
+fn what_is_no_tree_at_all() {
+    for (text, why) in [
+        ("", "it ends where a value should be at line 1 column 0"),
+        ("once upon a time", "expected value at line 1 column 1"),
+        ("{}", "missing field `tree` at line 1 column 2"),
+        (
+            "[]",
+            "invalid length 0, expected a loom tree: an object with `tree`, `agents`, `nodes` and \
+             `edges` at line 1 column 2",
+        ),
+    ] {
+        let error = tree_from_json("tree.json", text).unwrap_err();
+        assert_eq!(error.to_string(), format!("tree.json: {why}"));
+    }
+}
+
+#[test]
 fn another_mode_than_before() {
     let lab = Lab::with("n1 human: One.");
     let error = lab
@@ -155,7 +172,7 @@ fn an_edit_of_what_is_not_there() {
         &told(&error),
         "
         there is no node `n9`
-        hint: `contexture tree show TREE` shows them
+        hint: `show_tree` shows the nodes
         ",
     );
 }
@@ -190,7 +207,7 @@ fn everything_excluded() {
         &lab.complaint("--head n3"),
         "
         nothing is left of the path to node `n3`: of its 3 nodes, 1 blank, 1 excluded, 1 pruned
-        hint: include some again: `contexture tree node flag t NODE --include`
+        hint: `flag_node` of `t` excludes or includes a node
         ",
     );
     // What is asked beside the path is something.
@@ -211,7 +228,7 @@ fn a_head_that_only_an_annotation_leads_to() {
         &lab.complaint("--head r1"),
         "
         node `r1` is a remark: only an annotation edge leads to it
-        hint: show remarks with --include-annotations, or go on from another node
+        hint: set `include_annotations`; or continue from another node
         ",
     );
 }
@@ -250,8 +267,8 @@ fn no_room_for_a_message() {
     expect(
         &lab.complaint("--head n1 --max-tokens 24"),
         "
-        there is no room for a message: 20 of 24 tokens are taken, and the latest node needs 21
-        hint: make the system context shorter, or raise --max-tokens
+        there is no room for a message: 20 of 24 tokens are used, and the latest node needs 21
+        hint: raise `max_tokens`; or shorten the system context
         ",
     );
 }
@@ -284,14 +301,14 @@ fn what_is_not_there() {
         &lab.complaint("--tree u"),
         "
         there is no tree `u`
-        hint: `contexture tree list` shows those there are; `tree import` brings one in
+        hint: `list_trees` lists the trees; or `import_tree` imports a tree
         ",
     );
     expect(
         &lab.complaint("--head n7"),
         "
         there is no node `n7`
-        hint: `contexture tree show TREE` shows them
+        hint: `show_tree` shows the nodes
         ",
     );
     expect(
@@ -306,7 +323,7 @@ fn what_is_not_there() {
         &lab.complaint(""),
         "
         tree `t` ends in 2 places (n2, m2): name the one to go on from
-        hint: give --head NODE; `contexture tree show t` shows them
+        hint: set `head`; or `show_tree` of `t` shows the nodes
         ",
     );
 }
@@ -368,21 +385,37 @@ fn the_wrong_recipe() {
         &lab.complaint("--head n1 --recipe loom-buffer"),
         "
         tree `t` is of mode dialogue, and the recipe is for buffer
-        hint: use --recipe loom-dialogue
+        hint: set `recipe` to loom-dialogue
         ",
     );
     expect(
         &lab.complaint("--head n1 --recipe broker"),
         "
-        the recipe `broker` has no tree for `tree`
-        hint: use --recipe loom-dialogue or loom-buffer, or one with a loom's sources
+        the recipe `broker` has no layer that uses `tree`
+        hint: set `recipe`
         ",
+    );
+    let none = Request {
+        tree: None,
+        ..request_of("--recipe loom-dialogue")
+    };
+    let error = lab.engine.assemble(&lab.root, &none).unwrap_err();
+    expect(
+        &told(&error),
+        "
+        no tree is named
+        hint: set `tree`
+        ",
+    );
+    expect(
+        &lab.complaint("--head n1 --instruct  "),
+        "instruction 1 is empty",
     );
     expect(
         &lab.complaint("--head n1 --working-buffer x"),
         "
         a dialogue has no working buffer, only documents have
-        hint: say what is asked with --event
+        hint: set `event`
         ",
     );
 }

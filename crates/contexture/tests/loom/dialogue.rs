@@ -240,7 +240,7 @@ fn what_comes_next_has_sources_too() {
         &lab.complaint("--head n3 --context chat"),
         "
         there is no node `chat`
-        hint: `contexture tree show TREE` shows them
+        hint: `show_tree` shows the nodes
         ",
     );
 }
@@ -278,9 +278,12 @@ fn excluded_and_pruned_nodes_and_remarks_are_left_out() {
         "
         n2: excluded (is excluded)
         n3: pruned (is pruned)
-        n5: annotation (is a remark; --include-annotations shows it)
+        n5: annotation (is an annotation, and annotations are not included)
         ",
     );
+    // What somebody left out on purpose is nothing to be warned of.
+    let report = lab.assemble("--head n6").unwrap().report.clone();
+    assert!(report.warnings.is_empty(), "{:?}", report.warnings);
 }
 
 #[test]
@@ -590,7 +593,7 @@ fn a_picture_that_is_only_described_is_warned_of() {
     let assembled = lab.assemble("--head n3").unwrap();
     assert_eq!(
         assembled.report.warnings,
-        ["openai does not take image/png of `n2` here: its description is sent instead"]
+        ["openai does not accept image/png of `n2` here: its description is sent instead"]
     );
     let body = assembled.render(Format::OpenAiChat).unwrap();
     assert!(
@@ -614,28 +617,6 @@ fn content_cannot_leave_its_message() {
         .map(|block| block.role.name())
         .collect();
     assert_eq!(roles, ["system", "user"]);
-}
-
-#[test]
-fn an_instruction_goes_only_when_all_that_it_is_for_goes() {
-    let lab = Lab::with(
-        "
-        i1 human: Be brief.
-        n1 human: One.
-        n2 model excluded <- n1 instruction i1: Two.
-        n3 human <- n2: Three.
-        n4 model <- n3 instruction i1: Four.
-        ",
-    );
-    assert!(lab.text("--head n4").contains("<system>\nBe brief.\n"));
-    expect(&lab.left_out("--head n4"), "n2: excluded (is excluded)");
-    expect(
-        &lab.left_out("--head n3"),
-        "
-        i1: source_excluded (goes with node n2, which is left out)
-        n2: excluded (is excluded)
-        ",
-    );
 }
 
 #[test]

@@ -285,7 +285,7 @@ impl Grown {
 fn account(made: &Assembled) -> serde_json::Value {
     let mut report = serde_json::to_value(&made.report).unwrap();
     report.as_object_mut().unwrap().remove("timings_ms");
-    serde_json::json!({"report": report, "loom": made.loom})
+    serde_json::json!({"report": report, "loom": made.loom()})
 }
 
 /// The rows of a report, a line each.

@@ -67,7 +67,7 @@ impl Lab {
     pub(crate) fn complaint(&self, request: &str) -> String {
         let error = self.assemble(request).unwrap_err();
         assert!(error.is_input(), "{error}");
-        match error.hint_text() {
+        match error.hint(&contexture::advice::Plain).as_deref() {
             Some(hint) => format!("{error}\nhint: {hint}"),
             None => error.to_string(),
         }
@@ -100,7 +100,7 @@ pub(crate) fn request_of(text: &str) -> Request {
             "head" => request.head = Some(value),
             "path" => request.path = Some(value),
             "agent" => request.agent = Some(value),
-            "recipe" => request.recipe = Some(value),
+            "recipe" => request.recipe = Some(value.into()),
             "model" => request.model = Some(value),
             "event" => request.event = Some(value.as_str().into()),
             "working-buffer" => request.working_buffer = Some(value),

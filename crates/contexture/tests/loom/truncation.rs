@@ -38,7 +38,7 @@ fn outcome(lab: &Lab, budget: u64) -> String {
             (id, false) => id.to_owned(),
         })
         .collect();
-    let loom = assembled.loom.as_ref().unwrap();
+    let loom = assembled.loom().unwrap();
     let mut flags = Vec::new();
     if loom.truncated {
         flags.push("truncated".to_owned());
@@ -119,8 +119,8 @@ fn stop_at_limit() {
     let told = lab.complaint("--head n8 --max-tokens 165");
     expect(
         told.lines().last().unwrap(),
-        "hint: leave nodes out (`contexture tree node flag t NODE --exclude`), take a model with \
-         a larger window, or prefer another truncation_strategy",
+        "hint: `flag_node` of `t` excludes or includes a node; or use a model with a larger \
+         window, or another truncation_strategy",
     );
 }
 
@@ -182,7 +182,7 @@ fn the_report_says_what_went_and_why() {
     );
     let assembled = path("").assemble("--head n8 --max-tokens 60").unwrap();
     expect(
-        &assembled.report.warnings.join("\n"),
+        &assembled.report.warnings.iter().map(|w| w.message.clone()).collect::<Vec<_>>().join("\n"),
         "
         left out for want of tokens: 7 of 8 nodes (truncate_middle)
         the latest nodes alone do not fit: 3 of those that minimum_recent_nodes is to keep are left out, the oldest first
@@ -328,7 +328,7 @@ fn preferences_of_the_application_and_of_the_tree() {
     application.import("n1 human: One.");
     let budget = |lab: &Lab| {
         let assembled = lab.assemble("--head n1").unwrap();
-        let strategy = assembled.loom.unwrap().strategy;
+        let strategy = assembled.loom().unwrap().clone().strategy;
         (assembled.budget.reserve_response(), strategy.name())
     };
     assert_eq!(budget(&application), (500, "rolling_window"));
@@ -336,7 +336,10 @@ fn preferences_of_the_application_and_of_the_tree() {
     application.import("id u\nprefer truncation_strategy stop_at_limit\nm1 human: One.");
     let assembled = application.assemble("--tree u --head m1").unwrap();
     assert_eq!(assembled.budget.reserve_response(), 500);
-    assert_eq!(assembled.loom.unwrap().strategy.name(), "stop_at_limit");
+    assert_eq!(
+        assembled.loom().unwrap().clone().strategy.name(),
+        "stop_at_limit"
+    );
     // And what everybody prefers.
     assert_eq!(
         budget(&Lab::with("n1 human: One.")),
@@ -382,7 +385,11 @@ fn what_is_said_of_a_window_does_not_depend_on_what_is_known() {
     let lab = Lab::with(&text);
     let said = |request: &str| {
         let made = lab.assemble(request).unwrap();
-        (lab.left_out(request), made.loom, made.report.warnings)
+        (
+            lab.left_out(request),
+            made.loom().cloned(),
+            made.report.warnings.clone(),
+        )
     };
     let request = "--head n499 --max-tokens 1200 --reserve 0";
     let before = said(request);
@@ -464,6 +471,6 @@ fn no_more_nodes_are_missed_than_there_are() {
         text += &format!("n{n} human <- n{}: word{n}.\n", n - 1);
     }
     let loom = Lab::with(&text).assemble("--head n499 --max-tokens 900");
-    let loom = loom.unwrap().loom.unwrap();
+    let loom = loom.unwrap().loom().unwrap().clone();
     assert_eq!(loom.nodes_kept + loom.recent_nodes_dropped, 500);
 }

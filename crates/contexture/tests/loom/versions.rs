@@ -141,7 +141,7 @@ fn ways_that_meet_need_a_choice() {
         &lab.complaint("--head n3"),
         "
         node `n3` is reached by several continuation edges: `e2` from `a2`, `e9` from `b2`
-        hint: save a path that chooses one (`contexture tree path save TREE NAME --head NODE --choose EDGE`) and name it with --path
+        hint: `save_path` saves a path; or set `path`
         ",
     );
     assert_eq!(nodes(&lab, "--path left"), "n1 a2 n3");

@@ -29,7 +29,11 @@ fn any_query_is_taken() {
     }
     let context = mind.ask(&query_for(&long, 300));
     assert!(ids(&context).contains(&"a2".to_owned()));
-    assert!(context.metadata.warnings[0].contains("only the first 8192 bytes"));
+    assert!(
+        context.metadata.warnings[0]
+            .message
+            .contains("only the first 8192 bytes")
+    );
 }
 
 #[test]

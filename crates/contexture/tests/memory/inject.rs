@@ -10,7 +10,7 @@ use crate::mind::{Mind, NOW, now, said, talk};
 
 fn request(session: &str, event: &str) -> Request {
     Request {
-        recipe: Some("broker".to_owned()),
+        recipe: Some("broker".into()),
         session: Some(session.to_owned()),
         event: Some(event.into()),
         max_tokens: Some(20_000),
@@ -103,13 +103,26 @@ fn every_position_is_where_it_says() {
             let body = assembled.render(format).unwrap();
             assert!(body.contains("Clara bought"), "{position} {format:?}");
         }
+        let json = assembled.to_json();
+        let parts = ["system_prompt", "history", "current_message"].into_iter();
+        let found: Vec<&str> = parts
+            .filter(|part| json[part].to_string().contains("Clara bought"))
+            .collect();
+        let expected = match position {
+            "system" => "system_prompt",
+            "current" => "current_message",
+            _ => "history",
+        };
+        assert_eq!(found, [expected], "{position}");
     }
 }
 
 #[test]
 fn the_rows_add_up_to_what_the_layer_used() {
     let mind = agent("");
-    let report = assemble(&mind, &request("chat", "Lisbon, boat, children")).report;
+    let report = assemble(&mind, &request("chat", "Lisbon, boat, children"))
+        .report
+        .clone();
     let rows = report.included.iter().filter(|row| &*row.layer == "memory");
     let sum: u64 = rows.clone().map(|row| row.tokens).sum();
     let layer = report
@@ -149,25 +162,31 @@ fn raw_has_no_headings_and_a_summary_is_shorter() {
 
 #[test]
 fn it_takes_no_more_than_it_may() {
-    let mind = agent("[memory]\nmax_tokens = 60\n");
-    let report = assemble(&mind, &request("chat", "Lisbon boat children summer")).report;
+    let mind = agent("[memory]\nmax_tokens = 40\n");
+    let report = assemble(&mind, &request("chat", "Lisbon boat children summer"))
+        .report
+        .clone();
     let layer = report
         .budget
         .layers
         .iter()
         .find(|layer| &*layer.name == "memory")
         .unwrap();
-    assert!(layer.used > 0 && layer.used <= 60, "{layer:?}");
+    assert!(layer.used > 0 && layer.used <= 40, "{layer:?}");
     let left = report.excluded.iter().filter(|row| &*row.layer == "memory");
     assert!(left.clone().count() > 0);
-    assert!(left.into_iter().all(|row| row.code == Code::OverBudget));
+    let codes: Vec<Code> = left.map(|row| row.code).collect();
+    assert!(
+        codes.iter().all(|code| *code == Code::OVER_BUDGET),
+        "{codes:?}"
+    );
 }
 
 #[test]
 fn it_gives_way_to_everything_else() {
     let mind = agent("");
     let asked = request("chat", "Where is the sailing boat?");
-    let full = assemble(&mind, &asked).report.budget;
+    let full = assemble(&mind, &asked).report.budget.clone();
     let memory = full
         .layers
         .iter()
@@ -185,7 +204,7 @@ fn it_gives_way_to_everything_else() {
         "history stays whole"
     );
     assert!(
-        assembled.compacted.is_none(),
+        assembled.compacted().is_none(),
         "and is not summarised for memory's sake"
     );
     let row = assembled
@@ -194,7 +213,7 @@ fn it_gives_way_to_everything_else() {
         .iter()
         .find(|row| &*row.layer == "memory")
         .unwrap();
-    assert_eq!(row.code, Code::OverBudget);
+    assert_eq!(row.code, Code::OVER_BUDGET);
 }
 
 #[test]
@@ -208,7 +227,9 @@ fn permissions_deny_all_of_it_or_a_type() {
         .iter()
         .find(|row| &*row.layer == "memory")
         .unwrap();
-    assert_eq!(row.code, Code::NotPermitted);
+    assert_eq!(row.code, Code::NOT_PERMITTED);
+    let denied = "memory is left out: permissions deny `memory`";
+    assert_eq!(assembled.report.warnings, [denied]);
     let mind = agent("[permissions]\ndeny = ['memory:user_*']\n");
     assert!(!text(&assemble(&mind, &request("chat", "boat"))).contains("Clara bought"));
     let mind = agent("[permissions]\nallow = ['shell']\n");
@@ -229,10 +250,11 @@ fn what_is_for_somebody_else_stays_out() {
     );
     line.insert_str(1, r#""visible_to":["U1"],"#);
     mind.record(&line);
+    // A name is what somebody calls themselves, and opens nothing.
     let from = |id: &str| {
         let sender = Sender {
             id: Some(id.to_owned()),
-            ..Sender::default()
+            name: Some("U1".to_owned()),
         };
         let event = Event {
             sender: Some(sender),
@@ -252,7 +274,7 @@ fn what_is_denied_is_denied_in_every_recipe() {
     for deny in ["memory", "memory:user_*"] {
         let mind = agent(&format!("[permissions]\ndeny = ['{deny}']\n"));
         let asked = Request {
-            recipe: Some("memory".to_owned()),
+            recipe: Some("memory".into()),
             event: Some("Where is the sailing boat?".into()),
             ..request("chat", "")
         };
@@ -264,40 +286,13 @@ fn what_is_denied_is_denied_in_every_recipe() {
 }
 
 #[test]
-fn a_name_that_somebody_gives_themselves_opens_nothing() {
-    let mind = agent("");
-    let mut line = said(
-        "own",
-        "s",
-        NOW,
-        "Ana",
-        "The boat's alarm code is in the blue book.",
-    );
-    line.insert_str(1, r#""visible_to":["U1"],"#);
-    mind.record(&line);
-    let sender = Sender {
-        id: Some("U2".to_owned()),
-        name: Some("U1".to_owned()),
-    };
-    let event = Event {
-        sender: Some(sender),
-        ..Event::from("What is the boat's alarm code?")
-    };
-    let asked = Request {
-        event: Some(event),
-        ..request("chat", "")
-    };
-    assert!(!text(&assemble(&mind, &asked)).contains("blue book"));
-}
-
-#[test]
 fn the_answer_keeps_some_room() {
     let mind = agent("");
     let asked = Request {
         max_tokens: Some(900),
         ..request("chat", "Lisbon boat children summer")
     };
-    let report = assemble(&mind, &asked).report;
+    let report = assemble(&mind, &asked).report.clone();
     assert!(report.budget.remaining >= 512, "{:?}", report.budget);
     assert!(report.included.iter().any(|row| &*row.layer == "memory"));
 }
@@ -320,7 +315,7 @@ fn a_task_sees_what_came_of_its_parts() {
         .finish_task("main", None, TaskStatus::Complete, done, now())
         .unwrap();
     let asked = Request {
-        recipe: Some("task-stack".to_owned()),
+        recipe: Some("task-stack".into()),
         ..request("chat", "Go on.")
     };
     assert!(text(&assemble(&mind, &asked)).contains("Result: The tag needs a v."));
@@ -351,20 +346,96 @@ fn a_slow_embedder_does_not_hold_the_turn_up() {
         .report
         .warnings
         .iter()
-        .any(|w| w.contains("gave no answer in time"));
+        .any(|w| w.message.contains("gave no answer in time"));
     assert!(told, "{:?}", assembled.report.warnings);
+}
+
+#[test]
+fn what_keeps_memory_out_is_told() {
+    let warned = |mind: &Mind, asked: &Request| {
+        let assembled = assemble(mind, asked);
+        assert!(!text(&assembled).contains("Clara bought"));
+        let mut rows = assembled.report.excluded.iter();
+        let code = rows.find(|row| &*row.layer == "memory").map(|row| row.code);
+        (assembled.report.warnings.clone(), code)
+    };
+    let boat = request("chat", "Where is the sailing boat?");
+    let (told, code) = warned(&agent("[memory]\ndeadline_ms = 0\n"), &boat);
+    let late = "memory is left out: reading it in took longer than memory.deadline_ms in \
+                contexture.toml allows";
+    assert_eq!(told, [late]);
+    assert_eq!(code, Some(Code::DEADLINE));
+    let nothing = Request {
+        recipe: Some("memory".into()),
+        max_tokens: Some(300),
+        ..Request::default()
+    };
+    let (told, _) = warned(&agent(""), &nothing);
+    let ask = "nothing is asked of memory";
+    assert_eq!(told, [ask]);
+    // Asking for nothing is asking for what is recent.
+    let recent = Request {
+        query: Some(String::new()),
+        ..nothing
+    };
+    assert!(text(&assemble(&agent(""), &recent)).contains("## Recent Activity"));
+}
+
+#[test]
+fn a_recipe_without_memory_or_tasks() {
+    let mind = agent("");
+    let manifest = "protocol: CONTEXT-ASSEMBLY/0.1\nfiles: []\n";
+    mind.lab.write("working-set.yml", manifest);
+    let files = Request {
+        max_tokens: Some(900),
+        recipe: Some("working-set".into()),
+        ..Request::default()
+    };
+    let query = Request {
+        query: Some("x".to_owned()),
+        ..files.clone()
+    };
+    let strategy = Request {
+        strategy: Some("coding".to_owned()),
+        ..files.clone()
+    };
+    let filters = Request {
+        filters: Some(ContextFilters::from_json(r#"{"task_id":"t"}"#).unwrap()),
+        ..files.clone()
+    };
+    let stack = Request {
+        stack: Some("yard".to_owned()),
+        ..files
+    };
+    for (asked, told) in [
+        (query, "query"),
+        (strategy, "strategy"),
+        (filters, "filters"),
+        (stack, "stack"),
+    ] {
+        let error = mind
+            .lab
+            .engine
+            .assemble(&mind.lab.root, &asked)
+            .err()
+            .unwrap();
+        let told = format!("the recipe `working-set` has no layer that uses `{told}`");
+        assert_eq!(error.to_string(), told);
+        let hint = error.hint(&contexture::advice::Plain);
+        assert_eq!(hint.as_deref(), Some("set `recipe`"));
+    }
 }
 
 #[test]
 fn the_recipe_memory_is_a_question_and_what_is_known_of_it() {
     let mind = agent("");
     let asked = Request {
-        recipe: Some("memory".to_owned()),
+        recipe: Some("memory".into()),
         query: Some("night train".to_owned()),
-        filters: ContextFilters {
+        filters: Some(ContextFilters {
             exclude: vec!["a3".to_owned()],
             ..ContextFilters::default()
-        },
+        }),
         event: Some("How did they travel?".into()),
         max_tokens: Some(300),
         now: Some(now()),
@@ -394,7 +465,15 @@ fn a_recipe_of_the_users_has_files_and_memory() {
         "recipe: mine\nlayers:\n- {layer: files, source: working-set, share: 50}\n- {layer: memory, source: memory, share: 50}\n- {layer: event, source: event}\n",
     );
     let asked = Request {
-        recipe: Some(mind.lab.dir.path().join("mine.yml").display().to_string()),
+        recipe: Some(
+            mind.lab
+                .dir
+                .path()
+                .join("mine.yml")
+                .display()
+                .to_string()
+                .into(),
+        ),
         event: Some("When can the sailing boat leave the harbour?".into()),
         now: Some(now()),
         ..Request::default()
@@ -433,7 +512,7 @@ fn a_stack_of_tasks_shows_the_goal_the_way_results_and_what_is_known() {
     line.insert_str(1, r#""task_id":"engine","#);
     mind.record(&line);
     let asked = Request {
-        recipe: Some("task-stack".to_owned()),
+        recipe: Some("task-stack".into()),
         max_tokens: Some(2_000),
         now: Some(now()),
         ..Request::default()
@@ -452,6 +531,34 @@ fn a_stack_of_tasks_shows_the_goal_the_way_results_and_what_is_known() {
         !rendered.contains("Clara bought"),
         "of another task: {rendered}"
     );
+}
+
+#[test]
+fn the_budget_of_a_stack_holds() {
+    let mind = agent("");
+    let push = |goal: &str| {
+        let new = NewTask {
+            goal: goal.to_owned(),
+            ..NewTask::default()
+        };
+        mind.lab.store.push_task("main", &new, now()).unwrap();
+    };
+    push("Publish the tide tables");
+    for i in 0..40 {
+        let rows = "look at one more of the many rows ".repeat(8);
+        push(&format!("Part {i}: {rows}"));
+    }
+    for tokens in [300, 600, 1200] {
+        let asked = Request {
+            recipe: Some("task-stack".into()),
+            max_tokens: Some(tokens),
+            ..request("chat", "Go on.")
+        };
+        let assembled = assemble(&mind, &asked);
+        assert!(assembled.report.budget.used <= tokens);
+        let order = ["Goal: Publish the tide", "Current task: Part 39", "Go on."];
+        assert!(places(&text(&assembled), &order).is_sorted());
+    }
 }
 
 #[test]

@@ -100,7 +100,7 @@ fn a_lost_index_is_made_anew_and_says_so() {
     let warnings = &recalled.context.metadata.warnings;
     assert_eq!(recalled.context.content, before);
     assert!(
-        warnings[0].contains("5 texts were read anew"),
+        warnings[0].message.contains("5 texts were read again"),
         "{warnings:?}"
     );
 }
@@ -120,7 +120,11 @@ fn vectors_of_another_model_are_refused_until_they_are_made_anew() {
     let error = mind.try_ask(&query_for("boat", 500)).unwrap_err();
     assert!(error.to_string().contains("256 dimensions"), "{error}");
     assert!(
-        error.hint_text().unwrap().contains("memory reembed"),
+        error
+            .hint(&contexture::advice::Plain)
+            .as_deref()
+            .unwrap()
+            .contains("reembed_memory"),
         "{error:?}"
     );
     let error = mind

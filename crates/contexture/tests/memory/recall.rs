@@ -144,7 +144,8 @@ fn what_no_longer_holds_is_not_shown_as_current() {
         .memory()
         .recall(&query_for("Where does Ana work?", 500), &how)
         .unwrap();
-    assert!(ids(&then.context).contains(&"old".to_owned()));
+    let then = ids(&then.context);
+    assert!(then.contains(&"old".to_owned()) && !then.contains(&"new".to_owned()));
 }
 
 #[test]
@@ -238,7 +239,7 @@ fn what_does_not_fit_is_listed_with_what_it_needed() {
     assert_eq!(ids(&context), ["a2"]);
     assert!(!context.excluded.is_empty());
     for row in &context.excluded {
-        assert!(row.reason.starts_with("needed "), "{row:?}");
+        assert!(row.reason.starts_with("needs "), "{row:?}");
     }
     assert!(context.truncated);
 }
@@ -268,23 +269,6 @@ fn nearly_the_same_is_shown_once() {
     );
     let context = mind.recall("When does the release train leave?");
     assert_eq!(ids(&context).len(), 1, "{context:?}");
-}
-
-#[test]
-fn the_same_question_gives_the_same_bytes() {
-    let mind = Mind::of(&talk());
-    let first = mind.recall("Lisbon");
-    let fresh = mind.fresh();
-    let how = Recall {
-        now: Some(now()),
-        ..Recall::default()
-    };
-    let again = fresh
-        .memory()
-        .unwrap()
-        .recall(&query_for("Lisbon", 2_000), &how)
-        .unwrap();
-    assert_eq!(json(&first), json(&again.context));
 }
 
 fn json(context: &Context) -> String {
@@ -333,28 +317,6 @@ fn a_kept_context_is_good_for_half_a_minute() {
 
 fn jiff_seconds(seconds: i64) -> std::time::Duration {
     std::time::Duration::from_secs(seconds.unsigned_abs())
-}
-
-#[test]
-fn an_update_is_what_asking_with_the_event_gives() {
-    let mind = Mind::of(&talk());
-    for budget in [30, 60, 90, 200, 2_000] {
-        let request = query_for("night train to Lisbon", budget);
-        let how = Recall {
-            now: Some(now()),
-            ..Recall::default()
-        };
-        let recalled = mind.memory().recall(&request, &how).unwrap();
-        let event = event("e", "The train was late by an hour.");
-        let updated = mind.memory().update(&recalled, &event).unwrap();
-        let with = Recall {
-            event: Some(&event),
-            ..how
-        };
-        let anew = mind.memory().recall(&request, &with).unwrap();
-        assert_eq!(json(&updated.context), json(&anew.context), "at {budget}");
-        assert!(updated.context.token_count <= budget);
-    }
 }
 
 #[test]

@@ -80,8 +80,11 @@ impl Lab {
         self.engine = self.another(config);
     }
 
+    /// Writes a file, with the directories above it.
     pub fn write(&self, path: &str, text: &str) {
-        std::fs::write(self.dir.path().join(path), text).unwrap();
+        let path = self.dir.path().join(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
     }
 
     /// Returns a time that is later than the one before.

@@ -15,6 +15,9 @@ pub enum Reply {
     Junk(&'static str),
     /// Reads the request and says nothing until the client leaves.
     Silent,
+    /// A vector of so many dimensions for each text. What is said of boats
+    /// points one way, all else another.
+    Vectors(usize),
 }
 
 /// Returns what OpenAI's servers say.
@@ -44,7 +47,7 @@ pub fn anthropic(text: &str) -> Reply {
 /// The server; it ends when it is dropped.
 pub struct Server {
     address: SocketAddr,
-    asked: Arc<Mutex<Vec<String>>>,
+    asked: Arc<Mutex<Vec<(String, String)>>>,
     stopped: Arc<AtomicBool>,
     accepting: Option<JoinHandle<()>>,
 }
@@ -87,7 +90,14 @@ impl Server {
 
     /// Returns the bodies of the requests so far.
     pub fn asked(&self) -> Vec<String> {
-        self.asked.lock().unwrap().clone()
+        let asked = self.asked.lock().unwrap();
+        asked.iter().map(|(_, body)| body.clone()).collect()
+    }
+
+    /// Returns the first lines and the headers of the requests so far.
+    pub fn heads(&self) -> Vec<String> {
+        let asked = self.asked.lock().unwrap();
+        asked.iter().map(|(head, _)| head.clone()).collect()
     }
 }
 
@@ -101,9 +111,9 @@ impl Drop for Server {
     }
 }
 
-fn serve(mut stream: TcpStream, reply: &Reply, seen: &Mutex<Vec<String>>) -> Option<()> {
+fn serve(mut stream: TcpStream, reply: &Reply, seen: &Mutex<Vec<(String, String)>>) -> Option<()> {
     let mut reader = BufReader::new(stream.try_clone().ok()?);
-    let mut length = 0;
+    let (mut length, mut head) = (0, String::new());
     loop {
         let mut line = String::new();
         if reader.read_line(&mut line).ok()? == 0 {
@@ -115,6 +125,7 @@ fn serve(mut stream: TcpStream, reply: &Reply, seen: &Mutex<Vec<String>>) -> Opt
         if let Some(value) = line.to_lowercase().strip_prefix("content-length:") {
             length = value.trim().parse().ok()?;
         }
+        head.push_str(&line);
     }
     let mut body = String::new();
     reader
@@ -122,10 +133,11 @@ fn serve(mut stream: TcpStream, reply: &Reply, seen: &Mutex<Vec<String>>) -> Opt
         .take(length)
         .read_to_string(&mut body)
         .ok()?;
-    seen.lock().unwrap().push(body);
+    seen.lock().unwrap().push((head, body.clone()));
     let (status, body) = match reply {
         Reply::Json(status, value) => (*status, value.to_string()),
         Reply::Junk(text) => (200, (*text).to_owned()),
+        Reply::Vectors(dimensions) => (200, vectors(&body, *dimensions).to_string()),
         Reply::Silent => {
             let _ = stream.read(&mut [0]);
             return None;
@@ -138,4 +150,16 @@ fn serve(mut stream: TcpStream, reply: &Reply, seen: &Mutex<Vec<String>>) -> Opt
         body.len()
     )
     .ok()
+}
+
+fn vectors(asked: &str, dimensions: usize) -> Value {
+    let asked: Value = serde_json::from_str(asked).unwrap();
+    let texts = asked["input"].as_array().unwrap().iter().enumerate();
+    let rows = texts.map(|(i, text)| {
+        let boat = f64::from(u8::from(text.as_str().unwrap().contains("oat")));
+        let mut vector = vec![0.1; dimensions];
+        (vector[0], vector[1]) = (boat, 1.0 - boat);
+        json!({"index": i, "embedding": vector})
+    });
+    json!({"data": rows.collect::<Vec<_>>()})
 }

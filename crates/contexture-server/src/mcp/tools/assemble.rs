@@ -1,16 +1,16 @@
 //! Assembling a request, and the account of it.
 
+use std::borrow::Cow;
 use std::fmt::Write as _;
 
-use contexture::core::grouped;
-use contexture::memory::ContextFilters;
-use contexture::schema::AtLeastOne;
-use contexture::store::AgentRole;
-use schemars::JsonSchema;
+use contexture::core::{Excluded, Included, grouped};
+use contexture::{Assembled, Format, Request};
+use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
-use crate::api::assemble::{AssembleBody, Form, Made, assemble};
+use super::phrases;
+use crate::api::assemble::{assemble, request_schema};
 use crate::mcp::tool::{Answer, Effect, Tools};
 use crate::problem::Problem;
 use crate::tenant::Tenant;
@@ -18,80 +18,83 @@ use crate::tenant::Tenant;
 /// How many rows of a report are listed; the rest are counted.
 const MOST_ROWS: usize = 200;
 
-/// What is to be assembled. Everything has a default.
-#[derive(Debug, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub(in crate::mcp) struct AssembleArguments {
-    /// The session whose history goes into the request: its label or alias.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(in crate::mcp) session: Option<String>,
-    /// What is asked now, such as the user's latest message. It is not recorded.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(in crate::mcp) event: Option<String>,
-    /// What goes into the request: `working-set` (files), `broker` (an agent's
-    /// conversation, with memory), `memory`, `task-stack`, `loom-dialogue`,
-    /// `loom-buffer`, or a recipe file below the root. Default: the configured
-    /// one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(in crate::mcp) recipe: Option<String>,
-    /// The model that the request is for, such as `claude-sonnet-4-5`: decides
-    /// the window and how tokens are counted. Default: the configured one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    model: Option<String>,
-    /// The whole window in tokens. Default: what the manifest says, else the
-    /// model's.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<AtLeastOne>")]
-    pub(in crate::mcp) max_tokens: Option<u64>,
-    /// Tokens kept free for the answer.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    reserve_response: Option<u64>,
-    /// What memory is asked for, in recipes with memory. Default: the event.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    query: Option<String>,
-    /// What memory may find.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    filters: Option<ContextFilters>,
-    /// The archetype whose strategy memory follows.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    strategy: Option<String>,
-    /// The stack of tasks, in the recipe `task-stack`. Default: `main`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    stack: Option<String>,
-    /// The agent's role. Default: unified.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    role: Option<AgentRole>,
-    /// What the agent is to do. Default: what the session says.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    task: Option<String>,
-    /// The tree, in recipes for looms.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    tree: Option<String>,
-    /// The place in the tree: a node's id or short name.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    head: Option<String>,
-    /// The form of the request: `text` to read it, a provider's to send it.
-    format: FormArgument,
-}
+/// The fields of a request that agents are offered, and what is said of them
+/// where an agent needs to know more than the library says. Each field costs
+/// tokens in every conversation.
+const FIELDS: [(&str, Option<&str>); 15] = [
+    (
+        "session",
+        Some("The session whose history goes into the request: its label or alias."),
+    ),
+    (
+        "event",
+        Some("What is asked now, such as the user's latest message. It is not recorded."),
+    ),
+    (
+        "recipe",
+        Some(
+            "What goes into the request: `working-set` (files), `broker` (an agent's \
+             conversation, with memory), `memory`, `task-stack`, `loom-dialogue`, `loom-buffer`, \
+             or a recipe file below the root. Default: the configured one.",
+        ),
+    ),
+    (
+        "model",
+        Some(
+            "The model that the request is for, such as `claude-sonnet-4-5`: decides the window \
+             and how tokens are counted. Default: the configured one.",
+        ),
+    ),
+    ("max_tokens", None),
+    ("reserve_response", None),
+    ("query", None),
+    ("filters", None),
+    ("strategy", None),
+    (
+        "stack",
+        Some("The stack of tasks, in the recipe `task-stack`. Default: `main`."),
+    ),
+    ("role", None),
+    ("task", None),
+    ("tree", Some("The tree, in recipes for looms.")),
+    ("head", None),
+    (
+        "format",
+        Some("The form of the request: `text` to read it, a provider's to send it."),
+    ),
+];
 
-/// The form of a request: text, unless another is named.
-#[derive(Debug, Clone, Copy, Serialize, Deserialize, JsonSchema)]
+/// What is to be assembled: some fields of a request. The schema is checked
+/// before the request is read, and refuses the other fields.
+#[derive(Debug, Deserialize)]
 #[serde(transparent)]
-struct FormArgument(Form);
+struct AssembleArguments(Request);
 
-impl Default for FormArgument {
-    fn default() -> Self {
-        Self(Form::Text)
+impl JsonSchema for AssembleArguments {
+    fn schema_name() -> Cow<'static, str> {
+        Request::schema_name()
     }
-}
 
-impl AssembleArguments {
-    /// Returns the same for Contexture's own form.
-    pub(in crate::mcp) fn in_our_form(self) -> Self {
-        Self {
-            format: FormArgument(Form::Json),
-            ..self
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let mut schema = request_schema(generator);
+        let all = schema.get_mut("properties").and_then(Value::as_object_mut);
+        let mut all = all.map(std::mem::take).unwrap_or_default();
+        // An event with what is known about it, and a recipe itself, are more than
+        // an agent writes.
+        for name in ["event", "recipe"] {
+            all.insert(name.to_owned(), json!({"type": ["string", "null"]}));
         }
+        let fields = FIELDS.iter().filter_map(|(name, about)| {
+            let mut field = all.remove(*name)?;
+            if let Some(about) = about {
+                field["description"] = (*about).into();
+            }
+            Some(((*name).to_owned(), field))
+        });
+        let mut fields: Map<String, Value> = fields.collect();
+        fields["format"]["default"] = Format::Text.name().into();
+        schema.insert("properties".to_owned(), fields.into());
+        schema
     }
 }
 
@@ -105,7 +108,7 @@ struct Sent {
     /// The model it is for.
     model: String,
     /// The form it is in.
-    format: Form,
+    format: Format,
     /// The session.
     session: Option<String>,
     /// The parent of the turn that answers: send it along when that is recorded.
@@ -142,7 +145,7 @@ pub(in crate::mcp) struct Account {
 }
 
 /// What became of a candidate.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Serialize, JsonSchema)]
 struct Row {
     /// Its name: a path, or what it is.
     id: String,
@@ -154,7 +157,8 @@ struct Row {
     #[serde(skip_serializing_if = "Option::is_none")]
     original_tokens: Option<u64>,
     /// Whether it was cut.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    #[schemars(default)]
     truncated: bool,
     /// Its priority.
     priority: f64,
@@ -176,20 +180,18 @@ pub(super) fn add(tools: &mut Tools) {
              window is summarised first. Nothing is sent anywhere.",
         ),
         Effect::Keeps,
-        |tenant, arguments| {
-            let made = made(tenant, &arguments, false)?;
+        |tenant, AssembleArguments(mut request)| {
+            let format = *request.format.get_or_insert(Format::Text);
+            let assembled = assemble(tenant, request)?;
+            let text = assembled.render_compact(format)?;
             let sent = Sent {
-                snapshot: text_of(&made, "snapshot"),
-                tokens: made["tokens"].as_u64().unwrap_or_default(),
-                model: text_of(&made, "model").unwrap_or_default(),
-                format: arguments.format.0,
-                session: text_of(&made, "session_label"),
-                parent_turn_id: text_of(&made, "parent_turn_id"),
-                warnings: read(&made["warnings"])?,
-            };
-            let text = match &made["request"] {
-                Value::String(text) => text.clone(),
-                request => request.to_string(),
+                tokens: assembled.report.budget.used,
+                format,
+                parent_turn_id: assembled.parent_turn_id.map(|id| id.to_string()),
+                warnings: phrases(&assembled.report.warnings),
+                snapshot: assembled.snapshot.clone(),
+                model: assembled.model.name.clone(),
+                session: assembled.session_label.clone(),
             };
             Ok(Answer::new(text, &sent))
         },
@@ -205,73 +207,46 @@ pub(super) fn add(tools: &mut Tools) {
              arguments as to `assemble`.",
         ),
         Effect::Keeps,
-        |tenant, arguments| {
-            let account = account(tenant, &arguments)?;
+        |tenant, AssembleArguments(request)| {
+            let account = account(tenant, request)?;
             Ok(Answer::new(account.text(), &account))
         },
     );
 }
 
-/// Assembles a request and returns it as it would be answered over HTTP.
-pub(in crate::mcp) fn made(
-    tenant: &Tenant,
-    arguments: &AssembleArguments,
-    report: bool,
-) -> Result<Value, Problem> {
-    let mut body = json!(arguments);
-    body["report"] = report.into();
-    let body: AssembleBody = read(&body)?;
-    let made: Made = assemble(tenant, body)?;
-    let mut made = json!(made);
-    // Our own form is the whole answer.
-    if arguments.format.0 == Form::Json {
-        let used = made["report"]["budget"]["used"].clone();
-        let warnings = made["report"]["warnings"].clone();
-        made = json!({
-            "tokens": used,
-            "warnings": warnings,
-            "snapshot": made["snapshot"],
-            "model": made["model"],
-            "session_label": made["session_label"],
-            "parent_turn_id": made["parent_turn_id"],
-            "report": made["report"],
-            "request": made,
-        });
-    }
-    Ok(made)
-}
-
 /// Returns what became of every candidate for a request.
-pub(in crate::mcp) fn account(
-    tenant: &Tenant,
-    arguments: &AssembleArguments,
-) -> Result<Account, Problem> {
-    let made = made(tenant, arguments, true)?;
-    let report = &made["report"];
-    let mut unlisted = 0;
-    let mut rows = |name: &str| -> Result<Vec<Row>, Problem> {
-        let all = report[name].as_array().map_or(&[][..], Vec::as_slice);
-        unlisted += all.len().saturating_sub(MOST_ROWS);
-        all.iter().take(MOST_ROWS).map(read).collect()
-    };
-    let (included, excluded) = (rows("included")?, rows("excluded")?);
-    let number = |name: &str| report["budget"][name].as_u64().unwrap_or_default();
-    Ok(Account {
-        recipe: text_of(report, "recipe").unwrap_or_default(),
-        model: text_of(report, "model").unwrap_or_default(),
-        max: number("max"),
-        reserved: number("reserved"),
-        used: number("used"),
-        available: number("available"),
-        included,
-        excluded,
-        unlisted,
-        warnings: read(&made["warnings"])?,
-        snapshot: text_of(&made, "snapshot"),
-    })
+pub(in crate::mcp) fn account(tenant: &Tenant, request: Request) -> Result<Account, Problem> {
+    let format = request.format.or(Some(Format::Text));
+    let assembled = assemble(tenant, Request { format, ..request })?;
+    // A form that the provider would refuse is no account of a request.
+    if let Some(format) = format {
+        assembled.render_compact(format)?;
+    }
+    Ok(Account::of(&assembled))
 }
 
 impl Account {
+    fn of(assembled: &Assembled) -> Self {
+        let report = &assembled.report;
+        let unlisted = [report.included.len(), report.excluded.len()];
+        let unlisted = unlisted.map(|rows| rows.saturating_sub(MOST_ROWS));
+        let included = report.included.iter().take(MOST_ROWS);
+        let excluded = report.excluded.iter().take(MOST_ROWS);
+        Self {
+            recipe: report.recipe.clone(),
+            model: report.model.clone(),
+            max: report.budget.max,
+            reserved: report.budget.reserved,
+            used: report.budget.used,
+            available: report.budget.available,
+            included: included.map(Row::included).collect(),
+            excluded: excluded.map(Row::excluded).collect(),
+            unlisted: unlisted.iter().sum(),
+            warnings: phrases(&report.warnings),
+            snapshot: assembled.snapshot.clone(),
+        }
+    }
+
     /// Returns it as somebody reads it.
     pub(in crate::mcp) fn text(&self) -> String {
         let mut text = format!(
@@ -306,6 +281,32 @@ impl Account {
 }
 
 impl Row {
+    fn included(row: &Included) -> Self {
+        Self {
+            id: row.id.to_string(),
+            layer: row.layer.to_string(),
+            tokens: row.tokens,
+            original_tokens: Some(row.original_tokens),
+            truncated: row.truncated,
+            priority: row.priority,
+            code: row.code.to_string(),
+            reason: row.reason.to_string(),
+        }
+    }
+
+    fn excluded(row: &Excluded) -> Self {
+        Self {
+            id: row.id.to_string(),
+            layer: row.layer.to_string(),
+            tokens: row.tokens,
+            original_tokens: None,
+            truncated: false,
+            priority: row.priority,
+            code: row.code.to_string(),
+            reason: row.reason.to_string(),
+        }
+    }
+
     fn text(&self) -> String {
         let of = match self.original_tokens.filter(|_| self.truncated) {
             Some(whole) => format!(" of {}", grouped(whole)),
@@ -322,10 +323,22 @@ impl Row {
     }
 }
 
-fn text_of(value: &Value, name: &str) -> Option<String> {
-    value[name].as_str().map(str::to_owned)
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-fn read<T: serde::de::DeserializeOwned>(value: &Value) -> Result<T, Problem> {
-    T::deserialize(value).map_err(|error| Problem::failure(error.to_string()))
+    #[test]
+    fn every_field_that_is_offered_is_one_of_a_request() {
+        let mut generator = SchemaGenerator::default();
+        let all = request_schema(&mut generator);
+        let offered = AssembleArguments::json_schema(&mut generator);
+        let fields = offered.get("properties").and_then(Value::as_object);
+        let names: Vec<&String> = fields.unwrap().keys().collect();
+        let listed: Vec<&str> = FIELDS.iter().map(|(name, _)| *name).collect();
+        assert_eq!(names, listed);
+        for name in names {
+            assert!(all.get("properties").unwrap().get(name).is_some(), "{name}");
+        }
+        assert_eq!(offered.get("additionalProperties"), Some(&false.into()));
+    }
 }

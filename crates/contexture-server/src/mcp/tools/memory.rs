@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::{Reason, note};
+use super::{Reason, note, phrases};
 use crate::api::memory::{self, RecallBody};
 use crate::mcp::tool::{Answer, Effect, Tools};
 use crate::problem::Problem;
@@ -145,7 +145,7 @@ fn remember(tenant: &Tenant, remember: Remember) -> Result<Answer, Problem> {
     let mut record = match (&remember.text, &remember.record) {
         (Some(text), None) => {
             if text.trim().is_empty() {
-                return Err(Problem::senseless("there is nothing to remember").at("text"));
+                return Err(Problem::unprocessable("there is nothing to remember").at("text"));
             }
             let content = match &remember.speaker {
                 Some(speaker) => json!({"speaker": speaker, "text": text}),
@@ -172,17 +172,17 @@ fn remember(tenant: &Tenant, remember: Remember) -> Result<Answer, Problem> {
             ];
             if let Some((name, _)) = beside.iter().find(|(_, given)| *given) {
                 let message = format!("`{name}` goes with `text`; a record has fields of its own");
-                return Err(Problem::senseless(message).at(*name));
+                return Err(Problem::unprocessable(message).at(*name));
             }
             Record::deserialize(Value::Object(record.clone())).map_err(|error| {
                 Problem::bad_request("invalid_field", error.to_string()).at("record")
             })?
         }
         (Some(_), Some(_)) => {
-            return Err(Problem::senseless("give `text` or `record`, not both").at("record"));
+            return Err(Problem::unprocessable("give `text` or `record`, not both").at("record"));
         }
         (None, None) => {
-            return Err(Problem::senseless("there is nothing to remember")
+            return Err(Problem::unprocessable("there is nothing to remember")
                 .at("text")
                 .hint("give `text`, or `record` for something with a form of its own"));
         }
@@ -241,7 +241,7 @@ fn recall(tenant: &Tenant, wanted: Wanted) -> Result<Answer, Problem> {
         truncated: context.truncated,
         records: records.collect(),
         left_out: context.excluded.len() + context.metadata.unlisted,
-        warnings: context.metadata.warnings,
+        warnings: phrases(&context.metadata.warnings),
     };
     let text = match (nothing, found.left_out) {
         (false, _) => context.content,

@@ -1,0 +1,121 @@
+//! How the command line names fields and operations in advice.
+
+use contexture::{Face, Operation};
+
+/// The command line.
+pub(crate) struct CommandLine;
+
+impl Face for CommandLine {
+    fn field(&self, name: &str) -> Option<String> {
+        Some(match name {
+            "instructions" => "--instruct".to_owned(),
+            name => format!("--{}", name.replace('_', "-")),
+        })
+    }
+
+    fn operation(&self, operation: Operation, on: Option<&str>) -> Option<String> {
+        let (command, placeholder) = match operation {
+            Operation::ListSessions => ("session list", None),
+            Operation::CreateSession => ("session new", Some("LABEL")),
+            Operation::ShowHistory => ("session history", Some("LABEL")),
+            Operation::UndoCompaction => ("session uncompact", Some("LABEL")),
+            Operation::ListTrees => ("tree list", None),
+            Operation::ImportTree => ("tree import", Some("FILE")),
+            Operation::ShowTree => ("tree show", Some("TREE")),
+            Operation::AddNode => ("tree node add", Some("TREE")),
+            Operation::FlagNode => ("tree node flag", Some("TREE")),
+            Operation::SavePath => ("tree path save", Some("TREE")),
+            Operation::ShowTasks => ("task show", None),
+            Operation::ListStacks => ("task list", None),
+            Operation::PushTask => ("task push", Some("GOAL")),
+            Operation::RecordMemory => ("memory record", Some("FILE")),
+            Operation::ExportMemory => ("memory export", None),
+            Operation::ReembedMemory => ("memory reembed", None),
+            Operation::ListKeys => ("key list", None),
+            Operation::ListSnapshots => ("snapshot list", None),
+            Operation::ListWorkingSet => ("working-set list", None),
+            Operation::CreateProject => ("init", None),
+            Operation::ShowSettings => ("doctor", None),
+            _ => return None,
+        };
+        let object = match (operation, on) {
+            (Operation::ShowTasks | Operation::PushTask, Some(stack)) => {
+                let goal = placeholder.map(|goal| format!(" {goal}"));
+                Some(format!("{} --stack {stack}", goal.unwrap_or_default()))
+            }
+            (Operation::ListSnapshots, Some(session)) => Some(format!(" --session {session}")),
+            // A list is of everything, whatever the advice is about.
+            (_, on) => placeholder.map(|usual| format!(" {}", on.unwrap_or(usual))),
+        };
+        // What a command needs behind its object.
+        let rest = match operation {
+            Operation::AddNode => " --author WHO TEXT",
+            Operation::FlagNode => " NODE --exclude",
+            Operation::SavePath => " NAME --head NODE",
+            _ => "",
+        };
+        Some(format!(
+            "`contexture {command}{}{rest}`",
+            object.unwrap_or_default()
+        ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+    use contexture::{Advice, Warning};
+
+    use super::*;
+
+    const OPERATIONS: &[Operation] = &[
+        Operation::ListSessions,
+        Operation::CreateSession,
+        Operation::ShowHistory,
+        Operation::UndoCompaction,
+        Operation::ListTrees,
+        Operation::ImportTree,
+        Operation::ShowTree,
+        Operation::AddNode,
+        Operation::FlagNode,
+        Operation::SavePath,
+        Operation::ShowTasks,
+        Operation::ListStacks,
+        Operation::PushTask,
+        Operation::RecordMemory,
+        Operation::ExportMemory,
+        Operation::ReembedMemory,
+        Operation::ListKeys,
+        Operation::ListSnapshots,
+        Operation::ListWorkingSet,
+        Operation::CreateProject,
+        Operation::ShowSettings,
+    ];
+
+    #[test]
+    fn every_operation_is_a_command_that_exists() {
+        for &operation in OPERATIONS {
+            for on in [None, Some("thing")] {
+                let call = CommandLine.operation(operation, on).unwrap_or_default();
+                let call = call.trim_matches('`').replace("WHO", "human");
+                let words = call.split(' ');
+                if let Err(error) = crate::args::Cli::try_parse_from(words) {
+                    panic!("{call}: {error}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_warning_names_flags_and_commands() {
+        let warning = Warning::new("history_compacted", "history was summarised")
+            .advise(Advice::call_on(Operation::UndoCompaction, "s"))
+            .advise(Advice::raise("max_tokens"))
+            .advise(Advice::set("instructions"));
+        assert_eq!(
+            warning.phrase(&CommandLine),
+            "history was summarised; `contexture session uncompact s` undoes the compaction; or \
+             raise --max-tokens; or set --instruct"
+        );
+    }
+}

@@ -1,0 +1,218 @@
+//! What is kept in memory so that it need not be made again: one pool for the
+//! whole process, with a bound in bytes.
+//!
+//! A [`Cache`] is a typed view of the pool. However many caches there are, for
+//! however many tenants, all entries together stay within the bound
+//! ([`set_limit`]); what is used least goes first. An entry may be gone at any
+//! time, so that a result never depends on one.
+//!
+//! ```
+//! use contexture_core::cache::Cache;
+//!
+//! let squares: Cache<u64, u64> = Cache::new();
+//! squares.insert(3, 9, 16);
+//! assert_eq!(squares.get(&3), Some(9));
+//! assert_eq!(squares.get(&4), None);
+//! ```
+
+use std::any::Any;
+use std::fmt;
+use std::hash::{BuildHasher, Hash, RandomState};
+use std::marker::PhantomData;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock};
+
+use quick_cache::Weighter;
+use quick_cache::sync;
+
+/// The bound unless another is set: 256 MiB.
+pub const DEFAULT_LIMIT: u64 = 256 << 20;
+
+/// What an entry takes beyond what its owner says.
+const ENTRY_BYTES: u64 = 160;
+
+/// About how large an entry is, to make room for their number.
+const TYPICAL_BYTES: u64 = 2_048;
+
+/// Which cache an entry belongs to, and the hash of its key. The hash has 128
+/// bits and random seeds; the key itself is compared when an entry is found.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+struct Slot {
+    space: u64,
+    hash: [u64; 2],
+}
+
+#[derive(Clone)]
+struct Entry {
+    // Key and value of a cache's own types.
+    pair: Arc<dyn Any + Send + Sync>,
+    bytes: u64,
+}
+
+#[derive(Clone)]
+struct ByBytes;
+
+impl Weighter<Slot, Entry> for ByBytes {
+    fn weight(&self, _: &Slot, entry: &Entry) -> u64 {
+        entry.bytes
+    }
+}
+
+struct Pool {
+    entries: sync::Cache<Slot, Entry, ByBytes>,
+    seeds: [RandomState; 2],
+    hits: AtomicU64,
+    misses: AtomicU64,
+}
+
+static POOL: LazyLock<Pool> = LazyLock::new(|| Pool {
+    entries: sync::Cache::with_weighter(
+        usize::try_from(DEFAULT_LIMIT / TYPICAL_BYTES).unwrap_or(usize::MAX),
+        DEFAULT_LIMIT,
+        ByBytes,
+    ),
+    seeds: [RandomState::new(), RandomState::new()],
+    hits: AtomicU64::new(0),
+    misses: AtomicU64::new(0),
+});
+
+static NEXT_SPACE: AtomicU64 = AtomicU64::new(1);
+
+/// Sets how many bytes all caches of the process may hold together.
+pub fn set_limit(bytes: u64) {
+    POOL.entries.set_capacity(bytes);
+}
+
+/// What the caches of the process hold, and how often they helped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stats {
+    /// How many entries there are.
+    pub entries: u64,
+    /// How many bytes they take.
+    pub bytes: u64,
+    /// How many bytes they may take.
+    pub limit: u64,
+    /// How often something was found.
+    pub hits: u64,
+    /// How often it was not.
+    pub misses: u64,
+}
+
+/// Returns what the caches of the process hold.
+pub fn stats() -> Stats {
+    Stats {
+        entries: POOL.entries.len() as u64,
+        bytes: POOL.entries.weight(),
+        limit: POOL.entries.capacity(),
+        hits: POOL.hits.load(Ordering::Relaxed),
+        misses: POOL.misses.load(Ordering::Relaxed),
+    }
+}
+
+/// Values by key, kept as long as the process has room for them.
+pub struct Cache<K, V> {
+    // Which entries of the pool are its own. Another number is another cache.
+    space: AtomicU64,
+    types: PhantomData<fn(K) -> V>,
+}
+
+impl<K, V> Default for Cache<K, V> {
+    fn default() -> Self {
+        Self {
+            space: AtomicU64::new(NEXT_SPACE.fetch_add(1, Ordering::Relaxed)),
+            types: PhantomData,
+        }
+    }
+}
+
+impl<K, V> fmt::Debug for Cache<K, V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Cache")
+    }
+}
+
+impl<K, V> Cache<K, V>
+where
+    K: Hash + Eq + Send + Sync + 'static,
+    V: Clone + Send + Sync + 'static,
+{
+    /// Returns an empty cache.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    fn slot(&self, key: &K) -> Slot {
+        Slot {
+            space: self.space.load(Ordering::Acquire),
+            hash: [POOL.seeds[0].hash_one(key), POOL.seeds[1].hash_one(key)],
+        }
+    }
+
+    /// Returns what is kept for `key`, if it still is.
+    pub fn get(&self, key: &K) -> Option<V> {
+        let found = POOL.entries.get(&self.slot(key));
+        let pair = found.as_ref().and_then(|entry| entry.pair.downcast_ref());
+        let value = pair.and_then(|(known, value): &(K, V)| (known == key).then(|| value.clone()));
+        match &value {
+            Some(_) => POOL.hits.fetch_add(1, Ordering::Relaxed),
+            None => POOL.misses.fetch_add(1, Ordering::Relaxed),
+        };
+        value
+    }
+
+    /// Keeps a value that takes about so many bytes. What was kept for the key
+    /// is replaced.
+    pub fn insert(&self, key: K, value: V, bytes: usize) {
+        let slot = self.slot(&key);
+        let entry = Entry {
+            pair: Arc::new((key, value)),
+            bytes: bytes as u64 + ENTRY_BYTES,
+        };
+        POOL.entries.insert(slot, entry);
+    }
+
+    /// Forgets what is kept for `key`.
+    pub fn remove(&self, key: &K) {
+        POOL.entries.remove(&self.slot(key));
+    }
+
+    /// Forgets everything. The room is used again when others need it.
+    pub fn clear(&self) {
+        let space = NEXT_SPACE.fetch_add(1, Ordering::Relaxed);
+        self.space.store(space, Ordering::Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn caches_do_not_see_each_other() {
+        let (a, b): (Cache<u32, String>, Cache<u32, String>) = (Cache::new(), Cache::new());
+        a.insert(1, "a".to_owned(), 1);
+        assert_eq!((a.get(&1), b.get(&1)), (Some("a".to_owned()), None));
+        b.insert(1, "b".to_owned(), 1);
+        assert_eq!(a.get(&1).as_deref(), Some("a"));
+        a.remove(&1);
+        assert_eq!((a.get(&1), b.get(&1).as_deref()), (None, Some("b")));
+        b.clear();
+        assert_eq!(b.get(&1), None);
+    }
+
+    #[test]
+    fn all_caches_together_stay_within_the_bound() {
+        let caches: Vec<Cache<u64, Arc<[u8]>>> = (0..8).map(|_| Cache::new()).collect();
+        for n in 0..2_000 {
+            for cache in &caches {
+                cache.insert(n, Arc::from([0; 8]), 64 << 10);
+                let stats = stats();
+                assert!(stats.bytes <= stats.limit, "{stats:?}");
+            }
+        }
+        // What is used again and again is still there.
+        let held = (0..2_000).filter(|n| caches[0].get(n).is_some()).count();
+        assert!(held > 0);
+        assert!(stats().misses > 0);
+    }
+}

@@ -1,0 +1,670 @@
+//! The best first, across all layers inside one.
+
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Fitter, Outcome, Units, is_out_of_room};
+use crate::assemble::Fitted;
+use crate::code::Code;
+use crate::counts::Tokens;
+use crate::cut::Cut;
+use crate::form::{Curator, Form};
+use crate::item::Item;
+use crate::layer::Layer;
+use crate::measure::Size;
+
+/// Items shorter than this are not favoured for being short.
+const SHORT_TOKENS: f64 = 128.0;
+
+/// A passage of fewer tokens says nothing.
+const LEAST_PASSAGE: Tokens = 24;
+
+/// Shorter items are not summarised.
+const LEAST_SUMMARISED: Tokens = 48;
+
+/// How often what is left over is offered again.
+const MOST_REFILLS: usize = 3;
+
+/// How items compete by score.
+///
+/// The layers inside first get their shares, each filled with its own best; what
+/// they leave goes to the best of all of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ByScore {
+    /// How many of the best of all are kept before shares are given.
+    pub best: usize,
+    /// How many of the best of all are shown as a passage when they do not fit
+    /// whole, if the layer has a [`Curator`].
+    pub passages: usize,
+    /// Whether those that score lowest are summarised to a third when that makes
+    /// room for something that scores higher.
+    pub summarise: bool,
+}
+
+impl Default for ByScore {
+    fn default() -> Self {
+        Self {
+            best: 0,
+            passages: 3,
+            summarise: false,
+        }
+    }
+}
+
+/// Returns `score` weighed against length: a text four times as long as
+/// a short one must score twice as much to come first.
+fn weighed_score(score: f64, tokens: Tokens) -> f64 {
+    let length = (tokens as f64 / SHORT_TOKENS).max(1.0).sqrt();
+    // A score below zero is no better for being long.
+    if score < 0.0 {
+        score * length
+    } else {
+        score / length
+    }
+}
+
+/// A layer, or one inside it, while its items compete.
+struct Sub {
+    parent: Option<usize>,
+    // The layer right inside the one that is fitted which it belongs to.
+    share: usize,
+    // What is paid when the first item below it is kept.
+    opening: Tokens,
+    is_open: bool,
+    items: usize,
+}
+
+/// What became of a unit so far.
+enum State {
+    Open,
+    Kept,
+    // The first item is shown in a shorter form.
+    Shorter(Form),
+    // Another unit says nearly the same.
+    Duplicate(usize),
+}
+
+/// A group of items, or one that stands alone.
+struct Unit {
+    state: State,
+    decided: Vec<(usize, Outcome)>,
+    // What it costs as it is shown now.
+    tokens: Tokens,
+    whole: Size,
+    rank: f64,
+    sub: usize,
+    // False when something of it is missing.
+    usable: bool,
+}
+
+struct Competition<'c> {
+    curator: Option<Arc<dyn Curator>>,
+    items: &'c [Item],
+    subs: Vec<Sub>,
+    units: Vec<Unit>,
+    // Units by rank, the best first.
+    order: Vec<usize>,
+    kept: Vec<usize>,
+    allowance: Tokens,
+    used: Tokens,
+    // What is spent by each layer right inside.
+    spent: Vec<Tokens>,
+}
+
+impl Fitter<'_> {
+    /// Decides for all items of a layer, and of those inside it, that have no
+    /// outcome yet.
+    pub(crate) fn by_score(
+        &mut self,
+        settings: ByScore,
+        layer: &mut Layer,
+        fitted: &mut Fitted,
+        allowance: Tokens,
+    ) {
+        let (mut items, mut outcomes, mut subs, mut sub_of) =
+            (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        self.flatten(layer, fitted, None, &mut subs, &mut |sub, item, outcome| {
+            items.push(item);
+            outcomes.push(outcome);
+            sub_of.push(sub);
+        });
+        let open: Vec<usize> = (0..items.len())
+            .filter(|&i| outcomes[i].is_none())
+            .collect();
+        for i in (0..items.len()).filter(|&i| outcomes[i].is_some()) {
+            // What is pinned has paid for the headings above it.
+            let mut above = Some(sub_of[i]);
+            while let Some(sub) = above {
+                subs[sub].is_open = true;
+                above = subs[sub].parent;
+            }
+        }
+        let groups = Units::of(&items, open);
+        let mut units: Vec<Unit> = Vec::with_capacity(groups.len());
+        for group in groups.iter() {
+            units.push(self.unit(&mut items, group, &sub_of));
+        }
+        let order = ranked(&items, &groups, &units);
+        let shares = layer.layers.len();
+        let mut competition = Competition {
+            curator: layer.curator.clone(),
+            items: &items,
+            subs,
+            units,
+            order,
+            kept: Vec::new(),
+            allowance,
+            used: 0,
+            spent: vec![0; shares + 1],
+        };
+        let targets: Vec<Tokens> = (layer.layers.iter())
+            .map(|inner| inner.share.target(allowance))
+            .collect();
+        for (fitted, target) in fitted.layers.iter_mut().zip(&targets) {
+            fitted.allowed = *target;
+        }
+        self.compete(&mut competition, settings, &targets);
+        if layer.frame.is_some() {
+            let pinned = fitted.pinned;
+            let mut refills = 0;
+            loop {
+                let exact = self.exact(&competition, layer, fitted, &outcomes, &sub_of);
+                let exact = exact.saturating_sub(pinned);
+                if exact > allowance {
+                    // Lines add up to the block for the tokenizers that say so;
+                    // for others, the worst leave until it is true.
+                    if competition.drop_worst() {
+                        continue;
+                    }
+                    break;
+                }
+                // Headings were charged with room to spare.
+                competition.used = competition.used.min(exact);
+                let before = competition.kept.len();
+                if refills < MOST_REFILLS {
+                    self.fill(&mut competition, settings);
+                }
+                if competition.kept.len() == before {
+                    break;
+                }
+                refills += 1;
+            }
+        }
+        for (i, outcome) in competition.outcomes(self.available) {
+            outcomes[i] = Some(outcome);
+        }
+        let counts: Vec<usize> = competition.subs.iter().map(|sub| sub.items).collect();
+        let mut pairs = items.into_iter().zip(outcomes);
+        let mut sub = 0;
+        restore(layer, fitted, &counts, &mut sub, &mut pairs);
+    }
+
+    /// Takes the items of a layer and of those inside it, in order.
+    fn flatten(
+        &self,
+        layer: &mut Layer,
+        fitted: &mut Fitted,
+        parent: Option<(usize, usize)>,
+        subs: &mut Vec<Sub>,
+        take: &mut dyn FnMut(usize, Item, Option<Outcome>),
+    ) {
+        let at = subs.len();
+        let share = parent.map_or(usize::MAX, |(_, share)| share);
+        subs.push(Sub {
+            parent: parent.map(|(parent, _)| parent),
+            share,
+            opening: match self.framed {
+                true => self.opening(layer),
+                false => 0,
+            },
+            is_open: false,
+            items: layer.items.len(),
+        });
+        let items = std::mem::take(&mut layer.items).into_iter();
+        let outcomes = std::mem::take(&mut fitted.outcomes).into_iter();
+        for (item, outcome) in items.zip(outcomes) {
+            take(at, item, outcome);
+        }
+        let inside = layer.layers.iter_mut().zip(&mut fitted.layers);
+        for (i, (inner, fitted)) in inside.enumerate() {
+            let share = if parent.is_none() { i } else { share };
+            self.flatten(inner, fitted, Some((at, share)), subs, take);
+        }
+    }
+
+    fn unit(&mut self, items: &mut [Item], group: &[usize], sub_of: &[usize]) -> Unit {
+        let decided = self.whole_or_none(items, group, self.available);
+        let needs = decided.iter().find_map(|(_, outcome)| match outcome {
+            Outcome::Dropped { needs, .. } if is_out_of_room(outcome) => Some(*needs),
+            _ => None,
+        });
+        let tokens: Tokens = decided.iter().map(|(_, outcome)| outcome.tokens()).sum();
+        let whole = needs.unwrap_or(Size {
+            tokens,
+            exact: true,
+        });
+        let usable = needs.is_some() || decided.iter().any(|(_, outcome)| outcome.is_kept());
+        let score = |i: &usize| items[*i].score.unwrap_or(0.0);
+        let best = group.iter().map(score).fold(f64::NEG_INFINITY, f64::max);
+        Unit {
+            state: State::Open,
+            rank: weighed_score(best, whole.tokens),
+            tokens: whole.tokens,
+            sub: group.first().map_or(0, |&i| sub_of[i]),
+            decided,
+            whole,
+            usable,
+        }
+    }
+
+    fn compete(&mut self, all: &mut Competition<'_>, settings: ByScore, targets: &[Tokens]) {
+        // What fits best of all is not for a layer's share to leave out, nor for
+        // lesser ones to take the room of.
+        for place in 0..settings.best.min(all.order.len()) {
+            let u = all.order[place];
+            let room = match place {
+                0 => all.allowance,
+                _ => all.allowance / 2,
+            };
+            if all.used + all.price(u) <= room {
+                all.offer(u);
+            } else if place == 0 && settings.passages > 0 {
+                self.offer_passage(all, u, all.allowance * 2 / 3);
+            }
+        }
+        for (share, target) in targets.iter().enumerate() {
+            for place in 0..all.order.len() {
+                let u = all.order[place];
+                if all.subs[all.units[u].sub].share != share {
+                    continue;
+                }
+                let price = all.price(u);
+                if all.spent[share] + price <= *target && all.used + price <= all.allowance {
+                    all.offer(u);
+                }
+            }
+        }
+        self.fill(all, settings);
+        if settings.summarise {
+            self.summarise(all);
+        }
+    }
+
+    /// Keeps what still fits, the best first; of the very best a part, if need
+    /// be.
+    fn fill(&mut self, all: &mut Competition<'_>, settings: ByScore) {
+        for place in 0..all.order.len() {
+            let u = all.order[place];
+            if !all.is_open(u) {
+                continue;
+            }
+            if all.used + all.price(u) <= all.allowance {
+                all.offer(u);
+            } else {
+                self.offer_shorter(all, u);
+                if place < settings.passages && all.is_open(u) && !all.is_duplicate(u) {
+                    self.offer_passage(all, u, all.allowance);
+                }
+            }
+        }
+    }
+
+    /// Keeps a unit that does not fit whole in one of the forms that it has, or
+    /// cut, where it may be.
+    fn offer_shorter(&mut self, all: &mut Competition<'_>, u: usize) {
+        let &[(i, _)] = all.units[u].decided.as_slice() else {
+            return;
+        };
+        let item = &all.items[i];
+        let may_be_cut = item.cut != Cut::Never && !self.framed;
+        if item.group.is_some() || item.forms.is_empty() && !may_be_cut {
+            return;
+        }
+        let left = all.allowance.saturating_sub(all.used + all.opening(u));
+        let outcome = self.single(&mut item.clone(), left);
+        if outcome.is_kept() {
+            all.units[u].tokens = outcome.tokens();
+            all.units[u].decided = vec![(i, outcome)];
+            all.keep(u);
+        }
+    }
+
+    /// Keeps a passage of a unit that is larger than what is left of `room`.
+    fn offer_passage(&mut self, all: &mut Competition<'_>, u: usize, room: Tokens) {
+        let left = room.saturating_sub(all.used + all.opening(u));
+        let Some(item) = all.only_item(u).filter(|_| left >= LEAST_PASSAGE) else {
+            return;
+        };
+        let curator = all.curator.clone();
+        let form = curator.and_then(|curator| curator.passage(item, left, self.counts));
+        let Some(form) = form else { return };
+        let tokens = self.size(&form.text, left).tokens + self.wrapper(item, &form.text);
+        if (LEAST_PASSAGE..=left).contains(&tokens) {
+            all.units[u].tokens = tokens;
+            all.units[u].state = State::Shorter(form);
+            all.keep(u);
+        }
+    }
+
+    /// Summarises what scores lowest while something that scores higher has no
+    /// room.
+    fn summarise(&mut self, all: &mut Competition<'_>) {
+        let score = |all: &Competition<'_>, u: usize| {
+            let item = all.only_item(u);
+            item.and_then(|item| item.score).unwrap_or(0.0)
+        };
+        let mut lowest: Vec<usize> = (all.kept.iter().copied())
+            .filter(|&u| {
+                let long = all.units[u].tokens >= LEAST_SUMMARISED;
+                long && matches!(all.units[u].state, State::Kept) && all.only_item(u).is_some()
+            })
+            .collect();
+        lowest.sort_by(|&a, &b| score(all, a).total_cmp(&score(all, b)).then(b.cmp(&a)));
+        let mut lowest = lowest.into_iter().peekable();
+        for place in 0..all.order.len() {
+            let u = all.order[place];
+            if !all.is_open(u) || !all.units[u].usable {
+                continue;
+            }
+            let price = all.price(u);
+            let own = score(all, u);
+            // Only what scores less, and only when that is enough.
+            let lacking = (all.used + price).saturating_sub(all.allowance);
+            let below = lowest.clone().take_while(|&low| score(all, low) < own);
+            let may: Tokens = below.map(|low| all.units[low].tokens * 2 / 3).sum();
+            if may < lacking {
+                continue;
+            }
+            while all.used + price > all.allowance {
+                let Some(low) = lowest.next_if(|&low| score(all, low) < own) else {
+                    break;
+                };
+                self.summarise_one(all, low);
+            }
+            if all.used + price <= all.allowance {
+                all.offer(u);
+            }
+        }
+    }
+
+    fn summarise_one(&mut self, all: &mut Competition<'_>, u: usize) {
+        let before = all.units[u].tokens;
+        let Some(item) = all.only_item(u) else { return };
+        let curator = all.curator.clone();
+        let form = curator.and_then(|curator| curator.summary(item, before / 3, self.counts));
+        let Some(form) = form else { return };
+        let tokens = self.size(&form.text, before).tokens + self.wrapper(item, &form.text);
+        if tokens >= before {
+            return;
+        }
+        all.used -= before - tokens;
+        if let Some(spent) = all.spent.get_mut(all.subs[all.units[u].sub].share) {
+            *spent = spent.saturating_sub(before - tokens);
+        }
+        all.units[u].tokens = tokens;
+        all.units[u].state = State::Shorter(form);
+    }
+
+    /// Returns what the block costs that would be made of what is kept now.
+    fn exact(
+        &self,
+        all: &Competition<'_>,
+        layer: &Layer,
+        fitted: &Fitted,
+        pinned: &[Option<Outcome>],
+        sub_of: &[usize],
+    ) -> Tokens {
+        // The layers with the items that are kept, and only those.
+        let mut outcomes: Vec<Option<Outcome>> = pinned.to_vec();
+        for (i, outcome) in all.kept_outcomes() {
+            outcomes[i] = Some(outcome);
+        }
+        let mut by_sub: Vec<(Vec<Item>, Vec<Option<Outcome>>)> = Vec::new();
+        by_sub.resize_with(all.subs.len(), Default::default);
+        for (i, outcome) in outcomes.into_iter().enumerate() {
+            if outcome.is_some() {
+                let (items, outcomes) = &mut by_sub[sub_of[i]];
+                items.push(all.items[i].clone());
+                outcomes.push(outcome);
+            }
+        }
+        let mut by_sub = by_sub.into_iter();
+        let (layer, fitted) = shape(layer, fitted, &mut by_sub);
+        self.compose(&layer, &fitted)
+            .map_or(0, |(_, tokens)| tokens)
+    }
+}
+
+/// Returns a copy of a layer, and of those inside it, with other items.
+fn shape(
+    layer: &Layer,
+    fitted: &Fitted,
+    by_sub: &mut dyn Iterator<Item = (Vec<Item>, Vec<Option<Outcome>>)>,
+) -> (Layer, Fitted) {
+    let (items, outcomes) = by_sub.next().unwrap_or_default();
+    let inside = layer.layers.iter().zip(&fitted.layers);
+    let (layers, fitted): (Vec<Layer>, Vec<Fitted>) = inside
+        .map(|(layer, fitted)| shape(layer, fitted, by_sub))
+        .unzip();
+    let shaped = Layer {
+        name: Arc::clone(&layer.name),
+        share: layer.share,
+        fit: layer.fit.clone(),
+        place: layer.place,
+        order: layer.order,
+        volatile: layer.volatile,
+        frame: layer.frame.clone(),
+        heading: layer.heading.clone(),
+        curator: None,
+        items,
+        layers,
+    };
+    let fitted = Fitted {
+        outcomes,
+        layers: fitted,
+        ..Fitted::default()
+    };
+    (shaped, fitted)
+}
+
+/// Puts items and outcomes back where they were taken from.
+fn restore(
+    layer: &mut Layer,
+    fitted: &mut Fitted,
+    counts: &[usize],
+    sub: &mut usize,
+    pairs: &mut dyn Iterator<Item = (Item, Option<Outcome>)>,
+) {
+    let count = counts.get(*sub).copied().unwrap_or(0);
+    *sub += 1;
+    for _ in 0..count {
+        let Some((item, outcome)) = pairs.next() else {
+            return;
+        };
+        layer.items.push(item);
+        fitted.outcomes.push(outcome);
+    }
+    for (layer, fitted) in layer.layers.iter_mut().zip(&mut fitted.layers) {
+        restore(layer, fitted, counts, sub, pairs);
+    }
+}
+
+/// Returns units by rank, the best first; ties by priority, then as given.
+fn ranked(items: &[Item], groups: &Units, units: &[Unit]) -> Vec<usize> {
+    let priority = |u: usize| groups.get(u).first().map_or(0.0, |&i| items[i].priority);
+    let mut order: Vec<(f64, f64, usize)> = (0..units.len())
+        .map(|u| (units[u].rank, priority(u), u))
+        .collect();
+    order.sort_by(|a, b| {
+        let better = b.0.total_cmp(&a.0);
+        better.then_with(|| b.1.total_cmp(&a.1)).then(a.2.cmp(&b.2))
+    });
+    order.into_iter().map(|(_, _, u)| u).collect()
+}
+
+impl Competition<'_> {
+    fn is_open(&self, u: usize) -> bool {
+        matches!(self.units[u].state, State::Open)
+    }
+
+    /// Returns the item of a unit that has one only.
+    fn only_item(&self, u: usize) -> Option<&Item> {
+        match self.units[u].decided.as_slice() {
+            [(i, _)] => Some(&self.items[*i]),
+            _ => None,
+        }
+    }
+
+    /// Returns what must be paid before a unit can be shown.
+    fn opening(&self, u: usize) -> Tokens {
+        let mut opening = 0;
+        let mut above = Some(self.units[u].sub);
+        while let Some(sub) = above {
+            let sub = &self.subs[sub];
+            if sub.is_open {
+                break;
+            }
+            opening += sub.opening;
+            above = sub.parent;
+        }
+        opening
+    }
+
+    /// Returns what a unit adds, with the headings that it is the first under.
+    fn price(&self, u: usize) -> Tokens {
+        self.units[u].tokens + self.opening(u)
+    }
+
+    /// Keeps a unit whole, unless it is there already or nearly the same is.
+    fn offer(&mut self, u: usize) {
+        if self.is_open(u) && self.units[u].usable && !self.is_duplicate(u) {
+            self.units[u].state = State::Kept;
+            self.keep(u);
+        }
+    }
+
+    fn keep(&mut self, u: usize) {
+        let price = self.price(u);
+        self.used += price;
+        let sub = self.units[u].sub;
+        if let Some(spent) = self.spent.get_mut(self.subs[sub].share) {
+            *spent += price;
+        }
+        let mut above = Some(sub);
+        while let Some(sub) = above {
+            self.subs[sub].is_open = true;
+            above = self.subs[sub].parent;
+        }
+        if matches!(self.units[u].state, State::Open) {
+            self.units[u].state = State::Kept;
+        }
+        self.kept.push(u);
+    }
+
+    /// Returns true when what is kept says nearly the same, and notes it. When
+    /// the unit is the newer of the two it takes the other's place, if it fits
+    /// there.
+    fn is_duplicate(&mut self, u: usize) -> bool {
+        let Some(curator) = self.curator.clone() else {
+            return false;
+        };
+        let Some(item) = self.only_item(u) else {
+            return false;
+        };
+        let like = self.kept.iter().enumerate().find_map(|(at, &other)| {
+            let age = curator.near_duplicate(item, self.only_item(other)?)?;
+            Some((at, other, age))
+        });
+        let Some((at, other, age)) = like else {
+            return false;
+        };
+        let fits = self.used - self.units[other].tokens + self.price(u) <= self.allowance;
+        if age == Ordering::Greater && fits {
+            self.kept.remove(at);
+            self.used -= self.units[other].tokens;
+            if let Some(spent) = self.spent.get_mut(self.subs[self.units[other].sub].share) {
+                *spent = spent.saturating_sub(self.units[other].tokens);
+            }
+            self.units[other].state = State::Duplicate(u);
+            self.units[u].state = State::Kept;
+            self.keep(u);
+        } else {
+            self.units[u].state = State::Duplicate(other);
+        }
+        true
+    }
+
+    /// Takes back the unit of the lowest rank. Returns false when there is none.
+    fn drop_worst(&mut self) -> bool {
+        let rank = |u: &usize| self.units[*u].rank;
+        let worst = (0..self.kept.len())
+            .min_by(|&a, &b| rank(&self.kept[a]).total_cmp(&rank(&self.kept[b])));
+        let Some(at) = worst else { return false };
+        let u = self.kept.remove(at);
+        self.used = self.used.saturating_sub(self.units[u].tokens);
+        self.units[u].state = State::Open;
+        self.units[u].tokens = self.units[u].whole.tokens;
+        // It must not come back.
+        self.units[u].usable = false;
+        true
+    }
+
+    /// Returns what is shown of the items of units that are kept.
+    fn kept_outcomes(&self) -> Vec<(usize, Outcome)> {
+        let mut outcomes = Vec::new();
+        for &u in &self.kept {
+            let unit = &self.units[u];
+            match (&unit.state, unit.decided.as_slice()) {
+                (State::Shorter(form), [(i, _)]) => {
+                    let outcome = Outcome::Form {
+                        form: form.clone(),
+                        tokens: unit.tokens,
+                        original: unit.whole,
+                    };
+                    outcomes.push((*i, outcome));
+                }
+                (_, decided) => outcomes.extend(decided.iter().cloned()),
+            }
+        }
+        outcomes
+    }
+
+    /// Returns what became of every item.
+    fn outcomes(&self, available: Tokens) -> Vec<(usize, Outcome)> {
+        let mut outcomes = self.kept_outcomes();
+        let left = self.allowance.saturating_sub(self.used);
+        for (u, unit) in self.units.iter().enumerate() {
+            if matches!(unit.state, State::Kept | State::Shorter(_)) {
+                continue;
+            }
+            for (i, decided) in &unit.decided {
+                let outcome = match (&unit.state, decided) {
+                    (State::Duplicate(of), _) => Outcome::Duplicate {
+                        of: match self.only_item(*of) {
+                            Some(item) => Arc::clone(&item.id),
+                            None => "".into(),
+                        },
+                        size: unit.whole,
+                    },
+                    (_, Outcome::Absent { .. }) => decided.clone(),
+                    (_, Outcome::Dropped { code, .. }) if *code == Code::GROUP_DROPPED => {
+                        decided.clone()
+                    }
+                    _ => Outcome::Dropped {
+                        code: super::over_budget(unit.whole.tokens, available, self.items[*i].cut),
+                        needs: Size {
+                            tokens: unit.whole.tokens + self.opening(u),
+                            exact: unit.whole.exact,
+                        },
+                        left,
+                    },
+                };
+                outcomes.push((*i, outcome));
+            }
+        }
+        outcomes
+    }
+}

@@ -1,0 +1,68 @@
+//! Shorter forms of an item: a passage, a summary.
+
+use std::cmp::Ordering;
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::counts::{Counts, Tokens};
+use crate::item::Item;
+use crate::text::Text;
+
+/// What kind of shorter form of an item is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum FormKind {
+    /// A passage of the text, word for word.
+    Passage,
+    /// The most telling sentences of the text, word for word.
+    Extract,
+    /// Other words for the whole of it.
+    Summary,
+}
+
+/// A shorter form of an item.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Form {
+    /// What kind of form it is.
+    pub kind: FormKind,
+    /// How it reads.
+    pub text: Text,
+}
+
+impl Form {
+    /// Returns a form of that kind.
+    pub fn new(kind: FormKind, text: Text) -> Self {
+        Self { kind, text }
+    }
+}
+
+/// What a source can tell about its items while they are fitted.
+///
+/// Both methods are asked only when the answer matters, so that a form is made
+/// for the few items that need one. [`Item::forms`] is for forms that exist
+/// already.
+pub trait Curator: fmt::Debug + Send + Sync {
+    /// Returns a passage of the item that costs at most `room` tokens, for an
+    /// item that does not fit whole.
+    fn passage(&self, item: &Item, room: Tokens, counts: &Counts) -> Option<Form> {
+        let _ = (item, room, counts);
+        None
+    }
+
+    /// Returns the item in other or fewer words, at most `room` tokens, to make
+    /// room for something better.
+    fn summary(&self, item: &Item, room: Tokens, counts: &Counts) -> Option<Form> {
+        let _ = (item, room, counts);
+        None
+    }
+
+    /// Compares two items that say nearly the same by their age: `Greater` when
+    /// `a` is the newer one. Returns `None` for items that say different things.
+    fn near_duplicate(&self, a: &Item, b: &Item) -> Option<Ordering> {
+        let _ = (a, b);
+        None
+    }
+}

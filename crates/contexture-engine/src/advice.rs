@@ -1,0 +1,361 @@
+//! What to do about an error or a warning, as data.
+//!
+//! The library does not know whether its caller types a command, sends JSON or
+//! is a model with tools. It says what to do as [`Advice`]; each face of the
+//! product names fields and operations in its own words ([`Face`]).
+
+use std::borrow::Cow;
+use std::fmt;
+
+use serde::{Serialize, Serializer};
+
+/// One thing that a caller can do about an error or a warning.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(tag = "do", rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Advice {
+    /// Set a field of the request.
+    Set {
+        /// The field, such as `max_tokens`.
+        field: Cow<'static, str>,
+        /// What to set it to, when that is known.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        value: Option<String>,
+    },
+    /// Give a field of the request a larger number.
+    Raise {
+        /// The field, such as `max_tokens`.
+        field: Cow<'static, str>,
+    },
+    /// Give a field of the request a smaller number.
+    Lower {
+        /// The field, such as `reserve_response`.
+        field: Cow<'static, str>,
+    },
+    /// Call another operation.
+    Call {
+        /// What to call.
+        operation: Operation,
+        /// What to call it for: a session's label, a tree's id.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        on: Option<String>,
+    },
+    /// Change a setting in `contexture.toml`.
+    Configure {
+        /// The setting, such as `limits.max_entries`.
+        setting: Cow<'static, str>,
+    },
+    /// Do something that reads the same to every caller.
+    Text {
+        /// What to do.
+        text: Cow<'static, str>,
+    },
+}
+
+/// An operation of the product, by what it does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum Operation {
+    /// Lists the sessions.
+    ListSessions,
+    /// Creates a session.
+    CreateSession,
+    /// Shows the turns of a session.
+    ShowHistory,
+    /// Undoes the latest compaction of a session.
+    UndoCompaction,
+    /// Lists the trees.
+    ListTrees,
+    /// Imports a tree.
+    ImportTree,
+    /// Shows the nodes of a tree.
+    ShowTree,
+    /// Adds a node to a tree.
+    AddNode,
+    /// Excludes a node of a tree from requests, or includes it again.
+    FlagNode,
+    /// Saves a path through a tree.
+    SavePath,
+    /// Shows the tasks of a stack.
+    ShowTasks,
+    /// Lists the stacks of tasks.
+    ListStacks,
+    /// Adds a task.
+    PushTask,
+    /// Records something in memory.
+    RecordMemory,
+    /// Prints all records of memory.
+    ExportMemory,
+    /// Computes the vectors of memory again.
+    ReembedMemory,
+    /// Lists the API keys.
+    ListKeys,
+    /// Lists the snapshots.
+    ListSnapshots,
+    /// Lists the files of the working set.
+    ListWorkingSet,
+    /// Creates the first files of a project.
+    CreateProject,
+    /// Prints the settings with their defaults.
+    ShowSettings,
+}
+
+impl Operation {
+    /// Returns the word for the operation in data.
+    pub fn name(self) -> &'static str {
+        self.words().0
+    }
+
+    /// Returns what the operation does, in the third person.
+    pub fn effect(self) -> &'static str {
+        self.words().1
+    }
+
+    fn words(self) -> (&'static str, &'static str) {
+        match self {
+            Operation::ListSessions => ("list_sessions", "lists the sessions"),
+            Operation::CreateSession => ("create_session", "creates a session"),
+            Operation::ShowHistory => ("show_history", "shows the turns"),
+            Operation::UndoCompaction => ("undo_compaction", "undoes the compaction"),
+            Operation::ListTrees => ("list_trees", "lists the trees"),
+            Operation::ImportTree => ("import_tree", "imports a tree"),
+            Operation::ShowTree => ("show_tree", "shows the nodes"),
+            Operation::AddNode => ("add_node", "adds a node"),
+            Operation::FlagNode => ("flag_node", "excludes or includes a node"),
+            Operation::SavePath => ("save_path", "saves a path"),
+            Operation::ShowTasks => ("show_tasks", "shows the tasks"),
+            Operation::ListStacks => ("list_stacks", "lists the stacks"),
+            Operation::PushTask => ("push_task", "adds a task"),
+            Operation::RecordMemory => ("record_memory", "records something"),
+            Operation::ExportMemory => ("export_memory", "prints all records"),
+            Operation::ReembedMemory => ("reembed_memory", "computes the vectors again"),
+            Operation::ListKeys => ("list_keys", "lists the keys"),
+            Operation::ListSnapshots => ("list_snapshots", "lists the snapshots"),
+            Operation::ListWorkingSet => ("list_working_set", "lists the files"),
+            Operation::CreateProject => ("create_project", "creates the files of a project"),
+            Operation::ShowSettings => ("show_settings", "prints the settings and their defaults"),
+        }
+    }
+}
+
+impl Serialize for Operation {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
+    }
+}
+
+#[cfg(feature = "schema")]
+impl schemars::JsonSchema for Operation {
+    fn schema_name() -> Cow<'static, str> {
+        "AdvisedOperation".into()
+    }
+
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({
+            "type": "string",
+            "description": "An operation by what it does, such as `list_sessions`.",
+        })
+    }
+}
+
+/// How one face of the product names fields and operations.
+pub trait Face {
+    /// Returns a field of the request as a caller writes it: `--max-tokens`;
+    /// `None` when this face does not have it.
+    fn field(&self, name: &str) -> Option<String>;
+
+    /// Returns how an operation is called, for `on` when that is given; `None`
+    /// when this face does not have it.
+    fn operation(&self, operation: Operation, on: Option<&str>) -> Option<String>;
+}
+
+/// The face of the library itself: fields and operations by their names in data.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Plain;
+
+impl Face for Plain {
+    fn field(&self, name: &str) -> Option<String> {
+        Some(format!("`{name}`"))
+    }
+
+    fn operation(&self, operation: Operation, on: Option<&str>) -> Option<String> {
+        let of = on.map_or_else(String::new, |on| format!(" of `{on}`"));
+        Some(format!("`{}`{of}", operation.name()))
+    }
+}
+
+impl Advice {
+    /// Advises to set a field of the request.
+    pub fn set(field: &'static str) -> Self {
+        Advice::Set {
+            field: field.into(),
+            value: None,
+        }
+    }
+
+    /// Advises to set a field of the request to a value.
+    pub fn set_to(field: &'static str, value: impl Into<String>) -> Self {
+        Advice::Set {
+            field: field.into(),
+            value: Some(value.into()),
+        }
+    }
+
+    /// Advises to raise a field of the request.
+    pub fn raise(field: &'static str) -> Self {
+        Advice::Raise {
+            field: field.into(),
+        }
+    }
+
+    /// Advises to lower a field of the request.
+    pub fn lower(field: &'static str) -> Self {
+        Advice::Lower {
+            field: field.into(),
+        }
+    }
+
+    /// Advises to call an operation.
+    pub fn call(operation: Operation) -> Self {
+        Advice::Call {
+            operation,
+            on: None,
+        }
+    }
+
+    /// Advises to call an operation for something.
+    pub fn call_on(operation: Operation, on: impl Into<String>) -> Self {
+        Advice::Call {
+            operation,
+            on: Some(on.into()),
+        }
+    }
+
+    /// Advises to change a setting.
+    pub fn configure(setting: &'static str) -> Self {
+        Advice::Configure {
+            setting: setting.into(),
+        }
+    }
+
+    /// Returns the advice in the words of a face; `None` when that face cannot
+    /// follow it.
+    pub fn phrase(&self, face: &dyn Face) -> Option<String> {
+        Some(match self {
+            Advice::Set { field, value: None } => format!("set {}", face.field(field)?),
+            Advice::Set {
+                field,
+                value: Some(value),
+            } => format!("set {} to {value}", face.field(field)?),
+            Advice::Raise { field } => format!("raise {}", face.field(field)?),
+            Advice::Lower { field } => format!("lower {}", face.field(field)?),
+            Advice::Call { operation, on } => {
+                let call = face.operation(*operation, on.as_deref())?;
+                format!("{call} {}", operation.effect())
+            }
+            Advice::Configure { setting } => format!("change `{setting}` in contexture.toml"),
+            Advice::Text { text } => text.to_string(),
+        })
+    }
+}
+
+impl From<&'static str> for Advice {
+    fn from(text: &'static str) -> Self {
+        Advice::Text { text: text.into() }
+    }
+}
+
+impl From<String> for Advice {
+    fn from(text: String) -> Self {
+        Advice::Text { text: text.into() }
+    }
+}
+
+/// Returns several pieces of advice as one sentence, in the words of a face.
+pub fn phrase(advice: &[Advice], face: &dyn Face) -> Option<String> {
+    let phrases: Vec<String> = advice.iter().filter_map(|one| one.phrase(face)).collect();
+    (!phrases.is_empty()).then(|| phrases.join("; or "))
+}
+
+/// Something that a person should look at: it does not keep a request from being
+/// made.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Warning {
+    /// A stable word for programs, such as `history_compacted`.
+    pub code: Cow<'static, str>,
+    /// What a person should know.
+    pub message: String,
+    /// What can be done about it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(feature = "schema", schemars(default))]
+    pub advice: Vec<Advice>,
+}
+
+impl Warning {
+    /// Returns a warning of that code.
+    pub fn new(code: &'static str, message: impl Into<String>) -> Self {
+        Self {
+            code: code.into(),
+            message: message.into(),
+            advice: Vec::new(),
+        }
+    }
+
+    /// Adds what can be done about it.
+    pub fn advise(mut self, advice: impl Into<Advice>) -> Self {
+        self.advice.push(advice.into());
+        self
+    }
+
+    /// Returns the message with the advice in the words of a face.
+    pub fn phrase(&self, face: &dyn Face) -> String {
+        match phrase(&self.advice, face) {
+            Some(advice) => format!("{}; {advice}", self.message),
+            None => self.message.clone(),
+        }
+    }
+}
+
+/// Compares the message.
+impl PartialEq<&str> for Warning {
+    fn eq(&self, message: &&str) -> bool {
+        self.message == *message
+    }
+}
+
+/// Compares the message.
+impl PartialEq<String> for Warning {
+    fn eq(&self, message: &String) -> bool {
+        self.message == *message
+    }
+}
+
+impl fmt::Display for Warning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_face_says_it_in_its_words() {
+        let warning = Warning::new("too_long", "it is too long")
+            .advise(Advice::raise("max_tokens"))
+            .advise(Advice::call(Operation::CreateProject))
+            .advise(Advice::call_on(Operation::UndoCompaction, "s"));
+        assert_eq!(
+            warning.phrase(&Plain),
+            "it is too long; raise `max_tokens`; or `create_project` creates the files of a \
+             project; or `undo_compaction` of `s` undoes the compaction"
+        );
+        assert_eq!(
+            serde_json::to_string(&warning.advice).unwrap_or_default(),
+            r#"[{"do":"raise","field":"max_tokens"},{"do":"call","operation":"create_project"},{"do":"call","operation":"undo_compaction","on":"s"}]"#
+        );
+    }
+}

@@ -1,0 +1,146 @@
+//! An assembled request.
+
+use std::sync::Arc;
+
+use contexture_core::{Block, Budget, LayerBudget, Layout, Part, Role, Tokens, markup};
+use contexture_providers::{Format, Prompt, Refused, Sampling};
+use contexture_store::{AgentRole, TurnId};
+use contexture_tokens::{Model, Provider};
+use serde_json::Value;
+
+use crate::report::Report;
+use crate::source::{Concept, Details};
+
+/// An assembled request and its account.
+#[derive(Debug, Clone)]
+pub struct Assembled {
+    /// What is sent, in order.
+    pub layout: Layout,
+    /// What became of every candidate.
+    pub report: Report,
+    /// What might be spent.
+    pub budget: Budget,
+    /// The model it is for.
+    pub model: Model,
+    /// Whether the model is to go on where its own last message ends.
+    pub continues: bool,
+    /// How the answer is drawn.
+    pub sampling: Sampling,
+    /// The session it belongs to.
+    pub session_label: Option<String>,
+    /// The head of the session: the parent of the turn that answers.
+    pub parent_turn_id: Option<TurnId>,
+    /// The agent's role, where it has one.
+    pub role: Option<AgentRole>,
+    /// The set that the tools were taken from.
+    pub toolset_name: Option<String>,
+    /// What the agent may use.
+    pub permissions_granted: Vec<String>,
+    /// The event that is answered.
+    pub source_event_id: Option<String>,
+    /// The hash that the request is kept by, if it is kept.
+    pub snapshot: Option<String>,
+    /// What goes with the answer into the ledger: hashes of what went into the
+    /// system prompt, and what is known about the event.
+    pub context_json: Value,
+    /// The root.
+    pub workspace_path: String,
+    /// The layers that have a source, in recipe order.
+    pub layers: Vec<LayerInfo>,
+    /// What the sources know of the request, by type.
+    pub details: Details,
+}
+
+/// A layer of a request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LayerInfo {
+    /// Its name.
+    pub name: Arc<str>,
+    /// Which part of an agent's context it holds.
+    pub concept: Concept,
+}
+
+impl Assembled {
+    /// Returns what a provider's form is made from.
+    pub fn prompt(&self) -> Prompt<'_> {
+        let reserve = self.budget.reserve_response();
+        Prompt {
+            layout: &self.layout,
+            model: sent_name(&self.model),
+            max_output: (reserve > 0).then_some(reserve),
+            spare: self.report.budget.remaining,
+            continues: self.continues,
+            sampling: &self.sampling,
+        }
+    }
+
+    /// Returns what the layers of one part of an agent's context use.
+    pub fn used_by(&self, concept: Concept) -> Tokens {
+        fn used(layers: &[LayerBudget], name: &str) -> Option<Tokens> {
+            layers.iter().find_map(|layer| match &*layer.name == name {
+                true => Some(layer.used),
+                false => used(&layer.layers, name),
+            })
+        }
+        let of_concept = self.layers.iter().filter(|l| l.concept == concept);
+        let budget = &self.report.budget.layers;
+        of_concept.filter_map(|l| used(budget, &l.name)).sum()
+    }
+
+    /// Returns the request in a provider's form.
+    pub fn render(&self, format: Format) -> Result<String, Refused> {
+        self.prompt().render(format)
+    }
+
+    /// The same without blanks between what JSON is made of: for programs.
+    pub fn render_compact(&self, format: Format) -> Result<String, Refused> {
+        self.prompt().render_compact(format)
+    }
+}
+
+/// Returns blocks as one text: what has no tags in a provider's form has none
+/// here, and a blank line stands between two of them.
+pub fn bare(blocks: &[Block]) -> String {
+    let mut out = String::new();
+    // A document stands in a field of its own.
+    let shown =
+        |block: &&Block| !matches!(block.part, Part::Tool { .. }) && block.role != Role::Document;
+    let blocks: Vec<&Block> = blocks.iter().filter(shown).collect();
+    let plain = |block: &Block| {
+        let role = matches!(
+            block.role,
+            Role::Header | Role::System | Role::User | Role::Assistant
+        );
+        role && block.part == Part::Text
+    };
+    for run in blocks.chunk_by(|before, block| block.joins(before) && !plain(block)) {
+        if !out.is_empty() {
+            out.push_str("\n\n");
+        }
+        match run {
+            [block] if plain(block) => out.push_str(block.text()),
+            run => {
+                let start = out.len();
+                markup::write_run(&mut out, run.iter().copied());
+                out.truncate(start + out[start..].trim_end().len());
+            }
+        }
+    }
+    out
+}
+
+/// Returns the name that the provider's own interface knows: without the
+/// vendor that some put before it.
+pub fn sent_name(model: &Model) -> &str {
+    let vendors: &[&str] = match model.provider {
+        Provider::Anthropic => &["anthropic/"],
+        Provider::OpenAi => &["openai/"],
+        Provider::Gemini => &["google/", "models/"],
+        Provider::Other => &[],
+    };
+    let name = &model.name;
+    vendors
+        .iter()
+        .find_map(|vendor| name.strip_prefix(vendor))
+        .unwrap_or(name)
+}

@@ -1,0 +1,192 @@
+//! What was made of files, kept while they do not change.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
+
+use contexture_core::guard::Policy;
+use jiff::Timestamp;
+
+use crate::files::{Root, Stamp};
+
+/// Most files that something is kept of, and the size of the largest.
+const MOST_FILES: usize = 256;
+const LARGEST: u64 = 256 * 1024;
+
+/// What was made of files, kept for as long as they do not change: the same few
+/// are asked for with every request.
+///
+/// A file is known by its [stamp](Stamp). One that was changed a moment ago is
+/// read each time, since it may change again without a trace in it.
+#[derive(Debug)]
+pub struct ByFile<T> {
+    known: Mutex<BTreeMap<Key, (Stamp, T)>>,
+}
+
+/// A file, and how it was guarded.
+type Key = (PathBuf, bool, bool);
+
+impl<T> Default for ByFile<T> {
+    fn default() -> Self {
+        Self {
+            known: Mutex::default(),
+        }
+    }
+}
+
+impl<T: Clone> ByFile<T> {
+    /// Returns what was made of the file at `path`, or makes it. What cannot be
+    /// made is not kept.
+    pub fn get<E>(
+        &self,
+        root: &Root,
+        path: &str,
+        policy: Policy,
+        make: impl FnOnce() -> Result<T, E>,
+    ) -> Result<T, E> {
+        // Before it is read: what happens meanwhile shows the next time.
+        let stamp = root.stamp(path);
+        self.get_by(stamp, root, path, policy, make)
+    }
+
+    /// Returns the same when the file's stamp was just taken.
+    pub fn get_by<E>(
+        &self,
+        stamp: Option<Stamp>,
+        root: &Root,
+        path: &str,
+        policy: Policy,
+        make: impl FnOnce() -> Result<T, E>,
+    ) -> Result<T, E> {
+        self.get_at(Timestamp::now(), stamp, root, path, policy, make)
+    }
+
+    fn get_at<E>(
+        &self,
+        now: Timestamp,
+        stamp: Option<Stamp>,
+        root: &Root,
+        path: &str,
+        policy: Policy,
+        make: impl FnOnce() -> Result<T, E>,
+    ) -> Result<T, E> {
+        let Some(stamp) = stamp else {
+            return make();
+        };
+        let key = (
+            root.path().join(path),
+            policy.mask_secrets,
+            policy.between_tags,
+        );
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((of, made)) = known.get(&key)
+            && *of == stamp
+        {
+            return Ok(made.clone());
+        }
+        drop(known);
+        let made = make()?;
+        if stamp.is_settled(now) && stamp.bytes() <= LARGEST {
+            self.put(key, stamp, made.clone());
+        }
+        Ok(made)
+    }
+
+    fn put(&self, key: Key, stamp: Stamp, made: T) {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.len() >= MOST_FILES {
+            known.clear();
+        }
+        known.insert(key, (stamp, made));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+    use std::time::{Duration, SystemTime};
+
+    use super::*;
+
+    fn read(known: &ByFile<String>, root: &Root, path: &str) -> String {
+        let make = || Ok::<_, Infallible>(root.read_text(path, 1 << 20).unwrap());
+        known.get(root, path, Policy::default(), make).unwrap()
+    }
+
+    #[test]
+    fn a_file_that_was_just_changed_is_read_each_time() {
+        let directory = tempfile::tempdir().unwrap();
+        let root = Root::open(directory.path()).unwrap();
+        let known = ByFile::default();
+        let path = directory.path().join("AGENTS.md");
+        // Of the same length, and likely within one tick of the clock.
+        for n in 0..200 {
+            let text = format!("{n:04}");
+            std::fs::write(&path, &text).unwrap();
+            assert_eq!(read(&known, &root, "AGENTS.md"), text);
+        }
+        assert!(known.known.lock().unwrap().is_empty());
+    }
+
+    #[test]
+    fn a_change_shows_whatever_the_file_says_about_its_age() {
+        let directory = tempfile::tempdir().unwrap();
+        let root = Root::open(directory.path()).unwrap();
+        let known = ByFile::default();
+        let path = directory.path().join("AGENTS.md");
+        let old = SystemTime::now() - Duration::from_secs(86_400);
+        for text in ["one", "two", "six"] {
+            std::fs::write(&path, text).unwrap();
+            let file = std::fs::File::options().write(true).open(&path).unwrap();
+            file.set_modified(old).unwrap();
+            assert_eq!(read(&known, &root, "AGENTS.md"), text);
+        }
+    }
+
+    #[test]
+    fn a_file_that_was_left_alone_is_read_once_until_it_changes() {
+        let directory = tempfile::tempdir().unwrap();
+        let root = Root::open(directory.path()).unwrap();
+        let known = ByFile::default();
+        let path = directory.path().join("AGENTS.md");
+        std::fs::write(&path, "one").unwrap();
+        let reads = std::cell::Cell::new(0);
+        // As if it were later.
+        let read = || {
+            let make = || {
+                reads.set(reads.get() + 1);
+                Ok::<_, Infallible>(root.read_text("AGENTS.md", 1 << 20).unwrap())
+            };
+            let later = Timestamp::now() + Duration::from_secs(60);
+            let stamp = root.stamp("AGENTS.md");
+            known.get_at(later, stamp, &root, "AGENTS.md", Policy::default(), make)
+        };
+        assert_eq!(
+            (read(), read(), reads.get()),
+            (Ok("one".into()), Ok("one".into()), 1)
+        );
+        // Another file in its place, of the same size.
+        std::fs::write(directory.path().join("other"), "two").unwrap();
+        std::fs::rename(directory.path().join("other"), &path).unwrap();
+        assert_eq!((read(), reads.get()), (Ok("two".into()), 2));
+        std::fs::write(&path, "three").unwrap();
+        assert_eq!(
+            (read(), read(), reads.get()),
+            (Ok("three".into()), Ok("three".into()), 3)
+        );
+    }
+
+    #[test]
+    fn the_number_of_files_is_bounded() {
+        let directory = tempfile::tempdir().unwrap();
+        let root = Root::open(directory.path()).unwrap();
+        std::fs::write(directory.path().join("0"), "x").unwrap();
+        let Some(stamp) = root.stamp("0") else { return };
+        let known = ByFile::default();
+        for n in 0..3 * MOST_FILES {
+            let key = (PathBuf::from(n.to_string()), true, true);
+            known.put(key, stamp, ());
+            assert!(known.known.lock().unwrap().len() <= MOST_FILES);
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! What recorded usage teaches about a model's tokens.
+//!
+//! Providers say how many tokens a request had. The ratio to our count is kept
+//! for each model, and a high quantile of it is applied: an estimate becomes
+//! as large as it must be and no larger; an exact count, which does not see
+//! what a provider puts around messages, leaves that much of the window free.
+
+use contexture_store::{Sample, Samples, TurnId, TurnSample};
+use contexture_tokens::{Model, Tokenizer};
+
+use crate::error::Error;
+
+/// How many samples there must be before they count.
+const LEAST_SAMPLES: usize = 3;
+
+/// How many of the latest are looked at.
+const MOST_SAMPLES: usize = 200;
+
+/// The part of the samples that are to fit.
+const QUANTILE: f64 = 0.95;
+
+/// Factors move in steps, so that what was counted with one is of use for long.
+const STEP: f64 = 0.05;
+
+/// Requests below this many tokens say little: what a provider adds to each
+/// would be taken for a factor.
+const LEAST_TOKENS: u64 = 1_000;
+
+/// A ratio beyond these is no count of the same request: no tokenizer makes so
+/// much less or more of a text than another.
+const LEAST_RATIO: f64 = 0.4;
+const MOST_RATIO: f64 = 5.0;
+
+/// Returns the name that samples of a model are kept under: its own, without
+/// the vendor.
+fn key(model: &Model) -> String {
+    let name = model.name.rsplit('/').next().unwrap_or(&model.name);
+    name.to_ascii_lowercase()
+}
+
+/// Returns the name of the counter whose counts are compared. It does not
+/// change with what was learned.
+fn counter(model: &Model) -> String {
+    match &model.tokenizer {
+        Tokenizer::OpenAi(encoding) => format!("{encoding:?}").to_ascii_lowercase(),
+        Tokenizer::HuggingFace(path) => path.display().to_string(),
+        Tokenizer::Estimate(_) => "estimate".to_owned(),
+    }
+}
+
+/// Applies what was learned to `model`. Returns the part of the window, from 0
+/// to 1, that an exact count must leave free.
+pub fn apply(store: &dyn Samples, model: &mut Model) -> Result<f64, Error> {
+    let samples = store.samples(&key(model), &counter(model), MOST_SAMPLES)?;
+    let Some(ratio) = high_ratio(&samples) else {
+        return Ok(0.0);
+    };
+    if let Tokenizer::Estimate(factor) = &mut model.tokenizer {
+        // Samples are kept as counts with a factor of one.
+        *factor = ((ratio / STEP).ceil() * STEP).clamp(1.0, 10.0);
+        *factor = (*factor * 100.0).round() / 100.0;
+        return Ok(0.0);
+    }
+    Ok((1.0 - 1.0 / ratio.max(1.0)).clamp(0.0, 0.5))
+}
+
+/// Returns the sample of a request behind `parent` that we counted as `counted`
+/// and the provider as `actual`, unless it says nothing.
+pub fn sample(
+    model: &Model,
+    parent: Option<TurnId>,
+    counted: u64,
+    actual: u64,
+) -> Option<TurnSample> {
+    // What was counted with a factor is kept without it.
+    let counted = match &model.tokenizer {
+        Tokenizer::Estimate(factor) => (counted as f64 / factor.max(1.0)).round() as u64,
+        _ => counted,
+    };
+    let ratio = actual as f64 / counted as f64;
+    if counted < LEAST_TOKENS || !(LEAST_RATIO..=MOST_RATIO).contains(&ratio) {
+        return None;
+    }
+    Some(TurnSample {
+        parent,
+        model: key(model),
+        counter: counter(model),
+        sample: Sample { counted, actual },
+    })
+}
+
+/// Returns the ratio that all but a few samples stay below.
+fn high_ratio(samples: &[Sample]) -> Option<f64> {
+    if samples.len() < LEAST_SAMPLES {
+        return None;
+    }
+    let mut ratios: Vec<f64> = samples
+        .iter()
+        .filter(|sample| sample.counted > 0)
+        .map(|sample| sample.actual as f64 / sample.counted as f64)
+        .collect();
+    ratios.sort_by(f64::total_cmp);
+    let at = (ratios.len() as f64 * QUANTILE).ceil() as usize;
+    ratios.get(at.max(1) - 1).copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_high_quantile_not_the_mean() {
+        let sample = |actual| Sample {
+            counted: 1000,
+            actual,
+        };
+        assert_eq!(high_ratio(&[sample(1500), sample(1500)]), None);
+        let few = [sample(1200), sample(1300), sample(1250)];
+        assert_eq!(high_ratio(&few), Some(1.3));
+        let mut many: Vec<Sample> = (0..99).map(|i| sample(1000 + i)).collect();
+        many.push(sample(9000));
+        let ratio = high_ratio(&many).unwrap_or_default();
+        assert!((1.09..1.1).contains(&ratio), "{ratio}");
+    }
+}

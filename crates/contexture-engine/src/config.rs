@@ -1,0 +1,719 @@
+//! `contexture.toml`: every setting has a default.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use contexture_core::Tokens;
+use contexture_store::{RecordKind, TruncationStrategy};
+use contexture_tokens::{Model, Models, Prices, Provider, Tokenizer};
+use serde::{Deserialize, Serialize};
+
+mod server;
+
+use crate::advice::{Advice, Operation};
+pub use crate::agent::Permissions;
+use crate::error::{Error, plain};
+use crate::files::Root;
+pub use server::{ServerConfig, TenantConfig};
+
+/// The name of the configuration file.
+pub const FILE: &str = "contexture.toml";
+
+/// The settings in force.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Config {
+    /// The recipe that is followed when none is named.
+    pub recipe: String,
+    /// The model that requests are made for when none is named.
+    pub model: String,
+    /// Models the table does not know, or knows otherwise.
+    pub models: BTreeMap<String, ModelConfig>,
+    /// Limits.
+    pub limits: Limits,
+    /// What is done about secrets.
+    pub secrets: Secrets,
+    /// What the boot header says.
+    pub boot: Boot,
+    /// What the orchestrator changes after a turn.
+    pub observe: Habits,
+    /// The workspace's files.
+    pub workspace: Workspace,
+    /// Who speaks.
+    pub persona: Persona,
+    /// What the agent can do.
+    pub environment: Environment,
+    /// Where it runs.
+    pub runtime: Runtime,
+    /// The tools it is given.
+    pub tools: Tools,
+    /// Tools by the name of their set.
+    pub toolsets: BTreeMap<String, Vec<String>>,
+    /// What it may use.
+    pub permissions: Permissions,
+    /// When and how history is summarised.
+    pub compaction: CompactionConfig,
+    /// What writes summaries.
+    pub summariser: Summariser,
+    /// What is preferred in looms.
+    pub loom: LoomConfig,
+    /// What is remembered, and how it comes into requests.
+    pub memory: MemoryConfig,
+    /// Where conversations are kept.
+    pub store: StoreConfig,
+    /// Whether requests are kept.
+    pub snapshots: SnapshotConfig,
+    /// How `contexture serve` serves.
+    pub server: ServerConfig,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            recipe: "working-set".to_owned(),
+            model: "gpt-4o".to_owned(),
+            models: BTreeMap::new(),
+            limits: Limits::default(),
+            secrets: Secrets::default(),
+            boot: Boot::default(),
+            observe: Habits::default(),
+            workspace: Workspace::default(),
+            persona: Persona::default(),
+            environment: Environment::default(),
+            runtime: Runtime::default(),
+            tools: Tools::default(),
+            toolsets: BTreeMap::new(),
+            permissions: Permissions::default(),
+            compaction: CompactionConfig::default(),
+            summariser: Summariser::default(),
+            loom: LoomConfig::default(),
+            memory: MemoryConfig::default(),
+            store: StoreConfig::default(),
+            snapshots: SnapshotConfig::default(),
+            server: ServerConfig::default(),
+        }
+    }
+}
+
+/// A model of the user's.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ModelConfig {
+    /// How many tokens it takes. A model that the table does not know needs it.
+    pub window: Option<Tokens>,
+    /// `o200k_base`, `cl100k_base`, `estimate`, or the path of a
+    /// `tokenizer.json`. Default: what the table says, else an estimate.
+    pub tokenizer: Option<String>,
+    /// For an estimate: how many more tokens the model makes than OpenAI's.
+    pub factor: Option<f64>,
+    /// Whose API it is called through. Default: what the table says, else
+    /// other.
+    pub provider: Option<Provider>,
+    /// What it costs.
+    pub prices: Option<Prices>,
+}
+
+/// What is preferred in looms; a tree may prefer otherwise.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct LoomConfig {
+    /// What goes when a path does not fit.
+    pub truncation_strategy: TruncationStrategy,
+    /// How many of the latest nodes come before everything else.
+    pub minimum_recent_nodes: usize,
+    /// What is set aside for the response.
+    pub token_buffer: Tokens,
+    /// What loom-aware agents are told behind their prompt. Default: our words
+    /// for it.
+    pub addendum: Option<String>,
+}
+
+impl Default for LoomConfig {
+    fn default() -> Self {
+        Self {
+            truncation_strategy: TruncationStrategy::default(),
+            minimum_recent_nodes: 4,
+            token_buffer: 1024,
+            addendum: None,
+        }
+    }
+}
+
+/// Limits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Limits {
+    /// The largest file that is read.
+    pub max_file_bytes: u64,
+    /// Most entries in a manifest that actions may make.
+    pub max_entries: usize,
+    /// Most actions in one call.
+    pub max_actions: usize,
+    /// The largest message that is recorded.
+    pub max_message_bytes: u64,
+    /// Most items that a source may offer for a layer.
+    pub max_items: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            max_file_bytes: 8 * 1024 * 1024,
+            max_entries: 1000,
+            max_actions: 64,
+            max_message_bytes: 16 * 1024 * 1024,
+            max_items: 200_000,
+        }
+    }
+}
+
+impl Limits {
+    /// Returns the limits on actions.
+    pub fn quota(&self) -> Quota {
+        Quota {
+            max_entries: self.max_entries,
+            max_actions: self.max_actions,
+        }
+    }
+}
+
+/// Limits on what a call may do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Quota {
+    /// Most entries in a manifest.
+    pub max_entries: usize,
+    /// Most actions in a call.
+    pub max_actions: usize,
+}
+
+/// How far the orchestrator goes.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Habits {
+    /// How many tool outputs stay in the working set.
+    pub keep_tool_outputs: usize,
+    /// After how many turns without a mention a file is demoted.
+    pub untouched_turns: u64,
+    /// By how much a priority moves.
+    pub step: f64,
+    /// No file is demoted below this.
+    pub floor: f64,
+    /// No file is bumped above this.
+    pub ceiling: f64,
+    /// The priority of a new tool output.
+    pub tool_output_priority: f64,
+}
+
+impl Default for Habits {
+    fn default() -> Self {
+        Self {
+            keep_tool_outputs: 5,
+            untouched_turns: 5,
+            step: 0.1,
+            floor: 0.1,
+            ceiling: 0.95,
+            tool_output_priority: 0.6,
+        }
+    }
+}
+
+/// What is done about secrets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Secrets {
+    /// Whether they are masked.
+    pub mask: bool,
+}
+
+impl Default for Secrets {
+    fn default() -> Self {
+        Self { mask: true }
+    }
+}
+
+/// What the boot header says.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Boot {
+    /// Where the model's output goes.
+    pub output_sink: String,
+}
+
+impl Default for Boot {
+    fn default() -> Self {
+        Self {
+            output_sink: "output.md".to_owned(),
+        }
+    }
+}
+
+/// The workspace's files, in the order they stand in the system prompt.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Workspace {
+    /// Paths or patterns below the root, else below `.agent/`. What is not
+    /// there is left out.
+    pub files: Vec<String>,
+}
+
+impl Default for Workspace {
+    fn default() -> Self {
+        let files = ["AGENTS.md", "IDENTITY.md", "rules/*.md"];
+        Self {
+            files: files.map(str::to_owned).to_vec(),
+        }
+    }
+}
+
+/// Who speaks.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Persona {
+    /// The persona of sessions that name none. Without one, the files are in
+    /// `persona/`.
+    pub name: Option<String>,
+    /// Where personas are: each a directory with `SOUL.md`, `IDENTITY.md` and
+    /// `permissions.yml`.
+    pub dir: String,
+}
+
+impl Default for Persona {
+    fn default() -> Self {
+        Self {
+            name: None,
+            dir: "personas".to_owned(),
+        }
+    }
+}
+
+/// What the agent can do.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Environment {
+    /// A file of capabilities. Default: `capabilities.yml` or `.json`, if one
+    /// is there.
+    pub file: Option<String>,
+    /// A command that prints them as JSON, instead of a file.
+    pub command: Vec<String>,
+    /// How long the command may take.
+    pub timeout_ms: u64,
+}
+
+impl Default for Environment {
+    fn default() -> Self {
+        Self {
+            file: None,
+            command: Vec::new(),
+            timeout_ms: 5_000,
+        }
+    }
+}
+
+/// Where the agent runs.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Runtime {
+    /// The host's name. Default: what the system says.
+    pub host: Option<String>,
+}
+
+/// The tools that an agent is given.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Tools {
+    /// Their definitions. Default: `tools.json` or `.yml`, if one is there.
+    pub file: Option<String>,
+    /// The set that is taken when none is named.
+    pub toolset: Option<String>,
+}
+
+/// When and how history is summarised.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct CompactionConfig {
+    /// Whether it is done when the budget asks for it.
+    pub enabled: bool,
+    /// Percent of what is available from which on it is done.
+    pub threshold: f64,
+    /// Percent of what is available that the request is brought down to.
+    pub target: f64,
+    /// The same after the provider said that a request was too long.
+    pub overflow_target: f64,
+    /// How many of the latest turns are kept in any case.
+    pub keep_turns: usize,
+    /// The longest summary, in percent of what is available.
+    pub summary: f64,
+    /// Summarises all but the latest turns whenever so many came since the
+    /// last summary, however much room there is.
+    pub every_turns: Option<u64>,
+}
+
+impl Default for CompactionConfig {
+    fn default() -> Self {
+        Self {
+            enabled: true,
+            threshold: 85.0,
+            target: 60.0,
+            overflow_target: 40.0,
+            keep_turns: 3,
+            summary: 10.0,
+            every_turns: None,
+        }
+    }
+}
+
+/// What writes summaries.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Summariser {
+    /// `extractive`, which needs no network, or the API of a language model:
+    /// `openai` (and what is compatible) or `anthropic`.
+    pub kind: SummariserKind,
+    /// The API's address.
+    pub base_url: Option<String>,
+    /// The model.
+    pub model: Option<String>,
+    /// The environment variable that holds the key.
+    pub api_key_env: Option<String>,
+    /// How long a summary may take, retries included.
+    pub deadline_ms: u64,
+    /// How often a call is tried.
+    pub attempts: u32,
+    /// The pause before the first retry; it doubles.
+    pub back_off_ms: u64,
+}
+
+impl Default for Summariser {
+    fn default() -> Self {
+        Self {
+            kind: SummariserKind::Extractive,
+            base_url: None,
+            model: None,
+            api_key_env: None,
+            deadline_ms: 60_000,
+            attempts: 3,
+            back_off_ms: 500,
+        }
+    }
+}
+
+impl Summariser {
+    /// Returns true when no language model is asked.
+    pub fn is_extractive(&self) -> bool {
+        self.kind == SummariserKind::Extractive
+    }
+}
+
+/// What kind of thing writes summaries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SummariserKind {
+    /// Takes sentences out of the conversation.
+    Extractive,
+    /// Asks a model through OpenAI's Chat Completions.
+    #[serde(rename = "openai")]
+    OpenAi,
+    /// Asks a model through Anthropic's Messages.
+    Anthropic,
+}
+
+/// What is remembered, and how it comes into requests.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct MemoryConfig {
+    /// The archetype whose rules read what is recorded, and whose strategy is
+    /// followed when a request names none.
+    pub archetype: String,
+    /// Files with archetypes of the user's own, relative to the root.
+    pub archetypes: Vec<String>,
+    /// Whether what is remembered comes into an agent's requests.
+    pub inject: bool,
+    /// Where in them. Default: where the recipe has it, which for a broker is
+    /// the current message.
+    pub position: Option<MemoryPosition>,
+    /// How it reads there.
+    pub format: MemoryFormat,
+    /// The most tokens it may take there. Default: what the recipe says.
+    pub max_tokens: Option<Tokens>,
+    /// After how long a request goes on without it.
+    pub deadline_ms: u64,
+    /// What makes vectors.
+    pub embedder: EmbedderConfig,
+    /// How many records there may be, by kind.
+    pub caps: Caps,
+}
+
+impl Default for MemoryConfig {
+    fn default() -> Self {
+        Self {
+            archetype: "recall".to_owned(),
+            archetypes: Vec::new(),
+            inject: true,
+            position: None,
+            format: MemoryFormat::default(),
+            max_tokens: None,
+            deadline_ms: 2_000,
+            embedder: EmbedderConfig::default(),
+            caps: Caps::default(),
+        }
+    }
+}
+
+/// Where in a request memory stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MemoryPosition {
+    /// Behind the system prompt. What comes behind it is cached only as long as
+    /// the same things are remembered.
+    System,
+    /// Before the conversation, with the same effect.
+    BeforeHistory,
+    /// Behind the conversation.
+    AfterHistory,
+    /// In the current message, before what is asked.
+    Current,
+}
+
+/// How memory reads in a request.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MemoryFormat {
+    /// Sections with headings.
+    #[default]
+    Structured,
+    /// The texts alone, one a line.
+    Raw,
+    /// A summary of the texts, by the summariser.
+    Summary,
+}
+
+/// How many records there may be, by kind; beyond that the least valuable are
+/// put aside.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Caps {
+    /// Events.
+    pub events: u64,
+    /// Chunks.
+    pub chunks: u64,
+    /// Entities.
+    pub entities: u64,
+    /// Relations.
+    pub relations: u64,
+    /// Patterns.
+    pub patterns: u64,
+}
+
+impl Default for Caps {
+    fn default() -> Self {
+        Self {
+            events: 1_000_000,
+            chunks: 1_000_000,
+            entities: 250_000,
+            relations: 500_000,
+            patterns: 10_000,
+        }
+    }
+}
+
+impl Caps {
+    /// Returns how many records of a kind there may be. Tasks have no cap.
+    pub fn of(&self, kind: RecordKind) -> u64 {
+        match kind {
+            RecordKind::Event => self.events,
+            RecordKind::Chunk => self.chunks,
+            RecordKind::Entity => self.entities,
+            RecordKind::Relation => self.relations,
+            RecordKind::Pattern => self.patterns,
+            RecordKind::Task => u64::MAX,
+        }
+    }
+}
+
+/// What turns texts into vectors.
+///
+/// With a `base_url` it is a model behind it, which speaks OpenAI's embeddings;
+/// with a `model` alone it is a folder on this machine, which needs no network.
+/// With neither it is the built-in model, which needs none either.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct EmbedderConfig {
+    /// The folder of a Model2Vec model, or the model's name at `base_url`.
+    pub model: Option<String>,
+    /// The API's address.
+    pub base_url: Option<String>,
+    /// The environment variable that holds the API's key.
+    pub api_key_env: Option<String>,
+    /// How long the API's vectors are.
+    pub dimensions: Option<u32>,
+    /// How long the vectors of one call may take, retries included.
+    pub deadline_ms: u64,
+}
+
+impl Default for EmbedderConfig {
+    fn default() -> Self {
+        Self {
+            model: None,
+            base_url: None,
+            api_key_env: None,
+            dimensions: None,
+            deadline_ms: 10_000,
+        }
+    }
+}
+
+/// Where conversations are kept.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct StoreConfig {
+    /// `sqlite:PATH`. Default: `.contexture/contexture.db` below the root.
+    pub url: Option<String>,
+}
+
+/// Whether requests are kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct SnapshotConfig {
+    /// Whether every assembled request is kept, by content.
+    pub keep: bool,
+}
+
+impl Default for SnapshotConfig {
+    fn default() -> Self {
+        Self { keep: true }
+    }
+}
+
+impl Config {
+    /// Reads `contexture.toml` in `root`; defaults when there is none.
+    pub fn read(root: &Root) -> Result<Self, Error> {
+        if root.is_absent(FILE) {
+            return Ok(Self::default());
+        }
+        Self::parse(&root.read_required(FILE)?)
+    }
+
+    /// Reads the text of a `contexture.toml`.
+    pub fn parse(text: &str) -> Result<Self, Error> {
+        let config: Self = toml::from_str(text).map_err(|error| {
+            let place = error.span().map_or_else(String::new, |span| {
+                let before = &text[..span.start.min(text.len())];
+                let line = before.matches('\n').count() + 1;
+                let column = before.len() - before.rfind('\n').map_or(0, |at| at + 1) + 1;
+                format!(":{line}:{column}")
+            });
+            Error::input(format!("{FILE}{place}: {}", plain(error.message())))
+                .advise(Advice::call(Operation::ShowSettings))
+        })?;
+        config.check()?;
+        Ok(config)
+    }
+
+    /// Refuses numbers that make no sense.
+    fn check(&self) -> Result<(), Error> {
+        let refuse =
+            |name: String, must: &str| Err(Error::input(format!("{FILE}: {name}: must be {must}")));
+        for (name, model) in &self.models {
+            if model.factor.is_some_and(|f| !(1.0..=100.0).contains(&f)) {
+                return refuse(format!("models.{name}.factor"), "from 1 to 100");
+            }
+            if model.window == Some(0) {
+                return refuse(format!("models.{name}.window"), "at least 1");
+            }
+        }
+        for (name, part) in [
+            ("step", self.observe.step),
+            ("floor", self.observe.floor),
+            ("ceiling", self.observe.ceiling),
+            ("tool_output_priority", self.observe.tool_output_priority),
+        ] {
+            if !(0.0..=1.0).contains(&part) {
+                return refuse(format!("observe.{name}"), "from 0 to 1");
+            }
+        }
+        for (name, percent) in [
+            ("threshold", self.compaction.threshold),
+            ("target", self.compaction.target),
+            ("overflow_target", self.compaction.overflow_target),
+            ("summary", self.compaction.summary),
+        ] {
+            if !(1.0..=100.0).contains(&percent) {
+                return refuse(format!("compaction.{name}"), "percent, from 1 to 100");
+            }
+        }
+        if self.compaction.target > self.compaction.threshold {
+            return refuse(
+                "compaction.target".to_owned(),
+                "at most compaction.threshold",
+            );
+        }
+        if self.summariser.kind != SummariserKind::Extractive && self.summariser.model.is_none() {
+            return refuse("summariser.model".to_owned(), "given with this kind");
+        }
+        self.server.check()
+    }
+
+    /// Returns the model table with the user's models. Paths of tokenizers are
+    /// relative to `root`.
+    pub fn models(&self, root: &Path) -> Result<Models, Error> {
+        let mut models = Models::built_in();
+        for (name, model) in &self.models {
+            let table = Models::built_in().resolve(name);
+            let mut tokenizer = match &model.tokenizer {
+                Some(tokenizer) => Tokenizer::parse(tokenizer).ok_or_else(|| {
+                    let known = ["o200k_base", "cl100k_base", "estimate"];
+                    let what = crate::error::not_one_of("tokenizer", tokenizer, &known);
+                    Error::input(format!("{FILE}: models.{name}.tokenizer: {what}"))
+                        .advise("or name a tokenizer.json")
+                })?,
+                None if table.known => table.tokenizer.clone(),
+                None => Tokenizer::Estimate(1.0),
+            };
+            let window = model.window.or(table.known.then_some(table.window));
+            let window = window.ok_or_else(|| {
+                Error::input(format!("{FILE}: models.{name}.window: is missing"))
+                    .advise("say how many tokens the model takes")
+            })?;
+            match (&mut tokenizer, model.factor) {
+                (Tokenizer::Estimate(own), Some(factor)) => *own = factor,
+                (Tokenizer::HuggingFace(path), _) => *path = root.join(&*path),
+                _ => {}
+            }
+            models.add(Model {
+                name: name.clone(),
+                window,
+                tokenizer,
+                provider: model.provider.unwrap_or(match table.known {
+                    true => table.provider,
+                    false => Provider::Other,
+                }),
+                prices: model.prices.or(table.prices),
+                known: true,
+            });
+        }
+        Ok(models)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_embedder_has_defaults_and_no_other_settings() {
+        let read = |text: &str| toml::from_str::<EmbedderConfig>(text);
+        assert_eq!(read("").unwrap(), EmbedderConfig::default());
+        let embedder = EmbedderConfig {
+            model: Some("embeddinggemma".to_owned()),
+            base_url: Some("http://localhost:11434".to_owned()),
+            dimensions: Some(256),
+            ..EmbedderConfig::default()
+        };
+        let text =
+            "model = 'embeddinggemma'\nbase_url = 'http://localhost:11434'\ndimensions = 256";
+        assert_eq!(read(text).unwrap(), embedder);
+        for wrong in ["kind = 'openai'", "dimensions = -1", "deadline_ms = 0.5"] {
+            read(wrong).unwrap_err();
+        }
+    }
+}

@@ -1,0 +1,241 @@
+//! `[server]`: how `contexture serve` serves.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::advice::{Advice, Operation};
+use crate::error::{Error, plain};
+
+/// How `contexture serve` serves. Every setting but `tenants` may also come
+/// from the environment: `CONTEXTURE_SERVER_` and its name in capitals.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ServerConfig {
+    /// The address that is listened on.
+    pub addr: String,
+    /// Names that clients may call the server by, beside addresses and
+    /// `localhost`.
+    pub allowed_hosts: Vec<String>,
+    /// Web pages that may call the server, such as `https://app.example.com`,
+    /// beside its own.
+    pub allowed_origins: Vec<String>,
+    /// The largest body of a request. A stream of lines may be longer.
+    pub max_body_bytes: usize,
+    /// The largest head of a request.
+    pub max_header_bytes: usize,
+    /// Most connections at once.
+    pub max_connections: usize,
+    /// Most requests that are worked on at once; others wait.
+    pub max_concurrent: usize,
+    /// Most listeners to events at once, of one tenant.
+    pub max_listeners: usize,
+    /// How long a head may take to arrive, and a connection may be idle.
+    pub header_timeout_ms: u64,
+    /// How long a body may take to arrive. Of a stream of lines, the next one.
+    pub body_timeout_ms: u64,
+    /// How long a request may wait and be worked on before it is answered with
+    /// 503. What was begun is finished.
+    pub request_timeout_ms: u64,
+    /// Requests per second for each key; 0 is no limit.
+    pub rate_per_second: u32,
+    /// How many requests a key may send at once after a pause.
+    pub rate_burst: u32,
+    /// How long a server that is told to stop waits for what it has accepted.
+    pub shutdown_timeout_ms: u64,
+    /// Which requests are logged: `off`, `error`, `warn`, `info` or `debug`.
+    pub log: String,
+    /// Tenants whose files are somewhere else than below
+    /// `.contexture/tenants/`.
+    pub tenants: BTreeMap<String, TenantConfig>,
+}
+
+/// A tenant.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct TenantConfig {
+    /// Its root, relative to the server's.
+    pub root: Option<String>,
+}
+
+impl Default for ServerConfig {
+    fn default() -> Self {
+        Self {
+            addr: "127.0.0.1:8787".to_owned(),
+            allowed_hosts: Vec::new(),
+            allowed_origins: Vec::new(),
+            max_body_bytes: 16 << 20,
+            max_header_bytes: 16 << 10,
+            max_connections: 4096,
+            max_concurrent: 64,
+            max_listeners: 64,
+            header_timeout_ms: 15_000,
+            body_timeout_ms: 30_000,
+            request_timeout_ms: 60_000,
+            rate_per_second: 1000,
+            rate_burst: 2000,
+            shutdown_timeout_ms: 30_000,
+            log: "info".to_owned(),
+            tenants: BTreeMap::new(),
+        }
+    }
+}
+
+/// What the name of a setting begins with in the environment.
+const PREFIX: &str = "CONTEXTURE_SERVER_";
+
+impl ServerConfig {
+    /// Returns how many streams of records may be open at once. They wait for
+    /// their callers, so they come beside `max_concurrent`.
+    pub fn max_streams(&self) -> usize {
+        (self.max_concurrent / 4).max(4)
+    }
+
+    /// Returns the settings with what the environment says instead. Of a list,
+    /// commas stand between the parts.
+    pub fn with_environment(
+        self,
+        variables: impl IntoIterator<Item = (String, String)>,
+    ) -> Result<Self, Error> {
+        let failed = |error: &dyn std::fmt::Display| {
+            Error::input(format!("[server]: {}", plain(&error.to_string())))
+        };
+        let mut table = toml::Table::try_from(&self).map_err(|error| failed(&error))?;
+        for (variable, value) in variables {
+            let Some(name) = variable.strip_prefix(PREFIX) else {
+                continue;
+            };
+            let name = name.to_ascii_lowercase();
+            let wrong = |what: &str| {
+                Error::input(format!("{variable}: {what}"))
+                    .advise(Advice::call(Operation::ShowSettings))
+            };
+            let setting = match table.get_mut(&name) {
+                Some(setting) if !setting.is_table() => setting,
+                _ => return Err(wrong("there is no such setting")),
+            };
+            *setting = match setting {
+                toml::Value::Integer(_) => {
+                    let number = value
+                        .trim()
+                        .parse()
+                        .map_err(|_| wrong("expected a whole number"));
+                    toml::Value::Integer(number?)
+                }
+                toml::Value::Array(_) => {
+                    let parts = value
+                        .split(',')
+                        .map(str::trim)
+                        .filter(|part| !part.is_empty());
+                    toml::Value::Array(parts.map(|part| part.to_owned().into()).collect())
+                }
+                _ => toml::Value::String(value),
+            };
+        }
+        let config: Self = table.try_into().map_err(|error| failed(&error))?;
+        config.check()?;
+        Ok(config)
+    }
+
+    /// Fails when the settings make no sense together.
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        let positive = [
+            ("max_body_bytes", self.max_body_bytes as u64),
+            ("max_header_bytes", self.max_header_bytes as u64),
+            ("max_connections", self.max_connections as u64),
+            ("max_concurrent", self.max_concurrent as u64),
+            ("header_timeout_ms", self.header_timeout_ms),
+            ("body_timeout_ms", self.body_timeout_ms),
+            ("request_timeout_ms", self.request_timeout_ms),
+        ];
+        if let Some((name, _)) = positive.iter().find(|(_, value)| *value == 0) {
+            return Err(Error::input(format!("server.{name}: must be 1 or more")).at(*name));
+        }
+        let most = [
+            ("max_body_bytes", self.max_body_bytes, 1 << 30),
+            ("max_header_bytes", self.max_header_bytes, 1 << 20),
+            ("max_connections", self.max_connections, 1_000_000),
+            ("max_concurrent", self.max_concurrent, 4096),
+        ];
+        if let Some((name, _, most)) = most.iter().find(|(_, value, most)| value > most) {
+            return Err(Error::input(format!("server.{name}: must be {most} or less")).at(*name));
+        }
+        // Less would not hold the head of an ordinary request.
+        if self.max_header_bytes < 8192 {
+            return Err(Error::input(
+                "server.max_header_bytes: must be 8192 or more",
+            ));
+        }
+        const LEVELS: [&str; 5] = ["off", "error", "warn", "info", "debug"];
+        if !LEVELS.contains(&self.log.as_str()) {
+            let unknown = crate::error::not_one_of("level", &self.log, &LEVELS);
+            return Err(Error::input(format!("server.log: {unknown}")));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with(variables: &[(&str, &str)]) -> Result<ServerConfig, Error> {
+        let variables = variables
+            .iter()
+            .map(|(name, value)| ((*name).into(), (*value).into()));
+        ServerConfig::default().with_environment(variables)
+    }
+
+    #[test]
+    fn the_environment_comes_before_the_file() {
+        let config = with(&[
+            ("CONTEXTURE_SERVER_ADDR", "0.0.0.0:80"),
+            ("CONTEXTURE_SERVER_MAX_CONCURRENT", "8"),
+            ("CONTEXTURE_SERVER_ALLOWED_HOSTS", "a.example, b.example"),
+            ("PATH", "/bin"),
+        ])
+        .unwrap();
+        assert_eq!(config.addr, "0.0.0.0:80");
+        assert_eq!(config.max_concurrent, 8);
+        assert_eq!(config.allowed_hosts, ["a.example", "b.example"]);
+    }
+
+    #[test]
+    fn a_setting_that_makes_no_sense_is_named() {
+        for (name, value, message) in [
+            (
+                "CONTEXTURE_SERVER_ADR",
+                "x",
+                "CONTEXTURE_SERVER_ADR: there is no such setting",
+            ),
+            (
+                "CONTEXTURE_SERVER_MAX_CONCURRENT",
+                "many",
+                "CONTEXTURE_SERVER_MAX_CONCURRENT: expected a whole number",
+            ),
+            (
+                "CONTEXTURE_SERVER_MAX_CONCURRENT",
+                "0",
+                "server.max_concurrent: must be 1 or more",
+            ),
+            (
+                "CONTEXTURE_SERVER_MAX_CONCURRENT",
+                "4097",
+                "server.max_concurrent: must be 4096 or less",
+            ),
+            (
+                "CONTEXTURE_SERVER_MAX_BODY_BYTES",
+                "9223372036854775807",
+                "server.max_body_bytes: must be 1073741824 or less",
+            ),
+            (
+                "CONTEXTURE_SERVER_LOG",
+                "infos",
+                "server.log: unknown level `infos`; did you mean `info`? (one of off, error, \
+                 warn, info, debug)",
+            ),
+        ] {
+            assert_eq!(with(&[(name, value)]).unwrap_err().to_string(), message);
+        }
+    }
+}

@@ -1,0 +1,685 @@
+//! The engine: what it is made of, and what it keeps between requests.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use contexture_core::guard::Policy;
+use contexture_core::{ContentHash, Counts, TokenCounter, Usage};
+use contexture_providers::Format;
+use contexture_store::{
+    Later, Ledger, Memories, Samples, Snapshot, Snapshots, Store, StoreError, Tasks, Trees, TurnId,
+    TurnSample,
+};
+use contexture_tokens::{Estimated, Model, Models, Provider, Tokenizer};
+use jiff::Timestamp;
+
+use crate::advice::{Advice, Warning};
+use crate::agent::{Permissions, persona_dir};
+use crate::assembled::Assembled;
+use crate::by_file::ByFile;
+use crate::calibration;
+use crate::config::Config;
+use crate::error::Error;
+use crate::files::Root;
+use crate::pipeline;
+use crate::recipe::{Recipe, RecipeInfo, RecipeRef};
+use crate::request::Request;
+use crate::snapshot::{self, Durability, RecentRequests, Saved};
+use crate::source::{Parameter, Source};
+use crate::summariser::Summariser;
+
+/// The parts of a store that an engine has.
+#[derive(Clone, Default)]
+pub(crate) struct StoreParts {
+    ledger: Option<Arc<dyn Ledger>>,
+    snapshots: Option<Arc<dyn Snapshots>>,
+    samples: Option<Arc<dyn Samples>>,
+    trees: Option<Arc<dyn Trees>>,
+    memories: Option<Arc<dyn Memories>>,
+    tasks: Option<Arc<dyn Tasks>>,
+}
+
+/// Puts an engine together: see [`Engine::builder`].
+pub struct EngineBuilder {
+    config: Config,
+    folder: PathBuf,
+    parts: StoreParts,
+    sources: BTreeMap<String, Arc<dyn Source>>,
+    recipes: BTreeMap<String, Arc<Recipe>>,
+    counters: BTreeMap<String, Arc<dyn TokenCounter>>,
+    summariser: Option<Arc<dyn Summariser>>,
+    confined: bool,
+    background_snapshots: bool,
+}
+
+impl EngineBuilder {
+    /// Sets the settings. Default: those of an empty `contexture.toml`.
+    pub fn config(mut self, config: Config) -> Self {
+        self.config = config;
+        self
+    }
+
+    /// Sets the directory that paths in the settings are relative to.
+    pub fn folder(mut self, folder: &Path) -> Self {
+        self.folder = folder.to_owned();
+        self
+    }
+
+    /// Gives the engine all parts of a store.
+    pub fn store(self, store: Arc<dyn Store>) -> Self {
+        self.ledger(Arc::clone(&store) as _)
+            .snapshots(Arc::clone(&store) as _)
+            .samples(Arc::clone(&store) as _)
+            .trees(Arc::clone(&store) as _)
+            .memories(Arc::clone(&store) as _)
+            .tasks(store)
+    }
+
+    /// Gives the engine a ledger of conversations.
+    pub fn ledger(mut self, ledger: Arc<dyn Ledger>) -> Self {
+        self.parts.ledger = Some(ledger);
+        self
+    }
+
+    /// Gives the engine a place to keep requests.
+    pub fn snapshots(mut self, snapshots: Arc<dyn Snapshots>) -> Self {
+        self.parts.snapshots = Some(snapshots);
+        self
+    }
+
+    /// Gives the engine a place to keep what calibration learns from.
+    pub fn samples(mut self, samples: Arc<dyn Samples>) -> Self {
+        self.parts.samples = Some(samples);
+        self
+    }
+
+    /// Gives the engine loom trees.
+    pub fn trees(mut self, trees: Arc<dyn Trees>) -> Self {
+        self.parts.trees = Some(trees);
+        self
+    }
+
+    /// Gives the engine memories.
+    pub fn memories(mut self, memories: Arc<dyn Memories>) -> Self {
+        self.parts.memories = Some(memories);
+        self
+    }
+
+    /// Gives the engine stacks of tasks.
+    pub fn tasks(mut self, tasks: Arc<dyn Tasks>) -> Self {
+        self.parts.tasks = Some(tasks);
+        self
+    }
+
+    /// Registers a source, to be used in any recipe. One of the same name is
+    /// replaced.
+    pub fn source(mut self, source: impl Source + 'static) -> Self {
+        let name = source.name().to_owned();
+        self.sources.insert(name, Arc::new(source));
+        self
+    }
+
+    /// Registers a recipe by its name.
+    pub fn recipe(mut self, recipe: Recipe) -> Self {
+        self.recipes.insert(recipe.name.clone(), Arc::new(recipe));
+        self
+    }
+
+    /// Registers a recipe by its name, unless there is one of that name.
+    pub fn usual_recipe(mut self, recipe: Recipe) -> Self {
+        let name = recipe.name.clone();
+        self.recipes.entry(name).or_insert_with(|| Arc::new(recipe));
+        self
+    }
+
+    /// Registers what counts the tokens of a model.
+    pub fn counter(mut self, model: impl Into<String>, counter: Arc<dyn TokenCounter>) -> Self {
+        self.counters.insert(model.into(), counter);
+        self
+    }
+
+    /// Sets what writes summaries. Default: by the settings.
+    pub fn summariser(mut self, summariser: Arc<dyn Summariser>) -> Self {
+        self.summariser = Some(summariser);
+        self
+    }
+
+    /// Makes the engine accept requests from elsewhere: a recipe file must then
+    /// lie below the root.
+    pub fn confined(mut self) -> Self {
+        self.confined = true;
+        self
+    }
+
+    /// Makes the engine return a request before its snapshot is on disk: for a
+    /// program that makes many, and lives on. A turn that answers it is still
+    /// not recorded before it, and it is kept when the store is dropped. If it
+    /// cannot be kept, the report of the next request says so.
+    pub fn background_snapshots(mut self) -> Self {
+        self.background_snapshots = true;
+        self
+    }
+
+    /// Returns the engine.
+    ///
+    /// Fails when the settings name a model that cannot be.
+    pub fn build(self) -> Result<Engine, Error> {
+        let summariser = match self.summariser {
+            Some(summariser) => Some(summariser),
+            None => crate::summariser::configured(&self.config.summariser),
+        };
+        Ok(Engine {
+            models: self.config.models(&self.folder)?,
+            folder: self.folder,
+            config: self.config,
+            parts: self.parts,
+            sources: self.sources,
+            recipes: self.recipes,
+            counters: self.counters,
+            summariser,
+            confined: self.confined,
+            background_snapshots: self.background_snapshots,
+            counts: Mutex::default(),
+            permissions: ByFile::default(),
+            recent: Mutex::default(),
+            last_snapshot_error: Arc::default(),
+        })
+    }
+}
+
+/// Assembles requests from registered sources; keeps what it has counted.
+pub struct Engine {
+    config: Config,
+    // What paths in the settings start from.
+    folder: PathBuf,
+    models: Models,
+    parts: StoreParts,
+    sources: BTreeMap<String, Arc<dyn Source>>,
+    recipes: BTreeMap<String, Arc<Recipe>>,
+    counters: BTreeMap<String, Arc<dyn TokenCounter>>,
+    summariser: Option<Arc<dyn Summariser>>,
+    // Whether a request may name files below the root only.
+    confined: bool,
+    // Whether a request is kept while it is already being used.
+    background_snapshots: bool,
+    counts: Mutex<BTreeMap<String, Arc<Counts>>>,
+    pub(crate) permissions: ByFile<Permissions>,
+    // The latest snapshots of each session.
+    recent: Mutex<RecentRequests>,
+    // Why the latest request that was not kept was not.
+    last_snapshot_error: Arc<Mutex<Option<String>>>,
+}
+
+/// Locks what is only ever changed whole, so that a panic elsewhere leaves it
+/// usable.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+macro_rules! part {
+    ($(#[$doc:meta])* $name:ident, $trait:ident, $what:literal) => {
+        $(#[$doc])*
+        ///
+        /// Fails when the engine has none.
+        pub fn $name(&self) -> Result<&dyn $trait, Error> {
+            self.parts.$name.as_deref().ok_or_else(|| no_store($what))
+        }
+    };
+}
+
+fn no_store(what: &str) -> Error {
+    Error::input(format!("there is no store of {what} here")).advise(Advice::set("db"))
+}
+
+impl Engine {
+    /// Returns a builder of an engine without sources, recipes or a store.
+    pub fn builder() -> EngineBuilder {
+        EngineBuilder {
+            config: Config::default(),
+            folder: PathBuf::new(),
+            parts: StoreParts::default(),
+            sources: BTreeMap::new(),
+            recipes: BTreeMap::new(),
+            counters: BTreeMap::new(),
+            summariser: None,
+            confined: false,
+            background_snapshots: false,
+        }
+    }
+
+    /// Gives the engine all parts of a store.
+    pub fn set_store(&mut self, store: Arc<dyn Store>) {
+        self.parts = Engine::builder().store(store).parts;
+    }
+
+    /// Returns the settings in force.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// Returns the directory that paths in the settings are relative to.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Returns the model table.
+    pub fn models(&self) -> &Models {
+        &self.models
+    }
+
+    part!(
+        /// Returns the ledger of conversations.
+        ledger, Ledger, "conversations"
+    );
+    part!(
+        /// Returns where requests are kept.
+        snapshots, Snapshots, "requests"
+    );
+    part!(
+        /// Returns where samples for calibration are kept.
+        samples, Samples, "samples"
+    );
+    part!(
+        /// Returns the loom trees.
+        trees, Trees, "trees"
+    );
+    part!(
+        /// Returns the memories.
+        memories, Memories, "memories"
+    );
+    part!(
+        /// Returns the stacks of tasks.
+        tasks, Tasks, "tasks"
+    );
+
+    /// Returns what writes summaries, when a language model does.
+    pub fn summariser(&self) -> Option<&Arc<dyn Summariser>> {
+        self.summariser.as_ref()
+    }
+
+    /// Returns how content is guarded.
+    pub fn policy(&self) -> Policy {
+        Policy::masking(self.config.secrets.mask)
+    }
+
+    /// Returns the registered sources: the name, and what `with:` may hold.
+    pub fn sources(&self) -> impl Iterator<Item = (&str, &[Parameter])> {
+        self.sources
+            .iter()
+            .map(|(name, source)| (name.as_str(), source.parameters()))
+    }
+
+    pub(crate) fn source(&self, name: &str) -> Option<&Arc<dyn Source>> {
+        self.sources.get(name)
+    }
+
+    pub(crate) fn source_names(&self) -> Vec<&str> {
+        self.sources.keys().map(String::as_str).collect()
+    }
+
+    /// Returns the counter for `model`, with what it has counted so far.
+    pub fn counts(&self, model: &Model) -> Result<Arc<Counts>, Error> {
+        let own = self.counters.get(&model.name);
+        let key = match own {
+            Some(_) => format!("counter {}", model.name),
+            None => format!("{:?}", model.tokenizer),
+        };
+        let mut known = lock(&self.counts);
+        if let Some(counts) = known.get(&key) {
+            return Ok(Arc::clone(counts));
+        }
+        let counter = match own {
+            Some(counter) => Arc::clone(counter),
+            None => (model.tokenizer.load()).map_err(|error| Error::input(error.to_string()))?,
+        };
+        let counts = Arc::new(Counts::new(counter));
+        known.insert(key, Arc::clone(&counts));
+        Ok(counts)
+    }
+
+    /// Assembles a request from what is below `root` and from the store.
+    ///
+    /// A history that has become too long is summarised first.
+    pub fn assemble(&self, root: &Root, request: &Request) -> Result<Assembled, Error> {
+        pipeline::assemble(self, root, request)
+    }
+
+    /// Returns true when what is asked for cannot be made without a store.
+    pub fn needs_store(&self, root: &Root, request: &Request) -> Result<bool, Error> {
+        pipeline::needs_store(self, root, request)
+    }
+
+    /// Returns the registered recipes.
+    pub fn recipes(&self) -> impl Iterator<Item = RecipeInfo> {
+        self.recipes.values().map(|recipe| RecipeInfo {
+            name: recipe.name.clone(),
+            description: recipe.description.clone(),
+        })
+    }
+
+    /// Returns the recipe of that name, or reads the file it names, and checks
+    /// that the engine can follow it.
+    pub fn recipe(&self, root: &Root, recipe: &RecipeRef) -> Result<Arc<Recipe>, Error> {
+        let found = match recipe {
+            RecipeRef::Value(recipe) => Arc::clone(recipe),
+            RecipeRef::Name(name) => match self.recipes.get(name) {
+                Some(recipe) => return Ok(Arc::clone(recipe)),
+                None => Arc::new(self.recipe_file(root, name)?),
+            },
+        };
+        self.check_recipe(&found)?;
+        Ok(found)
+    }
+
+    fn recipe_file(&self, root: &Root, name: &str) -> Result<Recipe, Error> {
+        let unknown = || {
+            let known: Vec<&str> = self.recipes.keys().map(String::as_str).collect();
+            let below = if self.confined { " below the root" } else { "" };
+            Error::input(crate::error::not_one_of("recipe", name, &known))
+                .at("recipe")
+                .advise(format!(
+                    "name a built-in recipe, or a file of your own{below}"
+                ))
+        };
+        if self.confined {
+            if root.is_absent(name) {
+                return Err(unknown());
+            }
+            let text = root
+                .read_required(name)
+                .map_err(|error| error.at("recipe"))?;
+            return Recipe::parse(name, &text);
+        }
+        let looks_like_a_file = name.contains(['/', '.']);
+        match std::fs::read_to_string(name) {
+            Ok(text) => Recipe::parse(name, &text),
+            Err(error) if looks_like_a_file => {
+                Err(Error::input(format!("cannot read recipe {name}: {error}")))
+            }
+            Err(_) => Err(unknown()),
+        }
+    }
+
+    /// Returns the recipe that is followed when none is named. A file's name is
+    /// relative to `root`.
+    pub fn usual_recipe(&self, root: &Root) -> Result<Arc<Recipe>, Error> {
+        let name = &self.config.recipe;
+        let path = root.path().join(name);
+        let is_file = !self.recipes.contains_key(name) && path.exists();
+        if !is_file {
+            return self.recipe(root, &RecipeRef::Name(name.clone()));
+        }
+        let name = path.display().to_string();
+        let text = std::fs::read_to_string(&path)
+            .map_err(|error| Error::input(format!("cannot read recipe {name}: {error}")))?;
+        let recipe = Arc::new(Recipe::parse(&name, &text)?);
+        self.check_recipe(&recipe)?;
+        Ok(recipe)
+    }
+
+    /// Fails when a recipe names a source that is not registered, or gives one a
+    /// parameter that it does not take.
+    pub fn check_recipe(&self, recipe: &Recipe) -> Result<(), Error> {
+        for layer in recipe.sources() {
+            let name = layer.source.as_deref().unwrap_or_default();
+            let Some(source) = self.source(name) else {
+                let known = self.source_names();
+                let message = crate::error::not_one_of("source", name, &known);
+                return Err(layer.error(recipe, None, &message));
+            };
+            Parameter::check(source.parameters(), recipe, layer, &layer.with)?;
+            pipeline::check_variables(recipe, layer)?;
+        }
+        Ok(())
+    }
+
+    /// Fails when there is no persona of that name below `root`. A session
+    /// keeps its persona, so that a wrong one is best found before it is made.
+    pub fn check_persona(&self, root: &Root, name: &str) -> Result<(), Error> {
+        persona_dir(root, &self.config.persona.dir, Some(name)).map(drop)
+    }
+
+    /// Applies what recorded usage taught about the model's tokens. Returns
+    /// the part of the window that is kept free for what an exact counter does
+    /// not see.
+    pub fn calibrate(&self, model: &mut Model) -> Result<f64, Error> {
+        match &self.parts.samples {
+            Some(samples) => calibration::apply(&**samples, model),
+            None => Ok(0.0),
+        }
+    }
+
+    /// Returns what the provider's count of a request behind `parent` teaches.
+    pub fn sample(
+        &self,
+        snapshot: &Snapshot,
+        parent: Option<TurnId>,
+        usage: &Usage,
+    ) -> Option<TurnSample> {
+        let mut model = self.models.resolve(&snapshot.model);
+        // The factor that the request was counted with stands in its counter's
+        // name.
+        if let Tokenizer::Estimate(factor) = &mut model.tokenizer {
+            *factor = Estimated::factor_of(&snapshot.counter).unwrap_or(*factor);
+        }
+        calibration::sample(&model, parent, snapshot.tokens, usage.input_tokens)
+    }
+
+    /// Returns the model of that name, else the configured one, unless that is
+    /// another provider's than `format` is for.
+    pub fn model(
+        &self,
+        named: Option<&str>,
+        format: Option<Format>,
+        warnings: &mut Vec<Warning>,
+    ) -> Result<Model, Error> {
+        let name = named.unwrap_or(&self.config.model);
+        if name.trim().is_empty() {
+            return Err(Error::input("the model has no name").advise(Advice::set("model")));
+        }
+        let model = self.models.resolve(name);
+        let provider = format.and_then(provider_of);
+        let Some(provider) = provider.filter(|&wanted| wanted != model.provider) else {
+            return Ok(model);
+        };
+        if named.is_none()
+            && let Some(usual) = usual_model(provider)
+        {
+            return Ok(self.models.resolve(usual));
+        }
+        // Compatible servers take the same form for models of others.
+        if model.known || provider != Provider::OpenAi {
+            warnings.push(Warning::new(
+                "other_provider",
+                format!(
+                    "{} is a model of {}, but the request is {}'s: its tokens are counted as {}'s",
+                    model.name,
+                    model.provider.name(),
+                    provider.name(),
+                    model.provider.name()
+                ),
+            ));
+        }
+        Ok(model)
+    }
+
+    /// Returns the latest request of a session that was kept.
+    pub(crate) fn previous(&self, session: Option<&str>) -> Result<Option<Arc<Saved>>, Error> {
+        let label = session.unwrap_or("default");
+        let (Some(store), true) = (&self.parts.snapshots, self.config.snapshots.keep) else {
+            // What is not kept is remembered for as long as the engine lives.
+            return Ok(lock(&self.recent).latest(label));
+        };
+        // What is still being written is later than what is kept.
+        let pending = lock(&self.recent).latest(label);
+        if let Some(saved) = pending.filter(|it| it.durability() == Durability::Pending) {
+            return Ok(Some(saved));
+        }
+        let Some(latest) = store.latest_snapshot(label)? else {
+            return Ok(None);
+        };
+        if let Some(saved) = lock(&self.recent).find(label, latest.hash) {
+            return Ok(Some(saved));
+        }
+        // It is needed for the cache's sake only: a damaged one must not end the
+        // session.
+        let Ok(saved) = Saved::load(&**store, &latest) else {
+            return Ok(None);
+        };
+        let saved = Arc::new(saved);
+        self.remember(label, &saved);
+        Ok(Some(saved))
+    }
+
+    /// Keeps a request that was assembled without a store. Returns a warning
+    /// when it could not be kept.
+    pub fn keep(
+        &self,
+        assembled: &mut Assembled,
+        now: Option<Timestamp>,
+    ) -> Result<Option<Warning>, Error> {
+        let previous = self.previous(assembled.session_label.as_deref())?;
+        let now = now.unwrap_or_else(Timestamp::now);
+        self.keep_after(assembled, previous.as_deref(), now)
+    }
+
+    /// Compares the request with the one before it in its session, and keeps
+    /// it.
+    pub(crate) fn keep_after(
+        &self,
+        assembled: &mut Assembled,
+        previous: Option<&Saved>,
+        now: Timestamp,
+    ) -> Result<Option<Warning>, Error> {
+        let Some(store) = &self.parts.snapshots else {
+            return Ok(None);
+        };
+        let label = assembled.session_label.clone();
+        let label = label.as_deref().unwrap_or("default");
+        let prompt = assembled.prompt();
+        let made = snapshot::NewSnapshot {
+            session: label,
+            parent_turn: assembled.parent_turn_id,
+            prompt: &prompt,
+            tokens: assembled.report.budget.used,
+            counter: &assembled.report.tokenizer.name,
+            agent: assembled.role.map(|role| snapshot::Agent {
+                role,
+                toolset_name: assembled.toolset_name.clone(),
+                permissions_granted: assembled.permissions_granted.clone(),
+                source_event_id: assembled.source_event_id.clone(),
+                context_json: assembled.context_json.clone(),
+            }),
+            keep: self.config.snapshots.keep,
+            now,
+        };
+        let (saved, snapshot, blobs) = snapshot::take(&made, previous);
+        if !self.config.snapshots.keep {
+            self.remember(label, &Arc::new(saved));
+            return Ok(None);
+        }
+        if let Some(previous) = previous {
+            let counts = self.counts(&assembled.model)?;
+            let layout = &assembled.layout;
+            let cache = saved.compare(&**store, previous, counts.counter(), layout);
+            assembled.report.cache = cache.ok();
+        }
+        let is_new = previous.is_none_or(|previous| previous.hash != saved.hash);
+        let hash = saved.hash.to_string();
+        let saved = Arc::new(saved);
+        let mut warning = None;
+        match is_new {
+            false => self.remember(label, &saved),
+            true if self.background_snapshots => {
+                let kept = Arc::clone(&saved);
+                kept.set_durability(Durability::Pending);
+                let last_error = Arc::clone(&self.last_snapshot_error);
+                warning = lock(&last_error).take();
+                store.put_snapshot_later(Later {
+                    snapshot,
+                    blobs,
+                    builds_on: previous.map(|previous| previous.hash),
+                    done: Box::new(move |done| match done {
+                        Ok(()) => kept.set_durability(Durability::Saved),
+                        Err(error) => {
+                            kept.set_durability(Durability::Failed);
+                            let why = format!("an earlier request was not kept: {}", why(&error));
+                            *lock(&last_error) = Some(why);
+                        }
+                    }),
+                });
+                // Only now: what builds on it must come behind it.
+                self.remember(label, &saved);
+            }
+            true => {
+                // Before it is kept: another thread may ask for what comes next
+                // as soon as it is.
+                self.remember(label, &saved);
+                if let Err(error) = store.put_snapshot(&snapshot, &blobs) {
+                    saved.set_durability(Durability::Failed);
+                    let message = format!("the request was not kept: {error}");
+                    return Ok(Some(Warning::new("not_kept", message)));
+                }
+            }
+        }
+        assembled.snapshot = Some(hash);
+        assembled.report.snapshot = assembled.snapshot.clone();
+        Ok(warning.map(|message| Warning::new("not_kept", message)))
+    }
+
+    /// Returns true when a request of a session was made and could not be kept.
+    pub fn is_lost(&self, label: &str, hash: &str) -> bool {
+        ContentHash::from_hex(hash)
+            .and_then(|hash| lock(&self.recent).find(label, hash))
+            .is_some_and(|saved| saved.durability() == Durability::Failed)
+    }
+
+    fn remember(&self, label: &str, saved: &Arc<Saved>) {
+        lock(&self.recent).put(label, Arc::clone(saved));
+    }
+}
+
+/// Returns whose API a form is for, when it is one provider's.
+pub fn provider_of(format: Format) -> Option<Provider> {
+    match format {
+        Format::Anthropic => Some(Provider::Anthropic),
+        Format::OpenAiChat | Format::OpenAiResponses | Format::OpenAiCompletions => {
+            Some(Provider::OpenAi)
+        }
+        Format::Gemini => Some(Provider::Gemini),
+        _ => None,
+    }
+}
+
+/// Returns the form in which a provider's models are usually asked.
+pub fn usual_format(provider: Provider) -> Option<Format> {
+    match provider {
+        Provider::Anthropic => Some(Format::Anthropic),
+        Provider::OpenAi => Some(Format::OpenAiChat),
+        Provider::Gemini => Some(Format::Gemini),
+        Provider::Other => None,
+    }
+}
+
+/// Returns the model that is used for a provider when none is named.
+fn usual_model(provider: Provider) -> Option<&'static str> {
+    match provider {
+        Provider::Anthropic => Some("claude-sonnet-4-5"),
+        Provider::OpenAi => Some("gpt-4o"),
+        Provider::Gemini => Some("gemini-2.5-pro"),
+        Provider::Other => None,
+    }
+}
+
+/// Says why a request was not kept, without where the store is: whoever reads
+/// the report need not know.
+fn why(error: &StoreError) -> &'static str {
+    match error {
+        StoreError::Busy { .. } => "the store was locked by another process",
+        StoreError::ReadOnly { .. } => "the store cannot be written",
+        StoreError::Full { .. } => "the store is full",
+        StoreError::NotFound { .. } => "the request that it builds on was not kept either",
+        _ => "the store failed",
+    }
+}

@@ -1,0 +1,173 @@
+//! The event at hand: what is asked now, and what is known about it.
+
+use contexture_store::Source;
+use serde::{Deserialize, Serialize};
+
+use crate::error::Error;
+use crate::turn::json_with_path;
+
+/// What is asked now.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields, expecting = "an event: an object with `content`")]
+#[cfg_attr(feature = "schema", schemars(transform = crate::schema::event))]
+pub struct Event {
+    /// What it says.
+    pub content: String,
+    /// The sender's time zone, such as `Europe/Berlin`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timezone: Option<String>,
+    /// Where it came from, such as `slack`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub platform: Option<String>,
+    /// What can be done there, such as `reply`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub platform_actions: Vec<String>,
+    /// What hooks add.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hooks: Vec<Hook>,
+    /// Who sent it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sender: Option<Sender>,
+    /// What is attached to it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub attachments: Vec<Attachment>,
+    /// What caused it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<Source>,
+    /// Its id.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
+}
+
+/// What a hook adds to an event.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(
+    deny_unknown_fields,
+    expecting = "a hook: an object with `name` and `content`"
+)]
+pub struct Hook {
+    /// The hook's name.
+    pub name: String,
+    /// What it says.
+    pub content: String,
+}
+
+/// Who sent an event.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(
+    default,
+    deny_unknown_fields,
+    expecting = "a sender: an object with `name` or `id`"
+)]
+pub struct Sender {
+    /// Their name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Their id on the platform.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
+}
+
+/// What is attached to an event: a file below the root, a text, or a picture,
+/// recording or document.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(
+    default,
+    deny_unknown_fields,
+    expecting = "an attachment: an object with `path`, `content`, `data` or `url`"
+)]
+#[cfg_attr(feature = "schema", schemars(transform = crate::schema::attachment))]
+pub struct Attachment {
+    /// A file below the root.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub path: Option<String>,
+    /// Some lines of it: the first and the last.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lines: Option<[u32; 2]>,
+    /// What it is called.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// A text.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub content: Option<String>,
+    /// The media type of what is not text.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub media_type: Option<String>,
+    /// Its bytes in base64.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub data: Option<String>,
+    /// Where it is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub url: Option<String>,
+}
+
+impl From<&str> for Event {
+    fn from(content: &str) -> Self {
+        Self {
+            content: content.to_owned(),
+            ..Self::default()
+        }
+    }
+}
+
+impl Event {
+    /// Reads an event: a JSON object, or else plain text. What begins like an
+    /// object, or comes from a file whose name ends with `.json`, must be one:
+    /// half a message must not go to a model as text. `name` stands for it in
+    /// complaints.
+    pub fn read(name: &str, text: &str) -> Result<Self, Error> {
+        let is_json_file = name.to_ascii_lowercase().ends_with(".json");
+        let start = text.trim_start();
+        // A brace and a quotation mark: JSON, whole or torn. Whoever means text
+        // gives it as such.
+        let looks_like_one = start
+            .strip_prefix('{')
+            .is_some_and(|rest| rest.trim_start().starts_with(['"', '}']));
+        if !is_json_file && !looks_like_one {
+            return Ok(Self::from(text.trim_end()));
+        }
+        let event: Self = json_with_path(name, text).map_err(|error| {
+            error.advise("an event is `{\"content\":\"…\",\"timezone\":\"Europe/Berlin\"}`")
+        })?;
+        event.check(name)?;
+        Ok(event)
+    }
+
+    /// Checks what the types do not say.
+    pub fn check(&self, name: &str) -> Result<(), Error> {
+        let refuse =
+            |field: String, message: &str| Err(Error::input(format!("{name}: {field}: {message}")));
+        if self.content.trim().is_empty() && self.attachments.is_empty() {
+            return refuse("content".to_owned(), "the event is empty");
+        }
+        for (i, attachment) in self.attachments.iter().enumerate() {
+            let ways = [
+                attachment.path.is_some(),
+                attachment.content.is_some(),
+                attachment.data.is_some(),
+                attachment.url.is_some(),
+            ];
+            let field = format!("attachments[{i}]");
+            if ways.iter().filter(|given| **given).count() != 1 {
+                return refuse(field, "needs one of `path`, `content`, `data` and `url`");
+            }
+            let is_media = attachment.data.is_some() || attachment.url.is_some();
+            if is_media && attachment.media_type.is_none() {
+                return refuse(field, "needs a `media_type` such as image/png");
+            }
+            if let Some([first, last]) = attachment.lines
+                && (first == 0 || last < first || attachment.path.is_none())
+            {
+                return refuse(
+                    format!("{field}.lines"),
+                    "are the first and the last line of a `path`, counted from 1",
+                );
+            }
+        }
+        Ok(())
+    }
+}

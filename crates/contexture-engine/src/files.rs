@@ -1,0 +1,534 @@
+//! Files below a root, opened so that no path can lead out of it.
+
+use std::io::{Read, Write};
+use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
+
+use cap_fs_ext::{OpenOptionsFollowExt as _, OpenOptionsSyncExt as _};
+use cap_std::ambient_authority;
+use cap_std::fs::{Dir, OpenOptions};
+use contexture_core::Code;
+
+use crate::error::Error;
+
+/// A directory that everything is read from.
+///
+/// Paths are checked when a file is opened, by the system itself where it can:
+/// there is no moment between a check and its use in which a link could be
+/// swapped.
+#[derive(Debug, Clone)]
+pub struct Root {
+    dir: Arc<Dir>,
+    path: PathBuf,
+    // What it is called, if that is not its path.
+    name: Option<String>,
+    // What is as if it were not there.
+    hidden: Vec<PathBuf>,
+}
+
+/// Why a file could not be used: a row of the report, not an error.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unusable {
+    /// The stable reason code.
+    pub code: Code,
+    /// The reason in words.
+    pub reason: String,
+}
+
+impl Unusable {
+    /// Returns a reason with its code.
+    pub fn new(code: Code, reason: impl Into<String>) -> Self {
+        Self {
+            code,
+            reason: reason.into(),
+        }
+    }
+}
+
+impl Root {
+    /// Opens the directory at `path`.
+    pub fn open(path: impl Into<PathBuf>) -> Result<Self, Error> {
+        let path = path.into();
+        let dir = Dir::open_ambient_dir(&path, ambient_authority()).map_err(|source| {
+            Error::input(format!("cannot open {}: {source}", path.display()))
+                .advise("name an existing directory")
+        })?;
+        Ok(Self {
+            dir: Arc::new(dir),
+            path,
+            name: None,
+            hidden: Vec::new(),
+        })
+    }
+
+    /// Has it called `name` in requests and messages, for those who have no
+    /// business knowing where it is.
+    pub fn called(mut self, name: impl Into<String>) -> Self {
+        self.name = Some(name.into());
+        self
+    }
+
+    /// Hides what lies below a directory: nothing there is read, looked at or
+    /// replaced, whatever links or dots lead to it.
+    pub fn hiding(mut self, directory: impl Into<PathBuf>) -> Self {
+        self.hidden.push(plain(&directory.into()));
+        self
+    }
+
+    /// Returns true when a path, as it is written, leads to what is hidden.
+    fn is_hidden(&self, path: &str) -> bool {
+        !self.hidden.is_empty() && self.is_below_hidden(&plain(Path::new(path)))
+    }
+
+    /// The same for wherever links lead. Asked where something is read or
+    /// written: it takes several questions to the system.
+    fn is_really_hidden(&self, path: &str) -> bool {
+        if self.hidden.is_empty() {
+            return false;
+        }
+        let written = plain(Path::new(path));
+        let real = |path: &Path| {
+            let real = self.dir.canonicalize(path);
+            real.is_ok_and(|real| self.is_below_hidden(&real))
+        };
+        // A file that is about to be made has no real path yet; its directory
+        // has.
+        let above = written
+            .parent()
+            .filter(|above| !above.as_os_str().is_empty());
+        self.is_below_hidden(&written) || real(&written) || above.is_some_and(real)
+    }
+
+    fn is_below_hidden(&self, path: &Path) -> bool {
+        self.hidden.iter().any(|hidden| path.starts_with(hidden))
+    }
+
+    /// Returns what it is called: its path, unless it was given another name.
+    pub fn name(&self) -> String {
+        match &self.name {
+            Some(name) => name.clone(),
+            None => self.path.display().to_string(),
+        }
+    }
+
+    /// Returns the path it was opened by.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Returns true when there is something at `path`, without following a
+    /// link that leads out.
+    pub fn exists(&self, path: &str) -> bool {
+        !self.is_hidden(path) && self.dir.metadata(path).is_ok()
+    }
+
+    /// Returns true when there is nothing at `path`, not even a link that leads
+    /// nowhere or out.
+    pub fn is_absent(&self, path: &str) -> bool {
+        if self.is_hidden(path) {
+            return true;
+        }
+        let meta = self.dir.symlink_metadata(path);
+        meta.is_err_and(|error| {
+            use std::io::ErrorKind::{NotADirectory, NotFound};
+            matches!(error.kind(), NotFound | NotADirectory)
+        })
+    }
+
+    /// Returns true when there is a directory at `path`.
+    pub fn is_dir(&self, path: &str) -> bool {
+        path.is_empty()
+            || !self.is_hidden(path) && self.dir.metadata(path).is_ok_and(|meta| meta.is_dir())
+    }
+
+    fn check_hidden(&self, path: &str) -> Result<(), Unusable> {
+        match self.is_really_hidden(path) {
+            true => Err(no_file(path)),
+            false => Ok(()),
+        }
+    }
+
+    /// Returns the size of the file at `path`.
+    pub fn size(&self, path: &str) -> Result<u64, Unusable> {
+        self.check_hidden(path)?;
+        let meta = self.dir.metadata(path).map_err(|e| unusable(path, &e))?;
+        if !meta.is_file() {
+            return Err(Unusable::new(Code::NOT_A_FILE, not_a_file(&meta)));
+        }
+        Ok(meta.len())
+    }
+
+    /// Returns what is at `path`, links followed, with one question to the
+    /// system.
+    pub fn look(&self, path: &str) -> Look {
+        if self.is_hidden(path) {
+            return Look::Nothing;
+        }
+        use std::io::ErrorKind::{NotADirectory, NotFound};
+        match self.dir.metadata(path) {
+            Ok(meta) if meta.is_file() => Look::File {
+                bytes: meta.len(),
+                stamp: Stamp::of(&meta),
+            },
+            Err(error) if matches!(error.kind(), NotFound | NotADirectory) => Look::Nothing,
+            _ => Look::Other,
+        }
+    }
+
+    /// Returns what changes when the file at `path` does, if there is a file and
+    /// the system says enough about it.
+    pub fn stamp(&self, path: &str) -> Option<Stamp> {
+        match self.look(path) {
+            Look::File { stamp, .. } => stamp,
+            Look::Nothing | Look::Other => None,
+        }
+    }
+
+    /// Reads the file at `path`, if it is a regular file of at most `limit`
+    /// bytes.
+    pub fn read(&self, path: &str, limit: u64) -> Result<Vec<u8>, Unusable> {
+        self.check_hidden(path)?;
+        // Opening a pipe waits for a writer unless told not to.
+        let mut options = OpenOptions::new();
+        options.read(true).nonblock(true);
+        for _ in 0..3 {
+            let mut file = self
+                .dir
+                .open_with(path, &options)
+                .map_err(|e| unusable(path, &e))?;
+            let meta = file.metadata().map_err(|e| unusable(path, &e))?;
+            if !meta.is_file() {
+                return Err(Unusable::new(Code::NOT_A_FILE, not_a_file(&meta)));
+            }
+            if meta.len() > limit {
+                return Err(Unusable::new(
+                    Code::SIZE_LIMIT,
+                    format!(
+                        "is {} bytes; the limit is {limit} (limits.max_file_bytes)",
+                        meta.len()
+                    ),
+                ));
+            }
+            let mut bytes = Vec::with_capacity(usize::try_from(meta.len()).unwrap_or(0) + 1);
+            Read::by_ref(&mut file)
+                .take(limit + 1)
+                .read_to_end(&mut bytes)
+                .map_err(|e| unusable(path, &e))?;
+            // A log that grew meanwhile is taken as it was when it was opened;
+            // a file that shrank may be torn, and is read again.
+            let length = usize::try_from(meta.len()).unwrap_or(usize::MAX);
+            if bytes.len() >= length {
+                bytes.truncate(length);
+                return Ok(bytes);
+            }
+        }
+        Err(Unusable::new(
+            Code::CHANGED,
+            "kept changing while it was read; assemble again when it is written",
+        ))
+    }
+
+    /// Reads the text file at `path`, without a byte order mark and without
+    /// its final line end.
+    pub fn read_text(&self, path: &str, limit: u64) -> Result<String, Unusable> {
+        text_of(self.read(path, limit)?)
+    }
+
+    /// Reads a file that must be there, such as a manifest.
+    pub fn read_required(&self, path: &str) -> Result<String, Error> {
+        let limit = crate::yaml::MAX_BYTES as u64;
+        let bytes = self.read(path, limit).map_err(|unusable| {
+            let reason = match unusable.code {
+                Code::SIZE_LIMIT => format!("is larger than the {limit} bytes that are read"),
+                _ => unusable.reason,
+            };
+            Error::input(format!("{path}: {reason}"))
+        })?;
+        String::from_utf8(bytes).map_err(|e| {
+            let at = e.utf8_error().valid_up_to();
+            Error::input(format!("{path}: not UTF-8 at byte {at}")).advise("save the file as UTF-8")
+        })
+    }
+
+    /// Replaces the file at `path` with `text`: the old or the new one is
+    /// there at any moment, also after a crash.
+    pub fn replace(&self, path: &str, text: &str) -> Result<(), Error> {
+        let failed = |source: std::io::Error| {
+            Error::failure(
+                format!("cannot write {path}: {source}; it is unchanged"),
+                source,
+            )
+            .advise("check that the directory is writable and the disk is not full")
+        };
+        if self.is_really_hidden(path) {
+            return Err(Error::input(no_file(path).reason));
+        }
+        let (parent, name) = match path.rsplit_once('/') {
+            Some((parent, name)) => (self.dir.open_dir(parent).map_err(failed)?, name),
+            None => (self.dir.try_clone().map_err(failed)?, path),
+        };
+        // Renaming would put a file in the place of the link.
+        let permissions = match parent.symlink_metadata(name) {
+            Ok(meta) if meta.file_type().is_symlink() => {
+                return Err(Error::input(format!("{path} is a symbolic link"))
+                    .advise("name the file it points to"));
+            }
+            Ok(meta) => Some(meta.permissions()),
+            Err(_) => None,
+        };
+        let temporary = format!(".{name}.{}.tmp", std::process::id());
+        let write = || -> std::io::Result<()> {
+            let mut options = OpenOptions::new();
+            options.write(true).create_new(true);
+            let mut file = parent.open_with(&temporary, &options)?;
+            file.write_all(text.as_bytes())?;
+            if let Some(permissions) = permissions.clone() {
+                file.set_permissions(permissions)?;
+            }
+            file.sync_all()?;
+            parent.rename(&temporary, &parent, name)?;
+            parent.open(".")?.sync_all()
+        };
+        write().map_err(|source| {
+            let _ = parent.remove_file(&temporary);
+            failed(source)
+        })
+    }
+
+    /// Appends `line` to the file at `path`, creating it and the directories
+    /// above it.
+    pub fn append_line(&self, path: &str, line: &str) -> std::io::Result<()> {
+        let mut options = OpenOptions::new();
+        // A pipe in the log's place must not make every call wait.
+        options
+            .append(true)
+            .create(true)
+            .nonblock(true)
+            .follow(cap_fs_ext::FollowSymlinks::No);
+        let mut file = match self.dir.open_with(path, &options) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                self.create_dir_of(path)?;
+                self.dir.open_with(path, &options)?
+            }
+            opened => opened?,
+        };
+        // One write: lines of two processes do not mix.
+        file.write_all(format!("{line}\n").as_bytes())
+    }
+
+    /// Writes a new file below the root, with the directories above it: whole,
+    /// or not at all. Fails when there is one.
+    pub fn write_new(&self, path: &str, text: &str) -> std::io::Result<()> {
+        self.create_dir_of(path)?;
+        let temporary = format!("{path}.{}.tmp", std::process::id());
+        let mut options = OpenOptions::new();
+        options.write(true).create_new(true);
+        let written = self
+            .dir
+            .open_with(&temporary, &options)
+            .and_then(|mut file| file.write_all(text.as_bytes()))
+            .and_then(|()| self.dir.hard_link(&temporary, &self.dir, path));
+        let _ = self.dir.remove_file(&temporary);
+        written
+    }
+
+    /// Removes a file that this process wrote.
+    pub fn remove(&self, path: &str) {
+        let _ = self.dir.remove_file(path);
+    }
+
+    /// Creates the directories above `path`.
+    pub fn create_dir_of(&self, path: &str) -> std::io::Result<()> {
+        match path.rsplit_once('/') {
+            Some((parent, _)) => self.dir.create_dir_all(parent),
+            None => Ok(()),
+        }
+    }
+
+    /// Opens the directory that `path` lies in, which is what its writers
+    /// lock: a lock on the file itself would be lost when it is replaced.
+    pub fn open_dir_of(&self, path: &str) -> std::io::Result<std::fs::File> {
+        let parent = path.rsplit_once('/').map_or(".", |(parent, _)| parent);
+        // Opened as a file: a handle to a directory alone cannot be locked.
+        Ok(self.dir.open(parent)?.into_std())
+    }
+}
+
+/// What is at a path.
+pub enum Look {
+    /// A file that may be read.
+    File {
+        /// Its size.
+        bytes: u64,
+        /// What changes when it does, if that is known.
+        stamp: Option<Stamp>,
+    },
+    /// Nothing, or a link that leads nowhere.
+    Nothing,
+    /// A directory, a pipe, or what may not be looked at.
+    Other,
+}
+
+/// What changes when a file does: which file it is, its size, and when it was
+/// last written to and last changed in any way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stamp {
+    device: u64,
+    file: u64,
+    bytes: u64,
+    written: (i64, i64),
+    changed: (i64, i64),
+}
+
+/// How long a file must have been left alone before its times tell it from what
+/// it becomes: file systems count in ticks, some of them of two seconds.
+const TICK_SECONDS: i64 = 3;
+
+impl Stamp {
+    #[cfg(unix)]
+    fn of(meta: &cap_std::fs::Metadata) -> Option<Self> {
+        use cap_std::fs::MetadataExt as _;
+        Some(Self {
+            device: meta.dev(),
+            file: meta.ino(),
+            bytes: meta.len(),
+            written: (meta.mtime(), meta.mtime_nsec()),
+            changed: (meta.ctime(), meta.ctime_nsec()),
+        })
+    }
+
+    /// Elsewhere the time of the last change, which nobody can set, is not to be
+    /// had.
+    #[cfg(not(unix))]
+    fn of(_: &cap_std::fs::Metadata) -> Option<Self> {
+        None
+    }
+
+    /// Returns the size of the file.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Returns true when whatever is done to the file from `now` on shows in its
+    /// stamp.
+    pub fn is_settled(&self, now: jiff::Timestamp) -> bool {
+        let latest = self.written.0.max(self.changed.0);
+        latest.saturating_add(TICK_SECONDS) < now.as_second()
+    }
+}
+
+/// Returns the text of `bytes`, or why they are none.
+pub fn text_of(bytes: Vec<u8>) -> Result<String, Unusable> {
+    if bytes.starts_with(b"\xFF\xFE") || bytes.starts_with(b"\xFE\xFF") {
+        return Err(Unusable::new(
+            Code::NOT_UTF8,
+            "is UTF-16; convert it to UTF-8 to use it",
+        ));
+    }
+    let head = &bytes[..bytes.len().min(8192)];
+    if memchr::memchr(0, head).is_some() {
+        return Err(Unusable::new(Code::BINARY, "is binary"));
+    }
+    let mut text = String::from_utf8(bytes).map_err(|error| {
+        let at = error.utf8_error().valid_up_to();
+        Unusable::new(
+            Code::NOT_UTF8,
+            format!("is not UTF-8 at byte {at}; convert it to use it"),
+        )
+    })?;
+    if text.starts_with('\u{FEFF}') {
+        text.drain(..'\u{FEFF}'.len_utf8());
+    }
+    if text.ends_with('\n') {
+        text.pop();
+        if text.ends_with('\r') {
+            text.pop();
+        }
+    }
+    Ok(text)
+}
+
+/// Returns why `path` may not be used, judging by its words alone.
+///
+/// What links do is judged when it is opened.
+pub fn check_path(path: &str) -> Result<(), String> {
+    if path.is_empty() {
+        return Err("is empty".to_owned());
+    }
+    if path.contains('\0') {
+        return Err("holds a NUL character".to_owned());
+    }
+    for component in Path::new(path).components() {
+        match component {
+            Component::ParentDir => {
+                return Err(format!(
+                    "`{path}` holds `..`, which could lead out of the root"
+                ));
+            }
+            Component::RootDir | Component::Prefix(_) => {
+                return Err(format!(
+                    "`{path}` is absolute; paths are relative to the root"
+                ));
+            }
+            Component::CurDir | Component::Normal(_) => {}
+        }
+    }
+    Ok(())
+}
+
+/// Returns `path` without `./` and doubled slashes.
+pub fn normalise(path: &str) -> String {
+    let parts: Vec<&str> = path
+        .split('/')
+        .filter(|part| !part.is_empty() && *part != ".")
+        .collect();
+    parts.join("/")
+}
+
+fn not_a_file(meta: &cap_std::fs::Metadata) -> &'static str {
+    if meta.is_dir() {
+        "is a directory"
+    } else {
+        "is a pipe, a socket or a device, not a file"
+    }
+}
+
+/// Returns a path without `.` and without what a `..` takes back.
+fn plain(path: &Path) -> PathBuf {
+    let mut plain = PathBuf::new();
+    for component in path.components() {
+        match component {
+            Component::Normal(name) => plain.push(name),
+            Component::ParentDir => drop(plain.pop()),
+            _ => {}
+        }
+    }
+    plain
+}
+
+fn no_file(path: &str) -> Unusable {
+    Unusable::new(Code::MISSING, format!("there is no file `{path}`"))
+}
+
+/// Returns the refusal of a path that leads out of the root, by itself or
+/// through a link.
+fn leads_out(path: &str) -> Unusable {
+    let by_itself = path.starts_with('/') || path.split(['/', '\\']).any(|part| part == "..");
+    let how = if by_itself { "" } else { " through a link" };
+    Unusable::new(
+        Code::OUTSIDE_ROOT,
+        format!("`{path}` leads out of the root{how}"),
+    )
+}
+
+fn unusable(path: &str, error: &std::io::Error) -> Unusable {
+    use std::io::ErrorKind;
+    match error.kind() {
+        ErrorKind::NotFound | ErrorKind::NotADirectory => no_file(path),
+        // The library's word for a path that leads out.
+        ErrorKind::PermissionDenied if error.raw_os_error().is_none() => leads_out(path),
+        _ if error.raw_os_error() == Some(18) => leads_out(path),
+        ErrorKind::IsADirectory => Unusable::new(Code::NOT_A_FILE, "is a directory"),
+        _ => Unusable::new(Code::UNREADABLE, format!("cannot be read: {error}")),
+    }
+}

@@ -1,0 +1,69 @@
+//! The engine of Contexture: sources, recipes and the pipeline that makes a
+//! request of them.
+//!
+//! [`Engine::builder`] puts an engine together from a store, sources, recipes and
+//! counters. A [`Recipe`] says which layers a request has and which [`Source`]
+//! fills each. [`Engine::assemble`] asks the sources, fits what they offer into
+//! the budget, lets them react, and returns the request with its report.
+//!
+//! The crate knows no particular source but the event at hand: files, history,
+//! looms and memory are crates beside it, and a program's own sources use the
+//! same trait. `contexture` is the engine with all of them.
+
+mod account;
+pub mod advice;
+pub mod agent;
+pub mod assembled;
+pub mod by_file;
+pub mod calibration;
+pub mod config;
+mod engine;
+pub mod error;
+mod event;
+mod event_source;
+pub mod files;
+mod filters;
+pub mod lines;
+mod log;
+mod pipeline;
+pub mod recipe;
+mod report;
+mod request;
+#[cfg(feature = "schema")]
+pub mod schema;
+pub mod snapshot;
+pub mod source;
+mod summariser;
+pub mod turn;
+pub mod yaml;
+
+pub use advice::{Advice, Face, Operation, Warning};
+pub use agent::{Agent, Permissions};
+pub use assembled::{Assembled, LayerInfo};
+pub use engine::{Engine, EngineBuilder, provider_of, usual_format};
+pub use error::{ActionCode, Cause, Error};
+pub use event::{Attachment, Event, Hook, Sender};
+pub use event_source::EventSource;
+pub use files::{Root, Unusable, check_path};
+pub use filters::ContextFilters;
+pub use log::{Log, session_dir};
+pub use recipe::{Recipe, RecipeInfo, RecipeLayer, RecipeRef};
+pub use report::{CacheReport, Difference, HintVerdict, Report};
+pub use request::Request;
+pub use source::{Ask, Concept, Offer, Outcome, Parameter, ParameterKind, Source};
+pub use summariser::{Summariser, SummaryAsk, SummaryText};
+
+use contexture_core::Counts;
+use contexture_core::guard::Policy;
+
+/// Returns the name of what counted and guarded, beside which counts are kept.
+pub fn counter_name(counts: &Counts, policy: Policy) -> String {
+    let masked = if policy.mask_secrets {
+        "masked"
+    } else {
+        "plain"
+    };
+    // A change of the guard, or of what is counted, changes counts, and so this
+    // number.
+    format!("{}/{masked}/2", counts.counter().identity())
+}

@@ -1,0 +1,72 @@
+//! The event log of a session, and where its files lie.
+
+use jiff::Timestamp;
+use serde::Serialize;
+
+use crate::files::Root;
+
+/// Returns the directory of a session, with a slash behind it.
+///
+/// It lies below `.agent/` where there is one.
+pub fn session_dir(root: &Root, session: Option<&str>) -> String {
+    let above = if root.is_dir(".agent") {
+        ".agent"
+    } else {
+        ".contexture"
+    };
+    // A label becomes one component of a path, whatever it holds.
+    let label: String = session
+        .unwrap_or("default")
+        .chars()
+        .map(|c| match c {
+            c if c.is_alphanumeric() => c,
+            '-' | '_' | '.' | '@' | '+' => c,
+            _ => '_',
+        })
+        .collect();
+    let label = label.trim_start_matches('.');
+    let label = if label.is_empty() { "default" } else { label };
+    format!("{above}/sessions/{label}/")
+}
+
+/// The append-only log of a session: what was included, when, at what budget,
+/// and what changed in the working set.
+#[derive(Debug)]
+pub struct Log<'r> {
+    root: &'r Root,
+    path: String,
+}
+
+#[derive(Serialize)]
+struct Line<'e, E> {
+    time: String,
+    event: &'e str,
+    #[serde(flatten)]
+    details: E,
+}
+
+impl<'r> Log<'r> {
+    /// Returns the log of `session`.
+    pub fn of(root: &'r Root, session: Option<&str>) -> Self {
+        Self {
+            root,
+            path: format!("{}events.jsonl", session_dir(root, session)),
+        }
+    }
+
+    /// Appends an event. A log that cannot be written is returned as a
+    /// warning: it must not keep a turn from being made.
+    pub fn append(&self, now: Timestamp, event: &str, details: impl Serialize) -> Option<String> {
+        let line = Line {
+            time: now.to_string(),
+            event,
+            details,
+        };
+        let written = serde_json::to_string(&line)
+            .map_err(std::io::Error::other)
+            .and_then(|line| self.root.append_line(&self.path, &line));
+        written
+            .err()
+            .map(|error| format!("the event log {} was not written: {error}", self.path))
+    }
+}

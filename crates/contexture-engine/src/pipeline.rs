@@ -1,0 +1,819 @@
+//! One request through the house: resolve, gather, fit, revise, account.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
+
+use contexture_core::guard::Policy;
+use contexture_core::{
+    Assembly, Budget, Content, ContentHash, Counts, Excluded, Item, Layer, Layout, Part, Place,
+    Tokens, markup,
+};
+use contexture_providers::describes;
+use contexture_tokens::Model;
+use jiff::Timestamp;
+use serde_json::{Map, Value, json};
+
+use crate::account::{Logged, summarise};
+use crate::advice::{Advice, Warning};
+use crate::assembled::{Assembled, LayerInfo};
+use crate::engine::{Engine, usual_format};
+use crate::error::{Cause, Error};
+use crate::files::Root;
+use crate::log::Log;
+use crate::recipe::{Recipe, RecipeLayer, RecipeRef};
+use crate::report::Report;
+use crate::request::{Request, VARIABLES};
+use crate::snapshot::Saved;
+use crate::source::{
+    Account, Ask, CallState, Details, Facts, Loader, Offer, Outcome, Parameter, Position, Scope,
+    Source,
+};
+
+/// How often layers are fitted again because a source has something to change.
+const MOST_ROUNDS: usize = 24;
+
+/// Fails when a recipe refers to a field that requests do not have.
+pub(crate) fn check_variables(recipe: &Recipe, layer: &RecipeLayer) -> Result<(), Error> {
+    for (name, value) in &layer.with {
+        if let Some(variable) = variable_in(value)
+            && !VARIABLES.contains(&variable)
+        {
+            let message = crate::error::not_one_of("field of the request", variable, VARIABLES);
+            return Err(layer.error(recipe, Some(name), &message));
+        }
+    }
+    Ok(())
+}
+
+/// Returns the name behind the `$` of a parameter.
+fn variable_in(value: &Value) -> Option<&str> {
+    value.as_str()?.strip_prefix('$')
+}
+
+/// Returns the parameters of a layer's source: those of the request, else those
+/// of the recipe, with the request's fields in the place of variables.
+fn parameters(request: &Request, layer: &RecipeLayer) -> Map<String, Value> {
+    let mut with = layer.with.clone();
+    if let Some(more) = request.with.get(&*layer.name) {
+        with.extend(more.clone());
+    }
+    for value in with.values_mut() {
+        if let Some(name) = variable_in(value) {
+            *value = request.variable(name).unwrap_or(Value::Null);
+        }
+    }
+    with
+}
+
+/// Returns the recipe that a request asks for, with layers where the settings
+/// want them.
+fn recipe_of(engine: &Engine, root: &Root, request: &Request) -> Result<Arc<Recipe>, Error> {
+    let recipe = match &request.recipe {
+        Some(recipe) => engine.recipe(root, recipe)?,
+        None => {
+            let mut suggested = None;
+            for name in engine.source_names() {
+                if let Some(source) = engine.source(name)
+                    && suggested.is_none()
+                {
+                    suggested = source.recipe_for(engine, request)?;
+                }
+            }
+            match suggested {
+                Some(name) => engine.recipe(root, &RecipeRef::Name(name))?,
+                None => engine.usual_recipe(root)?,
+            }
+        }
+    };
+    Ok(positioned(engine, recipe))
+}
+
+/// Returns the recipe with layers moved to where the settings want them.
+fn positioned(engine: &Engine, recipe: Arc<Recipe>) -> Arc<Recipe> {
+    let wanted = |layer: &RecipeLayer| {
+        let source = engine.source(layer.source.as_deref()?)?;
+        source.position(engine)
+    };
+    if recipe.layers.iter().all(|layer| wanted(layer).is_none()) {
+        return recipe;
+    }
+    let mut moved = Recipe::clone(&recipe);
+    for at in 0..moved.layers.len() {
+        let Some(position) = wanted(&moved.layers[at]) else {
+            continue;
+        };
+        let mut layer = moved.layers.remove(at);
+        let layers = &moved.layers;
+        let history = layers.iter().position(|l| l.place == Place::History);
+        let last = layers.iter().rposition(|l| l.place == Place::Current);
+        let (place, to) = match position {
+            Position::System => (Place::System, history),
+            Position::BeforeHistory => (Place::History, history),
+            Position::AfterHistory => (Place::History, history.map(|at| at + 1)),
+            Position::Current => (Place::Current, last),
+        };
+        layer.place = place;
+        moved
+            .layers
+            .insert(to.unwrap_or(at).min(moved.layers.len()), layer);
+    }
+    Arc::new(moved)
+}
+
+/// Returns true when what is asked for cannot be made without a store.
+pub(crate) fn needs_store(engine: &Engine, root: &Root, request: &Request) -> Result<bool, Error> {
+    if request.recipe.is_none() {
+        let mut names = engine.source_names().into_iter();
+        // A source that must ask the store which recipe is meant needs one.
+        if names.any(|name| {
+            (engine.source(name)).is_some_and(|source| source.recipe_for(engine, request).is_err())
+        }) {
+            return Ok(true);
+        }
+    }
+    let recipe = recipe_of(engine, root, request)?;
+    let call = CallState::default();
+    let now = request.now.unwrap_or_else(Timestamp::now);
+    Ok(recipe.sources().any(|layer| {
+        let scope = Scope {
+            engine,
+            root,
+            request,
+            recipe: &recipe,
+            layer,
+            with: parameters(request, layer),
+            now,
+            call: &call,
+        };
+        let source = layer.source.as_deref().and_then(|name| engine.source(name));
+        source.is_some_and(|source| source.needs_store(&scope))
+    }))
+}
+
+/// A layer that has a source, the source, and its parameters.
+type Filled<'a> = (&'a RecipeLayer, &'a Arc<dyn Source>, Map<String, Value>);
+
+/// A request on its way through the engine.
+struct Call<'a> {
+    engine: &'a Engine,
+    root: &'a Root,
+    request: &'a Request,
+    recipe: &'a Recipe,
+    now: Timestamp,
+    state: &'a CallState,
+    // Each layer that has a source, with it and its parameters.
+    sources: Vec<Filled<'a>>,
+    facts: Facts,
+    model: Model,
+    budget: Budget,
+    counts: Arc<Counts>,
+    previous: Option<Arc<Saved>>,
+    // Whether the whole request is a document without tags.
+    is_document: bool,
+}
+
+/// Assembles a request.
+pub(crate) fn assemble(
+    engine: &Engine,
+    root: &Root,
+    request: &Request,
+) -> Result<Assembled, Error> {
+    let mut clock = Clock::new();
+    let recipe = recipe_of(engine, root, request)?;
+    let state = CallState::default();
+    let call = Call::resolve(engine, root, request, &recipe, &state)?;
+    clock.lap("resolve");
+
+    let mut offers = call.gather_all()?;
+    clock.lap("gather");
+    let (assembly, excluded) = call.settle(&mut offers, &mut clock)?;
+    let mut assembled = call.finish(assembly, excluded)?;
+    clock.lap("account");
+    // With the clock given, the output is to be the same each time.
+    if request.now.is_none() {
+        assembled.report.timings_ms = clock.laps;
+    }
+    Ok(assembled)
+}
+
+impl<'a> Call<'a> {
+    fn resolve(
+        engine: &'a Engine,
+        root: &'a Root,
+        request: &'a Request,
+        recipe: &'a Recipe,
+        state: &'a CallState,
+    ) -> Result<Self, Error> {
+        let now = request.now.unwrap_or_else(Timestamp::now);
+        let mut sources = Vec::new();
+        for layer in recipe.sources() {
+            let name = layer.source.as_deref().unwrap_or_default();
+            let Some(source) = engine.source(name) else {
+                let message = crate::error::not_one_of("source", name, &engine.source_names());
+                return Err(layer.error(recipe, None, &message));
+            };
+            let with = parameters(request, layer);
+            Parameter::check(source.parameters(), recipe, layer, &with)?;
+            sources.push((layer, source, with));
+        }
+        if let Some(name) = (request.with.keys())
+            .find(|name| !sources.iter().any(|(layer, ..)| *layer.name == ***name))
+        {
+            let known: Vec<&str> = sources.iter().map(|(layer, ..)| &*layer.name).collect();
+            let message = crate::error::not_one_of("layer", name, &known);
+            return Err(Error::input(message).at("with"));
+        }
+        let mut facts = Facts::default();
+        for (layer, source, with) in &sources {
+            let scope = Scope {
+                engine,
+                root,
+                request,
+                recipe,
+                layer,
+                with: with.clone(),
+                now,
+                call: state,
+            };
+            guarded(source.name(), || source.resolve(&scope, &mut facts))?;
+        }
+        check_used(request, recipe, &sources)?;
+        let mut warnings = Vec::new();
+        let named = request.model.as_deref().or(facts.model.as_deref());
+        let mut model = engine.model(named, request.format, &mut warnings)?;
+        let margin = engine.calibrate(&mut model)?;
+        let budget = budget(request, &mut facts, &model, margin, &mut warnings)?;
+        let label = facts.label.clone().or_else(|| request.session.clone());
+        let mut call = Self {
+            engine,
+            root,
+            request,
+            recipe,
+            now,
+            state,
+            sources,
+            previous: engine.previous(label.as_deref())?,
+            facts: Facts { label, ..facts },
+            counts: engine.counts(&model)?,
+            model,
+            budget,
+            is_document: false,
+        };
+        call.is_document =
+            (0..call.sources.len()).all(|at| call.sources[at].1.is_bare(&call.scope(at)));
+        if let Some(ask) = call.asks().next() {
+            warnings.into_iter().for_each(|warning| ask.warn(warning));
+        }
+        Ok(call)
+    }
+
+    fn scope(&self, at: usize) -> Scope<'_> {
+        let (layer, _, with) = &self.sources[at];
+        Scope {
+            engine: self.engine,
+            root: self.root,
+            request: self.request,
+            recipe: self.recipe,
+            layer,
+            with: with.clone(),
+            now: self.now,
+            call: self.state,
+        }
+    }
+
+    fn ask(&self, at: usize) -> Ask<'_> {
+        let layer = self.sources[at].0;
+        let secrets = self.engine.config().secrets.mask && layer.mask_secrets;
+        Ask {
+            scope: self.scope(at),
+            model: &self.model,
+            budget: self.budget,
+            counts: &self.counts,
+            policy: Policy::masking(secrets),
+            previous: self.previous.as_deref(),
+            facts: &self.facts,
+            is_document: self.is_document,
+        }
+    }
+
+    fn asks(&self) -> impl Iterator<Item = Ask<'_>> {
+        (0..self.sources.len()).map(|at| self.ask(at))
+    }
+
+    /// Asks every source for its layer; those that wait, at the same time.
+    fn gather_all(&self) -> Result<Vec<Offer>, Error> {
+        let waiting = |at: &usize| !self.sources[*at].1.is_immediate();
+        let slow: Vec<usize> = (0..self.sources.len()).filter(waiting).collect();
+        let mut offers: Vec<Option<Result<Offer, Error>>> = Vec::new();
+        offers.resize_with(self.sources.len(), || None);
+        std::thread::scope(|scope| {
+            let threads: Vec<_> = (slow.iter())
+                .map(|&at| (at, scope.spawn(move || self.gather(at))))
+                .collect();
+            for at in (0..self.sources.len()).filter(|at| !slow.contains(at)) {
+                offers[at] = Some(self.gather(at));
+            }
+            for (at, thread) in threads {
+                // A panic was caught inside.
+                offers[at] = thread.join().ok();
+            }
+        });
+        offers
+            .into_iter()
+            .enumerate()
+            .map(|(at, offer)| {
+                offer.unwrap_or_else(|| Err(panicked(self.sources[at].1.name(), "")))
+            })
+            .collect()
+    }
+
+    fn gather(&self, at: usize) -> Result<Offer, Error> {
+        let ask = self.ask(at);
+        let source = self.sources[at].1;
+        let offer = guarded(source.name(), || source.gather(&ask))?;
+        self.checked(at, offer)
+    }
+
+    /// Fails when an offer is none that can be fitted: with one id twice, or
+    /// with more items than are allowed.
+    fn checked(&self, at: usize, offer: Offer) -> Result<Offer, Error> {
+        let (layer, source, _) = &self.sources[at];
+        fn ids<'o>(layers: &'o [Layer], all: &mut Vec<&'o str>) {
+            for layer in layers {
+                all.extend(layer.items.iter().map(|item| &*item.id));
+                ids(&layer.layers, all);
+            }
+        }
+        let mut all: Vec<&str> = offer.items.iter().map(|item| &*item.id).collect();
+        ids(&offer.layers, &mut all);
+        let most = self.engine.config().limits.max_items;
+        if all.len() as u64 > most {
+            return Err(Error::input(format!(
+                "the source `{}` offers {} items for the layer `{}`, more than {most}",
+                source.name(),
+                all.len(),
+                layer.name
+            ))
+            .advise(Advice::configure("limits.max_items")));
+        }
+        let mut seen = BTreeSet::new();
+        if let Some(twice) = all.iter().find(|id| !seen.insert(**id)) {
+            return Err(Error::input(format!(
+                "the source `{}` offers the id `{twice}` twice for the layer `{}`",
+                source.name(),
+                layer.name
+            ))
+            .because(Cause::Failure));
+        }
+        Ok(offer)
+    }
+
+    /// Fits, and lets sources react, until nobody has anything to change.
+    fn settle(
+        &self,
+        offers: &mut [Offer],
+        clock: &mut Clock,
+    ) -> Result<(Assembly, Vec<Excluded>), Error> {
+        // Those that take what the others leave are asked last.
+        let mut order: Vec<usize> = (0..self.sources.len()).collect();
+        order.sort_by_key(|&at| self.sources[at].1.yields());
+        for round in 0.. {
+            for offer in offers.iter_mut() {
+                self.read_ahead(offer);
+            }
+            clock.lap("read_and_count");
+            let layers = self.layers(offers);
+            let fitted =
+                contexture_core::assemble(layers, self.budget, &self.counts, &mut Loader::load);
+            clock.lap("fit");
+            let excluded = self.not_offered(offers);
+            let revised = match round < MOST_ROUNDS {
+                true => self.revise(&order, &fitted, &excluded, round)?,
+                false => None,
+            };
+            clock.lap("revise");
+            match revised {
+                Some((at, offer)) => offers[at] = self.checked(at, offer)?,
+                None => return Ok((fitted?, excluded)),
+            }
+        }
+        unreachable!("the last round ends it")
+    }
+
+    fn revise(
+        &self,
+        order: &[usize],
+        fitted: &Result<Assembly, contexture_core::Error>,
+        excluded: &[Excluded],
+        round: usize,
+    ) -> Result<Option<(usize, Offer)>, Error> {
+        for &at in order {
+            let (layer, source, _) = &self.sources[at];
+            let outcome = Outcome {
+                fitted: fitted.as_ref(),
+                layer: &layer.name,
+                excluded,
+                round,
+            };
+            let ask = self.ask(at);
+            let revised = guarded(source.name(), || source.revise(&ask, &outcome))?;
+            if let Some(offer) = revised {
+                return Ok(Some((at, offer)));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Returns the rows for what was not offered.
+    fn not_offered(&self, offers: &[Offer]) -> Vec<Excluded> {
+        let rows = (self.sources.iter().zip(offers)).flat_map(|((layer, ..), offer)| {
+            offer.excluded.iter().cloned().map(|mut row| {
+                row.layer = Arc::clone(&layer.name);
+                row
+            })
+        });
+        rows.collect()
+    }
+
+    /// Returns the layers of the recipe with what was offered for them.
+    fn layers(&self, offers: &[Offer]) -> Vec<Layer> {
+        let mut offers = offers.iter();
+        let layers = self.recipe.layers.iter();
+        layers.map(|layer| self.layer(layer, &mut offers)).collect()
+    }
+
+    fn layer<'o>(
+        &self,
+        recipe: &RecipeLayer,
+        offers: &mut (impl Iterator<Item = &'o Offer> + ?Sized),
+    ) -> Layer {
+        let mut layer = Layer {
+            share: recipe.share,
+            fit: recipe.fit.clone(),
+            place: recipe.place,
+            order: recipe.order,
+            volatile: recipe.volatile,
+            ..Layer::new(Arc::clone(&recipe.name))
+        };
+        if recipe.source.is_some()
+            && let Some(offer) = offers.next()
+        {
+            fill(&mut layer, recipe, offer);
+        }
+        for inner in &recipe.layers {
+            let inner = self.layer(inner, offers);
+            layer.layers.push(inner);
+        }
+        layer
+    }
+
+    /// Reads, guards and counts in parallel what will most likely be used, so
+    /// that the fit finds it ready.
+    ///
+    /// Only items that the budget could pay for, by their size, are read ahead:
+    /// the cost follows what is used, not what is there.
+    fn read_ahead(&self, offer: &mut Offer) {
+        let available = self.budget.available();
+        // Four bytes a token is typical; where texts have more, the rest is read
+        // on demand.
+        let mut budget = available.saturating_mul(4);
+        let pending = |item: &Item| matches!(item.content, Content::Pending { .. });
+        if !offer.items.iter().any(pending) {
+            return;
+        }
+        let mut order: Vec<usize> = (0..offer.items.len()).collect();
+        order.sort_by(|&a, &b| {
+            let priority = |i: usize| offer.items[i].priority;
+            priority(b).total_cmp(&priority(a))
+        });
+        let mut wanted = Vec::new();
+        for i in order {
+            if let Content::Pending { bytes, .. } = offer.items[i].content {
+                wanted.push(i);
+                match budget.checked_sub(bytes) {
+                    Some(left) if left > 0 => budget = left,
+                    _ => break,
+                }
+            }
+        }
+        let items = &offer.items;
+        let read = |i: usize| {
+            let content = Loader::load(&items[i]);
+            if let Content::Ready(text) = &content {
+                self.counts.warm(text, available);
+            }
+            (i, content)
+        };
+        let loaded = in_parallel(&wanted, read);
+        for (i, content) in loaded {
+            offer.items[i].content = content;
+        }
+    }
+
+    /// Accounts for what was made, logs it and keeps it.
+    fn finish(self, assembly: Assembly, excluded: Vec<Excluded>) -> Result<Assembled, Error> {
+        let Assembly { layout, report } = assembly;
+        let mut report = Report::around(report);
+        report.recipe = self.recipe.name.clone();
+        report.model = self.model.name.clone();
+        report.excluded.extend(excluded);
+        let mut details = Details::default();
+        let mut parent_turn = self.facts.parent_turn;
+        for (at, (_, source, _)) in self.sources.iter().enumerate() {
+            let ask = self.ask(at);
+            let mut account = Account {
+                layout: &layout,
+                report: &mut report,
+                parent_turn: &mut parent_turn,
+                details: &mut details,
+            };
+            guarded(source.name(), || source.account(&ask, &mut account))?;
+        }
+        let mut warnings = self.state.take_warnings();
+        warnings.extend(summarise(&report));
+        warnings.extend(described(&layout, &self.model));
+        let agent = match self.facts.is_agent {
+            true => Some(self.ask(0).agent()?),
+            false => None,
+        };
+        let context_json = self.context_json(&layout);
+        let layers: Vec<LayerInfo> = (self.sources.iter())
+            .map(|(layer, source, _)| LayerInfo {
+                name: Arc::clone(&layer.name),
+                concept: source.concept(),
+            })
+            .collect();
+        let mut assembled = Assembled {
+            layout,
+            report,
+            budget: self.budget,
+            model: self.model.clone(),
+            continues: self.facts.continues,
+            sampling: self.facts.sampling.clone().unwrap_or_default(),
+            session_label: self.facts.label.clone(),
+            parent_turn_id: parent_turn,
+            role: agent
+                .as_ref()
+                .map(|_| self.request.role.unwrap_or_default()),
+            toolset_name: self.facts.toolset.clone(),
+            permissions_granted: agent.map_or_else(Vec::new, |agent| agent.permissions.granted()),
+            source_event_id: self
+                .request
+                .event
+                .as_ref()
+                .and_then(|event| event.id.clone()),
+            snapshot: None,
+            context_json,
+            workspace_path: self.root.name(),
+            layers,
+            details,
+        };
+        let previous = self.previous.as_deref();
+        let not_kept = self.engine.keep_after(&mut assembled, previous, self.now)?;
+        warnings.extend(not_kept);
+        let log = Log::of(self.root, self.request.session.as_deref());
+        let logged = log.append(self.now, "assembled", Logged::of(&assembled));
+        warnings.extend(logged.map(|message| Warning::new("log_not_written", message)));
+        assembled.report.warnings = warnings;
+        Ok(assembled)
+    }
+
+    /// Returns what is kept beside the messages: hashes of what went into the
+    /// system prompt, by layer, and what is known about the event.
+    fn context_json(&self, layout: &Layout) -> Value {
+        let mut texts: BTreeMap<&str, String> = BTreeMap::new();
+        for block in &layout.system {
+            markup::write_block(texts.entry(&block.layer).or_default(), block);
+        }
+        let mut system = json!({});
+        // In the order of the recipe.
+        for (layer, ..) in &self.sources {
+            if let Some(text) = texts.get(&*layer.name) {
+                let hash = ContentHash::of(text.as_bytes()).to_string();
+                system[&*layer.name] = hash[..16].into();
+            }
+        }
+        let event = self.request.event.as_ref().map(|event| {
+            json!({
+                "platform": event.platform,
+                "hooks": event.hooks.iter().map(|hook| &hook.name).collect::<Vec<_>>(),
+                "attachments": event.attachments.iter()
+                    .map(|one| one.path.as_ref().or(one.name.as_ref())).collect::<Vec<_>>(),
+                "injected_at": self.now.to_string(),
+            })
+        });
+        json!({"system": system, "user": event})
+    }
+}
+
+/// Puts what was offered into a layer.
+fn fill(layer: &mut Layer, recipe: &RecipeLayer, offer: &Offer) {
+    layer.items = offer.items.clone();
+    layer.layers = offer.layers.clone();
+    if let Some(fit) = &offer.fit {
+        layer.fit = fit.clone();
+    }
+    layer.frame = offer.frame.clone();
+    layer.curator = offer.curator.clone();
+    layer.volatile |= offer.volatile;
+    if let Some(max) = offer.max {
+        layer.share.max = Some(layer.share.max.map_or(max, |own| own.min(max)));
+        layer.share.min = layer.share.min.min(max);
+    }
+    let is_text = |item: &Item| matches!(item.part, Part::Text | Part::ToolResult { .. });
+    for item in &mut layer.items {
+        if let Some(cut) = recipe.cut
+            && (is_text(item) || !offer.keeps_parts)
+        {
+            item.cut = cut;
+        }
+        item.pinned |= recipe.pinned && !matches!(item.content, Content::Absent { .. });
+    }
+}
+
+/// Calls a source; a panic in it is an error of the request, and of nobody else.
+fn guarded<T>(name: &str, call: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
+    catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|panic| {
+        let message = (panic.downcast_ref::<&str>().copied())
+            .or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+        Err(panicked(name, message.unwrap_or_default()))
+    })
+}
+
+fn panicked(name: &str, message: &str) -> Error {
+    let colon = if message.is_empty() { "" } else { ": " };
+    Error::damage(format!("the source `{name}` panicked{colon}{message}"))
+}
+
+/// Fails when the request names something that no layer of the recipe uses.
+fn check_used(request: &Request, recipe: &Recipe, sources: &[Filled<'_>]) -> Result<(), Error> {
+    let takes = |field: &str| {
+        let mut all = sources.iter();
+        all.any(|(_, source, _)| source.parameters().iter().any(|known| known.name == field))
+    };
+    let given = [
+        ("query", request.query.is_some()),
+        ("filters", request.filters.is_some()),
+        ("strategy", request.strategy.is_some()),
+        ("stack", request.stack.is_some()),
+        ("tree", request.tree.is_some()),
+        ("head", request.head.is_some()),
+        ("path", request.path.is_some()),
+        ("agent", request.agent.is_some()),
+        ("working_buffer", request.working_buffer.is_some()),
+        ("include_annotations", request.include_annotations),
+        ("instructions", !request.instructions.is_empty()),
+        ("context", !request.context.is_empty()),
+    ];
+    match given.iter().find(|(field, given)| *given && !takes(field)) {
+        None => Ok(()),
+        Some((field, _)) => Err(Error::input(format!(
+            "the recipe `{}` has no layer that uses `{field}`",
+            recipe.name
+        ))
+        .at(*field)
+        .advise(Advice::set("recipe"))),
+    }
+}
+
+fn budget(
+    request: &Request,
+    facts: &mut Facts,
+    model: &Model,
+    margin: f64,
+    warnings: &mut Vec<Warning>,
+) -> Result<Budget, Error> {
+    if !model.known {
+        warnings.push(
+            Warning::new(
+                "unknown_model",
+                format!(
+                    "model `{}` is not in the model table: a window of {} tokens and the \
+                     tokenizer of its family are assumed",
+                    model.name, model.window
+                ),
+            )
+            .advise(Advice::configure("models")),
+        );
+    }
+    let asked = request.max_tokens.or(facts.max_tokens);
+    let asked = match (asked, &request.model, facts.budget_needed.take()) {
+        (Some(asked), ..) => asked,
+        // Naming a model is naming its window.
+        (None, Some(_), _) | (None, None, None) => model.window,
+        (None, None, Some(error)) => return Err(error),
+    };
+    if asked == 0 {
+        return Err(Error::input("the budget is 0 tokens")
+            .at("max_tokens")
+            .advise(Advice::raise("max_tokens")));
+    }
+    if asked > model.window && model.known {
+        warnings.push(Warning::new(
+            "window_exceeded",
+            format!(
+                "{asked} tokens are more than the window of {}: {} are used",
+                model.name, model.window
+            ),
+        ));
+    }
+    let window = if model.known {
+        asked.min(model.window)
+    } else {
+        asked
+    };
+    let response = (request.reserve_response)
+        .or(facts.reserve_response)
+        .unwrap_or(0);
+    let mut tools = request.reserve_tools.unwrap_or(0);
+    // What an exact count does not see is kept free with the tools'.
+    tools = tools.saturating_add((window as f64 * margin).ceil() as Tokens);
+    // What a source withholds is nobody's: it is kept with the tools'.
+    if let Some(effective) = facts.effective {
+        let left = window.saturating_sub(response).saturating_sub(tools);
+        tools = tools.saturating_add(left.saturating_sub(effective));
+    }
+    Ok(Budget::new(window, response, tools)?)
+}
+
+/// Returns a warning for each medium that the model's provider does not take,
+/// so that only its description is sent.
+fn described(layout: &Layout, model: &Model) -> Vec<Warning> {
+    let Some(format) = usual_format(model.provider) else {
+        return Vec::new();
+    };
+    let media = layout.history.iter().filter_map(|block| match &block.part {
+        Part::Media(media) => Some((block, media)),
+        _ => None,
+    });
+    let gone = media.filter(|(block, media)| describes(format, block.role, media));
+    gone.map(|(block, media)| {
+        Warning::new(
+            "media_described",
+            format!(
+                "{} does not accept {} of `{}` here: its description is sent instead",
+                model.provider.name(),
+                media.media_type,
+                block.id
+            ),
+        )
+    })
+    .collect()
+}
+
+/// Does `work` for each of `wanted`, in as many threads as pay.
+fn in_parallel<T: Send>(wanted: &[usize], work: impl Fn(usize) -> T + Sync) -> Vec<T> {
+    // Asking how many cores there are means reading files, too.
+    let threads = match wanted.len() / 4 {
+        0 | 1 => 1,
+        most => std::thread::available_parallelism().map_or(1, |cores| most.min(cores.get())),
+    };
+    if threads == 1 {
+        return wanted.iter().map(|&i| work(i)).collect();
+    }
+    let next = AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..threads)
+            .map(|_| {
+                scope.spawn(|| {
+                    let take = || wanted.get(next.fetch_add(1, Ordering::Relaxed)).copied();
+                    std::iter::from_fn(take).map(&work).collect::<Vec<_>>()
+                })
+            })
+            .collect();
+        workers
+            .into_iter()
+            .flat_map(|worker| match worker.join() {
+                Ok(done) => done,
+                Err(panic) => std::panic::resume_unwind(panic),
+            })
+            .collect()
+    })
+}
+
+/// Times the stages.
+struct Clock {
+    last: Instant,
+    laps: BTreeMap<String, f64>,
+}
+
+impl Clock {
+    fn new() -> Self {
+        Self {
+            last: Instant::now(),
+            laps: BTreeMap::new(),
+        }
+    }
+
+    /// Adds the time since the last lap to a stage, which may be gone through
+    /// twice.
+    fn lap(&mut self, stage: &str) {
+        let elapsed = self.last.elapsed().as_secs_f64() * 1000.0;
+        let lap = self.laps.entry(stage.to_owned()).or_default();
+        *lap = ((*lap + elapsed) * 1000.0).round() / 1000.0;
+        self.last = Instant::now();
+    }
+}

@@ -1,0 +1,654 @@
+//! Recipes: which layers a request has, where their items come from, what they
+//! may cost and where they go. Data, not code.
+//!
+//! A recipe is written as YAML or JSON (grammar 2):
+//!
+//! ```yaml
+//! recipe: reviewer
+//! layers:
+//!   - {layer: rules, source: files, with: {paths: [AGENTS.md]}, place: system, pinned: true}
+//!   - {layer: chat, source: history, share: 100, fit: window, place: history}
+//!   - {layer: ask, source: event}
+//! ```
+//!
+//! Layers have any name. A source may be used several times, with other
+//! parameters (`with:`). A layer may hold `layers:` of its own, which share what
+//! it is allowed. Whether a source exists, and whether it takes a parameter, is
+//! checked by the engine that follows the recipe: it knows what is registered.
+
+use std::sync::Arc;
+
+use contexture_core::{Anchor, ByScore, Cut, Fit, Order, Path, Place, Share};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::{Map, Value, json};
+
+use crate::error::Error;
+use crate::yaml::{Fields, Mark, Node, Source};
+
+const FITS: &[&str] = &["first-fit", "by-score", "window", "path"];
+const PLACES: &[&str] = &["system", "history", "current", "by-role"];
+const ORDERS: &[&str] = &["priority", "stable"];
+const CUTS: &[&str] = &["item", "never", "start", "middle", "end"];
+
+/// A recipe.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Recipe {
+    /// Its name.
+    pub name: String,
+    /// What it is for, in a sentence.
+    pub description: String,
+    /// Its layers, in order.
+    pub layers: Vec<RecipeLayer>,
+    /// The file it was read from, for complaints.
+    pub file: Option<Arc<str>>,
+}
+
+/// A recipe in a list.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct RecipeInfo {
+    /// Its name.
+    pub name: String,
+    /// What it is for, in a sentence.
+    pub description: String,
+}
+
+/// One layer of a recipe.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RecipeLayer {
+    /// Its name, which no other layer of the recipe has.
+    pub name: Arc<str>,
+    /// The name of the source that its items come from; `None` for a layer that
+    /// only holds others.
+    pub source: Option<String>,
+    /// The parameters of the source. A text that begins with `$` stands for a
+    /// field of the request: `$session`.
+    pub with: Map<String, Value>,
+    /// Its part of the budget.
+    pub share: Share,
+    /// How its items may be cut; `None` leaves it to each item.
+    pub cut: Option<Cut>,
+    /// How it is decided what is kept.
+    pub fit: Fit,
+    /// Where the kept items go.
+    pub place: Place,
+    /// In what order.
+    pub order: Order,
+    /// Whether secrets are masked.
+    pub mask_secrets: bool,
+    /// Whether all its items are pinned.
+    pub pinned: bool,
+    /// Whether its source may summarise older items to make room.
+    pub compact: bool,
+    /// Whether its items are new each time, so that nothing behind them can be
+    /// cached. What the source says counts as well.
+    pub volatile: bool,
+    /// Layers that share what this one is allowed.
+    pub layers: Vec<RecipeLayer>,
+    // Where it and its parameters stand in the file.
+    places: Places,
+}
+
+/// Where a layer stands in its file. It is no part of what the layer is.
+#[derive(Debug, Clone, Default)]
+struct Places {
+    field: String,
+    mark: Option<Mark>,
+    with: Vec<(String, Mark)>,
+}
+
+impl PartialEq for Places {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl RecipeLayer {
+    /// Returns a layer of that name and source with defaults: no share of its
+    /// own, first fit, in the current message.
+    pub fn new(name: impl Into<Arc<str>>, source: impl Into<String>) -> Self {
+        Self {
+            name: name.into(),
+            source: Some(source.into()),
+            with: Map::new(),
+            share: Share::default(),
+            cut: None,
+            fit: Fit::FirstFit,
+            place: Place::Current,
+            order: Order::Stable,
+            mask_secrets: true,
+            pinned: false,
+            compact: true,
+            volatile: false,
+            layers: Vec::new(),
+            places: Places::default(),
+        }
+    }
+
+    /// Sets a parameter of the source.
+    pub fn with(mut self, name: &str, value: impl Into<Value>) -> Self {
+        self.with.insert(name.to_owned(), value.into());
+        self
+    }
+
+    /// Sets the layer's part of the budget, in percent.
+    pub fn share(mut self, percent: f64) -> Self {
+        self.share.percent = percent;
+        self
+    }
+
+    /// Sets where the kept items go.
+    pub fn place(mut self, place: Place) -> Self {
+        self.place = place;
+        self
+    }
+
+    /// Returns an error about the layer, or about one of its parameters, with
+    /// its place in the file.
+    pub fn error(&self, recipe: &Recipe, parameter: Option<&str>, message: &str) -> Error {
+        let field = match parameter {
+            Some(name) => format!("{}.with.{name}", self.field()),
+            None => format!("{}.source", self.field()),
+        };
+        let of_parameter = parameter.and_then(|name| {
+            let mut with = self.places.with.iter();
+            with.find(|(known, _)| known == name).map(|(_, mark)| *mark)
+        });
+        match (&recipe.file, of_parameter.or(self.places.mark)) {
+            (Some(file), Some(mark)) => Source { name: file }.error(mark, &field, message),
+            _ => Error::input(format!("recipe `{}`: {field}: {message}", recipe.name)),
+        }
+        .at("recipe")
+    }
+
+    fn field(&self) -> String {
+        match self.places.field.is_empty() {
+            true => format!("layer `{}`", self.name),
+            false => self.places.field.clone(),
+        }
+    }
+}
+
+impl Recipe {
+    /// Returns a recipe with these layers.
+    pub fn new(name: impl Into<String>, layers: Vec<RecipeLayer>) -> Self {
+        Self {
+            name: name.into(),
+            description: String::new(),
+            layers,
+            file: None,
+        }
+    }
+
+    /// Returns every layer that has a source, those inside others too, in order.
+    pub fn sources(&self) -> impl Iterator<Item = &RecipeLayer> {
+        fn collect<'r>(layers: &'r [RecipeLayer], all: &mut Vec<&'r RecipeLayer>) {
+            for layer in layers {
+                if layer.source.is_some() {
+                    all.push(layer);
+                }
+                collect(&layer.layers, all);
+            }
+        }
+        let mut all = Vec::new();
+        collect(&self.layers, &mut all);
+        all.into_iter()
+    }
+
+    /// Reads a recipe; `name` stands for the file in complaints, which name
+    /// line, column and field.
+    pub fn parse(name: &str, text: &str) -> Result<Self, Error> {
+        let source = Source { name };
+        let documents = source.parse(text)?;
+        let [root] = documents.as_slice() else {
+            let start = Mark { line: 1, column: 1 };
+            return Err(source.error(
+                start,
+                "",
+                "a recipe is one mapping with `recipe` and `layers`",
+            ));
+        };
+        let mut fields = Fields::of(source, "", root)?;
+        let node = fields.require("recipe")?;
+        let recipe_name = fields.as_text("recipe", node)?.0.to_owned();
+        let description = fields
+            .text("description")?
+            .map(|(text, _)| text.trim().to_owned())
+            .unwrap_or_default();
+        let nodes = fields.list("layers")?;
+        if nodes.is_empty() {
+            return Err(fields.error(root.mark, "layers", "a recipe needs at least one layer"));
+        }
+        let layers = read_layers(source, "layers", nodes)?;
+        let mut seen: Vec<&RecipeLayer> = Vec::new();
+        check_names(source, &layers, &mut seen)?;
+        fields.finish(&["recipe", "description", "layers"])?;
+        Ok(Self {
+            name: recipe_name,
+            description,
+            layers,
+            file: Some(name.into()),
+        })
+    }
+}
+
+/// Fails when two layers have one name: rows of the report name the layer.
+fn check_names<'l>(
+    source: Source<'_>,
+    layers: &'l [RecipeLayer],
+    seen: &mut Vec<&'l RecipeLayer>,
+) -> Result<(), Error> {
+    for layer in layers {
+        if seen.iter().any(|before| before.name == layer.name) {
+            let mark = layer.places.mark.unwrap_or_default();
+            let field = format!("{}.layer", layer.places.field);
+            let twice = format!(
+                "another layer is named `{}`; give each its own name",
+                layer.name
+            );
+            return Err(source.error(mark, &field, twice));
+        }
+        seen.push(layer);
+        check_names(source, &layer.layers, seen)?;
+    }
+    Ok(())
+}
+
+fn read_layers(
+    source: Source<'_>,
+    prefix: &str,
+    nodes: &[Node],
+) -> Result<Vec<RecipeLayer>, Error> {
+    let layers = nodes
+        .iter()
+        .enumerate()
+        .map(|(i, node)| read_layer(source, format!("{prefix}[{i}]"), node))
+        .collect::<Result<Vec<_>, _>>()?;
+    check_shares(source, prefix, nodes, &layers)?;
+    Ok(layers)
+}
+
+/// Shares are percent of one whole: they add up to at most 100.
+fn check_shares(
+    source: Source<'_>,
+    prefix: &str,
+    nodes: &[Node],
+    layers: &[RecipeLayer],
+) -> Result<(), Error> {
+    let total: f64 = layers.iter().map(|layer| layer.share.percent).sum();
+    if total <= 100.0 + 1e-6 {
+        return Ok(());
+    }
+    let last = layers
+        .iter()
+        .rposition(|layer| layer.share.percent > 0.0)
+        .unwrap_or(0);
+    let listed: Vec<String> = layers
+        .iter()
+        .filter(|layer| layer.share.percent > 0.0)
+        .map(|layer| format!("{} {}", layer.name, layer.share.percent))
+        .collect();
+    Err(source.error(
+        nodes[last].mark,
+        prefix,
+        format!(
+            "the shares add up to {total}, more than 100 ({})",
+            listed.join(", ")
+        ),
+    ))
+}
+
+/// The sources of grammar 1 that have another form now.
+const FORMER: &[(&str, &str)] = &[
+    ("workspace", "{source: files}"),
+    ("loom-agent", "{source: loom, with: {part: agent}}"),
+    ("loom-tree", "{source: loom, with: {part: tree}}"),
+    (
+        "loom-instructions",
+        "{source: loom, with: {part: instructions}}",
+    ),
+    ("loom-addendum", "{source: loom, with: {part: addendum}}"),
+    ("loom-memory", "{source: loom, with: {part: memory}}"),
+    ("loom-path", "{source: loom, with: {part: path}}"),
+    ("loom-document", "{source: loom, with: {part: document}}"),
+    ("loom-position", "{source: loom, with: {part: position}}"),
+    ("task-root", "{source: tasks, with: {part: root}}"),
+    ("task-path", "{source: tasks, with: {part: path}}"),
+    ("task-results", "{source: tasks, with: {part: results}}"),
+];
+
+fn read_layer(source: Source<'_>, field: String, node: &Node) -> Result<RecipeLayer, Error> {
+    let mut fields = Fields::of(source, field.clone(), node)?;
+    let missing = |fields: &Fields<'_>, key: &str| fields.error(node.mark, key, "is missing");
+    let name = match fields.text("layer")? {
+        None => return Err(missing(&fields, "layer")),
+        Some((name, mark)) if name.trim().is_empty() => {
+            return Err(fields.error(mark, "layer", "a layer needs a name"));
+        }
+        Some((name, _)) => name.to_owned(),
+    };
+    let inner = fields.list("layers")?;
+    let named = fields.text("source")?;
+    if let Some((former, mark)) = named
+        && let Some((_, now)) = FORMER.iter().find(|(known, _)| *known == former)
+    {
+        let why = format!("`{former}` is a source of recipe grammar 1; write {now}");
+        return Err(fields.error(mark, "source", why));
+    }
+    let mut layer = match (named, inner.is_empty()) {
+        (None, true) => return Err(missing(&fields, "source")),
+        (Some((_, mark)), false) => {
+            let both = "a layer has a `source` or `layers`, not both";
+            return Err(fields.error(mark, "source", both));
+        }
+        (Some((named, _)), true) => RecipeLayer::new(name.as_str(), named),
+        (None, false) => RecipeLayer {
+            source: None,
+            ..RecipeLayer::new(name.as_str(), "")
+        },
+    };
+    layer.layers = match inner.is_empty() {
+        true => Vec::new(),
+        false => read_layers(source, &format!("{field}.layers"), inner)?,
+    };
+    layer.places.mark = Some(node.mark);
+    layer.places.field = field.clone();
+    if let Some(with) = fields.take("with") {
+        let mut parameters = Fields::of(source, format!("{field}.with"), with)?;
+        for (key, mark, value) in parameters.drain() {
+            layer.places.with.push((key.to_owned(), mark));
+            layer.with.insert(key.to_owned(), value.to_json());
+        }
+    }
+    layer.share = read_share(&mut fields, node)?;
+    layer.cut = fields.word("cut", "cut", CUTS)?.and_then(cut_named);
+    let mut known = vec![
+        "layer",
+        "source",
+        "with",
+        "layers",
+        "share",
+        "min",
+        "max",
+        "cut",
+        "fit",
+        "place",
+        "order",
+        "mask_secrets",
+        "pinned",
+        "compact",
+        "volatile",
+    ];
+    layer.fit = match fields.word("fit", "fit", FITS)? {
+        None | Some("first-fit") => Fit::FirstFit,
+        Some("by-score") => Fit::ByScore(ByScore::default()),
+        Some("path") => {
+            known.extend(["min_recent", "head"]);
+            Fit::Path(read_path(&mut fields)?)
+        }
+        Some(_) => {
+            known.extend(["min_recent", "shrink_to"]);
+            Fit::Path(read_window(&mut fields)?)
+        }
+    };
+    layer.place = match fields.word("place", "place", PLACES)? {
+        Some("system") => Place::System,
+        Some("history") => Place::History,
+        Some("by-role") => Place::ByRole,
+        None | Some(_) => Place::Current,
+    };
+    layer.order = match fields.word("order", "order", ORDERS)? {
+        Some("priority") => Order::Priority,
+        None | Some(_) => Order::Stable,
+    };
+    layer.mask_secrets = fields.truth("mask_secrets")?.unwrap_or(true);
+    layer.pinned = fields.truth("pinned")?.unwrap_or(false);
+    layer.compact = fields.truth("compact")?.unwrap_or(true);
+    layer.volatile = fields.truth("volatile")?.unwrap_or(false);
+    fields.finish(&known)?;
+    Ok(layer)
+}
+
+fn read_share(fields: &mut Fields<'_>, node: &Node) -> Result<Share, Error> {
+    let percent = match fields.number("share")? {
+        None => 0.0,
+        Some((percent, _)) if (0.0..=100.0).contains(&percent) => percent,
+        Some((percent, mark)) => {
+            return Err(fields.error(
+                mark,
+                "share",
+                format!("must be percent, from 0 to 100, not {percent}"),
+            ));
+        }
+    };
+    let share = Share {
+        min: fields.whole("min", 0)?.unwrap_or(0),
+        percent,
+        max: fields.whole("max", 1)?,
+    };
+    if let Some(max) = share.max
+        && share.min > max
+    {
+        return Err(fields.error(
+            node.mark,
+            "min",
+            format!("is {}, more than max {max}", share.min),
+        ));
+    }
+    Ok(share)
+}
+
+/// Returns the cut of that name; `None` for `item` and for unknown words.
+pub fn cut_named(name: &str) -> Option<Cut> {
+    match name {
+        "never" => Some(Cut::Never),
+        "start" => Some(Cut::Start),
+        "middle" => Some(Cut::Middle),
+        "end" => Some(Cut::End),
+        _ => None,
+    }
+}
+
+fn read_window(fields: &mut Fields<'_>) -> Result<Path, Error> {
+    let mut anchor = Anchor::default();
+    let mut window = Path::window();
+    if let Some(recent) = read_recent(fields)? {
+        window.min_recent = recent;
+    }
+    if let Some(part) = read_part(fields, "shrink_to")? {
+        anchor.shrink_to = part;
+    }
+    window.anchor = Some(anchor);
+    Ok(window)
+}
+
+fn read_path(fields: &mut Fields<'_>) -> Result<Path, Error> {
+    let mut path = Path::default();
+    if let Some(recent) = read_recent(fields)? {
+        path.min_recent = recent;
+    }
+    if let Some(part) = read_part(fields, "head")? {
+        path.head = part;
+    }
+    Ok(path)
+}
+
+fn read_recent(fields: &mut Fields<'_>) -> Result<Option<usize>, Error> {
+    let recent = fields.whole("min_recent", 0)?;
+    Ok(recent.map(|recent| usize::try_from(recent).unwrap_or(usize::MAX)))
+}
+
+/// Reads percent as a part of one.
+fn read_part(fields: &mut Fields<'_>, key: &str) -> Result<Option<f64>, Error> {
+    match fields.number(key)? {
+        None => Ok(None),
+        Some((percent, _)) if (0.0..=100.0).contains(&percent) => Ok(Some(percent / 100.0)),
+        Some((percent, mark)) => Err(fields.error(
+            mark,
+            key,
+            format!("must be percent, from 0 to 100, not {percent}"),
+        )),
+    }
+}
+
+/// A recipe in a request: the name of one, a file, or the recipe itself.
+#[derive(Debug, Clone, PartialEq)]
+pub enum RecipeRef {
+    /// A registered recipe, or a file.
+    Name(String),
+    /// The recipe itself.
+    Value(Arc<Recipe>),
+}
+
+impl From<&str> for RecipeRef {
+    fn from(name: &str) -> Self {
+        RecipeRef::Name(name.to_owned())
+    }
+}
+
+impl From<String> for RecipeRef {
+    fn from(name: String) -> Self {
+        RecipeRef::Name(name)
+    }
+}
+
+impl From<Recipe> for RecipeRef {
+    fn from(recipe: Recipe) -> Self {
+        RecipeRef::Value(Arc::new(recipe))
+    }
+}
+
+impl Serialize for RecipeRef {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            RecipeRef::Name(name) => serializer.serialize_str(name),
+            RecipeRef::Value(recipe) => recipe.to_json().serialize(serializer),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for RecipeRef {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        match Value::deserialize(deserializer)? {
+            Value::String(name) => Ok(RecipeRef::Name(name)),
+            value @ Value::Object(_) => Recipe::parse("recipe", &value.to_string())
+                .map(Self::from)
+                .map_err(|error| serde::de::Error::custom(error.to_string())),
+            _ => Err(serde::de::Error::custom(
+                "a recipe is a name, a file, or an object with `recipe` and `layers`",
+            )),
+        }
+    }
+}
+
+#[cfg(feature = "schema")]
+impl schemars::JsonSchema for RecipeRef {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "RecipeOrName".into()
+    }
+
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({
+            "description": "The name of a recipe, a file below the root, or a recipe itself.",
+            "anyOf": [
+                {"type": "string", "minLength": 1},
+                {
+                    "type": "object",
+                    "properties": {
+                        "recipe": {"type": "string"},
+                        "description": {"type": "string"},
+                        "layers": {
+                            "type": "array",
+                            "minItems": 1,
+                            "items": {
+                                "type": "object",
+                                "properties": {
+                                    "layer": {"type": "string"},
+                                    "source": {"type": "string"},
+                                    "with": {"type": "object"},
+                                },
+                                "required": ["layer"],
+                            },
+                        },
+                    },
+                    "required": ["recipe", "layers"],
+                    "additionalProperties": false,
+                },
+            ],
+        })
+    }
+}
+
+impl Recipe {
+    /// Returns the recipe in the form that [`parse`](Recipe::parse) reads.
+    pub fn to_json(&self) -> Value {
+        let layers: Vec<Value> = self.layers.iter().map(RecipeLayer::to_json).collect();
+        let mut recipe = json!({"recipe": self.name, "layers": layers});
+        if !self.description.is_empty() {
+            recipe["description"] = self.description.as_str().into();
+        }
+        recipe
+    }
+}
+
+impl RecipeLayer {
+    fn to_json(&self) -> Value {
+        let mut layer = json!({"layer": self.name});
+        let mut set = |key: &str, value: Value| layer[key] = value;
+        if let Some(source) = &self.source {
+            set("source", source.as_str().into());
+        }
+        if !self.with.is_empty() {
+            set("with", self.with.clone().into());
+        }
+        let share = &self.share;
+        for (key, value) in [
+            ("share", (share.percent > 0.0).then(|| json!(share.percent))),
+            ("min", (share.min > 0).then(|| json!(share.min))),
+            ("max", share.max.map(|max| json!(max))),
+            ("cut", self.cut.map(|cut| json!(cut))),
+        ] {
+            if let Some(value) = value {
+                set(key, value);
+            }
+        }
+        match &self.fit {
+            Fit::FirstFit => {}
+            Fit::ByScore(_) => set("fit", "by-score".into()),
+            Fit::Path(path) => {
+                set("min_recent", path.min_recent.into());
+                match &path.anchor {
+                    Some(anchor) => {
+                        set("fit", "window".into());
+                        set("shrink_to", json!(anchor.shrink_to * 100.0));
+                    }
+                    None => {
+                        set("fit", "path".into());
+                        set("head", json!(path.head * 100.0));
+                    }
+                }
+            }
+        }
+        if self.place != Place::Current {
+            set("place", json!(self.place));
+        }
+        if self.order != Order::Stable {
+            set("order", json!(self.order));
+        }
+        for (key, value, usual) in [
+            ("mask_secrets", self.mask_secrets, true),
+            ("pinned", self.pinned, false),
+            ("compact", self.compact, true),
+            ("volatile", self.volatile, false),
+        ] {
+            if value != usual {
+                set(key, value.into());
+            }
+        }
+        if !self.layers.is_empty() {
+            let layers: Vec<Value> = self.layers.iter().map(RecipeLayer::to_json).collect();
+            set("layers", layers.into());
+        }
+        layer
+    }
+}

@@ -1,0 +1,100 @@
+//! JSON Schemas of what goes over the wire, made from the types themselves.
+//!
+//! [`input`] makes the schemas of what is taken, [`output`] those of what is
+//! given.
+
+use contexture_core::stands_for;
+use schemars::{Schema, json_schema};
+use serde_json::{Value, json};
+
+pub use contexture_core::schema::*;
+pub use contexture_store::schema::{Label, Name, Time};
+
+stands_for! {
+    /// A path below the root.
+    RelativePath, |_generator| json_schema!({
+        "type": "string",
+        "minLength": 1,
+        "pattern": r"^[^/\u0000][^\u0000]*$",
+        "not": {"pattern": r"(^|/)\.\.(/|#|$)"},
+    })
+}
+
+stands_for! {
+    /// A tool that the model may call.
+    Tool, |_generator| json_schema!({
+        "type": "object",
+        "properties": {"name": {"type": "string"}},
+        "required": ["name"],
+    })
+}
+
+/// Says that an event says something or has something attached.
+pub fn event(schema: &mut Schema) {
+    schema.insert(
+        "anyOf".to_owned(),
+        json!([
+            {"properties": {"content": {"pattern": NOT_WHITE}}},
+            {"properties": {"attachments": {"minItems": 1}}, "required": ["attachments"]},
+        ]),
+    );
+}
+
+/// Says that an attachment is one thing, and what goes with it.
+pub fn attachment(schema: &mut Schema) {
+    let ways = ["path", "content", "data", "url"];
+    let only = |way: &str, more: &[&str]| -> Value {
+        let others = ways.iter().filter(|other| **other != way);
+        let mut properties: serde_json::Map<String, Value> = others
+            .map(|other| ((*other).to_owned(), json!({"type": "null"})))
+            .collect();
+        let given = more.iter().chain([&way]);
+        properties.extend(given.map(|one| ((*one).to_owned(), json!({"type": "string"}))));
+        let lines = match way {
+            "path" => json!({"items": {"minimum": 1}}),
+            _ => json!({"type": "null"}),
+        };
+        properties.insert("lines".to_owned(), lines);
+        let required: Vec<&str> = [way].iter().chain(more).copied().collect();
+        json!({"required": required, "properties": properties})
+    };
+    schema.insert(
+        "oneOf".to_owned(),
+        json!([
+            only("path", &[]),
+            only("content", &[]),
+            only("data", &["media_type"]),
+            only("url", &["media_type"]),
+        ]),
+    );
+}
+
+/// Says that a request names a budget, which the type would leave at 0.
+pub fn needs_max_tokens(schema: &mut Schema) {
+    match schema.get_mut("required").and_then(Value::as_array_mut) {
+        Some(required) if required.iter().any(|name| name == "max_tokens") => {}
+        Some(required) => required.push("max_tokens".into()),
+        None => drop(schema.insert("required".to_owned(), json!(["max_tokens"]))),
+    }
+    let budget = schema
+        .get_mut("properties")
+        .and_then(|properties| properties.get_mut("max_tokens"))
+        .and_then(Value::as_object_mut);
+    if let Some(budget) = budget {
+        budget.remove("default");
+    }
+}
+
+/// Says that material is either a node or something new.
+pub fn material(schema: &mut Schema) {
+    let this = |one: &str, other: &str| -> Value {
+        json!({
+            "required": [one],
+            "properties": {one: {"not": {"type": "null"}}, other: {"type": "null"}},
+        })
+    };
+    schema.insert(
+        "oneOf".to_owned(),
+        json!([this("node_id", "content"), this("content", "node_id")]),
+    );
+}

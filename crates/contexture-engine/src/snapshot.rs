@@ -1,0 +1,937 @@
+//! Requests that were assembled, kept by content: what exactly did the model
+//! see, and where do two requests part?
+//!
+//! A snapshot is a list of blocks in chunks; content and chunks are kept by
+//! their hash, so that a session's next request adds what is new in it and
+//! little more.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use contexture_core::guard::Policy;
+use contexture_core::{
+    Block, ContentHash, Join, Layout, Media, MediaKind, MediaSource, Part, Role, Section, Text,
+    TokenCounter, Tokens, Trust, guard, markup,
+};
+use contexture_providers::{Format, Prompt, Sampling};
+use contexture_store::{AgentRole, Blob, Snapshot, Snapshots, TurnId};
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json as to_json};
+
+use crate::advice::{Advice, Operation};
+use crate::error::{Cause, Error};
+use crate::report::{CacheReport, Difference};
+
+/// How many blocks a chunk of the list holds.
+const CHUNK: usize = 64;
+
+/// A request that can be rendered again.
+#[derive(Debug, Clone)]
+pub struct Saved {
+    /// Its hash.
+    pub hash: ContentHash,
+    /// What is needed to render it.
+    settings: Settings,
+    entries: Vec<Entry>,
+    chunks: Vec<ContentHash>,
+    // How many blocks each chunk holds.
+    lengths: Vec<usize>,
+    // The texts of what was new in it, if they are short and it was made here:
+    // the next request is most likely to part from it there.
+    new: Vec<(ContentHash, Arc<str>)>,
+    durability: Arc<AtomicU8>,
+}
+
+/// Whether a request is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Durability {
+    /// It is on disk, or nobody said otherwise.
+    Saved,
+    /// It is being written.
+    Pending,
+    /// It could not be written.
+    Failed,
+}
+
+/// What is remembered beside it is no part of a request.
+impl PartialEq for Saved {
+    fn eq(&self, other: &Self) -> bool {
+        self.hash == other.hash
+            && self.settings == other.settings
+            && self.entries == other.entries
+            && self.chunks == other.chunks
+    }
+}
+
+/// The most bytes of texts that are remembered with a request.
+const MOST_NEW_BYTES: usize = 8 * 1024;
+
+/// How many sessions' latest requests are kept in memory.
+const MOST_REMEMBERED: usize = 4096;
+
+/// How many blocks they may have together.
+const MOST_REMEMBERED_BLOCKS: usize = 200_000;
+
+/// How many of a session's latest requests are kept in memory. Where several are
+/// made at once, the one that was kept last is one of them.
+const MOST_OF_A_SESSION: usize = 32;
+
+/// The latest requests of each session, as many as there is room for.
+#[derive(Debug, Default)]
+pub(crate) struct RecentRequests {
+    saved: BTreeMap<String, VecDeque<Arc<Saved>>>,
+    blocks: usize,
+}
+
+impl RecentRequests {
+    /// Returns the latest request of a session.
+    pub(crate) fn latest(&self, session: &str) -> Option<Arc<Saved>> {
+        self.saved.get(session)?.back().cloned()
+    }
+
+    /// Returns the request of that hash, if it is one of the session's latest.
+    pub(crate) fn find(&self, session: &str, hash: ContentHash) -> Option<Arc<Saved>> {
+        let mut saved = self.saved.get(session)?.iter().rev();
+        saved.find(|saved| saved.hash == hash).cloned()
+    }
+
+    pub(crate) fn put(&mut self, session: &str, saved: Arc<Saved>) {
+        if self.blocks + saved.blocks() > MOST_REMEMBERED_BLOCKS {
+            // What came before the latest goes first.
+            for requests in self.saved.values_mut() {
+                for older in requests.drain(..requests.len() - 1) {
+                    self.blocks -= older.blocks();
+                }
+            }
+        }
+        let is_new = !self.saved.contains_key(session);
+        if (is_new && self.saved.len() >= MOST_REMEMBERED)
+            || self.blocks + saved.blocks() > MOST_REMEMBERED_BLOCKS
+        {
+            *self = Self::default();
+        }
+        self.blocks += saved.blocks();
+        let requests = self.saved.entry(session.to_owned()).or_default();
+        requests.push_back(saved);
+        if requests.len() > MOST_OF_A_SESSION
+            && let Some(oldest) = requests.pop_front()
+        {
+            self.blocks -= oldest.blocks();
+        }
+    }
+}
+
+/// What a request is made from beside its blocks.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+struct Settings {
+    version: u32,
+    model: String,
+    max_output: Option<u64>,
+    spare: u64,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    continues: bool,
+    #[serde(default, skip_serializing_if = "Sampling::is_unset")]
+    sampling: Sampling,
+    // The hash of the text form, to tell whether it comes out the same.
+    text: ContentHash,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    agent: Option<Agent>,
+}
+
+/// Who a request was made for: what is to be known of an agent beside what it
+/// was told.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "SnapshotAgent"))]
+pub struct Agent {
+    /// Its role.
+    pub role: AgentRole,
+    /// The set that its tools were taken from.
+    pub toolset_name: Option<String>,
+    /// What it might use.
+    pub permissions_granted: Vec<String>,
+    /// The event that it was to answer.
+    pub source_event_id: Option<String>,
+    /// Hashes of what went into the system prompt, and what is known about the
+    /// event.
+    pub context_json: Value,
+}
+
+#[derive(Serialize, Deserialize)]
+struct RootBlob {
+    #[serde(flatten)]
+    settings: Settings,
+    chunks: Vec<ContentHash>,
+}
+
+/// One block of a saved request.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "SnapshotBlock"))]
+struct Entry {
+    section: Section,
+    id: Arc<str>,
+    layer: Arc<str>,
+    role: Role,
+    trust: Trust,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    path: Option<Arc<str>>,
+    #[serde(default, skip_serializing_if = "SavedPart::is_text")]
+    part: SavedPart,
+    #[serde(default, skip_serializing_if = "Join::is_apart")]
+    join: Join,
+    tokens: Tokens,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    surcharge: Tokens,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    volatile: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    group: Option<Arc<str>>,
+    body: ContentHash,
+    bytes: u64,
+}
+
+impl Entry {
+    /// Returns true when the block goes on inside the tags of `previous`, as
+    /// [`Block::joins`] says.
+    fn joins(&self, previous: &Entry) -> bool {
+        let may = |entry: &Entry| entry.join == Join::Paragraph && entry.part.is_text();
+        let names_another = self.role.shows_path() && self.path != previous.path;
+        may(self)
+            && may(previous)
+            && self.section == previous.section
+            && self.role == previous.role
+            && self.role.tag().is_some()
+            && !names_another
+    }
+}
+
+fn is_zero(n: &Tokens) -> bool {
+    *n == 0
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "SnapshotPart"))]
+#[serde(rename_all = "snake_case")]
+enum SavedPart {
+    #[default]
+    Text,
+    Tool {
+        name: Arc<str>,
+    },
+    ToolCall {
+        id: Arc<str>,
+        name: Arc<str>,
+    },
+    ToolResult {
+        id: Arc<str>,
+        name: Arc<str>,
+        is_error: bool,
+    },
+    Thinking {
+        signature: Arc<str>,
+    },
+    // The medium itself is content of its own.
+    Media {
+        kind: MediaKind,
+        media_type: Arc<str>,
+        content: ContentHash,
+    },
+}
+
+impl SavedPart {
+    fn is_text(&self) -> bool {
+        *self == SavedPart::Text
+    }
+
+    /// Returns the part as far as it shows in the text form: a medium without
+    /// its bytes.
+    fn shown(&self) -> Part {
+        match self.clone() {
+            SavedPart::Text => Part::Text,
+            SavedPart::Tool { name } => Part::Tool { name },
+            SavedPart::ToolCall { id, name } => Part::ToolCall { id, name },
+            SavedPart::ToolResult { id, name, is_error } => Part::ToolResult { id, name, is_error },
+            SavedPart::Thinking { signature } => Part::Thinking { signature },
+            SavedPart::Media {
+                kind, media_type, ..
+            } => Part::Media(Arc::new(Media {
+                kind,
+                media_type: media_type.to_string(),
+                source: MediaSource::Url(String::new()),
+            })),
+        }
+    }
+
+    /// Returns what is kept of `part`. The content of a medium is new unless it
+    /// stood in the same place before.
+    fn of(part: &Part, known: Option<&Self>, blobs: &mut Vec<Blob>) -> Self {
+        match part.clone() {
+            Part::Text => SavedPart::Text,
+            Part::Tool { name } => SavedPart::Tool { name },
+            Part::ToolCall { id, name } => SavedPart::ToolCall { id, name },
+            Part::ToolResult { id, name, is_error } => SavedPart::ToolResult { id, name, is_error },
+            Part::Thinking { signature } => SavedPart::Thinking { signature },
+            Part::Media(media) => {
+                let bytes = json(&*media);
+                let part = SavedPart::Media {
+                    kind: media.kind,
+                    media_type: media.media_type.as_str().into(),
+                    content: ContentHash::of(&bytes),
+                };
+                if known != Some(&part) {
+                    put(bytes, blobs);
+                }
+                part
+            }
+        }
+    }
+}
+
+fn json(value: &impl Serialize) -> Vec<u8> {
+    // It fails only for maps with keys that are no text.
+    serde_json::to_vec(value).unwrap_or_default()
+}
+
+fn put(bytes: Vec<u8>, blobs: &mut Vec<Blob>) -> ContentHash {
+    let hash = ContentHash::of(&bytes);
+    blobs.push(Blob { hash, bytes });
+    hash
+}
+
+/// What a request is to be remembered with.
+pub(crate) struct NewSnapshot<'a> {
+    pub(crate) session: &'a str,
+    pub(crate) parent_turn: Option<TurnId>,
+    pub(crate) prompt: &'a Prompt<'a>,
+    pub(crate) tokens: Tokens,
+    pub(crate) counter: &'a str,
+    pub(crate) agent: Option<Agent>,
+    /// False when only its shape is to be remembered: nothing is rendered then.
+    pub(crate) keep: bool,
+    pub(crate) now: Timestamp,
+}
+
+/// Takes a snapshot of a request: what is to be kept of it, and the content
+/// that `previous` does not hold.
+pub(crate) fn take(
+    made: &NewSnapshot<'_>,
+    previous: Option<&Saved>,
+) -> (Saved, Snapshot, Vec<Blob>) {
+    let layout = made.prompt.layout;
+    let mut blobs = Vec::new();
+    let sections = [
+        (Section::System, &layout.system),
+        (Section::History, &layout.history),
+        (Section::Current, &layout.current),
+    ];
+    let mut entries = Vec::new();
+    for (section, blocks) in sections {
+        for block in blocks {
+            let at = entries.len();
+            let known = previous.and_then(|previous| previous.entries.get(at));
+            let entry = Entry {
+                section,
+                id: Arc::clone(&block.id),
+                layer: Arc::clone(&block.layer),
+                role: block.role,
+                trust: block.trust,
+                path: block.path.clone(),
+                part: SavedPart::of(&block.part, known.map(|known| &known.part), &mut blobs),
+                join: block.join,
+                tokens: block.tokens,
+                surcharge: block.surcharge,
+                volatile: block.volatile,
+                group: block.group.clone(),
+                body: block.body_hash(),
+                bytes: block.body().len() as u64,
+            };
+            if known.is_none_or(|known| known.body != entry.body) {
+                blobs.push(Blob {
+                    hash: entry.body,
+                    bytes: block.body().as_bytes().to_vec(),
+                });
+            }
+            entries.push(entry);
+        }
+    }
+    // What is new in each request has a chunk of its own, so that history's last
+    // one need not be written again.
+    let (standing, current) = entries.split_at(entries.len() - layout.current.len());
+    let mut lengths = Vec::new();
+    let mut chunks = Vec::new();
+    let mut start = 0;
+    let mut same_so_far = true;
+    for chunk in standing.chunks(CHUNK).chain(current.chunks(CHUNK)) {
+        // A chunk that is the same was kept with the request before.
+        let i = lengths.len();
+        same_so_far &= previous.is_some_and(|it| it.lengths.get(i) == Some(&chunk.len()));
+        let known = previous
+            .filter(|_| same_so_far)
+            .filter(|it| it.entries.get(start..start + chunk.len()) == Some(chunk));
+        chunks.push(match known.and_then(|previous| previous.chunks.get(i)) {
+            Some(hash) => *hash,
+            None => put(json(&chunk), &mut blobs),
+        });
+        lengths.push(chunk.len());
+        start += chunk.len();
+    }
+    let settings = Settings {
+        version: 1,
+        model: made.prompt.model.to_owned(),
+        max_output: made.prompt.max_output,
+        spare: made.prompt.spare,
+        continues: made.prompt.continues,
+        sampling: made.prompt.sampling.clone(),
+        text: match made.keep {
+            true => text_hash(layout),
+            false => ContentHash::of(b""),
+        },
+        agent: made.agent.clone(),
+    };
+    let root = RootBlob {
+        settings: settings.clone(),
+        chunks: chunks.clone(),
+    };
+    let hash = put(json(&root), &mut blobs);
+    let snapshot = Snapshot {
+        hash,
+        session: made.session.to_owned(),
+        parent_turn: made.parent_turn,
+        model: made.prompt.model.to_owned(),
+        tokens: made.tokens,
+        counter: made.counter.to_owned(),
+        root: hash,
+        created_at: made.now,
+    };
+    let saved = Saved {
+        hash,
+        settings,
+        entries,
+        chunks,
+        lengths,
+        new: new_texts(&layout.current),
+        durability: Arc::default(),
+    };
+    (saved, snapshot, blobs)
+}
+
+/// Returns the hash of the text form. It is written into a room that is kept:
+/// it is large, and of no use afterwards.
+fn text_hash(layout: &Layout) -> ContentHash {
+    thread_local! {
+        static TEXT: RefCell<String> = const { RefCell::new(String::new()) };
+    }
+    TEXT.with_borrow_mut(|text| {
+        text.clear();
+        markup::render_into(text, layout);
+        let hash = ContentHash::of(text.as_bytes());
+        if text.capacity() > MOST_ROOM {
+            *text = String::new();
+        }
+        hash
+    })
+}
+
+/// The most room that a thread keeps for the text form.
+const MOST_ROOM: usize = 1 << 20;
+
+/// Returns the texts of the current message, as far as they are short.
+fn new_texts(blocks: &[Block]) -> Vec<(ContentHash, Arc<str>)> {
+    let mut bytes = 0;
+    let mut new = Vec::new();
+    for block in blocks {
+        bytes += block.body().len();
+        if bytes > MOST_NEW_BYTES {
+            break;
+        }
+        new.push((block.body_hash(), block.body().into()));
+    }
+    new
+}
+
+impl Saved {
+    /// Loads a snapshot's list of blocks, without their content.
+    pub fn load(store: &dyn Snapshots, snapshot: &Snapshot) -> Result<Self, Error> {
+        let root: RootBlob = parse(&fetch(store, &[snapshot.root])?[0])?;
+        let mut entries = Vec::new();
+        let mut lengths = Vec::new();
+        for chunk in fetch(store, &root.chunks)? {
+            let chunk = parse::<Vec<Entry>>(&chunk)?;
+            lengths.push(chunk.len());
+            entries.extend(chunk);
+        }
+        Ok(Self {
+            hash: snapshot.hash,
+            settings: root.settings,
+            entries,
+            chunks: root.chunks,
+            lengths,
+            new: Vec::new(),
+            durability: Arc::default(),
+        })
+    }
+
+    pub(crate) fn durability(&self) -> Durability {
+        match self.durability.load(Ordering::Acquire) {
+            pending if pending == Durability::Pending as u8 => Durability::Pending,
+            failed if failed == Durability::Failed as u8 => Durability::Failed,
+            _ => Durability::Saved,
+        }
+    }
+
+    /// Notes whether it is kept, for whoever remembers it.
+    pub(crate) fn set_durability(&self, durability: Durability) {
+        self.durability.store(durability as u8, Ordering::Release);
+    }
+
+    /// Returns the ids of the blocks of history, oldest first, with their groups.
+    pub fn history(&self) -> impl Iterator<Item = (&Arc<str>, Option<&Arc<str>>)> {
+        let history = self.entries.iter();
+        let history = history.filter(|entry| entry.section == Section::History);
+        history.map(|entry| (&entry.id, entry.group.as_ref()))
+    }
+
+    /// Returns the request with its content.
+    pub fn layout(&self, store: &dyn Snapshots) -> Result<Layout, Error> {
+        let hashes: Vec<ContentHash> = self.entries.iter().map(|entry| entry.body).collect();
+        let bodies = fetch(store, &hashes)?;
+        let mut layout = Layout::default();
+        for (entry, body) in self.entries.iter().zip(bodies) {
+            let body = String::from_utf8(body).map_err(|_| damaged(entry.body))?;
+            let text = body.strip_suffix('\n').ok_or_else(|| damaged(entry.body))?;
+            // It was guarded when it was made; guarding what it was before its
+            // structure was escaped gives the same text again.
+            let policy = match entry.role {
+                Role::Document => Policy::masking(false).in_document(),
+                _ => Policy::masking(false),
+            };
+            let text = Text::guarded(&guard::restore_by(text, policy), policy);
+            let mut block = Block::new(
+                Arc::clone(&entry.id),
+                Arc::clone(&entry.layer),
+                entry.role,
+                text,
+            );
+            block.join = entry.join;
+            block.trust = entry.trust;
+            block.path = entry.path.clone();
+            block.tokens = entry.tokens;
+            block.surcharge = entry.surcharge;
+            block.volatile = entry.volatile;
+            block.group = entry.group.clone();
+            block.part = match &entry.part {
+                SavedPart::Media { content, .. } => {
+                    let media: Media = parse(&fetch(store, &[*content])?[0])?;
+                    Part::Media(media.into())
+                }
+                part => part.shown(),
+            };
+            match entry.section {
+                Section::System => layout.system.push(block),
+                Section::History => layout.history.push(block),
+                Section::Current => layout.current.push(block),
+            }
+        }
+        Ok(layout)
+    }
+
+    /// Returns the request as it was sent in a provider's form.
+    pub fn render(&self, store: &dyn Snapshots, format: Format) -> Result<String, Error> {
+        let layout = self.layout(store)?;
+        let prompt = Prompt {
+            layout: &layout,
+            model: &self.settings.model,
+            max_output: self.settings.max_output,
+            spare: self.settings.spare,
+            continues: self.settings.continues,
+            sampling: &self.settings.sampling,
+        };
+        prompt
+            .render(format)
+            .map_err(|refused| Error::input(refused.to_string()))
+    }
+
+    /// Checks that everything is there, that nothing was changed, and that the
+    /// request comes out with the same bytes. Returns how many blocks it has.
+    pub fn check(&self, store: &dyn Snapshots) -> Result<usize, Error> {
+        let root = RootBlob {
+            settings: self.settings.clone(),
+            chunks: self.chunks.clone(),
+        };
+        if ContentHash::of(&json(&root)) != self.hash {
+            return Err(damaged(self.hash));
+        }
+        let text = markup::render(&self.layout(store)?);
+        if ContentHash::of(text.as_bytes()) != self.settings.text {
+            return Err(Error::damage(format!(
+                "snapshot {} does not come out as it was: the text form differs",
+                self.hash
+            ))
+            .advise("it was made by a version that renders otherwise"));
+        }
+        Ok(self.entries.len())
+    }
+
+    /// Returns what `self` shares with the request before it.
+    pub fn compare(
+        &self,
+        store: &dyn Snapshots,
+        previous: &Saved,
+        counter: &dyn TokenCounter,
+        layout: &Layout,
+    ) -> Result<CacheReport, Error> {
+        if self.settings.model != previous.settings.model {
+            // No provider shares anything between models.
+            return Ok(CacheReport {
+                previous: previous.hash.to_string(),
+                shared_tokens: 0,
+                shared_fraction: 0.0,
+                first_difference: Some(Difference {
+                    layer: "model".into(),
+                    item: self.settings.model.as_str().into(),
+                    byte: 0,
+                }),
+            });
+        }
+        let bare = self.is_document();
+        let same = |at: &usize| {
+            let (a, b) = (&self.entries[*at], &previous.entries[*at]);
+            a.role == b.role
+                && a.path == b.path
+                && a.part == b.part
+                && a.body == b.body
+                && is_joined(&self.entries, *at) == is_joined(&previous.entries, *at)
+        };
+        let both = self.entries.len().min(previous.entries.len());
+        let equal = match bare == previous.is_document() {
+            true => (0..both).take_while(same).count(),
+            false => 0,
+        };
+        let mut shared_tokens: Tokens = self.entries[..equal].iter().map(|e| e.tokens).sum();
+        let total: Tokens = self.entries.iter().map(|entry| entry.tokens).sum();
+        let mut byte: u64 = (0..equal)
+            .map(|at| {
+                let (close, open) = lead(&self.entries, at, bare);
+                (close.len() + open.len()) as u64 + shown_bytes(&self.entries[at])
+            })
+            .sum();
+        let (now, before) = (self.entries.get(equal), previous.entries.get(equal));
+        let own = layout.blocks().nth(equal).map_or("", Block::body);
+        let own = self.from(equal, own.as_bytes());
+        let other = match before {
+            Some(before) => {
+                let known = previous.new.iter().find(|(hash, _)| *hash == before.body);
+                match known {
+                    Some((_, body)) => previous.from(equal, body.as_bytes()),
+                    None => previous.from(equal, &fetch(store, &[before.body])?[0]),
+                }
+            }
+            None => previous.from(equal, b""),
+        };
+        if let (Some(now), Some(_)) = (now, before) {
+            let (close, open) = lead(&self.entries, equal, bare);
+            let common = if own == other {
+                // They differ in what is not text, and stand for it.
+                close.len() + open.len()
+            } else {
+                common_prefix(&own, &other)
+            };
+            byte += common as u64;
+            // The last token may reach beyond what is shared.
+            let head = String::from_utf8_lossy(own[..common].get(close.len()..).unwrap_or(b""));
+            let within = counter.count(&head).saturating_sub(1);
+            shared_tokens += within.min(now.tokens);
+        } else if now.is_some() != before.is_some() {
+            byte += common_prefix(&own, &other) as u64;
+        }
+        let first_difference = now.or(before).map(|entry| Difference {
+            layer: Arc::clone(&entry.layer),
+            item: Arc::clone(&entry.id),
+            byte,
+        });
+        Ok(CacheReport {
+            previous: previous.hash.to_string(),
+            shared_tokens,
+            shared_fraction: if total == 0 {
+                0.0
+            } else {
+                (shared_tokens as f64 / total as f64 * 10_000.0).round() / 10_000.0
+            },
+            first_difference,
+        })
+    }
+
+    fn is_document(&self) -> bool {
+        let mut entries = self.entries.iter();
+        entries.any(|entry| entry.role == Role::Document)
+    }
+
+    /// Returns the text form from behind the text of the block before `at`: the
+    /// block there, whose text is `body`, or the end.
+    fn from(&self, at: usize, body: &[u8]) -> Vec<u8> {
+        let bare = self.is_document();
+        let Some(entry) = self.entries.get(at) else {
+            let last = at.checked_sub(1).and_then(|at| self.entries.get(at));
+            let end = last.map_or("", |last| ending(last, bare));
+            // The last block has no blank line behind it.
+            return end.strip_suffix('\n').unwrap_or(end).into();
+        };
+        let (close, open) = lead(&self.entries, at, bare);
+        let shown = usize::try_from(shown_bytes(entry)).unwrap_or(usize::MAX);
+        let body = &body[..shown.min(body.len())];
+        // One may end where the other holds what looks like its end.
+        [
+            close.as_bytes(),
+            open.as_bytes(),
+            body,
+            ending(entry, bare).as_bytes(),
+        ]
+        .concat()
+    }
+
+    /// Returns the blocks that differ between two requests, in order.
+    pub fn changes(&self, store: &dyn Snapshots, previous: &Saved) -> Result<Vec<Change>, Error> {
+        let key = |entry: &Entry| (entry.layer.clone(), entry.id.clone());
+        let text = |entry: &Entry| -> Result<String, Error> {
+            let body = fetch(store, &[entry.body])?.remove(0);
+            Ok(String::from_utf8_lossy(&body).into_owned())
+        };
+        let mut changes = Vec::new();
+        let before: BTreeMap<_, &Entry> = previous
+            .entries
+            .iter()
+            .map(|entry| (key(entry), entry))
+            .collect();
+        let now: std::collections::BTreeSet<_> = self.entries.iter().map(key).collect();
+        for entry in previous
+            .entries
+            .iter()
+            .filter(|entry| !now.contains(&key(entry)))
+        {
+            changes.push(Change::of(entry, Some(text(entry)?), None));
+        }
+        for entry in &self.entries {
+            match before.get(&key(entry)) {
+                None => changes.push(Change::of(entry, None, Some(text(entry)?))),
+                Some(old) if old.body != entry.body || old.part != entry.part => {
+                    changes.push(Change::of(entry, Some(text(old)?), Some(text(entry)?)));
+                }
+                Some(_) => {}
+            }
+        }
+        Ok(changes)
+    }
+
+    /// Returns what the blocks cost together.
+    pub fn tokens(&self) -> Tokens {
+        self.entries.iter().map(|entry| entry.tokens).sum()
+    }
+
+    /// Returns what it might use.
+    pub fn available(&self) -> Tokens {
+        let window = self.tokens().saturating_add(self.settings.spare);
+        window.saturating_sub(self.settings.max_output.unwrap_or(0))
+    }
+
+    /// Returns what everything but history costs.
+    pub fn tokens_beside_history(&self) -> Tokens {
+        let others = self.entries.iter();
+        let others = others.filter(|entry| entry.section != Section::History);
+        others.map(|entry| entry.tokens).sum()
+    }
+
+    /// Returns what it is made of, without the content: who it was for, and
+    /// each block with its layer, its cost and the hash of its text.
+    pub fn contents(&self) -> Contents<'_> {
+        Contents {
+            hash: self.hash,
+            model: &self.settings.model,
+            max_output: self.settings.max_output,
+            tokens: self.tokens(),
+            agent: self.settings.agent.as_ref(),
+            blocks: &self.entries,
+        }
+    }
+
+    /// Returns its [contents](Saved::contents) as JSON.
+    pub fn to_json(&self) -> Value {
+        to_json!(self.contents())
+    }
+
+    /// Returns the model it was made for.
+    pub fn model(&self) -> &str {
+        &self.settings.model
+    }
+
+    /// Returns how many blocks there are.
+    pub fn blocks(&self) -> usize {
+        self.entries.len()
+    }
+}
+
+/// What a request is made of, without its content.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "SnapshotContents"))]
+pub struct Contents<'a> {
+    /// Its hash.
+    pub hash: ContentHash,
+    /// The model it was made for.
+    pub model: &'a str,
+    /// Most tokens of the answer, when that was limited.
+    pub max_output: Option<u64>,
+    /// What it counted.
+    pub tokens: Tokens,
+    /// Who it was made for.
+    pub agent: Option<&'a Agent>,
+    /// Its blocks in order, each with its layer, its cost and the hash of its
+    /// text.
+    blocks: &'a [Entry],
+}
+
+/// How two requests differ.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "SnapshotDifference"))]
+pub struct Comparison {
+    /// What the second shares with the first.
+    pub cache: CacheReport,
+    /// The blocks that differ.
+    pub changes: Vec<Change>,
+}
+
+/// A block that is in one of two requests, or differs between them.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "BlockChange"))]
+pub struct Change {
+    /// Its layer.
+    pub layer: Arc<str>,
+    /// Its id.
+    pub id: Arc<str>,
+    /// What it costs.
+    pub tokens: Tokens,
+    /// What it was; null when it is new.
+    pub before: Option<String>,
+    /// What it is; null when it is gone.
+    pub now: Option<String>,
+}
+
+impl Change {
+    fn of(entry: &Entry, before: Option<String>, now: Option<String>) -> Self {
+        Self {
+            layer: Arc::clone(&entry.layer),
+            id: Arc::clone(&entry.id),
+            tokens: entry.tokens,
+            before,
+            now,
+        }
+    }
+}
+
+fn open_tag(entry: &Entry) -> String {
+    markup::open(entry.role, entry.path.as_deref(), &entry.part.shown())
+}
+
+/// Returns true when the block at `at` goes on inside the one before it.
+fn is_joined(entries: &[Entry], at: usize) -> bool {
+    at > 0 && entries[at].joins(&entries[at - 1])
+}
+
+/// Returns what stands between the text of the block before and that of the
+/// block at `at`: what ends the one, and what begins the other.
+fn lead(entries: &[Entry], at: usize, bare: bool) -> (&'static str, String) {
+    let entry = &entries[at];
+    let before = at.checked_sub(1).map(|at| &entries[at]);
+    let is_bare = bare && entry.role <= Role::Developer;
+    if !is_bare && is_joined(entries, at) {
+        return ("", "\n".to_owned());
+    }
+    let open = if is_bare {
+        String::new()
+    } else {
+        open_tag(entry)
+    };
+    (before.map_or("", |before| ending(before, bare)), open)
+}
+
+/// Returns what stands behind the last block of a run.
+fn ending(entry: &Entry, bare: bool) -> &'static str {
+    match bare && entry.role <= Role::Developer {
+        true => markup::close(Role::Header),
+        false => markup::close(entry.role),
+    }
+}
+
+/// Returns how many bytes of a block's text are written: a part of a document
+/// has no line end behind it.
+fn shown_bytes(entry: &Entry) -> u64 {
+    entry.bytes - u64::from(entry.role == Role::Document)
+}
+
+/// Returns how many bytes two texts have in common at their start, up to a
+/// character boundary of UTF-8.
+fn common_prefix(a: &[u8], b: &[u8]) -> usize {
+    let mut common = a.iter().zip(b).take_while(|(a, b)| a == b).count();
+    while common > 0 && common < a.len() && a[common] & 0xC0 == 0x80 {
+        common -= 1;
+    }
+    common
+}
+
+fn fetch(store: &dyn Snapshots, hashes: &[ContentHash]) -> Result<Vec<Vec<u8>>, Error> {
+    let found = store.blobs(hashes)?;
+    let mut blobs = Vec::with_capacity(found.len());
+    for (hash, bytes) in hashes.iter().zip(found) {
+        let bytes = bytes.ok_or_else(|| {
+            Error::damage(format!(
+                "content {hash} of the snapshot is not in the store"
+            ))
+        })?;
+        if ContentHash::of(&bytes) != *hash {
+            return Err(damaged(*hash));
+        }
+        blobs.push(bytes);
+    }
+    Ok(blobs)
+}
+
+fn parse<T: serde::de::DeserializeOwned>(bytes: &[u8]) -> Result<T, Error> {
+    serde_json::from_slice(bytes)
+        .map_err(|error| Error::damage(format!("a snapshot cannot be read: {error}")))
+}
+
+fn damaged(hash: ContentHash) -> Error {
+    Error::damage(format!("content {hash} of the snapshot was changed"))
+        .advise("the store is damaged; restore it from a copy")
+}
+
+/// Finds the one snapshot whose hash begins with `prefix`.
+pub fn find(store: &dyn Snapshots, prefix: &str) -> Result<Snapshot, Error> {
+    let is_hex = prefix.bytes().all(|byte| byte.is_ascii_hexdigit());
+    if prefix.len() < 4 || prefix.len() > 64 || !is_hex {
+        return Err(Error::input(format!(
+            "`{prefix}` is no hash: give at least 4 of its hexadecimal digits"
+        ))
+        .advise(Advice::call(Operation::ListSnapshots)));
+    }
+    let mut found = store.find_snapshots(&prefix.to_ascii_lowercase())?;
+    match found.len() {
+        1 => Ok(found.remove(0)),
+        0 => Err(Error::input(format!("there is no snapshot `{prefix}`"))
+            .because(Cause::Missing)
+            .advise(Advice::call(Operation::ListSnapshots))),
+        _ => Err(Error::input(format!(
+            "`{prefix}` is the beginning of several snapshots; give more digits"
+        ))),
+    }
+}
+
+#[cfg(test)]
+mod tests;

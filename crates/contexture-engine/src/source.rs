@@ -1,0 +1,731 @@
+//! Sources: where the items of a layer come from.
+//!
+//! A source is a value behind [`Source`], registered with the engine by name.
+//! The built-in ones use the same interface as those of a program:
+//!
+//! 1. [`resolve`](Source::resolve) says what must be known before the budget is:
+//!    the model, the window, the session.
+//! 2. [`gather`](Source::gather) offers items for one layer.
+//! 3. [`revise`](Source::revise) reacts to what the fit made of them, with other
+//!    items or none.
+//! 4. [`account`](Source::account) adds to the report what only the source knows.
+
+use std::any::{Any, TypeId};
+use std::collections::BTreeMap;
+use std::ops::Deref;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use contexture_core::guard::Policy;
+use contexture_core::{
+    Assembly, Budget, Code, Content, Counts, Curator, Excluded, Fit, Frame, Item, Layer,
+    LayerBudget, Layout, Role, Tokens,
+};
+use contexture_providers::Sampling;
+use contexture_store::{AgentRole, Session};
+use contexture_tokens::Model;
+use jiff::Timestamp;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value, json};
+
+use crate::advice::Warning;
+use crate::agent::Agent;
+use crate::engine::Engine;
+use crate::error::Error;
+use crate::files::Root;
+use crate::recipe::{Recipe, RecipeLayer};
+use crate::report::Report;
+use crate::request::Request;
+use crate::snapshot::Saved;
+
+/// Where the items of a layer come from.
+pub trait Source: Send + Sync {
+    /// Returns the name that recipes use.
+    fn name(&self) -> &str;
+
+    /// Returns what `with:` in a recipe may hold.
+    fn parameters(&self) -> &[Parameter] {
+        &[]
+    }
+
+    /// Returns which part of an agent's context the items are, for the summary
+    /// of what was spent on what.
+    fn concept(&self) -> Concept {
+        Concept::Workspace
+    }
+
+    /// Returns where the settings move the layer to, if they do.
+    fn position(&self, engine: &Engine) -> Option<Position> {
+        let _ = engine;
+        None
+    }
+
+    /// Returns the recipe to follow when a request names none and this source
+    /// can tell.
+    fn recipe_for(&self, engine: &Engine, request: &Request) -> Result<Option<String>, Error> {
+        let _ = (engine, request);
+        Ok(None)
+    }
+
+    /// Returns true when the layer cannot be filled without a store.
+    fn needs_store(&self, scope: &Scope<'_>) -> bool {
+        let _ = scope;
+        false
+    }
+
+    /// Says what must be known before the budget is.
+    fn resolve(&self, scope: &Scope<'_>, facts: &mut Facts) -> Result<(), Error> {
+        let _ = (scope, facts);
+        Ok(())
+    }
+
+    /// Offers items for one layer.
+    fn gather(&self, ask: &Ask<'_>) -> Result<Offer, Error>;
+
+    /// Reacts to what the fit made of all layers: another offer for this layer,
+    /// or `None` when it is fine. It is called again after each new fit, a
+    /// bounded number of times.
+    ///
+    /// An error ends the request. When the fit itself failed because pinned
+    /// items do not fit, [`Outcome::error`] says so.
+    fn revise(&self, ask: &Ask<'_>, outcome: &Outcome<'_>) -> Result<Option<Offer>, Error> {
+        let _ = (ask, outcome);
+        Ok(None)
+    }
+
+    /// Returns true when [`revise`](Source::revise) is only to be asked when no
+    /// other source has anything to change: it takes what the others leave.
+    fn yields(&self) -> bool {
+        false
+    }
+
+    /// Adds to the report what only the source knows.
+    fn account(&self, ask: &Ask<'_>, account: &mut Account<'_>) -> Result<(), Error> {
+        let _ = (ask, account);
+        Ok(())
+    }
+
+    /// Returns true when gathering does not wait for anything. Sources that wait
+    /// are asked at the same time, each in a thread of its own.
+    fn is_immediate(&self) -> bool {
+        false
+    }
+
+    /// Returns true when its items may stand in a document without tags. A
+    /// request from such sources alone has no tags that content could forge.
+    fn is_bare(&self, scope: &Scope<'_>) -> bool {
+        let _ = scope;
+        false
+    }
+}
+
+/// Which part of an agent's context something is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum Concept {
+    /// Files, tools and what is known of the surroundings.
+    Workspace,
+    /// Who the agent is, and what it is to do.
+    Persona,
+    /// Earlier messages.
+    History,
+    /// What was found again.
+    Memory,
+    /// What is asked now.
+    Event,
+}
+
+/// Where a layer stands among the others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Position {
+    /// In the system part, before history.
+    System,
+    /// At the beginning of history.
+    BeforeHistory,
+    /// At the end of history.
+    AfterHistory,
+    /// In the current message, before its last layer.
+    Current,
+}
+
+/// A parameter of a source: something that `with:` may hold.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Parameter {
+    /// Its name.
+    pub name: &'static str,
+    /// What it is.
+    pub kind: ParameterKind,
+    /// What it does, in a sentence, with its default.
+    pub about: &'static str,
+}
+
+/// What a parameter may be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ParameterKind {
+    /// A text.
+    Text,
+    /// One of these words.
+    Word(&'static [&'static str]),
+    /// A whole number, 0 or more.
+    Number,
+    /// True or false.
+    Flag,
+    /// A list of texts.
+    Texts,
+    /// An object.
+    Object,
+}
+
+impl ParameterKind {
+    /// Returns what is wrong with a value, if anything is.
+    fn check(self, value: &Value) -> Result<(), String> {
+        let is_text = |value: &Value| value.is_string() || value.is_number();
+        let good = match self {
+            ParameterKind::Text => is_text(value),
+            ParameterKind::Word(words) => value.as_str().is_some_and(|word| words.contains(&word)),
+            ParameterKind::Number => value.is_u64(),
+            ParameterKind::Flag => value.is_boolean(),
+            ParameterKind::Texts => (value.as_array()).is_some_and(|list| list.iter().all(is_text)),
+            ParameterKind::Object => value.is_object(),
+        };
+        if good {
+            return Ok(());
+        }
+        let expected = match self {
+            ParameterKind::Text => "a text".to_owned(),
+            ParameterKind::Word(words) => format!("one of {}", words.join(", ")),
+            ParameterKind::Number => "a whole number, 0 or more".to_owned(),
+            ParameterKind::Flag => "true or false".to_owned(),
+            ParameterKind::Texts => "a list of texts".to_owned(),
+            ParameterKind::Object => "a mapping".to_owned(),
+        };
+        Err(format!("must be {expected}, not {value}"))
+    }
+
+    fn schema(self) -> Value {
+        match self {
+            ParameterKind::Text => json!({"type": "string"}),
+            ParameterKind::Word(words) => json!({"type": "string", "enum": words}),
+            ParameterKind::Number => json!({"type": "integer", "minimum": 0}),
+            ParameterKind::Flag => json!({"type": "boolean"}),
+            ParameterKind::Texts => json!({"type": "array", "items": {"type": "string"}}),
+            ParameterKind::Object => json!({"type": "object"}),
+        }
+    }
+}
+
+impl Parameter {
+    /// Returns a parameter.
+    pub const fn new(name: &'static str, kind: ParameterKind, about: &'static str) -> Self {
+        Self { name, kind, about }
+    }
+
+    /// Returns the JSON Schema of an object with these parameters.
+    pub fn schema(parameters: &[Parameter]) -> Value {
+        let mut properties = Map::new();
+        for parameter in parameters {
+            let mut schema = parameter.kind.schema();
+            schema["description"] = parameter.about.into();
+            properties.insert(parameter.name.to_owned(), schema);
+        }
+        json!({"type": "object", "properties": properties, "additionalProperties": false})
+    }
+
+    /// Fails when `with` holds what is not a parameter, or not what it must be.
+    pub(crate) fn check(
+        parameters: &[Parameter],
+        recipe: &Recipe,
+        layer: &RecipeLayer,
+        with: &Map<String, Value>,
+    ) -> Result<(), Error> {
+        for (name, value) in with {
+            let Some(parameter) = parameters.iter().find(|known| known.name == name) else {
+                let known: Vec<&str> = parameters.iter().map(|one| one.name).collect();
+                let message = match known.is_empty() {
+                    true => "the source takes no parameters".to_owned(),
+                    false => crate::error::not_one_of("parameter", name, &known),
+                };
+                return Err(layer.error(recipe, Some(name), &message));
+            };
+            let is_variable = value.as_str().is_some_and(|text| text.starts_with('$'));
+            if !value.is_null() && !is_variable {
+                (parameter.kind.check(value))
+                    .map_err(|message| layer.error(recipe, Some(name), &message))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What sources say before the budget is known. What the request says comes
+/// before all of it; of two sources, the first.
+#[derive(Debug, Default)]
+pub struct Facts {
+    /// The model, when the request names none.
+    pub model: Option<String>,
+    /// The window, when the request names none.
+    pub max_tokens: Option<Tokens>,
+    /// What is set aside for the answer, when the request does not say.
+    pub reserve_response: Option<Tokens>,
+    /// The most that the request may use, however large the window is.
+    pub effective: Option<Tokens>,
+    /// Why there must be a budget: the error when neither the request nor a
+    /// source names a window or a model.
+    pub budget_needed: Option<Error>,
+    /// The label that the request is kept under.
+    pub label: Option<String>,
+    /// Whether an agent with a role and permissions is spoken to.
+    pub is_agent: bool,
+    /// The turn that the answer follows.
+    pub parent_turn: Option<contexture_store::TurnId>,
+    /// The toolset that tools were taken from.
+    pub toolset: Option<String>,
+    /// Whether the model is to go on where its own last message ends.
+    pub continues: bool,
+    /// How the answer is drawn.
+    pub sampling: Option<Sampling>,
+    /// Beginnings of lines that only a source itself may write: other sources
+    /// escape them.
+    pub reserved_prefixes: Vec<&'static str>,
+}
+
+/// What is known of a request and a layer before the budget is.
+pub struct Scope<'a> {
+    /// The engine.
+    pub engine: &'a Engine,
+    /// The directory that paths are relative to.
+    pub root: &'a Root,
+    /// What is asked for.
+    pub request: &'a Request,
+    /// The recipe that is followed.
+    pub recipe: &'a Recipe,
+    /// The layer that is filled.
+    pub layer: &'a RecipeLayer,
+    /// The parameters of the source: those of the request, else of the recipe.
+    pub with: Map<String, Value>,
+    /// The time.
+    pub now: Timestamp,
+    pub(crate) call: &'a CallState,
+}
+
+/// What the sources of one request share.
+#[derive(Default)]
+pub(crate) struct CallState {
+    shared: Mutex<BTreeMap<(TypeId, String), Arc<dyn Any + Send + Sync>>>,
+    warnings: Mutex<Vec<Warning>>,
+}
+
+impl CallState {
+    pub(crate) fn take_warnings(&self) -> Vec<Warning> {
+        std::mem::take(&mut *self.warnings.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl Scope<'_> {
+    /// Returns a parameter as text, if it is given and not empty.
+    pub fn text(&self, name: &str) -> Option<String> {
+        match self.with.get(name)? {
+            Value::String(text) if text.is_empty() => None,
+            Value::String(text) => Some(text.clone()),
+            Value::Null => None,
+            other => Some(other.to_string()),
+        }
+    }
+
+    /// Returns a parameter that is true or false.
+    pub fn flag(&self, name: &str) -> Option<bool> {
+        self.with.get(name)?.as_bool()
+    }
+
+    /// Returns a parameter that is a number.
+    pub fn number(&self, name: &str) -> Option<u64> {
+        self.with.get(name)?.as_u64()
+    }
+
+    /// Returns a parameter that is a list of texts.
+    pub fn texts(&self, name: &str) -> Option<Vec<String>> {
+        let list = self.with.get(name)?.as_array()?;
+        let text = |value: &Value| match value {
+            Value::String(text) => text.clone(),
+            other => other.to_string(),
+        };
+        Some(list.iter().map(text).collect())
+    }
+
+    /// Reads a parameter that is an object.
+    ///
+    /// Fails when it is not what is expected.
+    pub fn object<T: DeserializeOwned>(&self, name: &str) -> Result<Option<T>, Error> {
+        let Some(value) = self.with.get(name).filter(|value| !value.is_null()) else {
+            return Ok(None);
+        };
+        T::deserialize(value).map(Some).map_err(|error| {
+            let message = crate::error::plain(&error.to_string());
+            self.layer.error(self.recipe, Some(name), &message)
+        })
+    }
+
+    /// Returns something that all layers of one request share, made once. `key`
+    /// tells apart what depends on parameters.
+    ///
+    /// Fails when it cannot be made.
+    pub fn shared<T: Any + Send + Sync>(
+        &self,
+        key: &str,
+        make: impl FnOnce() -> Result<T, Error>,
+    ) -> Result<Arc<T>, Error> {
+        let key = (TypeId::of::<T>(), key.to_owned());
+        let lock = || {
+            self.call
+                .shared
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+        };
+        if let Some(known) = lock().get(&key)
+            && let Ok(known) = Arc::clone(known).downcast::<T>()
+        {
+            return Ok(known);
+        }
+        let made = Arc::new(make()?);
+        lock().insert(key, Arc::clone(&made) as _);
+        Ok(made)
+    }
+
+    /// Returns something that another layer of the request has shared.
+    pub fn peek<T: Any + Send + Sync>(&self, key: &str) -> Option<Arc<T>> {
+        let shared = self.call.shared.lock();
+        let shared = shared.unwrap_or_else(PoisonError::into_inner);
+        let known = shared.get(&(TypeId::of::<T>(), key.to_owned()))?;
+        Arc::clone(known).downcast().ok()
+    }
+
+    /// Replaces something that all layers of one request share.
+    pub fn share<T: Any + Send + Sync>(&self, key: &str, value: Arc<T>) {
+        let key = (TypeId::of::<T>(), key.to_owned());
+        let shared = self.call.shared.lock();
+        let mut shared = shared.unwrap_or_else(PoisonError::into_inner);
+        shared.insert(key, value);
+    }
+
+    /// Adds a warning to the report.
+    pub fn warn(&self, warning: Warning) {
+        let warnings = self.call.warnings.lock();
+        let mut warnings = warnings.unwrap_or_else(PoisonError::into_inner);
+        // A layer may be gathered again.
+        if !warnings.contains(&warning) {
+            warnings.push(warning);
+        }
+    }
+
+    /// Returns the label of the session that the layer is about.
+    pub fn session_label(&self) -> Option<String> {
+        self.text("session")
+            .or_else(|| self.request.session.clone())
+    }
+
+    /// Returns the session that the layer is about, if one is named.
+    ///
+    /// Fails when there is no such session, or no ledger.
+    pub fn session(&self) -> Result<Option<Arc<Session>>, Error> {
+        let Some(label) = self.session_label() else {
+            return Ok(None);
+        };
+        let found = self.shared(&label, || {
+            Ok::<Session, Error>(self.engine.ledger()?.session(&label)?)
+        })?;
+        Ok(Some(found))
+    }
+
+    /// Returns the session of the request, if it is known: a request without a
+    /// ledger has none, and that is no error here.
+    pub fn known_session(&self) -> Option<Arc<Session>> {
+        let label = self.request.session.as_ref()?;
+        let ledger = self.engine.ledger().ok()?;
+        self.shared(label, || Ok::<Session, Error>(ledger.session(label)?))
+            .ok()
+    }
+
+    /// Returns the agent's role.
+    pub fn role(&self) -> AgentRole {
+        self.request.role.unwrap_or_default()
+    }
+
+    /// Returns what the agent is to do: what the request says, else its session.
+    pub fn task(&self) -> Option<String> {
+        let of_session = || self.known_session()?.task.clone();
+        self.request.task.clone().or_else(of_session)
+    }
+
+    /// Returns who the agent is and what it may use.
+    ///
+    /// Fails when it has a persona that does not exist.
+    pub fn agent(&self) -> Result<Arc<Agent>, Error> {
+        self.shared("", || Agent::find(self))
+    }
+}
+
+/// What a source is asked for: one layer of one request.
+pub struct Ask<'a> {
+    pub(crate) scope: Scope<'a>,
+    /// The model the request is for.
+    pub model: &'a Model,
+    /// What may be spent.
+    pub budget: Budget,
+    /// Counts tokens.
+    pub counts: &'a Counts,
+    /// How content of this layer is guarded.
+    pub policy: Policy,
+    /// The request before this one, if it is known.
+    pub previous: Option<&'a Saved>,
+    /// What the sources said before the budget was known.
+    pub facts: &'a Facts,
+    /// Whether the whole request is a document without tags.
+    pub is_document: bool,
+}
+
+impl<'a> Deref for Ask<'a> {
+    type Target = Scope<'a>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.scope
+    }
+}
+
+impl Ask<'_> {
+    /// Returns text from outside with everything escaped that only another
+    /// source may write at the beginning of a line.
+    pub fn without_reserved(&self, text: &str) -> String {
+        let mut text = text.to_owned();
+        for prefix in &self.facts.reserved_prefixes {
+            text = escape_prefix(&text, prefix);
+        }
+        text
+    }
+}
+
+/// Puts a backslash behind the first character of everything in `text` that
+/// looks like `prefix`, whether it begins a line or not: the guard makes line
+/// ends of other things, and a cut begins a line anywhere.
+pub fn escape_prefix(text: &str, prefix: &str) -> String {
+    let Some(first) = prefix.chars().next() else {
+        return text.to_owned();
+    };
+    let rest = &prefix[first.len_utf8()..];
+    let mut out = String::with_capacity(text.len());
+    let mut copied = 0;
+    for (at, _) in text.match_indices(first) {
+        let behind = at + first.len_utf8();
+        if text[behind..].trim_start_matches('\\').starts_with(rest) {
+            out.push_str(&text[copied..behind]);
+            out.push('\\');
+            copied = behind;
+        }
+    }
+    out.push_str(&text[copied..]);
+    out
+}
+
+/// What a source offers for a layer.
+#[derive(Debug, Default)]
+pub struct Offer {
+    /// The items, in the order they are shown.
+    pub items: Vec<Item>,
+    /// Layers that share what the layer is allowed.
+    pub layers: Vec<Layer>,
+    /// How it is decided what is kept, when the recipe is not to say.
+    pub fit: Option<Fit>,
+    /// The block that all items are lines of, when they have no tags.
+    pub frame: Option<Frame>,
+    /// What the source can tell about the items while they are fitted.
+    pub curator: Option<Arc<dyn Curator>>,
+    /// The most that the layer may spend, whatever the recipe says.
+    pub max: Option<Tokens>,
+    /// Whether the items are new each time, so that nothing behind them can be
+    /// cached.
+    pub volatile: bool,
+    /// Rows of the report for what is not offered.
+    pub excluded: Vec<Excluded>,
+    /// Whether the recipe's `cut` is left alone for items that are no text.
+    pub keeps_parts: bool,
+}
+
+impl From<Vec<Item>> for Offer {
+    fn from(items: Vec<Item>) -> Self {
+        Self {
+            items,
+            ..Self::default()
+        }
+    }
+}
+
+impl From<Option<Item>> for Offer {
+    fn from(item: Option<Item>) -> Self {
+        item.into_iter().collect::<Vec<_>>().into()
+    }
+}
+
+impl Offer {
+    /// Marks the items as new each time.
+    pub fn volatile(mut self) -> Self {
+        self.volatile = true;
+        self
+    }
+
+    /// Adds a row for something that is not offered.
+    pub fn exclude(&mut self, id: &str, role: Role, code: Code, reason: impl Into<String>) {
+        // The engine sets the layer.
+        let row = Excluded::unoffered(id, "", role, code, reason.into());
+        self.excluded.push(row);
+    }
+}
+
+/// How an item that is [pending](Content::Pending) is loaded: attach it with
+/// [`Item::data`].
+pub struct Loader(Box<dyn Fn(&Item) -> Content + Send + Sync>);
+
+impl Loader {
+    /// Returns a loader. It may be called from any thread.
+    pub fn new(load: impl Fn(&Item) -> Content + Send + Sync + 'static) -> Self {
+        Self(Box::new(load))
+    }
+
+    /// Loads the content of an item that is pending.
+    pub(crate) fn load(item: &Item) -> Content {
+        let loader = item.data.as_ref().and_then(|data| data.get::<Loader>());
+        let load = loader.map(|loader| {
+            catch_unwind(AssertUnwindSafe(|| (loader.0)(item))).unwrap_or_else(|_| {
+                Content::Absent {
+                    code: Code::UNREADABLE,
+                    reason: "its loader panicked".to_owned(),
+                }
+            })
+        });
+        match load {
+            Some(content) => content,
+            None => Content::Absent {
+                code: Code::UNREADABLE,
+                reason: "its source does not say how it is loaded".to_owned(),
+            },
+        }
+    }
+}
+
+/// What the fit made of all layers.
+pub struct Outcome<'a> {
+    pub(crate) fitted: Result<&'a Assembly, &'a contexture_core::Error>,
+    pub(crate) layer: &'a str,
+    pub(crate) excluded: &'a [Excluded],
+    pub(crate) round: usize,
+}
+
+impl<'a> Outcome<'a> {
+    /// Returns the request as it would be, unless it does not fit.
+    pub fn assembly(&self) -> Option<&'a Assembly> {
+        self.fitted.ok()
+    }
+
+    /// Returns why there is no request: pinned items alone do not fit.
+    pub fn error(&self) -> Option<&'a contexture_core::Error> {
+        self.fitted.err()
+    }
+
+    /// Returns what became of this layer's part of the budget.
+    pub fn layer_budget(&self) -> Option<&'a LayerBudget> {
+        let layers = &self.assembly()?.report.budget.layers;
+        find_layer(layers, self.layer)
+    }
+
+    /// Returns the rows for what sources did not offer to this layer.
+    pub fn not_offered(&self) -> impl Iterator<Item = &'a Excluded> {
+        let layer = self.layer.to_owned();
+        self.excluded.iter().filter(move |row| *row.layer == *layer)
+    }
+
+    /// Returns how many tokens the layer might take beyond what it uses: its own
+    /// part, or what everything else leaves, whichever is more.
+    pub fn room(&self) -> Tokens {
+        let Some(assembly) = self.assembly() else {
+            return 0;
+        };
+        let own = self.layer_budget().map_or(0, |layer| layer.allowed);
+        assembly.report.budget.available.max(own)
+    }
+
+    /// Returns how often the layers were fitted before this.
+    pub fn round(&self) -> usize {
+        self.round
+    }
+}
+
+fn find_layer<'l>(layers: &'l [LayerBudget], name: &str) -> Option<&'l LayerBudget> {
+    layers
+        .iter()
+        .find(|layer| &*layer.name == name)
+        .or_else(|| layers.iter().find_map(|l| find_layer(&l.layers, name)))
+}
+
+/// What sources add to a finished request.
+pub struct Account<'a> {
+    /// What is sent.
+    pub layout: &'a Layout,
+    /// The report.
+    pub report: &'a mut Report,
+    /// The turn that the answer follows.
+    pub parent_turn: &'a mut Option<contexture_store::TurnId>,
+    /// What is known of the request by its sources, for those who ask for it by
+    /// its type.
+    pub details: &'a mut Details,
+}
+
+/// What sources know of a request, by type.
+#[derive(Clone, Default)]
+pub struct Details(BTreeMap<TypeId, Arc<dyn Any + Send + Sync>>);
+
+impl Details {
+    /// Adds something; what was there of the same type is replaced.
+    pub fn insert<T: Any + Send + Sync>(&mut self, value: T) {
+        self.0.insert(TypeId::of::<T>(), Arc::new(value));
+    }
+
+    /// Returns what was added of that type.
+    pub fn get<T: Any + Send + Sync>(&self) -> Option<&T> {
+        self.0.get(&TypeId::of::<T>())?.downcast_ref()
+    }
+}
+
+impl std::fmt::Debug for Details {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Details({})", self.0.len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reserved_beginning_is_escaped_wherever_it_stands() {
+        for (text, escaped) in [
+            ("plain", "plain"),
+            ("[loom a]", "[\\loom a]"),
+            ("x [loom a] [\\loom b]", "x [\\loom a] [\\\\loom b]"),
+            ("[lo", "[lo"),
+        ] {
+            assert_eq!(escape_prefix(text, "[loom "), escaped);
+        }
+    }
+
+    #[test]
+    fn parameters_describe_themselves() {
+        let parameters = [
+            Parameter::new("session", ParameterKind::Text, "The session."),
+            Parameter::new("part", ParameterKind::Word(&["a", "b"]), "Which part."),
+        ];
+        let schema = Parameter::schema(&parameters);
+        assert_eq!(schema["properties"]["part"]["enum"], json!(["a", "b"]));
+        assert!(ParameterKind::Number.check(&json!(-1)).is_err());
+        assert!(ParameterKind::Texts.check(&json!(["a", 1])).is_ok());
+    }
+}

@@ -1,0 +1,124 @@
+//! Language models that write summaries.
+
+use std::time::Duration;
+
+use contexture_core::{Tokens, Usage};
+
+use crate::config;
+
+/// Writes summaries with a language model. A program may bring its own.
+pub trait Summariser: Send + Sync {
+    /// Returns the name of the model, for reports.
+    fn name(&self) -> &str;
+
+    /// Returns how many tokens the model takes, when that is known.
+    fn window(&self) -> Option<Tokens> {
+        None
+    }
+
+    /// Answers what is asked.
+    ///
+    /// Fails with what went wrong, in a sentence that begins with a verb.
+    fn complete(&self, ask: &SummaryAsk<'_>) -> Result<SummaryText, String>;
+
+    /// Returns how long a summary may take, when there is a limit.
+    fn deadline(&self) -> Option<Duration> {
+        None
+    }
+}
+
+/// What a language model is asked.
+#[derive(Debug, Clone, Copy)]
+pub struct SummaryAsk<'a> {
+    /// What it is to do.
+    pub instructions: &'a str,
+    /// What it is to do it with.
+    pub text: &'a str,
+    /// The most tokens of the answer, about.
+    pub max_output: Tokens,
+    /// How long it may take, when that is less than usual.
+    pub deadline: Option<Duration>,
+}
+
+/// What a language model answered.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct SummaryText {
+    /// The answer.
+    pub text: String,
+    /// What it cost, as the provider reports it.
+    pub usage: Option<Usage>,
+}
+
+/// Returns the summariser that the settings name; `None` for the extractive one,
+/// which needs no model.
+pub(crate) fn configured(settings: &config::Summariser) -> Option<std::sync::Arc<dyn Summariser>> {
+    if settings.is_extractive() {
+        return None;
+    }
+    Some(std::sync::Arc::new(Api {
+        settings: settings.clone(),
+        model: settings.model.clone().unwrap_or_default(),
+    }))
+}
+
+/// A model behind an HTTP API.
+struct Api {
+    settings: config::Summariser,
+    model: String,
+}
+
+impl Summariser for Api {
+    fn name(&self) -> &str {
+        &self.model
+    }
+
+    fn deadline(&self) -> Option<Duration> {
+        Some(Duration::from_millis(self.settings.deadline_ms))
+    }
+
+    #[cfg(feature = "http")]
+    fn complete(&self, ask: &SummaryAsk<'_>) -> Result<SummaryText, String> {
+        use contexture_providers::client::{Endpoint, Protocol};
+
+        let settings = &self.settings;
+        let (protocol, usual) = match settings.kind {
+            config::SummariserKind::Anthropic => (Protocol::Anthropic, "https://api.anthropic.com"),
+            _ => (Protocol::OpenAi, "https://api.openai.com/v1"),
+        };
+        let api_key =
+            match &settings.api_key_env {
+                None => None,
+                Some(name) => Some(std::env::var(name).map_err(|_| {
+                    format!("has no key: the environment variable {name} is not set")
+                })?),
+            };
+        let endpoint = Endpoint {
+            protocol,
+            base_url: settings
+                .base_url
+                .clone()
+                .unwrap_or_else(|| usual.to_owned()),
+            model: self.model.clone(),
+            api_key,
+            deadline: ask
+                .deadline
+                .unwrap_or(Duration::from_millis(settings.deadline_ms)),
+            attempts: settings.attempts,
+            back_off: Duration::from_millis(settings.back_off_ms),
+            max_answer_bytes: 4 << 20,
+        };
+        let answer = endpoint
+            .complete(ask.instructions, ask.text, ask.max_output)
+            .map_err(|error| format!("failed: {error}"))?;
+        Ok(SummaryText {
+            text: answer.text,
+            usage: answer.usage,
+        })
+    }
+
+    /// Without the feature there is nobody to ask.
+    #[cfg(not(feature = "http"))]
+    fn complete(&self, _: &SummaryAsk<'_>) -> Result<SummaryText, String> {
+        Err("needs the feature `http`, without which this was built".to_owned())
+    }
+}

@@ -1,0 +1,433 @@
+//! YAML as a tree whose nodes know where they stand, so that every complaint
+//! can name file, line, column and field.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use granit_parser::{Event, Parser, ScalarStyle};
+
+use crate::error::Error;
+
+/// The largest file that is read as YAML.
+pub const MAX_BYTES: usize = 4 * 1024 * 1024;
+const MAX_DEPTH: usize = 64;
+const MAX_NODES: usize = 500_000;
+const TOO_DEEP: &str = "is nested too deep or has too many values";
+
+/// A place in a YAML file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Mark {
+    /// The line, from 1.
+    pub line: usize,
+    /// The column, from 1.
+    pub column: usize,
+}
+
+/// A value and where it stands.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Node {
+    /// Where it stands.
+    pub mark: Mark,
+    /// What it is.
+    pub value: Value,
+}
+
+/// What a node is.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Value {
+    /// Nothing.
+    Null,
+    /// A text, a number, true or false.
+    Scalar {
+        /// How it is written, without quotation marks.
+        text: String,
+        /// Whether it is written without quotation marks.
+        plain: bool,
+    },
+    /// Values in order.
+    List(Vec<Node>),
+    /// Keys and values in order.
+    Map(Vec<(Node, Node)>),
+}
+
+/// A file that is being read: gives complaints their place.
+#[derive(Debug, Clone, Copy)]
+pub struct Source<'s> {
+    /// What stands for the file in complaints.
+    pub name: &'s str,
+}
+
+impl Source<'_> {
+    /// Returns an error with its place in the file.
+    pub fn error(&self, mark: Mark, field: &str, message: impl fmt::Display) -> Error {
+        let field = if field.is_empty() {
+            String::new()
+        } else {
+            format!(" {field}:")
+        };
+        Error::input(format!(
+            "{}:{}:{}:{field} {message}",
+            self.name, mark.line, mark.column
+        ))
+    }
+
+    /// Reads every document of `text`.
+    pub fn parse(&self, text: &str) -> Result<Vec<Node>, Error> {
+        let start = Mark { line: 1, column: 1 };
+        if text.len() > MAX_BYTES {
+            return Err(self.error(
+                start,
+                "",
+                format!(
+                    "is {} bytes long, more than the {MAX_BYTES} that are read",
+                    text.len()
+                ),
+            ));
+        }
+        let options = granit_parser::options! {
+            emit_comments: false,
+            flow_nesting_limit: MAX_DEPTH,
+            block_nesting_limit: MAX_DEPTH,
+        };
+        let mut reader = Reader {
+            source: *self,
+            parser: Parser::new_from_str_with_options(text, options),
+            nodes: 0,
+        };
+        let mut documents = Vec::new();
+        loop {
+            let (event, mark) = reader.next()?;
+            match event {
+                Event::StreamEnd => return Ok(documents),
+                Event::StreamStart | Event::DocumentStart(..) | Event::DocumentEnd => {}
+                event => documents.push(reader.node(event, mark, 0)?),
+            }
+        }
+    }
+}
+
+struct Reader<'s, 't> {
+    source: Source<'s>,
+    parser: Parser<'t, granit_parser::StrInput<'t>>,
+    nodes: usize,
+}
+
+impl<'t> Reader<'_, 't> {
+    fn next(&mut self) -> Result<(Event<'t>, Mark), Error> {
+        let place = |marker: &granit_parser::Marker| Mark {
+            line: marker.line(),
+            column: marker.col() + 1,
+        };
+        match self.parser.next_event() {
+            None => Ok((Event::StreamEnd, Mark::default())),
+            Some(Ok((event, span))) => Ok((event, place(&span.start))),
+            Some(Err(error)) => {
+                let told = error.info();
+                let told = if told.contains("recursion limit") {
+                    TOO_DEEP
+                } else {
+                    &told
+                };
+                Err(self.source.error(place(error.marker()), "", told))
+            }
+        }
+    }
+
+    fn node(&mut self, event: Event<'t>, mark: Mark, depth: usize) -> Result<Node, Error> {
+        self.nodes += 1;
+        if self.nodes > MAX_NODES || depth > MAX_DEPTH {
+            return Err(self.source.error(mark, "", TOO_DEEP));
+        }
+        // An alias can make a small file stand for an enormous one.
+        if event.is_alias() || event.anchor_id().is_some() {
+            return Err(self.source.error(
+                mark,
+                "",
+                "anchors and aliases are not supported; write the value out",
+            ));
+        }
+        let value = match event {
+            Event::Scalar(text, style, ..) => {
+                let plain = style == ScalarStyle::Plain;
+                if plain && matches!(&*text, "" | "~" | "null" | "Null" | "NULL") {
+                    Value::Null
+                } else {
+                    Value::Scalar {
+                        text: text.into_owned(),
+                        plain,
+                    }
+                }
+            }
+            Event::SequenceStart(..) => {
+                let mut items = Vec::new();
+                loop {
+                    let (event, mark) = self.next()?;
+                    if matches!(event, Event::SequenceEnd) {
+                        break Value::List(items);
+                    }
+                    items.push(self.node(event, mark, depth + 1)?);
+                }
+            }
+            Event::MappingStart(..) => {
+                let mut entries = Vec::new();
+                let mut seen = BTreeSet::new();
+                loop {
+                    let (event, mark) = self.next()?;
+                    if matches!(event, Event::MappingEnd) {
+                        break Value::Map(entries);
+                    }
+                    let key = self.node(event, mark, depth + 1)?;
+                    let Value::Scalar { text, .. } = &key.value else {
+                        return Err(self.source.error(mark, "", "a key must be text"));
+                    };
+                    if !seen.insert(text.clone()) {
+                        let twice = format!("the key `{text}` is given twice");
+                        return Err(self.source.error(mark, "", twice));
+                    }
+                    let (event, mark) = self.next()?;
+                    entries.push((key, self.node(event, mark, depth + 1)?));
+                }
+            }
+            _ => return Err(self.source.error(mark, "", "ends too early")),
+        };
+        Ok(Node { mark, value })
+    }
+}
+
+impl Node {
+    /// Returns the node as JSON: what is written without quotation marks may be
+    /// a number, true or false.
+    pub fn to_json(&self) -> serde_json::Value {
+        match &self.value {
+            Value::Null => serde_json::Value::Null,
+            Value::Scalar { text, plain } => match text.as_str() {
+                "true" if *plain => true.into(),
+                "false" if *plain => false.into(),
+                number if *plain => match number.parse::<serde_json::Number>() {
+                    Ok(number) => number.into(),
+                    Err(_) => text.as_str().into(),
+                },
+                text => text.into(),
+            },
+            Value::List(items) => items.iter().map(Node::to_json).collect(),
+            Value::Map(entries) => (entries.iter())
+                .filter_map(|(key, value)| match &key.value {
+                    Value::Scalar { text, .. } => Some((text.clone(), value.to_json())),
+                    _ => None,
+                })
+                .collect(),
+        }
+    }
+
+    /// Returns what the node is, for complaints.
+    fn kind(&self) -> String {
+        match &self.value {
+            Value::Null => "nothing".to_owned(),
+            Value::Scalar { text, .. } => format!("`{text}`"),
+            Value::List(_) => "a list".to_owned(),
+            Value::Map(_) => "a mapping".to_owned(),
+        }
+    }
+}
+
+/// A mapping whose fields are taken one by one; what is left over is unknown.
+pub struct Fields<'n> {
+    source: Source<'n>,
+    /// Where the mapping stands in the file, for complaints: `files[2]`.
+    prefix: String,
+    /// Where the mapping begins.
+    pub mark: Mark,
+    left: Vec<(&'n str, Mark, &'n Node)>,
+}
+
+impl<'n> Fields<'n> {
+    /// Returns the fields of a mapping.
+    ///
+    /// Fails when the node is none.
+    pub fn of(
+        source: Source<'n>,
+        prefix: impl Into<String>,
+        node: &'n Node,
+    ) -> Result<Self, Error> {
+        let prefix = prefix.into();
+        let Value::Map(entries) = &node.value else {
+            return Err(source.error(
+                node.mark,
+                &prefix,
+                format!("must be a mapping (`key: value`), not {}", node.kind()),
+            ));
+        };
+        let left = entries
+            .iter()
+            .map(|(key, value)| match &key.value {
+                Value::Scalar { text, .. } => Ok((text.as_str(), key.mark, value)),
+                _ => Err(source.error(key.mark, &prefix, "a key must be text")),
+            })
+            .collect::<Result<_, _>>()?;
+        Ok(Self {
+            source,
+            prefix,
+            mark: node.mark,
+            left,
+        })
+    }
+
+    /// Returns the full name of a field.
+    pub fn name(&self, key: &str) -> String {
+        if self.prefix.is_empty() {
+            key.to_owned()
+        } else {
+            format!("{}.{key}", self.prefix)
+        }
+    }
+
+    /// Complains about a field at `mark`.
+    pub fn error(&self, mark: Mark, key: &str, message: impl fmt::Display) -> Error {
+        self.source.error(mark, &self.name(key), message)
+    }
+
+    /// Takes a field; null counts as absent.
+    pub fn take(&mut self, key: &str) -> Option<&'n Node> {
+        let at = self.left.iter().position(|(name, ..)| *name == key)?;
+        let (_, _, node) = self.left.remove(at);
+        (node.value != Value::Null).then_some(node)
+    }
+
+    /// Takes all fields that are left.
+    pub fn drain(&mut self) -> Vec<(&'n str, Mark, &'n Node)> {
+        std::mem::take(&mut self.left)
+    }
+
+    /// Takes a field that must be there.
+    pub fn require(&mut self, key: &str) -> Result<&'n Node, Error> {
+        let mark = self.mark;
+        self.take(key)
+            .ok_or_else(|| self.error(mark, key, "is missing"))
+    }
+
+    /// Takes a field of text. A plain number or word is text, too.
+    pub fn text(&mut self, key: &str) -> Result<Option<(&'n str, Mark)>, Error> {
+        self.take(key)
+            .map(|node| self.as_text(key, node))
+            .transpose()
+    }
+
+    /// Returns a node as text.
+    ///
+    /// Fails when it is a list or a mapping.
+    pub fn as_text(&self, key: &str, node: &'n Node) -> Result<(&'n str, Mark), Error> {
+        match &node.value {
+            Value::Scalar { text, .. } => Ok((text, node.mark)),
+            _ => Err(self.error(node.mark, key, format!("must be text, not {}", node.kind()))),
+        }
+    }
+
+    /// Takes a number.
+    pub fn number(&mut self, key: &str) -> Result<Option<(f64, Mark)>, Error> {
+        let Some(node) = self.take(key) else {
+            return Ok(None);
+        };
+        match &node.value {
+            Value::Scalar { text, .. } => text.replace('_', "").parse::<f64>().ok(),
+            _ => None,
+        }
+        .filter(|number| number.is_finite())
+        .map(|number| Some((number, node.mark)))
+        .ok_or_else(|| {
+            self.error(
+                node.mark,
+                key,
+                format!("must be a number, not {}", node.kind()),
+            )
+        })
+    }
+
+    /// Takes a whole number of at least `least`.
+    pub fn whole(&mut self, key: &str, least: u64) -> Result<Option<u64>, Error> {
+        Ok(self.whole_at(key, least)?.map(|(number, _)| number))
+    }
+
+    /// Takes a whole number of at least `least`, and says where it stands.
+    pub fn whole_at(&mut self, key: &str, least: u64) -> Result<Option<(u64, Mark)>, Error> {
+        let Some((number, mark)) = self.number(key)? else {
+            return Ok(None);
+        };
+        // Beyond this an f64 no longer holds every whole number.
+        if number.fract() != 0.0 || number < least as f64 || number > 9e15 {
+            return Err(self.error(
+                mark,
+                key,
+                format!("must be a whole number of at least {least}, not {number}"),
+            ));
+        }
+        Ok(Some((number as u64, mark)))
+    }
+
+    /// Takes true or false.
+    pub fn truth(&mut self, key: &str) -> Result<Option<bool>, Error> {
+        let Some((text, mark)) = self.text(key)? else {
+            return Ok(None);
+        };
+        match text {
+            "true" | "yes" | "on" => Ok(Some(true)),
+            "false" | "no" | "off" => Ok(Some(false)),
+            _ => Err(self.error(mark, key, format!("must be true or false, not `{text}`"))),
+        }
+    }
+
+    /// Takes a list; absent is empty.
+    pub fn list(&mut self, key: &str) -> Result<&'n [Node], Error> {
+        let Some(node) = self.take(key) else {
+            return Ok(&[]);
+        };
+        match &node.value {
+            Value::List(items) => Ok(items),
+            _ => Err(self.error(
+                node.mark,
+                key,
+                format!("must be a list, not {}", node.kind()),
+            )),
+        }
+    }
+
+    /// Takes one of `known` words.
+    pub fn word(
+        &mut self,
+        key: &str,
+        what: &str,
+        known: &[&str],
+    ) -> Result<Option<&'n str>, Error> {
+        let Some((text, mark)) = self.text(key)? else {
+            return Ok(None);
+        };
+        if known.contains(&text) {
+            return Ok(Some(text));
+        }
+        Err(self.error(mark, key, crate::error::not_one_of(what, text, known)))
+    }
+
+    /// Refuses what was not taken.
+    pub fn finish(self, known: &[&str]) -> Result<(), Error> {
+        match self.left.first() {
+            None => Ok(()),
+            Some((name, mark, _)) => {
+                Err(self.error(*mark, name, crate::error::not_one_of("field", name, known)))
+            }
+        }
+    }
+
+    /// Returns a warning for each field that was not taken.
+    pub fn warn_unknown(self) -> Vec<String> {
+        self.left
+            .iter()
+            .map(|(name, mark, _)| {
+                format!(
+                    "{}:{}: unknown field `{}` is ignored",
+                    self.source.name,
+                    mark.line,
+                    self.name(name)
+                )
+            })
+            .collect()
+    }
+}

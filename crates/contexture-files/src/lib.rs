@@ -1,0 +1,22 @@
+//! Sources that read files: the working set, and what an agent is told before
+//! the conversation (workspace, persona, environment, runtime, role, tools).
+//!
+//! [`register`] adds them to an engine. [`working_set`] holds the manifest, its
+//! updates and its hints.
+
+mod environment;
+mod init;
+mod load;
+mod role;
+mod sources;
+mod standing;
+mod tools;
+pub mod working_set;
+mod workspace;
+
+pub use init::{Scaffold, init};
+pub use sources::register;
+
+#[cfg(feature = "schema")]
+pub(crate) use contexture_engine::schema;
+pub(crate) use contexture_engine::{advice, by_file, config, error, files, turn, yaml};

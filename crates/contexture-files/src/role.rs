@@ -1,0 +1,100 @@
+use contexture_core::Item;
+use contexture_core::guard::Policy;
+use contexture_store::AgentRole;
+
+use crate::error::Error;
+use crate::standing::Standing;
+
+impl Standing {
+    /// Returns what a worker is told of its task: its own system prompt, before
+    /// everything else. Other roles that have a task are told it, too.
+    ///
+    /// Fails for a worker that has none: there would be nothing to do, and nothing
+    /// to choose its environment by.
+    pub(crate) fn task(
+        &self,
+        role: AgentRole,
+        task: Option<&str>,
+        policy: Policy,
+    ) -> Result<Vec<Item>, Error> {
+        let task = task.map(str::trim).filter(|task| !task.is_empty());
+        let text = match (role, task) {
+            (AgentRole::Worker, Some(task)) => {
+                format!("{WORKER}\n\n## Your Task\n\n{task}\n\n{RULES}")
+            }
+            (AgentRole::Worker, None) => {
+                return Err(Error::input("a worker needs a task")
+                    .advise(crate::advice::Advice::set("task"))
+                    .advise("create its session with a task"));
+            }
+            (_, Some(task)) => format!("## Your Task\n\n{task}"),
+            (_, None) => return Ok(Vec::new()),
+        };
+        Ok(self.section("task", &text, policy).into_iter().collect())
+    }
+
+    /// Returns what an agent is told of its role.
+    pub(crate) fn role(&self, role: AgentRole, policy: Policy) -> Vec<Item> {
+        let text = match role {
+            AgentRole::Manager => MANAGER,
+            AgentRole::Unified => UNIFIED,
+            // A worker's role and task are one.
+            AgentRole::Worker => return Vec::new(),
+        };
+        self.section("role", text, policy).into_iter().collect()
+    }
+
+    /// Returns where the agent runs: what is the same on this machine from turn to
+    /// turn, and nothing that changes.
+    pub(crate) fn runtime(&self, host: Option<&str>, policy: Policy) -> Vec<Item> {
+        let host = host.map_or_else(host_name, str::to_owned);
+        let text = format!(
+            "## Runtime\n\nHost: {host} | OS: {} | Arch: {}",
+            std::env::consts::OS,
+            std::env::consts::ARCH
+        );
+        self.section("runtime", &text, policy).into_iter().collect()
+    }
+}
+
+fn host_name() -> String {
+    let read = |path: &str| std::fs::read_to_string(path).ok();
+    let name = read("/proc/sys/kernel/hostname").or_else(|| read("/etc/hostname"));
+    match name.as_deref().map(str::trim) {
+        Some(name) if !name.is_empty() => name.to_owned(),
+        _ => "unknown".to_owned(),
+    }
+}
+
+const MANAGER: &str = "\
+## Your Role
+
+You are the manager: you talk to the user and decide what is done.
+
+- Answer on the platform that the message came from, with the actions it offers.
+- Give work that takes long to workers, one task each, with all they need to know: they see nothing of this conversation.
+- Look at what a worker reports before you pass it on.";
+
+const UNIFIED: &str = "\
+## Your Role
+
+You talk to the user and do the work yourself.";
+
+const WORKER: &str = "\
+# Subagent Context
+
+You are a **worker agent** spawned for a specific task.";
+
+const RULES: &str = "\
+## Rules
+
+1. Stay focused: do your assigned task, nothing else.
+2. Complete the task: your final message reports back to the manager.
+3. Don't initiate: no proactive actions, no side quests.
+4. Be ephemeral: you may be terminated after completion.
+
+## What You DON'T Do
+
+- NO user conversations (that is the manager's job)
+- NO external messages unless explicitly tasked
+- NO persistent state changes outside your task scope";

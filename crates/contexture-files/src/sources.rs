@@ -1,0 +1,415 @@
+//! The sources that read files, as values to be registered.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use contexture_core::{Code, Item, Role, Text, Trust};
+use contexture_engine::source::{Account, Facts, Scope};
+use contexture_engine::{
+    Advice, Ask, Concept, EngineBuilder, Error, Offer, Parameter, ParameterKind, Report, Source,
+    Warning, session_dir,
+};
+use contexture_store::AgentRole;
+
+use crate::environment::Environments;
+use crate::load;
+use crate::standing::Standing;
+use crate::tools::tool_items;
+use crate::working_set::{BootHeader, Fate, Hints, Manifest, find_manifest, guidelines};
+
+/// Registers the sources `boot`, `working-set`, `files`, `persona`,
+/// `environment`, `runtime`, `task`, `role` and `tools`.
+pub fn register(builder: EngineBuilder) -> EngineBuilder {
+    let standing = Arc::new(Standing::default());
+    let section = |name, concept, gather| Section {
+        name,
+        concept,
+        standing: Arc::clone(&standing),
+        gather,
+    };
+    builder
+        .source(BootSource)
+        .source(WorkingSetSource)
+        .source(FilesSource {
+            standing: Arc::clone(&standing),
+        })
+        .source(EnvironmentSource {
+            standing: Arc::clone(&standing),
+            environments: Environments::default(),
+        })
+        .source(ToolsSource {
+            standing: Arc::clone(&standing),
+        })
+        .source(section("persona", Concept::Persona, persona))
+        .source(section("runtime", Concept::Workspace, runtime))
+        .source(section("task", Concept::Persona, task))
+        .source(section("role", Concept::Persona, role))
+}
+
+const MANIFEST: Parameter = Parameter::new(
+    "manifest",
+    ParameterKind::Text,
+    "The manifest, relative to the root. Default: the request's.",
+);
+
+/// A manifest with the hints beside it.
+struct Listed {
+    manifest: Manifest,
+    hints: Hints,
+}
+
+impl Listed {
+    fn of(scope: &Scope<'_>) -> Result<Arc<Self>, Error> {
+        let named = scope
+            .text("manifest")
+            .or_else(|| scope.request.manifest.clone());
+        scope.shared(named.as_deref().unwrap_or_default(), || {
+            let manifest = match &named {
+                Some(path) => Manifest::read(scope.root, path)?,
+                None => Manifest::read(scope.root, &find_manifest(scope.root)?)?,
+            };
+            let hints = Hints::read(scope.root, manifest.dir())?;
+            for message in manifest.warnings.iter().chain(&hints.warnings) {
+                scope.warn(Warning::new("manifest", message));
+            }
+            Ok(Self { manifest, hints })
+        })
+    }
+
+    fn resolve(scope: &Scope<'_>, facts: &mut Facts) -> Result<Arc<Self>, Error> {
+        let listed = Self::of(scope)?;
+        let manifest = &listed.manifest;
+        facts.max_tokens = facts.max_tokens.or(manifest.max_tokens);
+        facts.reserve_response = facts.reserve_response.or(manifest.reserved_for_response);
+        facts.effective = facts.effective.or(manifest.effective);
+        Ok(listed)
+    }
+}
+
+/// The boot header, first in every context of a working set.
+struct BootSource;
+
+impl Source for BootSource {
+    fn name(&self) -> &str {
+        "boot"
+    }
+
+    fn parameters(&self) -> &[Parameter] {
+        &[MANIFEST]
+    }
+
+    fn is_immediate(&self) -> bool {
+        true
+    }
+
+    fn resolve(&self, scope: &Scope<'_>, facts: &mut Facts) -> Result<(), Error> {
+        Listed::resolve(scope, facts).map(drop)
+    }
+
+    fn gather(&self, ask: &Ask<'_>) -> Result<Offer, Error> {
+        let listed = Listed::of(ask)?;
+        let config = ask.engine.config();
+        let header = BootHeader::gather(
+            ask.root,
+            &listed.manifest,
+            &listed.hints.files,
+            &session_dir(ask.root, ask.request.session.as_deref()),
+            &config.boot.output_sink,
+            config.limits.max_file_bytes,
+        );
+        let text = Text::guarded(&header.text(), ask.policy);
+        let mut item = Item::new("boot header", Role::Header, text).pinned();
+        item.priority = 1.0;
+        item.trust = Trust::Operator;
+        Ok(vec![item].into())
+    }
+}
+
+/// The files that a manifest lists.
+struct WorkingSetSource;
+
+impl Source for WorkingSetSource {
+    fn name(&self) -> &str {
+        "working-set"
+    }
+
+    fn parameters(&self) -> &[Parameter] {
+        &[MANIFEST]
+    }
+
+    fn is_immediate(&self) -> bool {
+        true
+    }
+
+    fn resolve(&self, scope: &Scope<'_>, facts: &mut Facts) -> Result<(), Error> {
+        let listed = Listed::resolve(scope, facts)?;
+        facts.budget_needed.get_or_insert_with(|| {
+            Error::input(format!(
+                "{}: budget.max_tokens is missing",
+                listed.manifest.path
+            ))
+            .advise("add it to the manifest")
+            .advise(Advice::set("max_tokens"))
+            .advise(Advice::set("model"))
+        });
+        Ok(())
+    }
+
+    fn gather(&self, ask: &Ask<'_>) -> Result<Offer, Error> {
+        let listed = Listed::of(ask)?;
+        let mut warnings = Vec::new();
+        let items = load::working_set(
+            ask.root,
+            ask.engine.config().limits.max_file_bytes,
+            &listed.manifest,
+            &listed.hints,
+            ask.policy,
+            &mut warnings,
+        )?;
+        for message in warnings {
+            ask.warn(Warning::new("working_set", message));
+        }
+        Ok(items.into())
+    }
+
+    fn account(&self, ask: &Ask<'_>, account: &mut Account<'_>) -> Result<(), Error> {
+        let listed = Listed::of(ask)?;
+        let verdicts = {
+            let fates = fates(account.report);
+            listed.hints.verdicts(|path| fates.get(path).copied())
+        };
+        account.report.hints = verdicts;
+        let reserved = ask.budget.reserve_response();
+        for message in guidelines(account.report, reserved) {
+            ask.warn(Warning::new("guideline", message));
+        }
+        Ok(())
+    }
+}
+
+/// Returns what became of each file. Of several ranges of one file, the best
+/// fate counts.
+fn fates(report: &Report) -> BTreeMap<&str, Fate> {
+    let mut fates: BTreeMap<&str, Fate> = BTreeMap::new();
+    let kept = report.included.iter().map(|row| {
+        let fate = match row.code {
+            Code::PINNED => Fate::Pinned,
+            _ if row.truncated => Fate::Cut,
+            _ => Fate::Whole,
+        };
+        (row.path.as_deref(), fate)
+    });
+    let dropped = report
+        .excluded
+        .iter()
+        .map(|row| (row.path.as_deref(), Fate::Dropped));
+    for (path, fate) in kept.chain(dropped) {
+        let Some(path) = path else { continue };
+        let file = contexture_engine::lines::split_lines(path).map_or(path, |(file, _)| file);
+        fates
+            .entry(file)
+            .and_modify(|best| *best = (*best).min(fate))
+            .or_insert(fate);
+    }
+    fates
+}
+
+/// The operator's standing files: those that the settings name, or the layer.
+struct FilesSource {
+    standing: Arc<Standing>,
+}
+
+impl Source for FilesSource {
+    fn name(&self) -> &str {
+        "files"
+    }
+
+    fn parameters(&self) -> &[Parameter] {
+        const PARAMETERS: &[Parameter] = &[Parameter::new(
+            "paths",
+            ParameterKind::Texts,
+            "Files below the root, or patterns. Default: `workspace.files` of the settings.",
+        )];
+        PARAMETERS
+    }
+
+    fn is_immediate(&self) -> bool {
+        true
+    }
+
+    fn gather(&self, ask: &Ask<'_>) -> Result<Offer, Error> {
+        let config = ask.engine.config();
+        let named = ask.texts("paths");
+        let paths = named.as_ref().unwrap_or(&config.workspace.files);
+        let limit = config.limits.max_file_bytes;
+        let mut warnings = Vec::new();
+        let items = (self.standing).files(ask.root, paths, limit, ask.policy, &mut warnings)?;
+        for message in warnings {
+            ask.warn(Warning::new("files", message));
+        }
+        Ok(items.into())
+    }
+}
+
+/// Sections of an agent's system prompt that are made from settings and files.
+struct Section {
+    name: &'static str,
+    concept: Concept,
+    standing: Arc<Standing>,
+    gather: fn(&Standing, &Ask<'_>) -> Result<Vec<Item>, Error>,
+}
+
+impl Source for Section {
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn concept(&self) -> Concept {
+        self.concept
+    }
+
+    fn is_immediate(&self) -> bool {
+        true
+    }
+
+    fn gather(&self, ask: &Ask<'_>) -> Result<Offer, Error> {
+        Ok((self.gather)(&self.standing, ask)?.into())
+    }
+}
+
+fn persona(standing: &Standing, ask: &Ask<'_>) -> Result<Vec<Item>, Error> {
+    let agent = ask.agent()?;
+    let limit = ask.engine.config().limits.max_file_bytes;
+    let mut warnings = Vec::new();
+    let paths = ["SOUL.md", "IDENTITY.md"].map(|name| format!("{}/{name}", agent.persona_dir));
+    let mut items = standing.files(ask.root, &paths, limit, ask.policy, &mut warnings)?;
+    for message in warnings {
+        ask.warn(Warning::new("files", message));
+    }
+    items.extend(standing.section("permissions", &agent.permissions.text(), ask.policy));
+    Ok(items)
+}
+
+fn runtime(standing: &Standing, ask: &Ask<'_>) -> Result<Vec<Item>, Error> {
+    let host = ask.engine.config().runtime.host.as_deref();
+    Ok(standing.runtime(host, ask.policy))
+}
+
+fn task(standing: &Standing, ask: &Ask<'_>) -> Result<Vec<Item>, Error> {
+    standing.task(ask.role(), ask.task().as_deref(), ask.policy)
+}
+
+fn role(standing: &Standing, ask: &Ask<'_>) -> Result<Vec<Item>, Error> {
+    Ok(standing.role(ask.role(), ask.policy))
+}
+
+/// What an agent can do, from a capabilities file or a command.
+struct EnvironmentSource {
+    standing: Arc<Standing>,
+    environments: Environments,
+}
+
+impl Source for EnvironmentSource {
+    fn name(&self) -> &str {
+        "environment"
+    }
+
+    fn is_immediate(&self) -> bool {
+        true
+    }
+
+    fn gather(&self, ask: &Ask<'_>) -> Result<Offer, Error> {
+        // A worker is told of what its task names only.
+        let task = match ask.role() {
+            AgentRole::Worker => Some(ask.task().unwrap_or_default()),
+            _ => None,
+        };
+        let mut warnings = Vec::new();
+        let items = self.environments.items(
+            ask.root,
+            &ask.engine.config().environment,
+            &self.standing,
+            task.as_deref(),
+            ask.policy,
+            &mut warnings,
+        )?;
+        for message in warnings {
+            ask.warn(Warning::new("environment", message));
+        }
+        Ok(items.into())
+    }
+}
+
+/// The tools that an agent may call.
+struct ToolsSource {
+    standing: Arc<Standing>,
+}
+
+/// A toolset: its name, and the names of its tools.
+type Toolset = Option<(String, Vec<String>)>;
+
+impl ToolsSource {
+    fn toolset(scope: &Scope<'_>) -> Result<Toolset, Error> {
+        let config = scope.engine.config();
+        let named = scope
+            .text("toolset")
+            .or_else(|| scope.request.toolset.clone());
+        let Some(name) = named.or_else(|| config.tools.toolset.clone()) else {
+            return Ok(None);
+        };
+        let Some(tools) = config.toolsets.get(&name) else {
+            let known: Vec<&str> = config.toolsets.keys().map(String::as_str).collect();
+            return Err(
+                Error::input(crate::error::not_one_of("toolset", &name, &known))
+                    .at("toolset")
+                    .advise("toolsets are lists of names under [toolsets] in contexture.toml"),
+            );
+        };
+        Ok(Some((name, tools.clone())))
+    }
+}
+
+impl Source for ToolsSource {
+    fn name(&self) -> &str {
+        "tools"
+    }
+
+    fn parameters(&self) -> &[Parameter] {
+        const PARAMETERS: &[Parameter] = &[Parameter::new(
+            "toolset",
+            ParameterKind::Text,
+            "The toolset that tools are taken from. Default: the request's, else the configured \
+             one.",
+        )];
+        PARAMETERS
+    }
+
+    fn is_immediate(&self) -> bool {
+        true
+    }
+
+    fn resolve(&self, scope: &Scope<'_>, facts: &mut Facts) -> Result<(), Error> {
+        facts.toolset = Self::toolset(scope)?.map(|(name, _)| name);
+        Ok(())
+    }
+
+    fn gather(&self, ask: &Ask<'_>) -> Result<Offer, Error> {
+        let file = ask.engine.config().tools.file.as_deref();
+        let toolbox = self.standing.toolbox(ask.root, file)?;
+        let toolset = Self::toolset(ask)?;
+        if let Some((set, names)) = &toolset {
+            let known = toolbox.names();
+            if let Some(name) = names.iter().find(|name| !known.contains(&name.as_str())) {
+                return Err(Error::input(format!(
+                    "toolsets.{set}: {}",
+                    crate::error::not_one_of("tool", name, &known)
+                )));
+            }
+        }
+        let toolset = toolset
+            .as_ref()
+            .map(|(name, tools)| (name.as_str(), tools.as_slice()));
+        let permissions = &ask.agent()?.permissions;
+        Ok(tool_items(&toolbox, toolset, permissions, ask.policy).into())
+    }
+}

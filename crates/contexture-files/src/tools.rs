@@ -1,0 +1,161 @@
+use std::sync::{Arc, OnceLock};
+
+use contexture_core::guard::Policy;
+use contexture_core::{Code, Content, Item, Part, Role, Text, Trust};
+use serde_json::{Map, Value, json};
+
+use crate::error::{Error, from_yaml};
+use crate::files::Root;
+use crate::standing::Standing;
+use crate::turn::{guarded_json, json_with_path};
+use contexture_engine::Permissions;
+
+/// The tools that a project has.
+#[derive(Debug, Default)]
+pub(crate) struct Toolbox {
+    // Sorted by name: the order must not change from turn to turn.
+    tools: Vec<Tool>,
+}
+
+#[derive(Debug)]
+struct Tool {
+    name: String,
+    definition: Value,
+    // The definition after the guard, by whether secrets are masked.
+    guarded: [OnceLock<Text>; 2],
+}
+
+impl Tool {
+    fn text(&self, policy: Policy) -> Text {
+        let known = &self.guarded[usize::from(policy.mask_secrets)];
+        let guard = || guarded_json(&self.definition, policy);
+        match policy.between_tags {
+            true => known.get_or_init(guard).clone(),
+            false => guard(),
+        }
+    }
+}
+
+/// The files that are looked for when none is named.
+const FILES: [&str; 6] = [
+    "tools.json",
+    "tools.yml",
+    "tools.yaml",
+    ".agent/tools.json",
+    ".agent/tools.yml",
+    ".agent/tools.yaml",
+];
+
+impl Standing {
+    /// Reads the file at `path`, or the one that is found; no tools when there
+    /// is none.
+    pub(crate) fn toolbox(&self, root: &Root, path: Option<&str>) -> Result<Arc<Toolbox>, Error> {
+        let found = || FILES.into_iter().find(|path| !root.is_absent(path));
+        let Some(path) = path.or_else(found) else {
+            return Ok(Arc::default());
+        };
+        let read = || Toolbox::parse(path, &root.read_required(path)?).map(Arc::new);
+        self.toolboxes.get(root, path, Policy::default(), read)
+    }
+}
+
+impl Toolbox {
+    fn parse(path: &str, text: &str) -> Result<Self, Error> {
+        let value: Value = if path.ends_with(".json") {
+            json_with_path(path, text)?
+        } else {
+            from_yaml(path, text)?
+        };
+        let list = value.get("tools").unwrap_or(&value);
+        let list = list.as_array().ok_or_else(|| {
+            Error::input(format!("{path}: must be a list of tools"))
+                .advise("a tool is `{\"name\":…,\"description\":…,\"parameters\":{…}}`")
+        })?;
+        let mut tools = Vec::with_capacity(list.len());
+        for (i, tool) in list.iter().enumerate() {
+            let tool = Tool::of(tool)
+                .map_err(|(field, why)| Error::input(format!("{path}: [{i}].{field}: {why}")))?;
+            if tools.iter().any(|other: &Tool| other.name == tool.name) {
+                return Err(Error::input(format!(
+                    "{path}: [{i}].name: there are two tools named `{}`",
+                    tool.name
+                )));
+            }
+            tools.push(tool);
+        }
+        tools.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(Self { tools })
+    }
+
+    /// Returns the names of the tools.
+    pub(crate) fn names(&self) -> Vec<&str> {
+        self.tools.iter().map(|tool| tool.name.as_str()).collect()
+    }
+}
+
+impl Tool {
+    /// Reads a tool in the form of any provider.
+    fn of(value: &Value) -> Result<Self, (&'static str, &'static str)> {
+        // OpenAI's Chat Completions wraps it once more.
+        let value = value.get("function").unwrap_or(value);
+        let name = value.get("name").and_then(Value::as_str);
+        let name = name.filter(|name| !name.trim().is_empty());
+        let name = name.ok_or(("name", "is missing"))?.to_owned();
+        let keys = ["parameters", "input_schema", "parametersJsonSchema"];
+        let parameters = keys.iter().find_map(|key| value.get(key));
+        let parameters = match parameters {
+            None => json!({"type": "object", "properties": {}}),
+            Some(schema) if schema.is_object() => schema.clone(),
+            Some(_) => return Err(("parameters", "must be a JSON schema of type object")),
+        };
+        let mut definition = Map::new();
+        match value.get("description") {
+            None | Some(Value::Null) => {}
+            Some(Value::String(text)) => {
+                definition.insert("description".to_owned(), text.as_str().into());
+            }
+            Some(_) => return Err(("description", "must be text")),
+        }
+        definition.insert("parameters".to_owned(), parameters);
+        Ok(Self {
+            name,
+            definition: Value::Object(definition),
+            guarded: Default::default(),
+        })
+    }
+}
+
+/// Returns an item for each tool, those that may not be used among them, so
+/// that the report says why they are not there.
+///
+/// With `toolset`, only the tools it names are offered.
+pub(crate) fn tool_items(
+    toolbox: &Toolbox,
+    toolset: Option<(&str, &[String])>,
+    permissions: &Permissions,
+    policy: Policy,
+) -> Vec<Item> {
+    let item = |tool: &Tool| -> Item {
+        let name: Arc<str> = tool.name.as_str().into();
+        let absent = |reason: String| Content::Absent {
+            code: Code::NOT_PERMITTED,
+            reason,
+        };
+        let content = match toolset {
+            Some((set, names)) if !names.contains(&tool.name) => {
+                absent(format!("the toolset `{set}` does not have it"))
+            }
+            _ if !permissions.allows(&tool.name) => {
+                absent("the permissions do not allow it".to_owned())
+            }
+            _ => Content::Ready(tool.text(policy)),
+        };
+        let mut item = Item::with_content(format!("tool:{name}"), Role::System, content)
+            .part(Part::Tool { name })
+            .pinned();
+        item.priority = 1.0;
+        item.trust = Trust::Operator;
+        item
+    };
+    toolbox.tools.iter().map(item).collect()
+}

@@ -1,0 +1,627 @@
+//! Changes to the working set: by the model, by the orchestrator, by a person.
+//!
+//! All changes of a call are made, or none. The user's file keeps its comments
+//! and its layout; it is replaced in one step, under a lock.
+
+use std::fs::File;
+use std::num::NonZeroU64;
+use std::time::Duration;
+
+use contexture_core::{Cut, Role};
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use super::edit::{self, Edit, EditError};
+use super::manifest::{Entry, Manifest, ROLES, STRATEGIES, cut_name, id_of};
+use crate::advice::{Advice, Operation};
+use crate::error::{ActionCode, Error, nearest};
+use crate::files::{self, Root};
+use crate::yaml::{Fields, Source};
+use contexture_engine::Log;
+use contexture_engine::config::Quota;
+use contexture_engine::lines::split_lines;
+
+/// Who changes the working set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum Actor {
+    /// The model: may not touch what is pinned.
+    Model,
+    /// The program around it: likewise.
+    Orchestrator,
+    /// A person: may do anything.
+    User,
+}
+
+impl Actor {
+    fn name(self) -> &'static str {
+        match self {
+            Actor::Model => "model",
+            Actor::Orchestrator => "orchestrator",
+            Actor::User => "user",
+        }
+    }
+}
+
+/// One change to the working set.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(from = "ActionForm")]
+#[cfg_attr(feature = "schema", schemars(rename = "WorkingSetAction"))]
+pub struct Action {
+    /// What is to be done.
+    #[serde(flatten)]
+    pub what: What,
+    /// The file, as it stands in the manifest.
+    pub path: String,
+    /// Why; never empty.
+    pub why: String,
+}
+
+/// What a change to the working set does.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(tag = "action", rename_all = "snake_case")]
+#[cfg_attr(feature = "schema", schemars(rename = "WorkingSetChange"))]
+pub enum What {
+    /// Adds a file.
+    #[serde(rename = "add_to_working_set")]
+    Add {
+        /// Its priority.
+        priority: f64,
+        /// Further fields of the entry, such as `role`.
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        fields: Vec<(String, String)>,
+    },
+    /// Removes a file.
+    #[serde(rename = "remove_from_working_set")]
+    Remove,
+    /// Gives a file another priority.
+    #[serde(rename = "adjust_priority")]
+    Adjust {
+        /// The new priority.
+        priority: f64,
+    },
+}
+
+/// One change to the working set.
+#[derive(Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(tag = "action", deny_unknown_fields)]
+enum ActionForm {
+    /// Adds a file.
+    #[serde(rename = "add_to_working_set")]
+    Add {
+        /// The file, below the root; `#L10-L80` behind it means those lines.
+        #[cfg_attr(feature = "schema", schemars(with = "crate::schema::RelativePath"))]
+        path: String,
+        /// Its priority, from 0 to 1.
+        #[cfg_attr(
+            feature = "schema",
+            schemars(with = "contexture_core::schema::Fraction")
+        )]
+        priority: f64,
+        /// Why it is added.
+        #[cfg_attr(
+            feature = "schema",
+            schemars(with = "contexture_core::schema::NotBlank")
+        )]
+        why: String,
+        /// Whose words it holds. Default: reference material. Only a person may
+        /// give another.
+        #[serde(default)]
+        role: Option<EntryRole>,
+        /// How it may be shortened. Default: its end goes.
+        #[serde(default)]
+        truncate_strategy: Option<Cut>,
+        /// Most lines to show. Default: all.
+        #[serde(default)]
+        max_lines: Option<NonZeroU64>,
+    },
+    /// Removes a file.
+    #[serde(rename = "remove_from_working_set")]
+    Remove {
+        /// The file, as it stands in the manifest.
+        #[cfg_attr(feature = "schema", schemars(with = "crate::schema::RelativePath"))]
+        path: String,
+        /// Why it is removed.
+        #[cfg_attr(
+            feature = "schema",
+            schemars(with = "contexture_core::schema::NotBlank")
+        )]
+        why: String,
+    },
+    /// Gives a file another priority.
+    #[serde(rename = "adjust_priority")]
+    Adjust {
+        /// The file, as it stands in the manifest.
+        #[cfg_attr(feature = "schema", schemars(with = "crate::schema::RelativePath"))]
+        path: String,
+        /// The new priority, from 0 to 1.
+        #[cfg_attr(
+            feature = "schema",
+            schemars(with = "contexture_core::schema::Fraction")
+        )]
+        priority: f64,
+        /// Why it is changed.
+        #[cfg_attr(
+            feature = "schema",
+            schemars(with = "contexture_core::schema::NotBlank")
+        )]
+        why: String,
+    },
+}
+
+/// Whose words a file of the working set may hold.
+#[derive(Clone, Copy, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+enum EntryRole {
+    /// The operator's.
+    System,
+    /// The developer's.
+    Developer,
+    /// The user's.
+    User,
+    /// Nobody's: reference material.
+    Context,
+}
+
+impl From<ActionForm> for Action {
+    fn from(form: ActionForm) -> Self {
+        let (what, path, why) = match form {
+            ActionForm::Add {
+                path,
+                priority,
+                why,
+                role,
+                truncate_strategy,
+                max_lines,
+            } => {
+                let role = role.map(|role| match role {
+                    EntryRole::System => Role::System,
+                    EntryRole::Developer => Role::Developer,
+                    EntryRole::User => Role::User,
+                    EntryRole::Context => Role::Context,
+                });
+                let fields = [
+                    ("role", role.map(|role| role.name().to_owned())),
+                    (
+                        "truncate_strategy",
+                        truncate_strategy.map(|cut| cut_name(cut).to_owned()),
+                    ),
+                    ("max_lines", max_lines.map(|lines| lines.to_string())),
+                ];
+                let fields = fields.into_iter();
+                let fields = fields.filter_map(|(key, value)| Some((key.to_owned(), value?)));
+                let fields = fields.collect();
+                (What::Add { priority, fields }, path, why)
+            }
+            ActionForm::Remove { path, why } => (What::Remove, path, why),
+            ActionForm::Adjust {
+                path,
+                priority,
+                why,
+            } => (What::Adjust { priority }, path, why),
+        };
+        let why = why.trim().to_owned();
+        Self { what, path, why }
+    }
+}
+
+/// What changing the working set did.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "WorkingSetChanged"))]
+pub struct Changed<'a> {
+    /// The manifest that was changed, relative to the root.
+    pub manifest: &'a str,
+    /// What was changed.
+    pub changes: &'a [Action],
+}
+
+/// What is changed, for whom, and within which limits.
+#[derive(Debug, Clone, Copy)]
+pub struct Target<'a> {
+    /// The directory that all paths are relative to.
+    pub root: &'a Root,
+    /// The manifest, relative to the root.
+    pub manifest: &'a str,
+    /// The session whose log is written.
+    pub session: Option<&'a str>,
+    /// What a call may do.
+    pub quota: Quota,
+    /// The clock.
+    pub now: Timestamp,
+}
+
+const ACTIONS: &[&str] = &[
+    "add_to_working_set",
+    "remove_from_working_set",
+    "adjust_priority",
+];
+
+/// Reads actions from YAML: one document each, or a list.
+///
+/// `name` stands for the text in complaints.
+pub fn parse(name: &str, text: &str) -> Result<Vec<Action>, Error> {
+    let source = Source { name };
+    let documents = source
+        .parse(&without_fences(text))
+        .map_err(|e| Error::action(ActionCode::InvalidArgs, e.to_string()))?;
+    let mut actions = Vec::new();
+    for document in &documents {
+        match &document.value {
+            crate::yaml::Value::Null => {}
+            crate::yaml::Value::List(items) => {
+                for item in items {
+                    actions.push(read(source, item)?);
+                }
+            }
+            _ => actions.push(read(source, document)?),
+        }
+    }
+    if actions.is_empty() {
+        return Err(
+            Error::action(ActionCode::InvalidArgs, format!("{name} holds no action"))
+                .advise("write `action`, `path`, `priority` and `why`"),
+        );
+    }
+    Ok(actions)
+}
+
+/// Models like to put YAML between code fences: lines of three backticks are
+/// blanked, so that line numbers stay.
+fn without_fences(text: &str) -> String {
+    let line = |line: &str| {
+        if line.trim_start().starts_with("```") {
+            String::new()
+        } else {
+            line.to_owned()
+        }
+    };
+    let lines: Vec<String> = text.split('\n').map(line).collect();
+    lines.join("\n")
+}
+
+fn read(source: Source<'_>, node: &crate::yaml::Node) -> Result<Action, Error> {
+    let invalid = |e: Error| Error::action(ActionCode::InvalidArgs, e.to_string());
+    let mut fields = Fields::of(source, "", node).map_err(invalid)?;
+    let kind = fields
+        .word("action", "action", ACTIONS)
+        .map_err(invalid)?
+        .ok_or_else(|| {
+            let missing = fields.error(node.mark, "action", "is missing");
+            invalid(missing).advise(format!("one of {}", ACTIONS.join(", ")))
+        })?;
+    let path = fields
+        .text("path")
+        .map_err(invalid)?
+        .map(|(path, _)| path.to_owned())
+        .ok_or_else(|| invalid(fields.error(node.mark, "path", "is missing")))?;
+    let why = fields
+        .text("why")
+        .map_err(invalid)?
+        .map(|(why, _)| why.trim().to_owned())
+        .unwrap_or_default();
+    let priority = fields.number("priority").map_err(invalid)?;
+    let required = |fields: &Fields<'_>| {
+        priority
+            .map(|(priority, _)| priority)
+            .ok_or_else(|| invalid(fields.error(node.mark, "priority", "is missing")))
+    };
+    let what = match kind {
+        "add_to_working_set" => {
+            let priority = required(&fields)?;
+            let mut further = Vec::new();
+            let words: [(&str, &str, &[&str]); 2] = [
+                ("role", "role", ROLES),
+                ("truncate_strategy", "strategy", STRATEGIES),
+            ];
+            for (key, what, known) in words {
+                if let Some(word) = fields.word(key, what, known).map_err(invalid)? {
+                    further.push((key.to_owned(), word.to_owned()));
+                }
+            }
+            if let Some(lines) = fields.whole("max_lines", 1).map_err(invalid)? {
+                further.push(("max_lines".to_owned(), lines.to_string()));
+            }
+            What::Add {
+                priority,
+                fields: further,
+            }
+        }
+        "adjust_priority" => What::Adjust {
+            priority: required(&fields)?,
+        },
+        _ => What::Remove,
+    };
+    fields
+        .finish(&[
+            "action",
+            "path",
+            "priority",
+            "why",
+            "role",
+            "truncate_strategy",
+            "max_lines",
+        ])
+        .map_err(invalid)?;
+    Ok(Action { what, path, why })
+}
+
+/// Applies `actions` to the manifest at `manifest`, all or none, and logs
+/// them.
+///
+/// Returns warnings. The file is read, checked and replaced under a lock, so
+/// that two writers never lose each other's changes.
+pub fn apply(target: Target<'_>, actions: &[Action], actor: Actor) -> Result<Vec<String>, Error> {
+    check_arguments(target.root, actions, target.quota)?;
+    let _lock = lock(target)?;
+    apply_locked(target, actions, actor)
+}
+
+/// The same for a caller that holds the lock and has checked the arguments.
+pub(super) fn apply_locked(
+    target: Target<'_>,
+    actions: &[Action],
+    actor: Actor,
+) -> Result<Vec<String>, Error> {
+    let Target {
+        root,
+        manifest,
+        session,
+        quota,
+        now,
+    } = target;
+    let source = Manifest::read_text(root, manifest)?;
+    let current = Manifest::parse(manifest, &source)?;
+    let mut edits = plan(&current, actions, actor, quota)?;
+    for (key, value) in [
+        ("last_updated", to_the_second(now).to_string()),
+        ("assembled_by", actor.name().to_owned()),
+    ] {
+        edits.push(Edit::SetMetadata {
+            key: key.to_owned(),
+            value,
+        });
+    }
+    let updated = edit::apply(&source, &edits).map_err(|error| match error {
+        EditError::NotFound { .. } => Error::action(ActionCode::NotFound, error.to_string()),
+        _ => Error::action(ActionCode::InvalidArgs, format!("{manifest}: {error}")),
+    })?;
+    // What was written must be a manifest; it is checked before it counts.
+    let changed = Manifest::parse(manifest, &updated)
+        .map_err(|e| Error::action(ActionCode::InvalidArgs, e.to_string()))?;
+    if actor != Actor::User {
+        refuse_promotion(&current, &changed)?;
+    }
+    root.replace(manifest, &updated)?;
+    let log = Log::of(root, session);
+    Ok(actions
+        .iter()
+        .filter_map(|action| log.append(now, "working_set_updated", Logged { actor, action }))
+        .take(1)
+        .collect())
+}
+
+/// A person reads this in their own file; the log has the fractions.
+fn to_the_second(now: Timestamp) -> Timestamp {
+    Timestamp::from_second(now.as_second()).unwrap_or(now)
+}
+
+#[derive(Serialize)]
+struct Logged<'a> {
+    actor: Actor,
+    #[serde(flatten)]
+    action: &'a Action,
+}
+
+fn check_arguments(root: &Root, actions: &[Action], quota: Quota) -> Result<(), Error> {
+    if actions.len() > quota.max_actions {
+        return Err(Error::action(
+            ActionCode::QuotaExceeded,
+            format!(
+                "{} actions in one call, {} are allowed",
+                actions.len(),
+                quota.max_actions
+            ),
+        )
+        .advise("send fewer at a time, or raise limits.max_actions in contexture.toml"));
+    }
+    for action in actions {
+        let path = &action.path;
+        if action.why.trim().is_empty() {
+            return Err(Error::action(
+                ActionCode::MissingWhy,
+                format!("the change to `{path}` gives no reason"),
+            )
+            .advise("every change needs a reason: `why`"));
+        }
+        if let What::Add { priority, .. } | What::Adjust { priority } = action.what
+            && !(0.0..=1.0).contains(&priority)
+        {
+            return Err(Error::action(
+                ActionCode::InvalidArgs,
+                format!("priority of `{path}` must be from 0 to 1, not {priority}"),
+            ));
+        }
+        let (file, _) =
+            split_lines(path).map_err(|why| Error::action(ActionCode::InvalidArgs, why))?;
+        files::check_path(file).map_err(|why| {
+            Error::action(ActionCode::PermissionDenied, why)
+                .advise("only files below the root can be in the working set")
+        })?;
+        if matches!(action.what, What::Add { .. }) {
+            check_file(root, file)?;
+        }
+    }
+    Ok(())
+}
+
+/// Checks that a file that is to be added can be.
+fn check_file(root: &Root, file: &str) -> Result<(), Error> {
+    let is_pattern = file.contains(['*', '?', '[', '{']) && root.is_absent(file);
+    if is_pattern || root.is_dir(file) {
+        return Ok(());
+    }
+    root.size(file).map(drop).map_err(|unusable| {
+        let told = unusable.reason.contains(file);
+        let name = if told {
+            String::new()
+        } else {
+            format!("`{file}` ")
+        };
+        let message = format!("{name}{}", unusable.reason);
+        match unusable.code {
+            contexture_core::Code::MISSING => Error::action(ActionCode::NotFound, message),
+            _ => Error::action(ActionCode::PermissionDenied, message)
+                .advise("only files below the root can be in the working set"),
+        }
+    })
+}
+
+/// An entry as far as actions are concerned.
+struct Known {
+    id: String,
+    written: String,
+    pinned: bool,
+}
+
+/// Checks the actions against the entries there are, one after the other, and
+/// returns the edits they come to.
+fn plan(
+    manifest: &Manifest,
+    actions: &[Action],
+    actor: Actor,
+    quota: Quota,
+) -> Result<Vec<Edit>, Error> {
+    let mut entries: Vec<Known> = manifest
+        .files
+        .iter()
+        .map(|entry| Known {
+            id: entry.id(),
+            written: entry.written.clone(),
+            pinned: entry.is_pinned(),
+        })
+        .collect();
+    let mut edits = Vec::with_capacity(actions.len());
+    for action in actions {
+        let id = canonical(&action.path);
+        let at = entries.iter().position(|known| known.id == id);
+        if let What::Add { priority, fields } = &action.what {
+            if at.is_some() {
+                return Err(Error::action(
+                    ActionCode::InvalidArgs,
+                    format!("`{id}` is in the working set already"),
+                )
+                .advise("adjust its priority instead"));
+            }
+            edits.push(Edit::Add {
+                path: id.clone(),
+                priority: *priority,
+                fields: fields.clone(),
+            });
+            entries.push(Known {
+                written: id.clone(),
+                id,
+                pinned: false,
+            });
+            continue;
+        }
+        let Some(at) = at else {
+            let near = nearest(&id, entries.iter().map(|known| known.id.as_str()));
+            let hint = match near {
+                Some(near) => Advice::from(format!("did you mean `{near}`?")),
+                None => Advice::call(Operation::ListWorkingSet),
+            };
+            let message = format!("`{id}` is not in the working set");
+            return Err(Error::action(ActionCode::NotFound, message).advise(hint));
+        };
+        if entries[at].pinned && actor != Actor::User {
+            return Err(Error::action(
+                ActionCode::PermissionDenied,
+                format!("`{id}` is pinned; only a person may change it"),
+            ));
+        }
+        let path = entries[at].written.clone();
+        edits.push(match action.what {
+            What::Adjust { priority } => Edit::SetPriority { path, priority },
+            _ => {
+                entries.remove(at);
+                Edit::Remove { path }
+            }
+        });
+    }
+    if entries.len() > quota.max_entries && entries.len() > manifest.files.len() {
+        return Err(Error::action(
+            ActionCode::QuotaExceeded,
+            format!("the working set may hold {} entries", quota.max_entries),
+        )
+        .advise("remove some first, or raise limits.max_entries in contexture.toml"));
+    }
+    Ok(edits)
+}
+
+/// Refuses what would let a model speak as somebody else, or make a file that
+/// it cannot get rid of again.
+///
+/// The manifests before and behind the change are compared, so that no way of
+/// getting there is overlooked.
+fn refuse_promotion(before: &Manifest, behind: &Manifest) -> Result<(), Error> {
+    for entry in &behind.files {
+        let id = entry.id();
+        let known = before.files.iter().find(|known| known.id() == id);
+        let was_pinned = known.is_some_and(Entry::is_pinned);
+        let what = if entry.is_pinned() && !was_pinned {
+            "would be pinned"
+        } else if known.is_none() && entry.role != Role::Context {
+            "would speak in another role"
+        } else {
+            continue;
+        };
+        return Err(Error::action(
+            ActionCode::PermissionDenied,
+            format!("`{id}` {what}; only a person may do that"),
+        ));
+    }
+    Ok(())
+}
+
+/// Returns a path as entries are compared: without `./`, its range written in
+/// one way.
+fn canonical(path: &str) -> String {
+    match split_lines(path) {
+        Ok((file, lines)) => id_of(&files::normalise(file), lines),
+        Err(_) => files::normalise(path),
+    }
+}
+
+/// Waits for the lock of a manifest, at most five seconds.
+pub(super) fn lock(target: Target<'_>) -> Result<File, Error> {
+    let Target { root, manifest, .. } = target;
+    // A manifest that is not there is told as such, not as a lock that failed.
+    Manifest::read_text(root, manifest)?;
+    let failed = |source: std::io::Error| {
+        Error::failure(
+            format!("cannot lock the directory of {manifest}: {source}"),
+            source,
+        )
+    };
+    let dir = root.open_dir_of(manifest).map_err(failed)?;
+    for _ in 0..100 {
+        match dir.try_lock() {
+            Ok(()) => return Ok(dir),
+            Err(std::fs::TryLockError::WouldBlock) => {
+                std::thread::sleep(Duration::from_millis(50));
+            }
+            Err(std::fs::TryLockError::Error(source)) => return Err(failed(source)),
+        }
+    }
+    Err(Error::failure(
+        format!("another process has been changing {manifest} for five seconds"),
+        std::io::Error::from(std::io::ErrorKind::WouldBlock),
+    )
+    .advise("try again, or end that process"))
+}

@@ -1,0 +1,291 @@
+use std::collections::BTreeSet;
+
+use contexture_core::Code;
+use globset::{GlobBuilder, GlobSetBuilder};
+use ignore::WalkBuilder;
+
+use super::manifest::{Entry, Manifest};
+use crate::error::Error;
+use crate::files::{Root, Unusable};
+
+/// Most files that patterns and directories may stand for.
+const MAX_MATCHES: usize = 200_000;
+
+/// A file that an entry of the manifest stands for.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Candidate<'m> {
+    /// The path below the root, with its line range.
+    pub id: String,
+    /// The path below the root.
+    pub path: String,
+    /// The entry it comes from.
+    pub entry: &'m Entry,
+    /// The size, when the walk that found it knows; `None` for a file that the
+    /// manifest names.
+    pub bytes: Option<u64>,
+    /// Why nothing can be read, where that is clear already: a pattern that
+    /// stands for no file, a name that is not text.
+    pub problem: Option<Unusable>,
+}
+
+impl Candidate<'_> {
+    /// Returns the size of the file, or why it cannot be read.
+    pub fn size(&self, root: &Root) -> Result<u64, Unusable> {
+        match (&self.problem, self.bytes) {
+            (Some(problem), _) => Err(problem.clone()),
+            (None, Some(bytes)) => Ok(bytes),
+            (None, None) => root.size(&self.path),
+        }
+    }
+
+    /// Returns `ok`, or why the file cannot be read.
+    pub fn status(&self, root: &Root) -> String {
+        match self.size(root) {
+            Ok(_) => "ok".to_owned(),
+            Err(unusable) => unusable.reason,
+        }
+    }
+}
+
+/// Returns the files that the manifest's entries stand for, in its order.
+///
+/// A pattern or directory stands for the files that `.gitignore` does not
+/// ignore, sorted; hidden ones only when it names a hidden component itself,
+/// and never what lies in the sessions' directories. A
+/// file that two entries stand for belongs to the one that names it, else to
+/// the first.
+pub fn expand<'m>(
+    root: &Root,
+    manifest: &'m Manifest,
+    warnings: &mut Vec<String>,
+) -> Result<Vec<Candidate<'m>>, Error> {
+    // A file may be named like a pattern: `pages/[id].tsx`.
+    let is_tree =
+        |entry: &Entry| root.is_dir(&entry.path) || entry.is_pattern() && !root.exists(&entry.path);
+    let trees: Vec<(usize, &Entry)> = manifest
+        .files
+        .iter()
+        .enumerate()
+        .filter(|(_, entry)| is_tree(entry))
+        .collect();
+    let named: BTreeSet<&str> = manifest
+        .files
+        .iter()
+        .filter(|entry| !is_tree(entry))
+        .map(|entry| entry.path.as_str())
+        .collect();
+    let Found { mut files, taken } = if trees.is_empty() {
+        Found::default()
+    } else {
+        walk(root, manifest, &trees, &named, warnings)?
+    };
+
+    let mut candidates = Vec::new();
+    let mut next_tree = 0;
+    for entry in &manifest.files {
+        if next_tree < trees.len() && std::ptr::eq(trees[next_tree].1, entry) {
+            let matches = std::mem::take(&mut files[next_tree]);
+            let taken = taken[next_tree];
+            next_tree += 1;
+            if matches.is_empty() {
+                let (code, reason) = match (taken, entry.is_pattern()) {
+                    (true, _) => (Code::DUPLICATE, "other entries stand for all its files"),
+                    (false, true) => (Code::NO_MATCH, "the pattern matches no file"),
+                    (false, false) => (
+                        Code::NO_MATCH,
+                        "the directory holds no file that is not ignored",
+                    ),
+                };
+                candidates.push(Candidate {
+                    id: entry.id(),
+                    path: entry.path.clone(),
+                    entry,
+                    bytes: None,
+                    problem: Some(Unusable::new(code, reason)),
+                });
+            }
+            candidates.extend(matches.into_iter().map(|(path, bytes)| {
+                Candidate {
+                    id: path.clone(),
+                    // A name that is not text was made one with replacement
+                    // characters; no such file would be found.
+                    problem: bytes
+                        .is_none()
+                        .then(|| Unusable::new(Code::NOT_UTF8, "has a name that is not UTF-8")),
+                    path,
+                    entry,
+                    bytes,
+                }
+            }));
+        } else {
+            candidates.push(Candidate {
+                id: entry.id(),
+                path: entry.path.clone(),
+                entry,
+                bytes: None,
+                problem: None,
+            });
+        }
+    }
+    Ok(candidates)
+}
+
+/// Path and size of each file; no size where the name is not text.
+type Matches = Vec<(String, Option<u64>)>;
+
+/// What a walk found, by pattern.
+#[derive(Default)]
+struct Found {
+    files: Vec<Matches>,
+    // Whether the pattern matched something that another entry stands for.
+    taken: Vec<bool>,
+}
+
+/// Walks the tree once for all patterns; returns each one's files.
+fn walk(
+    root: &Root,
+    manifest: &Manifest,
+    trees: &[(usize, &Entry)],
+    named: &BTreeSet<&str>,
+    warnings: &mut Vec<String>,
+) -> Result<Found, Error> {
+    let mut globs = GlobSetBuilder::new();
+    for (i, entry) in trees {
+        let pattern = if entry.is_pattern() {
+            entry.path.clone()
+        } else if entry.path.is_empty() {
+            "**".to_owned()
+        } else {
+            format!("{}/**", globset::escape(&entry.path))
+        };
+        let glob = GlobBuilder::new(&pattern)
+            .literal_separator(true)
+            .build()
+            .map_err(|e| {
+                Error::input(format!(
+                    "{}:{}:{}: files[{i}].path: `{}` is not a pattern: {}",
+                    manifest.path,
+                    entry.line,
+                    entry.column,
+                    entry.path,
+                    e.kind()
+                ))
+            })?;
+        globs.add(glob);
+    }
+    let globs = globs
+        .build()
+        .map_err(|e| Error::input(format!("{}: {e}", manifest.path)))?;
+
+    let wants_hidden: Vec<bool> = trees.iter().map(|(_, e)| has_hidden(&e.path)).collect();
+    let mut files: Vec<Matches> = vec![Vec::new(); trees.len()];
+    let mut taken = vec![false; trees.len()];
+    let tree_paths: BTreeSet<&str> = trees.iter().map(|(_, entry)| entry.path.as_str()).collect();
+    let mut count = 0;
+    // The walk begins at the root, so that its `.gitignore` counts, but goes
+    // down only towards where the patterns lie.
+    let base = root.path().join(common_dir(trees));
+    // What Contexture itself writes changes with every call; a pattern that
+    // took it in would never give the same prompt twice.
+    let sessions = root.path().join(".agent/sessions");
+    let walker = WalkBuilder::new(root.path())
+        .hidden(!wants_hidden.contains(&true))
+        // A `.gitignore` counts in a tree that is not a repository, too; those
+        // above the root are not the user's concern here.
+        .require_git(false)
+        .parents(false)
+        .git_global(false)
+        .follow_links(false)
+        .filter_entry(move |entry| {
+            let path = entry.path();
+            let skipped = matches!(entry.file_name().to_str(), Some(".git" | ".contexture"))
+                || path == sessions;
+            !skipped && (path.starts_with(&base) || base.starts_with(path))
+        })
+        .build();
+    for entry in walker {
+        let entry = match entry {
+            Ok(entry) => entry,
+            Err(error) => {
+                warnings.push(format!("cannot look into a directory: {error}"));
+                continue;
+            }
+        };
+        if entry.file_type().is_none_or(|kind| kind.is_dir()) {
+            continue;
+        }
+        let Ok(relative) = entry.path().strip_prefix(root.path()) else {
+            continue;
+        };
+        let is_text = relative.to_str().is_some();
+        let relative = &*relative.to_string_lossy();
+        // A link to a directory that an entry names is that entry.
+        if tree_paths.contains(relative) {
+            continue;
+        }
+        let hidden = has_hidden(relative);
+        let mut matching = globs
+            .matches(relative)
+            .into_iter()
+            .filter(|&tree| !hidden || wants_hidden[tree]);
+        let tree = if named.contains(relative) {
+            None
+        } else {
+            matching.next()
+        };
+        for other in matching {
+            taken[other] = true;
+        }
+        let Some(tree) = tree else { continue };
+        count += 1;
+        if count > MAX_MATCHES {
+            return Err(Error::input(format!(
+                "{}: the patterns stand for more than {MAX_MATCHES} files",
+                manifest.path
+            ))
+            .advise("narrow the patterns, or ignore generated files in .gitignore"));
+        }
+        let bytes = is_text.then(|| entry.metadata().map_or(0, |meta| meta.len()));
+        files[tree].push((relative.to_owned(), bytes));
+    }
+    for matches in &mut files {
+        matches.sort();
+    }
+    Ok(Found { files, taken })
+}
+
+/// Returns the deepest directory that all patterns lie in, so that a pattern
+/// on a small part does not walk the whole.
+fn common_dir(trees: &[(usize, &Entry)]) -> String {
+    let fixed = |entry: &Entry| -> Vec<String> {
+        let mut parts: Vec<&str> = entry.path.split('/').collect();
+        if entry.is_pattern() {
+            // The last part is a file's name, or stands for any.
+            parts.pop();
+        }
+        parts
+            .into_iter()
+            .take_while(|part| !part.contains(['*', '?', '[', '{']))
+            .map(str::to_owned)
+            .collect()
+    };
+    let mut common: Option<Vec<String>> = None;
+    for (_, entry) in trees {
+        let parts = fixed(entry);
+        common = Some(match common {
+            None => parts,
+            Some(common) => common
+                .into_iter()
+                .zip(parts)
+                .take_while(|(a, b)| a == b)
+                .map(|(a, _)| a)
+                .collect(),
+        });
+    }
+    common.unwrap_or_default().join("/")
+}
+
+fn has_hidden(path: &str) -> bool {
+    path.split('/')
+        .any(|part| part.len() > 1 && part.starts_with('.'))
+}

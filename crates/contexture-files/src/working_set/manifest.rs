@@ -1,0 +1,332 @@
+use std::collections::BTreeMap;
+
+use contexture_core::{Cut, Role, Tokens};
+
+use contexture_engine::lines::{Lines, split_lines};
+use contexture_engine::recipe::cut_named;
+
+use crate::error::{Cause, Error};
+use crate::files::{self, Root};
+use crate::yaml::{Fields, Node, Source, Value};
+
+/// The protocol a manifest names.
+pub const PROTOCOL: &str = "CONTEXT-ASSEMBLY/0.1";
+
+pub(crate) const ROLES: &[&str] = &["system", "developer", "user", "context"];
+pub(crate) const STRATEGIES: &[&str] = &["never", "start", "middle", "end"];
+
+/// A `working-set.yml` that was read and checked.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Manifest {
+    /// Where it stands, relative to the root.
+    pub path: String,
+    /// The whole window, when it states one.
+    pub max_tokens: Option<Tokens>,
+    /// What it sets aside for the response.
+    pub reserved_for_response: Option<Tokens>,
+    /// What it says is left for the prompt, when that is less than the two
+    /// above come to.
+    pub effective: Option<Tokens>,
+    /// The entries in the order they stand.
+    pub files: Vec<Entry>,
+    /// Who wrote it last.
+    pub assembled_by: Option<String>,
+    /// What a person should look at.
+    pub warnings: Vec<String>,
+}
+
+/// One entry of a manifest.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Entry {
+    /// The path as it is written, without a line range: a file, a directory or
+    /// a pattern.
+    pub path: String,
+    /// The lines asked for, when not all are.
+    pub lines: Option<Lines>,
+    /// From 0 to 1.
+    pub priority: f64,
+    /// Whose words the file holds.
+    pub role: Role,
+    /// How it may be shortened.
+    pub cut: Cut,
+    /// Most lines to show.
+    pub max_lines: Option<u32>,
+    /// The line of the manifest it stands on.
+    pub line: usize,
+    /// The column its path stands in.
+    pub column: usize,
+    /// The path and range as they are written.
+    pub written: String,
+}
+
+impl Entry {
+    /// Returns the path with its line range, as it is written.
+    pub fn id(&self) -> String {
+        id_of(&self.path, self.lines)
+    }
+
+    /// Returns true when the entry is always there: whole, or the call fails.
+    pub fn is_pinned(&self) -> bool {
+        self.cut == Cut::Never && self.priority >= 1.0
+    }
+
+    /// Returns true when the path is a pattern.
+    pub fn is_pattern(&self) -> bool {
+        self.path.contains(['*', '?', '[', '{'])
+    }
+}
+
+/// Returns where the manifest of `root` is: `working-set.yml`, else
+/// `.agent/working-set.yml`.
+pub fn find_manifest(root: &Root) -> Result<String, Error> {
+    ["working-set.yml", ".agent/working-set.yml"]
+        .into_iter()
+        .find(|path| !root.is_absent(path))
+        .map(str::to_owned)
+        .ok_or_else(|| {
+            Error::input(format!(
+                "there is no working-set.yml and no .agent/working-set.yml in {}",
+                root.name()
+            ))
+            .because(Cause::Missing)
+            .advise(crate::advice::Advice::call(
+                crate::advice::Operation::CreateProject,
+            ))
+            .advise(crate::advice::Advice::set("manifest"))
+        })
+}
+
+impl Manifest {
+    /// Reads the manifest at `path` below `root`.
+    pub fn read(root: &Root, path: &str) -> Result<Self, Error> {
+        Self::parse(path, &Self::read_text(root, path)?)
+    }
+
+    /// Reads the text of the manifest at `path` below `root`.
+    pub(crate) fn read_text(root: &Root, path: &str) -> Result<String, Error> {
+        files::check_path(path).map_err(|why| Error::input(format!("the manifest {why}")))?;
+        if root.is_absent(path) {
+            return Err(
+                Error::input(format!("there is no manifest `{path}` in {}", root.name()))
+                    .because(Cause::Missing)
+                    .advise(crate::advice::Advice::call(
+                        crate::advice::Operation::CreateProject,
+                    ))
+                    .advise(crate::advice::Advice::set("manifest")),
+            );
+        }
+        root.read_required(path)
+    }
+
+    /// Reads `text`, the content of the manifest at `path`.
+    ///
+    /// Fails with file, line, column and field on anything that is wrong;
+    /// fields nobody knows are warnings.
+    pub fn parse(path: &str, text: &str) -> Result<Self, Error> {
+        let source = Source { name: path };
+        let documents = source.parse(text)?;
+        let [root] = documents.as_slice() else {
+            let start = crate::yaml::Mark { line: 1, column: 1 };
+            let what = match documents.len() {
+                0 => "is empty; a manifest begins with `protocol: CONTEXT-ASSEMBLY/0.1`",
+                _ => "holds more than one document",
+            };
+            return Err(source.error(start, "", what));
+        };
+        let mut fields = Fields::of(source, "", root)?;
+        let mut warnings = Vec::new();
+        match fields.text("protocol")? {
+            Some((PROTOCOL, _)) => {}
+            Some((other, mark)) => {
+                return Err(fields.error(
+                    mark,
+                    "protocol",
+                    format!("is `{other}`, but this reads `{PROTOCOL}`"),
+                ));
+            }
+            None => warnings.push(format!(
+                "{path}: `protocol` is missing, `{PROTOCOL}` assumed"
+            )),
+        }
+        let older = fields.whole("context_budget_tokens", 1)?;
+        let budget = fields
+            .take("budget")
+            .map(|node| read_budget(source, node, &mut warnings))
+            .transpose()?
+            .unwrap_or_default();
+        let files = read_files(source, fields.list("files")?, &mut warnings)?;
+        let assembled_by = fields
+            .take("metadata")
+            .map(|node| read_metadata(source, node, &mut warnings))
+            .transpose()?
+            .flatten();
+        warnings.extend(fields.warn_unknown());
+        Ok(Self {
+            path: path.to_owned(),
+            max_tokens: budget.max_tokens.or(older),
+            reserved_for_response: budget.reserved,
+            effective: budget.effective,
+            files,
+            assembled_by,
+            warnings,
+        })
+    }
+
+    /// Returns the directory the manifest stands in, with a slash behind it,
+    /// or nothing for the root itself.
+    pub fn dir(&self) -> &str {
+        self.path.rfind('/').map_or("", |at| &self.path[..=at])
+    }
+}
+
+#[derive(Default)]
+struct ManifestBudget {
+    max_tokens: Option<Tokens>,
+    reserved: Option<Tokens>,
+    effective: Option<Tokens>,
+}
+
+fn read_budget(
+    source: Source<'_>,
+    node: &Node,
+    warnings: &mut Vec<String>,
+) -> Result<ManifestBudget, Error> {
+    let mut fields = Fields::of(source, "budget", node)?;
+    let max_tokens = fields.whole("max_tokens", 1)?;
+    let reserved = fields.whole_at("reserved_for_response", 0)?;
+    let stated = fields.whole_at("effective", 1)?;
+    if let (Some(max), Some((held, mark))) = (max_tokens, reserved)
+        && held >= max
+    {
+        return Err(fields.error(
+            mark,
+            "reserved_for_response",
+            format!("is {held}, which leaves nothing of max_tokens {max}"),
+        ));
+    }
+    let reserved = reserved.map(|(held, _)| held);
+    if let (Some(max), Some((stated, mark))) = (max_tokens, stated) {
+        let effective = max - reserved.unwrap_or(0);
+        if stated != effective {
+            let used = stated.min(effective);
+            warnings.push(format!(
+                "{}:{}: budget.effective says {stated}, but {max} less {} is {effective}; \
+                 {used} is used",
+                source.name,
+                mark.line,
+                reserved.unwrap_or(0)
+            ));
+        }
+    }
+    warnings.extend(fields.warn_unknown());
+    Ok(ManifestBudget {
+        max_tokens,
+        reserved,
+        effective: stated.map(|(stated, _)| stated),
+    })
+}
+
+fn read_metadata(
+    source: Source<'_>,
+    node: &Node,
+    warnings: &mut Vec<String>,
+) -> Result<Option<String>, Error> {
+    let mut fields = Fields::of(source, "metadata", node)?;
+    let assembled_by = fields.text("assembled_by")?.map(|(by, _)| by.to_owned());
+    for known in ["last_updated", "skill"] {
+        fields.text(known)?;
+    }
+    // Notes are free: text or a list.
+    let _ = fields.take("notes");
+    warnings.extend(fields.warn_unknown());
+    Ok(assembled_by)
+}
+
+fn read_files(
+    source: Source<'_>,
+    nodes: &[Node],
+    warnings: &mut Vec<String>,
+) -> Result<Vec<Entry>, Error> {
+    let mut entries = Vec::with_capacity(nodes.len());
+    let mut seen = BTreeMap::new();
+    for (i, node) in nodes.iter().enumerate() {
+        let mut fields = Fields::of(source, format!("files[{i}]"), node)?;
+        let path_node = fields.require("path")?;
+        let (written, mark) = fields.as_text("path", path_node)?;
+        let (path, lines) = split_lines(written).map_err(|why| fields.error(mark, "path", why))?;
+        files::check_path(path).map_err(|why| {
+            fields
+                .error(mark, "path", why)
+                .advise("move the file below the root, or run with a root above it")
+        })?;
+        let priority_node = fields.require("priority")?;
+        let priority = read_priority(&fields, priority_node)?;
+        let role = fields
+            .word("role", "role", ROLES)?
+            .and_then(Role::from_tag)
+            .unwrap_or_default();
+        let cut = fields
+            .word("truncate_strategy", "strategy", STRATEGIES)?
+            .map_or(Cut::End, |word| cut_named(word).unwrap_or_default());
+        let max_lines = fields.whole("max_lines", 1)?;
+        warnings.extend(fields.warn_unknown());
+        let entry = Entry {
+            path: files::normalise(path),
+            lines,
+            priority,
+            role,
+            cut,
+            max_lines: max_lines.map(|n| u32::try_from(n).unwrap_or(u32::MAX)),
+            line: mark.line,
+            column: mark.column,
+            written: written.to_owned(),
+        };
+        if let Some(first) = seen.insert(entry.id(), mark.line) {
+            return Err(source
+                .error(
+                    mark,
+                    &format!("files[{i}].path"),
+                    format!("`{written}` stands here already, on line {first}"),
+                )
+                .advise("remove one of the two entries"));
+        }
+        entries.push(entry);
+    }
+    Ok(entries)
+}
+
+fn read_priority(fields: &Fields<'_>, node: &Node) -> Result<f64, Error> {
+    let text = match &node.value {
+        Value::Scalar { text, .. } => text.as_str(),
+        Value::List(_) | Value::Map(_) | Value::Null => "",
+    };
+    text.parse::<f64>()
+        .ok()
+        .filter(|priority| (0.0..=1.0).contains(priority))
+        .ok_or_else(|| {
+            fields.error(
+                node.mark,
+                "priority",
+                format!("must be a number from 0 to 1, not `{text}`"),
+            )
+        })
+}
+
+/// Returns the name of a strategy.
+pub(crate) fn cut_name(cut: Cut) -> &'static str {
+    match cut {
+        Cut::Never => "never",
+        Cut::Start => "start",
+        Cut::Middle => "middle",
+        Cut::End => "end",
+    }
+}
+
+/// Returns a path with its line range, written in one way only.
+pub(crate) fn id_of(path: &str, lines: Option<Lines>) -> String {
+    match lines {
+        Some(Lines { first, last }) if first == last => format!("{path}#L{first}"),
+        Some(Lines { first, last }) => format!("{path}#L{first}-L{last}"),
+        None => path.to_owned(),
+    }
+}

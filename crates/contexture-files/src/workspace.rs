@@ -1,0 +1,158 @@
+use std::collections::BTreeSet;
+
+use contexture_core::guard::Policy;
+use contexture_core::{Code, Content, Cut, Item, Role, Text, Trust};
+
+use crate::error::Error;
+use crate::files::{self, Look, Root, Stamp};
+use crate::load;
+use crate::standing::Standing;
+use crate::working_set::{Candidate, Entry, Hints, Manifest};
+use contexture_engine::agent::place_of;
+
+impl Standing {
+    /// Returns a pinned item for each of the operator's files that is there.
+    ///
+    /// A path that leads nowhere is looked for below `.agent/`, too; one that is
+    /// in neither place leaves no trace, because most of these files are optional.
+    pub(crate) fn files(
+        &self,
+        root: &Root,
+        paths: &[String],
+        max_file_bytes: u64,
+        policy: Policy,
+        warnings: &mut Vec<String>,
+    ) -> Result<Vec<Item>, Error> {
+        for path in paths {
+            files::check_path(path)
+                .map_err(|why| Error::input(format!("a standing file {why}")))?;
+        }
+        if let Some(items) = self.plain_files(root, paths, max_file_bytes, policy) {
+            return Ok(items);
+        }
+        let mut manifest = Manifest::default();
+        let places = paths.iter().map(|path| place_of(root, path));
+        manifest.files.extend(places.map(entry));
+        let hints = Hints::default();
+        let mut items =
+            load::working_set(root, max_file_bytes, &manifest, &hints, policy, warnings)?;
+        items.retain(|item| {
+            let optional = [Code::MISSING, Code::NO_MATCH, Code::DUPLICATE];
+            !matches!(&item.content, Content::Absent { code, .. } if optional.contains(code))
+        });
+        for item in &mut items {
+            item.pinned = true;
+            item.trust = Trust::Operator;
+            if let Content::Pending { .. } = item.content {
+                let stamp = root.stamp(&item.id);
+                item.content = self.content(root, &item.id, stamp, max_file_bytes, policy);
+            }
+        }
+        Ok(items)
+    }
+
+    /// Returns the same with one question to the system for each place, when
+    /// there is a file or nothing at each, which is nearly always so. Patterns
+    /// must stand for nothing.
+    fn plain_files(
+        &self,
+        root: &Root,
+        paths: &[String],
+        max_file_bytes: u64,
+        policy: Policy,
+    ) -> Option<Vec<Item>> {
+        let hints = Hints::default();
+        let mut places = BTreeSet::new();
+        let mut items = Vec::new();
+        for path in paths {
+            let below = format!(".agent/{path}");
+            let is_pattern = path.contains(['*', '?', '[', '{']);
+            if is_pattern && is_nowhere(root, path) && is_nowhere(root, &below) {
+                continue;
+            }
+            if is_pattern {
+                return None;
+            }
+            let (place, found) = match root.look(path) {
+                Look::Nothing => (below.as_str(), root.look(&below)),
+                found => (path.as_str(), found),
+            };
+            let (bytes, stamp) = match found {
+                Look::File { bytes, stamp } => (bytes, stamp),
+                Look::Nothing => continue,
+                Look::Other => return None,
+            };
+            if !places.insert(place.to_owned()) {
+                return None;
+            }
+            let entry = entry(place.to_owned());
+            let candidate = Candidate {
+                id: entry.id(),
+                path: entry.path.clone(),
+                entry: &entry,
+                bytes: Some(bytes),
+                problem: None,
+            };
+            let mut item = load::item_of(root, &hints, policy, candidate);
+            item.pinned = true;
+            item.trust = Trust::Operator;
+            item.content = self.content(root, place, stamp, max_file_bytes, policy);
+            items.push(item);
+        }
+        Some(items)
+    }
+
+    fn content(
+        &self,
+        root: &Root,
+        path: &str,
+        stamp: Option<Stamp>,
+        max_file_bytes: u64,
+        policy: Policy,
+    ) -> Content {
+        let read = || match content(root, path, max_file_bytes, policy) {
+            Content::Ready(text) => Ok(Content::Ready(text)),
+            absent => Err(absent),
+        };
+        let made = self.files.get_by(stamp, root, path, policy, read);
+        made.unwrap_or_else(|absent| absent)
+    }
+}
+
+/// Returns what a file says without the blank lines around it: one stands
+/// between two sections, and none where there is nothing to say.
+fn content(root: &Root, path: &str, max_file_bytes: u64, policy: Policy) -> Content {
+    let read = root.read_text(path, max_file_bytes);
+    let absent = |code, reason| Content::Absent { code, reason };
+    match read {
+        Ok(text) => match text.trim_end().trim_start_matches(['\n', '\r']) {
+            "" => absent(Code::EMPTY, "is empty".to_owned()),
+            text => Content::Ready(Text::guarded(text, policy)),
+        },
+        Err(unusable) => absent(unusable.code, unusable.reason),
+    }
+}
+
+/// Returns true for a pattern below a directory that is not there: nothing has
+/// to be looked through to know that it stands for no file.
+fn is_nowhere(root: &Root, path: &str) -> bool {
+    let Some(start) = path.find(['*', '?', '[', '{']) else {
+        return false;
+    };
+    let directory = path[..start].rsplit_once('/').map(|(above, _)| above);
+    directory.is_some_and(|directory| root.is_absent(directory)) && root.is_absent(path)
+}
+
+fn entry(path: String) -> Entry {
+    Entry {
+        written: path.clone(),
+        path,
+        lines: None,
+        priority: 1.0,
+        role: Role::System,
+        cut: Cut::Never,
+        max_lines: None,
+        line: 0,
+        column: 0,
+    }
+}

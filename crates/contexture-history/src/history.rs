@@ -1,0 +1,473 @@
+//! The conversation so far, from the ledger, as items.
+//!
+//! Only the tail is read: the walk from the head stops when the budget is
+//! spent. Turns never change, so what was made of one is kept in memory.
+
+mod items;
+mod join;
+mod steps;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use contexture_core::cache::Cache;
+use contexture_core::guard::Policy;
+use contexture_core::{Code, Counts, Excluded, Item, Role, Text, Tokens, Trust};
+use contexture_engine::counter_name;
+use contexture_store::{
+    Compaction, Counted, Ledger, Session, StoreError, Turn, TurnHead, TurnId, TurnKind, Walk,
+};
+use contexture_tokens::Provider;
+
+pub(crate) use items::count_turn;
+use items::{Maker, count, fits, know};
+use join::join;
+
+/// What a summary begins with, so that nobody takes it for somebody's words.
+pub(crate) const SUMMARY_MARK: &str = "[Previous conversation summary]";
+
+/// How many digits of a turn's id name it in the report.
+const ID_DIGITS: usize = 12;
+
+/// The name of a turn in reports.
+pub(crate) fn turn_name(id: TurnId) -> String {
+    id.to_string()[..ID_DIGITS].to_owned()
+}
+
+/// What was made of a turn: its blocks as items, and what of it is not sent.
+#[derive(Debug)]
+pub(crate) struct Prepared {
+    items: Vec<Item>,
+    // Blocks that are kept for the record only, with the reason.
+    unsent: Vec<(Arc<str>, Role, &'static str)>,
+    // Calls that have no result when the turn ends.
+    open: Vec<(Arc<str>, Arc<str>)>,
+    // Results that the turn gives to calls of turns before it.
+    answers: Vec<Arc<str>>,
+    // The item before which somebody speaks who has no result: calls of turns
+    // before that still wait are given up there. The ledger says the same.
+    speaks_at: Option<usize>,
+    begins: bool,
+    bytes: usize,
+}
+
+/// Turns that were prepared before. They never change.
+#[derive(Debug, Default)]
+pub(crate) struct TurnCache {
+    turns: Cache<(TurnId, Key), Arc<Prepared>>,
+    // Turns without their content, with their counts, by whose counts they are.
+    heads: Cache<(TurnId, Arc<str>), TurnHead>,
+    // Compactions, by the turn that each is.
+    compactions: Cache<TurnId, Arc<Latest>>,
+}
+
+/// What the items of a turn depend on beside the turn itself.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Key {
+    counter: Arc<str>,
+    provider: Provider,
+}
+
+/// How often a walk is taken up again because counts became known.
+const MOST_WALKS: usize = 16;
+
+impl TurnCache {
+    fn get(&self, heads: &[TurnHead], key: &Key) -> Vec<Option<Arc<Prepared>>> {
+        let turn = |head: &TurnHead| self.turns.get(&(head.id, key.clone()));
+        heads.iter().map(turn).collect()
+    }
+
+    /// Returns the latest compaction on the path to a turn, as
+    /// [`Latest::find`] does.
+    fn latest(
+        &self,
+        store: &dyn Ledger,
+        head: TurnId,
+        counter: &Arc<str>,
+    ) -> Result<Option<Arc<Latest>>, StoreError> {
+        if let Some(head) = self.heads.get(&(head, Arc::clone(counter))) {
+            let Some(id) = head.compaction else {
+                return Ok(None);
+            };
+            if let Some(latest) = self.compactions.get(&id) {
+                return Ok(Some(latest));
+            }
+        }
+        let Some(latest) = Latest::find(store, head)? else {
+            return Ok(None);
+        };
+        let latest = Arc::new(latest);
+        let bytes = latest.compaction.summary.len() + 512;
+        self.compactions
+            .insert(latest.id, Arc::clone(&latest), bytes);
+        Ok(Some(latest))
+    }
+
+    /// Walks as a store does, over what was walked over before, and asks the
+    /// store for the rest.
+    fn walk(
+        &self,
+        store: &dyn Ledger,
+        from: TurnId,
+        walk: &Walk<'_>,
+        counter: &Arc<str>,
+    ) -> Result<Vec<TurnHead>, StoreError> {
+        let mut heads = Vec::new();
+        let mut next = Some(from);
+        let (mut rest, mut tokens) = (*walk, 0_u64);
+        while let Some(id) = next {
+            let Some(head) = self.heads.get(&(id, Arc::clone(counter))) else {
+                break;
+            };
+            next = head.parent;
+            let normal = usize::from(head.kind == TurnKind::Normal);
+            rest.at_least = rest.at_least.saturating_sub(normal);
+            tokens = tokens.saturating_add(head.weight());
+            let spent = tokens > walk.tokens && rest.at_least == 0 && head.begins;
+            heads.push(head);
+            if spent || walk.through == Some(id) {
+                return Ok(heads);
+            }
+        }
+        if let Some(id) = next {
+            rest.tokens = walk.tokens.saturating_sub(tokens);
+            let further = store.walk(id, &rest)?;
+            // One whose count is a guess is asked for again.
+            let is_known =
+                |head: &&TurnHead| head.tokens.is_some() || head.kind == TurnKind::Compaction;
+            for head in further.iter().filter(is_known) {
+                let key = (head.id, Arc::clone(counter));
+                self.heads.insert(key, *head, size_of::<TurnHead>());
+            }
+            heads.extend(further);
+        }
+        Ok(heads)
+    }
+
+    fn put(&self, id: TurnId, key: &Key, prepared: &Arc<Prepared>) {
+        let bytes = prepared.bytes + 512;
+        self.turns
+            .insert((id, key.clone()), Arc::clone(prepared), bytes);
+    }
+}
+
+/// What a history is read for.
+pub(crate) struct Reader<'a> {
+    pub(crate) store: &'a dyn Ledger,
+    pub(crate) cache: &'a TurnCache,
+    pub(crate) counts: &'a Counts,
+    pub(crate) policy: Policy,
+    pub(crate) provider: Provider,
+    /// What the request may use in all.
+    pub(crate) available: Tokens,
+    /// The turns that are kept in any case.
+    pub(crate) min_recent: usize,
+    /// Whether the summary of older turns is offered.
+    pub(crate) with_summary: bool,
+    /// Whether the latest run of steps may be torn between them.
+    pub(crate) by_steps: bool,
+}
+
+/// The tail of a conversation.
+#[derive(Debug, Default)]
+pub(crate) struct History {
+    pub(crate) items: Vec<Item>,
+    /// Rows of the report for what was not read or is not sent.
+    pub(crate) unsent: Vec<Excluded>,
+    /// The turns that were read, oldest first.
+    pub(crate) heads: Vec<TurnHead>,
+    /// The compaction that stands at its beginning.
+    pub(crate) latest: Option<Arc<Latest>>,
+    /// The calls that have no result at its end.
+    pub(crate) waiting: Vec<String>,
+    /// The blocks of the latest turn, with those before it that it goes on
+    /// from, when there are several steps in it.
+    pub(crate) newest: BTreeSet<Arc<str>>,
+}
+
+/// Returns the blocks of the latest group, if they are more than one step.
+fn newest(items: &[Item]) -> BTreeSet<Arc<str>> {
+    let Some(last) = items.last() else {
+        return BTreeSet::new();
+    };
+    let run = items
+        .iter()
+        .rev()
+        .take_while(|item| item.group == last.group);
+    let steps = run.clone().filter(|item| item.role == Role::Tool).count();
+    match steps > 1 {
+        true => run.map(|item| Arc::clone(&item.id)).collect(),
+        false => BTreeSet::new(),
+    }
+}
+
+/// The latest compaction on the path to a turn.
+#[derive(Debug, Clone)]
+pub(crate) struct Latest {
+    pub(crate) id: TurnId,
+    pub(crate) parent: Option<TurnId>,
+    /// How many turns there were when it was made.
+    pub(crate) depth: u64,
+    pub(crate) compaction: Compaction,
+}
+
+impl Latest {
+    /// Finds it; it costs the same wherever it is.
+    pub(crate) fn find(store: &dyn Ledger, head: TurnId) -> Result<Option<Self>, StoreError> {
+        let only_head = Walk {
+            counter: "",
+            tokens: 0,
+            at_least: 0,
+            through: Some(head),
+        };
+        let newest = store.walk(head, &only_head)?;
+        let Some(id) = newest.first().and_then(|head| head.compaction) else {
+            return Ok(None);
+        };
+        let turn = store.turns(&[id], "")?.into_iter().next();
+        Ok(turn.and_then(|turn| {
+            Some(Self {
+                id,
+                parent: turn.parent,
+                depth: turn.depth,
+                compaction: turn.compaction?,
+            })
+        }))
+    }
+
+    /// Returns the turn behind which nothing older is shown: the first that is
+    /// kept or, when none is, the compaction itself. After an undoing,
+    /// everything may be.
+    pub(crate) fn through(&self) -> Option<TurnId> {
+        match (self.compaction.first_kept, self.summary()) {
+            (Some(kept), _) => Some(kept),
+            (None, Some(_)) => Some(self.id),
+            (None, None) => None,
+        }
+    }
+
+    /// Returns the summary, unless the compaction undid one.
+    pub(crate) fn summary(&self) -> Option<&str> {
+        Some(self.compaction.summary.as_str()).filter(|summary| !summary.is_empty())
+    }
+
+    /// Returns the name of the summary in reports.
+    pub(crate) fn name(&self) -> String {
+        format!("{SUMMARY_NAME}{}", turn_name(self.id))
+    }
+}
+
+/// What the names of summaries in reports begin with.
+pub(crate) const SUMMARY_NAME: &str = "summary:";
+
+impl History {
+    /// Returns the name of the summary it begins with.
+    pub(crate) fn summary_name(&self) -> Option<&str> {
+        let first = self.items.first()?;
+        Some(&*first.id).filter(|id| id.starts_with(SUMMARY_NAME))
+    }
+
+    /// Returns true when a window that begins with `start` holds the latest
+    /// turns, as many as are kept in any case.
+    pub(crate) fn holds_latest(&self, start: &str, turns: usize) -> bool {
+        // Turns that only make sense with the one before them count with it.
+        let units = |heads: &[TurnHead]| {
+            let later = heads.iter().skip(1).filter(|head| head.begins).count();
+            later + usize::from(!heads.is_empty())
+        };
+        let name = start.split('/').next().unwrap_or_default();
+        let from = self
+            .heads
+            .iter()
+            .position(|head| turn_name(head.id) == name);
+        from.is_some_and(|from| units(&self.heads[from..]) >= turns.min(units(&self.heads)))
+    }
+}
+
+impl Reader<'_> {
+    /// Reads the tail of a session's history that the budget could use.
+    pub(crate) fn read(&self, session: &Session) -> Result<History, StoreError> {
+        let Some(head) = session.head else {
+            return Ok(History::default());
+        };
+        let counter: Arc<str> = counter_name(self.counts, self.policy).into();
+        let mut walk = Walk {
+            counter: &counter,
+            tokens: self.available,
+            at_least: self.min_recent,
+            through: None,
+        };
+        let latest = self.cache.latest(self.store, head, &counter)?;
+        walk.through = latest.as_deref().and_then(Latest::through);
+        let path = || -> Result<Vec<TurnHead>, StoreError> {
+            let mut heads = self.cache.walk(self.store, head, &walk, &counter)?;
+            heads.retain(|head| head.kind == TurnKind::Normal);
+            heads.reverse();
+            Ok(heads)
+        };
+        let mut heads = path()?;
+        let (mut prepared, mut counted) = self.prepare_all(&heads, &counter)?;
+        // What had no count was guessed, most likely too high: now that it is
+        // counted, the walk may go further.
+        for _ in 0..MOST_WALKS {
+            if !counted {
+                break;
+            }
+            let further = path()?;
+            if further.len() <= heads.len() {
+                break;
+            }
+            heads = further;
+            (prepared, counted) = self.prepare_all(&heads, &counter)?;
+        }
+        let mut history = History {
+            heads,
+            latest,
+            ..History::default()
+        };
+        self.fill(&mut history, &prepared);
+        Ok(history)
+    }
+
+    /// Makes the items of the turns that were walked over. Returns them, and
+    /// whether any was counted that had no count before.
+    fn prepare_all(
+        &self,
+        heads: &[TurnHead],
+        counter: &Arc<str>,
+    ) -> Result<(Vec<Arc<Prepared>>, bool), StoreError> {
+        let key = Key {
+            counter: Arc::clone(counter),
+            provider: self.provider,
+        };
+        let mut prepared = self.cache.get(heads, &key);
+        let missing: Vec<TurnId> = heads
+            .iter()
+            .zip(&prepared)
+            .filter(|(_, known)| known.is_none())
+            .map(|(head, _)| head.id)
+            .collect();
+        if missing.is_empty() {
+            return Ok((prepared.into_iter().flatten().collect(), false));
+        }
+        let mut loaded = self.store.turns(&missing, counter)?.into_iter();
+        let mut uncounted = Vec::new();
+        for slot in prepared.iter_mut().filter(|slot| slot.is_none()) {
+            let Some(turn) = loaded.next() else { break };
+            let (made, counted) = self.prepare(&turn, counter);
+            uncounted.extend(counted.map(|counted| (turn.id, counted)));
+            let made = Arc::new(made);
+            self.cache.put(turn.id, &key, &made);
+            *slot = Some(made);
+        }
+        if !uncounted.is_empty() {
+            // Counted once, and never again. That they cannot be kept, in a
+            // store that is only read, is no reason to fail.
+            let _ = self.store.put_counts(&uncounted);
+        }
+        let prepared = prepared.into_iter().flatten().collect();
+        Ok((prepared, !uncounted.is_empty()))
+    }
+
+    /// Puts the summary and the turns together.
+    fn fill(&self, history: &mut History, prepared: &[Arc<Prepared>]) {
+        if let Some(latest) = &history.latest
+            && let Some(summary) = latest.summary()
+        {
+            let summary = self.summary(latest.name(), summary);
+            match self.with_summary {
+                true => history.items.push(summary),
+                false => {
+                    let tokens = latest.compaction.tokens_after;
+                    let reason = "the summary is larger than what the pinned items leave";
+                    let reason = reason.to_owned();
+                    let row = row(&summary.id, summary.role, Code::OVER_BUDGET, tokens, reason);
+                    history.unsent.push(row);
+                }
+            }
+        }
+        join(history, prepared);
+        history.newest = newest(&history.items);
+        if self.by_steps {
+            steps::tear_newest(&mut history.items, self.available);
+        }
+        unread(history);
+    }
+
+    fn summary(&self, name: String, summary: &str) -> Item {
+        let text = format!("{SUMMARY_MARK}\n{summary}");
+        let text = Text::guarded(&text, self.policy);
+        let mut item = Item::new(name, Role::User, text).pinned();
+        item.priority = 1.0;
+        // It holds what tools returned, in other words.
+        item.trust = Trust::Tool;
+        item
+    }
+
+    /// Makes the items of a turn, and the counts of its blocks if it has none
+    /// yet.
+    fn prepare(&self, turn: &Turn, counter: &str) -> (Prepared, Option<Counted>) {
+        let mut maker = Maker::new(turn.id, self.policy, self.provider);
+        let items = maker.items(&turn.turn);
+        let known = turn
+            .counts
+            .as_ref()
+            .filter(|counts| fits(counts, &turn.turn));
+        let counted = match known {
+            Some(blocks) => {
+                know(&items, blocks, self.counts);
+                None
+            }
+            None => Some(Counted {
+                counter: counter.to_owned(),
+                blocks: count(&items, &turn.turn, self.counts),
+            }),
+        };
+        (maker.finish(items), counted)
+    }
+}
+
+/// Notes what lies before the part that was read, as one row.
+fn unread(history: &mut History) {
+    let older = history.heads.first().map_or(0, |head| head.depth - 1);
+    if older == 0 {
+        return;
+    }
+    let turns = if older == 1 { "turn" } else { "turns" };
+    // A summary that is sent, whatever is kept behind it.
+    let latest = history.latest.as_deref();
+    let latest = latest.filter(|_| history.summary_name().is_some());
+    let from = history.heads.first().map(|head| head.id);
+    let is_whole = |latest: &Latest| {
+        let kept = latest.compaction.first_kept;
+        kept.is_none_or(|kept| Some(kept) == from)
+    };
+    let (code, tokens, reason) = match latest {
+        Some(latest) if !is_whole(latest) => (
+            Code::BEFORE_WINDOW,
+            latest.compaction.tokens_before,
+            format!(
+                "{older} {turns}: {} stands for the first of them; the others are not read, the \
+                 budget is spent before them",
+                latest.name()
+            ),
+        ),
+        Some(latest) => (
+            Code::COMPACTED,
+            latest.compaction.tokens_before,
+            format!("{older} {turns}: {} stands for them", latest.name()),
+        ),
+        None => (
+            Code::BEFORE_WINDOW,
+            0,
+            format!("{older} older {turns}: not read, the budget is spent before them"),
+        ),
+    };
+    let id = format!("turns 1-{older}");
+    let row = row(&id, Role::User, code, tokens, reason);
+    history.unsent.insert(0, row);
+}
+
+fn row(id: &str, role: Role, code: Code, tokens: Tokens, reason: String) -> Excluded {
+    Excluded::unoffered(id, "", role, code, reason).about(tokens)
+}

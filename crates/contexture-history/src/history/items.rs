@@ -1,0 +1,286 @@
+//! Blocks of turns as items.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use contexture_core::guard::FindingKind;
+use contexture_core::guard::Policy;
+use contexture_core::{Counts, Cut, Item, MediaSource, Part, Role, Text, Trust};
+use contexture_providers::{describe, media_tokens};
+use contexture_store::{Block, BlockCounts, Counted, MessageRole, NewTurn, TurnId};
+use contexture_tokens::Provider;
+
+use contexture_engine::counter_name;
+
+use super::{Prepared, turn_name};
+use crate::turn::guarded_json;
+
+/// Returns the counts of a turn that is about to be recorded.
+pub(crate) fn count_turn(turn: &NewTurn, counts: &Counts, policy: Policy) -> Counted {
+    let nobody = TurnId::of(b"");
+    let items = Maker::new(nobody, policy, Provider::Other).items(turn);
+    Counted {
+        counter: counter_name(counts, policy),
+        blocks: count(&items, turn, counts),
+    }
+}
+
+pub(super) fn fits(counts: &BlockCounts, turn: &NewTurn) -> bool {
+    counts.len() == turn.messages.len()
+        && counts
+            .iter()
+            .zip(&turn.messages)
+            .all(|(counts, message)| counts.len() == message.blocks().len())
+}
+
+/// Counts each block as an item: its text, its tags, and what is not text.
+pub(super) fn count(items: &[Made], turn: &NewTurn, counts: &Counts) -> BlockCounts {
+    let mut blocks: BlockCounts = turn
+        .messages
+        .iter()
+        .map(|message| vec![0; message.blocks().len()])
+        .collect();
+    for made in items {
+        let tokens = counts.count_of(&made.text) + counts.overhead_of(&made.item);
+        blocks[made.message][made.block] = tokens;
+    }
+    blocks
+}
+
+/// Hands in what was counted before.
+pub(super) fn know(items: &[Made], blocks: &BlockCounts, counts: &Counts) {
+    for made in items {
+        let whole = blocks[made.message][made.block];
+        if let Some(text) = whole.checked_sub(counts.overhead_of(&made.item)) {
+            counts.know(&made.text, text);
+        }
+    }
+}
+
+/// A block of a message as an item.
+pub(super) struct Made {
+    message: usize,
+    block: usize,
+    item: Item,
+    text: Text,
+    // Why it is kept for the record only, when it is.
+    unsent: Option<&'static str>,
+}
+
+/// Makes items of a turn.
+pub(super) struct Maker {
+    name: String,
+    // The tool of each call.
+    names: BTreeMap<String, Arc<str>>,
+    policy: Policy,
+    provider: Provider,
+    open: Vec<(Arc<str>, Arc<str>)>,
+    answers: Vec<Arc<str>>,
+    // The first message of somebody who speaks and has no result.
+    speaks: Option<usize>,
+}
+
+impl Maker {
+    pub(super) fn new(turn: TurnId, policy: Policy, provider: Provider) -> Self {
+        Self {
+            name: turn_name(turn),
+            names: BTreeMap::new(),
+            policy,
+            provider,
+            open: Vec::new(),
+            answers: Vec::new(),
+            speaks: None,
+        }
+    }
+
+    pub(super) fn items(&mut self, turn: &NewTurn) -> Vec<Made> {
+        let mut made = Vec::new();
+        for (m, message) in turn.messages.iter().enumerate() {
+            let blocks = message.blocks();
+            let calls = blocks
+                .iter()
+                .any(|block| matches!(&**block, Block::ToolCall { .. }));
+            let answers = blocks
+                .iter()
+                .any(|block| matches!(&**block, Block::ToolResult { .. }));
+            let talks = matches!(message.role, MessageRole::User | MessageRole::Assistant);
+            if talks && !answers {
+                self.speaks = self.speaks.or(Some(m));
+            }
+            for (b, block) in blocks.iter().enumerate() {
+                let id = match blocks.len() {
+                    1 => format!("{}/{m}", self.name),
+                    _ => format!("{}/{m}.{b}", self.name),
+                };
+                let (role, trust) = match message.role {
+                    MessageRole::User => (Role::User, Trust::User),
+                    MessageRole::Assistant => (Role::Assistant, Trust::User),
+                    MessageRole::Tool => (Role::Tool, Trust::Tool),
+                    MessageRole::System => (Role::System, Trust::Operator),
+                    MessageRole::Developer => (Role::Developer, Trust::Operator),
+                };
+                let text = self.text(block);
+                let mut item = Item::new(id, role, text.clone()).cut(Cut::Never);
+                item.trust = trust;
+                made.push(Made {
+                    message: m,
+                    block: b,
+                    unsent: self.unsent(role, block, calls, &text),
+                    item: self.with_part(item, block),
+                    text,
+                });
+            }
+        }
+        made
+    }
+
+    fn text(&self, block: &Block) -> Text {
+        let guarded = |text: &str| Text::guarded(text, self.policy);
+        match block {
+            Block::Text { text } | Block::Thinking { text, .. } => guarded(text),
+            Block::ToolCall { arguments, .. } => guarded_json(arguments, self.policy),
+            Block::ToolResult { content, .. } => guarded(content.trim_end()),
+            Block::Image { .. } | Block::Audio { .. } | Block::Document { .. } => {
+                let media = block.media();
+                guarded(&media.as_ref().map(describe).unwrap_or_default())
+            }
+        }
+    }
+
+    /// Returns why a block is not sent, when it is not.
+    fn unsent(&self, role: Role, block: &Block, calls: bool, text: &Text) -> Option<&'static str> {
+        if matches!(role, Role::System | Role::Developer) {
+            return Some("kept for the record: the system prompt is made anew each time");
+        }
+        match block {
+            Block::Text { text } if text.trim().is_empty() => Some("is blank"),
+            // Providers want it back unchanged where tools were called, and
+            // have no use for it elsewhere.
+            Block::Thinking { .. } if is_changed(text) => {
+                Some("thinking that the guard changed, so that its seal no longer holds")
+            }
+            Block::Thinking { signature, .. } => {
+                let sealed = signature.as_ref().is_some_and(|seal| !seal.is_empty());
+                let wanted = calls && sealed && self.provider == Provider::Anthropic;
+                (!wanted).then_some("thinking that the provider does not want back")
+            }
+            _ => None,
+        }
+    }
+
+    fn with_part(&mut self, mut item: Item, block: &Block) -> Item {
+        match block {
+            // Where the latest turn alone is too large, a part of it is better
+            // than nothing.
+            Block::Text { .. } => item.cut = Cut::Middle,
+            Block::ToolCall { id, name, .. } => {
+                let id: Arc<str> = id.as_str().into();
+                let name: Arc<str> = sendable(name, self.provider).into();
+                self.names.insert(id.to_string(), Arc::clone(&name));
+                self.open.push((Arc::clone(&id), Arc::clone(&name)));
+                item.part = Part::ToolCall { id, name };
+            }
+            Block::ToolResult {
+                tool_call_id,
+                is_error,
+                ..
+            } => {
+                let id: Arc<str> = tool_call_id.as_str().into();
+                match self.open.iter().position(|(open, _)| *open == id) {
+                    Some(at) => drop(self.open.remove(at)),
+                    None => self.answers.push(Arc::clone(&id)),
+                }
+                item.role = Role::Tool;
+                item.trust = Trust::Tool;
+                // The newest results give way when nothing else can.
+                item.cut = Cut::Middle;
+                item.part = Part::ToolResult {
+                    id,
+                    name: self.names.get(tool_call_id).cloned().unwrap_or_default(),
+                    is_error: *is_error,
+                };
+            }
+            Block::Thinking { signature, .. } => {
+                let signature = signature.as_deref().unwrap_or_default().into();
+                item.part = Part::Thinking { signature };
+            }
+            Block::Image { .. } | Block::Audio { .. } | Block::Document { .. } => {
+                if let Some(media) = block.media() {
+                    item.surcharge = media_tokens(&media);
+                    item.part = Part::Media(media.into());
+                }
+            }
+        }
+        item
+    }
+
+    pub(super) fn finish(self, made: Vec<Made>) -> Prepared {
+        let mut items = Vec::with_capacity(made.len());
+        let mut unsent = Vec::new();
+        let mut bytes = 0;
+        let mut speaks_at = self.speaks.map(|_| usize::MAX);
+        for one in made {
+            let speaks = self.speaks.is_some_and(|speaks| one.message >= speaks);
+            if speaks && one.unsent.is_none() {
+                speaks_at = speaks_at.map(|at| at.min(items.len()));
+            }
+            // A text is kept as it is, and as it is written in JSON.
+            bytes += 2 * one.text.as_str().len() + extra_bytes(&one.item.part) + 256;
+            match one.unsent {
+                None => items.push(one.item),
+                Some(reason) => unsent.push((one.item.id, one.item.role, reason)),
+            }
+        }
+        let talks = |item: &&Item| matches!(item.role, Role::User | Role::Assistant);
+        let first = items.iter().find(talks);
+        let begins = first.is_some_and(|item| item.role == Role::User) && self.answers.is_empty();
+        Prepared {
+            items,
+            unsent,
+            open: self.open,
+            answers: self.answers,
+            speaks_at,
+            begins,
+            bytes,
+        }
+    }
+}
+
+/// Returns true when the guard changed more than can be undone.
+fn is_changed(text: &Text) -> bool {
+    let kinds = [FindingKind::Secret, FindingKind::Invisible];
+    let mut findings = text.findings().iter();
+    findings.any(|finding| kinds.contains(&finding.kind))
+}
+
+/// Returns how many bytes a part holds beside its text.
+fn extra_bytes(part: &Part) -> usize {
+    match part {
+        Part::Media(media) => match &media.source {
+            MediaSource::Data(data) => data.len(),
+            MediaSource::Url(url) => url.len(),
+        },
+        Part::Thinking { signature } => signature.len(),
+        _ => 0,
+    }
+}
+
+/// Returns the name of a tool as a provider takes it back. A model may have
+/// called one that never was, by any name: that must not end the conversation.
+fn sendable(name: &str, provider: Provider) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
+    let is_taken = |c: char| is_plain(c) || provider == Provider::Gemini && matches!(c, '.' | ':');
+    let mut sent: String = name
+        .chars()
+        .map(|c| if is_taken(c) { c } else { '_' })
+        .take(MAX_NAME)
+        .collect();
+    if provider == Provider::Gemini && !sent.starts_with(|c: char| c.is_ascii_alphabetic()) {
+        sent.insert(0, '_');
+        sent.truncate(MAX_NAME);
+    }
+    sent
+}
+
+/// The longest name of a tool.
+const MAX_NAME: usize = 64;

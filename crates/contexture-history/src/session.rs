@@ -1,0 +1,509 @@
+//! Conversations: what is recorded after the model answered, how history is
+//! shown, forked and made shorter, and what it cost.
+
+use contexture_core::{Tokens, Usage};
+use contexture_store::{
+    NewSession, NewTurn, Recorded, Session, Snapshot, Trigger, Turn, TurnId, TurnKind, TurnSample,
+    Walk,
+};
+use contexture_tokens::Model;
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use contexture_core::Counts;
+use contexture_engine::assembled::sent_name;
+use contexture_engine::snapshot::{self, Saved};
+use contexture_engine::{Advice, Cause, Engine, Error, Operation};
+use contexture_store::{Counted, Ledger};
+
+use crate::compaction::{self, Compacted, Compactor, Plan, Undone};
+use crate::history::count_turn;
+
+/// How many of a session's latest requests a turn is looked for among.
+const LOOK_BACK: usize = 16;
+
+/// How a history is to be made shorter.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(
+    default,
+    deny_unknown_fields,
+    expecting = "what to compact: an object with `focus`, `model` or `max_tokens`"
+)]
+pub struct CompactRequest {
+    /// What the summary is to pay attention to.
+    pub focus: Option<String>,
+    /// The model whose window counts. Default: that of the session's latest
+    /// request, else the configured one.
+    pub model: Option<String>,
+    /// What a request may use. Default: what the session's latest might, else
+    /// the model's window.
+    pub max_tokens: Option<Tokens>,
+    /// The clock. Default: now.
+    #[serde(
+        deserialize_with = "contexture_store::lenient_time",
+        skip_serializing_if = "Option::is_none"
+    )]
+    #[cfg_attr(feature = "schema", schemars(with = "contexture_store::schema::Time"))]
+    pub now: Option<Timestamp>,
+}
+
+/// The conversations of an engine.
+#[derive(Clone, Copy)]
+pub struct Sessions<'e> {
+    engine: &'e Engine,
+}
+
+impl<'e> Sessions<'e> {
+    /// Returns the conversations of an engine.
+    pub fn new(engine: &'e Engine) -> Self {
+        Self { engine }
+    }
+
+    pub(crate) fn compactor<'a>(
+        &'a self,
+        store: &'a dyn Ledger,
+        counts: &'a Counts,
+    ) -> Compactor<'a> {
+        let summariser = self.engine.summariser().map(|one| &**one);
+        let window = summariser.map_or(0, |one| {
+            let of_table = || self.engine.models().resolve(one.name()).window;
+            one.window().unwrap_or_else(of_table)
+        });
+        Compactor {
+            store,
+            config: &self.engine.config().compaction,
+            counts,
+            policy: self.engine.policy(),
+            summariser,
+            model_window: window,
+        }
+    }
+
+    /// Returns the counts of a turn, to be recorded with it.
+    fn count_turn(&self, turn: &NewTurn, model: &Model) -> Result<Counted, Error> {
+        let counts = self.engine.counts(model)?;
+        Ok(count_turn(turn, &counts, self.engine.policy()))
+    }
+
+    /// Records a turn: what the model answered, and what was asked.
+    ///
+    /// Tokens are counted once, now. What the provider says the request cost
+    /// is compared with what it was counted at. The turn, its counts and what
+    /// the comparison teaches are one transaction of the store.
+    pub fn record(
+        &self,
+        label: &str,
+        turn: &NewTurn,
+        now: Option<Timestamp>,
+    ) -> Result<Recorded, Error> {
+        let store = self.engine.ledger()?;
+        if turn
+            .model
+            .as_deref()
+            .is_some_and(|name| name.trim().is_empty())
+        {
+            return Err(Error::input("model: is empty").advise("leave it out when it is not known"));
+        }
+        turn.check_sizes(self.engine.config().limits.max_message_bytes)?;
+        let mut warnings = Vec::new();
+        let mut model = self
+            .engine
+            .model(turn.model.as_deref(), None, &mut warnings)?;
+        self.engine.calibrate(&mut model)?;
+        let session = store.session(label)?;
+        let parent = turn.parent_turn_id.or(session.head);
+        let answered = self.answered(&session, parent, turn)?;
+        let mut turn = turn.clone();
+        turn.request_hash = answered.as_ref().map(|snapshot| snapshot.hash.to_string());
+        let counted = self.count_turn(&turn, &model)?;
+        let sample = answered
+            .as_ref()
+            .and_then(|snapshot| self.turn_sample(&turn, parent, snapshot));
+        let now = now.unwrap_or_else(Timestamp::now);
+        Ok(store.record(label, &turn, Some(&counted), sample.as_ref(), now)?)
+    }
+
+    /// Returns the request that a turn behind `parent` answers: the one it
+    /// names, else the latest that was made there for its model.
+    ///
+    /// Fails when it names one that is not there.
+    fn answered(
+        &self,
+        session: &Session,
+        parent: Option<TurnId>,
+        turn: &NewTurn,
+    ) -> Result<Option<Snapshot>, Error> {
+        if let Some(hash) = &turn.request_hash {
+            // What the model answered is recorded, whatever became of the
+            // request.
+            if self.engine.is_lost(&session.label, hash) {
+                return Ok(None);
+            }
+            return Ok(Some(snapshot::find(self.engine.snapshots()?, hash)?));
+        }
+        let is_its = |snapshot: &Snapshot| {
+            let model = turn.model.as_ref();
+            model.is_none_or(|model| self.engine.models().is_same(model, &snapshot.model))
+        };
+        let latest = self
+            .engine
+            .snapshots()?
+            .snapshots(Some(&session.label), LOOK_BACK)?;
+        let mut latest = latest.into_iter();
+        Ok(latest.find(|snapshot| snapshot.parent_turn == parent && is_its(snapshot)))
+    }
+
+    /// Returns what the provider's count of a turn's request teaches, when it is
+    /// one request's count: a turn with several answers of the model may have
+    /// added several up.
+    fn turn_sample(
+        &self,
+        turn: &NewTurn,
+        parent: Option<TurnId>,
+        snapshot: &Snapshot,
+    ) -> Option<TurnSample> {
+        let answers = turn
+            .messages
+            .iter()
+            .filter(|message| message.role == contexture_store::MessageRole::Assistant)
+            .count();
+        let same_model = turn
+            .model
+            .as_ref()
+            .is_none_or(|model| self.engine.models().is_same(model, &snapshot.model));
+        let usage = turn.usage.as_ref()?;
+        match answers == 1 && same_model {
+            true => self.engine.sample(snapshot, parent, usage),
+            false => None,
+        }
+    }
+
+    /// Makes a session that begins at a turn of another, its head by default,
+    /// and shares everything before it.
+    pub fn fork(
+        &self,
+        label: &str,
+        new: &str,
+        turn: Option<&str>,
+        now: Option<Timestamp>,
+    ) -> Result<Session, Error> {
+        let store = self.engine.ledger()?;
+        let from = store.session(label)?;
+        let head = match turn {
+            Some(turn) => Some(self.find_turn(&from, turn)?),
+            None => from.head,
+        };
+        let new = NewSession {
+            label: new.to_owned(),
+            head,
+            persona: from.persona.clone(),
+            parent_session: Some(from.label.clone()),
+            ..NewSession::default()
+        };
+        Ok(store.create_session(&new, now.unwrap_or_else(Timestamp::now))?)
+    }
+
+    /// Finds the turn of a session whose id begins with `prefix`.
+    pub fn find_turn(&self, session: &Session, prefix: &str) -> Result<TurnId, Error> {
+        let none = || {
+            Error::input(format!(
+                "session `{}` has no turn `{prefix}`",
+                session.label
+            ))
+            .because(Cause::Missing)
+            .advise(Advice::call_on(Operation::ShowHistory, &session.label))
+        };
+        if prefix.len() < 4 || !prefix.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+            return Err(Error::input(format!(
+                "`{prefix}` is no turn: give at least 4 of its hexadecimal digits"
+            )));
+        }
+        let Some(head) = session.head else {
+            return Err(none());
+        };
+        let everything = Walk {
+            counter: "",
+            tokens: Tokens::MAX,
+            at_least: 0,
+            through: None,
+        };
+        let prefix_lower = prefix.to_ascii_lowercase();
+        let path = self.engine.ledger()?.walk(head, &everything)?;
+        let mut found = path
+            .iter()
+            .map(|head| head.id)
+            .filter(|id| id.to_string().starts_with(&prefix_lower));
+        match (found.next(), found.next()) {
+            (Some(id), None) => Ok(id),
+            (Some(_), Some(_)) => Err(Error::input(format!(
+                "`{prefix}` is the beginning of several turns; give more digits"
+            ))),
+            (None, _) => Err(none()),
+        }
+    }
+
+    /// Returns the latest `limit` turns of a session, oldest first, and the
+    /// compactions among them.
+    pub fn history(&self, label: &str, limit: usize) -> Result<Vec<Turn>, Error> {
+        let store = self.engine.ledger()?;
+        let session = store.session(label)?;
+        let Some(head) = session.head else {
+            return Ok(Vec::new());
+        };
+        let walk = Walk {
+            counter: "",
+            tokens: if limit == usize::MAX { Tokens::MAX } else { 0 },
+            at_least: limit,
+            through: None,
+        };
+        let mut ids: Vec<TurnId> = store
+            .walk(head, &walk)?
+            .iter()
+            .map(|head| head.id)
+            .collect();
+        ids.reverse();
+        let mut turns = Vec::with_capacity(ids.len());
+        // A few at a time: their content need not be in memory twice.
+        for some in ids.chunks(256) {
+            turns.extend(store.turns(some, "")?);
+        }
+        let normal = turns
+            .iter()
+            .filter(|turn| turn.kind == TurnKind::Normal)
+            .count();
+        let mut extra = normal.saturating_sub(limit);
+        turns.retain(|turn| {
+            let drop = extra > 0;
+            extra -= usize::from(drop && turn.kind == TurnKind::Normal);
+            !drop
+        });
+        Ok(turns)
+    }
+
+    /// Summarises all but the latest turns of a session, because somebody asks
+    /// for it. Returns `None` when there is nothing to summarise.
+    pub fn compact(
+        &self,
+        label: &str,
+        request: &CompactRequest,
+    ) -> Result<Option<Compacted>, Error> {
+        self.compact_to(label, request, Trigger::Manual, None)
+    }
+
+    /// Summarises a session's history further than usual, because the provider
+    /// said that the request was too long: once. Recorded turns in between, it
+    /// may be done again.
+    ///
+    /// Fails when it was done already and nothing was recorded since: the
+    /// provider's error is then to be passed on.
+    pub fn recover_overflow(
+        &self,
+        label: &str,
+        request: &CompactRequest,
+    ) -> Result<Compacted, Error> {
+        let session = self.engine.ledger()?.session(label)?;
+        if let Some(head) = session.head {
+            let turn = self.engine.ledger()?.turns(&[head], "")?;
+            let latest = turn.first().and_then(|turn| turn.compaction.as_ref());
+            if latest.is_some_and(|latest| latest.trigger == Trigger::OverflowRecovery) {
+                return Err(Error::input(format!(
+                    "session `{label}` was made shorter after an overflow already, and nothing was \
+                     recorded since; the overflow stands"
+                ))
+                .advise("take a model with a larger window, or fork before the largest turn"));
+            }
+        }
+        let target = self.engine.config().compaction.overflow_target;
+        let compacted = self.compact_to(label, request, Trigger::OverflowRecovery, Some(target))?;
+        if let Some(compacted) = compacted {
+            return Ok(compacted);
+        }
+        let kept = self.engine.config().compaction.keep_turns;
+        let latest = self.history(label, kept + 1)?;
+        let is_normal = |turn: &&Turn| turn.kind == TurnKind::Normal;
+        if request.max_tokens.is_none() && latest.iter().filter(is_normal).count() > kept {
+            return Err(Error::input(format!(
+                "session `{label}` was not made shorter: what is older than its latest {kept} turns \
+                 is short enough for the window that is assumed, or too short for a summary"
+            ))
+            .advise(Advice::set("max_tokens")));
+        }
+        Err(Error::input(format!(
+            "session `{label}` cannot be made shorter: its latest {kept} turns are kept"
+        ))
+        .advise("take a model with a larger window, or fork before the largest turn"))
+    }
+
+    fn compact_to(
+        &self,
+        label: &str,
+        request: &CompactRequest,
+        trigger: Trigger,
+        target: Option<f64>,
+    ) -> Result<Option<Compacted>, Error> {
+        let store = self.engine.ledger()?;
+        let session = store.session(label)?;
+        let latest = self
+            .engine
+            .snapshots()?
+            .snapshots(Some(&session.label), 1)?
+            .into_iter()
+            .next();
+        let of_latest = latest.as_ref().map(|snapshot| snapshot.model.clone());
+        let named = request.model.clone().or(of_latest);
+        let mut warnings = Vec::new();
+        let mut model = self.engine.model(named.as_deref(), None, &mut warnings)?;
+        self.engine.calibrate(&mut model)?;
+        // What the latest request had, if it was the same model's: the system
+        // prompt and the event are sent next time, too.
+        let latest = latest.filter(|latest| latest.model == sent_name(&model));
+        let refused = latest.as_ref().filter(|latest| {
+            trigger == Trigger::OverflowRecovery && latest.parent_turn == session.head
+        });
+        // What the provider refused is longer than what it takes, whatever the
+        // window is said to be.
+        let most = refused.map_or(Tokens::MAX, |refused| refused.tokens);
+        let latest = match latest {
+            Some(latest) => Some(Saved::load(self.engine.snapshots()?, &latest)?),
+            None => None,
+        };
+        let of_latest = latest.as_ref().map(Saved::available);
+        let available = request.max_tokens.or(of_latest).unwrap_or(model.window);
+        let available = available.min(most);
+        let fixed = latest.as_ref().map_or(0, Saved::tokens_beside_history);
+        let counts = self.engine.counts(&model)?;
+        let plan = Plan {
+            session: &session,
+            trigger,
+            focus: request.focus.as_deref(),
+            available,
+            fixed,
+            target,
+            system: "",
+            now: request.now.unwrap_or_else(Timestamp::now),
+        };
+        self.compactor(store, &counts).compact(&plan)
+    }
+
+    /// Undoes the latest compaction of a session. Nothing that was said since
+    /// is lost.
+    pub fn uncompact(&self, label: &str, now: Option<Timestamp>) -> Result<Undone, Error> {
+        let store = self.engine.ledger()?;
+        let session = store.session(label)?;
+        compaction::undo(store, &session, now.unwrap_or_else(Timestamp::now))
+    }
+
+    /// Returns what the turns of a session cost, by what providers reported.
+    pub fn cost(&self, label: &str) -> Result<SessionCost, Error> {
+        let turns = self.history(label, usize::MAX)?;
+        let mut cost = SessionCost {
+            session: self.engine.ledger()?.session(label)?.label,
+            ..SessionCost::default()
+        };
+        for turn in &turns {
+            let (usage, name, kind) = match &turn.compaction {
+                Some(compaction) => (compaction.usage, Some(&compaction.summariser), "compaction"),
+                None => (turn.turn.usage, turn.turn.model.as_ref(), "turn"),
+            };
+            let Some(usage) = usage else {
+                cost.unreported += usize::from(turn.kind == TurnKind::Normal);
+                continue;
+            };
+            let model = name.map(|name| self.engine.models().resolve(name));
+            let prices = model.as_ref().and_then(|model| model.prices);
+            if prices.is_none()
+                && let Some(name) = name
+                && !cost.unpriced.contains(name)
+            {
+                cost.unpriced.push(name.clone());
+            }
+            cost.add(TurnCost {
+                turn_id: turn.id,
+                number: turn.depth,
+                kind,
+                model: model.map(|model: Model| model.name),
+                usage,
+                dollars: prices.map(|prices| exact(prices.cost(&usage))),
+                dollars_uncached: prices.map(|prices| exact(prices.cost_uncached(&usage))),
+            });
+        }
+        Ok(cost)
+    }
+}
+
+/// What a session cost.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct SessionCost {
+    /// The session.
+    pub session: String,
+    /// Each turn that says what it cost.
+    pub turns: Vec<TurnCost>,
+    /// The tokens of all of them.
+    pub total: Usage,
+    /// The part of the input that came from the cache, from 0 to 1.
+    pub cached_share: f64,
+    /// What they cost, in dollars, as far as prices are known.
+    pub dollars: f64,
+    /// What they would have cost without a cache.
+    pub dollars_uncached: f64,
+    /// The difference.
+    pub dollars_saved: f64,
+    /// How many turns do not say what they cost.
+    pub unreported: usize,
+    /// Models whose prices are not known.
+    pub unpriced: Vec<String>,
+}
+
+/// What a turn cost.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct TurnCost {
+    /// The turn.
+    pub turn_id: TurnId,
+    /// Its number on the path.
+    pub number: u64,
+    /// `turn` or `compaction`.
+    #[cfg_attr(feature = "schema", schemars(extend("enum" = ["turn", "compaction"])))]
+    pub kind: &'static str,
+    /// The model.
+    pub model: Option<String>,
+    /// What the provider reported.
+    #[serde(flatten)]
+    pub usage: Usage,
+    /// What that costs.
+    pub dollars: Option<f64>,
+    /// What it would have cost without a cache.
+    pub dollars_uncached: Option<f64>,
+}
+
+impl SessionCost {
+    fn add(&mut self, turn: TurnCost) {
+        let total = &mut self.total;
+        let usage = &turn.usage;
+        for (sum, more) in [
+            (&mut total.input_tokens, usage.input_tokens),
+            (&mut total.output_tokens, usage.output_tokens),
+            (&mut total.cached_input_tokens, usage.cached_input_tokens),
+            (&mut total.cache_write_tokens, usage.cache_write_tokens),
+            (&mut total.reasoning_tokens, usage.reasoning_tokens),
+        ] {
+            *sum = sum.saturating_add(more);
+        }
+        if total.input_tokens > 0 {
+            self.cached_share = total.cached_input_tokens as f64 / total.input_tokens as f64;
+        }
+        self.dollars = exact(self.dollars + turn.dollars.unwrap_or(0.0));
+        self.dollars_uncached = exact(self.dollars_uncached + turn.dollars_uncached.unwrap_or(0.0));
+        self.dollars_saved = exact(self.dollars_uncached - self.dollars);
+        self.turns.push(turn);
+    }
+}
+
+/// Returns a sum of money without what adding binary fractions leaves at its
+/// end. Prices are of millions of tokens: nine places hold a tenth of the
+/// cheapest one.
+fn exact(dollars: f64) -> f64 {
+    (dollars * 1e9).round() / 1e9
+}

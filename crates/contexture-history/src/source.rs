@@ -1,0 +1,386 @@
+//! The source `history`.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use contexture_core::{Code, Fit, Tokens};
+use contexture_engine::assembled::{bare, sent_name};
+use contexture_engine::source::{Account, Facts, Scope};
+use contexture_engine::{
+    Advice, Ask, Concept, EngineBuilder, Error, Offer, Operation, Outcome, Parameter,
+    ParameterKind, Source, Warning,
+};
+use contexture_store::{Session, Trigger};
+
+use crate::compaction::{Compacted, Plan};
+use crate::history::{History, Reader, SUMMARY_NAME, TurnCache};
+use crate::session::Sessions;
+
+/// An answer that may have fewer tokens than this is likely to be cut off.
+const LITTLE_ROOM: Tokens = 512;
+
+/// How often a compaction is tried when other writers are faster.
+const MOST_COMPACTIONS: usize = 4;
+
+/// Registers the source `history`.
+pub fn register(builder: EngineBuilder) -> EngineBuilder {
+    builder.source(HistorySource {
+        cache: TurnCache::default(),
+    })
+}
+
+/// Offers the tail of a conversation: the latest summary, and the turns behind
+/// it.
+struct HistorySource {
+    cache: TurnCache,
+}
+
+/// How far one request is with one history.
+#[derive(Default)]
+struct Progress {
+    // The session as it was read last; compaction moves its head.
+    session: Option<Arc<Session>>,
+    // The summary of older turns is left out: it does not fit.
+    without_summary: bool,
+    // The latest run of steps may be torn between them.
+    by_steps: bool,
+    // Tearing it did not help.
+    steps_failed: bool,
+    // The blocks of the latest run, when there are several steps in it.
+    newest: BTreeSet<Arc<str>>,
+    turns_since_summary: u64,
+    compactions: usize,
+    compacted: Option<Compacted>,
+    is_settled: bool,
+}
+
+/// Why history is to be summarised, and how far.
+struct Need {
+    trigger: Trigger,
+    // What everything but history takes.
+    fixed: Tokens,
+    // What the request may use, when history has a limit of its own.
+    room: Tokens,
+    // The percentage of what is available to come down to.
+    target: Option<f64>,
+}
+
+/// What is known of one layer's history in one request.
+struct Known(Mutex<Progress>);
+
+impl Known {
+    fn of(scope: &Scope<'_>) -> Result<Arc<Self>, Error> {
+        scope.shared(&scope.layer.name, || Ok(Self(Mutex::default())))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Progress> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Source for HistorySource {
+    fn name(&self) -> &str {
+        "history"
+    }
+
+    fn parameters(&self) -> &[Parameter] {
+        const PARAMETERS: &[Parameter] = &[Parameter::new(
+            "session",
+            ParameterKind::Text,
+            "The session's label or alias. Default: the request's.",
+        )];
+        PARAMETERS
+    }
+
+    fn concept(&self) -> Concept {
+        Concept::History
+    }
+
+    fn is_immediate(&self) -> bool {
+        true
+    }
+
+    fn needs_store(&self, scope: &Scope<'_>) -> bool {
+        scope.session_label().is_some()
+    }
+
+    fn resolve(&self, scope: &Scope<'_>, facts: &mut Facts) -> Result<(), Error> {
+        facts.is_agent = true;
+        match scope.session()? {
+            Some(session) => {
+                // An alias stands for its session.
+                facts.label.get_or_insert_with(|| session.label.clone());
+                facts.parent_turn = facts.parent_turn.or(session.head);
+                Known::of(scope)?.lock().session = Some(session);
+            }
+            None => scope.warn(
+                Warning::new("no_session", "no session is named: there is no history")
+                    .advise(Advice::set("session")),
+            ),
+        }
+        Ok(())
+    }
+
+    fn gather(&self, ask: &Ask<'_>) -> Result<Offer, Error> {
+        let known = Known::of(ask)?;
+        let mut progress = known.lock();
+        let Some(session) = progress.session.clone() else {
+            return Ok(Offer::default());
+        };
+        let mut fit = ask.layer.fit.clone();
+        let min_recent = match &fit {
+            Fit::Path(path) => path.min_recent,
+            _ => ask.engine.config().compaction.keep_turns,
+        };
+        let reader = Reader {
+            store: ask.engine.ledger()?,
+            cache: &self.cache,
+            counts: ask.counts,
+            policy: ask.policy,
+            provider: ask.model.provider,
+            available: ask.budget.available(),
+            min_recent,
+            with_summary: !progress.without_summary,
+            by_steps: progress.by_steps,
+        };
+        let history = reader.read(&session)?;
+        if let Fit::Path(path) = &mut fit
+            && let Some(anchor) = &mut path.anchor
+        {
+            // Steps of one run are fewer than a turn.
+            let turns = if progress.by_steps { 0 } else { min_recent };
+            anchor.start = window_start(ask, &history, turns);
+        }
+        let summarised = history.latest.as_ref().map_or(0, |latest| latest.depth);
+        progress.turns_since_summary = session.turns.saturating_sub(summarised);
+        progress.newest = history.newest;
+        if let Some(call) = history.waiting.first() {
+            ask.warn(Warning::new(
+                "call_without_result",
+                format!(
+                    "call `{call}` of the latest turn has no result: the request says that none \
+                     was recorded; record it first, as a message of role tool"
+                ),
+            ));
+        }
+        Ok(Offer {
+            items: history.items,
+            excluded: history.unsent,
+            fit: Some(fit),
+            keeps_parts: true,
+            ..Offer::default()
+        })
+    }
+
+    fn revise(&self, ask: &Ask<'_>, outcome: &Outcome<'_>) -> Result<Option<Offer>, Error> {
+        let known = Known::of(ask)?;
+        if self.has_changed(ask, outcome, &mut known.lock())? {
+            return self.gather(ask).map(Some);
+        }
+        Ok(None)
+    }
+
+    fn account(&self, ask: &Ask<'_>, account: &mut Account<'_>) -> Result<(), Error> {
+        let known = Known::of(ask)?;
+        let mut progress = known.lock();
+        if let Some(session) = &progress.session {
+            *account.parent_turn = session.head;
+        }
+        if let Some(compacted) = progress.compacted.take() {
+            account.details.insert(compacted);
+        }
+        let spare = ask.budget.window() - account.report.budget.used;
+        if spare < LITTLE_ROOM {
+            ask.warn(
+                Warning::new(
+                    "little_room",
+                    format!("only {spare} tokens of the window are left for the answer"),
+                )
+                .advise(Advice::set("reserve_response")),
+            );
+        }
+        Ok(())
+    }
+}
+
+/// Returns where the window over history stays, because it began there in the
+/// request before: for the same model, whose cache is at stake, while there is
+/// no more room than there was, and while it holds the latest turns.
+fn window_start(ask: &Ask<'_>, history: &History, min_recent: usize) -> Option<Arc<str>> {
+    let previous = ask.previous?;
+    let room = ask.budget.window() - ask.budget.reserve_response();
+    if previous.model() != sent_name(ask.model) || previous.available() < room {
+        return None;
+    }
+    let (first, _) = previous.history().next()?;
+    let stood = Some(&**first).filter(|id| id.starts_with(SUMMARY_NAME));
+    if stood != history.summary_name() {
+        return None;
+    }
+    // A summary and a question that is kept in any case have no group.
+    let start = previous.history().find(|(_, group)| group.is_some());
+    let start = Arc::clone(start?.0);
+    history.holds_latest(&start, min_recent).then_some(start)
+}
+
+impl HistorySource {
+    /// Decides what to do about an outcome. Returns true when history is to be
+    /// read again.
+    fn has_changed(
+        &self,
+        ask: &Ask<'_>,
+        outcome: &Outcome<'_>,
+        progress: &mut Progress,
+    ) -> Result<bool, Error> {
+        let Some(assembly) = outcome.assembly() else {
+            if progress.by_steps {
+                (progress.by_steps, progress.steps_failed) = (false, true);
+                return Ok(true);
+            }
+            // A summary that was made for a larger window is history, and gives
+            // way: a smaller one can be made of it.
+            let over = outcome.error().is_some_and(|error| error.is_over_budget());
+            let may = over && progress.session.is_some() && !progress.without_summary;
+            progress.without_summary |= may;
+            return Ok(may);
+        };
+        if !progress.by_steps && !progress.steps_failed && !progress.newest.is_empty() {
+            let kept = assembly.report.included.iter().filter(|row| {
+                *row.layer == *ask.layer.name && !row.truncated && progress.newest.contains(&row.id)
+            });
+            if kept.count() < progress.newest.len() {
+                // The latest run is too long: its latest steps, whole, say more
+                // than all of them cut.
+                progress.by_steps = true;
+                return Ok(true);
+            }
+        }
+        if progress.is_settled || progress.compactions >= MOST_COMPACTIONS {
+            return Ok(false);
+        }
+        let Some(need) = needs_compaction(ask, outcome, progress) else {
+            progress.is_settled = true;
+            return Ok(false);
+        };
+        progress.compactions += 1;
+        let system = bare(&assembly.layout.system);
+        if !compact(ask, &need, &system, progress)? {
+            progress.is_settled = true;
+            return Ok(false);
+        }
+        (progress.without_summary, progress.by_steps) = (false, false);
+        progress.steps_failed = false;
+        progress.is_settled = progress.compacted.is_some();
+        Ok(true)
+    }
+}
+
+/// Returns why history is to be summarised before the request is sent, if it is.
+fn needs_compaction(ask: &Ask<'_>, outcome: &Outcome<'_>, progress: &Progress) -> Option<Need> {
+    let config = &ask.engine.config().compaction;
+    let has_turns = progress.session.as_ref()?.head.is_some();
+    if !config.enabled || !ask.layer.compact || !has_turns {
+        return None;
+    }
+    let assembly = outcome.assembly()?;
+    let available = ask.budget.available();
+    let threshold = (available as f64 * config.threshold / 100.0) as Tokens;
+    let is_lack = |code: Code| matches!(code, Code::OVER_BUDGET | Code::BEFORE_WINDOW);
+    let mut dropped = assembly.report.excluded.iter();
+    let cut_off = dropped.any(|row| *row.layer == *ask.layer.name && is_lack(row.code));
+    let unread = outcome.not_offered().any(|row| is_lack(row.code));
+    let layer = outcome.layer_budget()?;
+    let fixed = assembly.report.budget.used - layer.used;
+    let room = fixed + layer.allowed;
+    // Where the rest alone takes most of the budget, a summary of a turn or
+    // two at a time would move the prefix with each request and gain nothing.
+    let over = assembly.report.budget.used > threshold && layer.used > (available - fixed) / 4;
+    if over || cut_off || unread {
+        return Some(Need {
+            trigger: Trigger::ContextLimit,
+            fixed,
+            room,
+            target: Some(config.target),
+        });
+    }
+    let due = config
+        .every_turns
+        .filter(|every| progress.turns_since_summary >= *every);
+    due.map(|_| Need {
+        trigger: Trigger::Periodic,
+        fixed,
+        room,
+        target: None,
+    })
+}
+
+/// Summarises the older part of a history. Returns false when nothing changed.
+fn compact(
+    ask: &Ask<'_>,
+    need: &Need,
+    system: &str,
+    progress: &mut Progress,
+) -> Result<bool, Error> {
+    let Some(session) = progress.session.clone() else {
+        return Ok(false);
+    };
+    let ledger = ask.engine.ledger()?;
+    let plan = Plan {
+        session: &session,
+        trigger: need.trigger,
+        focus: None,
+        available: ask.budget.available().min(need.room),
+        fixed: need.fixed,
+        target: need.target,
+        system,
+        now: ask.now,
+    };
+    let sessions = Sessions::new(ask.engine);
+    match sessions.compactor(ledger, ask.counts).compact(&plan) {
+        Ok(Some(compacted)) => {
+            for message in &compacted.warnings {
+                ask.warn(Warning::new("summary", message));
+            }
+            ask.warn(told(ask, need, &compacted, &session.label));
+            progress.session = Some(Arc::new(ledger.session(&session.label)?));
+            progress.compacted = Some(compacted);
+            Ok(true)
+        }
+        Ok(None) => Ok(false),
+        Err(error) => {
+            let now = ledger.session(&session.label)?;
+            if now.head != session.head {
+                // Another writer recorded or summarised meanwhile: go on from
+                // there.
+                progress.session = Some(Arc::new(now));
+                return Ok(true);
+            }
+            // The window still keeps the request within its budget.
+            ask.warn(Warning::new(
+                "not_compacted",
+                format!("history could not be summarised: {error}"),
+            ));
+            Ok(false)
+        }
+    }
+}
+
+fn told(ask: &Ask<'_>, need: &Need, compacted: &Compacted, label: &str) -> Warning {
+    let why = match need.trigger {
+        Trigger::Periodic => "it was due (compaction.every_turns)".to_owned(),
+        _ => format!(
+            "the request would take more than {} % of the budget",
+            ask.engine.config().compaction.threshold
+        ),
+    };
+    let turns = match compacted.turns {
+        1 => "1 turn was".to_owned(),
+        turns => format!("{turns} turns were"),
+    };
+    let message = format!(
+        "{turns} summarised, {} tokens became {} ({}): {why}",
+        compacted.tokens_before, compacted.tokens_after, compacted.summariser,
+    );
+    Warning::new("history_compacted", message)
+        .advise(Advice::call_on(Operation::UndoCompaction, label))
+}

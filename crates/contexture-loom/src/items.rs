@@ -1,0 +1,337 @@
+//! Nodes as items.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use contexture_core::guard::Policy;
+use contexture_core::{Code, Content, Counts, Cut, Item, Join, Part, Role, Text, Tokens, Trust};
+use contexture_providers::{describe, media_tokens};
+use contexture_store::{Author, Block, CountedNode, Node, StoreError, TreeMode, Trees};
+
+use contexture_engine::counter_name;
+use contexture_engine::source::escape_prefix;
+
+/// What a node is to a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Shape {
+    /// A message of its author.
+    Message,
+    /// A piece of the document.
+    Document,
+    /// Something to look at.
+    Reference,
+    /// A directive.
+    Instruction,
+}
+
+impl Shape {
+    /// Returns what the nodes of a path are in a tree of that mode.
+    pub(crate) fn of(mode: TreeMode) -> Self {
+        match mode {
+            TreeMode::Dialogue => Shape::Message,
+            TreeMode::Buffer => Shape::Document,
+        }
+    }
+}
+
+/// What was made of a node.
+#[derive(Debug)]
+pub(crate) struct Prepared {
+    pub(crate) items: Vec<Item>,
+    /// What they cost together.
+    pub(crate) tokens: Tokens,
+    /// Blocks that say nothing, or that have no place.
+    pub(crate) unsent: Vec<Unsent>,
+    bytes: usize,
+}
+
+/// A block that is not sent, and why.
+#[derive(Debug)]
+pub(crate) struct Unsent {
+    pub(crate) id: String,
+    pub(crate) code: Code,
+    pub(crate) reason: &'static str,
+}
+
+/// Makes items of nodes.
+pub(crate) struct Maker<'a> {
+    pub(crate) counts: &'a Counts,
+    pub(crate) policy: Policy,
+    /// What counted, for counts that are kept.
+    counter: String,
+}
+
+impl<'a> Maker<'a> {
+    pub(crate) fn new(counts: &'a Counts, policy: Policy) -> Self {
+        // A change of what is counted changes the number.
+        let kind = if policy.between_tags {
+            "node1"
+        } else {
+            "text2"
+        };
+        let counter = format!("{}/{kind}", counter_name(counts, policy));
+        Self {
+            counts,
+            policy,
+            counter,
+        }
+    }
+
+    /// Makes the items of a node; `header` stands before its text.
+    pub(crate) fn make(&self, node: &Node, shape: Shape, header: Option<&str>) -> Prepared {
+        let (prepared, _) = self.make_counted(node, shape, header, None);
+        prepared
+    }
+
+    /// Makes the items of a node with what its blocks are known to count.
+    /// Returns what they count.
+    fn make_counted(
+        &self,
+        node: &Node,
+        shape: Shape,
+        header: Option<&str>,
+        known: Option<&[Tokens]>,
+    ) -> (Prepared, Vec<Tokens>) {
+        let name = node.name();
+        let blocks = node.content.blocks();
+        let mut prepared = Prepared {
+            items: Vec::with_capacity(blocks.len()),
+            tokens: 0,
+            unsent: Vec::new(),
+            bytes: 256,
+        };
+        let is_aware = header.is_some();
+        let mut header = header;
+        let mut tokens = vec![0; blocks.len()];
+        for (b, block) in blocks.iter().enumerate() {
+            let id = match blocks.len() {
+                1 => name.to_owned(),
+                _ => format!("{name}.{b}"),
+            };
+            if let Some((code, reason)) = unsent(block, shape) {
+                prepared.unsent.push(Unsent { id, code, reason });
+                continue;
+            }
+            if let (None, Some(line)) = (as_text(block), header) {
+                // What is no text has it before itself.
+                let (id, block) = (
+                    format!("{name}.header"),
+                    Block::Text {
+                        text: line.to_owned(),
+                    },
+                );
+                let text = Text::guarded(line, self.policy);
+                let item = self.item(id, node, name, &block, shape, &text);
+                prepared.tokens += self.counts.overhead_of(&item) + self.counts.count_of(&text);
+                prepared.items.push(Item {
+                    cut: Cut::Never,
+                    ..item
+                });
+            }
+            let text = self.text(block, is_aware, header.take());
+            let item = self.item(id, node, name, block, shape, &text);
+            let overhead = self.counts.overhead_of(&item);
+            let known = known.and_then(|known| known.get(b)?.checked_sub(overhead));
+            tokens[b] = overhead
+                + match known {
+                    Some(count) => {
+                        self.counts.know(&text, count);
+                        count
+                    }
+                    None => self.counts.count_of(&text),
+                };
+            prepared.tokens += tokens[b];
+            prepared.bytes += text.as_str().len() + block.bytes();
+            prepared.items.push(item);
+        }
+        (prepared, tokens)
+    }
+
+    /// Returns what an item costs.
+    pub(crate) fn cost(&self, item: &Item) -> Tokens {
+        let text = match &item.content {
+            Content::Ready(text) => self.counts.count_of(text),
+            Content::Pending { .. } | Content::Absent { .. } => 0,
+        };
+        text + self.counts.overhead_of(item)
+    }
+
+    fn text(&self, block: &Block, is_aware: bool, header: Option<&str>) -> Text {
+        let guarded = |text: &str| Text::guarded(text, self.policy);
+        let Some(text) = as_text(block) else {
+            return guarded(&block.media().as_ref().map(describe).unwrap_or_default());
+        };
+        // Nobody but us writes what looks like a header.
+        match (is_aware, header) {
+            (false, _) => guarded(text),
+            (true, None) => guarded(&escape_prefix(text, HEADER)),
+            (true, Some(header)) => guarded(&format!("{header}\n{}", escape_prefix(text, HEADER))),
+        }
+    }
+
+    fn item(
+        &self,
+        id: String,
+        node: &Node,
+        name: &str,
+        block: &Block,
+        shape: Shape,
+        text: &Text,
+    ) -> Item {
+        let role = match (shape, node.author) {
+            (Shape::Message, Author::Human) => Role::User,
+            (Shape::Message, Author::Model) => Role::Assistant,
+            (Shape::Document, _) => Role::Document,
+            (Shape::Reference, _) => Role::Context,
+            (Shape::Instruction, _) => Role::System,
+        };
+        let cut = match (shape, block) {
+            (Shape::Instruction, _) => Cut::Never,
+            // What is to be continued ends with the end.
+            (Shape::Document, Block::Text { .. }) => Cut::Start,
+            (_, Block::Text { .. }) => Cut::Middle,
+            _ => Cut::Never,
+        };
+        let mut item = Item::new(id, role, text.clone()).cut(cut);
+        item.trust = Trust::User;
+        match shape {
+            Shape::Message => item.join = Join::Paragraph,
+            Shape::Reference => item.path = Some(name.into()),
+            Shape::Document | Shape::Instruction => {}
+        }
+        if let Some(media) = block.media() {
+            item.surcharge = media_tokens(&media);
+            item.part = Part::Media(media.into());
+        }
+        item
+    }
+}
+
+/// What a header begins with.
+pub(crate) const HEADER: &str = "[loom ";
+
+fn as_text(block: &Block) -> Option<&str> {
+    match block {
+        Block::Text { text } => Some(text),
+        _ => None,
+    }
+}
+
+/// Returns why a block of a node has no place in a request, when it has none.
+fn unsent(block: &Block, shape: Shape) -> Option<(Code, &'static str)> {
+    let empty = |reason| Some((Code::EMPTY, reason));
+    let no_place = |reason| Some((Code::NOT_FOR_PROVIDER, reason));
+    match (block, shape) {
+        (Block::Text { text }, Shape::Document) if text.is_empty() => empty("is empty"),
+        (Block::Text { text }, shape) if shape != Shape::Document && text.trim().is_empty() => {
+            empty("is blank")
+        }
+        (Block::Text { .. }, _) => None,
+        (_, Shape::Document) => no_place("is no text: a document has no place for it"),
+        (_, Shape::Instruction) => no_place("is no text: an instruction is"),
+        (_, Shape::Message | Shape::Reference) => None,
+    }
+}
+
+/// Nodes that were prepared before. What a node says never changes.
+#[derive(Debug, Default)]
+pub(crate) struct NodeCache {
+    known: Mutex<Known>,
+}
+
+#[derive(Debug, Default)]
+struct Known {
+    // By what they were made with: counter and shape.
+    made: BTreeMap<(String, Shape), ById>,
+    bytes: usize,
+}
+
+/// By id, with the header where there is one.
+type ById = BTreeMap<String, (Option<String>, Arc<Prepared>)>;
+
+/// The most bytes of nodes that are kept in memory.
+const MAX_KNOWN: usize = 64 << 20;
+
+/// A node of a path that is wanted, with the header it is to have.
+pub(crate) struct Wanted<'a> {
+    pub(crate) id: &'a str,
+    pub(crate) header: Option<String>,
+}
+
+impl NodeCache {
+    /// Returns the items of nodes of a tree, in the order asked for.
+    pub(crate) fn get(
+        &self,
+        store: &dyn Trees,
+        tree: &str,
+        maker: &Maker<'_>,
+        shape: Shape,
+        wanted: &[Wanted<'_>],
+    ) -> Result<Vec<Arc<Prepared>>, StoreError> {
+        let mut found = self.find(maker, shape, wanted);
+        let missing: Vec<&Wanted<'_>> = (wanted.iter().zip(&found))
+            .filter(|(_, found)| found.is_none())
+            .map(|(wanted, _)| wanted)
+            .collect();
+        if missing.is_empty() {
+            return Ok(found.into_iter().flatten().collect());
+        }
+        let ids: Vec<&str> = missing.iter().map(|wanted| wanted.id).collect();
+        let loaded = store.nodes(tree, &ids, &maker.counter)?;
+        let mut made = Vec::with_capacity(loaded.len());
+        let mut uncounted = Vec::new();
+        for (wanted, loaded) in missing.iter().zip(&loaded) {
+            let CountedNode { node, tokens } = loaded;
+            let header = wanted.header.as_deref();
+            // A header is no part of the node, and is counted anew.
+            let known = tokens.as_deref().filter(|_| header.is_none());
+            let (prepared, counted) = maker.make_counted(node, shape, header, known);
+            if known.is_none() && header.is_none() {
+                uncounted.push((wanted.id, counted));
+            }
+            made.push(Arc::new(prepared));
+        }
+        if !uncounted.is_empty() {
+            // Counted once, and never again. That they cannot be kept, in a
+            // store that is only read, is no reason to fail.
+            let _ = store.put_node_counts(tree, &maker.counter, &uncounted);
+        }
+        self.put(maker, shape, &missing, &made);
+        let mut made = made.into_iter();
+        for slot in found.iter_mut().filter(|slot| slot.is_none()) {
+            *slot = made.next();
+        }
+        Ok(found.into_iter().flatten().collect())
+    }
+
+    fn find(
+        &self,
+        maker: &Maker<'_>,
+        shape: Shape,
+        wanted: &[Wanted<'_>],
+    ) -> Vec<Option<Arc<Prepared>>> {
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let nodes = known.made.get(&(maker.counter.clone(), shape));
+        let get = |wanted: &Wanted<'_>| {
+            let (header, prepared) = nodes?.get(wanted.id)?;
+            (*header == wanted.header).then(|| Arc::clone(prepared))
+        };
+        wanted.iter().map(get).collect()
+    }
+
+    fn put(&self, maker: &Maker<'_>, shape: Shape, wanted: &[&Wanted<'_>], made: &[Arc<Prepared>]) {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.bytes > MAX_KNOWN {
+            *known = Known::default();
+        }
+        let Known { made: all, bytes } = &mut *known;
+        let nodes = all.entry((maker.counter.clone(), shape)).or_default();
+        for (wanted, made) in wanted.iter().zip(made) {
+            *bytes += made.bytes;
+            let entry = (wanted.header.clone(), Arc::clone(made));
+            if let Some((_, before)) = nodes.insert(wanted.id.to_owned(), entry) {
+                *bytes -= before.bytes;
+            }
+        }
+    }
+}

@@ -1,0 +1,40 @@
+//! The source `loom`: a place in a branching tree becomes a conversation or a
+//! document.
+//!
+//! A walk finds the nodes on the way to the place, and only those that the
+//! budget could use are read. Then the engine goes on as with everything else.
+//!
+//! [`register`] adds the source to an engine. [`Looms`] grows and shows trees.
+
+mod aware;
+mod items;
+mod look;
+mod path;
+mod place;
+mod read;
+mod reading;
+mod source;
+mod write;
+
+use contexture_core::Code;
+
+pub use contexture_store::FlagChange;
+pub use place::{LoomSummary, check_agent};
+pub use source::register;
+pub use write::{Looms, Material, NewNode, NodeEdit, raw_response, tree_from_json};
+
+#[cfg(feature = "schema")]
+pub(crate) use contexture_engine::schema;
+pub(crate) use contexture_engine::{error, turn};
+
+/// The node was pruned.
+pub const PRUNED: Code = Code::by_rule("pruned");
+/// The node is an annotation, and annotations were not asked for.
+pub const ANNOTATION: Code = Code::by_rule("annotation");
+/// Another version of the node is used.
+pub const OTHER_VERSION: Code = Code::by_rule("other_version");
+/// The node that it belongs to is not in the request.
+pub const SOURCE_EXCLUDED: Code = Code::by_rule("source_excluded");
+
+/// How many nodes are read at once.
+const BATCH: usize = 64;

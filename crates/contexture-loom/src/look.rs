@@ -1,0 +1,64 @@
+//! What can be seen of trees without making a request.
+
+use contexture_core::Tokens;
+use contexture_store::{NodeHead, TreeMode};
+
+use contexture_engine::{Error, Request};
+
+use crate::items::{Maker, NodeCache, Shape, Wanted};
+use crate::path::{PathCache, Walker};
+use crate::place::{self, Loom};
+use crate::write::Looms;
+
+impl Looms<'_> {
+    /// Returns the nodes on the way to the place that a request names, the root
+    /// first, whatever their flags are.
+    pub fn tree_path(&self, request: &Request) -> Result<Vec<NodeHead>, Error> {
+        let loom = Loom::find(
+            self.engine,
+            &place::Wanted {
+                tree: request.tree.clone(),
+                head: request.head.clone(),
+                path: request.path.clone(),
+                agent: request.agent.clone(),
+                ..place::Wanted::default()
+            },
+        )?;
+        let paths = PathCache::default();
+        let walker = Walker {
+            store: self.engine.trees()?,
+            cache: &paths,
+            info: &loom.info,
+            choices: &loom.choices,
+        };
+        let mut path = walker.begin(loom.head.clone());
+        walker.walk(&mut path, usize::MAX)?;
+        let places = path.places().iter().rev();
+        Ok(places.map(|place| place.node.clone()).collect())
+    }
+
+    /// Returns what nodes of a tree count for a model, by default the
+    /// configured one, in the order asked for. They are counted once.
+    pub fn node_tokens(
+        &self,
+        tree: &str,
+        mode: TreeMode,
+        ids: &[&str],
+        model: Option<&str>,
+    ) -> Result<Vec<Tokens>, Error> {
+        let model = self.engine.model(model, None, &mut Vec::new())?;
+        let counts = self.engine.counts(&model)?;
+        let mut policy = self.engine.policy();
+        policy.between_tags = mode == TreeMode::Dialogue;
+        let maker = Maker::new(&counts, policy);
+        let cache = NodeCache::default();
+        let mut tokens = Vec::with_capacity(ids.len());
+        for batch in ids.chunks(crate::BATCH) {
+            let wanted: Vec<Wanted<'_>> =
+                batch.iter().map(|id| Wanted { id, header: None }).collect();
+            let made = cache.get(self.engine.trees()?, tree, &maker, Shape::of(mode), &wanted)?;
+            tokens.extend(made.iter().map(|prepared| prepared.tokens));
+        }
+        Ok(tokens)
+    }
+}

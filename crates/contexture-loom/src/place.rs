@@ -1,0 +1,410 @@
+//! The place in a tree that a request is made for.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use contexture_core::{Assembly, Block, Role, Tokens, Trust, grouped};
+use contexture_engine::assembled::sent_name;
+use contexture_engine::{Advice, Ask, Engine, Error, Operation, usual_format};
+use contexture_providers::Sampling;
+use contexture_store::{
+    Agent, NodeHead, SourceRole, TreeInfo, TreeMode, Trees, TruncationStrategy,
+};
+use contexture_tokens::Model;
+use serde::Serialize;
+
+use crate::error::not_one_of;
+use crate::path;
+use crate::read::PathItems;
+
+/// The place that is asked for, by names.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Wanted {
+    pub(crate) tree: Option<String>,
+    pub(crate) head: Option<String>,
+    pub(crate) path: Option<String>,
+    pub(crate) agent: Option<String>,
+    pub(crate) working_buffer: Option<String>,
+    pub(crate) include_annotations: bool,
+    pub(crate) instructions: Vec<String>,
+    pub(crate) context: Vec<String>,
+    pub(crate) has_event: bool,
+}
+
+/// The place that a request is made for.
+#[derive(Debug)]
+pub(crate) struct Loom {
+    pub(crate) info: TreeInfo,
+    pub(crate) agent: Option<Agent>,
+    pub(crate) head: NodeHead,
+    pub(crate) path_name: Option<String>,
+    pub(crate) choices: Vec<String>,
+    pub(crate) strategy: TruncationStrategy,
+    pub(crate) minimum_recent: usize,
+    token_buffer: Tokens,
+    sampling: Sampling,
+    pub(crate) with_annotations: bool,
+    pub(crate) working_buffer: Option<String>,
+    // Directives and material for what comes next.
+    pub(crate) instructions: Vec<String>,
+    pub(crate) context: Vec<NodeHead>,
+}
+
+/// What became of a path.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct LoomSummary {
+    /// The tree.
+    pub tree_id: String,
+    /// Where the path ends.
+    pub head_node_id: String,
+    /// Who is to go on.
+    pub agent_id: Option<String>,
+    /// The saved path that was followed.
+    pub path: Option<String>,
+    /// What was to go if something had to.
+    pub strategy: TruncationStrategy,
+    /// Whether something had to.
+    pub truncated: bool,
+    /// How many nodes are there, cut ones among them.
+    pub nodes_kept: u64,
+    /// How many of those were cut.
+    pub nodes_cut: u64,
+    /// How many went for want of room; null when older ones were not even
+    /// counted.
+    pub nodes_dropped: Option<u64>,
+    /// How many of the latest that were to be kept went all the same: they
+    /// alone did not fit.
+    pub recent_nodes_dropped: u64,
+}
+
+impl LoomSummary {
+    /// Returns what a person should not overlook.
+    pub(crate) fn warnings(&self) -> Vec<String> {
+        let mut lines = Vec::new();
+        let kept = grouped(self.nodes_kept);
+        match self.nodes_dropped {
+            Some(0) => {}
+            Some(dropped) => lines.push(format!(
+                "left out for want of tokens: {} of {} nodes ({})",
+                grouped(dropped),
+                grouped(self.nodes_kept + dropped),
+                self.strategy.name()
+            )),
+            None => lines.push(format!(
+                "the latest {kept} nodes fit; older ones are not read ({})",
+                self.strategy.name()
+            )),
+        }
+        let dropped = self.recent_nodes_dropped;
+        if dropped > 0 {
+            lines.push(format!(
+                "the latest nodes alone do not fit: {} of those that minimum_recent_nodes is to \
+                 keep {} left out, the oldest first",
+                grouped(dropped),
+                if dropped == 1 { "is" } else { "are" }
+            ));
+        }
+        lines
+    }
+}
+
+impl Loom {
+    /// Finds the place that is asked for.
+    pub(crate) fn find(engine: &Engine, request: &Wanted) -> Result<Self, Error> {
+        let store = engine.trees()?;
+        let Some(tree) = &request.tree else {
+            return Err(Error::input("no tree is named").advise(Advice::set("tree")));
+        };
+        let info = store.tree(tree)?;
+        let mode = info.tree.mode;
+        if request.working_buffer.is_some() && mode == TreeMode::Dialogue {
+            return Err(
+                Error::input("a dialogue has no working buffer, only documents have")
+                    .advise(Advice::set("event")),
+            );
+        }
+        if request.has_event && mode == TreeMode::Buffer {
+            return Err(Error::input("nothing is asked in a document")
+                .advise(Advice::set("working_buffer")));
+        }
+        let path = request.path.as_ref().map(|name| {
+            let named = info.paths.iter().find(|path| path.name == *name);
+            named.cloned().ok_or_else(|| {
+                let known: Vec<&str> = info.paths.iter().map(|path| &*path.name).collect();
+                Error::input(not_one_of("path", name, &known))
+            })
+        });
+        let path = path.transpose()?;
+        let agent = request.agent.as_ref().map(|id| {
+            let named = info.agents.iter().find(|agent| agent.id == *id);
+            named.cloned().ok_or_else(|| {
+                let known: Vec<&str> = info.agents.iter().map(|agent| &*agent.id).collect();
+                Error::input(not_one_of("agent", id, &known))
+            })
+        });
+        let agent = agent.transpose()?;
+        let position = || agent.as_ref()?.position.clone();
+        let head = (request.head.clone())
+            .or_else(|| Some(path.as_ref()?.head.clone()))
+            .or_else(position);
+        let head = match head {
+            Some(name) => store.find_node(tree, &name)?,
+            None => only_leaf(store, &info)?,
+        };
+        if let Some(blank) = (request.instructions.iter()).position(|text| text.trim().is_empty()) {
+            return Err(Error::input(format!("instruction {} is empty", blank + 1)));
+        }
+        let context = (request.context.iter())
+            .map(|name| store.find_node(tree, name))
+            .collect::<Result<Vec<_>, _>>()?;
+        let (own, usual) = (info.tree.preferences, &engine.config().loom);
+        let sampling = match &agent {
+            Some(agent) => sampling_of(agent)?,
+            None => Sampling::default(),
+        };
+        Ok(Self {
+            agent,
+            head,
+            path_name: path.as_ref().map(|path| path.name.clone()),
+            choices: path.map(|path| path.choices).unwrap_or_default(),
+            strategy: (own.truncation_strategy).unwrap_or(usual.truncation_strategy),
+            minimum_recent: (own.minimum_recent_nodes).unwrap_or(usual.minimum_recent_nodes),
+            // What the agent is allowed is what it needs.
+            token_buffer: (sampling.max_tokens.or(own.token_buffer)).unwrap_or(usual.token_buffer),
+            sampling,
+            with_annotations: request.include_annotations,
+            working_buffer: request.working_buffer.clone(),
+            instructions: request.instructions.clone(),
+            context,
+            info,
+        })
+    }
+
+    pub(crate) fn mode(&self) -> TreeMode {
+        self.info.tree.mode
+    }
+
+    /// Returns what is set aside for the response.
+    pub(crate) fn token_buffer(&self) -> Tokens {
+        self.token_buffer
+    }
+
+    /// Returns how the agent's answers are drawn.
+    pub(crate) fn sampling(&self) -> Sampling {
+        self.sampling.clone()
+    }
+
+    /// Returns what a person should look at.
+    pub(crate) fn warnings(&self, model: &Model) -> Vec<String> {
+        let mut warnings = Vec::new();
+        let Some(agent) = &self.agent else {
+            return warnings;
+        };
+        let not_taken = usual_format(model.provider)
+            .map(|format| self.sampling.not_taken(format, sent_name(model)));
+        let not_taken = not_taken.unwrap_or_default();
+        if !not_taken.is_empty() {
+            warnings.push(format!(
+                "{} does not take {} of agent `{}`: left out",
+                model.name,
+                not_taken.join(", "),
+                agent.id
+            ));
+        }
+        if agent.loom_aware && self.mode() == TreeMode::Buffer {
+            warnings.push(format!(
+                "agent `{}` is loom-aware, but a document holds only what was written",
+                agent.id
+            ));
+        }
+        warnings
+    }
+
+    /// Returns the complaint when what is never cut does not fit.
+    pub(crate) fn over_budget(&self, error: &contexture_core::Error, path: &PathItems) -> Error {
+        let (needed, available) = error.over_budget().unwrap_or_default();
+        let stops = self.strategy == TruncationStrategy::StopAtLimit;
+        let others = needed.saturating_sub(if stops { path.tokens } else { 0 });
+        if stops && others <= available {
+            return Error::input(format!(
+                "the request for node `{}` needs {needed} tokens and {available} are available, \
+                 and stop_at_limit leaves nothing out",
+                self.head.local_id
+            ))
+            .advise(Advice::call_on(Operation::FlagNode, &self.info.tree.id))
+            .advise("use a model with a larger window, or another truncation_strategy");
+        }
+        // Where nothing is left out, nodes are never cut either.
+        let largest: Vec<String> = (error.largest().iter())
+            .filter(|piece| !path.pinned.contains(&*piece.id))
+            .map(|piece| format!("`{}` {}", piece.id, piece.tokens))
+            .collect();
+        let largest = match largest.is_empty() {
+            true => String::new(),
+            false => format!(" (largest: {})", largest.join(", ")),
+        };
+        Error::input(format!(
+            "the system context is never cut; with what is asked it needs {others} tokens, and \
+             {available} are available{largest}"
+        ))
+        .advise(Advice::raise("max_tokens"))
+        .advise("shorten it, or use a model with a larger window")
+    }
+
+    /// Fails when nothing but the system context is left, or when the model
+    /// would answer or go on with something else than the latest node.
+    pub(crate) fn check_says_something(
+        &self,
+        ask: &Ask<'_>,
+        path: &PathItems,
+        assembly: &Assembly,
+    ) -> Result<(), Error> {
+        let Assembly { layout, report } = assembly;
+        // A node may have the name of what we say ourselves.
+        let ours = |block: &Block| {
+            block.trust == Trust::Operator && matches!(&*block.id, "gap" | "opening" | "loom")
+        };
+        let is_loom = |block: &Block| {
+            let mut layers = ask.recipe.sources();
+            layers.any(|layer| *layer.name == *block.layer && layer.source == ask.layer.source)
+        };
+        let mut said = layout.history.iter().chain(&layout.current);
+        let has_event = ask.request.event.is_some() && !layout.current.iter().all(is_loom);
+        let says_something = match self.mode() {
+            // What is asked may stand beside the path; else its latest node is
+            // what is answered.
+            TreeMode::Dialogue if has_event => true,
+            TreeMode::Dialogue => match path.latest() {
+                Some(latest) => said.any(|block| block.id == *latest),
+                None => said.any(|block| *block.layer == *ask.layer.name && !ours(block)),
+            },
+            TreeMode::Buffer => {
+                let mut document = said.filter(|block| block.role == Role::Document);
+                document.next_back().map(|block| &block.id) == path.end.as_ref()
+            }
+        };
+        if says_something {
+            return Ok(());
+        }
+        let needs = path.latest_tokens;
+        let others = report.budget.layers.iter();
+        let others = others.filter(|layer| *layer.name != *ask.layer.name);
+        let taken: Tokens = others.map(|layer| layer.used).sum();
+        Err(Error::input(format!(
+            "there is no room for a message: {taken} of {} tokens are used, and the latest node \
+             needs {needs}",
+            report.budget.effective
+        ))
+        .advise(Advice::raise("max_tokens"))
+        .advise("shorten the system context"))
+    }
+
+    /// Returns the label that its requests are kept under.
+    pub(crate) fn label(&self) -> String {
+        let tree = &self.info.tree.id;
+        // Agents have prompts of their own, and so nothing in common.
+        match &self.agent {
+            Some(agent) => format!("loom:{tree}/{}", agent.id),
+            None => format!("loom:{tree}"),
+        }
+    }
+
+    /// Returns the agent, when it knows that it works in a tree.
+    pub(crate) fn aware(&self) -> Option<&Agent> {
+        let agent = self.agent.as_ref()?;
+        (agent.loom_aware && self.mode() == TreeMode::Dialogue).then_some(agent)
+    }
+
+    /// Returns true when each node begins with a header.
+    pub(crate) fn shows_headers(&self) -> bool {
+        self.aware().is_some()
+    }
+
+    /// Returns true when requests have a system context.
+    pub(crate) fn has_system(&self) -> bool {
+        self.mode() == TreeMode::Dialogue || self.info.tree.buffer_mode_system_context
+    }
+}
+
+/// Fails when the parameters of an agent are none that are known.
+pub fn check_agent(agent: &Agent) -> Result<(), Error> {
+    sampling_of(agent).map(drop)
+}
+
+/// Reads how an agent's answers are drawn.
+fn sampling_of(agent: &Agent) -> Result<Sampling, Error> {
+    let parameters = serde_json::Value::Object(agent.parameters.clone());
+    serde_json::from_value(parameters).map_err(|error| {
+        let why = crate::error::plain(&error.to_string());
+        Error::input(format!("agent `{}`: parameters: {why}", agent.id))
+    })
+}
+
+/// Returns the place where there is only one to choose.
+fn only_leaf(store: &dyn Trees, info: &TreeInfo) -> Result<NodeHead, Error> {
+    let tree = &info.tree.id;
+    if info.root.is_none() {
+        return Err(Error::input(format!("tree `{tree}` is empty"))
+            .advise(Advice::call_on(Operation::AddNode, tree)));
+    }
+    let skeleton = store.skeleton(tree)?;
+    let nodes = skeleton.nodes.iter().map(|(node, _)| node);
+    let reached: BTreeSet<&str> = (skeleton.edges.iter())
+        .map(|edge| &*edge.target_node_id)
+        .collect();
+    // An edit that no edge leads to stands in the place of another.
+    let in_place: BTreeMap<&str, &str> = nodes
+        .clone()
+        .filter(|node| !reached.contains(&*node.id))
+        .filter_map(|node| Some((&*node.id, node.edited_from.as_deref()?)))
+        .collect();
+    let place = |mut id| {
+        while let Some(from) = in_place.get(id) {
+            id = *from;
+        }
+        id
+    };
+    // What was taken away is no end, and what it went on from may be one.
+    let pruned: BTreeSet<&str> = nodes
+        .clone()
+        .filter(|node| node.flags.pruned)
+        .map(|node| &*node.id)
+        .collect();
+    let continuations = (skeleton.edges.iter())
+        .filter(|edge| edge.continues() && !pruned.contains(&*edge.target_node_id));
+    let continued: BTreeSet<&str> = continuations
+        .clone()
+        .flat_map(|edge| edge.sources_as(SourceRole::Primary))
+        .map(place)
+        .collect();
+    let targets: BTreeSet<&str> = continuations.map(|edge| &*edge.target_node_id).collect();
+    let is_root = |node: &NodeHead| info.root.as_deref() == Some(&*node.id);
+    let leaves: Vec<&NodeHead> = nodes
+        .clone()
+        .filter(|node| !continued.contains(&*node.id))
+        .filter(|node| targets.contains(&*node.id) || is_root(node))
+        .collect();
+    match leaves.as_slice() {
+        [one] => {
+            let versions = nodes.filter(|node| place(&node.id) == one.id);
+            let versions: Vec<NodeHead> = versions.cloned().collect();
+            let latest = path::choose_version(&versions, &[]);
+            Ok(latest.unwrap_or(one).clone())
+        }
+        leaves => {
+            let named: Vec<&str> = leaves.iter().take(8).map(|leaf| &*leaf.local_id).collect();
+            Err(Error::input(format!(
+                "tree `{tree}` ends in {} places ({}{}): name the one to go on from",
+                leaves.len(),
+                named.join(", "),
+                if leaves.len() > named.len() {
+                    ", ..."
+                } else {
+                    ""
+                }
+            ))
+            .advise(Advice::set("head"))
+            .advise(Advice::call_on(Operation::ShowTree, tree)))
+        }
+    }
+}

@@ -1,0 +1,338 @@
+//! The source `loom`.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use contexture_core::{Layout, Role};
+use contexture_engine::source::{Account, Facts, Scope};
+use contexture_engine::{
+    Advice, Ask, Concept, Engine, EngineBuilder, Error, Offer, Outcome, Parameter, ParameterKind,
+    Request, Source, Warning,
+};
+use contexture_store::TreeMode;
+use contexture_tokens::Provider;
+
+use crate::items::{HEADER, NodeCache};
+use crate::path::PathCache;
+use crate::place::{Loom, Wanted};
+use crate::read::PathItems;
+use crate::reading::{Part, Reading};
+
+/// What is remembered of trees between requests.
+#[derive(Debug, Default)]
+pub(crate) struct LoomCache {
+    pub(crate) paths: PathCache,
+    pub(crate) nodes: NodeCache,
+}
+
+/// Registers the source `loom`.
+pub fn register(builder: EngineBuilder) -> EngineBuilder {
+    builder.source(LoomSource {
+        cache: LoomCache::default(),
+    })
+}
+
+/// Offers one part of what a tree gives to a request.
+struct LoomSource {
+    cache: LoomCache,
+}
+
+/// The parts of a loom, by their names in recipes.
+const PARTS: &[&str] = &[
+    "agent",
+    "tree",
+    "instructions",
+    "addendum",
+    "memory",
+    "path",
+    "document",
+    "position",
+];
+
+const PARAMETERS: &[Parameter] = &[
+    Parameter::new(
+        "part",
+        ParameterKind::Word(PARTS),
+        "Which part: the agent's prompt, the tree's system context, the instructions on the path, \
+         what loom-aware agents are told, pinned or where they are, or the nodes of the path as \
+         messages or as a document. Default: the nodes, in the mode of the tree.",
+    ),
+    Parameter::new(
+        "tree",
+        ParameterKind::Text,
+        "The tree. Default: the request's.",
+    ),
+    Parameter::new(
+        "head",
+        ParameterKind::Text,
+        "The node to continue from. Default: the request's.",
+    ),
+    Parameter::new(
+        "path",
+        ParameterKind::Text,
+        "The saved path. Default: the request's.",
+    ),
+    Parameter::new(
+        "agent",
+        ParameterKind::Text,
+        "The agent that writes next. Default: the request's.",
+    ),
+    Parameter::new(
+        "working_buffer",
+        ParameterKind::Text,
+        "Text at the end of a document. Default: the request's.",
+    ),
+    Parameter::new(
+        "include_annotations",
+        ParameterKind::Flag,
+        "Whether annotations are included. Default: what the request says.",
+    ),
+    Parameter::new(
+        "instructions",
+        ParameterKind::Texts,
+        "Instructions for the next node. Default: the request's.",
+    ),
+    Parameter::new(
+        "context",
+        ParameterKind::Texts,
+        "Nodes shown as reference. Default: the request's.",
+    ),
+];
+
+/// How far one request is with one path.
+#[derive(Default)]
+struct Progress {
+    path: Option<PathItems>,
+    // A line of ours stands before a path that a model begins.
+    with_opening: bool,
+    // It did not fit.
+    opening_failed: bool,
+}
+
+struct Known(Mutex<Progress>);
+
+impl Known {
+    fn of(scope: &Scope<'_>) -> Result<Arc<Self>, Error> {
+        scope.shared(&scope.layer.name, || Ok(Self(Mutex::default())))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Progress> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Returns the place that a layer is about. Layers with the same parameters
+/// share it.
+fn loom_of(scope: &Scope<'_>) -> Result<Arc<Loom>, Error> {
+    let mut with = scope.with.clone();
+    with.remove("part");
+    let key = serde_json::Value::Object(with).to_string();
+    scope.shared(&key, || Loom::find(scope.engine, &wanted(scope)))
+}
+
+fn wanted(scope: &Scope<'_>) -> Wanted {
+    let request = scope.request;
+    let text =
+        |name: &str, of_request: &Option<String>| scope.text(name).or_else(|| of_request.clone());
+    Wanted {
+        tree: text("tree", &request.tree),
+        head: text("head", &request.head),
+        path: text("path", &request.path),
+        agent: text("agent", &request.agent),
+        working_buffer: text("working_buffer", &request.working_buffer),
+        include_annotations: scope
+            .flag("include_annotations")
+            .unwrap_or(request.include_annotations),
+        instructions: scope
+            .texts("instructions")
+            .unwrap_or_else(|| request.instructions.clone()),
+        context: scope
+            .texts("context")
+            .unwrap_or_else(|| request.context.clone()),
+        has_event: request.event.is_some(),
+    }
+}
+
+fn part_of(scope: &Scope<'_>, loom: &Loom) -> Result<Part, Error> {
+    let part = match scope.text("part").as_deref() {
+        Some("agent") => Part::Agent,
+        Some("tree") => Part::Tree,
+        Some("instructions") => Part::Instructions,
+        Some("addendum") => Part::Addendum,
+        Some("memory") => Part::Memory,
+        Some("position") => Part::Position,
+        Some("path") => Part::Path(TreeMode::Dialogue),
+        Some("document") => Part::Path(TreeMode::Buffer),
+        _ => Part::Path(loom.mode()),
+    };
+    if let Part::Path(mode) = part
+        && loom.mode() != mode
+    {
+        let (tree, is) = (&loom.info.tree.id, loom.mode());
+        return Err(Error::input(format!(
+            "tree `{tree}` is of mode {is}, and the recipe is for {mode}"
+        ))
+        .advise(Advice::set_to("recipe", recipe_for(is))));
+    }
+    Ok(part)
+}
+
+/// Returns the built-in recipe for trees of a mode.
+pub(crate) fn recipe_for(mode: TreeMode) -> &'static str {
+    match mode {
+        TreeMode::Dialogue => "loom-dialogue",
+        TreeMode::Buffer => "loom-buffer",
+    }
+}
+
+impl Source for LoomSource {
+    fn name(&self) -> &str {
+        "loom"
+    }
+
+    fn parameters(&self) -> &[Parameter] {
+        PARAMETERS
+    }
+
+    fn concept(&self) -> Concept {
+        Concept::History
+    }
+
+    fn is_immediate(&self) -> bool {
+        true
+    }
+
+    fn is_bare(&self, scope: &Scope<'_>) -> bool {
+        let part = scope.text("part");
+        let bare = ["agent", "tree", "instructions", "document"];
+        part.is_some_and(|part| bare.contains(&part.as_str()))
+    }
+
+    fn needs_store(&self, _: &Scope<'_>) -> bool {
+        true
+    }
+
+    fn recipe_for(&self, engine: &Engine, request: &Request) -> Result<Option<String>, Error> {
+        // A tree says itself what is to be made of it.
+        let Some(tree) = &request.tree else {
+            return Ok(None);
+        };
+        let mode = engine.trees()?.tree(tree)?.tree.mode;
+        Ok(Some(recipe_for(mode).to_owned()))
+    }
+
+    fn resolve(&self, scope: &Scope<'_>, facts: &mut Facts) -> Result<(), Error> {
+        let loom = loom_of(scope)?;
+        if let Some(agent) = &loom.agent {
+            facts.model = facts.model.take().or_else(|| agent.model.clone());
+        }
+        facts.reserve_response = facts.reserve_response.or(Some(loom.token_buffer()));
+        if scope.request.session.is_none() {
+            facts.label.get_or_insert_with(|| loom.label());
+        }
+        facts.continues = true;
+        facts.sampling.get_or_insert_with(|| loom.sampling());
+        if loom.shows_headers() && !facts.reserved_prefixes.contains(&HEADER) {
+            facts.reserved_prefixes.push(HEADER);
+        }
+        part_of(scope, &loom).map(drop)
+    }
+
+    fn gather(&self, ask: &Ask<'_>) -> Result<Offer, Error> {
+        let loom = loom_of(ask)?;
+        for message in loom.warnings(ask.model) {
+            ask.warn(Warning::new("loom", message));
+        }
+        let known = Known::of(ask)?;
+        let mut progress = known.lock();
+        let part = part_of(ask, &loom)?;
+        let mut policy = ask.policy;
+        // A document alone has no tags that anybody could forge.
+        policy.between_tags = !ask.is_document;
+        let reading = Reading {
+            loom: &loom,
+            store: ask.engine.trees()?,
+            cache: &self.cache,
+            counts: ask.counts,
+            policy,
+            available: ask.budget.available(),
+            now: ask.now,
+            with_opening: progress.with_opening,
+            has_event: ask.request.event.is_some(),
+            addendum: ask.engine.config().loom.addendum.as_deref(),
+        };
+        let mut offer = Offer {
+            keeps_parts: true,
+            volatile: matches!(part, Part::Position),
+            ..Offer::default()
+        };
+        match part {
+            Part::Path(_) => {
+                let mut fit = ask.layer.fit.clone();
+                let mut made = reading.path(&mut fit)?;
+                offer.items = std::mem::take(&mut made.items);
+                offer.excluded = std::mem::take(&mut made.unsent);
+                offer.fit = Some(fit);
+                progress.path = Some(made);
+            }
+            part => offer.items = reading.items(part, &mut offer.excluded)?,
+        }
+        Ok(offer)
+    }
+
+    fn revise(&self, ask: &Ask<'_>, outcome: &Outcome<'_>) -> Result<Option<Offer>, Error> {
+        let known = Known::of(ask)?;
+        let again = {
+            let mut progress = known.lock();
+            let loom = loom_of(ask)?;
+            let Some(path) = &progress.path else {
+                return Ok(None);
+            };
+            match outcome.assembly() {
+                None if progress.with_opening => {
+                    (progress.with_opening, progress.opening_failed) = (false, true);
+                    true
+                }
+                None => match outcome.error() {
+                    Some(error) if error.is_over_budget() => {
+                        return Err(loom.over_budget(error, path));
+                    }
+                    _ => false,
+                },
+                Some(assembly) => {
+                    loom.check_says_something(ask, path, assembly)?;
+                    let may = !progress.with_opening && !progress.opening_failed;
+                    let lacks = may && lacks_opening(ask, &assembly.layout);
+                    progress.with_opening |= lacks;
+                    lacks
+                }
+            }
+        };
+        match again {
+            true => self.gather(ask).map(Some),
+            false => Ok(None),
+        }
+    }
+
+    fn account(&self, ask: &Ask<'_>, account: &mut Account<'_>) -> Result<(), Error> {
+        let known = Known::of(ask)?;
+        let progress = known.lock();
+        let Some(path) = &progress.path else {
+            return Ok(());
+        };
+        let loom = loom_of(ask)?;
+        let summary = path.summary(&loom, &ask.layer.name, account.report);
+        for message in summary.warnings() {
+            ask.warn(Warning::new("path_cut", message));
+        }
+        account.details.insert(summary);
+        Ok(())
+    }
+}
+
+/// Returns true when a path begins with the model, and the provider wants the
+/// user first.
+fn lacks_opening(ask: &Ask<'_>, layout: &Layout) -> bool {
+    let strict = matches!(ask.model.provider, Provider::Anthropic | Provider::Gemini);
+    let first = layout.history.iter().chain(&layout.current).next();
+    strict && first.is_some_and(|block| block.role == Role::Assistant)
+}

@@ -1,0 +1,442 @@
+//! What is written into trees.
+
+use contexture_providers::usage_of;
+use contexture_store::{
+    Author, Edge, EdgeKind, EdgeSource, FlagChange, Flags, Growth, Imported, MessageContent, Node,
+    NodeHead, RawResponse, SavedPath, SourceRole, StoreError, TreeChange, TreeDocument, Trees,
+};
+use jiff::Timestamp;
+use serde::{Deserialize, Deserializer};
+use serde_json::Value;
+
+use contexture_engine::{Advice, Engine, Error, snapshot};
+
+use crate::turn::json_with_path;
+
+/// A node to be added to a tree.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(
+    deny_unknown_fields,
+    expecting = "a node: an object with `author`, `content` and `after`"
+)]
+pub struct NewNode {
+    /// Its id. Default: made from what it says and where.
+    #[serde(default)]
+    #[cfg_attr(
+        feature = "schema",
+        schemars(with = "Option<contexture_store::schema::Label>")
+    )]
+    pub id: Option<String>,
+    /// Who wrote it.
+    pub author: Author,
+    /// Which agent.
+    #[serde(default)]
+    pub agent: Option<String>,
+    /// What it says.
+    #[cfg_attr(
+        feature = "schema",
+        schemars(with = "contexture_store::schema::NodeContent")
+    )]
+    pub content: MessageContent,
+    /// What it follows from, by id or short name: nothing for the root, several
+    /// for versions of one place.
+    #[serde(default)]
+    pub after: Vec<String>,
+    /// How it follows. Default: it goes on from there.
+    #[serde(default = "continuation")]
+    pub kind: EdgeKind,
+    /// What else it is made from.
+    #[serde(default, deserialize_with = "material")]
+    #[cfg_attr(feature = "schema", schemars(with = "Vec<MaterialForm>"))]
+    pub material: Vec<(SourceRole, Material)>,
+    /// What the provider answered.
+    #[serde(default)]
+    pub raw_response: Option<RawResponse>,
+}
+
+/// What a node is made from beside what it follows.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Material {
+    /// A node that is there.
+    Node(String),
+    /// Something new, which becomes a node.
+    New(MessageContent),
+}
+
+fn continuation() -> EdgeKind {
+    EdgeKind::Continuation
+}
+
+/// What a node is made from beside what it follows: a node that is there, or
+/// something new, which becomes one.
+#[derive(Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(
+    feature = "schema",
+    schemars(rename = "Material", transform = crate::schema::material)
+)]
+#[serde(
+    deny_unknown_fields,
+    expecting = "material: an object with `role`, and `node_id` or `content`"
+)]
+struct MaterialForm {
+    /// What it is to the new node.
+    role: SourceRole,
+    /// The node, by id or short name.
+    #[serde(default)]
+    node_id: Option<String>,
+    /// What is new.
+    #[serde(default)]
+    #[cfg_attr(
+        feature = "schema",
+        schemars(with = "Option<contexture_store::schema::NodeContent>")
+    )]
+    content: Option<MessageContent>,
+}
+
+fn material<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Vec<(SourceRole, Material)>, D::Error> {
+    let forms = Vec::<MaterialForm>::deserialize(deserializer)?;
+    let read = |form: MaterialForm| match (form.node_id, form.content) {
+        (Some(node), None) => Ok((form.role, Material::Node(node))),
+        (None, Some(content)) => Ok((form.role, Material::New(content))),
+        _ => Err(serde::de::Error::custom(
+            "material needs either `node_id` or `content`",
+        )),
+    };
+    forms.into_iter().map(read).collect()
+}
+
+impl NewNode {
+    /// Returns a text that goes on from `after`, or the root of a tree.
+    pub fn text(author: Author, text: impl Into<String>, after: Option<&str>) -> Self {
+        Self {
+            id: None,
+            author,
+            agent: None,
+            content: MessageContent::Text(text.into()),
+            after: after.map(str::to_owned).into_iter().collect(),
+            kind: EdgeKind::Continuation,
+            material: Vec::new(),
+            raw_response: None,
+        }
+    }
+}
+
+/// Another version of a node.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields, expecting = "an edit: an object with `content`")]
+pub struct NodeEdit {
+    /// Its id. Default: made from what it says and where.
+    #[serde(default)]
+    #[cfg_attr(
+        feature = "schema",
+        schemars(with = "Option<contexture_store::schema::Label>")
+    )]
+    pub id: Option<String>,
+    /// Who wrote it. Default: who wrote what is edited.
+    #[serde(default)]
+    pub author: Option<Author>,
+    /// Which agent.
+    #[serde(default)]
+    pub agent: Option<String>,
+    /// What it says.
+    #[cfg_attr(
+        feature = "schema",
+        schemars(with = "contexture_store::schema::NodeContent")
+    )]
+    pub content: MessageContent,
+}
+
+/// Reads a tree from JSON; `name` stands for it in complaints, which name the
+/// line and the field.
+pub fn tree_from_json(name: &str, text: &str) -> Result<TreeDocument, Error> {
+    json_with_path(name, text).map_err(|error| {
+        error.advise(
+            "a tree is `{\"tree\":{\"id\":\"t1\",\"mode\":\"dialogue\"},\"agents\":[],\
+             \"nodes\":[…],\"edges\":[…]}`",
+        )
+    })
+}
+
+/// Returns what a provider answered, with what it says that it cost; `request`
+/// is the snapshot of what was asked, when that is known.
+pub fn raw_response(body: Value, request: Option<String>) -> RawResponse {
+    let named = || body.get("model")?.as_str().map(str::to_owned);
+    RawResponse {
+        model: named(),
+        provider: None,
+        usage: usage_of(&body),
+        request_hash: request,
+        body,
+    }
+}
+
+/// The trees of an engine.
+#[derive(Clone, Copy)]
+pub struct Looms<'e> {
+    pub(crate) engine: &'e Engine,
+}
+
+impl<'e> Looms<'e> {
+    /// Returns the trees of an engine.
+    pub fn new(engine: &'e Engine) -> Self {
+        Self { engine }
+    }
+
+    /// Brings a tree in.
+    pub fn import_tree(
+        &self,
+        document: &TreeDocument,
+        now: Option<Timestamp>,
+    ) -> Result<Imported, Error> {
+        let most = self.engine.config().limits.max_message_bytes;
+        for (i, node) in document.nodes.iter().enumerate() {
+            node.check_size(&format!("nodes[{i}]"), most)?;
+        }
+        for agent in &document.agents {
+            super::check_agent(agent)?;
+        }
+        let now = now.unwrap_or_else(Timestamp::now);
+        Ok(self.engine.trees()?.import_tree(document, now)?)
+    }
+
+    /// Adds a node to a tree.
+    pub fn add_node(
+        &self,
+        tree: &str,
+        new: &NewNode,
+        now: Option<Timestamp>,
+    ) -> Result<NodeHead, Error> {
+        let store = self.engine.trees()?;
+        let info = store.tree(tree)?;
+        let now = now.unwrap_or_else(Timestamp::now);
+        let mut ids = Ids::new(&info.tree.id, info.nodes, now);
+        let mut growth = Growth::default();
+        let mut sources = Vec::new();
+        for name in &new.after {
+            sources.push(EdgeSource {
+                node_id: store.find_node(tree, name)?.id,
+                role: SourceRole::Primary,
+            });
+        }
+        for (role, material) in &new.material {
+            let node_id = match material {
+                Material::Node(name) => store.find_node(tree, name)?.id,
+                Material::New(content) => {
+                    let node = node(ids.next(content), Author::Human, content.clone(), now);
+                    growth.nodes.push(node);
+                    growth.nodes[growth.nodes.len() - 1].id.clone()
+                }
+            };
+            sources.push(EdgeSource {
+                node_id,
+                role: *role,
+            });
+        }
+        let id = match &new.id {
+            Some(id) => free_id(store, tree, id)?,
+            None => ids.next(&new.content),
+        };
+        if sources.is_empty() && info.root.is_some() {
+            return Err(Error::input(format!(
+                "tree `{tree}` has a root already, and a node must follow from something"
+            ))
+            .advise(Advice::set("after")));
+        }
+        if !sources.is_empty() {
+            growth.edges.push(Edge {
+                id: format!("to-{id}"),
+                kind: new.kind,
+                sources,
+                target_node_id: id.clone(),
+            });
+        }
+        let mut added = node(id.clone(), new.author, new.content.clone(), now);
+        added.author_agent_id = new.agent.clone();
+        added.raw_response = new.raw_response.clone();
+        let mut answered = None;
+        if let Some(response) = &mut added.raw_response
+            && let Some(hash) = &response.request_hash
+        {
+            let snapshot = snapshot::find(self.engine.snapshots()?, hash)?;
+            response.request_hash = Some(snapshot.hash.to_string());
+            answered = response.usage.map(|usage| (snapshot, usage));
+        }
+        growth.nodes.push(added);
+        let added = self.grow(tree, &growth, &id, now)?;
+        if let Some((snapshot, usage)) = answered
+            && let Some(new) = self.engine.sample(&snapshot, None, &usage)
+        {
+            // The node is kept, whatever comes of this.
+            let samples = self.engine.samples()?;
+            let _ = samples.put_sample(&new.model, &new.counter, new.sample);
+        }
+        Ok(added)
+    }
+
+    /// Adds another version of a node, which stands in its place.
+    pub fn edit_node(
+        &self,
+        tree: &str,
+        name: &str,
+        edit: &NodeEdit,
+        now: Option<Timestamp>,
+    ) -> Result<NodeHead, Error> {
+        let store = self.engine.trees()?;
+        let info = store.tree(tree)?;
+        let edited = store.find_node(tree, name)?;
+        let now = now.unwrap_or_else(Timestamp::now);
+        let mut ids = Ids::new(&info.tree.id, info.nodes, now);
+        let id = match &edit.id {
+            Some(id) => free_id(store, tree, id)?,
+            None => ids.next(&edit.content),
+        };
+        let author = edit.author.unwrap_or(edited.author);
+        let mut version = node(id.clone(), author, edit.content.clone(), now);
+        version.edited_from = Some(edited.id.clone());
+        // Who wrote what is edited, unless it is somebody else now.
+        let same = || edited.author_agent_id.filter(|_| author == edited.author);
+        version.author_agent_id = edit.agent.clone().or_else(same);
+        let growth = Growth {
+            nodes: vec![version],
+            edges: Vec::new(),
+        };
+        self.grow(tree, &growth, &id, now)
+    }
+
+    fn grow(
+        &self,
+        tree: &str,
+        growth: &Growth,
+        id: &str,
+        now: Timestamp,
+    ) -> Result<NodeHead, Error> {
+        for (i, node) in growth.nodes.iter().enumerate() {
+            node.check_size(
+                &format!("nodes[{i}]"),
+                self.engine.config().limits.max_message_bytes,
+            )?;
+        }
+        let grown = self.engine.trees()?.grow(tree, growth, now);
+        let grown = grown.map_err(without_places)?;
+        let added = grown.into_iter().find(|node| node.id == id);
+        added.ok_or_else(|| Error::damage(format!("node `{id}` was not added")))
+    }
+
+    /// Changes flags of a node; the others stay as they are. Returns all flags.
+    pub fn flag_node(&self, tree: &str, name: &str, change: FlagChange) -> Result<Flags, Error> {
+        let store = self.engine.trees()?;
+        let node = store.find_node(tree, name)?;
+        if change.apply(node.flags) == node.flags {
+            return Ok(node.flags);
+        }
+        let id = node.id.clone();
+        let change = TreeChange::Flags { node: id, change };
+        store.change_tree(tree, &change, Timestamp::now())?;
+        // Another writer may have changed the other flags in the meantime.
+        Ok(store.find_node(tree, &node.id)?.flags)
+    }
+
+    /// Saves a path: a name for a place, with the choices on the way there.
+    pub fn save_path(
+        &self,
+        tree: &str,
+        name: &str,
+        head: &str,
+        choices: &[String],
+    ) -> Result<SavedPath, Error> {
+        let store = self.engine.trees()?;
+        let head = store.find_node(tree, head)?.id;
+        let mut chosen = Vec::new();
+        for choice in choices {
+            // What is no node is an edge, which the store looks for.
+            chosen.push(match store.find_node(tree, choice) {
+                Ok(node) => node.id,
+                Err(StoreError::NotFound { .. }) => choice.clone(),
+                Err(error) => return Err(error.into()),
+            });
+        }
+        let path = SavedPath {
+            name: name.to_owned(),
+            head,
+            choices: chosen,
+        };
+        let change = TreeChange::Path(path.clone());
+        store.change_tree(tree, &change, Timestamp::now())?;
+        Ok(path)
+    }
+}
+
+/// Returns an id that is no other node's short name, which would then be taken
+/// for the new one.
+fn free_id(store: &dyn Trees, tree: &str, id: &str) -> Result<String, Error> {
+    match store.find_node(tree, id) {
+        Ok(other) if other.local_id == id && other.id != id => Err(Error::input(format!(
+            "`{id}` is the short name of node `{}`",
+            other.id
+        ))
+        .advise("give another id, or none")),
+        _ => Ok(id.to_owned()),
+    }
+}
+
+/// Returns a complaint without the places in lists that the caller never wrote.
+fn without_places(error: StoreError) -> StoreError {
+    match error {
+        StoreError::Invalid { field, message } => {
+            let of_node = field
+                .strip_prefix("nodes[")
+                .and_then(|rest| rest.split_once("]."));
+            let field = match of_node {
+                Some((_, field @ ("content" | "author_agent_id"))) => field,
+                _ => "",
+            };
+            StoreError::invalid(field, message)
+        }
+        other => other,
+    }
+}
+
+fn node(id: String, author: Author, content: MessageContent, now: Timestamp) -> Node {
+    Node {
+        id,
+        local_id: None,
+        author,
+        author_agent_id: None,
+        content,
+        edited_from: None,
+        metadata: None,
+        created_at: Some(now),
+        raw_response: None,
+    }
+}
+
+/// Makes ids of what nodes say, where and when.
+struct Ids<'a> {
+    tree: &'a str,
+    nodes: u64,
+    now: Timestamp,
+}
+
+/// How many hexadecimal digits an id has.
+const ID_DIGITS: usize = 16;
+
+impl<'a> Ids<'a> {
+    fn new(tree: &'a str, nodes: u64, now: Timestamp) -> Self {
+        Self { tree, nodes, now }
+    }
+
+    fn next(&mut self, content: &MessageContent) -> String {
+        let what = (self.tree, self.nodes, self.now.as_millisecond(), content);
+        self.nodes += 1;
+        // It fails only for maps with keys that are no text, which none has.
+        let bytes = serde_json::to_vec(&what).unwrap_or_default();
+        let mut id = contexture_core::ContentHash::of(&bytes).to_string();
+        id.truncate(ID_DIGITS);
+        id
+    }
+}

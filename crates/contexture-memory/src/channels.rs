@@ -1,0 +1,436 @@
+//! The five channels: what happened lately, what says what is looked for, who
+//! and what is mentioned, how those stand to others, and what worked before.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use contexture_recall::{Hit, Scores, Slot, Strategy, best, hit};
+use contexture_store::{ConditionKind, Outcome, RecordKey, RecordKind};
+
+use crate::admission::Admission;
+use crate::context::Channel;
+use crate::query::Query;
+use crate::score::{EVENT_SALIENCE, Parts, recency};
+use crate::time::DAY;
+use crate::view::{Pattern, Text, Validity, View};
+
+/// What it is worth that something recent happened in this session.
+const HERE: f64 = 0.1;
+
+/// How many events of the session are looked at, as the latest.
+const LATEST: usize = 50;
+
+/// How many other sessions are looked at, and how many events of each.
+const SESSIONS: usize = 5;
+const HIGHLIGHTS: usize = 3;
+
+/// How many of the most salient entities are looked at.
+const SALIENT: usize = 10;
+
+/// How many relations are followed at most.
+const MOST_RELATIONS: usize = 1_000;
+
+/// Something that was found.
+#[derive(Debug, Clone)]
+pub(crate) struct Candidate {
+    pub(crate) channel: Channel,
+    pub(crate) key: RecordKey,
+    pub(crate) kind: RecordKind,
+    /// What it is ranked by.
+    pub(crate) score: f64,
+    /// What that is made of.
+    pub(crate) parts: BTreeMap<String, f64>,
+    pub(crate) at: i64,
+    /// The session, as a number.
+    pub(crate) run: Option<u32>,
+}
+
+impl Candidate {
+    /// Returns true for events and chunks.
+    pub(crate) fn is_text(&self) -> bool {
+        matches!(self.kind, RecordKind::Event | RecordKind::Chunk)
+    }
+}
+
+/// What the channels found.
+#[derive(Debug, Default)]
+pub(crate) struct Found {
+    pub(crate) candidates: Vec<Candidate>,
+    pub(crate) events: usize,
+    pub(crate) entities: usize,
+    pub(crate) searched: usize,
+    /// How many more say the same as one that was found, by its key.
+    pub(crate) duplicates: BTreeMap<RecordKey, usize>,
+}
+
+/// Looks in all channels.
+pub(crate) struct Look<'a> {
+    pub(crate) view: &'a View,
+    pub(crate) query: &'a Query,
+    pub(crate) admission: &'a Admission<'a>,
+    pub(crate) strategy: &'a Strategy,
+    pub(crate) session: Option<&'a str>,
+    pub(crate) vector: Option<&'a [f32]>,
+    /// How many texts are wanted.
+    pub(crate) most: usize,
+    pub(crate) now: i64,
+}
+
+impl Look<'_> {
+    pub(crate) fn find(&self) -> Found {
+        let view = self.view;
+        let mute = self.admission.mute();
+        let scores = view.index.scores(&self.query.terms, self.vector, &mute);
+        let mut found = Found {
+            searched: match self.query.is_blank() {
+                true => 0,
+                false => view.index.len(),
+            },
+            ..Found::default()
+        };
+        let budget = &self.strategy.budget;
+        let wants = |percent: f64| percent > 0.0;
+        if wants(budget.recent) || self.query.is_blank() {
+            self.recent(&scores, &mut found);
+        }
+        if !self.query.is_blank() {
+            self.semantic(&scores, &mut found);
+        }
+        let entities = self.entities(&mut found);
+        if wants(budget.relations) {
+            self.relations(&entities, &mut found);
+        }
+        if wants(budget.patterns) {
+            self.patterns(&mut found);
+        }
+        found
+    }
+
+    /// The latest of this session, and what stands out in those before it.
+    fn recent(&self, scores: &Scores, found: &mut Found) {
+        let view = self.view;
+        let session = self.session.and_then(|session| view.symbol(session));
+        let mut slots: Vec<Slot> = Vec::new();
+        if let Some(session) = self.session {
+            slots.extend(self.latest_of(session));
+        }
+        for other in view.latest_sessions(session, SESSIONS) {
+            let mut latest: Vec<Slot> = self.latest_of(view.name_of(other)).collect();
+            latest.sort_by(|&a, &b| self.stands_out(b).total_cmp(&self.stands_out(a)));
+            slots.extend(latest.into_iter().take(HIGHLIGHTS));
+        }
+        found.events += slots.len();
+        for slot in slots {
+            let bonus = view.text(slot).map_or(0.0, |text| self.query.bonus(text));
+            if let Some(hit) = hit(&view.index, scores, slot, bonus) {
+                let mut candidate = self.text(Channel::Recent, &hit);
+                let here = |text: &Text| text.session.is_some() && text.session == session;
+                if let Some(candidate) = &mut candidate
+                    && view.text(slot).is_some_and(here)
+                {
+                    // Of two that are as recent, what happened here.
+                    candidate.parts.insert("session".to_owned(), HERE);
+                    candidate.score += HERE;
+                }
+                found.candidates.extend(candidate);
+            }
+        }
+    }
+
+    /// Returns the latest events of a session that may be found, latest first.
+    fn latest_of(&self, session: &str) -> impl Iterator<Item = Slot> + '_ {
+        let run = self.view.index.run(session).iter().rev().copied();
+        let is_event = |slot: &Slot| {
+            let text = self.view.text(*slot);
+            text.is_some_and(|text| text.kind == RecordKind::Event)
+        };
+        run.filter(is_event)
+            .filter(|&slot| self.admission.text(slot))
+            .take(LATEST)
+    }
+
+    /// Returns how much an event stands out in its session: that it ended well
+    /// or badly, and how many things it mentions.
+    fn stands_out(&self, slot: Slot) -> f64 {
+        self.view.text(slot).map_or(0.0, |text| {
+            let ended = f64::from(u8::from(text.outcome.is_some()));
+            ended + text.mentions.len().min(4) as f64 / 8.0
+        })
+    }
+
+    /// What says what is looked for, by words and vectors; what says the same
+    /// is there once.
+    fn semantic(&self, scores: &Scores, found: &mut Found) {
+        let view = self.view;
+        let bonus = |slot| view.text(slot).map_or(0.0, |text| self.query.bonus(text));
+        let most_bonus = self.query.most_bonus();
+        let mut most = self.most;
+        let hits = loop {
+            let admit = |slot| self.admission.text(slot);
+            let mut hits = best(&view.index, scores, most, most_bonus, bonus, admit);
+            let found = hits.len();
+            hits.retain(|hit| !hit.is_faint());
+            let all = found < most || hits.len() < found;
+            let (hits, duplicates) = self.each_once(hits);
+            // Very many that say the same must not crowd out the rest.
+            if all || hits.len() * 2 >= self.most {
+                break (hits, duplicates);
+            }
+            most = most.saturating_mul(8);
+        };
+        let (hits, duplicates) = hits;
+        found.duplicates = duplicates;
+        found.events += hits.len();
+        let candidates = hits.iter().take(self.most);
+        let candidates = candidates.filter_map(|hit| self.text(Channel::Semantic, hit));
+        found.candidates.extend(candidates);
+    }
+
+    /// Leaves the newest of those that say the same, in the place of the best of
+    /// them, and counts the others.
+    fn each_once(&self, hits: Vec<Hit>) -> (Vec<Hit>, BTreeMap<RecordKey, usize>) {
+        let mut groups: BTreeMap<u64, (usize, usize)> = BTreeMap::new();
+        let mut kept: Vec<Hit> = Vec::with_capacity(hits.len());
+        let age = |hit: &Hit| {
+            let text = self.view.text(hit.slot);
+            text.map(|text| (text.at, text.key))
+        };
+        for hit in hits {
+            let Some(text) = self.view.text(hit.slot) else {
+                continue;
+            };
+            match groups.get_mut(&text.print) {
+                None => {
+                    groups.insert(text.print, (kept.len(), 0));
+                    kept.push(hit);
+                }
+                Some((at, others)) => {
+                    *others += 1;
+                    if age(&hit) > age(&kept[*at]) {
+                        kept[*at] = hit;
+                    }
+                }
+            }
+        }
+        let several = groups.into_values().filter(|(_, others)| *others > 0);
+        let duplicates = several
+            .filter_map(|(at, others)| Some((self.view.text(kept[at].slot)?.key, others)))
+            .collect();
+        (kept, duplicates)
+    }
+
+    fn text(&self, channel: Channel, hit: &Hit) -> Option<Candidate> {
+        let text = self.view.text(hit.slot)?;
+        let mut parts = self.parts();
+        parts.note("words", f64::from(hit.words));
+        parts.note("vector", f64::from(hit.vector));
+        if hit.bonus > 0.0 {
+            parts.note("bonus", f64::from(hit.bonus));
+        }
+        parts.weigh(
+            recency(self.now, text.at),
+            f64::from(hit.relevance()),
+            EVENT_SALIENCE,
+        );
+        if self.strategy.boosts {
+            let matched = self.matched(hit);
+            parts.boost("keywords", 1.0 + 0.1 * matched);
+            if (0..DAY).contains(&self.now.saturating_sub(text.at)) {
+                parts.boost("fresh", 1.2);
+            }
+            match text.outcome {
+                Some(Outcome::Success) => parts.boost("outcome", 1.2),
+                Some(Outcome::Failure) => parts.boost("outcome", 0.8),
+                _ => {}
+            }
+            let types = &self.query.signals.relevant_event_types;
+            if types.contains(&self.view.name_of(text.event_type)) {
+                parts.boost("intent", 1.1);
+            }
+        }
+        Some(Candidate {
+            channel,
+            key: text.key,
+            kind: text.kind,
+            at: text.at,
+            run: text.session,
+            score: parts.score,
+            parts: parts.parts,
+        })
+    }
+
+    /// Recency counts when it is asked for, and when nothing is.
+    fn parts(&self) -> Parts {
+        let asked = self.query.signals.recent || self.query.is_blank();
+        Parts::new(self.strategy, asked)
+    }
+
+    /// Returns about how many of the query's words a text holds.
+    fn matched(&self, hit: &Hit) -> f64 {
+        (f64::from(hit.words) * self.query.terms.len() as f64).min(5.0)
+    }
+
+    /// Who and what is mentioned, and what matters most.
+    fn entities(&self, found: &mut Found) -> Vec<RecordKey> {
+        let view = self.view;
+        let mut keys = self.query.entities.clone();
+        let mentioned = keys.len();
+        if self.strategy.salience_weight > 0.0 || self.query.is_blank() {
+            let admitted = |key: &RecordKey| self.admission.entity(*key) && !keys.contains(key);
+            let salient: Vec<RecordKey> = view.salient().filter(admitted).take(SALIENT).collect();
+            keys.extend(salient);
+        }
+        found.entities = keys.len();
+        if self.strategy.budget.entities <= 0.0 {
+            return keys;
+        }
+        for (i, &key) in keys.iter().enumerate() {
+            let Some(entity) = view.entities.get(&key) else {
+                continue;
+            };
+            // A bare name that was only read somewhere tells a model nothing.
+            if !entity.given {
+                continue;
+            }
+            let is_mentioned = i < mentioned;
+            let mut parts = self.parts();
+            let salience = View::salience(entity);
+            parts.note("confidence", entity.confidence);
+            let relevance = if is_mentioned { 1.0 } else { 0.0 };
+            parts.weigh(0.0, relevance * entity.confidence, salience);
+            if is_mentioned {
+                parts.boost("mentioned", 2.0);
+            }
+            found.candidates.push(Candidate {
+                channel: Channel::Entity,
+                key,
+                kind: RecordKind::Entity,
+                score: parts.score,
+                parts: parts.parts,
+                at: 0,
+                run: None,
+            });
+        }
+        keys
+    }
+
+    /// Returns the relations of an entity, the strongest first.
+    fn strongest_of(&self, entity: RecordKey) -> Vec<RecordKey> {
+        let mut keys: Vec<RecordKey> = self.view.relations_of(entity).into_iter().collect();
+        let weight = |key: &RecordKey| self.view.relations[key].weight;
+        keys.sort_by(|a, b| weight(b).total_cmp(&weight(a)).then(a.cmp(b)));
+        keys
+    }
+
+    /// How those stand to others, breadth first, each relation once.
+    fn relations(&self, entities: &[RecordKey], found: &mut Found) {
+        let view = self.view;
+        let mut reached: BTreeSet<RecordKey> = entities.iter().copied().collect();
+        let mut seen: BTreeSet<RecordKey> = BTreeSet::new();
+        let mut followed = 0;
+        let mut frontier = entities.to_vec();
+        for depth in 0..self.strategy.depth_limit {
+            let mut next = Vec::new();
+            for entity in frontier {
+                for key in self.strongest_of(entity) {
+                    if followed >= MOST_RELATIONS || !seen.insert(key) {
+                        continue;
+                    }
+                    let Some(relation) = view.relations.get(&key) else {
+                        continue;
+                    };
+                    let ends = [&relation.source_id, &relation.target_id];
+                    let ends = ends.map(|end| view.entity_at(end));
+                    if !self.admission.relation(key, relation, ends) {
+                        continue;
+                    }
+                    followed += 1;
+                    for end in ends.into_iter().flatten() {
+                        if reached.insert(end) {
+                            next.push(end);
+                        }
+                    }
+                    let nearness = 0.5_f64.powi(i32::try_from(depth).unwrap_or(i32::MAX));
+                    let mut parts = self.parts();
+                    parts.note("weight", relation.weight);
+                    parts.note("depth", f64::from(depth + 1));
+                    let recency = recency(self.now, self.admission.told_at(relation));
+                    parts.weigh(recency, relation.weight * nearness, relation.weight);
+                    found.candidates.push(Candidate {
+                        channel: Channel::Relation,
+                        key,
+                        kind: RecordKind::Relation,
+                        score: parts.score,
+                        parts: parts.parts,
+                        at: relation.at,
+                        run: None,
+                    });
+                }
+            }
+            if next.is_empty() {
+                break;
+            }
+            frontier = next;
+        }
+    }
+
+    /// What worked before, where its signs are there.
+    fn patterns(&self, found: &mut Found) {
+        let view = self.view;
+        let types: BTreeSet<&str> = (self.query.entities.iter())
+            .filter_map(|key| Some(view.entities.get(key)?.entity_type.as_str()))
+            .collect();
+        let holds = |kind: ConditionKind, value: &str, terms: &[u32]| match kind {
+            ConditionKind::Keyword => {
+                let in_query = |term: &u32| self.query.terms.contains(term);
+                !terms.is_empty() && terms.iter().all(in_query)
+            }
+            ConditionKind::EntityType => types.contains(value),
+            ConditionKind::ErrorType | ConditionKind::Custom => {
+                self.query.lower.contains(&value.to_lowercase())
+            }
+        };
+        for (
+            &key,
+            Pattern {
+                sketch: pattern,
+                terms,
+            },
+        ) in &view.patterns
+        {
+            let valid = Validity::new(pattern.valid_from, pattern.valid_to);
+            let here = |scope: &String| Some(scope.as_str()) == self.session;
+            if !valid.holds(self.admission.now)
+                || !pattern.scope.as_ref().is_none_or(here)
+                || self.admission.exclude.contains(&key)
+            {
+                continue;
+            }
+            let (mut matched, mut all) = (0.0, 0.0);
+            for (condition, terms) in pattern.conditions.iter().zip(terms) {
+                let weight = condition.weight.unwrap_or(1.0);
+                all += weight;
+                if holds(condition.condition_type, &condition.value, terms) {
+                    matched += weight;
+                }
+            }
+            if matched <= 0.0 {
+                continue;
+            }
+            // Smoothed, so that one that was never tried stands in the middle.
+            let success = (pattern.successes as f64 + 1.0) / (pattern.applications as f64 + 2.0);
+            let mut parts = self.parts();
+            parts.note("trigger", matched / all);
+            parts.note("success", success);
+            parts.weigh(0.0, matched / all * success, success);
+            found.candidates.push(Candidate {
+                channel: Channel::Pattern,
+                key,
+                kind: RecordKind::Pattern,
+                score: parts.score,
+                parts: parts.parts,
+                at: 0,
+                run: None,
+            });
+        }
+    }
+}

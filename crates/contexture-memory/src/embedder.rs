@@ -1,0 +1,145 @@
+//! What makes vectors: the built-in model, a folder, or an endpoint.
+
+use std::sync::Arc;
+
+use contexture_recall::{Embedder, StaticModel};
+
+use crate::config::EmbedderConfig;
+use crate::error::Error;
+
+/// Returns the embedder that the settings name.
+pub(crate) fn configured(config: &EmbedderConfig) -> Result<Arc<dyn Embedder>, Error> {
+    match (&config.base_url, &config.model) {
+        (Some(url), Some(model)) => endpoint(url, model, config),
+        (Some(_), None) => Err(
+            Error::input("[memory.embedder] has a base_url, but no model")
+                .advise("name the model that the endpoint is asked for"),
+        ),
+        (None, Some(folder)) => {
+            let model = StaticModel::load(folder.as_ref());
+            let model = model.map_err(|error| {
+                Error::input(format!("[memory.embedder] model: {error}")).advise(
+                    "name a folder with a Model2Vec model, or a base_url beside the model's name",
+                )
+            })?;
+            Ok(Arc::new(model))
+        }
+        (None, None) => Ok(StaticModel::built_in()),
+    }
+}
+
+/// Returns a vector at length 1; one of nothing stays so.
+pub(crate) fn unit(mut vector: Vec<f32>) -> Vec<f32> {
+    let length = vector.iter().map(|x| x * x).sum::<f32>().sqrt();
+    if length > 0.0 {
+        vector.iter_mut().for_each(|x| *x /= length);
+    }
+    vector
+}
+
+#[cfg(not(feature = "http"))]
+fn endpoint(_: &str, _: &str, _: &EmbedderConfig) -> Result<Arc<dyn Embedder>, Error> {
+    Err(Error::input(
+        "[memory.embedder] base_url: an embedder over HTTP needs the feature `http`, without which \
+         this was built",
+    ))
+}
+
+#[cfg(feature = "http")]
+fn endpoint(url: &str, model: &str, config: &EmbedderConfig) -> Result<Arc<dyn Embedder>, Error> {
+    use contexture_providers::client::EmbeddingsApi;
+
+    let api_key = match &config.api_key_env {
+        None => None,
+        Some(name) => Some(std::env::var(name).map_err(|_| {
+            Error::input(format!(
+                "the embedder's key is not there: the environment variable {name} is not set"
+            ))
+        })?),
+    };
+    let Some(dimensions) = config.dimensions else {
+        return Err(
+            Error::input("[memory.embedder] has a base_url, but no dimensions")
+                .advise("say how long the model's vectors are, such as `dimensions = 1536`"),
+        );
+    };
+    let api = EmbeddingsApi {
+        api_key,
+        deadline: std::time::Duration::from_millis(config.deadline_ms),
+        ..EmbeddingsApi::new(url, model)
+    };
+    Ok(Arc::new(http::Endpoint {
+        name: model.to_owned(),
+        place: http::without_secrets(url).to_owned(),
+        dimensions: dimensions as usize,
+        deadline_ms: config.deadline_ms,
+        api,
+    }))
+}
+
+#[cfg(feature = "http")]
+mod http {
+    use contexture_providers::client::{CallError, CallErrorKind, EmbeddingsApi};
+    use contexture_recall::embed::check;
+    use contexture_recall::{EmbedError, Embedder};
+
+    /// An embedder behind a URL.
+    pub(crate) struct Endpoint {
+        pub(crate) name: String,
+        pub(crate) place: String,
+        pub(crate) dimensions: usize,
+        pub(crate) deadline_ms: u64,
+        pub(crate) api: EmbeddingsApi,
+    }
+
+    impl Embedder for Endpoint {
+        fn name(&self) -> &str {
+            &self.name
+        }
+
+        fn dimensions(&self) -> usize {
+            self.dimensions
+        }
+
+        fn embed(&self, texts: &[&str]) -> Result<Vec<Vec<f32>>, EmbedError> {
+            let vectors = self.api.embed(texts).map_err(|error| self.told(error))?;
+            check(&vectors, texts.len(), self.dimensions)?;
+            Ok(vectors.into_iter().map(super::unit).collect())
+        }
+    }
+
+    impl Endpoint {
+        fn told(&self, error: CallError) -> EmbedError {
+            let refused = |status| EmbedError::Refused {
+                status,
+                message: error.message().to_owned(),
+            };
+            match error.kind {
+                CallErrorKind::Timeout => EmbedError::Timeout {
+                    place: self.place.clone(),
+                    after_ms: self.deadline_ms,
+                },
+                CallErrorKind::Unreachable => EmbedError::Unreachable {
+                    place: self.place.clone(),
+                    source: Box::new(error),
+                },
+                CallErrorKind::RateLimited => refused(429),
+                CallErrorKind::Auth => refused(401),
+                CallErrorKind::Overflow => refused(413),
+                CallErrorKind::Refused { status } => refused(status),
+                CallErrorKind::BadAnswer => EmbedError::BadAnswer {
+                    message: error.to_string(),
+                },
+            }
+        }
+    }
+
+    /// Returns an address without what may be secret in it.
+    pub(crate) fn without_secrets(url: &str) -> &str {
+        let url = url.split(['?', '#']).next().unwrap_or(url);
+        match (url.split_once("://"), url.rsplit_once('@')) {
+            (Some(_), Some((_, host))) => host,
+            _ => url,
+        }
+    }
+}

@@ -1,0 +1,489 @@
+//! What was found, as layers for the engine's fit: one for each channel, with
+//! its heading and its share.
+
+use std::cmp::Ordering;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex};
+
+use contexture_core::guard::{self, Policy};
+use contexture_core::{
+    Assembly, ByScore, Code, Counts, Curator, Cut, Excluded, Fit, Form, FormKind, Frame, Heading,
+    Included, Item, Layer, Role, Share, Text, Tokens, Trust,
+};
+use contexture_engine::{Engine, Summariser};
+use contexture_recall::{NEAR_DUPLICATE, shorten, similar, snippet};
+use contexture_store::RecordKind;
+
+use crate::channels::Candidate;
+use crate::context::{
+    Channel, ChannelBudget, Context, ContextComponent, ContextRequest, LeftOut, Shown,
+};
+use crate::form;
+use crate::lines::Line;
+use crate::lock;
+use crate::recall::Findings;
+use crate::shorten;
+
+/// How many of the best are kept before channels get their shares, and are shown
+/// as a passage rather than not at all.
+const BEST: usize = 3;
+
+/// How many rows there are at most for what is left out of a context.
+const MOST_LEFT_OUT: usize = 200;
+
+/// Milliseconds of a day.
+const DAY: f64 = 86_400_000.0;
+
+/// A record that was found, with its text.
+#[derive(Debug, Clone)]
+pub(crate) struct Found {
+    pub(crate) candidate: Candidate,
+    pub(crate) line: Arc<Line>,
+}
+
+impl Found {
+    /// Returns how it reads: what is recent has its time before it.
+    fn text(&self) -> &Text {
+        match self.candidate.channel {
+            Channel::Recent => self.line.dated(),
+            _ => &self.line.text,
+        }
+    }
+
+    /// Returns what stands before it in any case, and the rest of it.
+    fn split(&self) -> (&str, &str) {
+        let whole = self.text().as_str();
+        let rest = self.line.text.as_str().len() - self.line.lead;
+        whole.split_at(whole.len() - rest)
+    }
+
+    /// Returns what it is put in order by: when it happened.
+    fn when(&self) -> (i64, i64) {
+        (self.candidate.at, self.candidate.key)
+    }
+}
+
+/// Makes passages and summaries of records, and tells which say the same.
+struct Recollector {
+    // What the query looks for, to show the passages that hold it.
+    terms: Vec<u32>,
+    policy: Policy,
+    summariser: Option<Arc<dyn Summariser>>,
+    // The shorter form of each record that was made last.
+    made: Mutex<BTreeMap<Arc<str>, Form>>,
+}
+
+impl std::fmt::Debug for Recollector {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Recollector")
+    }
+}
+
+impl Recollector {
+    /// Returns lines of a guarded text as a text: what is taken out of it, and
+    /// marks around that, cannot be structure that it was not before.
+    fn text(&self, lines: &str) -> Text {
+        let policy = Policy {
+            mask_secrets: false,
+            ..self.policy
+        };
+        Text::guarded(&guard::restore_by(lines.trim_end(), policy), policy)
+    }
+
+    fn form(&self, item: &Item, kind: FormKind, text: Text) -> Option<Form> {
+        let form = Form::new(kind, text);
+        lock(&self.made).insert(Arc::clone(&item.id), form.clone());
+        Some(form)
+    }
+}
+
+fn found(item: &Item) -> Option<&Found> {
+    let found = item.data.as_ref()?.get::<Found>()?;
+    found.candidate.is_text().then_some(found)
+}
+
+impl Curator for Recollector {
+    fn passage(&self, item: &Item, room: Tokens, counts: &Counts) -> Option<Form> {
+        let (lead, body) = found(item)?.split();
+        let counter = counts.counter();
+        let part = |range: &str| format!("{lead}{}\n", within(body, range));
+        let mut fits = |range: &str| counter.count(&part(range)) <= room;
+        let range = snippet(body, &self.terms, &mut fits)?;
+        let text = self.text(&part(&body[range]));
+        self.form(item, FormKind::Passage, text)
+    }
+
+    fn summary(&self, item: &Item, room: Tokens, counts: &Counts) -> Option<Form> {
+        let (lead, body) = found(item)?.split();
+        let counter = counts.counter();
+        let fits = |text: &str| counter.count(&format!("{lead}{text}\n")) <= room;
+        let by_model = (self.summariser.as_ref())
+            .and_then(|model| shorten::by_model(&**model, body, room))
+            // Whoever wrote it, it is content.
+            .map(|text| guard::visible(&text, self.policy).into_owned())
+            .map(|text| form::indented(text.trim_end()));
+        if let Some(text) = by_model.filter(|text| fits(text)) {
+            let text = self.text(&format!("{lead}{text}"));
+            return self.form(item, FormKind::Summary, text);
+        }
+        let text = shorten(body, &self.terms, &mut |text| fits(text))?;
+        let text = self.text(&format!("{lead}{text}"));
+        (!text.is_empty()).then_some(())?;
+        self.form(item, FormKind::Extract, text)
+    }
+
+    fn near_duplicate(&self, a: &Item, b: &Item) -> Option<Ordering> {
+        let (a, b) = (found(a)?, found(b)?);
+        let same = similar(a.line.words(), b.line.words()) >= NEAR_DUPLICATE;
+        same.then(|| a.when().cmp(&b.when()))
+    }
+}
+
+/// Returns a passage, with marks where something is missing before or behind.
+fn within(body: &str, passage: &str) -> String {
+    let before = if body.starts_with(passage) {
+        ""
+    } else {
+        "… "
+    };
+    let behind = if body.ends_with(passage) { "" } else { " …" };
+    format!("{before}{}{behind}", passage.trim())
+}
+
+/// What was found, on its way into a request or a context.
+pub(crate) struct Selection<'f> {
+    findings: &'f Findings,
+    records: BTreeMap<Arc<str>, Arc<Found>>,
+    layers: Vec<Layer>,
+    curator: Arc<Recollector>,
+    best: usize,
+}
+
+impl<'f> Selection<'f> {
+    /// Puts what was found into layers. `pinned` comes before everything else.
+    pub(crate) fn new(
+        engine: &Engine,
+        findings: &'f Findings,
+        pinned: Option<Found>,
+        request: &ContextRequest,
+    ) -> Self {
+        let policy = engine.policy();
+        let is_pinned = |found: &Found| {
+            let event = found.candidate.kind == RecordKind::Event;
+            event && (pinned.as_ref()).is_some_and(|pinned| pinned.line.id == found.line.id)
+        };
+        // A record that several channels found is offered by the best of them.
+        let mut best: BTreeMap<i64, &Found> = BTreeMap::new();
+        for found in findings.records.iter().filter(|found| !is_pinned(found)) {
+            let known = best.entry(found.candidate.key).or_insert(found);
+            if found.candidate.score > known.candidate.score {
+                *known = found;
+            }
+        }
+        let now = findings.now.unwrap_or_else(jiff::Timestamp::now);
+        let mut records = BTreeMap::new();
+        let mut by_channel: BTreeMap<Channel, Vec<Item>> = BTreeMap::new();
+        for found in best.into_values().cloned().chain(pinned.clone()) {
+            let item = item(found, &findings.terms, now.as_millisecond(), &mut records);
+            let channel = records[&item.id].candidate.channel;
+            by_channel.entry(channel).or_default().push(item);
+        }
+        let shares = shares(findings);
+        let mut layers: Vec<Layer> = Channel::ALL
+            .into_iter()
+            .map(|channel| {
+                let items = by_channel.remove(&channel).unwrap_or_default();
+                let percent = shares[channel as usize];
+                channel_layer(channel, percent, items, &records)
+            })
+            .collect();
+        let additional = request.additional_context.as_deref();
+        if let Some(text) = additional.filter(|text| !text.trim().is_empty()) {
+            let text = Text::guarded(text.trim_end(), policy);
+            let item = Item::new(ADDITIONAL, Role::Context, text).pinned();
+            layers.push(channel_layer(Channel::Custom, 0.0, vec![item], &records));
+        }
+        Self {
+            findings,
+            records,
+            layers,
+            curator: Arc::new(Recollector {
+                terms: findings.terms.clone(),
+                policy,
+                summariser: engine.summariser().cloned(),
+                made: Mutex::default(),
+            }),
+            best: BEST + usize::from(pinned.is_some()),
+        }
+    }
+
+    /// Returns how the records compete.
+    pub(crate) fn fit(&self) -> Fit {
+        Fit::ByScore(ByScore {
+            best: self.best,
+            passages: self.best,
+            summarise: self.findings.strategy.compress,
+        })
+    }
+
+    pub(crate) fn curator(&self) -> Arc<dyn Curator> {
+        Arc::clone(&self.curator) as _
+    }
+
+    /// Returns the layers, with or without headings.
+    pub(crate) fn layers(&self, headings: bool) -> Vec<Layer> {
+        fn strip(layer: &mut Layer) {
+            layer.heading = None;
+            layer.layers.iter_mut().for_each(strip);
+        }
+        let mut layers = self.layers.clone();
+        if !headings {
+            layers.iter_mut().for_each(strip);
+        }
+        layers
+    }
+
+    /// Returns all of it as one layer without tags.
+    pub(crate) fn document(&self) -> Layer {
+        Layer {
+            fit: self.fit(),
+            frame: Some(Frame {
+                role: Role::Document,
+                path: None,
+                trust: Trust::Retrieved,
+            }),
+            curator: Some(self.curator()),
+            layers: self.layers(true),
+            ..Layer::new("memory")
+        }
+    }
+
+    /// Returns a row for each group of records that say exactly the same as one
+    /// that is offered.
+    pub(crate) fn duplicates(&self) -> Vec<Excluded> {
+        let by_key: BTreeMap<i64, &Arc<str>> = (self.records.iter())
+            .map(|(id, found)| (found.candidate.key, id))
+            .collect();
+        let rows = self.findings.duplicates.iter().filter_map(|(key, count)| {
+            let id = by_key.get(key)?;
+            let others = if *count == 1 { "record" } else { "records" };
+            let name = format!("duplicates of {id}");
+            let reason = format!("{count} {others} say the same as `{id}`, which is newer");
+            let code = Code::NEAR_DUPLICATE;
+            Some(Excluded::unoffered(&name, "", Role::Context, code, reason))
+        });
+        rows.collect()
+    }
+
+    /// Returns the context that the fit made of it.
+    pub(crate) fn context(&self, assembly: &Assembly, counts: &Counts) -> Context {
+        let Assembly { layout, report } = assembly;
+        let content = layout.blocks().next();
+        let content = content.map_or_else(String::new, |block| format!("{}\n", block.text()));
+        let components: Vec<ContextComponent> = (report.included.iter())
+            .map(|row| self.component(row, counts))
+            .collect();
+        let mut left: Vec<&Excluded> = report.excluded.iter().collect();
+        let score = |row: &Excluded| row.score.unwrap_or(0.0);
+        left.sort_by(|a, b| score(b).total_cmp(&score(a)));
+        let duplicates = self.duplicates();
+        left.extend(&duplicates);
+        let over = |row: &&Excluded| row.code != Code::NEAR_DUPLICATE;
+        let mut channels: BTreeMap<&'static str, ChannelBudget> = BTreeMap::new();
+        for (channel, layer) in
+            (Channel::ALL.iter()).zip(report.budget.layers.iter().flat_map(|layer| &layer.layers))
+        {
+            let budget = ChannelBudget {
+                allowed: layer.allowed,
+                used: layer.used,
+                found: layer.kept + layer.dropped,
+                kept: layer.kept,
+            };
+            channels.insert(channel.name(), budget);
+        }
+        let mut metadata = self.findings.metadata.clone();
+        metadata.channels = channels;
+        metadata.unlisted = left.len().saturating_sub(MOST_LEFT_OUT);
+        Context {
+            token_count: counts.counter().count(&content),
+            content,
+            truncated: components.iter().any(|one| one.shown.is_some()) || left.iter().any(over),
+            components,
+            strategy: self.findings.strategy.clone(),
+            excluded: (left.iter().take(MOST_LEFT_OUT))
+                .map(|row| self.left_out(row))
+                .collect(),
+            metadata,
+        }
+    }
+
+    fn component(&self, row: &Included, counts: &Counts) -> ContextComponent {
+        let found = self.records.get(&row.id);
+        let whole = found.map(|found| found.text().clone());
+        let form = row.form.and_then(|_| {
+            let made = lock(&self.curator.made);
+            made.get(&row.id).cloned()
+        });
+        let additional = || {
+            let custom = self.layers.last().and_then(|layer| layer.items.first());
+            match custom.map(|item| &item.content) {
+                Some(contexture_core::Content::Ready(text)) => text.clone(),
+                _ => Text::new(""),
+            }
+        };
+        let whole = whole.unwrap_or_else(additional);
+        let text = form.as_ref().map_or(&whole, |form| &form.text);
+        ContextComponent {
+            channel: found.map_or(Channel::Custom, |found| found.candidate.channel),
+            source: match found {
+                Some(found) => found.line.id.clone(),
+                None => row.id.to_string(),
+            },
+            kind: found.map(|found| found.candidate.kind),
+            content: text.as_str().to_owned(),
+            tokens: counts.count_of(text),
+            original_tokens: counts.count_of(&whole),
+            relevance_score: row.score.unwrap_or(1.0),
+            scores: row.scores.clone(),
+            shown: form.map(|form| match form.kind {
+                FormKind::Summary => Shown::Summary,
+                FormKind::Extract => Shown::Compressed,
+                _ => Shown::Snippet,
+            }),
+        }
+    }
+
+    fn left_out(&self, row: &Excluded) -> LeftOut {
+        let found = self.records.get(&row.id);
+        LeftOut {
+            channel: found.map_or(Channel::Semantic, |found| found.candidate.channel),
+            source: row.id.to_string(),
+            tokens: row.tokens,
+            relevance_score: row.score.unwrap_or(0.0),
+            scores: row.scores.clone(),
+            code: row.code,
+            reason: row.reason.to_string(),
+        }
+    }
+}
+
+/// The name of what a request adds.
+const ADDITIONAL: &str = "additional_context";
+
+/// Returns the share of each channel in percent, in the order of
+/// [`Channel::ALL`].
+fn shares(findings: &Findings) -> [f64; 5] {
+    // Percent of percent: patterns are taken first, the others of the rest.
+    let whole = 1_000_000;
+    let split = findings.strategy.budget.split(whole);
+    [
+        split.recent,
+        split.semantic,
+        split.entities,
+        split.relations,
+        split.patterns,
+    ]
+    .map(|tokens| tokens as f64 * 100.0 / whole as f64)
+}
+
+/// Returns a record as an item, and notes it by the item's id.
+fn item(
+    found: Found,
+    terms: &[u32],
+    now: i64,
+    records: &mut BTreeMap<Arc<str>, Arc<Found>>,
+) -> Item {
+    // Records of different kinds may have the same id.
+    let mut id: Arc<str> = found.line.id.as_str().into();
+    if records.contains_key(&id) {
+        id = format!("{}:{id}", found.candidate.kind.name()).into();
+    }
+    let mut item = Item::new(Arc::clone(&id), Role::Context, found.text().clone());
+    item.path = None;
+    item.trust = Trust::Retrieved;
+    item.cut = Cut::Never;
+    item.score = Some(found.candidate.score);
+    item.scores = found.candidate.parts.clone();
+    let longer = found.line.tokens as f64 / 128.0;
+    if longer > 1.0 {
+        item.scores.insert("length".to_owned(), 1.0 / longer.sqrt());
+    }
+    if found.candidate.is_text() && !terms.is_empty() {
+        // How many of the words that are looked for it holds itself, apart from
+        // what is said around it.
+        let words = found.line.words();
+        let own = terms.iter().filter(|term| words.count(**term) > 0).count();
+        item.scores.insert("matched".to_owned(), own as f64);
+    }
+    // Of two that score the same, the newer one.
+    let age = now.saturating_sub(found.candidate.at).max(0) as f64 / DAY;
+    item.priority = 1.0 / (1.0 + age);
+    let found = Arc::new(found);
+    records.insert(id, Arc::clone(&found));
+    item.data(found)
+}
+
+/// Returns the layer of a channel, its items in the order they are shown.
+fn channel_layer(
+    channel: Channel,
+    percent: f64,
+    mut items: Vec<Item>,
+    records: &BTreeMap<Arc<str>, Arc<Found>>,
+) -> Layer {
+    let when = |item: &Item| records.get(&item.id).map(|found| found.when());
+    match channel {
+        Channel::Recent | Channel::Semantic => items.sort_by_key(when),
+        _ => items.sort_by(|a, b| {
+            let better = b.score.unwrap_or(0.0).total_cmp(&a.score.unwrap_or(0.0));
+            better.then_with(|| when(a).map(|w| w.1).cmp(&when(b).map(|w| w.1)))
+        }),
+    }
+    let mut layer = Layer {
+        share: Share {
+            percent,
+            ..Share::default()
+        },
+        fit: Fit::ByScore(ByScore::default()),
+        heading: Some(Heading {
+            text: Text::new(&format!("## {}", channel.heading())),
+            spaced: true,
+        }),
+        ..Layer::new(channel.name())
+    };
+    if channel != Channel::Semantic {
+        layer.items = items;
+        return layer;
+    }
+    // By session and day, in the order of the first text of each.
+    let mut groups: Vec<(Option<u32>, Text, Vec<Item>)> = Vec::new();
+    let mut seen: BTreeSet<(Option<u32>, String)> = BTreeSet::new();
+    for item in items {
+        let found = records.get(&item.id);
+        let run = found.and_then(|found| found.candidate.run);
+        let group = found.map_or_else(|| Text::new(""), |found| found.line.group.clone());
+        match seen.insert((run, group.as_str().to_owned())) {
+            true => groups.push((run, group, vec![item])),
+            false => {
+                let same =
+                    |(r, g, _): &&mut (Option<u32>, Text, Vec<Item>)| *r == run && *g == group;
+                if let Some((_, _, items)) = groups.iter_mut().find(same) {
+                    items.push(item);
+                }
+            }
+        }
+    }
+    layer.layers = groups
+        .into_iter()
+        .map(|(_, text, items)| Layer {
+            share: Share::default(),
+            heading: Some(Heading {
+                text,
+                spaced: false,
+            }),
+            fit: Fit::ByScore(ByScore::default()),
+            items,
+            ..Layer::new("")
+        })
+        .collect();
+    layer
+}

@@ -1,0 +1,339 @@
+//! The sources `memory` and `tasks`: what was recorded, found again within a
+//! budget.
+//!
+//! Recording derives what a record is found by (words, a vector, the entities
+//! it mentions) and hands both to the store. Recall reads the store's changes
+//! into a view in memory, looks in five channels, and offers what it found to
+//! the engine's fit. It needs no key and no network.
+//!
+//! [`register`] adds the sources to an engine. [`Memory`] records and recalls.
+
+mod admission;
+mod archetype;
+mod channels;
+mod context;
+mod embedder;
+mod form;
+mod keep;
+mod layers;
+mod lines;
+mod query;
+mod read;
+mod recall;
+mod record;
+mod score;
+mod shorten;
+mod source;
+mod task_stack;
+mod time;
+mod view;
+
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, RwLockReadGuard};
+use std::time::Instant;
+
+use contexture_engine::{Advice, Engine, Error, Operation, Warning};
+use contexture_recall::{ANALYSER, Embedder, Extractor, Strategy, analyse};
+use contexture_store::{Change, EmbedderInfo, Memories, MemoryState, Sketch};
+use jiff::Timestamp;
+
+use self::lines::LineCache;
+use self::recall::Kept;
+use self::view::View;
+
+pub use self::archetype::Archetypes;
+pub use self::context::{
+    Channel, ChannelBudget, Context, ContextComponent, ContextRequest, LeftOut, Metadata, Shown,
+    Signals,
+};
+pub use self::keep::{KindOverview, MemoryOverview, Reembedded};
+pub use self::recall::{Recall, Recalled};
+pub use self::record::{Lines, MemoryRecorded};
+pub use self::source::register;
+pub use self::task_stack::{StackInfo, StackTasks, TaskChanged};
+pub use contexture_engine::ContextFilters;
+
+#[cfg(feature = "schema")]
+pub(crate) use contexture_engine::schema;
+pub(crate) use contexture_engine::{config, error, yaml};
+
+/// How many changes are read at a time.
+const CHANGES: usize = 5_000;
+
+/// Lines of relations are kept apart.
+const RELATIONS: &str = " relations";
+
+/// How many texts have their words made anew at a time.
+const REBUILT: usize = 1_000;
+
+/// What is kept of a memory between requests: the view, texts, the embedder.
+#[derive(Default)]
+pub struct MemoryCache {
+    view: RwLock<Option<View>>,
+    lines: LineCache,
+    contexts: Mutex<Kept>,
+    embedder: OnceLock<Arc<dyn Embedder>>,
+    archetypes: OnceLock<Archetypes>,
+    extractor: OnceLock<Extractor>,
+    // How many records may come before the caps are looked at again.
+    headroom: Mutex<u64>,
+    // What is to be said once.
+    warnings: Mutex<Vec<Warning>>,
+}
+
+impl MemoryCache {
+    /// Returns a cache with what makes vectors. Default: by the settings.
+    pub fn new(embedder: Option<Arc<dyn Embedder>>) -> Self {
+        let cache = Self::default();
+        if let Some(embedder) = embedder {
+            // It is empty: nobody was faster.
+            let _ = cache.embedder.set(embedder);
+        }
+        cache
+    }
+}
+
+/// Locks what is only ever changed whole, so that a panic elsewhere leaves it
+/// usable.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The memory of an engine's store.
+#[derive(Clone, Copy)]
+pub struct Memory<'e> {
+    engine: &'e Engine,
+    store: &'e dyn Memories,
+    cache: &'e MemoryCache,
+}
+
+impl<'e> Memory<'e> {
+    /// Returns the memory of the engine's store.
+    ///
+    /// Fails when the engine has no store.
+    pub fn new(engine: &'e Engine, cache: &'e MemoryCache) -> Result<Self, Error> {
+        Ok(Self {
+            engine,
+            store: engine.memories()?,
+            cache,
+        })
+    }
+
+    /// Returns what makes vectors: what the engine was given, else what the
+    /// settings name.
+    pub fn embedder_of(engine: &Engine, cache: &MemoryCache) -> Result<Arc<dyn Embedder>, Error> {
+        if let Some(known) = cache.embedder.get() {
+            return Ok(Arc::clone(known));
+        }
+        let made = embedder::configured(&engine.config().memory.embedder)?;
+        Ok(Arc::clone(cache.embedder.get_or_init(|| made)))
+    }
+
+    /// Returns the archetypes: the built-in ones and the user's.
+    pub fn archetypes_of<'c>(
+        engine: &Engine,
+        cache: &'c MemoryCache,
+    ) -> Result<&'c Archetypes, Error> {
+        let known = &cache.archetypes;
+        if let Some(known) = known.get() {
+            return Ok(known);
+        }
+        let read = Archetypes::load(engine.folder(), &engine.config().memory.archetypes)?;
+        Ok(known.get_or_init(|| read))
+    }
+
+    /// Returns the archetypes: the built-in ones and the user's.
+    pub fn archetypes(&self) -> Result<&'e Archetypes, Error> {
+        Self::archetypes_of(self.engine, self.cache)
+    }
+
+    /// Returns what reads entities and relations out of what is recorded.
+    fn extractor(&self) -> Result<&'e Extractor, Error> {
+        let known = &self.cache.extractor;
+        if let Some(known) = known.get() {
+            return Ok(known);
+        }
+        let archetype = self
+            .archetypes()?
+            .get(&self.engine.config().memory.archetype)?;
+        let made = Extractor::new(&archetype.rules).map_err(|(rule, error)| {
+            let name = &archetype.name;
+            Error::input(format!(
+                "archetype {name}: extract.entities[{rule}].{error}"
+            ))
+        })?;
+        Ok(known.get_or_init(|| made))
+    }
+
+    /// Returns the strategy that a request asks for.
+    fn strategy(&self, request: &ContextRequest) -> Result<Strategy, Error> {
+        let name = request.archetype.as_deref();
+        let name = name.unwrap_or(&self.engine.config().memory.archetype);
+        let strategy = &self.archetypes()?.get(name)?.strategy;
+        let Some(patch) = &request.strategy else {
+            return Ok(strategy.clone());
+        };
+        let patched = strategy.patched(patch);
+        patched.map_err(|error| Error::input(format!("strategy.{error}")))
+    }
+
+    /// Returns true when nothing was ever recorded.
+    pub fn is_empty(&self) -> Result<bool, Error> {
+        Ok(self.store.memory_state()?.seq == 0)
+    }
+
+    /// Returns what makes vectors, by the settings.
+    pub fn embedder(&self) -> Result<Arc<dyn Embedder>, Error> {
+        Self::embedder_of(self.engine, self.cache)
+    }
+
+    /// Fails when the memory's vectors were made by something else than what is
+    /// configured: the two cannot be compared.
+    fn check_embedder(&self, state: &MemoryState, embedder: &dyn Embedder) -> Result<(), Error> {
+        let analysis = state.analysis.as_ref();
+        let Some(used) = analysis.and_then(|analysis| analysis.embedder.as_ref()) else {
+            return Ok(());
+        };
+        let here = info(embedder);
+        if *used == here {
+            return Ok(());
+        }
+        Err(Error::input(format!(
+            "the memory's vectors are of {} ({} dimensions), but {} ({} dimensions) is configured: \
+             the two cannot be compared",
+            used.name, used.dimensions, here.name, here.dimensions
+        ))
+        .advise(Advice::call(Operation::ReembedMemory))
+        .advise(Advice::configure("memory.embedder")))
+    }
+
+    /// Brings the view up to date and returns it.
+    fn view(&self, deadline: Option<Instant>) -> Result<RwLockReadGuard<'e, Option<View>>, Error> {
+        let cache = self.cache;
+        let mut rebuilt = false;
+        loop {
+            let state = self.store.memory_state()?;
+            let dimensions = dimensions_of(&state);
+            let known = cache.view.read().unwrap_or_else(PoisonError::into_inner);
+            let current = known
+                .as_ref()
+                .is_some_and(|view| view.seq >= state.seq && view.index.dimensions() == dimensions);
+            if current {
+                return Ok(known);
+            }
+            drop(known);
+            let lacking = self.catch_up(dimensions, deadline)?;
+            if lacking == 0 {
+                continue;
+            }
+            // Words that are lost or of older rules are made anew, once.
+            let made = match rebuilt {
+                false => self.rebuild(),
+                true => Err(Error::damage("they were not kept")),
+            };
+            rebuilt = true;
+            match made {
+                Ok(made) => self.warn_later(Warning::new(
+                    "index_rebuilt",
+                    format!(
+                        "the full-text index was lost, or made by older rules: {made} texts were \
+                         read again"
+                    ),
+                )),
+                Err(error) => {
+                    self.warn_later(Warning::new(
+                        "index_incomplete",
+                        format!(
+                            "{lacking} texts have no words, and are found by meaning only: {error}"
+                        ),
+                    ));
+                    return Ok(cache.view.read().unwrap_or_else(PoisonError::into_inner));
+                }
+            }
+        }
+    }
+
+    /// Reads the store's changes into the view, and returns how many texts have
+    /// no words.
+    ///
+    /// What was read before a deadline stays read.
+    fn catch_up(&self, dimensions: usize, deadline: Option<Instant>) -> Result<usize, Error> {
+        let cache = self.cache;
+        let mut known = cache.view.write().unwrap_or_else(PoisonError::into_inner);
+        if (known.as_ref()).is_none_or(|view| view.index.dimensions() != dimensions) {
+            *known = Some(View::new(dimensions));
+        }
+        let Some(view) = known.as_mut() else {
+            return Ok(0);
+        };
+        loop {
+            if deadline.is_some_and(|deadline| Instant::now() > deadline) {
+                return Err(Error::late(
+                    "reading it in took longer than memory.deadline_ms in contexture.toml allows",
+                ));
+            }
+            let changes = self.store.changes(view.seq, CHANGES)?;
+            if changes.is_empty() {
+                return Ok(view.wordless.len());
+            }
+            let keys = changes.iter().map(|change| change.key);
+            // A relation shows the names of its ends.
+            let is_entity = |change: &Change| {
+                matches!(change.sketch, Some(Sketch::Entity(_)))
+                    || view.entities.contains_key(&change.key)
+            };
+            if changes.iter().any(is_entity) {
+                cache.lines.forget_kind(RELATIONS);
+            }
+            cache.lines.forget(keys);
+            view.apply(changes);
+        }
+    }
+
+    /// Makes the words of texts anew that have none.
+    fn rebuild(&self) -> Result<usize, Error> {
+        let keys: Vec<_> = {
+            let cache = self.cache;
+            let known = cache.view.read().unwrap_or_else(PoisonError::into_inner);
+            let wordless = known.iter().flat_map(|view| &view.wordless);
+            wordless.copied().collect()
+        };
+        for keys in keys.chunks(REBUILT) {
+            let records = self.store.records(keys)?;
+            let made = keys.iter().zip(&records).filter_map(|(key, record)| {
+                let record = record.as_ref()?;
+                let text = form::searchable(record)?;
+                Some((*key, form::pack(&analyse(&text), record)))
+            });
+            let made: Vec<_> = made.collect();
+            self.store.put_words(ANALYSER, &made)?;
+        }
+        Ok(keys.len())
+    }
+
+    /// Keeps a warning for the next context.
+    fn warn_later(&self, warning: Warning) {
+        lock(&self.cache.warnings).push(warning);
+    }
+
+    fn pending_warnings(&self) -> Vec<Warning> {
+        std::mem::take(&mut *lock(&self.cache.warnings))
+    }
+}
+
+fn info(embedder: &dyn Embedder) -> EmbedderInfo {
+    EmbedderInfo {
+        name: embedder.name().to_owned(),
+        dimensions: u32::try_from(embedder.dimensions()).unwrap_or(u32::MAX),
+    }
+}
+
+fn dimensions_of(state: &MemoryState) -> usize {
+    let analysis = state.analysis.as_ref();
+    let embedder = analysis.and_then(|analysis| analysis.embedder.as_ref());
+    embedder.map_or(0, |embedder| embedder.dimensions as usize)
+}
+
+/// Returns the time, to the millisecond, as it is kept.
+fn kept(now: Option<Timestamp>) -> Timestamp {
+    now.unwrap_or_else(Timestamp::now)
+}

@@ -1,0 +1,153 @@
+//! What a query is made of.
+
+use std::collections::BTreeSet;
+
+use contexture_recall::{
+    asks_for_recent, detect_intent, name_key, names_in, query_keywords, relevant_event_types,
+};
+use contexture_store::RecordKey;
+
+use crate::admission::Admission;
+use crate::context::Signals;
+use crate::time::Dates;
+use crate::view::{Text, View};
+
+/// What it is worth that a query names who says something.
+const SPEAKER: f32 = 0.1;
+
+/// What it is worth that a query names the month or year of something.
+const DATE: f32 = 0.1;
+
+/// What it is worth that a text mentions, by another name, what a query names.
+const ALIAS: f32 = 0.1;
+
+/// How many entities of one name are thought of, and how many in all.
+const MOST_NAMESAKES: usize = 16;
+const MOST_ENTITIES: usize = 128;
+
+/// How many words of a query are looked at.
+const MOST_WORDS: usize = 64;
+
+/// What a query is made of.
+#[derive(Debug)]
+pub(crate) struct Query {
+    pub(crate) signals: Signals,
+    /// What is searched for by words.
+    pub(crate) terms: Vec<u32>,
+    /// What is searched for by vector: the query without the names of speakers.
+    pub(crate) text: String,
+    speakers: BTreeSet<u32>,
+    dates: Dates,
+    /// The entities that it names, by key.
+    pub(crate) entities: Vec<RecordKey>,
+    // Those of them that have several names.
+    aliased: BTreeSet<RecordKey>,
+    /// The query in lower case.
+    pub(crate) lower: String,
+}
+
+impl Query {
+    /// Reads the signals of a query.
+    pub(crate) fn read(query: &str, view: &View, filters: &Admission<'_>) -> Self {
+        let head = head_of(query);
+        let names = names_in(head);
+        let speakers: BTreeSet<u32> = (names.iter())
+            .filter_map(|name| view.speaker(&name.key))
+            .collect();
+        let mut entities: Vec<RecordKey> = Vec::new();
+        for name in &names {
+            let named = view.entities_named(&name.key);
+            let named = named.filter(|key| filters.entity(*key));
+            for key in named.take(MOST_NAMESAKES) {
+                if entities.len() < MOST_ENTITIES && !entities.contains(&key) {
+                    entities.push(key);
+                }
+            }
+        }
+        let text = without_names(head, speakers.iter().map(|&speaker| view.name_of(speaker)));
+        let mut keywords = query_keywords(&text);
+        let text = match keywords.is_empty() {
+            true => {
+                keywords = query_keywords(head);
+                head.to_owned()
+            }
+            false => text,
+        };
+        keywords.truncate(MOST_WORDS);
+        let intent = detect_intent(head);
+        let ids = entities.iter().filter_map(|key| view.entities.get(key));
+        let several = |key: &&RecordKey| {
+            let entity = view.entities.get(*key);
+            entity.is_some_and(|entity| entity.names.len() > 1)
+        };
+        Self {
+            signals: Signals {
+                keywords: keywords.iter().map(|k| k.word.clone()).collect(),
+                mentioned_entities: ids.map(|entity| entity.id.clone()).collect(),
+                intent,
+                relevant_event_types: relevant_event_types(intent).to_vec(),
+                recent: asks_for_recent(head),
+            },
+            terms: keywords.iter().map(|keyword| keyword.id).collect(),
+            text,
+            aliased: entities.iter().filter(several).copied().collect(),
+            entities,
+            speakers,
+            dates: Dates::named_in(head),
+            lower: head.to_lowercase(),
+        }
+    }
+
+    /// Returns true when there is nothing to look for.
+    pub(crate) fn is_blank(&self) -> bool {
+        self.terms.is_empty()
+    }
+
+    /// Returns the most that can speak for a text beside what it says.
+    pub(crate) fn most_bonus(&self) -> f32 {
+        let speaker = if self.speakers.is_empty() {
+            0.0
+        } else {
+            SPEAKER
+        };
+        let date = if self.dates.is_empty() { 0.0 } else { DATE };
+        let alias = if self.aliased.is_empty() { 0.0 } else { ALIAS };
+        speaker + date + alias
+    }
+
+    /// Returns what speaks for a text beside what it says.
+    pub(crate) fn bonus(&self, text: &Text) -> f32 {
+        let mut bonus = 0.0;
+        if text.speaker.is_some_and(|who| self.speakers.contains(&who)) {
+            bonus += SPEAKER;
+        }
+        if self.dates.hold(text.at) {
+            bonus += DATE;
+        }
+        if !self.aliased.is_empty() && text.mentions.iter().any(|e| self.aliased.contains(e)) {
+            bonus += ALIAS;
+        }
+        bonus
+    }
+}
+
+/// How long a query may be, in bytes, before the rest is not looked at.
+pub(crate) const LONGEST_QUERY: usize = 8 << 10;
+
+/// Returns the part of a query that is looked at.
+pub(crate) fn head_of(query: &str) -> &str {
+    &query[..query.floor_char_boundary(LONGEST_QUERY)]
+}
+
+/// Returns a query without these names, which are normalised.
+fn without_names<'a>(query: &str, names: impl Iterator<Item = &'a str>) -> String {
+    let parts: BTreeSet<&str> = names.flat_map(|name| name.split(' ')).collect();
+    if parts.is_empty() {
+        return query.to_owned();
+    }
+    let words = query.split_whitespace();
+    let kept: Vec<&str> = words
+        .filter(|word| !parts.contains(name_key(word).as_str()))
+        .collect();
+    kept.join(" ")
+}

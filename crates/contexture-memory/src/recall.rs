@@ -1,0 +1,519 @@
+//! Recall: from a request to a text that fits, with everything accounted for.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::{Arc, OnceLock, mpsc};
+use std::time::{Duration, Instant};
+
+use contexture_core::guard::Finding;
+use contexture_core::{Budget, Counts, Layer, Tokens, assemble, no_loader};
+use contexture_engine::{Advice, Error, Permissions, Warning};
+use contexture_recall::{Embedder, Strategy};
+use contexture_store::{EventRecord, Record, RecordKey, RecordKind};
+use jiff::Timestamp;
+
+use crate::admission::Admission;
+use crate::channels::{Candidate, Found, Look};
+use crate::context::{Channel, Context, ContextRequest, Metadata};
+use crate::layers::{Found as FoundRecord, Selection};
+use crate::lines::Line;
+use crate::query::{LONGEST_QUERY, Query, head_of};
+use crate::view::View;
+use crate::{Memory, RELATIONS, dimensions_of, kept, lock};
+
+/// How long a context is good for, if nothing changes.
+const GOOD_FOR_MS: i64 = 30_000;
+
+/// How many contexts are kept.
+const MOST_KEPT: usize = 256;
+
+/// What a text loses that is nothing but a question.
+const ASKS: f64 = 0.1 / 1.4;
+
+/// How something is recalled, beside what is asked.
+#[derive(Debug, Clone, Default)]
+pub struct Recall<'a> {
+    /// The model whose tokens are counted. Default: the configured one.
+    pub model: Option<&'a str>,
+    /// The time. Default: now.
+    pub now: Option<Timestamp>,
+    /// Who asks: what is for others only is not found.
+    pub identity: &'a [String],
+    /// An event that is shown in any case, recorded or not.
+    pub event: Option<&'a EventRecord>,
+    /// What is not permitted: events whose type is denied as `memory:TYPE` are
+    /// not found.
+    pub permissions: Option<&'a Permissions>,
+    /// How long it may take. What is not there by then is an error that
+    /// [says so](Error::is_late), or, for a vector, a warning.
+    pub deadline: Option<Duration>,
+}
+
+/// What recall gave, with all that was found: what is needed to
+/// [update](Memory::update) it.
+#[derive(Debug, Clone)]
+pub struct Recalled {
+    /// What it gave.
+    pub context: Arc<Context>,
+    /// What the guard changed, by record.
+    pub findings: Arc<Vec<(String, Finding)>>,
+    found: Arc<Findings>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Findings {
+    pub(crate) records: Vec<FoundRecord>,
+    /// How many more say the same as one that was found, by its key.
+    pub(crate) duplicates: BTreeMap<RecordKey, usize>,
+    request: ContextRequest,
+    pub(crate) strategy: Strategy,
+    pub(crate) metadata: Metadata,
+    pub(crate) terms: Vec<u32>,
+    model: Option<String>,
+    // What was asked beside, to ask again.
+    seq: u64,
+    pub(crate) now: Option<Timestamp>,
+    identity: Vec<String>,
+    permissions: Option<Permissions>,
+    // What the fit made of it, once that was asked.
+    selected: OnceLock<Selected>,
+}
+
+/// A context, and what the guard changed in it, by record.
+type Selected = (Arc<Context>, Arc<Vec<(String, Finding)>>);
+
+/// A request, with what follows from it.
+struct Asked<'a> {
+    request: &'a ContextRequest,
+    how: &'a Recall<'a>,
+    strategy: Strategy,
+    now: Timestamp,
+}
+
+/// What was found lately, by what was asked of which state.
+#[derive(Debug, Default)]
+pub(crate) struct Kept {
+    found: BTreeMap<String, (i64, Arc<Findings>)>,
+    order: VecDeque<String>,
+}
+
+impl Memory<'_> {
+    /// Finds what a request asks for, and returns what of it fits.
+    ///
+    /// What was found in the last 30 seconds is not looked for again, as long as
+    /// nothing was recorded or forgotten since.
+    pub fn recall(&self, request: &ContextRequest, how: &Recall<'_>) -> Result<Recalled, Error> {
+        let started = Instant::now();
+        let counts = self.counts(how.model)?;
+        let found = self.find(request, how, &counts)?;
+        let Some(event) = how.event else {
+            if let Some((context, findings)) = found.selected.get() {
+                return Ok(Recalled {
+                    context: Arc::clone(context),
+                    findings: Arc::clone(findings),
+                    found,
+                });
+            }
+            let recalled = self.select(found, None, &counts, started)?;
+            let selected = (
+                Arc::clone(&recalled.context),
+                Arc::clone(&recalled.findings),
+            );
+            // Two threads may select the same at once: it is the same.
+            let _ = recalled.found.selected.set(selected);
+            return Ok(recalled);
+        };
+        let pinned = self.pinned(event, &counts);
+        self.select(found, Some(pinned), &counts, started)
+    }
+
+    /// Finds what a request asks for.
+    pub(crate) fn find(
+        &self,
+        request: &ContextRequest,
+        how: &Recall<'_>,
+        counts: &Counts,
+    ) -> Result<Arc<Findings>, Error> {
+        let started = Instant::now();
+        if request.max_tokens == 0 {
+            return Err(Error::input("the budget is 0 tokens").advise(Advice::raise("max_tokens")));
+        }
+        let now = kept(how.now);
+        let asked = Asked {
+            request,
+            how,
+            strategy: self.strategy(request)?,
+            now,
+        };
+        let deadline = how.deadline.map(|deadline| started + deadline);
+        let key = |seq: u64| {
+            let request = serde_json::to_string(request).unwrap_or_default();
+            let clock = how.now.map(|now| now.as_millisecond());
+            let who = (how.identity, how.permissions);
+            let counter = counts.counter().identity();
+            format!("{seq}\n{counter}\n{clock:?}\n{who:?}\n{request}")
+        };
+        let seq = self.view(deadline)?.as_ref().map_or(0, |view| view.seq);
+        if let Some(known) = self.kept(&key(seq), now) {
+            return Ok(known);
+        }
+        // What is asked of somebody else is asked while nobody has to wait.
+        let (vector, mut warnings) = self.query_vector(&asked, deadline)?;
+        let guard = self.view(deadline)?;
+        let Some(view) = guard.as_ref() else {
+            return Err(Error::damage("the memory could not be read"));
+        };
+        warnings.extend(self.pending_warnings());
+        let found = Arc::new(self.look(view, asked, counts, vector, warnings)?);
+        drop(guard);
+        // What lacks something is not to be had again.
+        if found.metadata.warnings.is_empty() {
+            self.keep(key(found.seq), now, &found);
+        }
+        Ok(found)
+    }
+
+    /// Returns a context with a new event in it: what asking again with that
+    /// event gives, for the price of the event, unless something was recorded or
+    /// forgotten since. What fits least well leaves until it fits. The event
+    /// itself is shown whatever the filters say.
+    pub fn update(&self, recalled: &Recalled, event: &EventRecord) -> Result<Recalled, Error> {
+        let started = Instant::now();
+        let found = &recalled.found;
+        if self.store.memory_state()?.seq != found.seq {
+            let how = Recall {
+                model: found.model.as_deref(),
+                now: found.now,
+                identity: &found.identity,
+                permissions: found.permissions.as_ref(),
+                event: Some(event),
+                deadline: None,
+            };
+            return self.recall(&found.request, &how);
+        }
+        let counts = self.counts(found.model.as_deref())?;
+        let pinned = self.pinned(event, &counts);
+        self.select(Arc::clone(found), Some(pinned), &counts, started)
+    }
+
+    fn look(
+        &self,
+        view: &View,
+        asked: Asked<'_>,
+        counts: &Counts,
+        vector: Option<Vec<f32>>,
+        mut warnings: Vec<Warning>,
+    ) -> Result<Findings, Error> {
+        let (request, how) = (asked.request, asked.how);
+        if request.query.len() > LONGEST_QUERY {
+            warnings.push(Warning::new(
+                "query_cut",
+                format!(
+                    "only the first {LONGEST_QUERY} bytes of the query are used; it has {}",
+                    request.query.len()
+                ),
+            ));
+        }
+        let admission = self.admission(view, &asked)?;
+        let query = Query::read(&request.query, view, &admission);
+        let found = Look {
+            view,
+            query: &query,
+            admission: &admission,
+            strategy: &asked.strategy,
+            session: request.session_id.as_deref(),
+            vector: vector.as_deref(),
+            most: (request.max_tokens / 12).clamp(256, 4096) as usize,
+            now: asked.now.as_millisecond(),
+        }
+        .find();
+        let Found {
+            candidates,
+            events,
+            entities,
+            searched,
+            duplicates,
+        } = found;
+        let records = self.records(view, candidates, &asked.strategy, counts)?;
+        let head = head_of(&request.query);
+        Ok(Findings {
+            records,
+            duplicates,
+            request: ContextRequest {
+                query: head.to_owned(),
+                ..request.clone()
+            },
+            strategy: asked.strategy,
+            metadata: Metadata {
+                query: head.to_owned(),
+                signals: query.signals,
+                events_considered: events,
+                entities_considered: entities,
+                chunks_searched: searched,
+                warnings,
+                ..Metadata::default()
+            },
+            terms: query.terms,
+            model: how.model.map(str::to_owned),
+            seq: view.seq,
+            now: how.now,
+            identity: how.identity.to_vec(),
+            permissions: how.permissions.cloned(),
+            selected: OnceLock::new(),
+        })
+    }
+
+    /// Returns what may be found.
+    fn admission<'v>(&self, view: &'v View, asked: &Asked<'v>) -> Result<Admission<'v>, Error> {
+        let filters = &asked.request.filters;
+        let exclude = self.with_parts(&filters.exclude)?;
+        let Recall {
+            identity,
+            permissions,
+            ..
+        } = asked.how;
+        let strategy = &asked.strategy;
+        let admission = Admission::new(
+            view,
+            filters,
+            exclude,
+            strategy,
+            identity,
+            *permissions,
+            asked.now,
+        );
+        Ok(admission)
+    }
+
+    /// Returns the keys of records of these ids, and of the parts that those
+    /// were split into.
+    fn with_parts(&self, ids: &[String]) -> Result<BTreeSet<RecordKey>, Error> {
+        let mut keys = BTreeSet::new();
+        for id in ids {
+            let found = self.store.record_keys(&[id])?;
+            let parts = self.parts_of(id, 0)?;
+            keys.extend(found.into_iter().chain(parts).map(|(_, key)| key));
+        }
+        Ok(keys)
+    }
+
+    /// Returns the vector of a query, and what is to be said when it cannot be
+    /// had.
+    fn query_vector(
+        &self,
+        asked: &Asked<'_>,
+        deadline: Option<Instant>,
+    ) -> Result<(Option<Vec<f32>>, Vec<Warning>), Error> {
+        let state = self.store.memory_state()?;
+        if dimensions_of(&state) == 0 {
+            return Ok((None, Vec::new()));
+        }
+        let embedder = self.embedder()?;
+        self.check_embedder(&state, &*embedder)?;
+        let text = {
+            let guard = self.view(deadline)?;
+            let Some(view) = guard.as_ref() else {
+                return Ok((None, Vec::new()));
+            };
+            let admission = self.admission(view, asked)?;
+            let query = Query::read(&asked.request.query, view, &admission);
+            match query.is_blank() {
+                true => return Ok((None, Vec::new())),
+                false => query.text,
+            }
+        };
+        let made = match deadline {
+            None => embedder.embed(&[&text]).map_err(|error| error.to_string()),
+            Some(deadline) => {
+                let left = deadline.saturating_duration_since(Instant::now());
+                embed_within(&embedder, &text, left)
+            }
+        };
+        Ok(match made {
+            Ok(vectors) => (vectors.into_iter().next(), Vec::new()),
+            Err(error) => {
+                let message = format!(
+                    "the query has no vector, so that only words were searched for: {error}"
+                );
+                (None, vec![Warning::new("no_vector", message)])
+            }
+        })
+    }
+
+    /// Reads the texts of what was found.
+    fn records(
+        &self,
+        view: &View,
+        candidates: Vec<Candidate>,
+        strategy: &Strategy,
+        counts: &Counts,
+    ) -> Result<Vec<FoundRecord>, Error> {
+        let policy = self.engine.policy();
+        let kind = format!("{} {policy:?}", counts.counter().identity());
+        let of_kind = |relations: bool| {
+            let found = candidates.iter();
+            let found = found.filter(|c| (c.kind == RecordKind::Relation) == relations);
+            let mut keys: Vec<RecordKey> = found.map(|found| found.key).collect();
+            keys.sort_unstable();
+            keys.dedup();
+            keys
+        };
+        let load = |lacking: &[RecordKey]| {
+            let records = self.store.records(lacking)?;
+            // Ends of relations are shown by name.
+            let mut ends: BTreeSet<RecordKey> = BTreeSet::new();
+            for record in records.iter().flatten() {
+                if let Record::Relation(relation) = record {
+                    let both = [&relation.source_id, &relation.target_id];
+                    ends.extend(both.into_iter().filter_map(|end| view.entity_at(end)));
+                }
+            }
+            let ends: Vec<RecordKey> = ends.into_iter().collect();
+            let entities = self.store.records(&ends)?;
+            let names: BTreeMap<RecordKey, &str> = (ends.iter().zip(&entities))
+                .filter_map(|(key, record)| match record {
+                    Some(Record::Entity(entity)) => Some((*key, entity.name.as_str())),
+                    _ => None,
+                })
+                .collect();
+            let name = |end: &str| {
+                let known = view.entity_at(end).and_then(|key| names.get(&key));
+                known.map_or_else(|| end.to_owned(), |name| (*name).to_owned())
+            };
+            let line = |record: &Record| Line::new(record, name, counts, policy);
+            Ok(records
+                .iter()
+                .map(|record| record.as_ref().map(line))
+                .collect())
+        };
+        let mut by_key: BTreeMap<RecordKey, Arc<Line>> = BTreeMap::new();
+        for relations in [false, true] {
+            let keys = of_kind(relations);
+            let kind = match relations {
+                true => format!("{kind}{RELATIONS}"),
+                false => kind.clone(),
+            };
+            let lines = self.cache.lines.lines(&kind, &keys, load)?;
+            let known = keys.into_iter().zip(lines);
+            by_key.extend(known.filter_map(|(key, line)| Some((key, line?))));
+        }
+        // What changed since was not looked at by the filters.
+        if self.store.memory_state()?.seq != view.seq {
+            for change in self.store.changes(view.seq, usize::MAX)? {
+                by_key.remove(&change.key);
+            }
+        }
+        let items = candidates.into_iter().filter_map(|mut candidate| {
+            let line = Arc::clone(by_key.get(&candidate.key)?);
+            if line.text.is_empty() {
+                return None;
+            }
+            if line.asks > 0.0 && candidate.kind == RecordKind::Event {
+                let loss = ASKS * line.asks;
+                candidate.parts.insert("asks".to_owned(), -loss);
+                candidate.score = (candidate.score - loss * strategy.relevance_weight).max(0.0);
+            }
+            Some(FoundRecord { candidate, line })
+        });
+        Ok(items.collect())
+    }
+
+    /// Returns an event as something that is shown first.
+    fn pinned(&self, event: &EventRecord, counts: &Counts) -> FoundRecord {
+        let record = Record::Event(event.clone());
+        let line = Line::new(&record, str::to_owned, counts, self.engine.policy());
+        FoundRecord {
+            candidate: Candidate {
+                channel: Channel::Recent,
+                // No record has it.
+                key: RecordKey::MIN,
+                kind: RecordKind::Event,
+                score: 1.0,
+                parts: BTreeMap::from([("new".to_owned(), 1.0)]),
+                at: event.timestamp.map_or(0, |at| at.as_millisecond()),
+                run: None,
+            },
+            line: Arc::new(line),
+        }
+    }
+
+    fn select(
+        &self,
+        found: Arc<Findings>,
+        pinned: Option<FoundRecord>,
+        counts: &Counts,
+        started: Instant,
+    ) -> Result<Recalled, Error> {
+        let request = &found.request;
+        let selection = Selection::new(self.engine, &found, pinned, request);
+        let budget = Budget::new(request.max_tokens, 0, 0)?;
+        let layer: Layer = selection.document();
+        let assembly = assemble(vec![layer], budget, counts, &mut no_loader).map_err(|error| {
+            let (needed, available) = error.over_budget().unwrap_or_default();
+            Error::input(format!(
+                "additional_context alone takes {needed} tokens; the budget is {available}"
+            ))
+        })?;
+        let findings: Vec<(String, Finding)> = (assembly.report.guard.iter())
+            .map(|line| (line.item.to_string(), line.finding.clone()))
+            .collect();
+        let mut context: Context = selection.context(&assembly, counts);
+        context.metadata.assembly_time_ms = found
+            .now
+            .is_none()
+            .then(|| started.elapsed().as_secs_f64() * 1e3);
+        Ok(Recalled {
+            context: Arc::new(context),
+            findings: Arc::new(findings),
+            found,
+        })
+    }
+
+    fn counts(&self, model: Option<&str>) -> Result<Arc<Counts>, Error> {
+        let mut warnings = Vec::new();
+        let model = self.engine.model(model, None, &mut warnings)?;
+        self.engine.counts(&model)
+    }
+
+    fn kept(&self, key: &str, now: Timestamp) -> Option<Arc<Findings>> {
+        let kept = lock(&self.cache.contexts);
+        let (made, found) = kept.found.get(key)?;
+        let age = now.as_millisecond() - made;
+        (0..GOOD_FOR_MS).contains(&age).then(|| Arc::clone(found))
+    }
+
+    fn keep(&self, key: String, now: Timestamp, found: &Arc<Findings>) {
+        let mut kept = lock(&self.cache.contexts);
+        if kept.order.len() >= MOST_KEPT
+            && let Some(oldest) = kept.order.pop_front()
+        {
+            kept.found.remove(&oldest);
+        }
+        let value = (now.as_millisecond(), Arc::clone(found));
+        if kept.found.insert(key.clone(), value).is_none() {
+            kept.order.push_back(key);
+        }
+    }
+}
+
+impl Recalled {
+    /// Returns the tokens of the text.
+    pub fn tokens(&self) -> Tokens {
+        self.context.token_count
+    }
+}
+
+/// Embeds a text, and waits no longer than the deadline for it.
+fn embed_within(
+    embedder: &Arc<dyn Embedder>,
+    text: &str,
+    deadline: Duration,
+) -> Result<Vec<Vec<f32>>, String> {
+    let (sender, receiver) = mpsc::sync_channel(1);
+    let (embedder, text) = (Arc::clone(embedder), text.to_owned());
+    std::thread::spawn(move || {
+        // Whoever asked may have gone on.
+        let _ = sender.send(embedder.embed(&[&text]).map_err(|error| error.to_string()));
+    });
+    let late = |_| "the embedder gave no answer in time (memory.deadline_ms)".to_owned();
+    receiver.recv_timeout(deadline).map_err(late)?
+}

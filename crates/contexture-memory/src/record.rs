@@ -1,0 +1,519 @@
+//! Recording: what a record is found by is derived, and both are kept.
+
+use std::io::{BufRead, Read};
+
+use contexture_recall::{
+    ANALYSER, Embedder, Extracted, Extractor, Known, Vector, analyse, chunks, name_key,
+};
+use contexture_store::{
+    Analysis, ChunkRecord, Derived, EntityRecord, Link, Mention, NewRecord, Record, RecordKey,
+    RecordKind, Remembered, StoreError,
+};
+use jiff::Timestamp;
+
+use crate::embedder::unit;
+use crate::error::Error;
+use crate::{Memory, form, info, kept, read};
+
+/// How many lines are kept at a time.
+const BATCH: usize = 1_000;
+
+/// How many bytes of lines are kept at a time, when that are fewer records.
+const BATCH_BYTES: u64 = 8 << 20;
+
+/// How long a line may be, in bytes.
+const LONGEST_LINE: u64 = 32 << 20;
+
+/// How long a chunk may be, in characters, before it is split.
+const CHUNK_CHARS: usize = 1_200;
+
+/// How much of a text is embedded and read for names, in bytes.
+const READ_BYTES: usize = 16 << 10;
+
+/// From how many texts on a second thread is worth it.
+const WORTH_A_THREAD: usize = 64;
+
+/// What recording did.
+#[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct MemoryRecorded {
+    /// How many records are new.
+    pub added: u64,
+    /// How many replaced another of the same id.
+    pub replaced: u64,
+    /// How many were there already.
+    pub unchanged: u64,
+    /// How many were put aside, to stay within the caps.
+    pub archived: u64,
+    /// What somebody should look at.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
+}
+
+impl MemoryRecorded {
+    fn note(&mut self, results: &[Remembered]) {
+        for result in results {
+            match result {
+                Remembered::Added(_) => self.added += 1,
+                Remembered::Replaced(_) => self.replaced += 1,
+                Remembered::Unchanged(_) => self.unchanged += 1,
+            }
+        }
+    }
+
+    fn warn(&mut self, warning: String) {
+        if !self.warnings.contains(&warning) {
+            self.warnings.push(warning);
+        }
+    }
+}
+
+/// Records as lines of a file.
+pub struct Lines<'a> {
+    /// What the file is called in complaints.
+    pub name: &'a str,
+    /// Its lines.
+    pub reader: &'a mut dyn BufRead,
+    /// Told how many lines and bytes were read and recorded.
+    pub progress: &'a mut dyn FnMut(u64, u64),
+}
+
+impl Memory<'_> {
+    /// Records something, all or nothing, however many records there are. A
+    /// record whose id is known replaces the one that is there; the same record
+    /// twice is one.
+    ///
+    /// A chunk that is long is split, at the ends of sentences or of blocks of
+    /// code.
+    pub fn record(
+        &self,
+        records: Vec<Record>,
+        now: Option<Timestamp>,
+    ) -> Result<MemoryRecorded, Error> {
+        let mut done = MemoryRecorded::default();
+        let places: Vec<String> = (0..records.len())
+            .map(|i| format!("records[{i}]"))
+            .collect();
+        self.remember(records, &places, kept(now), &mut done)?;
+        done.archived += self.keep_within_caps(done.added, kept(now))?;
+        Ok(done)
+    }
+
+    /// Records the lines of a file, a thousand at a time, or fewer when they
+    /// are long: what was recorded before an error stays, and the error says how
+    /// far that is.
+    pub fn record_lines(
+        &self,
+        lines: &mut Lines<'_>,
+        now: Option<Timestamp>,
+    ) -> Result<MemoryRecorded, Error> {
+        let now = kept(now);
+        let mut done = MemoryRecorded::default();
+        let name = match lines.name {
+            "-" => "standard input",
+            name => name,
+        };
+        let (mut number, mut bytes, mut recorded) = (0_u64, 0_u64, 0_u64);
+        let mut waiting = 0_u64;
+        let mut line = String::new();
+        let mut batch: Vec<Record> = Vec::with_capacity(BATCH);
+        let mut places: Vec<String> = Vec::with_capacity(BATCH);
+        loop {
+            line.clear();
+            let mut reader = lines.reader.take(LONGEST_LINE);
+            let read = reader.read_line(&mut line).map_err(|error| {
+                let at = number + 1;
+                Error::input(format!("{name}:{at}: cannot be read: {error}"))
+            });
+            let read = read.map_err(|error| so_far(error, recorded))?;
+            number += 1;
+            bytes += read as u64;
+            waiting += read as u64;
+            if read as u64 == LONGEST_LINE {
+                let error = format!("{name}:{number}: is longer than {LONGEST_LINE} bytes");
+                return Err(so_far(Error::input(error), recorded));
+            }
+            let text = line.trim_start_matches('\u{feff}').trim();
+            if !text.is_empty() {
+                let place = format!("{name}:{number}");
+                let record = read::record(&place, text);
+                batch.push(record.map_err(|error| so_far(error, recorded))?);
+                places.push(place);
+            }
+            let full = batch.len() >= BATCH || waiting >= BATCH_BYTES;
+            if !batch.is_empty() && (full || read == 0) {
+                let result = self.remember(std::mem::take(&mut batch), &places, now, &mut done);
+                result.map_err(|error| so_far(error, recorded))?;
+                places.clear();
+                waiting = 0;
+                recorded = number;
+                (lines.progress)(number, bytes);
+            }
+            if read == 0 {
+                break;
+            }
+        }
+        done.archived += self.keep_within_caps(done.added, now)?;
+        Ok(done)
+    }
+
+    /// Records a text, such as a file, as chunks of `source`, in the place of
+    /// those that it had before.
+    pub fn record_text(
+        &self,
+        source: &str,
+        text: &str,
+        now: Option<Timestamp>,
+    ) -> Result<MemoryRecorded, Error> {
+        let mut parts = chunks(text, Some(source), CHUNK_CHARS);
+        if parts.is_empty() {
+            // The record says what is wrong with that.
+            parts.push(contexture_recall::Chunk { start: 0, end: 0 });
+        }
+        let record = |(index, part): (u32, &contexture_recall::Chunk)| {
+            Record::Chunk(ChunkRecord {
+                id: format!("{source}#{index}"),
+                source: source.to_owned(),
+                text: text[part.start..part.end].to_owned(),
+                index,
+                timestamp: None,
+                session_id: None,
+                embedding: None,
+                valid_from: None,
+                valid_to: None,
+                supersedes: None,
+                visible_to: Vec::new(),
+            })
+        };
+        let (now, mut done) = (kept(now), MemoryRecorded::default());
+        let records: Vec<Record> = (0..).zip(&parts).map(record).collect();
+        let places = vec![source.to_owned(); records.len()];
+        self.remember(records, &places, now, &mut done)?;
+        self.archive_behind(source, parts.len() as u64)?;
+        done.archived += self.keep_within_caps(done.added, now)?;
+        Ok(done)
+    }
+
+    /// Puts chunks of a source aside that are behind its end.
+    fn archive_behind(&self, source: &str, mut end: u64) -> Result<(), Error> {
+        loop {
+            let ids: Vec<String> = (end..end + 64).map(|i| format!("{source}#{i}")).collect();
+            let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
+            let keys = self.store.record_keys(&ids)?;
+            let chunks = keys.iter().filter(|(kind, _)| *kind == RecordKind::Chunk);
+            let keys: Vec<_> = chunks.map(|(_, key)| *key).collect();
+            if keys.is_empty() {
+                return Ok(());
+            }
+            self.store.archive(&keys)?;
+            end += 64;
+        }
+    }
+
+    /// Keeps records, all or none, and says where each one came from when one is
+    /// refused.
+    fn remember(
+        &self,
+        records: Vec<Record>,
+        places: &[String],
+        now: Timestamp,
+        done: &mut MemoryRecorded,
+    ) -> Result<(), Error> {
+        let extractor = self.extractor()?;
+        let mut ready: Vec<Record> = Vec::with_capacity(records.len());
+        let mut at: Vec<&str> = Vec::with_capacity(records.len());
+        // The chunks, and into how many parts each was split.
+        let mut chunks_given: Vec<(String, usize)> = Vec::new();
+        for (mut record, place) in records.into_iter().zip(places) {
+            record.complete();
+            hold_from_then(&mut record);
+            let checked = record.check().map_err(|error| error.within("records[0]"));
+            checked.map_err(|error| placed(error, &[place]))?;
+            let whole = record.id().to_owned();
+            let is_chunk = record.kind() == RecordKind::Chunk;
+            let parts = split(record);
+            if is_chunk {
+                let parts = if parts.len() > 1 { parts.len() } else { 0 };
+                chunks_given.push((whole, parts));
+            }
+            for part in parts {
+                ready.push(part);
+                at.push(place);
+            }
+        }
+        let embedder = self.embedder()?;
+        let state = self.store.memory_state()?;
+        self.check_embedder(&state, &*embedder)?;
+        let texts: Vec<Option<String>> = ready.iter().map(form::searchable).collect();
+        let (vectors, failed) = vectors(&*embedder, &ready, &texts, &at)?;
+        if let Some(failed) = failed {
+            done.warn(format!(
+                "texts are found by their words only, for now: {failed}; `contexture memory \
+                 reembed` gives them vectors when that is mended"
+            ));
+        }
+        let any = vectors.iter().any(Option::is_some);
+        let analysis = Analysis {
+            words: ANALYSER,
+            embedder: any.then(|| info(&*embedder)),
+        };
+        let new: Vec<NewRecord> = (ready.into_iter().zip(texts).zip(vectors))
+            .map(|((mut record, text), vector)| {
+                let derived = derive(&record, text.as_deref(), vector, extractor);
+                if let Record::Chunk(chunk) = &mut record {
+                    // It is kept beside the record, in the index's own form.
+                    chunk.embedding = None;
+                }
+                NewRecord { record, derived }
+            })
+            .collect();
+        let results = self.store.remember(&new, &analysis, now);
+        done.note(&results.map_err(|error| placed(error, &at))?);
+        self.archive_former(&chunks_given)
+    }
+
+    /// Puts aside what a chunk was before, where it is now split otherwise.
+    fn archive_former(&self, chunks: &[(String, usize)]) -> Result<(), Error> {
+        let former = |(id, parts): &(String, usize)| {
+            let whole = (*parts > 0).then(|| id.clone());
+            [Some(part_id(id, *parts)), whole]
+        };
+        let ids: Vec<String> = chunks.iter().flat_map(former).flatten().collect();
+        let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
+        let mut keys: Vec<_> = self.store.record_keys(&ids)?;
+        if keys.is_empty() {
+            return Ok(());
+        }
+        for (id, parts) in chunks {
+            keys.extend(self.parts_of(id, parts + 1)?);
+        }
+        let chunks = keys.iter().filter(|(kind, _)| *kind == RecordKind::Chunk);
+        let keys: Vec<_> = chunks.map(|(_, key)| *key).collect();
+        Ok(self.store.archive(&keys)?)
+    }
+
+    /// Returns the parts of a chunk that was split, from one on.
+    pub(crate) fn parts_of(
+        &self,
+        id: &str,
+        from: usize,
+    ) -> Result<Vec<(RecordKind, RecordKey)>, Error> {
+        const AT_ONCE: usize = 16;
+        let (mut found, mut from) = (Vec::new(), from);
+        loop {
+            let ids: Vec<String> = (from..from + AT_ONCE).map(|i| part_id(id, i)).collect();
+            let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
+            let parts = self.store.record_keys(&ids)?;
+            let parts = parts
+                .into_iter()
+                .filter(|(kind, _)| *kind == RecordKind::Chunk);
+            let before = found.len();
+            found.extend(parts);
+            if found.len() - before < AT_ONCE {
+                return Ok(found);
+            }
+            from += AT_ONCE;
+        }
+    }
+}
+
+/// What takes the place of something holds from its own time on, so that at no
+/// time both do.
+fn hold_from_then(record: &mut Record) {
+    let (supersedes, from, at) = match record {
+        Record::Event(it) => (&it.supersedes, &mut it.valid_from, it.timestamp),
+        Record::Chunk(it) => (&it.supersedes, &mut it.valid_from, it.timestamp),
+        Record::Relation(it) => (&it.supersedes, &mut it.valid_from, it.timestamp),
+        Record::Entity(_) | Record::Pattern(_) | Record::Task(_) => return,
+    };
+    if supersedes.is_some() && from.is_none() {
+        *from = at;
+    }
+}
+
+/// Returns a long chunk as several: `ID/0`, `ID/1` and so on.
+fn split(record: Record) -> Vec<Record> {
+    let chunk = match record {
+        Record::Chunk(chunk) if chunk.text.len() > CHUNK_CHARS && chunk.embedding.is_none() => {
+            chunk
+        }
+        other => return vec![other],
+    };
+    let parts = chunks(&chunk.text, Some(&chunk.source), CHUNK_CHARS);
+    if parts.len() < 2 {
+        return vec![Record::Chunk(chunk)];
+    }
+    let part = |(i, part): (usize, contexture_recall::Chunk)| {
+        Record::Chunk(ChunkRecord {
+            id: part_id(&chunk.id, i),
+            text: chunk.text[part.start..part.end].to_owned(),
+            ..chunk.clone()
+        })
+    };
+    parts.into_iter().enumerate().map(part).collect()
+}
+
+/// Returns the id of a part of a chunk that was split.
+pub(crate) fn part_id(id: &str, part: usize) -> String {
+    format!("{id}/{part}")
+}
+
+/// What texts are as vectors, in the order given; with why some are missing.
+type Vectors = (Vec<Option<Vec<u8>>>, Option<String>);
+
+fn vectors(
+    embedder: &dyn Embedder,
+    records: &[Record],
+    texts: &[Option<String>],
+    places: &[&str],
+) -> Result<Vectors, Error> {
+    let mut vectors: Vec<Option<Vec<u8>>> = vec![None; records.len()];
+    let mut wanted: Vec<(usize, &str)> = Vec::new();
+    for (i, (record, text)) in records.iter().zip(texts).enumerate() {
+        let given = match record {
+            Record::Chunk(chunk) => chunk.embedding.as_deref(),
+            _ => None,
+        };
+        match (given, text) {
+            (Some(given), _) if given.len() != embedder.dimensions() => {
+                return Err(Error::input(format!(
+                    "{}: embedding: has {} dimensions; those of {} have {}",
+                    places[i],
+                    given.len(),
+                    embedder.name(),
+                    embedder.dimensions()
+                )));
+            }
+            (Some(given), _) => {
+                vectors[i] = Some(Vector::quantise(&unit(given.to_vec())).to_bytes())
+            }
+            (None, Some(text)) => wanted.push((i, head_of(text))),
+            (None, None) => {}
+        }
+    }
+    let half = match wanted.len() >= WORTH_A_THREAD {
+        true => wanted.len() / 2,
+        false => wanted.len(),
+    };
+    let (first, second) = wanted.split_at(half);
+    let embed = |part: &[(usize, &str)]| {
+        let texts: Vec<&str> = part.iter().map(|(_, text)| *text).collect();
+        match texts.is_empty() {
+            true => Ok(Vec::new()),
+            false => embedder.embed(&texts),
+        }
+    };
+    let (first_made, second_made) = std::thread::scope(|threads| {
+        let other = (!second.is_empty()).then(|| threads.spawn(|| embed(second)));
+        let made = embed(first);
+        let other = other.map(std::thread::ScopedJoinHandle::join);
+        let other =
+            other.map(|joined| joined.unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+        (made, other.unwrap_or_else(|| Ok(Vec::new())))
+    });
+    let mut failed = None;
+    for (part, made) in [(first, first_made), (second, second_made)] {
+        match made {
+            Ok(made) => {
+                for ((i, _), vector) in part.iter().zip(made) {
+                    vectors[*i] = Some(Vector::quantise(&vector).to_bytes());
+                }
+            }
+            Err(error) if error.is_temporary() => failed = Some(error.to_string()),
+            Err(error) => return Err(Error::input(format!("the embedder: {error}"))),
+        }
+    }
+    Ok((vectors, failed))
+}
+
+/// Returns what a record is found by.
+fn derive(
+    record: &Record,
+    text: Option<&str>,
+    vector: Option<Vec<u8>>,
+    extractor: &Extractor,
+) -> Derived {
+    if let Record::Entity(entity) = record {
+        return Derived {
+            names: names(entity),
+            ..Derived::default()
+        };
+    }
+    let Some(text) = text else {
+        return Derived::default();
+    };
+    let speaker = form::speaker(record);
+    let names: Vec<&str> = speaker.into_iter().collect();
+    let known = Known {
+        speaker,
+        names: &names,
+    };
+    // What only some may see must not come out by way of an entity.
+    let extracted = match form::is_private(record) {
+        true => Extracted::default(),
+        false => extractor.extract(head_of(text), &known),
+    };
+    let mentions = extracted.entities.iter().map(|entity| Mention {
+        entity_type: entity.kind.clone(),
+        name: entity.name.clone(),
+        key: name_key(&entity.name),
+    });
+    let links = extracted.relations.iter().map(|relation| Link {
+        relation_type: relation.kind.clone(),
+        from: relation.from,
+        to: relation.to,
+    });
+    Derived {
+        words: Some(form::pack(&analyse(text), record)),
+        vector,
+        speaker: speaker.map(name_key),
+        names: Vec::new(),
+        mentions: mentions.collect(),
+        links: links.collect(),
+    }
+}
+
+/// Returns the names of an entity, normalised, each once.
+fn names(entity: &EntityRecord) -> Vec<String> {
+    let mut names: Vec<String> = Vec::new();
+    for name in std::iter::once(&entity.name).chain(&entity.aliases) {
+        let key = name_key(name);
+        if !key.is_empty() && !names.contains(&key) {
+            names.push(key);
+        }
+    }
+    names
+}
+
+fn head_of(text: &str) -> &str {
+    &text[..text.floor_char_boundary(READ_BYTES)]
+}
+
+/// Returns an error with what was recorded before it.
+fn so_far(error: Error, recorded: u64) -> Error {
+    match recorded {
+        0 => error.behind("nothing of it was recorded"),
+        1 => error.behind("line 1 was recorded and stays, the rest was not"),
+        n => error.behind(&format!(
+            "lines 1 to {n} were recorded and stay, the rest was not"
+        )),
+    }
+}
+
+/// Returns an error of the store, which knows a record by its number, with where
+/// it came from.
+fn placed(error: StoreError, places: &[&str]) -> Error {
+    let StoreError::Invalid { field, message } = &error else {
+        return error.into();
+    };
+    let place = field.strip_prefix("records[").and_then(|rest| {
+        let (number, rest) = rest.split_once(']')?;
+        let place = places.get(number.parse::<usize>().ok()?)?;
+        Some((*place, rest.trim_start_matches('.')))
+    });
+    match place {
+        Some((place, "")) => Error::input(format!("{place}: {message}")),
+        Some((place, field)) => Error::input(format!("{place}: {field}: {message}")),
+        None => error.into(),
+    }
+}

@@ -1,0 +1,63 @@
+//! A score, and what it is made of.
+
+use std::collections::BTreeMap;
+
+use contexture_recall::Strategy;
+
+use crate::time::DAY;
+
+/// How much an event matters when nothing is known.
+pub(crate) const EVENT_SALIENCE: f64 = 0.5;
+
+/// What recency weighs when a query asks for it and the strategy leaves it to
+/// the query.
+const ASKED_RECENCY: f64 = 0.3;
+
+/// A score and what it is made of.
+pub(crate) struct Parts {
+    weights: [f64; 3],
+    pub(crate) score: f64,
+    pub(crate) parts: BTreeMap<String, f64>,
+}
+
+impl Parts {
+    pub(crate) fn new(strategy: &Strategy, asked: bool) -> Self {
+        let recency = match (strategy.recency_only_when_asked, asked) {
+            (true, true) => strategy.recency_weight.max(ASKED_RECENCY),
+            (true, false) => 0.0,
+            (false, _) => strategy.recency_weight,
+        };
+        Self {
+            weights: [recency, strategy.relevance_weight, strategy.salience_weight],
+            score: 0.0,
+            parts: BTreeMap::new(),
+        }
+    }
+
+    pub(crate) fn note(&mut self, name: &str, value: f64) {
+        self.parts.insert(name.to_owned(), value);
+    }
+
+    pub(crate) fn weigh(&mut self, recency: f64, relevance: f64, salience: f64) {
+        self.note("recency", recency);
+        self.note("relevance", relevance);
+        self.note("salience", salience);
+        let values = [recency, relevance, salience];
+        self.score = (self.weights.iter().zip(values))
+            .map(|(weight, value)| weight * value)
+            .sum();
+    }
+
+    pub(crate) fn boost(&mut self, name: &str, factor: f64) {
+        if factor != 1.0 {
+            self.note(&format!("boost_{name}"), factor);
+            self.score *= factor;
+        }
+    }
+}
+
+/// Returns how recent something is: 1 now or later, a half a day ago.
+pub(crate) fn recency(now: i64, at: i64) -> f64 {
+    let age = now.saturating_sub(at).max(0) as f64;
+    0.5_f64.powf(age / DAY as f64)
+}

@@ -1,0 +1,124 @@
+//! Where one is in a stack of tasks, as items.
+
+use contexture_core::guard::Policy;
+use contexture_core::{Cut, Item, Role, Text, Trust};
+use contexture_store::{TaskRecord, TaskStatus, TaskView};
+
+use serde::Serialize;
+
+/// A stack and its tasks.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct StackTasks {
+    /// The stack.
+    pub stack: String,
+    /// The id of its current task.
+    pub current: Option<String>,
+    /// Its tasks, each behind the one it is a part of.
+    pub tasks: Vec<TaskRecord>,
+}
+
+/// A task that was pushed, finished or resumed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct TaskChanged {
+    /// The task.
+    pub task: TaskRecord,
+    /// The task that is current now.
+    pub current: Option<TaskRecord>,
+}
+
+/// How far a stack is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct StackInfo {
+    /// The stack.
+    pub stack: String,
+    /// How many tasks it has.
+    pub tasks: usize,
+    /// How many of them are active.
+    pub active: usize,
+    /// How many wait for something.
+    pub blocked: usize,
+    /// How many are complete.
+    pub complete: usize,
+    /// Its current task.
+    pub current: Option<TaskRecord>,
+}
+
+impl StackInfo {
+    /// Counts the tasks of a stack.
+    pub fn of(stack: String, tasks: &[TaskRecord], current: Option<TaskRecord>) -> Self {
+        let count = |status| tasks.iter().filter(|task| task.status == status).count();
+        Self {
+            stack,
+            tasks: tasks.len(),
+            active: count(TaskStatus::Active),
+            blocked: count(TaskStatus::Blocked),
+            complete: count(TaskStatus::Complete),
+            current,
+        }
+    }
+}
+
+/// Returns what the tasks of a stack are for, in the end. Never cut.
+pub(crate) fn root(view: &TaskView, policy: Policy) -> Vec<Item> {
+    let root = view.path.first().map(|task| {
+        let text = format!("Goal: {}", task.goal);
+        item(&format!("task {}", task.id), &text, policy).pinned()
+    });
+    root.into_iter().collect()
+}
+
+/// The tasks behind the root: those above the current one in short, the
+/// current one last and first to be kept; then the nearer, the sooner.
+pub(crate) fn path(view: &TaskView, policy: Policy) -> Vec<Item> {
+    let tasks = view.path.iter().enumerate().skip(1);
+    let last = view.path.len().saturating_sub(1);
+    tasks
+        .map(|(depth, task)| {
+            let text = match depth == last {
+                true => format!("Current task: {}", task.goal),
+                false => format!("For that: {}", in_short(task)),
+            };
+            let mut item = item(&format!("task {}", task.id), &text, policy);
+            // The nearer, the sooner.
+            item.priority = 0.5 + 0.5 * depth as f64 / view.path.len() as f64;
+            item
+        })
+        .collect()
+}
+
+/// What came of completed tasks beside the current one and of its own parts, in
+/// the order they were done; the latest are kept first, its own before others.
+pub(crate) fn results(view: &TaskView, policy: Policy) -> Vec<Item> {
+    let tasks: Vec<&TaskRecord> = view.siblings.iter().chain(&view.parts).collect();
+    let count = tasks.len() as f64;
+    (tasks.into_iter().enumerate())
+        .map(|(i, task)| {
+            let text = match &task.result {
+                Some(result) => format!("Done: {}\nResult: {result}", task.goal),
+                None => format!("Done: {}", task.goal),
+            };
+            let mut item = item(&format!("result {}", task.id), &text, policy);
+            item.priority = 0.5 * (i + 1) as f64 / count;
+            item
+        })
+        .collect()
+}
+
+/// Returns a task above the current one: what came of it if it is complete,
+/// else what it is for.
+fn in_short(task: &TaskRecord) -> &str {
+    match (task.status, &task.result) {
+        (TaskStatus::Complete, Some(result)) => result,
+        _ => &task.goal,
+    }
+}
+
+fn item(id: &str, text: &str, policy: Policy) -> Item {
+    let mut item = Item::new(id, Role::Context, Text::guarded(text, policy));
+    item.trust = Trust::User;
+    item.cut = Cut::End;
+    item
+}

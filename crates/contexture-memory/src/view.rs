@@ -1,0 +1,398 @@
+//! What is known of a memory without its texts: the index over them, the graph
+//! of entities, and what a filter looks at. Kept up to date by the store's
+//! changes; a function of what the store holds.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+// Looked up only, never walked, so that no order shows.
+#[allow(clippy::disallowed_types)]
+use std::collections::HashMap;
+
+use contexture_recall::{Entry, Index, Slot, Vector, name_key, query_keywords};
+use contexture_store::{
+    Change, EntitySketch, Outcome, PatternSketch, RecordKey, RecordKind, RelationSketch, Sketch,
+    TextSketch,
+};
+
+use crate::form;
+
+/// What is known of a memory.
+#[derive(Debug, Default)]
+pub(crate) struct View {
+    /// The last change that is in it.
+    pub(crate) seq: u64,
+    pub(crate) index: Index,
+    texts: Vec<Option<Text>>,
+    slots: ByKey<Slot>,
+    pub(crate) entities: BTreeMap<RecordKey, EntitySketch>,
+    names: BTreeMap<String, BTreeSet<RecordKey>>,
+    ids: BTreeMap<String, RecordKey>,
+    // By falling salience: as bits, which order numbers from 0 to 1.
+    salient: BTreeSet<(Reverse<u64>, RecordKey)>,
+    pub(crate) relations: BTreeMap<RecordKey, RelationSketch>,
+    ends: BTreeMap<String, BTreeSet<RecordKey>>,
+    pub(crate) patterns: BTreeMap<RecordKey, Pattern>,
+    symbols: Symbols,
+    // Sessions by the time of their last event.
+    sessions: BTreeSet<(i64, u32)>,
+    last: BTreeMap<u32, i64>,
+    // Texts that only some may see.
+    private: BTreeSet<Slot>,
+    // Texts that hold for a time only.
+    limited: BTreeSet<Slot>,
+    // How many texts each speaker has.
+    speakers: BTreeMap<u32, usize>,
+    /// Texts whose words have to be made anew.
+    pub(crate) wordless: BTreeSet<RecordKey>,
+}
+
+#[allow(clippy::disallowed_types)]
+type ByKey<V> = HashMap<RecordKey, V>;
+
+/// What a filter and a score look at, of an event or a chunk.
+#[derive(Debug, Clone)]
+pub(crate) struct Text {
+    pub(crate) key: RecordKey,
+    pub(crate) kind: RecordKind,
+    pub(crate) event_type: u32,
+    pub(crate) session: Option<u32>,
+    pub(crate) task: Option<u32>,
+    pub(crate) speaker: Option<u32>,
+    pub(crate) at: i64,
+    pub(crate) valid: Validity,
+    pub(crate) outcome: Option<Outcome>,
+    /// The same for texts that say the same.
+    pub(crate) print: u64,
+    pub(crate) mentions: Box<[RecordKey]>,
+    /// Who may see it; everybody, when nobody is named.
+    pub(crate) audience: Box<[u64]>,
+}
+
+/// A pattern, with the words that bring it to mind.
+#[derive(Debug)]
+pub(crate) struct Pattern {
+    pub(crate) sketch: PatternSketch,
+    /// The terms of each condition, in order.
+    pub(crate) terms: Vec<Vec<u32>>,
+}
+
+impl Pattern {
+    fn new(sketch: PatternSketch) -> Self {
+        let terms = sketch.conditions.iter().map(|condition| {
+            let words = query_keywords(&condition.value);
+            words.iter().map(|word| word.id).collect()
+        });
+        Self {
+            terms: terms.collect(),
+            sketch,
+        }
+    }
+}
+
+/// When something holds, in Unix milliseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Validity {
+    from: i64,
+    to: i64,
+}
+
+impl Validity {
+    const ALWAYS: Validity = Validity {
+        from: i64::MIN,
+        to: i64::MAX,
+    };
+
+    pub(crate) fn new(from: Option<i64>, to: Option<i64>) -> Self {
+        Self {
+            from: from.unwrap_or(i64::MIN),
+            to: to.unwrap_or(i64::MAX),
+        }
+    }
+
+    pub(crate) fn holds(self, now: i64) -> bool {
+        self.from <= now && now < self.to
+    }
+}
+
+/// Words that recur, as numbers.
+#[derive(Debug, Default)]
+struct Symbols {
+    #[allow(clippy::disallowed_types)]
+    numbers: HashMap<Box<str>, u32>,
+    names: Vec<Box<str>>,
+}
+
+impl Symbols {
+    fn number(&mut self, name: &str) -> u32 {
+        if let Some(&number) = self.numbers.get(name) {
+            return number;
+        }
+        let number = self.names.len() as u32;
+        self.names.push(name.into());
+        self.numbers.insert(name.into(), number);
+        number
+    }
+}
+
+impl View {
+    /// Returns an empty view for vectors of that many dimensions.
+    pub(crate) fn new(dimensions: usize) -> Self {
+        Self {
+            index: Index::new(dimensions),
+            ..Self::default()
+        }
+    }
+
+    /// Brings the view up to date.
+    pub(crate) fn apply(&mut self, changes: Vec<Change>) {
+        let mut touched = BTreeSet::new();
+        for change in &changes {
+            self.remove(change.key, &mut touched);
+        }
+        self.index.settle();
+        for change in changes {
+            self.seq = self.seq.max(change.seq);
+            match change.sketch {
+                Some(Sketch::Text(text)) => self.add_text(change.key, &text, &mut touched),
+                Some(Sketch::Entity(entity)) => self.add_entity(change.key, entity),
+                Some(Sketch::Relation(relation)) => self.add_relation(change.key, relation),
+                Some(Sketch::Pattern(pattern)) => {
+                    self.patterns.insert(change.key, Pattern::new(pattern));
+                }
+                None => {}
+            }
+        }
+        for session in touched {
+            self.refresh(session);
+        }
+    }
+
+    fn add_text(&mut self, key: RecordKey, text: &TextSketch, touched: &mut BTreeSet<u32>) {
+        let words = text.words.as_deref().and_then(form::unpack);
+        if words.is_none() {
+            self.wordless.insert(key);
+        }
+        let (words, audience) = words.unwrap_or_default();
+        let vector = text.vector.as_deref();
+        let dimensions = self.index.dimensions();
+        let vector = vector.and_then(|bytes| Vector::from_bytes(bytes, dimensions));
+        let slot = self.index.add(&Entry {
+            key,
+            words: &words,
+            vector: vector.as_ref(),
+            run: text.session.as_deref(),
+            position: match text.kind {
+                RecordKind::Chunk => (0, text.index),
+                _ => (text.at, 0),
+            },
+        });
+        let symbols = &mut self.symbols;
+        let mut symbol = |name: &Option<String>| name.as_deref().map(|name| symbols.number(name));
+        let known = Text {
+            key,
+            kind: text.kind,
+            session: symbol(&text.session),
+            task: symbol(&text.task),
+            speaker: symbol(&text.speaker),
+            event_type: self.symbols.number(&text.event_type),
+            at: text.at,
+            valid: Validity::new(text.valid_from, text.valid_to),
+            outcome: text.outcome,
+            print: words.print,
+            mentions: text.mentions.as_slice().into(),
+            audience,
+        };
+        if let Some(speaker) = known.speaker {
+            *self.speakers.entry(speaker).or_default() += 1;
+        }
+        if known.kind == RecordKind::Event {
+            touched.extend(known.session);
+        }
+        let at = slot as usize;
+        if self.texts.len() <= at {
+            self.texts.resize(at + 1, None);
+        }
+        if !known.audience.is_empty() {
+            self.private.insert(slot);
+        }
+        if known.valid != Validity::ALWAYS {
+            self.limited.insert(slot);
+        }
+        self.texts[at] = Some(known);
+        self.slots.insert(key, slot);
+    }
+
+    fn add_entity(&mut self, key: RecordKey, entity: EntitySketch) {
+        for name in &entity.names {
+            self.names.entry(name.clone()).or_default().insert(key);
+        }
+        self.ids.insert(entity.id.clone(), key);
+        let salience = Reverse(Self::salience(&entity).to_bits());
+        self.salient.insert((salience, key));
+        self.entities.insert(key, entity);
+    }
+
+    fn add_relation(&mut self, key: RecordKey, relation: RelationSketch) {
+        for end in [&relation.source_id, &relation.target_id] {
+            self.ends.entry(end.clone()).or_default().insert(key);
+            self.ends.entry(name_key(end)).or_default().insert(key);
+        }
+        self.relations.insert(key, relation);
+    }
+
+    fn remove(&mut self, key: RecordKey, touched: &mut BTreeSet<u32>) {
+        self.wordless.remove(&key);
+        if let Some(slot) = self.slots.remove(&key) {
+            self.index.remove(slot);
+            self.limited.remove(&slot);
+            self.private.remove(&slot);
+            if let Some(text) = self.texts[slot as usize].take() {
+                touched.extend(text.session);
+                let speaker = text
+                    .speaker
+                    .and_then(|s| Some((s, self.speakers.get_mut(&s)?)));
+                if let Some((speaker, texts)) = speaker {
+                    *texts -= 1;
+                    if *texts == 0 {
+                        self.speakers.remove(&speaker);
+                    }
+                }
+            }
+        } else if let Some(entity) = self.entities.remove(&key) {
+            for name in &entity.names {
+                drop_from(&mut self.names, name, key);
+            }
+            self.ids.remove(&entity.id);
+            let salience = Reverse(Self::salience(&entity).to_bits());
+            self.salient.remove(&(salience, key));
+        } else if let Some(relation) = self.relations.remove(&key) {
+            for end in [&relation.source_id, &relation.target_id] {
+                drop_from(&mut self.ends, end, key);
+                drop_from(&mut self.ends, &name_key(end), key);
+            }
+        } else {
+            self.patterns.remove(&key);
+        }
+    }
+
+    /// Notes when the last event of a session was.
+    fn refresh(&mut self, session: u32) {
+        if let Some(last) = self.last.remove(&session) {
+            self.sessions.remove(&(last, session));
+        }
+        let run = self.index.run(&self.symbols.names[session as usize]);
+        let mut latest = run.iter().rev().filter_map(|&slot| self.text(slot));
+        let last = latest.find(|text| text.kind == RecordKind::Event);
+        if let Some(at) = last.map(|text| text.at) {
+            self.last.insert(session, at);
+            self.sessions.insert((at, session));
+        }
+    }
+
+    /// Returns the texts that only some may see.
+    pub(crate) fn private(&self) -> impl Iterator<Item = Slot> + '_ {
+        self.private.iter().copied()
+    }
+
+    /// Returns the texts whose type is one of these.
+    pub(crate) fn slots_of(&self, is_one: impl Fn(&str) -> bool) -> Vec<Slot> {
+        let types: Vec<bool> = self.symbols.names.iter().map(|name| is_one(name)).collect();
+        let texts = (0..).zip(&self.texts);
+        let found = texts.filter(|(_, text)| {
+            let event_type = text.as_ref().map(|text| text.event_type as usize);
+            event_type.is_some_and(|event_type| types[event_type])
+        });
+        found.map(|(slot, _)| slot).collect()
+    }
+
+    /// Returns the texts that do not hold now.
+    pub(crate) fn not_holding(&self, now: i64) -> Vec<Slot> {
+        let holds = |slot: &Slot| self.text(*slot).is_some_and(|text| text.valid.holds(now));
+        let limited = self.limited.iter().copied();
+        limited.filter(|slot| !holds(slot)).collect()
+    }
+
+    /// Returns the text in a slot.
+    pub(crate) fn text(&self, slot: Slot) -> Option<&Text> {
+        self.texts.get(slot as usize)?.as_ref()
+    }
+
+    /// Returns the slot of a text.
+    pub(crate) fn slot(&self, key: RecordKey) -> Option<Slot> {
+        self.slots.get(&key).copied()
+    }
+
+    /// Returns the number of a word that recurs, if it does.
+    pub(crate) fn symbol(&self, name: &str) -> Option<u32> {
+        self.symbols.numbers.get(name).copied()
+    }
+
+    /// Returns the word of a number.
+    pub(crate) fn name_of(&self, symbol: u32) -> &str {
+        &self.symbols.names[symbol as usize]
+    }
+
+    /// Returns the number of a speaker of that name, if somebody of that name
+    /// said something.
+    pub(crate) fn speaker(&self, name: &str) -> Option<u32> {
+        let speaker = self.symbol(name)?;
+        self.speakers.contains_key(&speaker).then_some(speaker)
+    }
+
+    /// Returns the latest sessions but for one, latest first.
+    pub(crate) fn latest_sessions(&self, but: Option<u32>, most: usize) -> Vec<u32> {
+        let sessions = self.sessions.iter().rev().map(|(_, session)| *session);
+        sessions.filter(|s| Some(*s) != but).take(most).collect()
+    }
+
+    /// Returns the entities by how much they matter, most first.
+    pub(crate) fn salient(&self) -> impl Iterator<Item = RecordKey> + '_ {
+        self.salient.iter().map(|(_, key)| *key)
+    }
+
+    /// Returns how much an entity matters: what was said of it, or more with
+    /// each mention.
+    pub(crate) fn salience(entity: &EntitySketch) -> f64 {
+        let mentions = entity.mentions as f64;
+        entity.salience.unwrap_or(mentions / (mentions + 10.0))
+    }
+
+    /// Returns the entities of that name or alias, normalised.
+    pub(crate) fn entities_named(&self, name: &str) -> impl Iterator<Item = RecordKey> + '_ {
+        self.names.get(name).into_iter().flatten().copied()
+    }
+
+    /// Returns the entity that a relation means by one of its ends.
+    pub(crate) fn entity_at(&self, end: &str) -> Option<RecordKey> {
+        // Of several of a name, one that has not ended.
+        let ended = |key: &RecordKey| self.entities[key].valid_to.is_some();
+        let by_name = || self.entities_named(&name_key(end)).min_by_key(ended);
+        self.ids.get(end).copied().or_else(by_name)
+    }
+
+    /// Returns the relations that begin or end at an entity.
+    pub(crate) fn relations_of(&self, entity: RecordKey) -> BTreeSet<RecordKey> {
+        let Some(known) = self.entities.get(&entity) else {
+            return BTreeSet::new();
+        };
+        let ends = std::iter::once(&known.id).chain(&known.names);
+        let found = ends.filter_map(|end| self.ends.get(end)).flatten().copied();
+        found
+            .filter(|key| {
+                let relation = &self.relations[key];
+                [&relation.source_id, &relation.target_id]
+                    .into_iter()
+                    .any(|end| self.entity_at(end) == Some(entity))
+            })
+            .collect()
+    }
+}
+
+fn drop_from(map: &mut BTreeMap<String, BTreeSet<RecordKey>>, name: &str, key: RecordKey) {
+    if let Some(keys) = map.get_mut(name) {
+        keys.remove(&key);
+        if keys.is_empty() {
+            map.remove(name);
+        }
+    }
+}

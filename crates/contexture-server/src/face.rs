@@ -1,0 +1,158 @@
+//! How each face of the server names fields and operations in its advice.
+
+use std::fmt::Write as _;
+
+use contexture::{Face, Operation};
+
+/// The HTTP API: operations are routes.
+pub(crate) struct Http;
+
+/// MCP: operations are tools.
+pub(crate) struct Mcp;
+
+fn quoted(text: &str) -> String {
+    format!("`{text}`")
+}
+
+impl Face for Http {
+    fn field(&self, name: &str) -> Option<String> {
+        // Which store there is is not for a caller to say.
+        (name != "db").then(|| quoted(name))
+    }
+
+    fn operation(&self, operation: Operation, on: Option<&str>) -> Option<String> {
+        let route = match operation {
+            Operation::ListSessions => "GET /v1/sessions",
+            Operation::CreateSession => "POST /v1/sessions",
+            Operation::ShowHistory => "GET /v1/sessions/{label}/history",
+            Operation::UndoCompaction => "POST /v1/sessions/{label}/uncompact",
+            Operation::ListTrees => "GET /v1/trees",
+            Operation::ImportTree => "POST /v1/trees",
+            Operation::ShowTree => "GET /v1/trees/{tree}/document",
+            Operation::AddNode => "POST /v1/trees/{tree}/nodes",
+            Operation::FlagNode => "PATCH /v1/trees/{tree}/nodes/{node}",
+            Operation::SavePath => "PUT /v1/trees/{tree}/paths/{name}",
+            Operation::ShowTasks => "GET /v1/tasks",
+            Operation::ListStacks => "GET /v1/stacks",
+            Operation::PushTask => "POST /v1/tasks",
+            Operation::RecordMemory => "POST /v1/memory/records",
+            Operation::ExportMemory => "GET /v1/memory/records",
+            Operation::ReembedMemory => "POST /v1/memory/reembed",
+            Operation::ListSnapshots => "GET /v1/snapshots",
+            Operation::ListWorkingSet => "GET /v1/working-set",
+            _ => return None,
+        };
+        Some(quoted(&with_name(route, on)))
+    }
+}
+
+impl Face for Mcp {
+    fn field(&self, name: &str) -> Option<String> {
+        // Which store there is is not for a caller to say.
+        (name != "db").then(|| quoted(name))
+    }
+
+    fn operation(&self, operation: Operation, _: Option<&str>) -> Option<String> {
+        match operation {
+            Operation::PushTask => Some(quoted("push_task")),
+            Operation::RecordMemory => Some(quoted("remember")),
+            _ => None,
+        }
+    }
+}
+
+/// Puts a name into the first place for one in a route.
+fn with_name(route: &str, name: Option<&str>) -> String {
+    let place = route
+        .split_once('{')
+        .and_then(|(before, rest)| Some((before, rest.split_once('}')?.1)));
+    let (Some((before, after)), Some(name)) = (place, name) else {
+        return route.to_owned();
+    };
+    let mut filled = before.to_owned();
+    for byte in name.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
+                filled.push(byte.into());
+            }
+            // Writing to a text does not fail.
+            byte => drop(write!(filled, "%{byte:02X}")),
+        }
+    }
+    filled + after
+}
+
+#[cfg(test)]
+mod tests {
+    use contexture::{Advice, advice};
+
+    use super::*;
+    use crate::mcp::tool_names;
+
+    #[test]
+    fn advice_names_fields_routes_and_tools() {
+        let given = [
+            Advice::raise("max_tokens"),
+            Advice::call_on(Operation::UndoCompaction, "a b/c"),
+            Advice::call_on(Operation::FlagNode, "story"),
+            Advice::call(Operation::ShowHistory),
+            Advice::call(Operation::PushTask),
+            Advice::call(Operation::ListKeys),
+        ];
+        assert_eq!(
+            advice::phrase(&given, &Http).as_deref(),
+            Some(
+                "raise `max_tokens`; or `POST /v1/sessions/a%20b%2Fc/uncompact` undoes the \
+                 compaction; or `PATCH /v1/trees/story/nodes/{node}` excludes or includes a node; \
+                 or `GET /v1/sessions/{label}/history` shows the turns; or `POST /v1/tasks` adds a \
+                 task"
+            )
+        );
+        assert_eq!(
+            advice::phrase(&given, &Mcp).as_deref(),
+            Some("raise `max_tokens`; or `push_task` adds a task")
+        );
+    }
+
+    /// Every operation that advice may name.
+    const ALL: [Operation; 21] = [
+        Operation::ListSessions,
+        Operation::CreateSession,
+        Operation::ShowHistory,
+        Operation::UndoCompaction,
+        Operation::ListTrees,
+        Operation::ImportTree,
+        Operation::ShowTree,
+        Operation::AddNode,
+        Operation::FlagNode,
+        Operation::SavePath,
+        Operation::ShowTasks,
+        Operation::ListStacks,
+        Operation::PushTask,
+        Operation::RecordMemory,
+        Operation::ExportMemory,
+        Operation::ReembedMemory,
+        Operation::ListKeys,
+        Operation::ListSnapshots,
+        Operation::ListWorkingSet,
+        Operation::CreateProject,
+        Operation::ShowSettings,
+    ];
+
+    #[test]
+    fn what_advice_names_exists() {
+        let api = crate::router::api();
+        let routes = api
+            .operations
+            .iter()
+            .map(|operation| format!("`{} {}`", operation.method, operation.path));
+        let routes: Vec<String> = routes.collect();
+        for route in ALL.iter().filter_map(|one| Http.operation(*one, None)) {
+            assert!(routes.contains(&route), "{route}");
+        }
+        let tools: Vec<String> = tool_names().map(|name| quoted(&name)).collect();
+        for tool in ALL.iter().filter_map(|one| Mcp.operation(*one, None)) {
+            assert!(tools.contains(&tool), "{tool}");
+        }
+    }
+}

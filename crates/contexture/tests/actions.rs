@@ -1,0 +1,172 @@
+//! What a model may change in the working set, and what is said when it may not.
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use contexture::working_set::Quota;
+use contexture::working_set::actions::{Actor, Target, apply, parse};
+use support::Lab;
+
+const MANIFEST: &str = "protocol: CONTEXT-ASSEMBLY/0.1\nfiles:\n\
+    - {path: rules.md, priority: 1.0, role: system, truncate_strategy: never}\n\
+    - {path: a.md, priority: 0.5}\n- {path: never.md, priority: 0.5, truncate_strategy: never}\n";
+
+fn project() -> Lab {
+    let lab = Lab::new("");
+    lab.write("working-set.yml", MANIFEST);
+    for name in ["rules.md", "a.md", "b.md", "never.md"] {
+        lab.write(name, "text\n");
+    }
+    lab
+}
+
+/// Applies a model's actions, which must be refused and change nothing, and
+/// returns the complaint and what to do.
+fn refused(lab: &Lab, actions: &str, max_entries: usize, max_actions: usize) -> String {
+    let target = Target {
+        root: &lab.root,
+        manifest: "working-set.yml",
+        session: None,
+        quota: Quota {
+            max_entries,
+            max_actions,
+        },
+        now: lab.tick(),
+    };
+    let done =
+        parse("actions.yml", actions).and_then(|actions| apply(target, &actions, Actor::Model));
+    let error = done.unwrap_err();
+    assert!(error.is_input(), "{error}");
+    let manifest = std::fs::read_to_string(lab.dir.path().join("working-set.yml"));
+    assert_eq!(manifest.unwrap(), MANIFEST);
+    match error.hint(&contexture::advice::Plain).as_deref() {
+        Some(hint) => format!("{error}\nhint: {hint}"),
+        None => error.to_string(),
+    }
+}
+
+#[test]
+fn what_is_refused() {
+    let lab = project();
+    let why = "MISSING_WHY: the change to `b.md` gives no reason\nhint: every change needs a \
+               reason: `why`";
+    let list = "hint: `list_working_set` lists the files";
+    let root = "hint: only files below the root can be in the working set";
+    let pinned = "PERMISSION_DENIED: `rules.md` is pinned; only a person may change it";
+    for (actions, message) in [
+        (
+            "{action: add_to_working_set, path: b.md, priority: 0.7}",
+            why,
+        ),
+        (
+            "{action: add_to_working_set, path: b.md, priority: 0.7, why: \" \\t \"}",
+            why,
+        ),
+        (
+            "{action: remove_from_working_set, path: rules.mdx, why: x}",
+            "NOT_FOUND: `rules.mdx` is not in the working set\nhint: did you mean `rules.md`?",
+        ),
+        (
+            "{action: adjust_priority, path: zzz, priority: 0.1, why: x}",
+            &format!("NOT_FOUND: `zzz` is not in the working set\n{list}"),
+        ),
+        (
+            "{action: add_to_working_set, path: gone.md, priority: 0.5, why: x}",
+            "NOT_FOUND: there is no file `gone.md`",
+        ),
+        (
+            "{action: add_to_working_set, path: ../b.md, priority: 0.5, why: x}",
+            &format!(
+                "PERMISSION_DENIED: `../b.md` holds `..`, which could lead out of the root\n{root}"
+            ),
+        ),
+        (
+            "{action: add_to_working_set, path: /etc/passwd, priority: 0.5, why: x}",
+            &format!(
+                "PERMISSION_DENIED: `/etc/passwd` is absolute; paths are relative to the root\n\
+                 {root}"
+            ),
+        ),
+        (
+            "{action: remove_from_working_set, path: ./rules.md, why: x}",
+            pinned,
+        ),
+        (
+            "{action: adjust_priority, path: ./rules.md, priority: 0.1, why: x}",
+            pinned,
+        ),
+        (
+            "{action: add_to_working_set, path: b.md, priority: 1.0, truncate_strategy: never, \
+             why: x}",
+            "PERMISSION_DENIED: `b.md` would be pinned; only a person may do that",
+        ),
+        (
+            "{action: add_to_working_set, path: b.md, priority: 0.5, role: system, why: x}",
+            "PERMISSION_DENIED: `b.md` would speak in another role; only a person may do that",
+        ),
+        (
+            "{action: adjust_priority, path: never.md, priority: 1.0, why: x}",
+            "PERMISSION_DENIED: `never.md` would be pinned; only a person may do that",
+        ),
+        // Nor two together.
+        (
+            "{action: add_to_working_set, path: b.md, priority: 0.9, truncate_strategy: never, \
+             why: x}\n---\n{action: adjust_priority, path: b.md, priority: 1.0, why: x}",
+            "PERMISSION_DENIED: `b.md` would be pinned; only a person may do that",
+        ),
+        (
+            "{action: adjust_priority, path: a.md, priority: 1.5, why: x}",
+            "INVALID_ARGS: priority of `a.md` must be from 0 to 1, not 1.5",
+        ),
+        (
+            "action: adjust_priority\npath: a.md\npriority: high\nwhy: x",
+            "INVALID_ARGS: actions.yml:3:11: priority: must be a number, not `high`",
+        ),
+        (
+            "action: adjust_priority\npath: a.md\nwhy: x",
+            "INVALID_ARGS: actions.yml:1:1: priority: is missing",
+        ),
+        (
+            "action: add_to_workingset\npath: b.md\npriority: 0.5\nwhy: x",
+            "INVALID_ARGS: actions.yml:1:9: action: unknown action `add_to_workingset`; did you \
+             mean `add_to_working_set`? (one of add_to_working_set, remove_from_working_set, \
+             adjust_priority)",
+        ),
+        (
+            "action: add_to_working_set\npath: b.md\npriority: 0.5\nprio: 0.6\nwhy: x",
+            "INVALID_ARGS: actions.yml:4:1: prio: unknown field `prio`; did you mean `priority`? \
+             (one of action, path, priority, why, role, truncate_strategy, max_lines)",
+        ),
+        // By its own line, not by one of the manifest, which was never written.
+        (
+            "action: add_to_working_set\npath: b.md\npriority: 0.5\nrole: sytem\nwhy: x",
+            "INVALID_ARGS: actions.yml:4:7: role: unknown role `sytem`; did you mean `system`? \
+             (one of system, developer, user, context)",
+        ),
+        // Nothing is applied when the last of several is bad.
+        (
+            "{action: add_to_working_set, path: b.md, priority: 0.7, why: x}\n---\n\
+             {action: remove_from_working_set, path: zzz, why: x}",
+            &format!("NOT_FOUND: `zzz` is not in the working set\n{list}"),
+        ),
+    ] {
+        assert_eq!(refused(&lab, actions, 9, 9), message, "{actions}");
+    }
+}
+
+#[test]
+fn there_are_limits() {
+    let two = "- {action: add_to_working_set, path: b.md, priority: 0.7, why: x}\n\
+               - {action: remove_from_working_set, path: a.md, why: x}";
+    assert_eq!(
+        refused(&project(), two, 9, 1),
+        "QUOTA_EXCEEDED: 2 actions in one call, 1 are allowed\n\
+         hint: send fewer at a time, or raise limits.max_actions in contexture.toml"
+    );
+    let add = "{action: add_to_working_set, path: b.md, priority: 0.7, why: x}";
+    assert_eq!(
+        refused(&project(), add, 3, 9),
+        "QUOTA_EXCEEDED: the working set may hold 3 entries\n\
+         hint: remove some first, or raise limits.max_entries in contexture.toml"
+    );
+}

@@ -1,0 +1,160 @@
+//! Capabilities: from a file, and from a command that may do anything.
+
+use serde_json::json;
+
+use super::*;
+
+fn with_command(command: &[&str], more: &str) -> Lab {
+    project(&settings(command, more), &[])
+}
+
+fn settings(command: &[&str], more: &str) -> String {
+    format!("[environment]\ncommand = {}\n{more}", json!(command))
+}
+
+#[test]
+fn the_last_good_answer_of_a_command_is_used() {
+    let answer = json!({"capabilities": {"Build": ["make"]}}).to_string();
+    let mut lab = with_command(&["printf", "%s", &answer], "");
+    let good = ask(&lab, |_| {});
+    let environment = "## Environment\n\n### Capabilities\n\nBuild: make (active)\n\n## Runtime";
+    assert!(system(&good).starts_with(environment), "{}", system(&good));
+    let kept = lab.dir.path().join(".contexture/environment.json");
+    assert_eq!(std::fs::read_to_string(kept).unwrap(), answer);
+    lab.restart(&settings(&["false"], ""));
+    let later = made(&lab, |_| {}).unwrap();
+    assert_eq!(
+        later.report.warnings,
+        ["environment: the command `false` failed: exit status: 1; its last good answer is used"]
+    );
+    assert_eq!(system(&later.to_json()), system(&good));
+}
+
+#[test]
+fn a_command_that_does_not_work_is_a_warning() {
+    let more = "printed more than 1048576 bytes";
+    for (command, limit, why) in [
+        (&["false"][..], "", "failed: exit status: 1"),
+        (
+            &["sh", "-c", "kill -9 $$"],
+            "",
+            "failed: signal: 9 (SIGKILL)",
+        ),
+        (
+            &["no-such-program"],
+            "",
+            "cannot be run: No such file or directory (os error 2)",
+        ),
+        (
+            &["sleep", "60"],
+            "timeout_ms = 300\n",
+            "was stopped: no answer after 300 ms (environment.timeout_ms)",
+        ),
+        // One that leaves somebody behind who holds the pipe.
+        (
+            &["sh", "-c", "sleep 20 & echo {}"],
+            "timeout_ms = 2000\n",
+            "did not close its output",
+        ),
+        (
+            &["echo", "ready"],
+            "",
+            "printed something that is not JSON: expected value at line 1 column 1",
+        ),
+        (
+            &["true"],
+            "",
+            "printed something that is not JSON: EOF while parsing a value at line 1 column 0",
+        ),
+        (
+            &["printf", "\\377"],
+            "",
+            "printed something that is not UTF-8",
+        ),
+        (
+            &["echo", "[1]"],
+            "",
+            "printed something else than capabilities: its answer: must be a mapping with \
+             `capabilities`",
+        ),
+        (
+            &["echo", r#"{"capabilities":{"A":7}}"#],
+            "",
+            "printed something else than capabilities: its answer: capabilities.A: must be names \
+             with their state: a map, or a list of `{name, state, note}`",
+        ),
+        (&["sh", "-c", "head -c 2000000 /dev/zero"], "", more),
+        (&["yes"], "", more),
+    ] {
+        let lab = with_command(command, limit);
+        let made = made(&lab, |_| {}).unwrap();
+        let told = command.join(" ");
+        assert_eq!(
+            made.report.warnings,
+            [format!(
+                "`environment`: the command `{told}` {why}; there is no earlier answer"
+            )]
+        );
+        let request = made.to_json();
+        assert!(!system(&request).contains("Environment"));
+        assert_eq!(request["report"]["excluded"][0]["id"], "environment");
+        assert_eq!(request["report"]["excluded"][0]["code"], "unreadable");
+    }
+}
+
+#[test]
+fn a_file_that_is_malformed() {
+    let hint = "hint: capabilities are `capabilities: {Category: {name: state}}` and \
+                `credentials: {configured: 3, broken: [name]}`";
+    let states = "must be names with their state: a map, or a list of `{name, state, note}`";
+    let mut many = String::from("a: &a [x, x, x, x, x, x, x, x, x]\n");
+    for (name, before) in "bcdefgh".chars().zip("abcdefg".chars()) {
+        let aliases = vec![format!("*{before}"); 9].join(",");
+        many += &format!("{name}: &{name} [{aliases}]\n");
+    }
+    let yaml = "capabilities.yml";
+    for (file, content, message) in [
+        (
+            yaml,
+            "capabilities: [\n",
+            "unclosed bracket '[' at line 1, column 15",
+        ),
+        (yaml, "- a\n", "must be a mapping with `capabilities`"),
+        (yaml, "", "must be a mapping with `capabilities`"),
+        (yaml, "capabilites: {}\n", "capabilites: is not known here"),
+        (
+            yaml,
+            "capabilities: {A: {b: 3}}\n",
+            &format!("capabilities.A: {states}"),
+        ),
+        (
+            yaml,
+            "capabilities: [{name: x}]\n",
+            &format!("capabilities[0]: {states}"),
+        ),
+        (
+            yaml,
+            &many,
+            "has too many values; do aliases multiply them?",
+        ),
+        (
+            yaml,
+            "credentials: 3\n",
+            "credentials: must be counts or lists of names",
+        ),
+        (
+            "capabilities.json",
+            "{\"capabilities\":",
+            "capabilities: it ends where a value should be at line 1 column 16",
+        ),
+    ] {
+        let lab = project("", &[(file, content)]);
+        assert_eq!(
+            complaint(&lab, |_| {}),
+            format!("{file}: {message}\n{hint}")
+        );
+    }
+    let lab = project("[environment]\nfile = \"nowhere.yml\"\n", &[]);
+    let message = "nowhere.yml: there is no file `nowhere.yml`";
+    assert_eq!(complaint(&lab, |_| {}), message);
+}
