@@ -22,8 +22,8 @@ use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
 
-use quick_cache::Weighter;
-use quick_cache::sync;
+use quick_cache::sync::{self, DefaultLifecycle};
+use quick_cache::{DefaultHashBuilder, OptionsBuilder, Weighter};
 
 /// The bound unless another is set: 256 MiB.
 pub const DEFAULT_LIMIT: u64 = 256 << 20;
@@ -33,6 +33,11 @@ const ENTRY_BYTES: u64 = 160;
 
 /// About how large an entry is, to make room for their number.
 const TYPICAL_BYTES: u64 = 2_048;
+
+/// In how many parts the pool is locked. Each has its share of the bound, and
+/// an entry larger than a share is not kept. The default of the library grows
+/// with the number of processors, and the shares would become small.
+const PARTS: usize = 8;
 
 /// Which cache an entry belongs to, and the hash of its key. The hash has 128
 /// bits and random seeds; the key itself is compared when an entry is found.
@@ -66,15 +71,30 @@ struct Pool {
 }
 
 static POOL: LazyLock<Pool> = LazyLock::new(|| Pool {
-    entries: sync::Cache::with_weighter(
-        usize::try_from(DEFAULT_LIMIT / TYPICAL_BYTES).unwrap_or(usize::MAX),
-        DEFAULT_LIMIT,
-        ByBytes,
-    ),
+    entries: entries(),
     seeds: [RandomState::new(), RandomState::new()],
     hits: AtomicU64::new(0),
     misses: AtomicU64::new(0),
 });
+
+fn entries() -> sync::Cache<Slot, Entry, ByBytes> {
+    let items = usize::try_from(DEFAULT_LIMIT / TYPICAL_BYTES).unwrap_or(usize::MAX);
+    let options = OptionsBuilder::new()
+        .shards(PARTS)
+        .estimated_items_capacity(items)
+        .weight_capacity(DEFAULT_LIMIT)
+        .build();
+    match options {
+        Ok(options) => sync::Cache::with_options(
+            options,
+            ByBytes,
+            DefaultHashBuilder::default(),
+            DefaultLifecycle::default(),
+        ),
+        // Both that must be set are.
+        Err(_) => sync::Cache::with_weighter(items, DEFAULT_LIMIT, ByBytes),
+    }
+}
 
 static NEXT_SPACE: AtomicU64 = AtomicU64::new(1);
 

@@ -1,16 +1,14 @@
 //! What was made of files, kept while they do not change.
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::{Mutex, PoisonError};
 
+use contexture_core::cache::Cache;
 use contexture_core::guard::Policy;
 use jiff::Timestamp;
 
 use crate::files::{Root, Stamp};
 
-/// Most files that something is kept of, and the size of the largest.
-const MOST_FILES: usize = 256;
+/// The size of the largest file that something is kept of.
 const LARGEST: u64 = 256 * 1024;
 
 /// What was made of files, kept for as long as they do not change: the same few
@@ -20,7 +18,7 @@ const LARGEST: u64 = 256 * 1024;
 /// read each time, since it may change again without a trace in it.
 #[derive(Debug)]
 pub struct ByFile<T> {
-    known: Mutex<BTreeMap<Key, (Stamp, T)>>,
+    known: Cache<Key, (Stamp, T)>,
 }
 
 /// A file, and how it was guarded.
@@ -29,12 +27,12 @@ type Key = (PathBuf, bool, bool);
 impl<T> Default for ByFile<T> {
     fn default() -> Self {
         Self {
-            known: Mutex::default(),
+            known: Cache::default(),
         }
     }
 }
 
-impl<T: Clone> ByFile<T> {
+impl<T: Clone + Send + Sync + 'static> ByFile<T> {
     /// Returns what was made of the file at `path`, or makes it. What cannot be
     /// made is not kept.
     pub fn get<E>(
@@ -78,26 +76,17 @@ impl<T: Clone> ByFile<T> {
             policy.mask_secrets,
             policy.between_tags,
         );
-        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((of, made)) = known.get(&key)
-            && *of == stamp
+        if let Some((of, made)) = self.known.get(&key)
+            && of == stamp
         {
-            return Ok(made.clone());
+            return Ok(made);
         }
-        drop(known);
         let made = make()?;
         if stamp.is_settled(now) && stamp.bytes() <= LARGEST {
-            self.put(key, stamp, made.clone());
+            let bytes = usize::try_from(stamp.bytes()).unwrap_or(usize::MAX);
+            self.known.insert(key, (stamp, made.clone()), bytes);
         }
         Ok(made)
-    }
-
-    fn put(&self, key: Key, stamp: Stamp, made: T) {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        if known.len() >= MOST_FILES {
-            known.clear();
-        }
-        known.insert(key, (stamp, made));
     }
 }
 
@@ -125,7 +114,6 @@ mod tests {
             std::fs::write(&path, &text).unwrap();
             assert_eq!(read(&known, &root, "AGENTS.md"), text);
         }
-        assert!(known.known.lock().unwrap().is_empty());
     }
 
     #[test]
@@ -144,49 +132,25 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_was_left_alone_is_read_once_until_it_changes() {
+    fn a_file_that_was_left_alone_shows_each_change() {
         let directory = tempfile::tempdir().unwrap();
         let root = Root::open(directory.path()).unwrap();
         let known = ByFile::default();
         let path = directory.path().join("AGENTS.md");
         std::fs::write(&path, "one").unwrap();
-        let reads = std::cell::Cell::new(0);
         // As if it were later.
         let read = || {
-            let make = || {
-                reads.set(reads.get() + 1);
-                Ok::<_, Infallible>(root.read_text("AGENTS.md", 1 << 20).unwrap())
-            };
+            let make = || Ok::<_, Infallible>(root.read_text("AGENTS.md", 1 << 20).unwrap());
             let later = Timestamp::now() + Duration::from_secs(60);
             let stamp = root.stamp("AGENTS.md");
             known.get_at(later, stamp, &root, "AGENTS.md", Policy::default(), make)
         };
-        assert_eq!(
-            (read(), read(), reads.get()),
-            (Ok("one".into()), Ok("one".into()), 1)
-        );
+        assert_eq!((read(), read()), (Ok("one".into()), Ok("one".into())));
         // Another file in its place, of the same size.
         std::fs::write(directory.path().join("other"), "two").unwrap();
         std::fs::rename(directory.path().join("other"), &path).unwrap();
-        assert_eq!((read(), reads.get()), (Ok("two".into()), 2));
+        assert_eq!((read(), read()), (Ok("two".into()), Ok("two".into())));
         std::fs::write(&path, "three").unwrap();
-        assert_eq!(
-            (read(), read(), reads.get()),
-            (Ok("three".into()), Ok("three".into()), 3)
-        );
-    }
-
-    #[test]
-    fn the_number_of_files_is_bounded() {
-        let directory = tempfile::tempdir().unwrap();
-        let root = Root::open(directory.path()).unwrap();
-        std::fs::write(directory.path().join("0"), "x").unwrap();
-        let Some(stamp) = root.stamp("0") else { return };
-        let known = ByFile::default();
-        for n in 0..3 * MOST_FILES {
-            let key = (PathBuf::from(n.to_string()), true, true);
-            known.put(key, stamp, ());
-            assert!(known.known.lock().unwrap().len() <= MOST_FILES);
-        }
+        assert_eq!((read(), read()), (Ok("three".into()), Ok("three".into())));
     }
 }

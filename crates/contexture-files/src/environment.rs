@@ -1,9 +1,9 @@
-use std::collections::BTreeMap;
 use std::io::Read as _;
 use std::process::{Child, Command, Stdio};
-use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
+use contexture_core::cache::Cache;
 use contexture_core::guard::Policy;
 use contexture_core::{Code, Content, ContentHash, Item, Role, Trust};
 use serde_json::Value;
@@ -27,16 +27,13 @@ const FILES: [&str; 6] = [
     ".agent/capabilities.json",
 ];
 
-/// How many summaries are kept.
-const MOST_MADE: usize = 16;
-
 /// The most that a command may print.
 const MAX_ANSWER: u64 = 1024 * 1024;
 
 /// Summaries of capabilities, kept by the hash of what they were made from.
 #[derive(Debug, Default)]
 pub(crate) struct Environments {
-    made: Mutex<BTreeMap<String, Arc<Snapshot>>>,
+    made: Cache<ContentHash, Arc<Snapshot>>,
 }
 
 /// What an agent can do, by category.
@@ -72,23 +69,13 @@ impl Environments {
             Answer::Failed(reason) => return Ok(vec![failed(reason)]),
             Answer::Text { name, text } => (name, text),
         };
-        let key = ContentHash::of(text.as_bytes()).to_string();
-        let known = self
-            .made
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .get(&key)
-            .cloned();
-        let snapshot = match known {
+        let key = ContentHash::of(text.as_bytes());
+        let snapshot = match self.made.get(&key) {
             Some(snapshot) => snapshot,
             None => {
                 let snapshot = Arc::new(Snapshot::parse(&name, &text)?);
-                let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
-                // One that changes with each answer is not worth keeping.
-                if made.len() >= MOST_MADE {
-                    made.clear();
-                }
-                made.insert(key, Arc::clone(&snapshot));
+                let bytes = 2 * text.len() + 256;
+                self.made.insert(key, Arc::clone(&snapshot), bytes);
                 snapshot
             }
         };

@@ -1,9 +1,9 @@
 //! What an agent is told before the conversation: workspace, persona,
 //! environment, runtime, its role and its tools.
 
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use contexture_core::cache::Cache;
 use contexture_core::guard::Policy;
 use contexture_core::{Content, Item, Role, Text, Trust};
 
@@ -16,17 +16,9 @@ use crate::tools::Toolbox;
 pub(crate) struct Standing {
     pub(crate) files: ByFile<Content>,
     pub(crate) toolboxes: ByFile<Arc<Toolbox>>,
-    sections: Mutex<Sections>,
+    // By how each was guarded, and its text.
+    sections: Cache<(bool, bool, String), Text>,
 }
-
-#[derive(Debug, Default)]
-struct Sections {
-    known: BTreeMap<(bool, bool, String), Text>,
-    bytes: usize,
-}
-
-/// The most bytes of sections that are kept.
-const MOST_SECTIONS: usize = 4 << 20;
 
 impl Standing {
     /// Returns a pinned section of the system prompt, or nothing when it is
@@ -49,17 +41,12 @@ impl Standing {
 
     fn text(&self, text: &str, policy: Policy) -> Text {
         let key = (policy.mask_secrets, policy.between_tags, text.to_owned());
-        let lock = || self.sections.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = lock().known.get(&key) {
-            return known.clone();
+        if let Some(known) = self.sections.get(&key) {
+            return known;
         }
         let guarded = Text::guarded(text, policy);
-        let mut sections = lock();
-        if sections.bytes > MOST_SECTIONS {
-            *sections = Sections::default();
-        }
-        sections.bytes += 2 * text.len() + 512;
-        sections.known.insert(key, guarded.clone());
+        let bytes = 2 * text.len() + 512;
+        self.sections.insert(key, guarded.clone(), bytes);
         guarded
     }
 }
@@ -69,20 +56,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sections_are_made_once_and_do_not_grow_without_bound() {
+    fn a_section_is_the_same_each_time_and_an_empty_one_is_left_out() {
         let standing = Standing::default();
         let make = |text: &str| standing.section("task", text, Policy::default());
         assert_eq!(make("  \n"), None);
         assert_eq!(make(" a "), make("a"));
-        for n in 0..200 {
-            make(&format!("{n} {}", "x".repeat(100_000)));
-            let sections = standing.sections.lock().unwrap();
-            let held: usize = sections
-                .known
-                .values()
-                .map(|text| text.as_str().len())
-                .sum();
-            assert!(held <= MOST_SECTIONS, "{held}");
-        }
     }
 }

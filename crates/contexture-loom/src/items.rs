@@ -1,8 +1,8 @@
 //! Nodes as items.
 
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use contexture_core::cache::Cache;
 use contexture_core::guard::Policy;
 use contexture_core::{Code, Content, Counts, Cut, Item, Join, Part, Role, Text, Tokens, Trust};
 use contexture_providers::{describe, media_tokens};
@@ -12,7 +12,7 @@ use contexture_engine::counter_name;
 use contexture_engine::source::escape_prefix;
 
 /// What a node is to a request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Shape {
     /// A message of its author.
     Message,
@@ -58,7 +58,7 @@ pub(crate) struct Maker<'a> {
     pub(crate) counts: &'a Counts,
     pub(crate) policy: Policy,
     /// What counted, for counts that are kept.
-    counter: String,
+    counter: Arc<str>,
 }
 
 impl<'a> Maker<'a> {
@@ -73,7 +73,7 @@ impl<'a> Maker<'a> {
         Self {
             counts,
             policy,
-            counter,
+            counter: counter.into(),
         }
     }
 
@@ -145,6 +145,37 @@ impl<'a> Maker<'a> {
             prepared.items.push(item);
         }
         (prepared, tokens)
+    }
+
+    /// Reads nodes of a tree and makes their items, in the order asked for.
+    pub(crate) fn load(
+        &self,
+        store: &dyn Trees,
+        tree: &str,
+        shape: Shape,
+        wanted: &[&Wanted<'_>],
+    ) -> Result<Vec<Arc<Prepared>>, StoreError> {
+        let ids: Vec<&str> = wanted.iter().map(|wanted| wanted.id).collect();
+        let loaded = store.nodes(tree, &ids, &self.counter)?;
+        let mut made = Vec::with_capacity(loaded.len());
+        let mut uncounted = Vec::new();
+        for (wanted, loaded) in wanted.iter().zip(&loaded) {
+            let CountedNode { node, tokens } = loaded;
+            let header = wanted.header.as_deref();
+            // A header is no part of the node, and is counted anew.
+            let known = tokens.as_deref().filter(|_| header.is_none());
+            let (prepared, counted) = self.make_counted(node, shape, header, known);
+            if known.is_none() && header.is_none() {
+                uncounted.push((wanted.id, counted));
+            }
+            made.push(Arc::new(prepared));
+        }
+        if !uncounted.is_empty() {
+            // Counted once, and never again. That they cannot be kept, in a
+            // store that is only read, is no reason to fail.
+            let _ = store.put_node_counts(tree, &self.counter, &uncounted);
+        }
+        Ok(made)
     }
 
     /// Returns what an item costs.
@@ -233,24 +264,21 @@ fn unsent(block: &Block, shape: Shape) -> Option<(Code, &'static str)> {
     }
 }
 
-/// Nodes that were prepared before. What a node says never changes.
+/// Nodes that were prepared before. The content of a node never changes.
 #[derive(Debug, Default)]
 pub(crate) struct NodeCache {
-    known: Mutex<Known>,
+    made: Cache<Key, Known>,
 }
 
-#[derive(Debug, Default)]
+/// The counter, the shape, and the id of the node.
+type Key = (Arc<str>, Shape, String);
+
+/// The items of a node, with the header that they were made with.
+#[derive(Debug, Clone)]
 struct Known {
-    // By what they were made with: counter and shape.
-    made: BTreeMap<(String, Shape), ById>,
-    bytes: usize,
+    header: Option<Arc<str>>,
+    prepared: Arc<Prepared>,
 }
-
-/// By id, with the header where there is one.
-type ById = BTreeMap<String, (Option<String>, Arc<Prepared>)>;
-
-/// The most bytes of nodes that are kept in memory.
-const MAX_KNOWN: usize = 64 << 20;
 
 /// A node of a path that is wanted, with the header it is to have.
 pub(crate) struct Wanted<'a> {
@@ -268,7 +296,8 @@ impl NodeCache {
         shape: Shape,
         wanted: &[Wanted<'_>],
     ) -> Result<Vec<Arc<Prepared>>, StoreError> {
-        let mut found = self.find(maker, shape, wanted);
+        let find = |wanted| self.find(maker, shape, wanted);
+        let mut found: Vec<Option<Arc<Prepared>>> = wanted.iter().map(find).collect();
         let missing: Vec<&Wanted<'_>> = (wanted.iter().zip(&found))
             .filter(|(_, found)| found.is_none())
             .map(|(wanted, _)| wanted)
@@ -276,27 +305,10 @@ impl NodeCache {
         if missing.is_empty() {
             return Ok(found.into_iter().flatten().collect());
         }
-        let ids: Vec<&str> = missing.iter().map(|wanted| wanted.id).collect();
-        let loaded = store.nodes(tree, &ids, &maker.counter)?;
-        let mut made = Vec::with_capacity(loaded.len());
-        let mut uncounted = Vec::new();
-        for (wanted, loaded) in missing.iter().zip(&loaded) {
-            let CountedNode { node, tokens } = loaded;
-            let header = wanted.header.as_deref();
-            // A header is no part of the node, and is counted anew.
-            let known = tokens.as_deref().filter(|_| header.is_none());
-            let (prepared, counted) = maker.make_counted(node, shape, header, known);
-            if known.is_none() && header.is_none() {
-                uncounted.push((wanted.id, counted));
-            }
-            made.push(Arc::new(prepared));
+        let made = maker.load(store, tree, shape, &missing)?;
+        for (wanted, made) in missing.iter().zip(&made) {
+            self.put(maker, shape, wanted, made);
         }
-        if !uncounted.is_empty() {
-            // Counted once, and never again. That they cannot be kept, in a
-            // store that is only read, is no reason to fail.
-            let _ = store.put_node_counts(tree, &maker.counter, &uncounted);
-        }
-        self.put(maker, shape, &missing, &made);
         let mut made = made.into_iter();
         for slot in found.iter_mut().filter(|slot| slot.is_none()) {
             *slot = made.next();
@@ -304,34 +316,21 @@ impl NodeCache {
         Ok(found.into_iter().flatten().collect())
     }
 
-    fn find(
-        &self,
-        maker: &Maker<'_>,
-        shape: Shape,
-        wanted: &[Wanted<'_>],
-    ) -> Vec<Option<Arc<Prepared>>> {
-        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        let nodes = known.made.get(&(maker.counter.clone(), shape));
-        let get = |wanted: &Wanted<'_>| {
-            let (header, prepared) = nodes?.get(wanted.id)?;
-            (*header == wanted.header).then(|| Arc::clone(prepared))
-        };
-        wanted.iter().map(get).collect()
+    fn find(&self, maker: &Maker<'_>, shape: Shape, wanted: &Wanted<'_>) -> Option<Arc<Prepared>> {
+        let known = self.made.get(&key(maker, shape, wanted))?;
+        (known.header.as_deref() == wanted.header.as_deref()).then_some(known.prepared)
     }
 
-    fn put(&self, maker: &Maker<'_>, shape: Shape, wanted: &[&Wanted<'_>], made: &[Arc<Prepared>]) {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        if known.bytes > MAX_KNOWN {
-            *known = Known::default();
-        }
-        let Known { made: all, bytes } = &mut *known;
-        let nodes = all.entry((maker.counter.clone(), shape)).or_default();
-        for (wanted, made) in wanted.iter().zip(made) {
-            *bytes += made.bytes;
-            let entry = (wanted.header.clone(), Arc::clone(made));
-            if let Some((_, before)) = nodes.insert(wanted.id.to_owned(), entry) {
-                *bytes -= before.bytes;
-            }
-        }
+    fn put(&self, maker: &Maker<'_>, shape: Shape, wanted: &Wanted<'_>, made: &Arc<Prepared>) {
+        let known = Known {
+            header: wanted.header.as_deref().map(Arc::from),
+            prepared: Arc::clone(made),
+        };
+        self.made
+            .insert(key(maker, shape, wanted), known, made.bytes);
     }
+}
+
+fn key(maker: &Maker<'_>, shape: Shape, wanted: &Wanted<'_>) -> Key {
+    (Arc::clone(&maker.counter), shape, wanted.id.to_owned())
 }

@@ -5,8 +5,8 @@ use contexture_store::{NodeHead, TreeMode};
 
 use contexture_engine::{Error, Request};
 
-use crate::items::{Maker, NodeCache, Shape, Wanted};
-use crate::path::{PathCache, Walker};
+use crate::items::{Maker, Shape, Wanted};
+use crate::path::Walker;
 use crate::place::{self, Loom};
 use crate::write::Looms;
 
@@ -24,10 +24,10 @@ impl Looms<'_> {
                 ..place::Wanted::default()
             },
         )?;
-        let paths = PathCache::default();
         let walker = Walker {
             store: self.engine.trees()?,
-            cache: &paths,
+            // Called seldom, and with all of the path: not worth the room.
+            cache: None,
             info: &loom.info,
             choices: &loom.choices,
         };
@@ -51,12 +51,12 @@ impl Looms<'_> {
         let mut policy = self.engine.policy();
         policy.between_tags = mode == TreeMode::Dialogue;
         let maker = Maker::new(&counts, policy);
-        let cache = NodeCache::default();
         let mut tokens = Vec::with_capacity(ids.len());
         for batch in ids.chunks(crate::BATCH) {
             let wanted: Vec<Wanted<'_>> =
                 batch.iter().map(|id| Wanted { id, header: None }).collect();
-            let made = cache.get(self.engine.trees()?, tree, &maker, Shape::of(mode), &wanted)?;
+            let wanted: Vec<&Wanted<'_>> = wanted.iter().collect();
+            let made = maker.load(self.engine.trees()?, tree, Shape::of(mode), &wanted)?;
             tokens.extend(made.iter().map(|prepared| prepared.tokens));
         }
         Ok(tokens)

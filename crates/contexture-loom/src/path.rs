@@ -4,8 +4,9 @@
 //! where ways or versions meet is there something to decide.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use contexture_core::cache::Cache;
 use contexture_store::{Arrival, Edge, NodeHead, SourceRole, Step, TreeInfo, Trees};
 
 use contexture_engine::{Advice, Error, Operation};
@@ -44,6 +45,15 @@ impl Path {
     pub(crate) fn settled(&self) -> usize {
         self.places().len() - usize::from(!self.is_whole)
     }
+
+    /// Returns about how many bytes it takes.
+    fn bytes(&self) -> usize {
+        let heads = self.places.iter().map(|place| {
+            let sources = place.onward.iter().map(|edge| edge.sources.len());
+            1 + place.others.len() + sources.sum::<usize>()
+        });
+        HEAD_BYTES * heads.sum::<usize>()
+    }
 }
 
 /// How many nodes the first request to the store asks for, and how many the
@@ -55,14 +65,14 @@ const LONGEST_RUN: usize = 4096;
 /// new one meets it.
 const MEETING: usize = 64;
 
-/// How many paths are kept in memory, and how many nodes on all of them.
-const MOST_PATHS: usize = 64;
-const MOST_PLACES: usize = 400_000;
+/// About how many bytes a node without its content takes.
+const HEAD_BYTES: usize = 320;
 
 /// Paths that were walked before.
 #[derive(Debug, Default)]
 pub(crate) struct PathCache {
-    known: Mutex<BTreeMap<Key, (u64, Path)>>,
+    // With the epoch of the tree that each was walked in.
+    known: Cache<Key, (u64, Path)>,
 }
 
 /// A tree, and the choices on the way.
@@ -71,7 +81,8 @@ type Key = (String, Vec<String>);
 /// Walks from a place towards the root.
 pub(crate) struct Walker<'a> {
     pub(crate) store: &'a dyn Trees,
-    pub(crate) cache: &'a PathCache,
+    /// Paths that were walked before, when they are kept.
+    pub(crate) cache: Option<&'a PathCache>,
     pub(crate) info: &'a TreeInfo,
     /// The nodes and edges that are taken where there are several.
     pub(crate) choices: &'a [String],
@@ -196,18 +207,15 @@ impl Walker<'_> {
     }
 
     fn known(&self) -> Option<Path> {
-        let known = (self.cache.known.lock()).unwrap_or_else(PoisonError::into_inner);
-        let (epoch, path) = known.get(&self.key())?;
-        (*epoch == self.info.epoch).then(|| path.clone())
+        let (epoch, path) = self.cache?.known.get(&self.key())?;
+        (epoch == self.info.epoch).then_some(path)
     }
 
     fn keep(&self, path: &Path) {
-        let mut known = (self.cache.known.lock()).unwrap_or_else(PoisonError::into_inner);
-        let places: usize = known.values().map(|(_, path)| path.places.len()).sum();
-        if known.len() >= MOST_PATHS || places >= MOST_PLACES {
-            known.clear();
+        if let Some(cache) = self.cache {
+            let kept = (self.info.epoch, path.clone());
+            cache.known.insert(self.key(), kept, path.bytes());
         }
-        known.insert(self.key(), (self.info.epoch, path.clone()));
     }
 }
 

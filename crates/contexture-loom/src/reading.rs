@@ -114,7 +114,7 @@ impl Reading<'_> {
     pub(super) fn walker(&self) -> Walker<'_> {
         Walker {
             store: self.store,
-            cache: &self.cache.paths,
+            cache: Some(&self.cache.paths),
             info: &self.loom.info,
             choices: &self.loom.choices,
         }

@@ -70,7 +70,7 @@ const REBUILT: usize = 1_000;
 pub struct MemoryCache {
     view: RwLock<Option<View>>,
     lines: LineCache,
-    contexts: Mutex<Kept>,
+    contexts: Kept,
     embedder: OnceLock<Arc<dyn Embedder>>,
     archetypes: OnceLock<Archetypes>,
     extractor: OnceLock<Extractor>,

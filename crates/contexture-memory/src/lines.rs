@@ -1,11 +1,9 @@
 //! What a record costs and how it reads, kept for the next time.
 
 use std::collections::BTreeMap;
-// Looked up by key only, never walked.
-#[allow(clippy::disallowed_types)]
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 
+use contexture_core::cache::Cache;
 use contexture_core::guard::Policy;
 use contexture_core::{Counts, Text, Tokens};
 use contexture_recall::{Words, analyse, sentences};
@@ -13,10 +11,7 @@ use contexture_store::{Record, RecordKey, StoreError};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
-use crate::form;
-
-/// How many lines are kept before it starts anew.
-const MOST: usize = 50_000;
+use crate::{form, lock};
 
 /// A record as it reads in a prompt.
 #[derive(Debug)]
@@ -107,6 +102,11 @@ impl Line {
             None => self.text.clone(),
         })
     }
+
+    /// Returns about how many bytes it takes, with what is made of it later.
+    fn bytes(&self) -> usize {
+        512 + self.id.len() + self.group.as_str().len() + 3 * self.text.as_str().len()
+    }
 }
 
 /// Returns which part of a text is a question at its end: who asks seldom says
@@ -130,27 +130,27 @@ pub(crate) struct LineCache(Mutex<Kept>);
 
 #[derive(Debug, Default)]
 struct Kept {
-    lines: BTreeMap<String, ByKey>,
-    // Rises when something is forgotten: what was read before is not kept then.
+    lines: BTreeMap<String, Arc<ByKey>>,
+    // Rises when something is forgotten: a line that was read before is not
+    // kept then.
     epoch: u64,
 }
 
-#[allow(clippy::disallowed_types)]
-type ByKey = HashMap<RecordKey, Arc<Line>>;
+type ByKey = Cache<RecordKey, Arc<Line>>;
 
 impl LineCache {
     /// Forgets the lines of records that changed.
     pub(crate) fn forget(&self, keys: impl Iterator<Item = RecordKey> + Clone) {
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = lock(&self.0);
         kept.epoch += 1;
-        for known in kept.lines.values_mut() {
-            keys.clone().for_each(|key| drop(known.remove(&key)));
+        for of_kind in kept.lines.values() {
+            keys.clone().for_each(|key| of_kind.remove(&key));
         }
     }
 
     /// Forgets the lines of a kind.
     pub(crate) fn forget_kind(&self, suffix: &str) {
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = lock(&self.0);
         kept.epoch += 1;
         kept.lines.retain(|kind, _| !kind.ends_with(suffix));
     }
@@ -163,7 +163,8 @@ impl LineCache {
         keys: &[RecordKey],
         load: impl FnOnce(&[RecordKey]) -> Result<Vec<Option<Line>>, StoreError>,
     ) -> Result<Vec<Option<Arc<Line>>>, StoreError> {
-        let (mut found, epoch) = self.known(kind, keys);
+        let (of_kind, epoch) = self.of_kind(kind);
+        let mut found: Vec<_> = keys.iter().map(|key| of_kind.get(key)).collect();
         let lacking: Vec<RecordKey> = (keys.iter().zip(&found))
             .filter(|(_, line)| line.is_none())
             .map(|(key, _)| *key)
@@ -172,18 +173,15 @@ impl LineCache {
             return Ok(found);
         }
         let loaded = load(&lacking)?;
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        // Locked until all are kept, so that nothing is forgotten meanwhile.
+        let kept = lock(&self.0);
         let current = kept.epoch == epoch;
-        let of_kind = kept.lines.entry(kind.to_owned()).or_default();
-        if of_kind.len() + loaded.len() > MOST {
-            of_kind.clear();
-        }
         let mut loaded = lacking.iter().zip(loaded);
         for line in found.iter_mut().filter(|line| line.is_none()) {
             if let Some((key, Some(new))) = loaded.next() {
                 let new = Arc::new(new);
                 if current {
-                    of_kind.insert(*key, Arc::clone(&new));
+                    of_kind.insert(*key, Arc::clone(&new), new.bytes());
                 }
                 *line = Some(new);
             }
@@ -191,10 +189,14 @@ impl LineCache {
         Ok(found)
     }
 
-    fn known(&self, kind: &str, keys: &[RecordKey]) -> (Vec<Option<Arc<Line>>>, u64) {
-        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let of_kind = kept.lines.get(kind);
-        let line = |key| of_kind.and_then(|lines| lines.get(key)).cloned();
-        (keys.iter().map(line).collect(), kept.epoch)
+    fn of_kind(&self, kind: &str) -> (Arc<ByKey>, u64) {
+        let mut kept = lock(&self.0);
+        let epoch = kept.epoch;
+        if let Some(known) = kept.lines.get(kind) {
+            return (Arc::clone(known), epoch);
+        }
+        let new = Arc::new(ByKey::new());
+        kept.lines.insert(kind.to_owned(), Arc::clone(&new));
+        (new, epoch)
     }
 }

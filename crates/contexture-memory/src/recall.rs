@@ -1,9 +1,10 @@
 //! Recall: from a request to a text that fits, with everything accounted for.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock, mpsc};
 use std::time::{Duration, Instant};
 
+use contexture_core::cache::Cache;
 use contexture_core::guard::Finding;
 use contexture_core::{Budget, Counts, Layer, Tokens, assemble, no_loader};
 use contexture_engine::{Advice, Error, Permissions, Warning};
@@ -18,13 +19,13 @@ use crate::layers::{Found as FoundRecord, Selection};
 use crate::lines::Line;
 use crate::query::{LONGEST_QUERY, Query, head_of};
 use crate::view::View;
-use crate::{Memory, RELATIONS, dimensions_of, kept, lock};
+use crate::{Memory, RELATIONS, dimensions_of, kept};
 
 /// How long a context is good for, if nothing changes.
 const GOOD_FOR_MS: i64 = 30_000;
 
-/// How many contexts are kept.
-const MOST_KEPT: usize = 256;
+/// About how many bytes a record takes that was found, beside its line.
+const FOUND_BYTES: usize = 300;
 
 /// What a text loses that is nothing but a question.
 const ASKS: f64 = 0.1 / 1.4;
@@ -89,12 +90,9 @@ struct Asked<'a> {
     now: Timestamp,
 }
 
-/// What was found lately, by what was asked of which state.
-#[derive(Debug, Default)]
-pub(crate) struct Kept {
-    found: BTreeMap<String, (i64, Arc<Findings>)>,
-    order: VecDeque<String>,
-}
+/// What was found lately, by what was asked of which state. Each has the time
+/// at which it was found, in milliseconds.
+pub(crate) type Kept = Cache<String, (i64, Arc<Findings>)>;
 
 impl Memory<'_> {
     /// Finds what a request asks for, and returns what of it fits.
@@ -474,24 +472,16 @@ impl Memory<'_> {
         self.engine.counts(&model)
     }
 
-    fn kept(&self, key: &str, now: Timestamp) -> Option<Arc<Findings>> {
-        let kept = lock(&self.cache.contexts);
-        let (made, found) = kept.found.get(key)?;
+    fn kept(&self, key: &String, now: Timestamp) -> Option<Arc<Findings>> {
+        let (made, found) = self.cache.contexts.get(key)?;
         let age = now.as_millisecond() - made;
-        (0..GOOD_FOR_MS).contains(&age).then(|| Arc::clone(found))
+        (0..GOOD_FOR_MS).contains(&age).then_some(found)
     }
 
     fn keep(&self, key: String, now: Timestamp, found: &Arc<Findings>) {
-        let mut kept = lock(&self.cache.contexts);
-        if kept.order.len() >= MOST_KEPT
-            && let Some(oldest) = kept.order.pop_front()
-        {
-            kept.found.remove(&oldest);
-        }
+        let bytes = 1024 + 2 * key.len() + FOUND_BYTES * found.records.len();
         let value = (now.as_millisecond(), Arc::clone(found));
-        if kept.found.insert(key.clone(), value).is_none() {
-            kept.order.push_back(key);
-        }
+        self.cache.contexts.insert(key, value, bytes);
     }
 }
 

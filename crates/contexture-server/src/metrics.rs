@@ -1,7 +1,7 @@
 //! What is measured, for Prometheus. Nothing here names a tenant, a session or
 //! anything else of a caller's.
 
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use prometheus_client::encoding::text::encode;
@@ -13,6 +13,7 @@ use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::{Registry, Unit};
 
 use contexture::Assembled;
+use contexture::core::cache;
 use contexture::store::Waited;
 
 /// What is measured.
@@ -32,6 +33,16 @@ pub struct Metrics {
     pub(crate) connections: Gauge,
     pub(crate) working: Gauge,
     resident: Gauge<u64, AtomicU64>,
+    cache: CacheMetrics,
+}
+
+/// What the caches of the process hold, and how often they helped.
+struct CacheMetrics {
+    bytes: Gauge<u64, AtomicU64>,
+    limit: Gauge<u64, AtomicU64>,
+    entries: Gauge<u64, AtomicU64>,
+    hits: Counter,
+    misses: Counter,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -128,6 +139,7 @@ impl Default for Metrics {
             Unit::Bytes,
             Gauge::clone(&resident),
         );
+        let cache = CacheMetrics::new(&mut registry);
         Self {
             registry,
             requests,
@@ -144,6 +156,7 @@ impl Default for Metrics {
             connections,
             working,
             resident,
+            cache,
         }
     }
 }
@@ -210,10 +223,46 @@ impl Metrics {
         if let Some(bytes) = resident_bytes() {
             self.resident.set(bytes);
         }
+        self.cache.read();
         let mut text = String::new();
         // Writing to a text does not fail.
         let _ = encode(&mut text, &self.registry);
         text
+    }
+}
+
+impl CacheMetrics {
+    fn new(registry: &mut Registry) -> Self {
+        let metrics = Self {
+            bytes: Gauge::default(),
+            limit: Gauge::default(),
+            entries: Gauge::default(),
+            hits: Counter::default(),
+            misses: Counter::default(),
+        };
+        let help = "Memory that the caches of the process use";
+        registry.register_with_unit("cache", help, Unit::Bytes, metrics.bytes.clone());
+        let help = "Memory that the caches of the process may use";
+        registry.register_with_unit("cache_limit", help, Unit::Bytes, metrics.limit.clone());
+        let help = "Entries in the caches of the process";
+        registry.register("cache_entries", help, metrics.entries.clone());
+        let help = "Cache lookups that found an entry";
+        registry.register("cache_hits", help, metrics.hits.clone());
+        let help = "Cache lookups that found no entry";
+        registry.register("cache_misses", help, metrics.misses.clone());
+        metrics
+    }
+
+    fn read(&self) {
+        let stats = cache::stats();
+        self.bytes.set(stats.bytes);
+        self.limit.set(stats.limit);
+        self.entries.set(stats.entries);
+        // The pool counts. Of two that read it at once, the one that is later
+        // here may have read earlier: a counter never falls.
+        self.hits.inner().fetch_max(stats.hits, Ordering::Relaxed);
+        let misses = self.misses.inner();
+        misses.fetch_max(stats.misses, Ordering::Relaxed);
     }
 }
 

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use axum::Router;
 use contexture::config::Config;
+use contexture::core::cache;
 use contexture::store::Tenants as Stores;
 use contexture::{Advice, Error, Timestamp};
 use hyper::server::conn::http1;
@@ -42,6 +43,7 @@ pub struct Service {
 
 impl Service {
     pub(crate) fn app(self) -> Result<App, Error> {
+        cache::set_limit(self.config.server.cache_bytes);
         let keys = Keys::new(Arc::clone(&self.stores), &self.config.server)?;
         let metrics = Arc::clone(&self.metrics);
         self.stores.watch(Arc::new(move |waited, time| {

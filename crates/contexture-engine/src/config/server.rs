@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use contexture_core::cache;
 use serde::{Deserialize, Serialize};
 
 use crate::advice::{Advice, Operation};
@@ -43,6 +44,8 @@ pub struct ServerConfig {
     pub rate_burst: u32,
     /// How long a server that is told to stop waits for what it has accepted.
     pub shutdown_timeout_ms: u64,
+    /// How many bytes all caches of the process may hold together.
+    pub cache_bytes: u64,
     /// Which requests are logged: `off`, `error`, `warn`, `info` or `debug`.
     pub log: String,
     /// Tenants whose files are somewhere else than below
@@ -75,11 +78,15 @@ impl Default for ServerConfig {
             rate_per_second: 1000,
             rate_burst: 2000,
             shutdown_timeout_ms: 30_000,
+            cache_bytes: cache::DEFAULT_LIMIT,
             log: "info".to_owned(),
             tenants: BTreeMap::new(),
         }
     }
 }
+
+/// The smallest `cache_bytes`: with less, hardly anything would be found again.
+const LEAST_CACHE: u64 = 16 << 20;
 
 /// What the name of a setting begins with in the environment.
 const PREFIX: &str = "CONTEXTURE_SERVER_";
@@ -166,6 +173,10 @@ impl ServerConfig {
                 "server.max_header_bytes: must be 8192 or more",
             ));
         }
+        if self.cache_bytes < LEAST_CACHE {
+            let message = format!("server.cache_bytes: must be {LEAST_CACHE} or more");
+            return Err(Error::input(message).at("cache_bytes"));
+        }
         const LEVELS: [&str; 5] = ["off", "error", "warn", "info", "debug"];
         if !LEVELS.contains(&self.log.as_str()) {
             let unknown = crate::error::not_one_of("level", &self.log, &LEVELS);
@@ -227,6 +238,11 @@ mod tests {
                 "CONTEXTURE_SERVER_MAX_BODY_BYTES",
                 "9223372036854775807",
                 "server.max_body_bytes: must be 1073741824 or less",
+            ),
+            (
+                "CONTEXTURE_SERVER_CACHE_BYTES",
+                "16777215",
+                "server.cache_bytes: must be 16777216 or more",
             ),
             (
                 "CONTEXTURE_SERVER_LOG",

@@ -181,39 +181,93 @@ fn the_first_byte_that_differs_is_told() {
     run.unwrap();
 }
 
+fn saved(blocks: usize) -> Arc<Saved> {
+    let blocks = (0..blocks).map(|id| block(id, Role::User, Join::Apart, "x"));
+    let layout = history(blocks.collect());
+    let prompt = Prompt::new(&layout, "gpt-4o", 9);
+    Arc::new(take(&made(&prompt), None).0)
+}
+
+fn blocks_of(recent: &RecentRequests) -> usize {
+    let sessions = recent.sessions.values();
+    let held = sessions.flat_map(|session| &session.requests);
+    held.map(|saved| saved.blocks()).sum()
+}
+
 #[test]
 fn requests_are_remembered_within_bounds() {
-    let saved = |blocks: usize| {
-        let blocks = (0..blocks).map(|id| block(id, Role::User, Join::Apart, "x"));
-        let layout = history(blocks.collect());
-        let prompt = Prompt::new(&layout, "gpt-4o", 9);
-        Arc::new(take(&made(&prompt), None).0)
-    };
-    let mut remembered = RecentRequests::default();
+    let mut recent = RecentRequests::default();
     let one = saved(1);
     for session in 0..3 * MOST_REMEMBERED {
-        remembered.put(&session.to_string(), Arc::clone(&one));
-        assert!(remembered.saved.len() <= MOST_REMEMBERED);
+        recent.put(&session.to_string(), Arc::clone(&one));
+        assert!(recent.sessions.len() <= MOST_REMEMBERED);
+        assert_eq!(recent.by_use.len(), recent.sessions.len());
     }
     let large = saved(1000);
     for session in 0..1000 {
-        remembered.put(&session.to_string(), Arc::clone(&large));
-        let held = remembered.saved.values().flatten();
-        let held: usize = held.map(|saved| saved.blocks()).sum();
-        assert_eq!(held, remembered.blocks);
-        assert!(held <= MOST_REMEMBERED_BLOCKS);
+        recent.put(&session.to_string(), Arc::clone(&large));
+        assert_eq!(blocks_of(&recent), recent.blocks);
+        assert!(recent.blocks <= MOST_REMEMBERED_BLOCKS);
     }
+    assert!(recent.blocks >= MOST_REMEMBERED_BLOCKS / 2);
     // Of one session, the latest are remembered.
-    let mut remembered = RecentRequests::default();
+    let mut recent = RecentRequests::default();
     let first = saved(2);
-    remembered.put("one", Arc::clone(&first));
-    assert_eq!(remembered.find("one", first.hash).unwrap().hash, first.hash);
+    recent.put("one", Arc::clone(&first));
+    assert_eq!(recent.find("one", first.hash).unwrap().hash, first.hash);
     for _ in 0..100 {
-        remembered.put("one", Arc::clone(&one));
+        recent.put("one", Arc::clone(&one));
     }
-    assert_eq!(remembered.find("one", first.hash), None);
-    assert_eq!(remembered.latest("one").unwrap().hash, one.hash);
-    assert_eq!(remembered.blocks, MOST_OF_A_SESSION);
+    assert_eq!(recent.find("one", first.hash), None);
+    assert_eq!(recent.latest("one").unwrap().hash, one.hash);
+    assert_eq!(recent.blocks, MOST_OF_A_SESSION);
+}
+
+#[test]
+fn sessions_that_were_used_longest_ago_are_dropped_first() {
+    let mut recent = RecentRequests::default();
+    let one = saved(1);
+    for session in 0..MOST_REMEMBERED {
+        recent.put(&session.to_string(), Arc::clone(&one));
+    }
+    assert!(recent.latest("0").is_some());
+    recent.put("new", Arc::clone(&one));
+    assert!(recent.latest("1").is_none());
+    for session in ["0", "2", "new"] {
+        assert!(recent.latest(session).is_some(), "{session}");
+    }
+    // Blocks are bounded in the same order.
+    let mut recent = RecentRequests::default();
+    let half = saved(MOST_REMEMBERED_BLOCKS / 2);
+    recent.put("a", Arc::clone(&half));
+    recent.put("b", Arc::clone(&one));
+    assert!(recent.latest("a").is_some());
+    recent.put("c", Arc::clone(&half));
+    assert!(recent.latest("b").is_none());
+    assert!(recent.latest("c").is_some());
+}
+
+#[test]
+fn requests_that_are_being_written_stay() {
+    let mut recent = RecentRequests::default();
+    let pending = saved(2);
+    pending.set_durability(Durability::Pending);
+    recent.put("pending", Arc::clone(&pending));
+    let one = saved(1);
+    recent.put("pending", Arc::clone(&one));
+    let large = saved(MOST_REMEMBERED_BLOCKS / 4);
+    for session in 0..2 * MOST_REMEMBERED {
+        let request = if session % 1000 == 0 { &large } else { &one };
+        recent.put(&session.to_string(), Arc::clone(request));
+    }
+    assert!(recent.find("pending", pending.hash).is_some());
+    assert_eq!(blocks_of(&recent), recent.blocks);
+    // Once it is saved, it may go.
+    pending.set_durability(Durability::Saved);
+    for session in 0..2 * MOST_REMEMBERED {
+        recent.put(&session.to_string(), Arc::clone(&one));
+    }
+    assert!(recent.latest("pending").is_none());
 }
 
 #[test]

@@ -8,6 +8,7 @@ mod support;
 mod bodies;
 mod events;
 mod keys;
+mod metrics;
 mod origins;
 mod patches;
 mod paths;
