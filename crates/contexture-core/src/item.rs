@@ -171,7 +171,7 @@ pub struct Item {
     /// How well it matched, where it was ranked.
     pub score: Option<f64>,
     /// What the score is made of.
-    pub scores: BTreeMap<String, f64>,
+    pub scores: Arc<BTreeMap<String, f64>>,
     /// How it may be shortened.
     pub cut: Cut,
     /// Most lines to show, before tokens are looked at.
@@ -240,7 +240,7 @@ impl Item {
             priority: 0.5,
             base_priority: None,
             score: None,
-            scores: BTreeMap::new(),
+            scores: Arc::default(),
             cut: Cut::End,
             max_lines: None,
             first_line: 1,

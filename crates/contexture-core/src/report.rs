@@ -99,6 +99,10 @@ fn by_name<S: Serializer>(layers: &[LayerBudget], serializer: S) -> Result<S::Ok
     map.end()
 }
 
+fn has_no_scores(scores: &Arc<BTreeMap<String, f64>>) -> bool {
+    scores.is_empty()
+}
+
 /// A candidate that is in the request.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -132,8 +136,9 @@ pub struct Included {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub score: Option<f64>,
     /// What the score is made of.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub scores: BTreeMap<String, f64>,
+    #[serde(skip_serializing_if = "has_no_scores")]
+    #[cfg_attr(feature = "schema", schemars(default))]
+    pub scores: Arc<BTreeMap<String, f64>>,
     /// Which lines went.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lines_cut: Option<LinesCut>,
@@ -201,8 +206,9 @@ pub struct Excluded {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub score: Option<f64>,
     /// What the score is made of.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub scores: BTreeMap<String, f64>,
+    #[serde(skip_serializing_if = "has_no_scores")]
+    #[cfg_attr(feature = "schema", schemars(default))]
+    pub scores: Arc<BTreeMap<String, f64>>,
     /// Why it is not here: a stable code.
     pub code: Code,
     /// Why, in words, with what would have kept it.
@@ -226,7 +232,7 @@ impl Excluded {
             priority: 0.0,
             base_priority: None,
             score: None,
-            scores: BTreeMap::new(),
+            scores: Arc::default(),
             code,
             reason: Reason::Unusable(reason),
             is_told: false,

@@ -1,6 +1,7 @@
 //! What is asked of memory, and what it gives.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use contexture_core::{Code, Tokens};
 use contexture_engine::{ContextFilters, Warning};
@@ -86,7 +87,7 @@ pub struct ContextComponent {
     /// How well it fits, from 0.
     pub relevance_score: f64,
     /// What that is made of.
-    pub scores: BTreeMap<String, f64>,
+    pub scores: Arc<BTreeMap<String, f64>>,
     /// Whether it is shown in part, and how.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub shown: Option<Shown>,
@@ -174,7 +175,7 @@ pub struct LeftOut {
     /// How well it fits.
     pub relevance_score: f64,
     /// What that is made of.
-    pub scores: BTreeMap<String, f64>,
+    pub scores: Arc<BTreeMap<String, f64>>,
     /// Why it is not in the text.
     pub code: Code,
     /// The same in words, with numbers.

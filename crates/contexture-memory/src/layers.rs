@@ -157,6 +157,8 @@ pub(crate) struct Selection<'f> {
     layers: Vec<Layer>,
     curator: Arc<Recollector>,
     best: usize,
+    // What the request adds.
+    additional: Option<Text>,
 }
 
 impl<'f> Selection<'f> {
@@ -198,9 +200,10 @@ impl<'f> Selection<'f> {
             })
             .collect();
         let additional = request.additional_context.as_deref();
-        if let Some(text) = additional.filter(|text| !text.trim().is_empty()) {
-            let text = Text::guarded(text.trim_end(), policy);
-            let item = Item::new(ADDITIONAL, Role::Context, text).pinned();
+        let additional = additional.filter(|text| !text.trim().is_empty());
+        let additional = additional.map(|text| Text::guarded(text.trim_end(), policy));
+        if let Some(text) = &additional {
+            let item = Item::new(ADDITIONAL, Role::Context, text.clone()).pinned();
             layers.push(channel_layer(Channel::Custom, 0.0, vec![item], &records));
         }
         Self {
@@ -214,6 +217,7 @@ impl<'f> Selection<'f> {
                 made: Mutex::default(),
             }),
             best: BEST + usize::from(pinned.is_some()),
+            additional,
         }
     }
 
@@ -230,21 +234,21 @@ impl<'f> Selection<'f> {
         Arc::clone(&self.curator) as _
     }
 
-    /// Returns the layers, with or without headings.
-    pub(crate) fn layers(&self, headings: bool) -> Vec<Layer> {
+    /// Hands out the layers, with or without headings: once.
+    pub(crate) fn layers(&mut self, headings: bool) -> Vec<Layer> {
         fn strip(layer: &mut Layer) {
             layer.heading = None;
             layer.layers.iter_mut().for_each(strip);
         }
-        let mut layers = self.layers.clone();
+        let mut layers = std::mem::take(&mut self.layers);
         if !headings {
             layers.iter_mut().for_each(strip);
         }
         layers
     }
 
-    /// Returns all of it as one layer without tags.
-    pub(crate) fn document(&self) -> Layer {
+    /// Hands out all of it as one layer without tags: once.
+    pub(crate) fn document(&mut self) -> Layer {
         Layer {
             fit: self.fit(),
             frame: Some(Frame {
@@ -324,13 +328,7 @@ impl<'f> Selection<'f> {
             let made = lock(&self.curator.made);
             made.get(&row.id).cloned()
         });
-        let additional = || {
-            let custom = self.layers.last().and_then(|layer| layer.items.first());
-            match custom.map(|item| &item.content) {
-                Some(contexture_core::Content::Ready(text)) => text.clone(),
-                _ => Text::new(""),
-            }
-        };
+        let additional = || self.additional.clone().unwrap_or_else(|| Text::new(""));
         let whole = whole.unwrap_or_else(additional);
         let text = form.as_ref().map_or(&whole, |form| &form.text);
         ContextComponent {
@@ -344,7 +342,7 @@ impl<'f> Selection<'f> {
             tokens: counts.count_of(text),
             original_tokens: counts.count_of(&whole),
             relevance_score: row.score.unwrap_or(1.0),
-            scores: row.scores.clone(),
+            scores: Arc::clone(&row.scores),
             shown: form.map(|form| match form.kind {
                 FormKind::Summary => Shown::Summary,
                 FormKind::Extract => Shown::Compressed,
@@ -360,7 +358,7 @@ impl<'f> Selection<'f> {
             source: row.id.to_string(),
             tokens: row.tokens,
             relevance_score: row.score.unwrap_or(0.0),
-            scores: row.scores.clone(),
+            scores: Arc::clone(&row.scores),
             code: row.code,
             reason: row.reason.to_string(),
         }
@@ -403,18 +401,19 @@ fn item(
     item.trust = Trust::Retrieved;
     item.cut = Cut::Never;
     item.score = Some(found.candidate.score);
-    item.scores = found.candidate.parts.clone();
+    let mut scores = found.candidate.parts.clone();
     let longer = found.line.tokens as f64 / 128.0;
     if longer > 1.0 {
-        item.scores.insert("length".to_owned(), 1.0 / longer.sqrt());
+        scores.insert("length".to_owned(), 1.0 / longer.sqrt());
     }
     if found.candidate.is_text() && !terms.is_empty() {
         // How many of the words that are looked for it holds itself, apart from
         // what is said around it.
         let words = found.line.words();
         let own = terms.iter().filter(|term| words.count(**term) > 0).count();
-        item.scores.insert("matched".to_owned(), own as f64);
+        scores.insert("matched".to_owned(), own as f64);
     }
+    item.scores = Arc::new(scores);
     // Of two that score the same, the newer one.
     let age = now.saturating_sub(found.candidate.at).max(0) as f64 / DAY;
     item.priority = 1.0 / (1.0 + age);

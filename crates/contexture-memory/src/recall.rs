@@ -442,7 +442,7 @@ impl Memory<'_> {
         started: Instant,
     ) -> Result<Recalled, Error> {
         let request = &found.request;
-        let selection = Selection::new(self.engine, &found, pinned, request);
+        let mut selection = Selection::new(self.engine, &found, pinned, request);
         let budget = Budget::new(request.max_tokens, 0, 0)?;
         let layer: Layer = selection.document();
         let assembly = assemble(vec![layer], budget, counts, &mut no_loader).map_err(|error| {

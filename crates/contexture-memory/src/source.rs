@@ -241,7 +241,7 @@ fn found(
     for warning in &findings.metadata.warnings {
         ask.warn(warning.clone());
     }
-    let selection = Selection::new(ask.engine, &findings, None, request);
+    let mut selection = Selection::new(ask.engine, &findings, None, request);
     Ok(Offer {
         layers: selection.layers(format == MemoryFormat::Structured),
         fit: Some(selection.fit()),

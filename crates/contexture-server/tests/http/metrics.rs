@@ -14,10 +14,12 @@ fn value(metrics: &str, name: &str) -> u64 {
 fn the_caches_of_the_process_are_measured() {
     let lab = Lab::new();
     let server = lab.serve();
+    server.post("/v1/sessions", r#"{"label":"s"}"#).ok(201);
     let assemble = || {
         // Counts of long texts are kept.
-        let message = "How long is the harbour wall? ".repeat(200);
-        let body = serde_json::json!({"message": message}).to_string();
+        let event = "How long is the harbour wall? ".repeat(200);
+        let body = serde_json::json!({"session": "s", "recipe": "broker", "event": event});
+        let body = body.to_string();
         server.post("/v1/assemble", &body).ok(200);
     };
     assemble();
