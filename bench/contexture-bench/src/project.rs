@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use contexture::config::Config;
+use contexture::core::guard::Policy;
 use contexture::core::{Counts, Text};
 use contexture::store::{
     Block, Counted, Message, MessageContent, MessageRole, NewSession, NewTurn, Store,
@@ -56,6 +57,18 @@ impl Project {
 
     pub(crate) fn store(&self) -> anyhow::Result<Arc<SqliteStore>> {
         Ok(Arc::new(SqliteStore::open(&self.db)?))
+    }
+
+    /// Returns the engine that a server has: it does not wait for the disk.
+    pub(crate) fn served_engine(&self, store: &Arc<SqliteStore>) -> anyhow::Result<Engine> {
+        let store: Arc<dyn Store> = Arc::<SqliteStore>::clone(store);
+        Ok(Engine::builder()
+            .config(self.config.clone())
+            .folder(self.root.path())
+            .store(store)
+            .confined()
+            .background_snapshots()
+            .build()?)
     }
 
     /// Returns an engine that has seen nothing yet.
@@ -135,9 +148,7 @@ pub(crate) fn counted(turn: &NewTurn) -> Counted {
         MessageContent::Blocks(_) => Vec::new(),
     };
     Counted {
-        // The name that counts are kept under; that the engine finds them is
-        // checked where it matters.
-        counter: format!("{}/masked/1", counts.counter().name()),
+        counter: contexture::counter_name(&counts, Policy::default()),
         blocks: turn.messages.iter().map(tokens).collect(),
     }
 }

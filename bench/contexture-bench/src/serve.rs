@@ -171,7 +171,7 @@ impl Served {
         let mut project = Project::new(&dir.join("root"), dir.join("store.db"))?;
         project.config.snapshots.keep = keep;
         let store = project.store()?;
-        let engine = project.engine(&store)?;
+        let engine = project.served_engine(&store)?;
         let fill = |label: usize| fill(&script, talk, &engine, &store, &label.to_string());
         // Several at a time share the wait for the disk.
         let next = AtomicU64::new(0);

@@ -69,7 +69,7 @@ pub(crate) fn trim(file: &str, budget: u64, dir: &Path) -> anyhow::Result<()> {
     // look for secrets, which the peers do not take either.
     let cold = |mask_secrets: bool| {
         let policy = Policy::masking(mask_secrets);
-        median(runs(15), || {
+        crate::cold_median(runs(15), || {
             let counts = Counts::new(counter());
             let pending = |(i, message): (usize, &Message)| {
                 let bytes = message.text.len() as u64;
@@ -180,7 +180,8 @@ fn through_engine(messages: &[Message], budget: u64, dir: &Path) -> anyhow::Resu
         let copy = dir.join(format!("copy-{i}.db"));
         std::fs::copy(&without, &copy)?;
         let project = project(&copy)?;
-        let (time, _) = median(1, || once(&project.engine(&project.store()?)?, &project))?;
+        let (time, _) =
+            crate::cold_median(1, || once(&project.engine(&project.store()?)?, &project))?;
         Ok(time)
     });
     let mut times: Vec<f64> = times.collect::<anyhow::Result<_>>()?;
@@ -199,7 +200,7 @@ fn through_engine(messages: &[Message], budget: u64, dir: &Path) -> anyhow::Resu
     let store: Arc<SqliteStore> = project.store()?;
     store.put_counts(&counts)?;
     drop(store);
-    let (cold, assembled) = median(runs(15), || {
+    let (cold, assembled) = crate::cold_median(runs(15), || {
         once(&project.engine(&project.store()?)?, &project)
     })?;
     let store = project.store()?;

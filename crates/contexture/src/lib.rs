@@ -79,8 +79,8 @@ pub use contexture_engine::{
     ActionCode, Advice, Ask, Attachment, CacheReport, Cause, Concept, Difference, Error, Event,
     Face, HintVerdict, Hook, Offer, Operation, Outcome, Parameter, ParameterKind, Recipe,
     RecipeInfo, RecipeLayer, RecipeRef, Report, Request, Root, Sender, Source, Summariser,
-    SummaryAsk, SummaryText, Unusable, Warning, advice, check_path, config, provider_of, snapshot,
-    source, turn, usual_format,
+    SummaryAsk, SummaryText, Unusable, Warning, advice, check_path, config, counter_name,
+    provider_of, snapshot, source, turn, usual_format,
 };
 pub use contexture_files::{Scaffold, init, working_set};
 pub use contexture_history::{CompactRequest, SessionCost, TurnCost, compaction};
