@@ -291,7 +291,7 @@ fn fit_layer(fitter: &mut Fitter<'_>, layer: &mut Layer, fitted: &mut Fitted, al
         let inside: Tokens = fitted.layers.iter().map(|layer| layer.pinned).sum();
         give_shares(fitter, &mut layer.layers, &mut fitted.layers, left + inside);
     }
-    if layer.frame.is_some() {
+    if layer.frame.is_some() && fitted.block.is_none() {
         fitted.block = fitter.compose(layer, fitted);
     }
     fitter.framed = around;

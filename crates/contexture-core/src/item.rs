@@ -1,6 +1,7 @@
 //! Candidates for a request.
 
 use std::any::Any;
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
@@ -171,7 +172,7 @@ pub struct Item {
     /// How well it matched, where it was ranked.
     pub score: Option<f64>,
     /// What the score is made of.
-    pub scores: Arc<BTreeMap<String, f64>>,
+    pub scores: Arc<Scores>,
     /// How it may be shortened.
     pub cut: Cut,
     /// Most lines to show, before tokens are looked at.
@@ -191,6 +192,9 @@ pub struct Item {
     /// What it holds.
     pub content: Content,
 }
+
+/// What a score is made of, by name.
+pub type Scores = BTreeMap<Cow<'static, str>, f64>;
 
 /// Something that a source attaches to an item. The engine never looks at it.
 #[derive(Clone)]

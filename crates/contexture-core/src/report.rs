@@ -12,7 +12,7 @@ use crate::code::Code;
 use crate::counts::Tokens;
 use crate::cut::grouped;
 use crate::form::FormKind;
-use crate::item::{Role, Trust};
+use crate::item::{Role, Scores, Trust};
 use contexture_guard::Finding;
 
 /// The account of an assembly: every candidate, exactly once.
@@ -99,7 +99,7 @@ fn by_name<S: Serializer>(layers: &[LayerBudget], serializer: S) -> Result<S::Ok
     map.end()
 }
 
-fn has_no_scores(scores: &Arc<BTreeMap<String, f64>>) -> bool {
+fn has_no_scores(scores: &Arc<Scores>) -> bool {
     scores.is_empty()
 }
 
@@ -138,7 +138,7 @@ pub struct Included {
     /// What the score is made of.
     #[serde(skip_serializing_if = "has_no_scores")]
     #[cfg_attr(feature = "schema", schemars(default))]
-    pub scores: Arc<BTreeMap<String, f64>>,
+    pub scores: Arc<Scores>,
     /// Which lines went.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lines_cut: Option<LinesCut>,
@@ -208,7 +208,7 @@ pub struct Excluded {
     /// What the score is made of.
     #[serde(skip_serializing_if = "has_no_scores")]
     #[cfg_attr(feature = "schema", schemars(default))]
-    pub scores: Arc<BTreeMap<String, f64>>,
+    pub scores: Arc<Scores>,
     /// Why it is not here: a stable code.
     pub code: Code,
     /// Why, in words, with what would have kept it.

@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use contexture_core::Scores as Parted;
 use contexture_recall::{Hit, Scores, Slot, Strategy, best, hit};
 use contexture_store::{ConditionKind, Outcome, RecordKey, RecordKind};
 
@@ -38,7 +39,7 @@ pub(crate) struct Candidate {
     /// What it is ranked by.
     pub(crate) score: f64,
     /// What that is made of.
-    pub(crate) parts: BTreeMap<String, f64>,
+    pub(crate) parts: Parted,
     pub(crate) at: i64,
     /// The session, as a number.
     pub(crate) run: Option<u32>,
@@ -128,7 +129,7 @@ impl Look<'_> {
                     && view.text(slot).is_some_and(here)
                 {
                     // Of two that are as recent, what happened here.
-                    candidate.parts.insert("session".to_owned(), HERE);
+                    candidate.parts.insert("session".into(), HERE);
                     candidate.score += HERE;
                 }
                 found.candidates.extend(candidate);
@@ -233,18 +234,18 @@ impl Look<'_> {
         );
         if self.strategy.boosts {
             let matched = self.matched(hit);
-            parts.boost("keywords", 1.0 + 0.1 * matched);
+            parts.boost("boost_keywords", 1.0 + 0.1 * matched);
             if (0..DAY).contains(&self.now.saturating_sub(text.at)) {
-                parts.boost("fresh", 1.2);
+                parts.boost("boost_fresh", 1.2);
             }
             match text.outcome {
-                Some(Outcome::Success) => parts.boost("outcome", 1.2),
-                Some(Outcome::Failure) => parts.boost("outcome", 0.8),
+                Some(Outcome::Success) => parts.boost("boost_outcome", 1.2),
+                Some(Outcome::Failure) => parts.boost("boost_outcome", 0.8),
                 _ => {}
             }
             let types = &self.query.signals.relevant_event_types;
             if types.contains(&self.view.name_of(text.event_type)) {
-                parts.boost("intent", 1.1);
+                parts.boost("boost_intent", 1.1);
             }
         }
         Some(Candidate {
@@ -298,7 +299,7 @@ impl Look<'_> {
             let relevance = if is_mentioned { 1.0 } else { 0.0 };
             parts.weigh(0.0, relevance * entity.confidence, salience);
             if is_mentioned {
-                parts.boost("mentioned", 2.0);
+                parts.boost("boost_mentioned", 2.0);
             }
             found.candidates.push(Candidate {
                 channel: Channel::Entity,

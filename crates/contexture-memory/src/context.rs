@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use contexture_core::{Code, Tokens};
+use contexture_core::{Code, Scores, Tokens};
 use contexture_engine::{ContextFilters, Warning};
 use contexture_recall::{Intent, Strategy, StrategyPatch};
 use contexture_store::RecordKind;
@@ -87,7 +87,7 @@ pub struct ContextComponent {
     /// How well it fits, from 0.
     pub relevance_score: f64,
     /// What that is made of.
-    pub scores: Arc<BTreeMap<String, f64>>,
+    pub scores: Arc<Scores>,
     /// Whether it is shown in part, and how.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub shown: Option<Shown>,
@@ -175,7 +175,7 @@ pub struct LeftOut {
     /// How well it fits.
     pub relevance_score: f64,
     /// What that is made of.
-    pub scores: Arc<BTreeMap<String, f64>>,
+    pub scores: Arc<Scores>,
     /// Why it is not in the text.
     pub code: Code,
     /// The same in words, with numbers.

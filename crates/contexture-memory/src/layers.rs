@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use contexture_core::guard::{self, Policy};
 use contexture_core::{
     Assembly, ByScore, Code, Counts, Curator, Cut, Excluded, Fit, Form, FormKind, Frame, Heading,
-    Included, Item, Layer, Role, Share, Text, Tokens, Trust,
+    Included, Item, Layer, Role, Scores, Share, Text, Tokens, Trust,
 };
 use contexture_engine::{Engine, Summariser};
 use contexture_recall::{NEAR_DUPLICATE, shorten, similar, snippet};
@@ -39,9 +39,37 @@ const DAY: f64 = 86_400_000.0;
 pub(crate) struct Found {
     pub(crate) candidate: Candidate,
     pub(crate) line: Arc<Line>,
+    /// What its score is made of.
+    scores: Arc<Scores>,
 }
 
 impl Found {
+    pub(crate) fn new(mut candidate: Candidate, line: Arc<Line>) -> Self {
+        let mut scores = std::mem::take(&mut candidate.parts);
+        let longer = line.tokens as f64 / 128.0;
+        if longer > 1.0 {
+            scores.insert("length".into(), 1.0 / longer.sqrt());
+        }
+        Self {
+            candidate,
+            line,
+            scores: Arc::new(scores),
+        }
+    }
+
+    /// Returns what its score is made of, and of a text how many of the words
+    /// that are looked for it holds itself, apart from what is said around it.
+    fn scores(&self, terms: &[u32]) -> Arc<Scores> {
+        if !self.candidate.is_text() {
+            return Arc::clone(&self.scores);
+        }
+        let words = self.line.words();
+        let own = terms.iter().filter(|term| words.count(**term) > 0).count();
+        let mut scores = Scores::clone(&self.scores);
+        scores.insert("matched".into(), own as f64);
+        Arc::new(scores)
+    }
+
     /// Returns how it reads: what is recent has its time before it.
     fn text(&self) -> &Text {
         match self.candidate.channel {
@@ -186,7 +214,7 @@ impl<'f> Selection<'f> {
         let mut records = BTreeMap::new();
         let mut by_channel: BTreeMap<Channel, Vec<Item>> = BTreeMap::new();
         for found in best.into_values().cloned().chain(pinned.clone()) {
-            let item = item(found, &findings.terms, now.as_millisecond(), &mut records);
+            let item = item(found, now.as_millisecond(), &mut records);
             let channel = records[&item.id].candidate.channel;
             by_channel.entry(channel).or_default().push(item);
         }
@@ -309,7 +337,7 @@ impl<'f> Selection<'f> {
         metadata.channels = channels;
         metadata.unlisted = left.len().saturating_sub(MOST_LEFT_OUT);
         Context {
-            token_count: counts.counter().count(&content),
+            token_count: report.budget.used,
             content,
             truncated: components.iter().any(|one| one.shown.is_some()) || left.iter().any(over),
             components,
@@ -342,7 +370,10 @@ impl<'f> Selection<'f> {
             tokens: counts.count_of(text),
             original_tokens: counts.count_of(&whole),
             relevance_score: row.score.unwrap_or(1.0),
-            scores: Arc::clone(&row.scores),
+            scores: match found {
+                Some(found) => found.scores(&self.findings.terms),
+                None => Arc::default(),
+            },
             shown: form.map(|form| match form.kind {
                 FormKind::Summary => Shown::Summary,
                 FormKind::Extract => Shown::Compressed,
@@ -385,12 +416,7 @@ fn shares(findings: &Findings) -> [f64; 5] {
 }
 
 /// Returns a record as an item, and notes it by the item's id.
-fn item(
-    found: Found,
-    terms: &[u32],
-    now: i64,
-    records: &mut BTreeMap<Arc<str>, Arc<Found>>,
-) -> Item {
+fn item(found: Found, now: i64, records: &mut BTreeMap<Arc<str>, Arc<Found>>) -> Item {
     // Records of different kinds may have the same id.
     let mut id: Arc<str> = found.line.id.as_str().into();
     if records.contains_key(&id) {
@@ -401,19 +427,7 @@ fn item(
     item.trust = Trust::Retrieved;
     item.cut = Cut::Never;
     item.score = Some(found.candidate.score);
-    let mut scores = found.candidate.parts.clone();
-    let longer = found.line.tokens as f64 / 128.0;
-    if longer > 1.0 {
-        scores.insert("length".to_owned(), 1.0 / longer.sqrt());
-    }
-    if found.candidate.is_text() && !terms.is_empty() {
-        // How many of the words that are looked for it holds itself, apart from
-        // what is said around it.
-        let words = found.line.words();
-        let own = terms.iter().filter(|term| words.count(**term) > 0).count();
-        scores.insert("matched".to_owned(), own as f64);
-    }
-    item.scores = Arc::new(scores);
+    item.scores = Arc::clone(&found.scores);
     // Of two that score the same, the newer one.
     let age = now.saturating_sub(found.candidate.at).max(0) as f64 / DAY;
     item.priority = 1.0 / (1.0 + age);

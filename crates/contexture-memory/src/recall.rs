@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use contexture_core::cache::Cache;
 use contexture_core::guard::Finding;
-use contexture_core::{Budget, Counts, Layer, Tokens, assemble, no_loader};
+use contexture_core::{Budget, Counts, Layer, Scores, Tokens, assemble, no_loader};
 use contexture_engine::{Advice, Error, Permissions, Warning};
 use contexture_recall::{Embedder, Strategy};
 use contexture_store::{EventRecord, Record, RecordKey, RecordKind};
@@ -407,10 +407,10 @@ impl Memory<'_> {
             }
             if line.asks > 0.0 && candidate.kind == RecordKind::Event {
                 let loss = ASKS * line.asks;
-                candidate.parts.insert("asks".to_owned(), -loss);
+                candidate.parts.insert("asks".into(), -loss);
                 candidate.score = (candidate.score - loss * strategy.relevance_weight).max(0.0);
             }
-            Some(FoundRecord { candidate, line })
+            Some(FoundRecord::new(candidate, line))
         });
         Ok(items.collect())
     }
@@ -419,19 +419,19 @@ impl Memory<'_> {
     fn pinned(&self, event: &EventRecord, counts: &Counts) -> FoundRecord {
         let record = Record::Event(event.clone());
         let line = Line::new(&record, str::to_owned, counts, self.engine.policy());
-        FoundRecord {
-            candidate: Candidate {
+        FoundRecord::new(
+            Candidate {
                 channel: Channel::Recent,
                 // No record has it.
                 key: RecordKey::MIN,
                 kind: RecordKind::Event,
                 score: 1.0,
-                parts: BTreeMap::from([("new".to_owned(), 1.0)]),
+                parts: Scores::from([("new".into(), 1.0)]),
                 at: event.timestamp.map_or(0, |at| at.as_millisecond()),
                 run: None,
             },
-            line: Arc::new(line),
-        }
+            Arc::new(line),
+        )
     }
 
     fn select(

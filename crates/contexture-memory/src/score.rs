@@ -1,7 +1,6 @@
 //! A score, and what it is made of.
 
-use std::collections::BTreeMap;
-
+use contexture_core::Scores;
 use contexture_recall::Strategy;
 
 use crate::time::DAY;
@@ -17,7 +16,7 @@ const ASKED_RECENCY: f64 = 0.3;
 pub(crate) struct Parts {
     weights: [f64; 3],
     pub(crate) score: f64,
-    pub(crate) parts: BTreeMap<String, f64>,
+    pub(crate) parts: Scores,
 }
 
 impl Parts {
@@ -30,12 +29,12 @@ impl Parts {
         Self {
             weights: [recency, strategy.relevance_weight, strategy.salience_weight],
             score: 0.0,
-            parts: BTreeMap::new(),
+            parts: Scores::new(),
         }
     }
 
-    pub(crate) fn note(&mut self, name: &str, value: f64) {
-        self.parts.insert(name.to_owned(), value);
+    pub(crate) fn note(&mut self, name: &'static str, value: f64) {
+        self.parts.insert(name.into(), value);
     }
 
     pub(crate) fn weigh(&mut self, recency: f64, relevance: f64, salience: f64) {
@@ -48,9 +47,9 @@ impl Parts {
             .sum();
     }
 
-    pub(crate) fn boost(&mut self, name: &str, factor: f64) {
+    pub(crate) fn boost(&mut self, name: &'static str, factor: f64) {
         if factor != 1.0 {
-            self.note(&format!("boost_{name}"), factor);
+            self.note(name, factor);
             self.score *= factor;
         }
     }

@@ -110,7 +110,7 @@ const NAMED: &str = "the query names who or when";
 
 /// Returns what a score is made of: what counts in this strategy, and what it
 /// is multiplied by.
-fn made_of(channel: Channel, scores: &BTreeMap<String, f64>, context: &Context) -> String {
+fn made_of(channel: Channel, scores: &contexture::core::Scores, context: &Context) -> String {
     let strategy = &context.strategy;
     let signals = &context.metadata.signals;
     let recency = match strategy.recency_only_when_asked {
@@ -127,14 +127,14 @@ fn made_of(channel: Channel, scores: &BTreeMap<String, f64>, context: &Context) 
         "matched" => false,
         _ => true,
     };
-    let (boosts, parts): (BTreeMap<&String, f64>, BTreeMap<&String, f64>) = (scores.iter())
+    let (boosts, parts): (BTreeMap<&str, f64>, BTreeMap<&str, f64>) = (scores.iter())
         .filter(|(name, _)| counts(name))
-        .map(|(name, value)| (name, *value))
+        .map(|(name, value)| (&**name, *value))
         .partition(|(name, _)| name.starts_with("boost_"));
     // What says most comes first.
     let order = ["words", "vector", "bonus", "asks", "relevance"];
     let place = |name: &str| order.iter().position(|one| *one == name);
-    let mut parts: Vec<(&String, f64)> = parts.into_iter().collect();
+    let mut parts: Vec<(&str, f64)> = parts.into_iter().collect();
     parts.sort_by_key(|(name, _)| place(name).unwrap_or(order.len()));
     let asked = signals.keywords.len();
     let parts = parts

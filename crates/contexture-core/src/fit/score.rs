@@ -14,6 +14,7 @@ use crate::form::{Curator, Form};
 use crate::item::Item;
 use crate::layer::Layer;
 use crate::measure::Size;
+use crate::text::Text;
 
 /// Items shorter than this are not favoured for being short.
 const SHORT_TOKENS: f64 = 128.0;
@@ -112,6 +113,8 @@ struct Competition<'c> {
     used: Tokens,
     // What is spent by each layer right inside.
     spent: Vec<Tokens>,
+    // How often something was kept: one may take the place of another.
+    changes: usize,
 }
 
 impl Fitter<'_> {
@@ -159,6 +162,7 @@ impl Fitter<'_> {
             allowance,
             used: 0,
             spent: vec![0; shares + 1],
+            changes: 0,
         };
         let targets: Vec<Tokens> = (layer.layers.iter())
             .map(|inner| inner.share.target(allowance))
@@ -171,7 +175,9 @@ impl Fitter<'_> {
             let pinned = fitted.pinned;
             let mut refills = 0;
             loop {
-                let exact = self.exact(&competition, layer, fitted, &outcomes, &sub_of);
+                let block = self.block(&competition, layer, fitted, &outcomes, &sub_of);
+                let exact = block.as_ref().map_or(0, |(_, tokens)| *tokens);
+                fitted.block = block;
                 let exact = exact.saturating_sub(pinned);
                 if exact > allowance {
                     // Lines add up to the block for the tokenizers that say so;
@@ -183,11 +189,11 @@ impl Fitter<'_> {
                 }
                 // Headings were charged with room to spare.
                 competition.used = competition.used.min(exact);
-                let before = competition.kept.len();
+                let before = competition.changes;
                 if refills < MOST_REFILLS {
                     self.fill(&mut competition, settings);
                 }
-                if competition.kept.len() == before {
+                if competition.changes == before {
                     break;
                 }
                 refills += 1;
@@ -408,15 +414,15 @@ impl Fitter<'_> {
         all.units[u].state = State::Shorter(form);
     }
 
-    /// Returns what the block costs that would be made of what is kept now.
-    fn exact(
+    /// Returns the block that would be made of what is kept now, and its cost.
+    fn block(
         &self,
         all: &Competition<'_>,
         layer: &Layer,
         fitted: &Fitted,
         pinned: &[Option<Outcome>],
         sub_of: &[usize],
-    ) -> Tokens {
+    ) -> Option<(Text, Tokens)> {
         // The layers with the items that are kept, and only those.
         let mut outcomes: Vec<Option<Outcome>> = pinned.to_vec();
         for (i, outcome) in all.kept_outcomes() {
@@ -434,7 +440,6 @@ impl Fitter<'_> {
         let mut by_sub = by_sub.into_iter();
         let (layer, fitted) = shape(layer, fitted, &mut by_sub);
         self.compose(&layer, &fitted)
-            .map_or(0, |(_, tokens)| tokens)
     }
 }
 
@@ -547,6 +552,7 @@ impl Competition<'_> {
     }
 
     fn keep(&mut self, u: usize) {
+        self.changes += 1;
         let price = self.price(u);
         self.used += price;
         let sub = self.units[u].sub;

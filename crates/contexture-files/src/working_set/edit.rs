@@ -138,7 +138,7 @@ impl std::error::Error for EditError {}
 /// # Examples
 ///
 /// ```
-/// use contexture::working_set::edit::{Edit, apply};
+/// use contexture_files::working_set::edit::{Edit, apply};
 ///
 /// let source = "files:\n  - path: a.md  # mine\n    priority: 0.5  # for now\n";
 /// let edit = Edit::SetPriority { path: "a.md".into(), priority: 1.0 };
@@ -146,7 +146,7 @@ impl std::error::Error for EditError {}
 ///     apply(source, &[edit])?,
 ///     "files:\n  - path: a.md  # mine\n    priority: 1.0  # for now\n",
 /// );
-/// # Ok::<(), contexture::working_set::edit::EditError>(())
+/// # Ok::<(), contexture_files::working_set::edit::EditError>(())
 /// ```
 pub fn apply(source: &str, edits: &[Edit]) -> Result<String, EditError> {
     let mut document = Document::parse(source.to_owned())?;
