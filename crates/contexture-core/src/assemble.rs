@@ -45,11 +45,22 @@ pub fn assemble(
     counts: &Counts,
     load: &mut dyn FnMut(&Item) -> Content,
 ) -> Result<Assembly, Error> {
+    assemble_layers(&mut layers, budget, counts, load)
+}
+
+/// The same for layers that are fitted again after a change: what was loaded
+/// stays loaded.
+pub fn assemble_layers(
+    layers: &mut [Layer],
+    budget: Budget,
+    counts: &Counts,
+    load: &mut dyn FnMut(&Item) -> Content,
+) -> Result<Assembly, Error> {
     let mut limit = budget.available();
     let mut step: Tokens = 1;
     loop {
-        let fitted = fit_all(&mut layers, limit, budget.available(), counts, load)?;
-        let sections = arrange(&layers, &fitted);
+        let fitted = fit_all(layers, limit, budget.available(), counts, load)?;
+        let sections = arrange(layers, &fitted);
         let layout = lay_out(&sections);
         let mut used = layout.tokens();
         let counter = counts.counter();
@@ -60,7 +71,7 @@ pub fn assemble(
         };
         if counted <= budget.available() {
             used = used.max(counted);
-            let report = account(&layers, &fitted, &sections, used, budget, counts);
+            let report = account(layers, &fitted, &sections, used, budget, counts);
             return Ok(Assembly { layout, report });
         }
         // Smaller items take the place of what no longer fits, so the excess

@@ -39,12 +39,12 @@ const TYPICAL_BYTES: u64 = 2_048;
 /// with the number of processors, and the shares would become small.
 const PARTS: usize = 8;
 
-/// Which cache an entry belongs to, and the hash of its key. The hash has 128
-/// bits and random seeds; the key itself is compared when an entry is found.
+/// Which cache an entry belongs to, and the hash of its key by a random seed. The
+/// key itself is compared when an entry is found.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 struct Slot {
     space: u64,
-    hash: [u64; 2],
+    hash: u64,
 }
 
 #[derive(Clone)]
@@ -65,14 +65,14 @@ impl Weighter<Slot, Entry> for ByBytes {
 
 struct Pool {
     entries: sync::Cache<Slot, Entry, ByBytes>,
-    seeds: [RandomState; 2],
+    seed: RandomState,
     hits: AtomicU64,
     misses: AtomicU64,
 }
 
 static POOL: LazyLock<Pool> = LazyLock::new(|| Pool {
     entries: entries(),
-    seeds: [RandomState::new(), RandomState::new()],
+    seed: RandomState::new(),
     hits: AtomicU64::new(0),
     misses: AtomicU64::new(0),
 });
@@ -164,7 +164,7 @@ where
     fn slot(&self, key: &K) -> Slot {
         Slot {
             space: self.space.load(Ordering::Acquire),
-            hash: [POOL.seeds[0].hash_one(key), POOL.seeds[1].hash_one(key)],
+            hash: POOL.seed.hash_one(key),
         }
     }
 

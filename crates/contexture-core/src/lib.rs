@@ -51,7 +51,7 @@ pub mod schema;
 mod text;
 mod usage;
 
-pub use assemble::{Assembly, assemble, no_loader};
+pub use assemble::{Assembly, assemble, assemble_layers, no_loader};
 pub use contexture_guard as guard;
 
 pub use budget::{Budget, Share};

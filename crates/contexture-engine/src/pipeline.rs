@@ -1,6 +1,6 @@
 //! One request through the house: resolve, gather, fit, revise, account.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -187,9 +187,9 @@ pub(crate) fn assemble(
     let call = Call::resolve(engine, root, request, &recipe, &state)?;
     clock.lap("resolve");
 
-    let mut offers = call.gather_all()?;
+    let offers = call.gather_all()?;
     clock.lap("gather");
-    let (assembly, excluded) = call.settle(&mut offers, &mut clock)?;
+    let (assembly, excluded) = call.settle(offers, &mut clock)?;
     let mut assembled = call.finish(assembly, excluded)?;
     clock.lap("account");
     // With the clock given, the output is to be the same each time.
@@ -359,7 +359,9 @@ impl<'a> Call<'a> {
             ))
             .advise(Advice::configure("limits.max_items")));
         }
-        let mut seen = BTreeSet::new();
+        // Looked up only, never walked.
+        #[allow(clippy::disallowed_types)]
+        let mut seen = std::collections::HashSet::with_capacity(all.len());
         if let Some(twice) = all.iter().find(|id| !seen.insert(**id)) {
             return Err(Error::input(format!(
                 "the source `{}` offers the id `{twice}` twice for the layer `{}`",
@@ -374,30 +376,45 @@ impl<'a> Call<'a> {
     /// Fits, and lets sources react, until nobody has anything to change.
     fn settle(
         &self,
-        offers: &mut [Offer],
+        offers: Vec<Offer>,
         clock: &mut Clock,
     ) -> Result<(Assembly, Vec<Excluded>), Error> {
         // Those that take what the others leave are asked last.
         let mut order: Vec<usize> = (0..self.sources.len()).collect();
         order.sort_by_key(|&at| self.sources[at].1.yields());
+        let mut layers: Vec<Layer> = self.recipe.layers.iter().map(empty_layer).collect();
+        let mut excluded: Vec<Vec<Excluded>> = vec![Vec::new(); self.sources.len()];
+        let mut changed: Vec<(usize, Offer)> = offers.into_iter().enumerate().collect();
         for round in 0.. {
-            for offer in offers.iter_mut() {
-                self.read_ahead(offer);
+            for (at, mut offer) in changed.drain(..) {
+                let recipe = self.sources[at].0;
+                for row in &mut offer.excluded {
+                    row.layer = Arc::clone(&recipe.name);
+                }
+                excluded[at] = std::mem::take(&mut offer.excluded);
+                if let Some(layer) = find_layer(&mut layers, &recipe.name) {
+                    *layer = empty_layer(recipe);
+                    fill(layer, recipe, offer);
+                    self.read_ahead(layer);
+                }
             }
             clock.lap("read_and_count");
-            let layers = self.layers(offers);
-            let fitted =
-                contexture_core::assemble(layers, self.budget, &self.counts, &mut Loader::load);
+            let fitted = contexture_core::assemble_layers(
+                &mut layers,
+                self.budget,
+                &self.counts,
+                &mut Loader::load,
+            );
             clock.lap("fit");
-            let excluded = self.not_offered(offers);
+            let rows = excluded.concat();
             let revised = match round < MOST_ROUNDS {
-                true => self.revise(&order, &fitted, &excluded, round)?,
+                true => self.revise(&order, &fitted, &rows, round)?,
                 false => None,
             };
             clock.lap("revise");
             match revised {
-                Some((at, offer)) => offers[at] = self.checked(at, offer)?,
-                None => return Ok((fitted?, excluded)),
+                Some((at, offer)) => changed.push((at, self.checked(at, offer)?)),
+                None => return Ok((fitted?, rows)),
             }
         }
         unreachable!("the last round ends it")
@@ -427,71 +444,28 @@ impl<'a> Call<'a> {
         Ok(None)
     }
 
-    /// Returns the rows for what was not offered.
-    fn not_offered(&self, offers: &[Offer]) -> Vec<Excluded> {
-        let rows = (self.sources.iter().zip(offers)).flat_map(|((layer, ..), offer)| {
-            offer.excluded.iter().cloned().map(|mut row| {
-                row.layer = Arc::clone(&layer.name);
-                row
-            })
-        });
-        rows.collect()
-    }
-
-    /// Returns the layers of the recipe with what was offered for them.
-    fn layers(&self, offers: &[Offer]) -> Vec<Layer> {
-        let mut offers = offers.iter();
-        let layers = self.recipe.layers.iter();
-        layers.map(|layer| self.layer(layer, &mut offers)).collect()
-    }
-
-    fn layer<'o>(
-        &self,
-        recipe: &RecipeLayer,
-        offers: &mut (impl Iterator<Item = &'o Offer> + ?Sized),
-    ) -> Layer {
-        let mut layer = Layer {
-            share: recipe.share,
-            fit: recipe.fit.clone(),
-            place: recipe.place,
-            order: recipe.order,
-            volatile: recipe.volatile,
-            ..Layer::new(Arc::clone(&recipe.name))
-        };
-        if recipe.source.is_some()
-            && let Some(offer) = offers.next()
-        {
-            fill(&mut layer, recipe, offer);
-        }
-        for inner in &recipe.layers {
-            let inner = self.layer(inner, offers);
-            layer.layers.push(inner);
-        }
-        layer
-    }
-
     /// Reads, guards and counts in parallel what will most likely be used, so
     /// that the fit finds it ready.
     ///
     /// Only items that the budget could pay for, by their size, are read ahead:
     /// the cost follows what is used, not what is there.
-    fn read_ahead(&self, offer: &mut Offer) {
+    fn read_ahead(&self, layer: &mut Layer) {
         let available = self.budget.available();
         // Four bytes a token is typical; where texts have more, the rest is read
         // on demand.
         let mut budget = available.saturating_mul(4);
         let pending = |item: &Item| matches!(item.content, Content::Pending { .. });
-        if !offer.items.iter().any(pending) {
+        if !layer.items.iter().any(pending) {
             return;
         }
-        let mut order: Vec<usize> = (0..offer.items.len()).collect();
+        let mut order: Vec<usize> = (0..layer.items.len()).collect();
         order.sort_by(|&a, &b| {
-            let priority = |i: usize| offer.items[i].priority;
+            let priority = |i: usize| layer.items[i].priority;
             priority(b).total_cmp(&priority(a))
         });
         let mut wanted = Vec::new();
         for i in order {
-            if let Content::Pending { bytes, .. } = offer.items[i].content {
+            if let Content::Pending { bytes, .. } = layer.items[i].content {
                 wanted.push(i);
                 match budget.checked_sub(bytes) {
                     Some(left) if left > 0 => budget = left,
@@ -499,7 +473,7 @@ impl<'a> Call<'a> {
                 }
             }
         }
-        let items = &offer.items;
+        let items = &layer.items;
         let read = |i: usize| {
             let content = Loader::load(&items[i]);
             if let Content::Ready(text) = &content {
@@ -509,7 +483,7 @@ impl<'a> Call<'a> {
         };
         let loaded = in_parallel(&wanted, read);
         for (i, content) in loaded {
-            offer.items[i].content = content;
+            layer.items[i].content = content;
         }
     }
 
@@ -609,15 +583,41 @@ impl<'a> Call<'a> {
     }
 }
 
-/// Puts what was offered into a layer.
-fn fill(layer: &mut Layer, recipe: &RecipeLayer, offer: &Offer) {
-    layer.items = offer.items.clone();
-    layer.layers = offer.layers.clone();
-    if let Some(fit) = &offer.fit {
-        layer.fit = fit.clone();
+/// Returns a layer of a recipe, and those inside it, without items.
+fn empty_layer(recipe: &RecipeLayer) -> Layer {
+    Layer {
+        share: recipe.share,
+        fit: recipe.fit.clone(),
+        place: recipe.place,
+        order: recipe.order,
+        volatile: recipe.volatile,
+        layers: recipe.layers.iter().map(empty_layer).collect(),
+        ..Layer::new(Arc::clone(&recipe.name))
     }
-    layer.frame = offer.frame.clone();
-    layer.curator = offer.curator.clone();
+}
+
+/// Finds the layer of a recipe by its name, which no other has.
+fn find_layer<'l>(layers: &'l mut [Layer], name: &str) -> Option<&'l mut Layer> {
+    for layer in layers {
+        if *layer.name == *name {
+            return Some(layer);
+        }
+        if let Some(found) = find_layer(&mut layer.layers, name) {
+            return Some(found);
+        }
+    }
+    None
+}
+
+/// Puts what was offered into a layer.
+fn fill(layer: &mut Layer, recipe: &RecipeLayer, offer: Offer) {
+    layer.items = offer.items;
+    layer.layers = offer.layers;
+    if let Some(fit) = offer.fit {
+        layer.fit = fit;
+    }
+    layer.frame = offer.frame;
+    layer.curator = offer.curator;
     layer.volatile |= offer.volatile;
     if let Some(max) = offer.max {
         layer.share.max = Some(layer.share.max.map_or(max, |own| own.min(max)));

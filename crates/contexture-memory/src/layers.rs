@@ -2,7 +2,7 @@
 //! its heading and its share.
 
 use std::cmp::Ordering;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use contexture_core::guard::{self, Policy};
@@ -468,26 +468,23 @@ fn channel_layer(
         return layer;
     }
     // By session and day, in the order of the first text of each.
-    let mut groups: Vec<(Option<u32>, Text, Vec<Item>)> = Vec::new();
-    let mut seen: BTreeSet<(Option<u32>, String)> = BTreeSet::new();
+    let mut groups: Vec<(Text, Vec<Item>)> = Vec::new();
+    let mut places: BTreeMap<(Option<u32>, Arc<str>), usize> = BTreeMap::new();
     for item in items {
         let found = records.get(&item.id);
         let run = found.and_then(|found| found.candidate.run);
         let group = found.map_or_else(|| Text::new(""), |found| found.line.group.clone());
-        match seen.insert((run, group.as_str().to_owned())) {
-            true => groups.push((run, group, vec![item])),
-            false => {
-                let same =
-                    |(r, g, _): &&mut (Option<u32>, Text, Vec<Item>)| *r == run && *g == group;
-                if let Some((_, _, items)) = groups.iter_mut().find(same) {
-                    items.push(item);
-                }
-            }
+        let place = *places
+            .entry((run, group.as_str().into()))
+            .or_insert(groups.len());
+        match groups.get_mut(place) {
+            Some((_, items)) => items.push(item),
+            None => groups.push((group, vec![item])),
         }
     }
     layer.layers = groups
         .into_iter()
-        .map(|(_, text, items)| Layer {
+        .map(|(text, items)| Layer {
             share: Share::default(),
             heading: Some(Heading {
                 text,
