@@ -43,7 +43,7 @@ const MASK: &str = "[secret masked";
 /// in which nothing more is found.
 ///
 /// ```
-/// use contexture_core::guard::find_secrets;
+/// use contexture_guard::find_secrets;
 ///
 /// let text = "db: postgres://app:tr0ub4dor@db.internal/app";
 /// let found = find_secrets(text);
