@@ -10,7 +10,7 @@ use crate::{explain, output, progress, store};
 
 pub(crate) fn run(args: &AssembleArgs) -> anyhow::Result<()> {
     let root = Root::open(&args.root)?;
-    let mut engine = Engine::for_root(&root)?;
+    let mut engine = store::marked(Engine::for_root(&root)?);
     if args.format != Format::Text && args.report.as_deref() == Some(Path::new("-")) {
         let both = "the report cannot stand behind JSON: give --report FILE, or --format json, \
                     which holds it";

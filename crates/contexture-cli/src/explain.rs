@@ -139,7 +139,7 @@ pub(crate) fn table(assembled: &Assembled) -> String {
 pub(crate) fn guard_line(item: &str, finding: &Finding) -> String {
     let what = match finding.kind {
         FindingKind::Secret => "secret masked",
-        FindingKind::Boundary => "tag escaped",
+        FindingKind::Boundary => "boundary mark in content, another is used",
         FindingKind::ControlToken => "control token escaped",
         FindingKind::Invisible => "invisible character shown",
     };

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use contexture::config::Config;
+use contexture::core::guard::MarkKey;
 use contexture::store::{Store, Tenants, TreeInfo};
 use contexture::{Engine, Error, Root};
 use contexture_sqlite::{Options, SqliteStore};
@@ -135,9 +136,18 @@ pub(crate) fn tenants(
     Ok(place.open_tenants()?)
 }
 
+/// Returns the engine with the boundary marks that `CONTEXTURE_MARK_KEY` asks
+/// for, so that a request comes out the same on another machine.
+pub(crate) fn marked(engine: Engine) -> Engine {
+    match std::env::var("CONTEXTURE_MARK_KEY") {
+        Ok(key) if !key.is_empty() => engine.with_mark_key(MarkKey::from_text(&key)),
+        _ => engine,
+    }
+}
+
 fn found(options: &StoreOptions, make: bool, maker: &str) -> anyhow::Result<(Engine, Place)> {
     let root = Root::open(&options.root)?;
-    let engine = Engine::for_root(&root)?;
+    let engine = marked(Engine::for_root(&root)?);
     let place = find(&root, engine.config(), options.db.as_deref())?;
     if !make && !place.exists() {
         let none = format!(

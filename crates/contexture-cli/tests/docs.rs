@@ -151,7 +151,8 @@ impl Page {
             .args(["-c", script])
             .current_dir(self.dir.path())
             .env("PATH", &self.search)
-            .env("COLUMNS", "100");
+            .env("COLUMNS", "100")
+            .env("CONTEXTURE_MARK_KEY", "docs");
         shell
     }
 

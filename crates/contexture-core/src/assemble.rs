@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use contexture_guard::Finding;
+use contexture_guard::{Finding, FindingKind, Mark, MarkKey};
 
 use crate::budget::Budget;
 use crate::code::Code;
@@ -61,7 +61,8 @@ pub fn assemble_layers(
     loop {
         let fitted = fit_all(layers, limit, budget.available(), counts, load)?;
         let sections = arrange(layers, &fitted);
-        let layout = lay_out(&sections);
+        let mut layout = lay_out(&sections);
+        layout.choose_mark(counts.key());
         let mut used = layout.tokens();
         let counter = counts.counter();
         let counted = if counter.sums_are_bounds() && markup::adds_up(&layout, counter) {
@@ -71,7 +72,8 @@ pub fn assemble_layers(
         };
         if counted <= budget.available() {
             used = used.max(counted);
-            let report = account(layers, &fitted, &sections, used, budget, counts);
+            let mut report = account(layers, &fitted, &sections, used, budget, counts);
+            note_used_marks(&mut report, &layout, counts.key());
             return Ok(Assembly { layout, report });
         }
         // Smaller items take the place of what no longer fits, so the excess
@@ -409,6 +411,7 @@ fn lay_out(sections: &[Vec<Placed<'_>>; 3]) -> Layout {
     let [system, history, current] = sections;
     let blocks = |placed: &Vec<Placed<'_>>| placed.iter().filter_map(block).collect();
     Layout {
+        mark: Mark::ANY,
         system: blocks(system),
         history: blocks(history),
         current: blocks(current),
@@ -619,6 +622,25 @@ fn exclude_layer(
             false => &inner.name,
         };
         exclude_layer(report, name, inner, fitted, framed);
+    }
+}
+
+/// Notes the blocks whose content holds a mark of `key` that would have been
+/// used for the tags of this request.
+fn note_used_marks(report: &mut Report, layout: &Layout, key: &MarkKey) {
+    let used = key.marks().take_while(|mark| *mark != layout.mark);
+    for (mark, block) in used.filter_map(|mark| Some((mark, layout.holder_of(mark)?))) {
+        let before = block.text().split(mark.as_str()).next().unwrap_or_default();
+        let line = before.matches('\n').count() as u32 + 1;
+        report.guard.push(GuardLine {
+            item: Arc::clone(block.path.as_ref().unwrap_or(&block.id)),
+            finding: Finding {
+                kind: FindingKind::Boundary,
+                what: format!("mark {mark}"),
+                line,
+                count: 1,
+            },
+        });
     }
 }
 

@@ -8,7 +8,8 @@ use crate::cache::Cache;
 use crate::markup;
 use crate::measure::{self, Measured};
 use crate::text::{ContentHash, Tags, Text};
-use crate::{Content, Item, Part};
+use crate::{Content, Item, Part, Role};
+use contexture_guard::{Mark, MarkKey};
 
 /// A number of tokens.
 pub type Tokens = u64;
@@ -125,56 +126,102 @@ const SHORT_TEXT: usize = 1536;
 ///
 /// Measurements are kept by content hash, so that the same text is counted
 /// once, however often and under whatever path it is used.
+///
+/// A clone shares what was counted.
+#[derive(Clone)]
 pub struct Counts {
+    shared: Arc<Shared>,
+    key: Arc<MarkKey>,
+    native: bool,
+}
+
+struct Shared {
     counter: Arc<dyn TokenCounter>,
     // Distinguishes counters in the memo that texts carry; never reused.
     id: u64,
     measured: Cache<ContentHash, Arc<Measured>>,
-    // The tags of plain text, by role, and by path where that shows.
-    by_role: [OnceLock<Wrapper>; 8],
+    // The tags of plain text, by role, without a mark and with one; and by path
+    // where that shows.
+    by_role: [[OnceLock<Wrapper>; 8]; 2],
     by_path: Cache<Arc<str>, Arc<Wrapper>>,
 }
 
 static NEXT_ID: AtomicU64 = AtomicU64::new(1);
 
 impl Counts {
-    /// Returns an empty cache over `counter`.
+    /// Returns an empty cache over `counter`, with a key for marks that anybody
+    /// can know: see [`with_key`](Counts::with_key).
     pub fn new(counter: Arc<dyn TokenCounter>) -> Self {
         Self {
-            counter,
-            id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
-            measured: Cache::new(),
-            by_role: Default::default(),
-            by_path: Cache::new(),
+            shared: Arc::new(Shared {
+                counter,
+                id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
+                measured: Cache::new(),
+                by_role: Default::default(),
+                by_path: Cache::new(),
+            }),
+            key: Arc::new(MarkKey::from_text("")),
+            native: false,
+        }
+    }
+
+    /// Returns the same counts for requests whose boundary marks are derived
+    /// from `key`.
+    pub fn with_key(&self, key: MarkKey) -> Self {
+        Self {
+            key: Arc::new(key),
+            ..self.clone()
+        }
+    }
+
+    /// Returns the same counts for requests in a provider's own form, where
+    /// messages have no tags: a message is charged what unmarked tags would
+    /// cost, which covers what a provider adds around it. Only blocks that are
+    /// [tagged](markup::is_tagged) in every form are charged with a mark.
+    pub fn native(&self) -> Self {
+        Self {
+            native: true,
+            ..self.clone()
         }
     }
 
     /// Returns the counter itself.
     pub fn counter(&self) -> &dyn TokenCounter {
-        &*self.counter
+        &*self.shared.counter
+    }
+
+    /// Returns the key that boundary marks are derived from.
+    pub fn key(&self) -> &MarkKey {
+        &self.key
+    }
+
+    /// Returns true when the tags of such a block are charged with a mark.
+    fn is_marked(&self, role: Role, part: &Part) -> bool {
+        !self.native || markup::is_tagged(role, part)
     }
 
     /// Returns the token counts of `text`, line by line, as far as `limit`.
     pub(crate) fn measure(&self, text: &Text, limit: Tokens) -> Arc<Measured> {
-        if let Some(known) = text.memo(self.id)
+        if let Some(known) = text.memo(self.shared.id)
             && known.covers(limit)
         {
             return known;
         }
         if text.body().len() < SHORT_TEXT {
-            let measured = Arc::new(Measured::new(text.body(), &*self.counter, limit));
-            text.remember(self.id, Arc::clone(&measured));
+            let measured = Arc::new(Measured::new(text.body(), self.counter(), limit));
+            text.remember(self.shared.id, Arc::clone(&measured));
             return measured;
         }
-        if let Some(known) = self.measured.get(&text.hash())
+        if let Some(known) = self.shared.measured.get(&text.hash())
             && known.covers(limit)
         {
-            text.remember(self.id, Arc::clone(&known));
+            text.remember(self.shared.id, Arc::clone(&known));
             return known;
         }
-        let measured = Arc::new(Measured::new(text.body(), &*self.counter, limit));
-        text.remember(self.id, Arc::clone(&measured));
-        self.measured
+        let measured = Arc::new(Measured::new(text.body(), self.counter(), limit));
+        text.remember(self.shared.id, Arc::clone(&measured));
+        self.shared
+            .measured
             .insert(text.hash(), Arc::clone(&measured), measured.bytes());
         measured
     }
@@ -191,7 +238,7 @@ impl Counts {
     /// [`count_of`](Counts::count_of) gave.
     pub fn know(&self, text: &Text, tokens: Tokens) {
         let measured = Measured::known(text.body().len(), tokens);
-        text.remember(self.id, Arc::new(measured));
+        text.remember(self.shared.id, Arc::new(measured));
     }
 
     /// Returns the count of `text` as it stands between its tags, to be kept
@@ -208,8 +255,8 @@ impl Counts {
         if measured.has_pieces() {
             return measured;
         }
-        let measured = Arc::new(Measured::new(text.body(), &*self.counter, limit));
-        text.remember(self.id, Arc::clone(&measured));
+        let measured = Arc::new(Measured::new(text.body(), self.counter(), limit));
+        text.remember(self.shared.id, Arc::clone(&measured));
         measured
     }
 
@@ -230,13 +277,15 @@ impl Counts {
             return item.surcharge + tags;
         }
         let path = item.path.as_ref().filter(|_| item.role.shows_path());
-        if let Some(tags) = text.tags(self.id, item.role, path, &item.part) {
+        let marked = self.is_marked(item.role, &item.part);
+        if let Some(tags) = text.tags(self.shared.id, item.role, marked, path, &item.part) {
             return item.surcharge + tags;
         }
         let tokens = self.tags(item, text.body());
         text.remember_tags(Tags {
-            counts: self.id,
+            counts: self.shared.id,
             role: item.role,
+            marked,
             path: path.cloned(),
             part: item.part.clone(),
             tokens,
@@ -258,36 +307,43 @@ impl Counts {
             return None;
         }
         let path = item.path.as_ref().filter(|_| item.role.shows_path());
+        let marked = self.is_marked(item.role, &Part::Text);
+        let mark = marked.then_some(Mark::ANY);
         let make = || {
-            let open = markup::open(item.role, path.map(|path| &**path), &Part::Text);
-            let close = self.counter.count(markup::close(item.role));
+            let open = markup::open(item.role, path.map(|path| &**path), &Part::Text, mark);
+            let close = self.counter().count(&markup::close(item.role, mark));
             Wrapper {
-                apart: self.counter.count(&open) + close,
+                apart: self.counter().count(&open) + close,
                 open,
             }
         };
         let apart = |wrapper: &Wrapper| {
-            let is_apart = wrapper.open.is_empty() || self.counter.is_seam(&wrapper.open, body);
+            let is_apart = wrapper.open.is_empty() || self.counter().is_seam(&wrapper.open, body);
             is_apart.then_some(wrapper.apart)
         };
         let Some(path) = path else {
-            return apart(self.by_role[item.role as usize].get_or_init(make));
+            return apart(
+                self.shared.by_role[usize::from(marked)][item.role as usize].get_or_init(make),
+            );
         };
-        if let Some(known) = self.by_path.get(path) {
+        if let Some(known) = self.shared.by_path.get(path) {
             return apart(&known);
         }
         let made = Arc::new(make());
         let bytes = made.open.len() + path.len();
-        self.by_path
+        self.shared
+            .by_path
             .insert(Arc::clone(path), Arc::clone(&made), bytes);
         apart(&made)
     }
 
     fn tags(&self, item: &Item, body: &str) -> Tokens {
-        let open = markup::open(item.role, item.path.as_deref(), &item.part);
-        let close = self.counter.count(markup::close(item.role));
-        let open = if open.is_empty() || self.counter.is_seam(&open, body) {
-            self.counter.count(&open)
+        let marked = self.is_marked(item.role, &item.part);
+        let mark = marked.then_some(Mark::ANY);
+        let open = markup::open(item.role, item.path.as_deref(), &item.part, mark);
+        let close = self.counter().count(&markup::close(item.role, mark));
+        let open = if open.is_empty() || self.counter().is_seam(&open, body) {
+            self.counter().count(&open)
         } else {
             self.joined(&open, body)
         };
@@ -297,9 +353,9 @@ impl Counts {
     /// Returns what the opening tag adds to the count of `body` when the two
     /// share a token.
     fn joined(&self, open: &str, body: &str) -> Tokens {
-        let first = &body[..measure::next_seam(body, 0, &*self.counter)];
-        let joined = self.counter.count(&format!("{open}{first}"));
-        joined.saturating_sub(self.counter.count(first))
+        let first = &body[..measure::next_seam(body, 0, self.counter())];
+        let joined = self.counter().count(&format!("{open}{first}"));
+        joined.saturating_sub(self.counter().count(first))
     }
 }
 

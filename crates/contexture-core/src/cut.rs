@@ -9,7 +9,6 @@ use crate::markup::escape_attribute;
 use crate::measure::{self, Size, Within};
 use crate::report::LinesCut;
 use crate::text::Text;
-use contexture_guard as guard;
 
 /// An item that a cut would leave with less content than this is dropped.
 pub const MIN_USEFUL_TOKENS: Tokens = 32;
@@ -251,7 +250,7 @@ impl Cutter<'_> {
             // Blank lines before a line that is too long are no content.
             let whole = memchr::memrchr(b'\n', &text.as_bytes()[..fits]).map_or(0, |at| at + 1);
             let end = match inside && text[..whole].trim_start().is_empty() {
-                true => before_structure(text, grapheme_floor(text, fits)),
+                true => grapheme_floor(text, fits),
                 false => whole,
             };
             if end == 0 {
@@ -399,17 +398,6 @@ pub fn grouped(number: Tokens) -> String {
         out.push(digit);
     }
     out
-}
-
-/// Returns `end`, or the start of what ends there and would be read as a tag
-/// once a line end stands behind it: `</context-menu>` cut to `</context`.
-fn before_structure(text: &str, end: usize) -> usize {
-    let look = text.floor_char_boundary(end.saturating_sub(96));
-    let tail = &text[look..end];
-    match tail.rfind(['<', '[']) {
-        Some(at) if guard::structure(&tail[at..]).is_some() => look + at,
-        _ => end,
-    }
 }
 
 fn is_grapheme_boundary(text: &str, at: usize) -> bool {

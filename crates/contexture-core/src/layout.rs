@@ -1,5 +1,6 @@
 use std::sync::Arc;
 
+use contexture_guard::{Mark, MarkKey};
 use serde::{Deserialize, Serialize};
 
 use crate::counts::Tokens;
@@ -131,6 +132,8 @@ impl Block {
 /// What is sent, in order.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Layout {
+    /// The mark of its boundary tags: no block holds it.
+    pub mark: Mark,
     /// The static part.
     pub system: Vec<Block>,
     /// What grows.
@@ -140,6 +143,26 @@ pub struct Layout {
 }
 
 impl Layout {
+    /// Takes the first mark of `key` that no block holds.
+    pub fn choose_mark(&mut self, key: &MarkKey) {
+        let is_free = |mark: &Mark| self.holder_of(*mark).is_none();
+        // The marks of a key do not end, and content is finite.
+        if let Some(mark) = key.marks().find(is_free) {
+            self.mark = mark;
+        }
+    }
+
+    /// Returns the first block that holds `mark` in its text, its path or its
+    /// attributes.
+    pub(crate) fn holder_of(&self, mark: Mark) -> Option<&Block> {
+        self.blocks().find(|block| {
+            let mut attributes = block.part.attributes();
+            mark.is_in(block.text())
+                || block.path.as_deref().is_some_and(|path| mark.is_in(path))
+                || attributes.any(|(_, value)| mark.is_in(value))
+        })
+    }
+
     /// Returns every block in the order it is sent.
     pub fn blocks(&self) -> impl Iterator<Item = &Block> {
         self.system.iter().chain(&self.history).chain(&self.current)

@@ -1,8 +1,10 @@
 //! The text form of a request: blocks between role tags, and back again.
 //!
-//! This is the form that is counted. [`parse`] undoes [`render`] on anything
-//! that was guarded, which is what "structure cannot be forged" means. A
-//! document without roles has no tags, and so no structure; it is not read back.
+//! Every tag carries the request's [`Mark`]: `<user-482913220>`. Content is
+//! written byte for byte and holds no such mark, so that [`parse`] undoes
+//! [`render`] on any content, which is what "structure cannot be forged" means.
+//! A document without roles has no tags, and so no structure; it is not read
+//! back.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -10,23 +12,30 @@ use std::fmt::Write as _;
 use crate::counts::TokenCounter;
 use crate::layout::{Block, Layout};
 use crate::{Part, Role};
-use contexture_guard as guard;
+use contexture_guard::{self as guard, Mark};
+
+/// Returns true when a block is written between tags in every form, and not in
+/// the text form alone: no provider has a role of its own for it.
+pub fn is_tagged(role: Role, part: &Part) -> bool {
+    *part == Part::Text && matches!(role, Role::Context | Role::Tool | Role::Developer)
+}
 
 /// Returns the opening tag of a block, with its line end.
 ///
 /// The header of a request stands bare and has none, and neither has a document.
-pub fn open(role: Role, path: Option<&str>, part: &Part) -> String {
+pub fn open(role: Role, path: Option<&str>, part: &Part, mark: Option<Mark>) -> String {
     let mut out = String::new();
-    write_open(&mut out, role, path, part);
+    write_open(&mut out, role, path, part, mark);
     out
 }
 
-fn write_open(out: &mut String, role: Role, path: Option<&str>, part: &Part) {
+fn write_open(out: &mut String, role: Role, path: Option<&str>, part: &Part, mark: Option<Mark>) {
     let Some(tag) = role.tag() else {
         return;
     };
     out.push('<');
     out.push_str(tag);
+    write_mark(out, mark);
     let path = path.filter(|_| role.shows_path());
     for (name, value) in path
         .map(|path| ("path", path))
@@ -38,17 +47,29 @@ fn write_open(out: &mut String, role: Role, path: Option<&str>, part: &Part) {
     out.push_str(">\n");
 }
 
-/// Returns the closing tag of a block and the blank line behind it.
-pub fn close(role: Role) -> &'static str {
-    match role {
-        Role::Header => "\n",
-        Role::Document => "",
-        Role::System => "</system>\n\n",
-        Role::Developer => "</developer>\n\n",
-        Role::User => "</user>\n\n",
-        Role::Assistant => "</assistant>\n\n",
-        Role::Tool => "</tool>\n\n",
-        Role::Context => "</context>\n\n",
+fn write_mark(out: &mut String, mark: Option<Mark>) {
+    if let Some(mark) = mark {
+        out.push('-');
+        out.push_str(mark.as_str());
+    }
+}
+
+/// Returns the closing tag of a block and the blank line after it.
+pub fn close(role: Role, mark: Option<Mark>) -> String {
+    let mut out = String::new();
+    write_close(&mut out, role, mark);
+    out
+}
+
+fn write_close(out: &mut String, role: Role, mark: Option<Mark>) {
+    if let Some(tag) = role.tag() {
+        out.push_str("</");
+        out.push_str(tag);
+        write_mark(out, mark);
+        out.push_str(">\n");
+    }
+    if role != Role::Document {
+        out.push('\n');
     }
 }
 
@@ -69,7 +90,7 @@ pub fn render_into(out: &mut String, layout: &Layout) {
     out.reserve(layout.blocks().map(|b| b.text().len() + 64).sum());
     for (_, blocks) in layout.sections() {
         for run in blocks.chunk_by(|before, block| block.joins(before)) {
-            write_run(out, run);
+            write_run(out, run, layout.mark);
         }
     }
     // The blank line stands between blocks; the last has none behind it.
@@ -89,7 +110,7 @@ fn render_bare(layout: &Layout) -> String {
             let start = out.len();
             match run {
                 [block] if is_bare(block) => out.push_str(block.text()),
-                run => write_run(&mut out, run.iter().copied()),
+                run => write_run(&mut out, run.iter().copied(), layout.mark),
             }
             if out[start..].trim().is_empty() {
                 out.truncate(start);
@@ -104,16 +125,17 @@ fn render_bare(layout: &Layout) -> String {
 }
 
 /// Writes one block with its tags, as [`render`] does.
-pub fn write_block(out: &mut String, block: &Block) {
-    write_run(out, [block]);
+pub fn write_block(out: &mut String, block: &Block, mark: Mark) {
+    write_run(out, [block], mark);
 }
 
 /// Writes blocks of which each [joins](Block::joins) the one before it.
-pub fn write_run<'b>(out: &mut String, run: impl IntoIterator<Item = &'b Block>) {
+pub fn write_run<'b>(out: &mut String, run: impl IntoIterator<Item = &'b Block>, mark: Mark) {
+    let mark = Some(mark);
     let mut last: Option<&Block> = None;
     for block in run {
         match last {
-            None => write_open(out, block.role, block.path.as_deref(), &block.part),
+            None => write_open(out, block.role, block.path.as_deref(), &block.part, mark),
             Some(_) => out.push('\n'),
         }
         out.push_str(block.text());
@@ -123,25 +145,16 @@ pub fn write_run<'b>(out: &mut String, run: impl IntoIterator<Item = &'b Block>)
         last = Some(block);
     }
     if let Some(block) = last {
-        out.push_str(close(block.role));
+        write_close(out, block.role, mark);
     }
 }
 
-/// Writes the parts of a document among `blocks`, byte for byte, one behind
-/// the other.
-///
-/// What only becomes a control token of a model where two parts meet is
-/// escaped there, as the guard does inside a part.
+/// Writes the parts of a document among `blocks`, byte for byte, one after the
+/// other.
 pub fn write_document<'b>(out: &mut String, blocks: impl IntoIterator<Item = &'b Block>) {
-    let start = out.len();
     for block in blocks {
-        if block.role != Role::Document {
-            continue;
-        }
-        let joint = out.len();
-        out.push_str(block.text());
-        if joint > start {
-            guard::escape_joint(out, start, joint);
+        if block.role == Role::Document {
+            out.push_str(block.text());
         }
     }
 }
@@ -177,18 +190,18 @@ pub struct Parsed {
     pub path: Option<String>,
     /// The other attributes, which say what kind of thing it is.
     pub attributes: Attributes,
-    /// The content as it was before its boundaries were escaped.
+    /// The content.
     pub text: String,
 }
 
-/// Reads what [`render`] wrote.
+/// Reads what [`render`] wrote with `mark`.
 ///
 /// Returns the byte offset of the first thing it cannot read otherwise.
-pub fn parse(text: &str) -> Result<Vec<Parsed>, usize> {
+pub fn parse(text: &str, mark: Mark) -> Result<Vec<Parsed>, usize> {
     let mut blocks = Vec::new();
     let mut at = 0;
-    if !text.is_empty() && parse_open(text).is_none() {
-        let end = find_open(text).unwrap_or(text.len());
+    if !text.is_empty() && parse_open(text, mark).is_none() {
+        let end = find_open(text, mark).unwrap_or(text.len());
         // A header ends with a line end and, unless it is all there is, a
         // blank line.
         let body = text[..end].strip_suffix('\n').ok_or(0usize)?;
@@ -201,24 +214,25 @@ pub fn parse(text: &str) -> Result<Vec<Parsed>, usize> {
             role: Role::Header,
             path: None,
             attributes: Vec::new(),
-            text: guard::restore(body).into_owned(),
+            text: body.to_owned(),
         });
         at = end;
     }
     while at < text.len() {
-        let (role, mut attributes, opened) = parse_open(&text[at..]).ok_or(at)?;
+        let (role, mut attributes, opened) = parse_open(&text[at..], mark).ok_or(at)?;
         let is_path = |(name, _): &(String, String)| name == "path";
         let path = attributes.iter().position(is_path);
         let path = path.map(|at| attributes.remove(at).1);
         let body = at + opened;
-        let close = close(role).trim_end();
+        let close = close(role, Some(mark));
+        let close = close.trim_end();
         let end = memchr::memmem::find(&text.as_bytes()[body..], close.as_bytes()).ok_or(at)?;
         let inner = text[body..body + end].strip_suffix('\n').ok_or(body)?;
         blocks.push(Parsed {
             role,
             path,
             attributes,
-            text: guard::restore(inner).into_owned(),
+            text: inner.to_owned(),
         });
         at = body + end + close.len();
         let rest = &text[at..];
@@ -231,20 +245,21 @@ pub fn parse(text: &str) -> Result<Vec<Parsed>, usize> {
     Ok(blocks)
 }
 
-fn find_open(text: &str) -> Option<usize> {
+fn find_open(text: &str, mark: Mark) -> Option<usize> {
     memchr::memmem::find_iter(text.as_bytes(), b"\n<")
         .map(|newline| newline + 1)
-        .find(|&at| parse_open(&text[at..]).is_some())
+        .find(|&at| parse_open(&text[at..], mark).is_some())
 }
 
 /// Reads an opening tag: its role, its attributes, and how long it is.
-fn parse_open(text: &str) -> Option<(Role, Attributes, usize)> {
+fn parse_open(text: &str, mark: Mark) -> Option<(Role, Attributes, usize)> {
     let end = text.find(">\n")?;
     let inside = text.get(1..end).filter(|_| text.starts_with('<'))?;
     let (tag, mut rest) = match inside.split_once(' ') {
         Some((tag, rest)) => (tag, Some(rest)),
         None => (inside, None),
     };
+    let tag = tag.strip_suffix(mark.as_str())?.strip_suffix('-')?;
     let role = Role::from_tag(tag)?;
     let mut attributes = Vec::new();
     while let Some(attribute) = rest {
@@ -260,21 +275,20 @@ fn parse_open(text: &str) -> Option<(Role, Attributes, usize)> {
 }
 
 fn is_plain(c: char) -> bool {
-    !matches!(c, '&' | '"' | '<' | '>' | '[') && guard::is_visible(c)
+    !matches!(c, '&' | '"' | '<' | '>') && guard::is_visible(c)
 }
 
 /// Returns `value` fit to stand between double quotes, on one line.
 ///
-/// Everything that could end the attribute or the tag, begin a control token,
-/// or hide is written as a character reference.
+/// Everything that could end the attribute or the tag, or hide, is written as a
+/// character reference.
 pub fn escape_attribute(value: &str) -> Cow<'_, str> {
     if value.chars().all(is_plain) {
         return Cow::Borrowed(value);
     }
     let mut out = String::with_capacity(value.len() + 16);
-    for (at, c) in value.char_indices() {
+    for c in value.chars() {
         match c {
-            '[' if guard::structure(&value[at..]).is_none() => out.push('['),
             '&' => out.push_str("&amp;"),
             '"' => out.push_str("&quot;"),
             '<' => out.push_str("&lt;"),

@@ -1,6 +1,7 @@
 //! The account of an assembly: what was spent, what is in the request, what is
 //! not, and why.
 
+#[cfg(feature = "schema")]
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;

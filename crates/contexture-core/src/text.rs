@@ -8,7 +8,7 @@ use crate::item::Role;
 use crate::json;
 use crate::measure::Measured;
 use crate::part::Part;
-use contexture_guard::{self as guard, Finding, FindingKind, Policy};
+use contexture_guard::{self as guard, Finding, Policy};
 
 /// The BLAKE3 hash of a guarded text.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -89,12 +89,11 @@ impl fmt::Debug for ContentHash {
 
 /// Content that has passed the guard, and can be rendered as it is.
 ///
-/// Invariant: it holds no boundary tag, no model control token and no
-/// invisible character, and its secrets are masked as its policy says. The
-/// only way to make one is through the [guard](crate::guard), so that no
-/// source can forget it. A text that was guarded for a
-/// [document](Policy::in_document) may hold tags; it is guarded again before it
-/// stands between some. Cloning is cheap.
+/// Invariant: its secrets are masked and its invisible characters written out,
+/// as its policy says; everything else is as it was. A text is made by the
+/// [guard](crate::guard), so that no source can forget it. A text that was
+/// guarded for a [document](Policy::in_document) may hold invisible characters;
+/// it is guarded again before it is placed between tags. Cloning is cheap.
 #[derive(Clone)]
 pub struct Text(Arc<Inner>);
 
@@ -104,8 +103,8 @@ struct Inner {
     // Boxed, like the findings: most texts are short and have neither.
     hash: OnceLock<Box<ContentHash>>,
     findings: Box<[Finding]>,
-    // False when it may hold what looks like one of our tags.
-    escapes_tags: bool,
+    // False when it may hold invisible characters.
+    shows_invisible: bool,
     // The latest measurement, by the id of the `Counts` that made it.
     memo: Mutex<Option<(u64, Arc<Measured>)>>,
     // How it is written in JSON, once that was asked for.
@@ -120,6 +119,8 @@ pub(crate) struct Tags {
     /// The id of the `Counts` that counted them.
     pub(crate) counts: u64,
     pub(crate) role: Role,
+    /// Whether they carry a mark.
+    pub(crate) marked: bool,
     /// Its path, if that shows.
     pub(crate) path: Option<Arc<str>>,
     pub(crate) part: Part,
@@ -138,17 +139,16 @@ impl Text {
         Self::of(body, findings, policy)
     }
 
-    /// Returns the text with `lead` before it: a mark that holds no tag and no
-    /// control token, such as a time in brackets.
+    /// Returns a text that was guarded before, such as one that was saved.
+    pub fn verbatim(guarded: &str) -> Self {
+        Self::of(guarded.to_owned(), Vec::new(), Policy::masking(false))
+    }
+
+    /// Returns the text with `lead` before it, such as a time in brackets.
     pub fn behind(&self, lead: &str) -> Self {
         let (lead, _) = guard::clean(lead, Policy::masking(false));
         let joined = format!("{lead}{}", self.as_str());
-        let (body, findings) = match guard::structure_at(&joined, lead.len()) {
-            // The two together would be read as structure: guard them as one.
-            true => guard::clean(&guard::restore(&joined), Policy::masking(false)),
-            false => (joined, self.findings().to_vec()),
-        };
-        Self::of(body, findings, Policy::masking(false))
+        Self::of(joined, self.findings().to_vec(), Policy::masking(false))
     }
 
     /// Returns lines of texts that have passed the guard as one text. Each line
@@ -167,7 +167,7 @@ impl Text {
             body: body.into(),
             hash: OnceLock::new(),
             findings: findings.into(),
-            escapes_tags: policy.between_tags,
+            shows_invisible: policy.show_invisible,
             memo: Mutex::new(None),
             json: OnceLock::new(),
             tags: Mutex::new(None),
@@ -177,18 +177,13 @@ impl Text {
     /// Returns the text guarded again, if it was guarded for a document and is
     /// to stand between the tags of `role`.
     pub(crate) fn guarded_again(&self, role: Role) -> Option<Self> {
-        if self.0.escapes_tags || role == Role::Document {
+        if self.0.shows_invisible || role == Role::Document {
             return None;
         }
-        let raw = guard::restore_by(self.as_str(), Policy::default().in_document());
         // Nothing is secret in it any more.
         let policy = Policy::masking(false);
-        let (body, mut findings) = guard::clean(&raw, policy);
-        let earlier = self
-            .findings()
-            .iter()
-            .filter(|found| matches!(found.kind, FindingKind::Secret | FindingKind::Invisible));
-        findings.extend(earlier.cloned());
+        let (body, mut findings) = guard::clean(self.as_str(), policy);
+        findings.extend(self.findings().iter().cloned());
         findings.sort_by_key(|finding| finding.line);
         Some(Self::of(body, findings, policy))
     }
@@ -243,6 +238,7 @@ impl Text {
         &self,
         counts: u64,
         role: Role,
+        marked: bool,
         path: Option<&Arc<str>>,
         part: &Part,
     ) -> Option<Tokens> {
@@ -250,6 +246,7 @@ impl Text {
         let is_same = |tags: &&Tags| {
             tags.counts == counts
                 && tags.role == role
+                && tags.marked == marked
                 && tags.path.as_ref() == path
                 && tags.part == *part
         };
@@ -280,11 +277,10 @@ impl fmt::Debug for Text {
     }
 }
 
-// A text is written as it was before its structure was escaped, so that reading
-// it, which guards it again, gives the same text.
+// Reading what was written guards it again, which changes nothing.
 impl Serialize for Text {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(&guard::restore(self.as_str()))
+        serializer.serialize_str(self.as_str())
     }
 }
 

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use contexture_core::{
     Assembly, Budget, ByScore, Code, Counts, Curator, Fit, Form, FormKind, Frame, Heading, Item,
-    Layer, Place, Role, Share, Text, Tokens, Trust, assemble, markup, no_loader,
+    Layer, Place, Role, Share, Text, Tokens, Trust, assemble, no_loader,
 };
 use proptest::prelude::*;
 use support::{Sticky, Words, words};
@@ -101,7 +101,7 @@ fn run(layer: Layer, budget: Tokens) -> Assembly {
 }
 
 fn shown(assembly: &Assembly) -> String {
-    let mut lines = markup::render(&assembly.layout);
+    let mut lines = support::render(&assembly.layout);
     for row in &assembly.report.excluded {
         lines.push_str(&format!("out {} {}: {}\n", row.id, row.code, row.reason));
     }
@@ -451,7 +451,7 @@ proptest! {
             let Ok(Assembly { layout, report }) = made else {
                 continue;
             };
-            let text = markup::render(&layout);
+            let text = support::render(&layout);
             prop_assert!(counts.counter().count(&text) <= report.budget.used, "{}", text);
             prop_assert!(report.budget.used <= window);
             let ids: Vec<&str> = report.included.iter().map(|row| &*row.id)

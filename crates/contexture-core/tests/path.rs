@@ -7,7 +7,7 @@ mod support;
 use contexture_core::guard::Policy;
 use contexture_core::{
     Budget, Code, Cut, Fit, Item, Join, Layer, Marker, Path, Place, Role, Text, TokenCounter,
-    Trust, Unseen, assemble, markup, no_loader,
+    Trust, Unseen, assemble, no_loader,
 };
 use proptest::prelude::*;
 use support::{Words, check, run, words};
@@ -449,7 +449,7 @@ fn in_a_document_the_marker_is_a_line_of_its_own() {
     };
     let assembly = document(&texts, 11, path);
     assert_eq!(
-        markup::render(&assembly.layout),
+        support::render(&assembly.layout),
         "It was a dark\n[... 2 nodes cut ...]\n on."
     );
 }
@@ -479,7 +479,7 @@ fn among_messages_the_marker_is_a_paragraph_of_the_one_before() {
     let budget = Budget::new(16, 0, 0).unwrap();
     let assembly = assemble(vec![layer], budget, &words(Words), &mut no_loader).unwrap();
     assert_eq!(
-        markup::render(&assembly.layout),
+        support::render(&assembly.layout),
         "<user>\na question\n\n[... 1 node cut ...]\n\nan answer\n</user>\n"
     );
     let row = &assembly.report.included[1];
@@ -620,7 +620,7 @@ proptest! {
         texts.push(lines.join("\n"));
         let path = Path { marker: nodes(Role::Document), ..Path::default() };
         let assembly = document(&texts, window, path);
-        let text = markup::render(&assembly.layout);
+        let text = support::render(&assembly.layout);
         prop_assert!(text.ends_with(&format!("line {} of the newest", size / 5 - 1)), "{text}");
         prop_assert!(Words.count(&text) <= window);
         let marked = text.contains(" nodes cut ...]") || text.contains(" node cut ...]");

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use contexture_core::guard::Mark;
 use contexture_core::{Block, Budget, LayerBudget, Layout, Part, Role, Tokens, markup};
 use contexture_providers::{Format, Prompt, Refused, Sampling};
 use contexture_store::{AgentRole, TurnId};
@@ -100,7 +101,7 @@ impl Assembled {
 
 /// Returns blocks as one text: what has no tags in a provider's form has none
 /// here, and a blank line stands between two of them.
-pub fn bare(blocks: &[Block]) -> String {
+pub fn bare(blocks: &[Block], mark: Mark) -> String {
     let mut out = String::new();
     // A document stands in a field of its own.
     let shown =
@@ -121,7 +122,7 @@ pub fn bare(blocks: &[Block]) -> String {
             [block] if plain(block) => out.push_str(block.text()),
             run => {
                 let start = out.len();
-                markup::write_run(&mut out, run.iter().copied());
+                markup::write_run(&mut out, run.iter().copied(), mark);
                 out.truncate(start + out[start..].trim_end().len());
             }
         }

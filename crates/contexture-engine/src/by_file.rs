@@ -22,7 +22,7 @@ pub struct ByFile<T> {
 }
 
 /// A file, and how it was guarded.
-type Key = (PathBuf, bool, bool);
+type Key = (PathBuf, Policy);
 
 impl<T> Default for ByFile<T> {
     fn default() -> Self {
@@ -71,11 +71,7 @@ impl<T: Clone + Send + Sync + 'static> ByFile<T> {
         let Some(stamp) = stamp else {
             return make();
         };
-        let key = (
-            root.path().join(path),
-            policy.mask_secrets,
-            policy.between_tags,
-        );
+        let key = (root.path().join(path), policy);
         if let Some((of, made)) = self.known.get(&key)
             && of == stamp
         {

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use contexture_core::guard::Policy;
+use contexture_core::guard::{MarkKey, Policy};
 use contexture_core::{ContentHash, Counts, TokenCounter, Usage};
 use contexture_providers::Format;
 use contexture_store::{
@@ -51,6 +51,7 @@ pub struct EngineBuilder {
     summariser: Option<Arc<dyn Summariser>>,
     confined: bool,
     background_snapshots: bool,
+    mark_key: Option<MarkKey>,
 }
 
 impl EngineBuilder {
@@ -145,6 +146,13 @@ impl EngineBuilder {
         self
     }
 
+    /// Sets the secret that boundary marks are derived from. Default: the
+    /// store's own, else a random one that lasts as long as the engine.
+    pub fn mark_key(mut self, key: MarkKey) -> Self {
+        self.mark_key = Some(key);
+        self
+    }
+
     /// Makes the engine accept requests from elsewhere: a recipe file must then
     /// lie below the root.
     pub fn confined(mut self) -> Self {
@@ -180,6 +188,9 @@ impl EngineBuilder {
             summariser,
             confined: self.confined,
             background_snapshots: self.background_snapshots,
+            mark_key: self.mark_key,
+            store_key: OnceLock::new(),
+            own_key: OnceLock::new(),
             counts: Mutex::default(),
             permissions: ByFile::default(),
             recent: Mutex::default(),
@@ -203,6 +214,10 @@ pub struct Engine {
     confined: bool,
     // Whether a request is kept while it is already being used.
     background_snapshots: bool,
+    mark_key: Option<MarkKey>,
+    // The store's own key, once it was read, and one for a store without.
+    store_key: OnceLock<MarkKey>,
+    own_key: OnceLock<[u8; 32]>,
     counts: Mutex<BTreeMap<String, Arc<Counts>>>,
     pub(crate) permissions: ByFile<Permissions>,
     // The latest snapshots of each session.
@@ -215,6 +230,14 @@ pub struct Engine {
 /// usable.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn random_key() -> [u8; 32] {
+    let mut bytes = [0; 32];
+    // Without randomness marks can be guessed; those that content holds are
+    // skipped all the same.
+    let _ = getrandom::fill(&mut bytes);
+    bytes
 }
 
 macro_rules! part {
@@ -245,12 +268,14 @@ impl Engine {
             summariser: None,
             confined: false,
             background_snapshots: false,
+            mark_key: None,
         }
     }
 
     /// Gives the engine all parts of a store.
     pub fn set_store(&mut self, store: Arc<dyn Store>) {
         self.parts = Engine::builder().store(store).parts;
+        self.store_key = OnceLock::new();
     }
 
     /// Returns the settings in force.
@@ -296,6 +321,36 @@ impl Engine {
     /// Returns what writes summaries, when a language model does.
     pub fn summariser(&self) -> Option<&Arc<dyn Summariser>> {
         self.summariser.as_ref()
+    }
+
+    /// Sets the secret that boundary marks are derived from, in place of the
+    /// store's own.
+    pub fn set_mark_key(&mut self, key: MarkKey) {
+        self.mark_key = Some(key);
+    }
+
+    /// Returns the secret that boundary marks are derived from: the one that
+    /// was [set](EngineBuilder::mark_key), else the store's. An engine without a
+    /// store makes one of its own, which becomes that of the store it is given
+    /// later, if that has none.
+    pub fn mark_key(&self) -> MarkKey {
+        if let Some(key) = self.mark_key.as_ref().or(self.store_key.get()) {
+            return key.clone();
+        }
+        let own = *self.own_key.get_or_init(random_key);
+        let stored = self
+            .parts
+            .snapshots
+            .as_ref()
+            .map(|store| store.mark_key(own));
+        match stored {
+            Some(Ok(key)) => {
+                let key = || MarkKey::from_bytes(key);
+                self.store_key.get_or_init(key).clone()
+            }
+            // A store that can only be read may have no key.
+            Some(Err(_)) | None => MarkKey::from_bytes(own),
+        }
     }
 
     /// Returns how content is guarded.
@@ -541,6 +596,8 @@ impl Engine {
     ) -> Result<Option<Warning>, Error> {
         let previous = self.previous(assembled.session_label.as_deref())?;
         let now = now.unwrap_or_else(Timestamp::now);
+        // The store keeps the key that the request was made with.
+        self.mark_key();
         self.keep_after(assembled, previous.as_deref(), now)
     }
 

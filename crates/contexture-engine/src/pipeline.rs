@@ -6,12 +6,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
-use contexture_core::guard::Policy;
+use contexture_core::guard::{Policy, Template};
 use contexture_core::{
     Assembly, Budget, Content, ContentHash, Counts, Excluded, Item, Layer, Layout, Part, Place,
     Tokens, markup,
 };
-use contexture_providers::describes;
+use contexture_providers::{Format, describes};
 use contexture_tokens::Model;
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
@@ -247,6 +247,10 @@ impl<'a> Call<'a> {
         let margin = engine.calibrate(&mut model)?;
         let budget = budget(request, &mut facts, &model, margin, &mut warnings)?;
         let label = facts.label.clone().or_else(|| request.session.clone());
+        let mut counts = engine.counts(&model)?.with_key(engine.mark_key());
+        if request.format.is_some_and(Format::is_native) {
+            counts = counts.native();
+        }
         let mut call = Self {
             engine,
             root,
@@ -257,7 +261,7 @@ impl<'a> Call<'a> {
             sources,
             previous: engine.previous(label.as_deref())?,
             facts: Facts { label, ..facts },
-            counts: engine.counts(&model)?,
+            counts: Arc::new(counts),
             model,
             budget,
             is_document: false,
@@ -292,10 +296,20 @@ impl<'a> Call<'a> {
             model: &self.model,
             budget: self.budget,
             counts: &self.counts,
-            policy: Policy::masking(secrets),
+            policy: self.policy(secrets),
             previous: self.previous.as_deref(),
             facts: &self.facts,
             is_document: self.is_document,
+        }
+    }
+
+    /// Returns how content is guarded. A raw prompt is read by the model's chat
+    /// template, so that the template's control tokens are escaped in it.
+    fn policy(&self, mask_secrets: bool) -> Policy {
+        let is_raw = self.request.format == Some(Format::OpenAiCompletions);
+        Policy {
+            template: is_raw.then(|| Template::of_model(&self.model.name)),
+            ..Policy::masking(mask_secrets)
         }
     }
 
@@ -560,7 +574,7 @@ impl<'a> Call<'a> {
     fn context_json(&self, layout: &Layout) -> Value {
         let mut texts: BTreeMap<&str, String> = BTreeMap::new();
         for block in &layout.system {
-            markup::write_block(texts.entry(&block.layer).or_default(), block);
+            markup::write_block(texts.entry(&block.layer).or_default(), block, layout.mark);
         }
         let mut system = json!({});
         // In the order of the recipe.

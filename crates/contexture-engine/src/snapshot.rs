@@ -10,10 +10,10 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-use contexture_core::guard::Policy;
+use contexture_core::guard::Mark;
 use contexture_core::{
     Block, ContentHash, Join, Layout, Media, MediaKind, MediaSource, Part, Role, Section, Text,
-    TokenCounter, Tokens, Trust, guard, markup,
+    TokenCounter, Tokens, Trust, markup,
 };
 use contexture_providers::{Format, Prompt, Sampling};
 use contexture_store::{AgentRole, Blob, Snapshot, Snapshots, TurnId};
@@ -208,6 +208,8 @@ struct Settings {
     text: ContentHash,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     agent: Option<Agent>,
+    // The mark of the boundary tags.
+    mark: Mark,
 }
 
 /// Who a request was made for: what is to be known of an agent beside what it
@@ -450,7 +452,7 @@ pub(crate) fn take(
         start += chunk.len();
     }
     let settings = Settings {
-        version: 1,
+        version: 2,
         model: made.prompt.model.to_owned(),
         max_output: made.prompt.max_output,
         spare: made.prompt.spare,
@@ -461,6 +463,7 @@ pub(crate) fn take(
             false => ContentHash::of(b""),
         },
         agent: made.agent.clone(),
+        mark: layout.mark,
     };
     let root = RootBlob {
         settings: settings.clone(),
@@ -573,17 +576,14 @@ impl Saved {
     pub fn layout(&self, store: &dyn Snapshots) -> Result<Layout, Error> {
         let hashes: Vec<ContentHash> = self.entries.iter().map(|entry| entry.body).collect();
         let bodies = fetch(store, &hashes)?;
-        let mut layout = Layout::default();
+        let mut layout = Layout {
+            mark: self.settings.mark,
+            ..Layout::default()
+        };
         for (entry, body) in self.entries.iter().zip(bodies) {
             let body = String::from_utf8(body).map_err(|_| damaged(entry.body))?;
             let text = body.strip_suffix('\n').ok_or_else(|| damaged(entry.body))?;
-            // It was guarded when it was made; guarding what it was before its
-            // structure was escaped gives the same text again.
-            let policy = match entry.role {
-                Role::Document => Policy::masking(false).in_document(),
-                _ => Policy::masking(false),
-            };
-            let text = Text::guarded(&guard::restore_by(text, policy), policy);
+            let text = Text::verbatim(text);
             let mut block = Block::new(
                 Arc::clone(&entry.id),
                 Arc::clone(&entry.layer),
@@ -681,7 +681,9 @@ impl Saved {
                 && is_joined(&self.entries, *at) == is_joined(&previous.entries, *at)
         };
         let both = self.entries.len().min(previous.entries.len());
-        let equal = match bare == previous.is_document() {
+        let mark = self.settings.mark;
+        let is_alike = bare == previous.is_document() && mark == previous.settings.mark;
+        let equal = match is_alike {
             true => (0..both).take_while(same).count(),
             false => 0,
         };
@@ -689,7 +691,7 @@ impl Saved {
         let total: Tokens = self.entries.iter().map(|entry| entry.tokens).sum();
         let mut byte: u64 = (0..equal)
             .map(|at| {
-                let (close, open) = lead(&self.entries, at, bare);
+                let (close, open) = lead(&self.entries, at, bare, mark);
                 (close.len() + open.len()) as u64 + shown_bytes(&self.entries[at])
             })
             .sum();
@@ -707,7 +709,7 @@ impl Saved {
             None => previous.from(equal, b""),
         };
         if let (Some(now), Some(_)) = (now, before) {
-            let (close, open) = lead(&self.entries, equal, bare);
+            let (close, open) = lead(&self.entries, equal, bare, mark);
             let common = if own == other {
                 // They differ in what is not text, and stand for it.
                 close.len() + open.len()
@@ -748,13 +750,14 @@ impl Saved {
     /// block there, whose text is `body`, or the end.
     fn from(&self, at: usize, body: &[u8]) -> Vec<u8> {
         let bare = self.is_document();
+        let mark = self.settings.mark;
         let Some(entry) = self.entries.get(at) else {
             let last = at.checked_sub(1).and_then(|at| self.entries.get(at));
-            let end = last.map_or("", |last| ending(last, bare));
+            let end = last.map_or_else(String::new, |last| ending(last, bare, mark));
             // The last block has no blank line behind it.
-            return end.strip_suffix('\n').unwrap_or(end).into();
+            return end.strip_suffix('\n').unwrap_or(&end).into();
         };
-        let (close, open) = lead(&self.entries, at, bare);
+        let (close, open) = lead(&self.entries, at, bare, mark);
         let shown = usize::try_from(shown_bytes(entry)).unwrap_or(usize::MAX);
         let body = &body[..shown.min(body.len())];
         // One may end where the other holds what looks like its end.
@@ -762,7 +765,7 @@ impl Saved {
             close.as_bytes(),
             open.as_bytes(),
             body,
-            ending(entry, bare).as_bytes(),
+            ending(entry, bare, mark).as_bytes(),
         ]
         .concat()
     }
@@ -907,8 +910,9 @@ impl Change {
     }
 }
 
-fn open_tag(entry: &Entry) -> String {
-    markup::open(entry.role, entry.path.as_deref(), &entry.part.shown())
+fn open_tag(entry: &Entry, mark: Mark) -> String {
+    let part = entry.part.shown();
+    markup::open(entry.role, entry.path.as_deref(), &part, Some(mark))
 }
 
 /// Returns true when the block at `at` goes on inside the one before it.
@@ -918,26 +922,27 @@ fn is_joined(entries: &[Entry], at: usize) -> bool {
 
 /// Returns what stands between the text of the block before and that of the
 /// block at `at`: what ends the one, and what begins the other.
-fn lead(entries: &[Entry], at: usize, bare: bool) -> (&'static str, String) {
+fn lead(entries: &[Entry], at: usize, bare: bool, mark: Mark) -> (String, String) {
     let entry = &entries[at];
     let before = at.checked_sub(1).map(|at| &entries[at]);
     let is_bare = bare && entry.role <= Role::Developer;
     if !is_bare && is_joined(entries, at) {
-        return ("", "\n".to_owned());
+        return (String::new(), "\n".to_owned());
     }
     let open = if is_bare {
         String::new()
     } else {
-        open_tag(entry)
+        open_tag(entry, mark)
     };
-    (before.map_or("", |before| ending(before, bare)), open)
+    let close = before.map_or_else(String::new, |before| ending(before, bare, mark));
+    (close, open)
 }
 
 /// Returns what stands behind the last block of a run.
-fn ending(entry: &Entry, bare: bool) -> &'static str {
+fn ending(entry: &Entry, bare: bool, mark: Mark) -> String {
     match bare && entry.role <= Role::Developer {
-        true => markup::close(Role::Header),
-        false => markup::close(entry.role),
+        true => markup::close(Role::Header, None),
+        false => markup::close(entry.role, Some(mark)),
     }
 }
 

@@ -17,7 +17,7 @@ pub(crate) struct Standing {
     pub(crate) files: ByFile<Content>,
     pub(crate) toolboxes: ByFile<Arc<Toolbox>>,
     // By how each was guarded, and its text.
-    sections: Cache<(bool, bool, String), Text>,
+    sections: Cache<(Policy, String), Text>,
 }
 
 impl Standing {
@@ -40,7 +40,7 @@ impl Standing {
     }
 
     fn text(&self, text: &str, policy: Policy) -> Text {
-        let key = (policy.mask_secrets, policy.between_tags, text.to_owned());
+        let key = (policy, text.to_owned());
         if let Some(known) = self.sections.get(&key) {
             return known;
         }

@@ -29,7 +29,7 @@ impl Tool {
     fn text(&self, policy: Policy) -> Text {
         let known = &self.guarded[usize::from(policy.mask_secrets)];
         let guard = || guarded_json(&self.definition, policy);
-        match policy.between_tags {
+        match policy == Policy::masking(policy.mask_secrets) {
             true => known.get_or_init(guard).clone(),
             false => guard(),
         }

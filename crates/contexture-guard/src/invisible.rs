@@ -29,6 +29,14 @@ pub(super) fn treat(c: char, previous: Option<char>, next: Option<char>) -> Trea
         // A variation selector chooses the look of the character before it. A
         // second one, or one behind plain text, carries something hidden.
         '\u{FE0E}' | '\u{FE0F}' => previous.is_some_and(has_variants),
+        // Marks, embeddings and isolates belong to right-to-left writing, next
+        // to its own letters. Elsewhere they hide an order that nobody sees;
+        // overrides do so everywhere.
+        '\u{061C}'
+        | '\u{200E}'
+        | '\u{200F}'
+        | '\u{202A}'..='\u{202C}'
+        | '\u{2066}'..='\u{2069}' => is_right_to_left(previous) || is_right_to_left(next),
         _ => !is_invisible(c),
     };
     if keep {
@@ -36,6 +44,19 @@ pub(super) fn treat(c: char, previous: Option<char>, next: Option<char>) -> Trea
     } else {
         Treatment::WriteOut
     }
+}
+
+fn is_right_to_left(c: Option<char>) -> bool {
+    c.is_some_and(|c| {
+        matches!(u32::from(c),
+            0x0590..=0x05FF     // Hebrew
+            | 0x0620..=0x08FF   // Arabic, Syriac, Thaana, N'Ko and their kin
+            | 0xFB1D..=0xFDFF   // presentation forms
+            | 0xFE70..=0xFEFC
+            | 0x10800..=0x10FFF // ancient scripts
+            | 0x1E800..=0x1EFFF // Adlam, Mende, Arabic mathematical letters
+        )
+    })
 }
 
 fn joins(c: Option<char>) -> bool {

@@ -1,23 +1,23 @@
-//! Keeps content from being mistaken for structure, and secrets from leaving.
+//! Makes content safe to send without changing what it says.
 //!
-//! [`clean`] turns raw content into text that can stand between boundary tags:
+//! [`clean`] turns raw content into text that can be placed in a request:
 //!
-//! - **Boundaries.** `</context>`, `<system>` and the like get a backslash
-//!   behind their first character (`<\/context>`), so that content can neither
-//!   close its own tag nor open another. [`restore`] takes exactly one such
-//!   backslash away again; the pair is lossless on any text.
-//! - **Control tokens** of models (`<|im_start|>`, `[INST]`) are escaped the
-//!   same way, so that they are plain text to any tokenizer.
-//! - **Invisible characters** (bidirectional controls, tag characters, zero
-//!   width) are written out: `[U+202E]`.
 //! - **Secrets** are replaced by `[secret masked: RULE]`.
+//! - **Invisible characters** (bidirectional controls, tag characters, zero
+//!   width) are written out: `[U+202E]`. Joiners inside emoji and marks of
+//!   direction inside right-to-left text are left as they are.
+//! - **Control tokens** of models (`<|im_start|>`, `[INST]`) are escaped only
+//!   where the text reaches a raw chat template ([`Policy::template`]).
 //!
-//! In a document, which has no tags, only control tokens and secrets are looked
-//! at ([`Policy::between_tags`]).
+//! Everything else is sent byte for byte, text that looks like a tag included.
+//! Content cannot forge a boundary because the tags around it carry a [`Mark`]
+//! that content does not hold.
 //!
 //! Nothing is silent: each change is a [`Finding`].
 
+mod control;
 mod invisible;
+mod mark;
 mod secrets;
 
 use std::borrow::Cow;
@@ -27,30 +27,35 @@ use std::ops::Range;
 use invisible::Treatment;
 use serde::{Deserialize, Serialize};
 
+pub use control::{Template, control_tokens, escape_control};
+pub use mark::{Mark, MarkKey};
 pub use secrets::{Secret, find_secrets};
 
-/// What the guard does beyond what it always does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// What the guard changes in a text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Policy {
     /// Whether secrets are masked. On unless a source turns it off.
     pub mask_secrets: bool,
-    /// Whether it stands between tags, so that what looks like one is escaped
-    /// and what cannot be seen is written out. Off in a document, which has no
-    /// tags that could be forged and is what its authors wrote.
-    pub between_tags: bool,
+    /// Whether invisible characters are written out. Off in a document, which
+    /// is sent as its authors wrote it.
+    pub show_invisible: bool,
+    /// The chat template that reads the text as it is, when there is one. Its
+    /// control tokens are escaped.
+    pub template: Option<Template>,
 }
 
 impl Default for Policy {
     fn default() -> Self {
         Self {
             mask_secrets: true,
-            between_tags: true,
+            show_invisible: true,
+            template: None,
         }
     }
 }
 
 impl Policy {
-    /// Returns the policy for text between tags, with secrets masked or not.
+    /// Returns the policy for ordinary text, with secrets masked or not.
     pub fn masking(mask_secrets: bool) -> Self {
         Self {
             mask_secrets,
@@ -58,16 +63,13 @@ impl Policy {
         }
     }
 
-    /// Returns the policy for text that stands in a document.
+    /// Returns the policy for a part of a document, which keeps its invisible
+    /// characters.
     pub fn in_document(self) -> Self {
         Self {
-            between_tags: false,
+            show_invisible: false,
             ..self
         }
-    }
-
-    fn escapes(self, kind: FindingKind) -> bool {
-        self.between_tags || kind != FindingKind::Boundary
     }
 }
 
@@ -92,117 +94,13 @@ pub struct Finding {
 pub enum FindingKind {
     /// A credential was masked.
     Secret,
-    /// Something that looks like one of our tags was escaped.
+    /// Content holds the mark of this root's boundary tags, so that the request
+    /// carries another one.
     Boundary,
-    /// Something that a model reads as control was escaped.
+    /// Text that a model's chat template reads as structure was escaped.
     ControlToken,
     /// A character that cannot be seen was written out.
     Invisible,
-}
-
-/// The names of our tags.
-const TAGS: [&str; 6] = [
-    "system",
-    "developer",
-    "user",
-    "assistant",
-    "tool",
-    "context",
-];
-
-/// Control tokens of models that begin with `<`, without their first character.
-const CONTROL: [&str; 6] = [
-    "s>",
-    "/s>",
-    "start_of_turn>",
-    "end_of_turn>",
-    "<sys>>",
-    "</sys>>",
-];
-
-/// Most blanks between `<` and a tag's name that do not hide the tag.
-const MAX_BLANKS: usize = 8;
-
-/// The longest name in a `<|name|>`.
-const MAX_CONTROL_NAME: usize = 64;
-
-/// How far back a control token can begin that goes on behind a joint, unless
-/// it has been escaped many times.
-const LONGEST_CONTROL: usize = MAX_CONTROL_NAME + 32;
-
-/// Returns the kind and the name of what would be read as structure at the
-/// start of `text`, which begins with `<` or `[`: one of our tags, or a control
-/// token of a model.
-///
-/// A blank behind `<` does not stop a reader from seeing a tag, nor does upper
-/// case. Backslashes behind the first character mean that it was escaped
-/// already; it is structure all the same, and gets one more, so that
-/// [`restore`] gives back what was there.
-pub fn structure(text: &str) -> Option<(FindingKind, &str)> {
-    let rest = text[1..].trim_start_matches('\\');
-    if text.starts_with('[') {
-        return ["inst]", "/inst]"]
-            .iter()
-            .find_map(|token| strip_prefix_any_case(rest, token))
-            .map(|_| (FindingKind::ControlToken, "inst"));
-    }
-    match rest.as_bytes().first()? {
-        b'|' => control_name(&rest[1..], "|>"),
-        0xEF if rest.starts_with('｜') => control_name(&rest['｜'.len_utf8()..], "｜>"),
-        b'/' | b' ' | b'\t' | b'<' | b'a'..=b'z' | b'A'..=b'Z' => CONTROL
-            .iter()
-            .find(|token| strip_prefix_any_case(rest, token).is_some())
-            .map(|token| {
-                (
-                    FindingKind::ControlToken,
-                    token.trim_matches(['<', '>', '/']),
-                )
-            })
-            .or_else(|| Some((FindingKind::Boundary, tag_name(rest)?))),
-        _ => None,
-    }
-}
-
-/// Returns true when structure begins before `joint` and goes on behind it: the
-/// two sides are harmless, and together they are not.
-pub fn structure_at(text: &str, joint: usize) -> bool {
-    let before = memchr::memchr2_iter(b'<', b'[', &text.as_bytes()[..joint]);
-    before
-        .map(|at| (at, structure(&text[at..]).is_some()))
-        .any(|(at, is_structure)| is_structure && structure(&text[at..joint]).is_none())
-}
-
-/// Returns the name of the tag at the start of `text`, which stands behind its
-/// angle bracket.
-fn tag_name(text: &str) -> Option<&'static str> {
-    let text = skip_blanks(text)?;
-    let text = skip_blanks(text.strip_prefix('/').unwrap_or(text))?;
-    TAGS.into_iter().find(|tag| {
-        strip_prefix_any_case(text, tag).is_some_and(|behind| {
-            // `<systemd>` and `<context-menu>` are other words.
-            !behind.starts_with(|c: char| c.is_ascii_alphanumeric() || "_.:-".contains(c))
-        })
-    })
-}
-
-fn skip_blanks(text: &str) -> Option<&str> {
-    let rest = text.trim_start_matches([' ', '\t']);
-    (text.len() - rest.len() <= MAX_BLANKS).then_some(rest)
-}
-
-/// Returns the name of a control token whose name `text` begins with, up to
-/// `end`.
-fn control_name<'t>(text: &'t str, end: &str) -> Option<(FindingKind, &'t str)> {
-    let is_name = |c: char| c.is_ascii_alphanumeric() || "_.-▁".contains(c);
-    let length = text.find(|c| !is_name(c)).unwrap_or(text.len());
-    let (name, behind) = text.split_at(length);
-    let named = !name.is_empty() && length <= MAX_CONTROL_NAME;
-    (named && behind.starts_with(end)).then_some((FindingKind::ControlToken, name))
-}
-
-fn strip_prefix_any_case<'t>(text: &'t str, prefix: &str) -> Option<&'t str> {
-    let (start, behind) = text.split_at_checked(prefix.len())?;
-    start.eq_ignore_ascii_case(prefix).then_some(behind)
 }
 
 /// Returns true when `c` can be seen where it stands alone: not a control, not
@@ -211,19 +109,26 @@ pub fn is_visible(c: char) -> bool {
     !c.is_control() && invisible::treat(c, None, None) == Treatment::Keep
 }
 
-/// Returns `raw` made safe to stand between tags, and what was changed.
+/// Returns `raw` as it can be sent, and what was changed.
 ///
-/// `restore_by(clean(x, policy), policy) == visible(x, policy)` for every `x`.
+/// Cleaning what is clean changes nothing.
 pub fn clean(raw: &str, policy: Policy) -> (String, Vec<Finding>) {
     let mut findings = Findings::default();
     let seen = sanitise(raw, policy, &mut findings);
-    let text = escape(&seen, policy, &mut findings);
+    let mut text = match policy.template {
+        Some(template) => escape(&seen, template, &mut findings),
+        None => String::new(),
+    };
+    if policy.template.is_none() {
+        // Room for the line end that a text gets after it.
+        text.reserve_exact(seen.len() + 1);
+        text.push_str(&seen);
+    }
     findings.list.sort_by_key(|finding| finding.line);
     (text, findings.list)
 }
 
-/// Returns `raw` with secrets masked and invisible characters written out, but
-/// with its structure as it is.
+/// Returns `raw` with secrets masked and invisible characters written out.
 pub fn visible(raw: &str, policy: Policy) -> Cow<'_, str> {
     sanitise(raw, policy, &mut Findings::default())
 }
@@ -237,12 +142,11 @@ fn sanitise<'t>(raw: &'t str, policy: Policy, findings: &mut Findings) -> Cow<'t
     findings.begin();
     let mut out = String::new();
     let mut at = 0;
-    let copy = |out: &mut String, range: Range<usize>, findings: &mut Findings| {
-        // A document is what its authors wrote, marks of direction included.
-        match policy.between_tags {
-            true => write_visible(out, raw, range, findings),
-            false => out.push_str(&raw[range]),
-        }
+    let copy = |out: &mut String, range: Range<usize>, findings: &mut Findings| match policy
+        .show_invisible
+    {
+        true => write_visible(out, raw, range, findings),
+        false => out.push_str(&raw[range]),
     };
     for secret in secrets {
         copy(&mut out, at..secret.range.start, findings);
@@ -250,81 +154,32 @@ fn sanitise<'t>(raw: &'t str, policy: Policy, findings: &mut Findings) -> Cow<'t
         out.push_str("[secret masked: ");
         out.push_str(secret.rule);
         out.push(']');
-        // A key of many lines still takes as many, so that the lines behind it
+        // A key of many lines still takes as many, so that the lines after it
         // keep their numbers.
         let lines = memchr::memchr_iter(b'\n', raw[secret.range.clone()].as_bytes()).count();
         out.extend(std::iter::repeat_n('\n', lines));
         at = secret.range.end;
     }
-    if at == 0 && (!policy.between_tags || is_plain(raw)) {
+    if at == 0 && (!policy.show_invisible || is_plain(raw)) {
         return Cow::Borrowed(raw);
     }
     copy(&mut out, at..raw.len(), findings);
     Cow::Owned(out)
 }
 
-fn escape(text: &str, policy: Policy, findings: &mut Findings) -> String {
+fn escape(text: &str, template: Template, findings: &mut Findings) -> String {
     findings.begin();
-    // Room for the line end that a text gets behind it.
     let mut out = String::with_capacity(text.len() + 1);
     let mut copied = 0;
-    for at in memchr::memchr2_iter(b'<', b'[', text.as_bytes()) {
-        if let Some((kind, what)) = structure(&text[at..])
-            && policy.escapes(kind)
-        {
-            out.push_str(&text[copied..=at]);
-            findings.note(kind, what, &out);
-            out.push('\\');
-            copied = at + 1;
-        }
+    for token in control_tokens(text, template) {
+        let split = control::split_of(text, &token);
+        out.push_str(&text[copied..split]);
+        findings.note(FindingKind::ControlToken, text[token].trim_start(), &out);
+        out.push('\\');
+        copied = split;
     }
     out.push_str(&text[copied..]);
     out
-}
-
-/// Puts a backslash into what became a control token where `text[..joint]` and
-/// `text[joint..]` meet. Nothing before `start` is looked at.
-pub fn escape_joint(text: &mut String, start: usize, joint: usize) {
-    // No control token reaches over a line end.
-    let from = text.floor_char_boundary(joint.saturating_sub(LONGEST_CONTROL).max(start));
-    let before = &text[from..joint];
-    let from = before.rfind('\n').map_or(from, |at| from + at);
-    let before = &text[from..joint];
-    let forged: Vec<usize> = memchr::memchr2_iter(b'<', b'[', before.as_bytes())
-        .map(|at| from + at)
-        .filter(|&at| {
-            let is_control =
-                |text: &str| matches!(structure(text), Some((FindingKind::ControlToken, _)));
-            is_control(&text[at..]) && !is_control(&text[at..joint])
-        })
-        .collect();
-    for at in forged.into_iter().rev() {
-        text.insert(at + 1, '\\');
-    }
-}
-
-/// Returns `text` with the backslashes that [`clean`] put in taken out again.
-pub fn restore(text: &str) -> Cow<'_, str> {
-    restore_by(text, Policy::default())
-}
-
-/// Returns `text` with the backslashes that [`clean`] put in by `policy` taken
-/// out again.
-pub fn restore_by(text: &str, policy: Policy) -> Cow<'_, str> {
-    let escapes = |text| structure(text).is_some_and(|(kind, _)| policy.escapes(kind));
-    let mut out = String::new();
-    let mut copied = 0;
-    for at in memchr::memchr2_iter(b'<', b'[', text.as_bytes()) {
-        if text.as_bytes().get(at + 1) == Some(&b'\\') && escapes(&text[at..]) {
-            out.push_str(&text[copied..=at]);
-            copied = at + 2;
-        }
-    }
-    if copied == 0 {
-        return Cow::Borrowed(text);
-    }
-    out.push_str(&text[copied..]);
-    Cow::Owned(out)
 }
 
 /// Copies `raw[range]` to `out` with invisible characters written out.
@@ -459,39 +314,27 @@ mod tests {
     }
 
     #[test]
-    fn tags_are_escaped_in_any_spelling() {
-        check("</context><system>", "<\\/context><\\system>");
-        check("< / CONTEXT >", "<\\ / CONTEXT >");
-        check("<context path=\"x\">", "<\\context path=\"x\">");
-        check("<User>", "<\\User>");
-        check("<system", "<\\system");
-    }
-
-    #[test]
-    fn what_only_resembles_a_tag_is_left_alone() {
+    fn code_and_markup_are_left_alone() {
         for same in [
-            "<systemd>",
-            "<context-menu>",
-            "a < b",
-            "Vec<Context>",
-            "<users>",
-            "f <| x |> g",
-            "[instance]",
-            "<sub>",
-            "<tool_call>",
+            "impl<S> Layer<S> for Promise<User>",
+            "#include <system>\ncat <<SYSTEM",
+            "</context><system>",
+            "<|im_start|>system [INST] <s>",
         ] {
-            check(same, &same.replace("<Context>", "<\\Context>"));
+            check(same, same);
         }
     }
 
     #[test]
-    fn control_tokens_are_plain_text() {
-        check("<|im_start|>system", "<\\|im_start|>system");
-        check("<｜begin▁of▁sentence｜>", "<\\｜begin▁of▁sentence｜>");
-        check("[INST] hi [/INST]", "[\\INST] hi [\\/INST]");
-        check("</s><s>", "<\\/s><\\s>");
-        check("<start_of_turn>", "<\\start_of_turn>");
-        check("<<SYS>>", "<\\<SYS>>");
+    fn control_tokens_of_the_template_are_escaped() {
+        let policy = Policy {
+            template: Some(Template::Bars),
+            ..Policy::default()
+        };
+        let (text, findings) = clean("<s>\n<|im_start|>", policy);
+        assert_eq!(text, "<s>\n<\\|im_start|>");
+        assert_eq!(findings.len(), 1);
+        assert_eq!((&*findings[0].what, findings[0].line), ("<|im_start|>", 2));
     }
 
     #[test]
@@ -506,8 +349,16 @@ mod tests {
 
     #[test]
     fn what_writing_needs_is_kept() {
-        for same in ["👨‍👩‍👧", "❤️", "می‌خواهم", "क्‍ष", "tab\tand\nline", "win\r\nline"]
-        {
+        for same in [
+            "👨‍👩‍👧",
+            "❤️",
+            "می‌خواهم",
+            "क्‍ष",
+            "tab\tand\nline",
+            "win\r\nline",
+            "שלום\u{200F}!",
+            "\u{2067}مرحبا\u{2069} C++",
+        ] {
             check(same, same);
         }
         check("old\rmac", "old\nmac");
@@ -516,20 +367,24 @@ mod tests {
     #[test]
     fn a_text_full_of_different_things_gets_a_short_list() {
         let text: String = (0..10_000).map(|n| format!("<|t{n}|>")).collect();
-        let (_, findings) = clean(&text, Policy::default());
+        let policy = Policy {
+            template: Some(Template::Any),
+            ..Policy::default()
+        };
+        let (_, findings) = clean(&text, policy);
         assert_eq!(findings.len(), MOST_KINDS);
         assert_eq!(findings.iter().map(|f| f.count).sum::<u32>(), 10_000);
     }
 
     #[test]
     fn findings_are_counted_with_the_first_line() {
-        let (_, findings) = clean("a\n<user>\n<USER>\n\u{202E}", Policy::default());
+        let (_, findings) = clean("a\n\u{200B}\n\u{200B}\n\u{202E}", Policy::default());
         assert_eq!(
             findings,
             [
                 Finding {
-                    kind: FindingKind::Boundary,
-                    what: "user".into(),
+                    kind: FindingKind::Invisible,
+                    what: "U+200B".into(),
                     line: 2,
                     count: 2
                 },

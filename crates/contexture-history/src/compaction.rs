@@ -293,6 +293,7 @@ impl Compactor<'_> {
                 target,
                 counter,
                 policy: self.policy,
+                key: self.counts.key(),
             };
             match request.make(&passages) {
                 Ok(made) => {

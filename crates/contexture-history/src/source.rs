@@ -263,7 +263,7 @@ impl HistorySource {
             return Ok(false);
         };
         progress.compactions += 1;
-        let system = bare(&assembly.layout.system);
+        let system = bare(&assembly.layout.system, assembly.layout.mark);
         if !compact(ask, &need, &system, progress)? {
             progress.is_settled = true;
             return Ok(false);

@@ -64,7 +64,7 @@ pub(crate) struct Maker<'a> {
 impl<'a> Maker<'a> {
     pub(crate) fn new(counts: &'a Counts, policy: Policy) -> Self {
         // A change of what is counted changes the number.
-        let kind = if policy.between_tags {
+        let kind = if policy.show_invisible {
             "node1"
         } else {
             "text2"
@@ -122,7 +122,8 @@ impl<'a> Maker<'a> {
                 );
                 let text = Text::guarded(line, self.policy);
                 let item = self.item(id, node, name, &block, shape, &text);
-                prepared.tokens += self.counts.overhead_of(&item) + self.counts.count_of(&text);
+                let overhead = self.counts.native().overhead_of(&item);
+                prepared.tokens += overhead + self.counts.count_of(&text);
                 prepared.items.push(Item {
                     cut: Cut::Never,
                     ..item
@@ -130,7 +131,9 @@ impl<'a> Maker<'a> {
             }
             let text = self.text(block, is_aware, header.take());
             let item = self.item(id, node, name, block, shape, &text);
-            let overhead = self.counts.overhead_of(&item);
+            // What tags cost depends on the form of a request; what is saved
+            // does not.
+            let overhead = self.counts.native().overhead_of(&item);
             let known = known.and_then(|known| known.get(b)?.checked_sub(overhead));
             tokens[b] = overhead
                 + match known {

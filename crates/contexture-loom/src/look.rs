@@ -49,7 +49,7 @@ impl Looms<'_> {
         let model = self.engine.model(model, None, &mut Vec::new())?;
         let counts = self.engine.counts(&model)?;
         let mut policy = self.engine.policy();
-        policy.between_tags = mode == TreeMode::Dialogue;
+        policy.show_invisible = mode == TreeMode::Dialogue;
         let maker = Maker::new(&counts, policy);
         let mut tokens = Vec::with_capacity(ids.len());
         for batch in ids.chunks(crate::BATCH) {

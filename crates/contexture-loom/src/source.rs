@@ -247,7 +247,7 @@ impl Source for LoomSource {
         let part = part_of(ask, &loom)?;
         let mut policy = ask.policy;
         // A document alone has no tags that anybody could forge.
-        policy.between_tags = !ask.is_document;
+        policy.show_invisible = !ask.is_document;
         let reading = Reading {
             loom: &loom,
             store: ask.engine.trees()?,

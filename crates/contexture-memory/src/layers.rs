@@ -111,11 +111,7 @@ impl Recollector {
     /// Returns lines of a guarded text as a text: what is taken out of it, and
     /// marks around that, cannot be structure that it was not before.
     fn text(&self, lines: &str) -> Text {
-        let policy = Policy {
-            mask_secrets: false,
-            ..self.policy
-        };
-        Text::guarded(&guard::restore_by(lines.trim_end(), policy), policy)
+        Text::verbatim(lines.trim_end())
     }
 
     fn form(&self, item: &Item, kind: FormKind, text: Text) -> Option<Form> {

@@ -279,9 +279,8 @@ fn summarised(
     let mut offer = Offer::default().volatile();
     if !text.trim().is_empty() {
         let name = Arc::clone(&ask.layer.name);
-        // The lines have been guarded; what an item holds is guarded once.
-        let text = contexture_core::guard::restore_by(text.trim_end(), ask.policy).into_owned();
-        let mut item = Item::new(name, Role::Context, Text::guarded(&text, ask.policy));
+        let text = Text::guarded(text.trim_end(), ask.policy);
+        let mut item = Item::new(name, Role::Context, text);
         item.trust = Trust::Retrieved;
         item.cut = Cut::Never;
         offer.items.push(item);

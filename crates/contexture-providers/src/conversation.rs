@@ -4,7 +4,8 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use contexture_core::{Block, Layout, Media, Part, Role, Section, guard, markup};
+use contexture_core::guard::Mark;
+use contexture_core::{Block, Layout, Media, Part, Role, Section, markup};
 use serde_json::{Map, Value};
 
 use crate::Refused;
@@ -150,6 +151,7 @@ impl<'a> Conversation<'a> {
     ) -> Result<Self, Refused> {
         let mut builder = Builder {
             dialect,
+            mark: layout.mark,
             developer_role,
             conversation: Conversation::default(),
             said: Vec::new(),
@@ -190,6 +192,7 @@ impl<'a> Conversation<'a> {
 
 struct Builder<'a, 'd> {
     dialect: &'d Dialect,
+    mark: Mark,
     developer_role: bool,
     conversation: Conversation<'a>,
     said: Vec<(Speaker, Piece<'a>)>,
@@ -261,13 +264,23 @@ impl<'a> Builder<'a, '_> {
             Role::Developer if self.developer_role => {
                 self.conversation.developer.push(instruction(plain()));
             }
-            Role::Developer => self.conversation.system.push(instruction(tagged(run))),
+            Role::Developer => self
+                .conversation
+                .system
+                .push(instruction(tagged(run, self.mark))),
             // Reference material in the static part is the operator's.
             Role::Context if section == Section::System => {
-                self.conversation.system.push(instruction(tagged(run)));
+                self.conversation
+                    .system
+                    .push(instruction(tagged(run, self.mark)));
             }
             Role::Context | Role::Tool => {
-                self.say(Speaker::User, Content::Text(tagged(run)), block, section);
+                self.say(
+                    Speaker::User,
+                    Content::Text(tagged(run, self.mark)),
+                    block,
+                    section,
+                );
             }
             Role::User | Role::Document => {
                 self.say(Speaker::User, Content::Text(plain()), block, section);
@@ -356,7 +369,12 @@ impl<'a> Builder<'a, '_> {
         // A file is known by its name.
         if block.role.shows_path() && block.path.is_some() {
             let run = std::slice::from_ref(block);
-            self.say(Speaker::User, Content::Text(tagged(run)), block, section);
+            self.say(
+                Speaker::User,
+                Content::Text(tagged(run, self.mark)),
+                block,
+                section,
+            );
         }
         self.say(Speaker::User, Content::Media(media), block, section);
     }
@@ -410,10 +428,10 @@ impl<'a> Builder<'a, '_> {
     }
 
     fn call(&self, id: &'a str, name: &'a str, block: &'a Block) -> Result<Call<'a>, Refused> {
-        let json = match guard::restore(block.text()) {
+        let json = match block.text() {
             // What models write for no arguments.
-            text if is_blank(&text) => Cow::Borrowed("{}"),
-            text => text,
+            text if is_blank(text) => Cow::Borrowed("{}"),
+            text => Cow::Borrowed(text),
         };
         let arguments = serde_json::from_str(&json).map_err(|_| Refused {
             rule: self.dialect.rules.call_json,
@@ -485,11 +503,11 @@ fn unchanged(text: &str) -> Option<Cow<'_, str>> {
     let changed = ["[secret masked: ", "[U+", "[... "]
         .iter()
         .any(|sign| text.contains(sign));
-    (!changed).then(|| guard::restore(text))
+    (!changed).then_some(Cow::Borrowed(text))
 }
 
 fn object(text: &str) -> Option<Map<String, Value>> {
-    serde_json::from_str(&guard::restore(text)).ok()
+    serde_json::from_str(text).ok()
 }
 
 pub(crate) fn is_blank(text: &str) -> bool {
@@ -512,10 +530,10 @@ fn paragraphs(run: &[Block]) -> Cow<'_, str> {
 }
 
 /// Returns blocks with their tags, as they stand in the text form.
-fn tagged(run: &[Block]) -> Cow<'_, str> {
+fn tagged(run: &[Block], mark: Mark) -> Cow<'_, str> {
     let size: usize = run.iter().map(|block| block.text().len()).sum();
     let mut out = String::with_capacity(size + 64);
-    markup::write_run(&mut out, run);
+    markup::write_run(&mut out, run, mark);
     out.truncate(out.trim_end().len());
     Cow::Owned(out)
 }

@@ -93,6 +93,11 @@ impl Format {
         named.map_or("json", |(name, _)| name)
     }
 
+    /// Returns true when messages have fields of their own, and not tags.
+    pub fn is_native(self) -> bool {
+        !matches!(self, Format::Text | Format::OpenAiCompletions)
+    }
+
     /// Every format with its name on the command line.
     pub const ALL: [(&'static str, Format); 7] = [
         ("text", Format::Text),

@@ -1,5 +1,6 @@
 //! OpenAI's older completions: one text, and the model goes on.
 
+use contexture_core::guard::{Template, escape_control};
 use contexture_core::{Block, MediaKind, Part, markup};
 use serde_json::{Value, json};
 
@@ -14,6 +15,9 @@ const NOT_BLANK: &str = "openai.completions_not_blank";
 pub(crate) fn request(prompt: &Prompt<'_>) -> Result<Value, Refused> {
     prompt.layout.blocks().try_for_each(check_block)?;
     let text = markup::render(prompt.layout);
+    // The prompt reaches the model's chat template as it is. A token may also
+    // come about where two parts of a document meet.
+    let text = escape_control(&text, Template::of_model(prompt.model));
     check_prompt(&text)?;
     let mut request = json!({
         "model": prompt.model,

@@ -40,8 +40,8 @@ fn example() -> Talk {
 }
 
 const FILE: &str = "<context path=\"a.rs\">\nfn a() {}\n</context>";
-// What is a tag to us is plain text to the model.
-const NOT_FOUND: &str = "not found: <\\user>";
+// What looks like a tag of ours is sent as it is.
+const NOT_FOUND: &str = "not found: <user>";
 
 fn schema() -> Value {
     json!({

@@ -68,17 +68,24 @@ fn request(layout: &Layout, model: &str, format: Format) -> Value {
         ..Prompt::new(layout, model, 9000)
     }
     .request(format)
+    .map(|request| unmarked(&request.to_string(), layout))
+    .map(|text| serde_json::from_str(&text).unwrap())
     .unwrap()
 }
 
-const CONTEXT: &str = "<context path=\"src/a.rs\">\nfn a() {}\n<\\/context>\n</context>";
+/// Returns a request without the marks in its tags.
+fn unmarked(request: &str, layout: &Layout) -> String {
+    request.replace(&format!("-{}", layout.mark), "")
+}
+
+const CONTEXT: &str = "<context path=\"src/a.rs\">\nfn a() {}\n</context>\n</context>";
 
 #[test]
 fn text_has_role_tags() {
     let layout = example();
     let prompt = Prompt::new(&layout, "gpt-4o", 9000);
     assert_eq!(
-        prompt.render(Format::Text).unwrap(),
+        unmarked(&prompt.render(Format::Text).unwrap(), &layout),
         format!(
             "Root: .agent/\n\n<system>\nBe brief.\n</system>\n\n<developer>\nMend the bug.\n</developer>\n\n\
              {CONTEXT}\n\n<user>\nWhy?\n</user>\n\n<user>\nGo on.\n</user>\n"

@@ -83,6 +83,22 @@ impl Snapshots for SqliteStore {
         self.kept_snapshots(session, most)
     }
 
+    fn mark_key(&self, new: [u8; 32]) -> Result<[u8; 32], StoreError> {
+        if let Some(secret) = self.read(mark_key)? {
+            return Ok(secret);
+        }
+        self.write(move |db, tenant| {
+            // Another handle may have made it meanwhile.
+            db.prepare_cached(
+                "INSERT INTO mark_keys (tenant, secret) VALUES (?1, ?2)
+                 ON CONFLICT (tenant) DO NOTHING",
+            )?
+            .execute((tenant, new))?;
+            let made = mark_key(db, tenant)?;
+            made.ok_or_else(|| Fault::not_found("mark key", tenant.to_string()))
+        })
+    }
+
     fn blobs(&self, hashes: &[ContentHash]) -> Result<Vec<Option<Vec<u8>>>, StoreError> {
         self.settle();
         self.read(|db, tenant| {
@@ -95,6 +111,11 @@ impl Snapshots for SqliteStore {
             hashes.iter().map(&mut get).collect()
         })
     }
+}
+
+fn mark_key(db: &Connection, tenant: i64) -> Result<Option<[u8; 32]>, Fault> {
+    let mut select = db.prepare_cached("SELECT secret FROM mark_keys WHERE tenant = ?1")?;
+    Ok(select.query_row([tenant], |row| row.get(0)).optional()?)
 }
 
 const COLUMNS: &str = "SELECT hash, session, parent_turn, model, tokens, counter, root, \

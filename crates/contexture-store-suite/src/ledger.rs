@@ -875,6 +875,11 @@ pub fn readers_see_whole_turns(store: &dyn Store) {
     });
 }
 
+pub fn a_mark_key_is_set_once(store: &dyn Store) {
+    assert_eq!(store.mark_key([1; 32]).unwrap(), [1; 32]);
+    assert_eq!(store.mark_key([2; 32]).unwrap(), [1; 32]);
+}
+
 pub fn snapshots_are_kept_by_content(store: &dyn Store) {
     let blob = |text: &str| Blob {
         hash: ContentHash::of(text.as_bytes()),

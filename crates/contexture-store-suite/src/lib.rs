@@ -59,6 +59,7 @@ macro_rules! conformance {
             retries_of_many_writers_are_recorded_once,
             readers_see_whole_turns,
             snapshots_are_kept_by_content,
+            a_mark_key_is_set_once,
             samples_come_back_newest_first,
             a_sample_is_kept_with_its_turn,
             any_text_comes_back,

@@ -80,6 +80,11 @@ pub trait Snapshots: Send + Sync {
     /// first.
     fn snapshots(&self, session: Option<&str>, limit: usize) -> Result<Vec<Snapshot>, StoreError>;
 
+    /// Returns the secret from which the marks of boundary tags are derived.
+    /// The first caller sets it to `new`; from then on it is the same for every
+    /// handle and every process.
+    fn mark_key(&self, new: [u8; 32]) -> Result<[u8; 32], StoreError>;
+
     /// Returns content, in the order asked for; `None` for what is not there.
     fn blobs(&self, hashes: &[ContentHash]) -> Result<Vec<Option<Vec<u8>>>, StoreError>;
 }

@@ -84,11 +84,11 @@ impl Assembled {
         let document = self.document();
         let current = document.is_none().then(|| CurrentMessage {
             role: "user",
-            content: bare(&self.layout.current),
+            content: bare(&self.layout.current, self.layout.mark),
             parts: self.layout.current.iter().map(MessagePart::of).collect(),
         });
         AssembledForm {
-            system_prompt: bare(&self.layout.system),
+            system_prompt: bare(&self.layout.system, self.layout.mark),
             history: messages(&self.layout.history),
             current_message: current,
             document,
@@ -424,8 +424,7 @@ fn tool(block: &Block) -> Option<Value> {
 
 /// Returns the JSON that a block's text is.
 fn parsed(block: &Block) -> Value {
-    let text = contexture_core::guard::restore(block.text());
-    serde_json::from_str(&text).unwrap_or(Value::Null)
+    serde_json::from_str(block.text()).unwrap_or(Value::Null)
 }
 
 /// Returns history as messages with blocks, as they were recorded.

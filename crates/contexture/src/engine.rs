@@ -4,6 +4,7 @@ use std::ops::Deref;
 use std::path::Path;
 use std::sync::Arc;
 
+use contexture_core::guard::MarkKey;
 use contexture_core::{TokenCounter, Tokens};
 use contexture_engine::config::Config;
 use contexture_engine::{
@@ -73,6 +74,9 @@ impl EngineBuilder {
         confined();
         /// Makes the engine return a request before its snapshot is on disk.
         background_snapshots();
+        /// Sets the secret that boundary marks are derived from. Default: the
+        /// store's own, else a random one that lasts as long as the engine.
+        mark_key(key: MarkKey);
     }
 
     /// Uses the settings of `root`, and takes it for what paths in them are
@@ -164,6 +168,13 @@ impl Engine {
     pub fn with_store(mut self, store: Arc<dyn Store>) -> Self {
         self.inner.set_store(Arc::clone(&store));
         self.store = Some(store);
+        self
+    }
+
+    /// Sets the secret that boundary marks are derived from, in place of the
+    /// store's own.
+    pub fn with_mark_key(mut self, key: MarkKey) -> Self {
+        self.inner.set_mark_key(key);
         self
     }
 

@@ -161,7 +161,9 @@ fn a_recipe_may_be_a_value_and_the_request_may_give_parameters() {
     };
     let text = |request: &Request| {
         let made = engine.assemble(&bench.root, request).unwrap();
-        made.render(Format::Text).unwrap()
+        made.render(Format::Text)
+            .unwrap()
+            .replace(&format!("-{}", made.layout.mark), "")
     };
     assert!(text(&request).contains("from the recipe"));
     let own = json!({"a": {"words": ["from the request"]}});
@@ -384,7 +386,10 @@ fn a_counter_that_is_not_additive_still_keeps_the_budget() {
         };
         let made = engine.assemble(&bench.root, &request).unwrap();
         assert_eq!(made.report.tokenizer.name, "sticky");
-        let text = made.render(Format::Text).unwrap();
+        let text = made
+            .render(Format::Text)
+            .unwrap()
+            .replace(&format!("-{}", made.layout.mark), "");
         assert!(Sticky.count(&text) <= budget, "{budget}");
         assert!(!made.report.included.is_empty());
     }
@@ -497,7 +502,10 @@ layers:
         ..Request::default()
     };
     let made = lab.engine.assemble(&lab.root, &request).unwrap();
-    let text = made.render(Format::Text).unwrap();
+    let text = made
+        .render(Format::Text)
+        .unwrap()
+        .replace(&format!("-{}", made.layout.mark), "");
     for said in [
         "Ship on Friday.",
         "Goal: Sail to Lisbon",

@@ -103,7 +103,10 @@ fn a_line_range_shows_its_lines_and_stops_at_the_end() {
         "files:\n- {path: 'a.txt#L2-L3', priority: 0.9}\n- {path: 'a.txt#L4-L99', priority: 0.8}\n\
          - {path: 'a.txt#L9', priority: 0.7}\n",
     );
-    let text = assembled.render(Format::Text).unwrap();
+    let text = assembled
+        .render(Format::Text)
+        .unwrap()
+        .replace(&format!("-{}", assembled.layout.mark), "");
     assert!(
         text.contains("<context path=\"a.txt#L2-L3\">\ntwo\nthree\n</context>"),
         "{text}"
@@ -119,7 +122,10 @@ fn a_line_range_shows_its_lines_and_stops_at_the_end() {
     // Other line ends do not leave half of one behind.
     let project = Project::new(&[("a.txt", "one\r\ntwo\r\nthree\r\n")]);
     let assembled = project.assemble("files: [{path: 'a.txt#L1-L2', priority: 0.5}]");
-    let text = assembled.render(Format::Text).unwrap();
+    let text = assembled
+        .render(Format::Text)
+        .unwrap()
+        .replace(&format!("-{}", assembled.layout.mark), "");
     assert!(text.contains(">\none\r\ntwo\n</context>"), "{text}");
 }
 
@@ -290,7 +296,10 @@ fn no_link_leads_out_of_the_root() {
          - {path: 'dir/**', priority: 0.5}\n",
     );
     assert_eq!(included(&assembled), ["fine"]);
-    let text = assembled.render(Format::Text).unwrap();
+    let text = assembled
+        .render(Format::Text)
+        .unwrap()
+        .replace(&format!("-{}", assembled.layout.mark), "");
     assert!(!text.contains("do not show"));
     let codes = excluded(&assembled);
     for (path, code) in [
@@ -317,7 +326,10 @@ fn the_boot_header_is_first_and_names_what_there_is() {
         "files: [{path: .agent/constitution.md, priority: 1.0, role: system, truncate_strategy: never}]",
     );
     let checksum = &contexture::core::ContentHash::of(b"# Rules v1.2\n").to_string()[..12];
-    let text = assembled.render(Format::Text).unwrap();
+    let text = assembled
+        .render(Format::Text)
+        .unwrap()
+        .replace(&format!("-{}", assembled.layout.mark), "");
     assert_eq!(
         text,
         format!(
@@ -367,6 +379,9 @@ fn a_recipe_of_the_event_alone_needs_no_manifest() {
         .unwrap()
         .assemble(&root, &request)
         .unwrap();
-    let text = assembled.render(Format::Text).unwrap();
+    let text = assembled
+        .render(Format::Text)
+        .unwrap()
+        .replace(&format!("-{}", assembled.layout.mark), "");
     assert_eq!(text, "<user>\nWhy?\n</user>\n");
 }

@@ -150,7 +150,10 @@ impl Project {
     /// Returns the command with `args`, to be run in the project.
     pub(crate) fn command(&self, args: &(impl Call + ?Sized)) -> Command {
         let mut command = Command::new(BIN);
-        command.args(args.words()).current_dir(self.dir.path());
+        command
+            .args(args.words())
+            .current_dir(self.dir.path())
+            .env("CONTEXTURE_MARK_KEY", MARK_KEY);
         command
     }
 
@@ -355,9 +358,19 @@ pub(crate) fn finish(mut child: Child) -> Run {
     };
     Run {
         code: status.code(),
-        out: text(out),
+        out: unmarked(&text(out)),
         err: text(err),
     }
+}
+
+/// The key that the boundary marks of every test are derived from.
+pub(crate) const MARK_KEY: &str = "test";
+
+/// Returns `text` without the mark in its tags.
+pub(crate) fn unmarked(text: &str) -> String {
+    let key = contexture::core::guard::MarkKey::from_text(MARK_KEY);
+    let mark = key.marks().next().unwrap();
+    text.replace(&format!("-{mark}"), "")
 }
 
 fn collect(mut pipe: impl Read + Send + 'static) -> thread::JoinHandle<Vec<u8>> {

@@ -4,8 +4,9 @@
 use std::sync::Arc;
 
 use contexture_core::{
-    Anchor, Assembly, Budget, ByScore, Code, Content, Counts, Cut, Error, Fit, Item, Layer, Marker,
-    Path, Place, Role, Share, Text, TokenCounter, Tokens, Unseen, assemble, no_loader,
+    Anchor, Assembly, Budget, ByScore, Code, Content, Counts, Cut, Error, Fit, Item, Layer, Layout,
+    Marker, Path, Place, Role, Share, Text, TokenCounter, Tokens, Unseen, assemble, markup,
+    no_loader,
 };
 
 /// Counts words, so that a test can be reckoned by hand. A `<context path="x">`
@@ -49,6 +50,11 @@ impl TokenCounter for Sticky {
         let ends = text.matches('\n').count() as Tokens;
         Words.count(text) + ends.saturating_sub(1)
     }
+}
+
+/// Renders a layout as text, without the marks in its tags.
+pub fn render(layout: &Layout) -> String {
+    markup::render(layout).replace(&format!("-{}", layout.mark), "")
 }
 
 pub fn words(counter: impl TokenCounter + 'static) -> Counts {

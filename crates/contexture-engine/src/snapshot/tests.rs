@@ -1,6 +1,7 @@
 //! Requests that no engine makes by itself: joined blocks, documents, settings.
 #![allow(clippy::unwrap_used)]
 
+use contexture_core::guard::Policy;
 use contexture_sqlite::SqliteStore;
 use contexture_tokens::{Encoding, OpenAi};
 use proptest::prelude::*;
@@ -104,7 +105,15 @@ fn what_is_not_used_leaves_a_snapshot_as_it_was_before() {
     let keys: Vec<&String> = root.as_object().unwrap().keys().collect();
     assert_eq!(
         keys,
-        ["version", "model", "max_output", "spare", "text", "chunks"]
+        [
+            "version",
+            "model",
+            "max_output",
+            "spare",
+            "text",
+            "mark",
+            "chunks"
+        ]
     );
     let entries = blobs
         .iter()

@@ -2,8 +2,8 @@
 
 use std::time::Instant;
 
-use contexture_core::guard::{self, Policy};
-use contexture_core::{TokenCounter, Tokens, Usage};
+use contexture_core::guard::{self, MarkKey, Policy};
+use contexture_core::{Block, Layout, Role, Text, TokenCounter, Tokens, Usage, markup};
 use contexture_engine::{Summariser, SummaryAsk};
 
 use super::{Draft, Passage, Speaker};
@@ -21,6 +21,8 @@ pub(super) struct Summary<'a> {
     /// How the system prompt is masked: a layer may be sent as it is to one
     /// provider, and not be meant for another.
     pub(super) policy: Policy,
+    /// What the marks around its material are derived from.
+    pub(super) key: &'a MarkKey,
 }
 
 const TASK: &str = "\
@@ -122,20 +124,24 @@ impl Summary<'_> {
     }
 
     fn question(&self, system: &str, earlier: Option<&str>, conversation: &str) -> String {
-        let mut text = String::new();
+        let mut layout = Layout::default();
         let mut part = |name: &str, content: &str| {
             if !content.trim().is_empty() {
-                // Between tags that it cannot close.
-                let (content, _) = guard::clean(content.trim(), Policy::masking(false));
-                text.push_str(&format!(
-                    "<context path=\"{name}\">\n{content}\n</context>\n\n"
-                ));
+                let content = Text::new(content.trim());
+                let mut block = Block::new(name, "summary", Role::Context, content);
+                block.path = Some(name.into());
+                layout.current.push(block);
             }
         };
         // What it is told is only to be understood: it stays in the request.
         part("standing instructions", system);
         part("earlier summary", earlier.unwrap_or_default());
         part("conversation", conversation);
+        layout.choose_mark(self.key);
+        let mut text = markup::render(&layout);
+        if !text.is_empty() {
+            text.push('\n');
+        }
         let focus = self.focus.map_or_else(String::new, |focus| {
             format!("Pay attention to this above all: {focus}\n")
         });

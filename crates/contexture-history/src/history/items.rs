@@ -33,13 +33,16 @@ pub(super) fn fits(counts: &BlockCounts, turn: &NewTurn) -> bool {
             .all(|(counts, message)| counts.len() == message.blocks().len())
 }
 
-/// Counts each block as an item: its text, its tags, and what is not text.
+/// Counts each block as an item of a provider's request: its text, what is
+/// around it, and what is not text.
 pub(super) fn count(items: &[Made], turn: &NewTurn, counts: &Counts) -> BlockCounts {
     let mut blocks: BlockCounts = turn
         .messages
         .iter()
         .map(|message| vec![0; message.blocks().len()])
         .collect();
+    // What tags cost depends on the form of a request; what is saved does not.
+    let counts = counts.native();
     for made in items {
         let tokens = counts.count_of(&made.text) + counts.overhead_of(&made.item);
         blocks[made.message][made.block] = tokens;
@@ -49,6 +52,7 @@ pub(super) fn count(items: &[Made], turn: &NewTurn, counts: &Counts) -> BlockCou
 
 /// Hands in what was counted before.
 pub(super) fn know(items: &[Made], blocks: &BlockCounts, counts: &Counts) {
+    let counts = counts.native();
     for made in items {
         let whole = blocks[made.message][made.block];
         if let Some(text) = whole.checked_sub(counts.overhead_of(&made.item)) {

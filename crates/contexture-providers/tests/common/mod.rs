@@ -90,11 +90,12 @@ impl Talk {
     }
 
     pub fn request_for(&self, format: Format, model: &str) -> Result<Value, Refused> {
-        Prompt {
+        let layout = self.layout();
+        let prompt = Prompt {
             max_output: Some(500),
-            ..Prompt::new(&self.layout(), model, 9000)
-        }
-        .request(format)
+            ..Prompt::new(&layout, model, 9000)
+        };
+        Ok(unmarked(prompt.request(format)?, &layout))
     }
 
     /// The rule that the request breaks.
@@ -103,6 +104,13 @@ impl Talk {
         assert!(!refused.message.is_empty());
         refused.rule
     }
+}
+
+/// Returns a request without the marks in its tags.
+pub fn unmarked(request: Value, layout: &Layout) -> Value {
+    let text = request.to_string();
+    let text = text.replace(&format!("-{}", layout.mark), "");
+    serde_json::from_str(&text).unwrap()
 }
 
 /// Puts items in one group, which is kept or dropped as one.

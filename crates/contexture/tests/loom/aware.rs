@@ -160,7 +160,9 @@ fn what_goes_on_from_another_version_goes_on_from_the_place() {
 #[test]
 fn it_is_all_counted() {
     let lab = Lab::with(TREE);
-    let assembled = lab.assemble("--head n3 --agent poet").unwrap();
+    let assembled = lab
+        .assemble("--head n3 --agent poet --format text")
+        .unwrap();
     let rows: u64 = assembled.report.included.iter().map(|row| row.tokens).sum();
     assert_eq!(rows, assembled.report.budget.used);
     let text = assembled.render(contexture::Format::Text).unwrap();

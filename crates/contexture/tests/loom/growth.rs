@@ -276,6 +276,7 @@ impl Grown {
             path: (event.path && !paths.is_empty()).then(|| "chosen".to_owned()),
             include_annotations: event.remarks,
             working_buffer: (is_buffer && event.words > 20).then(|| "And so".to_owned()),
+            format: Some(Format::Text),
             ..request_of("")
         }
     }
@@ -421,7 +422,8 @@ proptest! {
             let request = grown.request(event);
             let lab = &grown.lab;
             let warm = lab.engine.assemble(&lab.root, &request);
-            let new = Engine::for_root(&lab.root).unwrap().with_store(lab.store.clone());
+            let new = Engine::for_root(&lab.root).unwrap().with_store(lab.store.clone())
+                .with_mark_key(contexture::core::guard::MarkKey::from_text("test"));
             let cold = new.assemble(&lab.root, &request);
             let (warm, cold) = match (warm, cold) {
                 (Ok(warm), Ok(cold)) => (warm, cold),

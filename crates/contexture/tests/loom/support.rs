@@ -32,7 +32,8 @@ impl Lab {
         let store = SqliteStore::open(directory.path().join("store.db")).unwrap();
         let store = Arc::new(store);
         let engine = Engine::for_root(&root).unwrap();
-        let engine = engine.with_store(store.clone());
+        let key = contexture::core::guard::MarkKey::from_text("test");
+        let engine = engine.with_store(store.clone()).with_mark_key(key);
         Self {
             _directory: directory,
             root,
@@ -60,7 +61,10 @@ impl Lab {
     /// Returns the request as text with role tags.
     pub(crate) fn text(&self, request: &str) -> String {
         let assembled = self.assemble(request).unwrap();
-        assembled.render(Format::Text).unwrap()
+        assembled
+            .render(Format::Text)
+            .unwrap()
+            .replace(&format!("-{}", assembled.layout.mark), "")
     }
 
     /// Returns the complaint and what to do about it.
@@ -90,6 +94,7 @@ pub(crate) fn request_of(text: &str) -> Request {
         tree: Some("t".to_owned()),
         model: Some("gpt-4o".to_owned()),
         now: Some(now()),
+        format: Some(Format::Json),
         ..Request::default()
     };
     for option in text.split("--").skip(1) {
@@ -108,6 +113,7 @@ pub(crate) fn request_of(text: &str) -> Request {
             "context" => request.context.push(value),
             "include-annotations" => request.include_annotations = true,
             "max-tokens" => request.max_tokens = Some(value.parse().unwrap()),
+            "format" => request.format = Some(serde_json::from_value(value.into()).unwrap()),
             "reserve" => request.reserve_response = Some(value.parse().unwrap()),
             other => panic!("unknown option {other}"),
         }

@@ -408,7 +408,7 @@ fn material_alone_is_no_message() {
         ",
         "word ".repeat(60)
     ));
-    let complaint = lab.complaint("--head n2 --max-tokens 29");
+    let complaint = lab.complaint("--head n2 --max-tokens 20");
     assert!(complaint.contains("no room for a message"), "{complaint}");
     // Where nothing else is said, it is all there is.
     let lab = Lab::with("m1 human: Look here.\nn1 human: \\s\nn2 human <- n1 context m1: \\s");
@@ -453,7 +453,7 @@ fn stop_at_limit_says_so_whatever_is_too_large() {
         "
     ));
     let complaint = lab.complaint("--head n2 --max-tokens 100");
-    let expected = "the request for node `n2` needs 326 tokens and 100 are available, and \
+    let expected = "the request for node `n2` needs 334 tokens and 100 are available, and \
                     stop_at_limit leaves nothing out";
     assert!(complaint.starts_with(expected), "{complaint}");
     let lab = Lab::with("buffer\nprefer truncation_strategy stop_at_limit\nn1 human: One.");

@@ -39,7 +39,10 @@ fn assemble(mind: &Mind, request: &Request) -> Assembled {
 }
 
 fn text(assembled: &Assembled) -> String {
-    assembled.render(Format::Text).unwrap()
+    assembled
+        .render(Format::Text)
+        .unwrap()
+        .replace(&format!("-{}", assembled.layout.mark), "")
 }
 
 /// Returns where in the text these stand, in the order given.

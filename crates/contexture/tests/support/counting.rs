@@ -129,6 +129,9 @@ impl Snapshots for Counting {
     fn snapshots(&self, session: Option<&str>, limit: usize) -> Done<Vec<Snapshot>> {
         self.inner.snapshots(session, limit)
     }
+    fn mark_key(&self, new: [u8; 32]) -> Done<[u8; 32]> {
+        self.inner.mark_key(new)
+    }
     fn blobs(&self, hashes: &[ContentHash]) -> Done<Vec<Option<Vec<u8>>>> {
         let mut found = self.inner.blobs(hashes)?;
         let damaged = *self.damaged.lock().unwrap();

@@ -150,6 +150,14 @@ fn engine(config: &str, root: &Root, store: &Arc<dyn Store>) -> Engine {
     Engine::new(config, root)
         .unwrap()
         .with_store(Arc::clone(store))
+        .with_mark_key(contexture::core::guard::MarkKey::from_text("test"))
+}
+
+/// Returns `text` without the mark that the tags of these engines carry.
+pub fn unmarked(text: &str) -> String {
+    let key = contexture::core::guard::MarkKey::from_text("test");
+    let mark = key.marks().next().unwrap();
+    text.replace(&format!("-{mark}"), "")
 }
 
 pub const QUESTION: &str = "What is to be done now?";
