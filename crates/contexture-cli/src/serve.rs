@@ -61,6 +61,7 @@ fn service(options: &StoreOptions) -> anyhow::Result<Service> {
         stores: Arc::from(stores),
         metrics: Arc::new(Metrics::default()),
         now: options.now,
+        mark_key: store::mark_key(),
     })
 }
 

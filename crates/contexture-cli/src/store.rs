@@ -139,10 +139,16 @@ pub(crate) fn tenants(
 /// Returns the engine with the boundary marks that `CONTEXTURE_MARK_KEY` asks
 /// for, so that a request comes out the same on another machine.
 pub(crate) fn marked(engine: Engine) -> Engine {
-    match std::env::var("CONTEXTURE_MARK_KEY") {
-        Ok(key) if !key.is_empty() => engine.with_mark_key(MarkKey::from_text(&key)),
-        _ => engine,
+    match mark_key() {
+        Some(key) => engine.with_mark_key(key),
+        None => engine,
     }
+}
+
+/// Returns the key that `CONTEXTURE_MARK_KEY` asks for.
+pub(crate) fn mark_key() -> Option<MarkKey> {
+    let key = std::env::var("CONTEXTURE_MARK_KEY").ok()?;
+    (!key.is_empty()).then(|| MarkKey::from_text(&key))
 }
 
 fn found(options: &StoreOptions, make: bool, maker: &str) -> anyhow::Result<(Engine, Place)> {

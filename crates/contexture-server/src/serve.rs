@@ -9,6 +9,7 @@ use std::time::Duration;
 use axum::Router;
 use contexture::config::Config;
 use contexture::core::cache;
+use contexture::core::guard::MarkKey;
 use contexture::store::Tenants as Stores;
 use contexture::{Advice, Error, Timestamp};
 use hyper::server::conn::http1;
@@ -39,6 +40,9 @@ pub struct Service {
     pub metrics: Arc<Metrics>,
     /// The clock, when it is to stand still: for repeatable output.
     pub now: Option<Timestamp>,
+    /// The secret that boundary marks are derived from, in place of each
+    /// tenant's own: for repeatable output.
+    pub mark_key: Option<MarkKey>,
 }
 
 impl Service {
@@ -55,6 +59,7 @@ impl Service {
             self.config.clone(),
             Arc::clone(&self.metrics),
             self.now,
+            self.mark_key,
         );
         // What is wrong with the root or its settings is told now.
         tenants.get("")?;

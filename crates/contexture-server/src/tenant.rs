@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use contexture::config::{self, Config};
+use contexture::core::guard::MarkKey;
 use contexture::key::check_tenant;
 use contexture::store::{Store, Tenants as Stores};
 use contexture::{Engine, Error, Root, Timestamp};
@@ -69,6 +70,7 @@ pub(crate) struct Tenants {
     config: Config,
     metrics: Arc<Metrics>,
     now: Option<Timestamp>,
+    mark_key: Option<MarkKey>,
     ready: Mutex<HashMap<String, Ready>>,
     uses: AtomicU64,
     // Which file the store is, as the tenants that are ready know it.
@@ -87,6 +89,7 @@ impl Tenants {
         config: Config,
         metrics: Arc<Metrics>,
         now: Option<Timestamp>,
+        mark_key: Option<MarkKey>,
     ) -> Self {
         Self {
             incarnation: AtomicU64::new(stores.incarnation()),
@@ -95,6 +98,7 @@ impl Tenants {
             config,
             metrics,
             now,
+            mark_key,
             ready: Mutex::default(),
             uses: AtomicU64::new(0),
         }
@@ -127,7 +131,15 @@ impl Tenants {
             true => self.config.clone(),
             false => Config::read(&root)?,
         };
-        let engine = Engine::builder()
+        let mut builder = Engine::builder();
+        if let Some(key) = &self.mark_key {
+            let key = match name {
+                "" => key.clone(),
+                name => key.for_name(name),
+            };
+            builder = builder.mark_key(key);
+        }
+        let engine = builder
             .config(config)
             .folder(root.path())
             .store(self.stores.tenant(name))

@@ -127,7 +127,7 @@ fn where_two_requests_part_and_what_differs() {
     assert_eq!(
         lines.collect::<Vec<_>>(),
         [
-            "the first difference is at byte 21, in AGENTS.md of workspace",
+            "the first difference is at byte 31, in AGENTS.md of workspace",
             "",
             "~ AGENTS.md of workspace: changed, 12 tokens",
             "    - Be brief.",

@@ -182,7 +182,7 @@ fn an_explanation_has_a_letter_for_each_layer() {
     run.expect_code(0);
     for row in [
         "       item         role     priority  score  tokens  of  why",
-        " kept  task set     context      0.67             16  16  fits whole",
+        " kept  task set     context      0.67             24  24  fits whole",
     ] {
         run.says(row);
     }

@@ -104,6 +104,7 @@ impl Lab {
             stores: Arc::new(self.stores.clone()),
             metrics: Arc::new(Metrics::default()),
             now: self.now,
+            mark_key: Some(contexture::core::guard::MarkKey::from_text("test")),
         }
     }
 
