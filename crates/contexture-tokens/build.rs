@@ -79,9 +79,9 @@ fn vocabulary(
 
     lengths.push((tokens.len(), bytes.len()));
 
-    // Half of the slots stay empty: most lookups of a merge find nothing, and
-    // end at the first empty slot.
-    let mut slots = vec![hash::EMPTY; 2 * tokens.len()];
+    // A third of the slots stays empty: most lookups of a merge find nothing,
+    // and end at the first empty slot.
+    let mut slots = vec![hash::EMPTY; tokens.len() * 3 / 2];
     for (index, (token, _)) in tokens.iter().enumerate() {
         let hash = hash::hash(token);
         let mut slot = hash::first_slot(hash, slots.len());

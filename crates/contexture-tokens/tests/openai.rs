@@ -23,7 +23,7 @@ fn known_texts_count_as_published() {
 }
 
 #[test]
-fn sources_count_the_same_in_chunks_as_whole() {
+fn sources_count_as_the_reference_counts_them() {
     let text = [
         include_str!("../src/openai.rs"),
         include_str!("../src/models.rs"),
@@ -38,8 +38,8 @@ fn sources_count_the_same_in_chunks_as_whole() {
     }
 }
 
-/// Ten megabytes of each take a second or so in a debug build; with a counter
-/// that is quadratic, or `n log n` with its usual factor, they would not end.
+/// Ten megabytes of each take a second or so; with a counter that is quadratic
+/// they would not end.
 #[test]
 fn ten_megabytes_of_anything_are_counted() {
     let counter = OpenAi::new(Encoding::O200k);
@@ -145,7 +145,7 @@ proptest! {
 }
 
 #[test]
-fn long_lines_are_chunked_exactly() {
+fn long_lines_count_as_the_reference_counts_them() {
     let line = "fn f(x:u32)->u32{let y=x+1;y*2}don't stop it's 'll ".repeat(2_000);
     let minified = "a=1,b='x',c=function(){return a+b};".repeat(3_000);
     let accents = "Größe naïve façade e\u{301}tude ".repeat(2_000);

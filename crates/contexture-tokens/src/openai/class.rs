@@ -18,5 +18,5 @@ pub(crate) const LINE_END: u8 = 1 << 5;
 /// `[^\s\p{L}\p{N}]`: punctuation, symbols, controls and marks.
 pub(crate) const OTHER: u8 = 1 << 6;
 
-/// Returns the number of characters in a block of the table of classes.
+/// The number of characters in a block of the table of classes.
 pub(crate) const BLOCK: usize = 128;

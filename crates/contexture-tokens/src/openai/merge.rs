@@ -14,11 +14,12 @@ use super::vocabulary::{NO_RANK, Vocabulary};
 /// rank. A heap is faster for longer ones.
 const SHORT: usize = 48;
 
-/// The length of the part of a long piece that is merged at once.
-const WINDOW: usize = 8 * 1024;
+/// The length of the part of a long piece that is merged at once. The heap of
+/// a larger one is slower.
+const WINDOW: usize = 2 * 1024;
 
 /// How far from the end of a window its tokens are trusted.
-const MARGIN: usize = 512;
+const MARGIN: usize = 256;
 
 /// What a thread reuses from piece to piece.
 pub(crate) struct Merger {

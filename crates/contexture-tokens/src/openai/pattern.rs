@@ -72,18 +72,24 @@ impl Pattern {
 
 /// Returns the class of the character at `at` and the place after it. At the
 /// end of `text` the class is 0, which is none.
-#[inline]
+#[inline(always)]
 fn class_at(text: &str, at: usize) -> (u8, usize) {
     match text.as_bytes().get(at) {
         None => (0, at),
         // The first block is that of ASCII.
         Some(&byte) if byte.is_ascii() => (BLOCKS[0][usize::from(byte)], at + 1),
-        Some(_) => text[at..].chars().next().map_or((0, at), |character| {
-            let block = usize::from(BLOCK_OF[character as usize / BLOCK]);
-            let class = BLOCKS[block][character as usize % BLOCK];
-            (class, at + character.len_utf8())
-        }),
+        Some(_) => wide_class_at(text, at),
     }
+}
+
+/// Does what [`class_at`] does for characters of several bytes.
+#[inline(never)]
+fn wide_class_at(text: &str, at: usize) -> (u8, usize) {
+    text[at..].chars().next().map_or((0, at), |character| {
+        let block = usize::from(BLOCK_OF[character as usize / BLOCK]);
+        let class = BLOCKS[block][character as usize % BLOCK];
+        (class, at + character.len_utf8())
+    })
 }
 
 /// Returns the end of the characters from `at` on that have one of `classes`.

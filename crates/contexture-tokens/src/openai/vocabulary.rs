@@ -85,7 +85,7 @@ impl Vocabulary {
                 let index = (entry & ((1 << INDEX_BITS) - 1)) as usize;
                 if (first..end).contains(&index) {
                     let place = start + (index - first) * length;
-                    if &self.bytes[place..place + length] == bytes {
+                    if equal(&self.bytes[place..place + length], bytes) {
                         return Some(index);
                     }
                 }
@@ -95,6 +95,23 @@ impl Vocabulary {
                 slot = 0;
             }
         }
+    }
+}
+
+/// Returns true when both are the same, which have the same length. Most have
+/// at most two words, for which this is faster than a call.
+#[inline]
+fn equal(one: &[u8], other: &[u8]) -> bool {
+    match one.len() {
+        4..8 => {
+            one.first_chunk::<4>() == other.first_chunk()
+                && one.last_chunk::<4>() == other.last_chunk()
+        }
+        8..=16 => {
+            one.first_chunk::<8>() == other.first_chunk()
+                && one.last_chunk::<8>() == other.last_chunk()
+        }
+        _ => one == other,
     }
 }
 
