@@ -48,15 +48,15 @@ impl Merger {
                 .cache
                 .get_or_insert(vocabulary, piece, || match piece.len() {
                     ..=SHORT => count_short(vocabulary, piece),
-                    _ => heap.merge(vocabulary, piece).count() as u8,
+                    _ => heap.count(vocabulary, piece) as u8,
                 })
                 .into();
         }
         if piece.len() <= WINDOW {
-            return self.heap.merge(vocabulary, piece).count() as u64;
+            return self.heap.count(vocabulary, piece) as u64;
         }
         count_long::<WINDOW, MARGIN>(&mut self.heap, vocabulary, piece, limit)
-            .unwrap_or_else(|| Heap::new().merge(vocabulary, piece).count() as u64)
+            .unwrap_or_else(|| Heap::new().count(vocabulary, piece) as u64)
     }
 }
 
@@ -110,16 +110,19 @@ fn count_long<const WINDOW: usize, const MARGIN: usize>(
     piece: &[u8],
     limit: u64,
 ) -> Option<u64> {
-    let mut start = 0;
-    let mut counted = 0;
+    let mut merged: &[u8] = &[];
+    let (mut start, mut counted) = (0, 0);
     // The end of the first token, as the window before has it.
     let mut expected = None;
     loop {
         let from = start;
         let end = piece.len().min(from + WINDOW);
-        let mut ends = heap
-            .merge(vocabulary, &piece[from..end])
-            .map(|token_end| from + token_end);
+        // A long piece often repeats itself.
+        if piece[from..end] != *merged {
+            merged = &piece[from..end];
+            heap.merge(vocabulary, merged);
+        }
+        let mut ends = heap.ends().map(|token_end| from + token_end);
         let mut token_end = ends.next()?;
         if expected.is_some_and(|expected| expected != token_end) {
             return None;
@@ -167,8 +170,14 @@ impl Heap {
         }
     }
 
-    /// Returns the ends of the tokens of `piece`.
-    fn merge(&mut self, vocabulary: &Vocabulary, piece: &[u8]) -> impl Iterator<Item = usize> {
+    /// Returns the number of tokens of `piece`.
+    fn count(&mut self, vocabulary: &Vocabulary, piece: &[u8]) -> usize {
+        self.merge(vocabulary, piece);
+        self.ends().count()
+    }
+
+    /// Merges the bytes of `piece`.
+    fn merge(&mut self, vocabulary: &Vocabulary, piece: &[u8]) {
         let Self { pairs, tokens } = self;
         tokens.clear();
         let mut first = std::mem::take(pairs).into_vec();
@@ -219,9 +228,13 @@ impl Heap {
                 update(tokens, before);
             }
         }
+    }
+
+    /// Returns the ends of the tokens of the piece that was merged last.
+    fn ends(&self) -> impl Iterator<Item = usize> {
         let mut at = 0;
         std::iter::from_fn(move || {
-            at = tokens.get(at)?.end as usize;
+            at = self.tokens.get(at)?.end as usize;
             Some(at)
         })
     }
@@ -322,7 +335,8 @@ mod tests {
             let mut heap = Heap::new();
             for vocabulary in BOTH {
                 let expected = merge(vocabulary, &piece);
-                prop_assert_eq!(&heap.merge(vocabulary, &piece).collect::<Vec<_>>(), &expected);
+                heap.merge(vocabulary, &piece);
+                prop_assert_eq!(&heap.ends().collect::<Vec<_>>(), &expected);
                 for short in piece.chunks(SHORT) {
                     let count = merge(vocabulary, short).len();
                     prop_assert_eq!(usize::from(count_short(vocabulary, short)), count);
@@ -344,7 +358,7 @@ mod tests {
             let piece = piece.repeat(1 + 2 * WINDOW / piece.len());
             let mut heap = Heap::new();
             for vocabulary in BOTH {
-                let expected = heap.merge(vocabulary, &piece).count() as u64;
+                let expected = heap.count(vocabulary, &piece) as u64;
                 let count = count_long::<WINDOW, MARGIN>(&mut heap, vocabulary, &piece, u64::MAX);
                 prop_assert_eq!(count, Some(expected));
                 let count = Merger::new().count(vocabulary, &piece, limit);
@@ -361,7 +375,7 @@ mod tests {
         for vocabulary in BOTH {
             let mut tokens = 0;
             for token in vocabulary.tokens() {
-                assert_eq!(heap.merge(vocabulary, token).count(), 1, "{token:?}");
+                assert_eq!(heap.count(vocabulary, token), 1, "{token:?}");
                 tokens += 1;
             }
             assert!(tokens > 100_000);
