@@ -11,8 +11,9 @@
 //! # Ok::<(), contexture_tokens::LoadError>(())
 //! ```
 //!
-//! Vocabularies are loaded on the first count and shared by the whole process.
-//! Counting is linear in the size of the text, whatever the text is.
+//! OpenAI's vocabularies are tables in the program that are read in place, so
+//! that counting needs no loading. Counting takes time in proportion to the
+//! size of the text, whatever the text is.
 
 pub mod estimate;
 mod estimated;

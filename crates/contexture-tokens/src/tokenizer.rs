@@ -31,8 +31,8 @@ impl Tokenizer {
         }
     }
 
-    /// Returns the counter. Vocabularies are loaded when first used, a
-    /// `tokenizer.json` now.
+    /// Returns the counter. A `tokenizer.json` is loaded now; the other counters
+    /// need no loading.
     pub fn load(&self) -> Result<Arc<dyn TokenCounter>, LoadError> {
         Ok(match self {
             Self::OpenAi(encoding) => Arc::new(OpenAi::new(*encoding)),

@@ -1,4 +1,4 @@
-//! The fast counter against an independent one, and its promises.
+//! The exact counters against independent ones, and their promises.
 
 use contexture_tokens::{Encoding, OpenAi, TokenCounter};
 use proptest::prelude::*;
@@ -23,7 +23,7 @@ fn known_texts_count_as_published() {
 }
 
 #[test]
-fn sources_count_the_same_in_chunks_as_whole() {
+fn sources_count_as_the_reference_counts_them() {
     let text = [
         include_str!("../src/openai.rs"),
         include_str!("../src/models.rs"),
@@ -38,8 +38,8 @@ fn sources_count_the_same_in_chunks_as_whole() {
     }
 }
 
-/// Ten megabytes of each take a second or so in a debug build; with a counter
-/// that is quadratic, or `n log n` with its usual factor, they would not end.
+/// Ten megabytes of each take a second or so; with a counter that is quadratic
+/// they would not end.
 #[test]
 fn ten_megabytes_of_anything_are_counted() {
     let counter = OpenAi::new(Encoding::O200k);
@@ -145,7 +145,7 @@ proptest! {
 }
 
 #[test]
-fn long_lines_are_chunked_exactly() {
+fn long_lines_count_as_the_reference_counts_them() {
     let line = "fn f(x:u32)->u32{let y=x+1;y*2}don't stop it's 'll ".repeat(2_000);
     let minified = "a=1,b='x',c=function(){return a+b};".repeat(3_000);
     let accents = "Größe naïve façade e\u{301}tude ".repeat(2_000);
@@ -157,4 +157,96 @@ fn long_lines_are_chunked_exactly() {
             );
         }
     }
+}
+
+/// Text that the other generators do not make: what people and programs write.
+fn realistic() -> impl Strategy<Value = String> {
+    let line = prop_oneof![
+        // Code, with indentation and identifiers that are no tokens.
+        "( {0,12}|\t{0,4})(let|if|return|fn|def|}) ?[a-z]{1,9}(_[a-z]{1,7}|[A-Z][a-z]{1,8}){0,3}(\\(&?[a-z]{1,6}\\)|\\[\\d{1,5}\\]| [=!<>+-]{1,3} ){0,3};?",
+        "(//|#|/\\*|--|\"\"\") ?([A-Za-z']{1,12} ){0,12}",
+        "([A-Z]?[a-z]{1,10}('(s|t|re|ve|m|ll|d|S|LL))?[,.;:!?]? ){1,15}",
+        "[A-Za-z0-9+/]{20,200}={0,2}",
+        "[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}",
+        "([\\u4e00-\\u9fff]{1,20}[，。！？、])+",
+        "[ぁ-んァ-ヶー一-龥]{1,40}",
+        "([가-힣]{1,6} ){1,8}",
+        "([а-яА-ЯёЁ]{1,12} ){1,8}",
+        "([\\u0600-\\u06ff]{1,8} ){1,8}",
+        "([\\u0900-\\u097f]{1,8} ){1,6}",
+        "(👍|👩‍👩‍👧|🏳️‍🌈|🇩🇪|❤️|😀|👍🏽|1️⃣){1,12}",
+        "[ \t\u{A0}\u{3000}]{1,150}",
+        "[\r\n \t]{1,40}",
+        "[-=*#_~/\\\\]{1,120}",
+        "(<\\|(im_start|endoftext|im_end)\\|>|</?[a-z]{1,8}( [a-z]{1,5}=\"[^\"\\n]{0,12}\")?/?>){1,6}",
+        "[\\x00-\\x1f\\x7f\u{FFFD}\u{FFFE}\u{FEFF}\u{200B}-\u{200F}\u{E000}\u{10FFFF}]{1,20}",
+        "(\\\\x[0-9a-f]{2}|\\\\u[0-9a-f]{4}|%[0-9A-F]{2}|&#?[a-z0-9]{2,5};){1,20}",
+        "(https?://)?[a-z]{2,9}(\\.[a-z]{2,6}){1,3}(/[A-Za-z0-9_.%-]{1,12}){0,5}(\\?[a-z]{1,5}=[A-Za-z0-9]{1,20})?",
+        "([\\d.,]{1,12}[ |]){1,12}",
+    ];
+    let end = prop::sample::select(vec!["", " ", "\n", "\n\n", "\r\n", "\t", ". "]);
+    prop::collection::vec((line, end), 1..12).prop_map(|lines| {
+        lines
+            .into_iter()
+            .flat_map(|(line, end)| [line, end.into()])
+            .collect()
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(3_000))]
+
+    #[test]
+    fn generated_texts_count_as_both_references_count_them(text in realistic()) {
+        for encoding in BOTH {
+            let count = OpenAi::new(encoding).count(&text);
+            prop_assert_eq!(count, reference(encoding, &text));
+            let other = tiktoken::get_encoding(encoding.name()).expect("compiled in");
+            prop_assert_eq!(count, other.count(&text) as u64);
+        }
+    }
+}
+
+/// Every text file of the repository, whole and line by line.
+#[test]
+fn files_of_this_repository_count_as_the_reference_counts_them() {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let mut folders = [
+        "crates",
+        "docs",
+        "examples",
+        "recipes",
+        "archetypes",
+        "bench",
+    ]
+    .map(|folder| root.join(folder))
+    .to_vec();
+    let mut files = 0;
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).expect("a folder of the repository") {
+            let path = entry.expect("an entry").path();
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            if name.starts_with('.') || name == "node_modules" || name == "target" {
+                continue;
+            }
+            if path.is_dir() {
+                folders.push(path);
+                continue;
+            }
+            let Ok(text) = std::fs::read_to_string(&path) else {
+                continue;
+            };
+            files += 1;
+            for encoding in BOTH {
+                let counter = OpenAi::new(encoding);
+                let count = counter.count(&text);
+                assert_eq!(count, reference(encoding, &text), "{}", path.display());
+                assert_eq!(counter.count_up_to(&text, count), Some(count));
+                for line in text.lines().take(200) {
+                    assert_eq!(counter.count(line), reference(encoding, line), "{line:?}");
+                }
+            }
+        }
+    }
+    assert!(files > 100, "{files} files");
 }

@@ -1,0 +1,384 @@
+//! Byte-pair merging: how many tokens a piece is.
+//!
+//! The tokens of a piece begin as its bytes. Of all neighbours that joined are
+//! a token, those with the lowest rank are merged, the leftmost first, until
+//! none are left.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use super::hash::hash;
+use super::vocabulary::{NO_RANK, Vocabulary};
+
+/// The longest piece whose pairs are searched from end to end for the lowest
+/// rank. A heap is faster for longer ones.
+const SHORT: usize = 48;
+
+/// The length of the part of a long piece that is merged at once. The heap of
+/// a larger one is slower.
+const WINDOW: usize = 2 * 1024;
+
+/// How far from the end of a window its tokens are trusted.
+const MARGIN: usize = 256;
+
+/// What a thread reuses from piece to piece.
+pub(crate) struct Merger {
+    cache: Cache,
+    heap: Heap,
+}
+
+impl Merger {
+    pub(crate) const fn new() -> Self {
+        Self {
+            cache: Cache { slots: Vec::new() },
+            heap: Heap::new(),
+        }
+    }
+
+    /// Returns the number of tokens of `piece`. Counting ends early when there
+    /// are more than `limit`; the result is then some number above `limit`.
+    #[inline]
+    pub(crate) fn count(&mut self, vocabulary: &Vocabulary, piece: &[u8], limit: u64) -> u64 {
+        if vocabulary.contains(piece) {
+            return 1;
+        }
+        if piece.len() <= LONGEST_KEY {
+            let heap = &mut self.heap;
+            return self
+                .cache
+                .get_or_insert(vocabulary, piece, || match piece.len() {
+                    ..=SHORT => count_short(vocabulary, piece),
+                    _ => heap.count(vocabulary, piece) as u8,
+                })
+                .into();
+        }
+        if piece.len() <= WINDOW {
+            return self.heap.count(vocabulary, piece) as u64;
+        }
+        count_long::<WINDOW, MARGIN>(&mut self.heap, vocabulary, piece, limit)
+            .unwrap_or_else(|| Heap::new().count(vocabulary, piece) as u64)
+    }
+}
+
+/// Returns the number of tokens of `piece`, which has at most [`SHORT`] bytes.
+fn count_short(vocabulary: &Vocabulary, piece: &[u8]) -> u8 {
+    // The start of each token, and the rank of it joined with the next one.
+    let mut starts = [0u8; SHORT + 1];
+    let mut ranks = [NO_RANK; SHORT + 1];
+    for (at, start) in starts.iter_mut().enumerate().take(piece.len() + 1) {
+        *start = at as u8;
+    }
+    for (rank, pair) in ranks.iter_mut().zip(piece.windows(2)) {
+        *rank = vocabulary.pair_rank(pair[0], pair[1]);
+    }
+    let mut tokens = piece.len();
+    loop {
+        // The first of the lowest, since `min_by_key` returns the first.
+        let lowest = ranks[..tokens]
+            .iter()
+            .enumerate()
+            .min_by_key(|&(_, &rank)| rank);
+        let Some((at, _)) = lowest.filter(|&(_, &rank)| rank != NO_RANK) else {
+            return tokens as u8;
+        };
+        starts.copy_within(at + 2..=tokens, at + 1);
+        ranks.copy_within(at + 2..tokens, at + 1);
+        tokens -= 1;
+        ranks[tokens] = NO_RANK;
+        let rank = |first: usize| {
+            if first + 2 > tokens {
+                return NO_RANK;
+            }
+            vocabulary.rank(&piece[usize::from(starts[first])..usize::from(starts[first + 2])])
+        };
+        ranks[at] = rank(at);
+        if at > 0 {
+            ranks[at - 1] = rank(at - 1);
+        }
+    }
+}
+
+/// Returns the number of tokens of a long piece in time and memory that do not
+/// grow faster than the piece, or `None` when windows do not agree.
+///
+/// A sequence of tokens is what merging makes of their bytes if that holds for
+/// every two neighbours. Two windows that have one token in common, at the same
+/// place, can therefore be joined there.
+fn count_long<const WINDOW: usize, const MARGIN: usize>(
+    heap: &mut Heap,
+    vocabulary: &Vocabulary,
+    piece: &[u8],
+    limit: u64,
+) -> Option<u64> {
+    let mut merged: &[u8] = &[];
+    let (mut start, mut counted) = (0, 0);
+    // The end of the first token, as the window before has it.
+    let mut expected = None;
+    loop {
+        let from = start;
+        let end = piece.len().min(from + WINDOW);
+        // A long piece often repeats itself.
+        if piece[from..end] != *merged {
+            merged = &piece[from..end];
+            heap.merge(vocabulary, merged);
+        }
+        let mut ends = heap.ends().map(|token_end| from + token_end);
+        let mut token_end = ends.next()?;
+        if expected.is_some_and(|expected| expected != token_end) {
+            return None;
+        }
+        if end == piece.len() {
+            return Some(counted + 1 + ends.count() as u64);
+        }
+        while token_end < end - MARGIN {
+            counted += 1;
+            start = token_end;
+            token_end = ends.next()?;
+        }
+        if start == from {
+            return None;
+        }
+        if counted > limit {
+            return Some(counted);
+        }
+        expected = Some(token_end);
+    }
+}
+
+/// Merges with a heap of pairs.
+struct Heap {
+    /// Pairs by rank and place; those that have changed since are in it, too.
+    pairs: BinaryHeap<Reverse<u64>>,
+    tokens: Vec<Token>,
+}
+
+/// A token, by the place where it begins.
+#[derive(Clone, Copy)]
+struct Token {
+    before: u32,
+    /// Where the next one begins.
+    end: u32,
+    /// The rank of this one joined with the next.
+    rank: u32,
+}
+
+impl Heap {
+    const fn new() -> Self {
+        Self {
+            pairs: BinaryHeap::new(),
+            tokens: Vec::new(),
+        }
+    }
+
+    /// Returns the number of tokens of `piece`.
+    fn count(&mut self, vocabulary: &Vocabulary, piece: &[u8]) -> usize {
+        self.merge(vocabulary, piece);
+        self.ends().count()
+    }
+
+    /// Merges the bytes of `piece`.
+    fn merge(&mut self, vocabulary: &Vocabulary, piece: &[u8]) {
+        let Self { pairs, tokens } = self;
+        tokens.clear();
+        let mut first = std::mem::take(pairs).into_vec();
+        first.clear();
+        for at in 0..piece.len() {
+            let rank = match piece[at..] {
+                [first, second, ..] => vocabulary.pair_rank(first, second),
+                _ => NO_RANK,
+            };
+            let place = at as u32;
+            if rank != NO_RANK {
+                first.push(pair(rank, place));
+            }
+            tokens.push(Token {
+                before: place.wrapping_sub(1),
+                end: place + 1,
+                rank,
+            });
+        }
+        *pairs = BinaryHeap::from(first);
+        while let Some(Reverse(lowest)) = pairs.pop() {
+            let (rank, place) = ((lowest >> 32) as u32, lowest as u32);
+            let at = place as usize;
+            if tokens[at].rank != rank {
+                continue;
+            }
+            let merged = tokens[at].end as usize;
+            let end = tokens[merged].end;
+            tokens[merged].rank = NO_RANK;
+            tokens[at].end = end;
+            let mut update = |tokens: &mut [Token], at: u32| {
+                let token = &tokens[at as usize];
+                let rank = match tokens.get(token.end as usize) {
+                    Some(next) => vocabulary.rank(&piece[at as usize..next.end as usize]),
+                    None => NO_RANK,
+                };
+                tokens[at as usize].rank = rank;
+                if rank != NO_RANK {
+                    pairs.push(pair(rank, at));
+                }
+            };
+            update(tokens, place);
+            if let Some(next) = tokens.get_mut(end as usize) {
+                next.before = place;
+            }
+            if at > 0 {
+                let before = tokens[at].before;
+                update(tokens, before);
+            }
+        }
+    }
+
+    /// Returns the ends of the tokens of the piece that was merged last.
+    fn ends(&self) -> impl Iterator<Item = usize> {
+        let mut at = 0;
+        std::iter::from_fn(move || {
+            at = self.tokens.get(at)?.end as usize;
+            Some(at)
+        })
+    }
+}
+
+/// Packs a pair so that the lowest rank comes first, and the leftmost of it.
+fn pair(rank: u32, place: u32) -> Reverse<u64> {
+    Reverse(u64::from(rank) << 32 | u64::from(place))
+}
+
+/// The longest piece that the cache holds.
+const LONGEST_KEY: usize = 61;
+
+/// The number of slots of the cache: 256 KB for each thread that counts.
+const SLOTS: usize = 4096;
+
+/// The counts of pieces that had to be merged: texts repeat their words.
+struct Cache {
+    /// Each slot holds the number of the vocabulary, 0 if it is empty, then the
+    /// length of a piece, its count, and the piece. They are bytes so that
+    /// unused ones cost no memory.
+    slots: Vec<[u8; 3 + LONGEST_KEY]>,
+}
+
+impl Cache {
+    #[inline]
+    fn get_or_insert(
+        &mut self,
+        vocabulary: &Vocabulary,
+        piece: &[u8],
+        merge: impl FnOnce() -> u8,
+    ) -> u8 {
+        if self.slots.is_empty() {
+            self.slots = vec![[0; 3 + LONGEST_KEY]; SLOTS];
+        }
+        let slot = &mut self.slots[hash(piece) as usize % SLOTS];
+        let [owner, length, count, key @ ..] = slot;
+        let key = &mut key[..piece.len()];
+        if *owner != vocabulary.number || usize::from(*length) != piece.len() || key != piece {
+            *count = merge();
+            *owner = vocabulary.number;
+            *length = piece.len() as u8;
+            key.copy_from_slice(piece);
+        }
+        *count
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::super::vocabulary::{CL100K_BASE, O200K_BASE};
+    use super::*;
+
+    const BOTH: [&Vocabulary; 2] = [&O200K_BASE, &CL100K_BASE];
+
+    /// Merges as the algorithm is defined, and returns the ends of the tokens.
+    fn merge(vocabulary: &Vocabulary, piece: &[u8]) -> Vec<usize> {
+        let mut bounds: Vec<usize> = (0..=piece.len()).collect();
+        loop {
+            let pairs = bounds.windows(3).enumerate();
+            let ranks = pairs.map(|(at, b)| (vocabulary.rank(&piece[b[0]..b[2]]), at));
+            match ranks.min() {
+                Some((rank, at)) if rank != NO_RANK => bounds.remove(at + 1),
+                _ => return bounds.split_off(1),
+            };
+        }
+    }
+
+    /// Texts that are one piece, or would be but for the pattern: what is
+    /// repeated has the least to tell one window from the next.
+    fn piece() -> impl Strategy<Value = Vec<u8>> {
+        let bytes = prop_oneof![
+            "[a-c]{1,4}",
+            "[a-z]{1,12}",
+            "[A-Za-z0-9+/]{1,40}",
+            "[ \n=*-]{1,3}",
+            "[的一是不了人我在有他这]{1,6}",
+            "[а-яё]{1,10}",
+            "\\PC{1,6}",
+        ]
+        .prop_map(String::into_bytes);
+        let any = prop::collection::vec(any::<u8>(), 1..20);
+        prop::collection::vec((prop_oneof![3 => bytes, 1 => any], 1usize..40), 1..8).prop_map(
+            |parts| {
+                let repeated = parts.iter().map(|(part, times)| part.repeat(*times));
+                repeated.collect::<Vec<_>>().concat()
+            },
+        )
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(400))]
+
+        #[test]
+        fn all_ways_to_merge_agree(piece in piece()) {
+            let mut heap = Heap::new();
+            for vocabulary in BOTH {
+                let expected = merge(vocabulary, &piece);
+                heap.merge(vocabulary, &piece);
+                prop_assert_eq!(&heap.ends().collect::<Vec<_>>(), &expected);
+                for short in piece.chunks(SHORT) {
+                    let count = merge(vocabulary, short).len();
+                    prop_assert_eq!(usize::from(count_short(vocabulary, short)), count);
+                }
+                // Windows this small disagree now and then, but are never wrong.
+                let counts = [
+                    count_long::<64, 32>(&mut heap, vocabulary, &piece, u64::MAX),
+                    count_long::<200, 100>(&mut heap, vocabulary, &piece, u64::MAX),
+                    count_long::<300, 10>(&mut heap, vocabulary, &piece, u64::MAX),
+                ];
+                for count in counts.into_iter().flatten() {
+                    prop_assert_eq!(count, expected.len() as u64);
+                }
+            }
+        }
+
+        #[test]
+        fn windows_of_the_usual_size_agree(piece in piece(), limit in 0u64..3_000) {
+            let piece = piece.repeat(1 + 2 * WINDOW / piece.len());
+            let mut heap = Heap::new();
+            for vocabulary in BOTH {
+                let expected = heap.count(vocabulary, &piece) as u64;
+                let count = count_long::<WINDOW, MARGIN>(&mut heap, vocabulary, &piece, u64::MAX);
+                prop_assert_eq!(count, Some(expected));
+                let count = Merger::new().count(vocabulary, &piece, limit);
+                prop_assert_eq!(count.min(limit + 1), expected.min(limit + 1));
+            }
+        }
+    }
+
+    /// Joining windows needs this: whoever merges the bytes of a token gets the
+    /// token.
+    #[test]
+    fn every_token_is_merged_from_its_bytes() {
+        let mut heap = Heap::new();
+        for vocabulary in BOTH {
+            let mut tokens = 0;
+            for token in vocabulary.tokens() {
+                assert_eq!(heap.count(vocabulary, token), 1, "{token:?}");
+                tokens += 1;
+            }
+            assert!(tokens > 100_000);
+        }
+    }
+}
