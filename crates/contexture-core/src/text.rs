@@ -1,4 +1,5 @@
 use std::fmt;
+use std::ops::Range;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -135,6 +136,16 @@ impl Text {
     /// Returns `raw` after the guard, by `policy`.
     pub fn guarded(raw: &str, policy: Policy) -> Self {
         let (body, findings) = guard::clean(raw, policy);
+        Self::of(body, findings, policy)
+    }
+
+    /// Returns `raw[part]` after the guard, by `policy`.
+    ///
+    /// Secrets are looked for in the whole of `raw`, so that a part of a
+    /// private key is masked although it holds neither its first line nor its
+    /// last.
+    pub fn guarded_part(raw: &str, part: Range<usize>, policy: Policy) -> Self {
+        let (body, findings) = guard::clean_part(raw, part, policy);
         Self::of(body, findings, policy)
     }
 

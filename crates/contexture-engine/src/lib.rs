@@ -65,5 +65,5 @@ pub fn counter_name(counts: &Counts, policy: Policy) -> String {
     };
     // A change of the guard, or of what is counted, changes counts, and so this
     // number.
-    format!("{}/{masked}/2", counts.counter().identity())
+    format!("{}/{masked}/3", counts.counter().identity())
 }

@@ -27,7 +27,7 @@ use std::ops::Range;
 use invisible::Treatment;
 use serde::{Deserialize, Serialize};
 
-pub use secrets::{Secret, find_secrets};
+pub use secrets::{Secret, find_secrets, find_secrets_in};
 
 /// What the guard does beyond what it always does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -215,8 +215,18 @@ pub fn is_visible(c: char) -> bool {
 ///
 /// `restore_by(clean(x, policy), policy) == visible(x, policy)` for every `x`.
 pub fn clean(raw: &str, policy: Policy) -> (String, Vec<Finding>) {
+    clean_part(raw, 0..raw.len(), policy)
+}
+
+/// Returns `raw[part]` made safe to stand between tags, and what was changed.
+///
+/// Secrets are looked for in the whole of `raw`: lines from the middle of a
+/// private key are masked although nothing in them says what they are. A part
+/// has as many lines after the guard as before it, and the lines of findings
+/// count from its start. It has to begin and end on character boundaries.
+pub fn clean_part(raw: &str, part: Range<usize>, policy: Policy) -> (String, Vec<Finding>) {
     let mut findings = Findings::default();
-    let seen = sanitise(raw, policy, &mut findings);
+    let seen = sanitise(raw, part, policy, &mut findings);
     let text = escape(&seen, policy, &mut findings);
     findings.list.sort_by_key(|finding| finding.line);
     (text, findings.list)
@@ -225,15 +235,27 @@ pub fn clean(raw: &str, policy: Policy) -> (String, Vec<Finding>) {
 /// Returns `raw` with secrets masked and invisible characters written out, but
 /// with its structure as it is.
 pub fn visible(raw: &str, policy: Policy) -> Cow<'_, str> {
-    sanitise(raw, policy, &mut Findings::default())
+    visible_part(raw, 0..raw.len(), policy)
 }
 
-fn sanitise<'t>(raw: &'t str, policy: Policy, findings: &mut Findings) -> Cow<'t, str> {
-    let secrets = if policy.mask_secrets {
-        find_secrets(raw)
-    } else {
-        Vec::new()
+/// Returns `raw[part]` as [`visible`] returns a whole text, with the secrets
+/// masked that show in the whole of `raw`.
+pub fn visible_part(raw: &str, part: Range<usize>, policy: Policy) -> Cow<'_, str> {
+    sanitise(raw, part, policy, &mut Findings::default())
+}
+
+fn sanitise<'t>(
+    raw: &'t str,
+    part: Range<usize>,
+    policy: Policy,
+    findings: &mut Findings,
+) -> Cow<'t, str> {
+    let secrets = match policy.mask_secrets {
+        true if part == (0..raw.len()) => find_secrets(raw),
+        true => find_secrets_in(raw, part.clone()),
+        false => Vec::new(),
     };
+    let raw = &raw[part];
     findings.begin();
     let mut out = String::new();
     let mut at = 0;

@@ -1,7 +1,7 @@
 //! What `find_secrets` finds and leaves alone: two corpora in plain text, and its laws on
 //! generated input.
 
-use contexture_guard::{Secret, find_secrets};
+use contexture_guard::{Policy, Secret, clean_part, find_secrets, find_secrets_in};
 use proptest::prelude::*;
 
 const POSITIVE: &str = include_str!("secrets/positive.txt");
@@ -48,6 +48,8 @@ fn mask(text: &str, found: &[Secret]) -> String {
     for secret in found {
         masked.push_str(&text[at..secret.range.start]);
         masked.push_str(&format!("[secret masked: {}]", secret.rule));
+        let lines = text[secret.range.clone()].matches('\n').count();
+        masked.push_str(&"\n".repeat(lines));
         at = secret.range.end;
     }
     masked.push_str(&text[at..]);
@@ -150,6 +152,48 @@ fn check_laws(text: &str) {
         again.is_empty(),
         "found after masking: {again:?}\n{text:?}\n{masked:?}"
     );
+}
+
+/// A part of a text shows nothing that the whole hides, is clean by itself, and keeps its lines.
+fn check_part(text: &str, part: std::ops::Range<usize>) {
+    let whole = find_secrets(text);
+    let found = find_secrets_in(text, part.clone());
+    for secret in &whole {
+        let hidden = secret.range.start.max(part.start)..secret.range.end.min(part.end);
+        let is_covered = found.iter().any(|found| {
+            found.range.start + part.start <= hidden.start
+                && hidden.end <= found.range.end + part.start
+        });
+        assert!(
+            hidden.is_empty() || is_covered,
+            "{hidden:?} shows: {text:?}"
+        );
+    }
+    let shown = &text[part.clone()];
+    let masked = mask(shown, &found);
+    assert_eq!(find_secrets(&masked), [], "found after masking {masked:?}");
+    let policy = Policy::default().in_document();
+    let (cleaned, findings) = clean_part(text, part, policy);
+    assert_eq!(cleaned.matches('\n').count(), shown.matches('\n').count());
+    let secrets = findings
+        .iter()
+        .filter(|f| cleaned.contains(&format!("[secret masked: {}]", f.what)));
+    assert!(secrets.count() >= found.len());
+}
+
+#[test]
+fn every_part_of_every_case_is_masked_as_the_whole_is() {
+    for case in cases() {
+        let text = case.text.replace('§', &case.value);
+        let starts: Vec<usize> = std::iter::once(0)
+            .chain(text.match_indices('\n').map(|(at, _)| at + 1))
+            .collect();
+        for &start in &starts {
+            let end = text[start..].find('\n').map_or(text.len(), |at| start + at);
+            check_part(&text, start..end);
+            check_part(&text, start..text.len());
+        }
+    }
 }
 
 /// Pieces that rules look for, so that generated text comes close to them.
