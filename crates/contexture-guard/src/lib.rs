@@ -27,7 +27,7 @@ use std::ops::Range;
 use invisible::Treatment;
 use serde::{Deserialize, Serialize};
 
-pub use secrets::{Secret, find_secrets, find_secrets_in};
+pub use secrets::{Secret, find_secrets, find_secrets_in, mask};
 
 /// What the guard does beyond what it always does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -105,6 +105,13 @@ fn settle(text: &str, mut found: Vec<Secret>) -> Vec<Secret> {
     found
 }
 
+/// Returns `text` with the credentials in `found` masked, which are sorted and do not overlap.
+///
+/// A mask takes as many lines as what it hides.
+pub fn mask(text: &str, found: &[Secret]) -> String {
+    Masked::new(text, found).text
+}
+
 /// How often a masked text is read again. Two rounds are rare; the limit is against texts made
 /// to need many.
 const ROUNDS: usize = 16;
@@ -263,7 +270,7 @@ const WINDOWS: &[(&[u8; 3], usize, Kind)] = &[
     (b"ig=", 1, Kind::SasSignature), // sig=
     (b"in(", 3, Kind::DiscordCall),  // login(
     (b"un(", 1, Kind::DiscordCall),  // run(
-    (b"_pa", 0, Kind::AccessToken),  // GITHUB_PAT
+    (b"pat", 0, Kind::AccessToken),  // GITHUB_PAT
     (b"s0t", 1, Kind::EncodedKey),   // LS0tLS1CRUdJTi, the base64 of -----BEGIN
     (b"e-l", 6, Kind::PuttyKey),     // Private-Lines:
     (b":*:", 0, Kind::PgPass),
@@ -400,7 +407,13 @@ impl Scan<'_> {
             Kind::AzureClientSecret => tokens::azure_client_secret(bytes, at),
             Kind::SasSignature => tokens::sas_signature(bytes, at),
             Kind::DiscordCall => tokens::discord_call(bytes, at),
-            Kind::AccessToken => assignment::find(text, at + 1, &mut self.keys_done),
+            // `_path` and `pattern` are frequent; they end here.
+            Kind::AccessToken => match bytes.get(at + 3) {
+                Some(next) if !next.is_ascii_alphabetic() && bytes[..at].ends_with(b"_") => {
+                    assignment::find(text, at, &mut self.keys_done)
+                }
+                _ => None,
+            },
             Kind::EncodedKey => blocks::encoded_key(bytes, at, &mut self.blocks_done),
             Kind::PuttyKey => files::putty_key(bytes, at),
             Kind::PgPass => files::pgpass(text, at),

@@ -82,7 +82,13 @@ pub(super) fn find(text: &str, at: usize, done: &mut usize) -> Option<Secret> {
             return Some(Secret { rule, ..secret });
         }
     }
-    judged(text, key, key_start, &found, text.get(found.start..found.end)?)
+    judged(
+        text,
+        key,
+        key_start,
+        &found,
+        text.get(found.start..found.end)?,
+    )
 }
 
 /// Returns the value with what it is joined to, or `None` when it stands alone.
@@ -93,9 +99,7 @@ fn joined(text: &str, found: &Value) -> Option<Joined> {
             let escaped = found.start > 1 && bytes[found.start - 2] == b'\\';
             pieces::literals(text, found.start, found.end, escaped)
         }
-        Form::Bare | Form::Line | Form::Argument => {
-            pieces::continued(text, found.start, found.end)
-        }
+        Form::Bare | Form::Line | Form::Argument => pieces::continued(text, found.start, found.end),
     }
 }
 
@@ -128,20 +132,16 @@ fn yaml_block(text: &str, key_start: usize, start: usize) -> Option<(Value, Join
 /// stands before the key.
 fn indentation(bytes: &[u8], key_start: usize) -> Option<usize> {
     let from = key_start.saturating_sub(KEY_MAX);
-    let line = bytes[from..key_start].rsplit(|byte| *byte == b'\n').next()?;
+    let line = bytes[from..key_start]
+        .rsplit(|byte| *byte == b'\n')
+        .next()?;
     let indent = line.iter().take_while(|byte| **byte == b' ').count();
     let is_lead = |byte: &u8| b" -\"'".contains(byte);
     (line.len() < KEY_MAX && line[indent..].iter().all(is_lead)).then_some(indent)
 }
 
 /// Judges `secret`, which is written at `found` and belongs to `key`.
-fn judged(
-    text: &str,
-    key: &str,
-    key_start: usize,
-    found: &Value,
-    secret: &str,
-) -> Option<Secret> {
+fn judged(text: &str, key: &str, key_start: usize, found: &Value, secret: &str) -> Option<Secret> {
     let bytes = text.as_bytes();
     let range = found.start..found.end;
     let (promise, words) = promise(key)?;
@@ -240,12 +240,7 @@ fn blanks(bytes: &[u8], mut at: usize, max: usize) -> usize {
 }
 
 /// Returns where a value begins that is not on the line of its key, which ends at `at`.
-fn on_next_line(
-    bytes: &[u8],
-    key: usize,
-    at: usize,
-    yaml: bool,
-) -> Option<(usize, Option<Form>)> {
+fn on_next_line(bytes: &[u8], key: usize, at: usize, yaml: bool) -> Option<(usize, Option<Form>)> {
     let mut pos = at;
     if bytes.get(pos) == Some(&b'(') {
         pos = blanks(bytes, pos + 1, 16);

@@ -132,7 +132,12 @@ pub(super) fn encoded_key(bytes: &[u8], at: usize, done: &mut usize) -> Option<S
     if !label.contains(" PRIVAT") {
         return None;
     }
-    let run = |from: usize| bytes[from..].iter().take_while(|byte| is_base64(byte)).count();
+    let run = |from: usize| {
+        bytes[from..]
+            .iter()
+            .take_while(|byte| is_base64(byte))
+            .count()
+    };
     let mut end = at + run(at);
     let width = end - at;
     // Wrapped lines go on while they are as long as the first; the last may be shorter.

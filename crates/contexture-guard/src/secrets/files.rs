@@ -228,7 +228,10 @@ pub(super) fn go_dsn(text: &str, at: usize) -> Option<Secret> {
         let mut start = at;
         while start > 0
             && at - start < 2 * FIELD_MAX
-            && !matches!(bytes[start - 1], 0..=b' ' | b'"' | b'\'' | b'`' | b'=' | b'<' | b'>')
+            && !matches!(
+                bytes[start - 1],
+                0..=b' ' | b'"' | b'\'' | b'`' | b'=' | b'<' | b'>'
+            )
         {
             start -= 1;
         }

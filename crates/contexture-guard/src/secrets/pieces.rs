@@ -3,9 +3,9 @@
 use super::Secret;
 
 /// Most pieces of one value.
-const MOST: usize = 64;
+const MOST: usize = 32;
 /// Most bytes of all pieces together.
-const LONGEST: usize = 4096;
+const LONGEST: usize = 2048;
 /// The widest gap between two pieces: an operator, a line end and an indentation.
 const GAP: usize = 120;
 

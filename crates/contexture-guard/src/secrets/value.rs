@@ -48,6 +48,12 @@ static COMMON: [u32; 26] = {
     table
 };
 
+/// Returns true for two letters that often follow one another, whatever their case.
+pub(super) const fn is_common(a: u8, b: u8) -> bool {
+    let row = COMMON[(a.to_ascii_lowercase() - b'a') as usize];
+    row >> (b.to_ascii_lowercase() - b'a') & 1 != 0
+}
+
 /// What the bytes of a value are, counted once.
 pub(super) struct Shape {
     pub(super) len: usize,
@@ -118,8 +124,7 @@ impl Shape {
             if letter && was_letter && !(previous.is_ascii_lowercase() && byte.is_ascii_uppercase())
             {
                 shape.pairs += 1;
-                let row = COMMON[usize::from(previous.to_ascii_lowercase() - b'a')];
-                shape.common += (row >> (byte.to_ascii_lowercase() - b'a') & 1) as usize;
+                shape.common += usize::from(is_common(previous, byte));
             }
             if previous != 0 && byte.abs_diff(previous) <= 1 {
                 shape.steps += 1;
