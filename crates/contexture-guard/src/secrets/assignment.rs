@@ -68,6 +68,16 @@ pub(super) fn find(text: &str, at: usize, done: &mut usize) -> Option<Secret> {
     if bytes[..key_start].ends_with(b"://") {
         return None;
     }
+    // `arn:aws:secretsmanager:REGION:ACCOUNT:secret:NAME` names a secret.
+    if bytes[..key_start].ends_with(b":") {
+        let from = key_start.saturating_sub(KEY_MAX + 64);
+        let is_part = |byte: &u8| byte.is_ascii_graphic() && !is_quote(*byte);
+        let before = &bytes[from..key_start];
+        let word = before.iter().rposition(|byte| !is_part(byte));
+        if before[word.map_or(0, |at| at + 1)..].starts_with(b"arn:") {
+            return None;
+        }
+    }
     let key = text.get(key_start..key_end)?;
     if let Some((found, joined)) = yaml_block(text, key_start, start) {
         let secret = judged(text, key, key_start, &found, &joined.value)?;
@@ -362,6 +372,12 @@ fn operator(bytes: &[u8], at: usize, key_end: usize) -> Option<(usize, Option<Fo
             {
                 pos += 1;
             }
+            // `<property name="password"><value>…</value>`.
+            let inner = &b"<value>"[..];
+            pos += match bytes[pos.min(bytes.len())..].starts_with(inner) {
+                true => inner.len(),
+                false => 0,
+            };
             return Some((pos, Some(Form::Argument)));
         }
         _ => {
@@ -506,7 +522,7 @@ fn read_value(bytes: &[u8], at: usize, form: Option<Form>) -> Option<Value> {
     while pos < start + 40
         && bytes
             .get(pos)
-            .is_some_and(|byte| byte.is_ascii_alphanumeric() || b"_:. ".contains(byte))
+            .is_some_and(|byte| byte.is_ascii_alphanumeric() || b"_:. []".contains(byte))
     {
         pos += 1;
     }

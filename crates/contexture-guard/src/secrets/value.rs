@@ -300,7 +300,7 @@ pub(super) fn is_placeholder(value: &str) -> bool {
     {
         return true;
     }
-    if is_filler_word(&lower) || is_variable(bytes) || is_file(&lower) {
+    if is_rules(bytes) || is_filler_word(&lower) || is_variable(bytes) || is_file(&lower) {
         return true;
     }
     is_stock(value) || Shape::of(bytes).distinct < 4
@@ -319,6 +319,18 @@ pub(super) fn is_stock(value: &str) -> bool {
 fn is_filler_word(lower: &str) -> bool {
     let bytes = lower.as_bytes();
     says(bytes, FILLER) || (bytes.len() < 24 && says(bytes, &["your", "changeit", "enter"]))
+}
+
+/// Rules for a field of a form: `required|string|min:8`.
+fn is_rules(value: &[u8]) -> bool {
+    let mut parts = value.split(|byte| *byte == b'|');
+    let is_rule = |part: &[u8]| {
+        part.first().is_some_and(u8::is_ascii_lowercase)
+            && part.iter().all(|byte| {
+                byte.is_ascii_lowercase() || byte.is_ascii_digit() || b":,_.".contains(byte)
+            })
+    };
+    value.contains(&b'|') && parts.all(is_rule)
 }
 
 /// `$NAME`, `%NAME%`, `@NAME@`, `{name}`, `:name`, `[name]`, `__NAME__`.

@@ -67,7 +67,7 @@ fn a_private_key_that_is_split_into_chunks_is_masked_in_all_of_them() {
         "b3BlbnNzaC1rZXktdjEAAAAABG5vbmUAAAAEbm9uZQAAAAAAAAABAAAAMwAAAAtzc2gt",
         "deploy key",
     ] {
-        let content = mind.recall(query).content;
+        let content = &mind.recall(query).content;
         assert!(!content.contains("b3BlbnNz"), "{content}");
     }
     assert!(mind.recall("deploy host").content.contains("omega"));
