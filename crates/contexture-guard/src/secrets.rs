@@ -16,6 +16,37 @@
 //! | `secrets/pieces.rs` | a value that is written in several pieces |
 //! | `secrets/value.rs` | whether a value looks like a credential or like a placeholder |
 //!
+//! # What is masked
+//!
+//! | What | Examples | Rule |
+//! | --- | --- | --- |
+//! | Private keys | PEM, OpenSSH, PGP, PuTTY, also in JSON or in code | `private-key` |
+//! | Base64 of a private key | `client-key-data` of a kubeconfig, `tls.key` of a Kubernetes secret | `encoded-private-key` |
+//! | Private JSON web keys | `"d"` next to `"kty"` | `jwk-private-key` |
+//! | age keys | `AGE-SECRET-KEY-1…` | `age-secret-key` |
+//! | Passwords by key name | `DB_PASSWORD=…`, `"password": "…"`, `<password>…</password>` | `password-assignment` |
+//! | Keys, secrets and tokens by key name | `api_key = "…"`, `client_secret: …`, `GITHUB_PAT=…` | `secret-assignment`, or the service's rule |
+//! | Values on the line after their key | JSON, YAML, code | as on one line |
+//! | Values in pieces | literals joined by `+`, `.`, `..`, `\` or a line end; `\` in shell and properties; `>` and `\|` in YAML | as in one piece |
+//! | Passwords in URLs | `scheme://user:…@host` | `url-password` |
+//! | Passwords in connection strings | `Server=…;Password=…;`, `user:…@tcp(host)/db` | `connection-password` |
+//! | `.pgpass` | `host:port:database:user:…` | `pgpass-password` |
+//! | `.netrc` | `machine HOST login USER password …` | `netrc-password` |
+//! | htpasswd, shadow, basic-auth lists | `user:$apr1$…`, `user:$2y$…`, `user:$6$…`, `user:$y$…`, `user:{SHA}…` | `password-hash` |
+//! | Passwords of commands | `curl -u`, `mysql -p`, `sshpass -p`, `redis-cli -a` | `command-line-password` |
+//! | HTTP credentials | `Authorization: Bearer …`, `Basic …` | `authorization-header` |
+//! | JSON web tokens | `eyJ….eyJ….…`, and the encrypted form | `json-web-token` |
+//! | Clouds | AWS, Azure, Google, Alibaba, Tencent, Yandex, DigitalOcean, Cloudflare, Heroku, Fly, Vercel, Netlify, Render, Railway, OpenShift | `aws-access-key-id`, `azure-storage-key`, `vercel-token`, … |
+//! | Databases | Neon, Supabase, PlanetScale, MongoDB Atlas, Databricks, Pinecone | `neon-password`, `neon-api-key`, … |
+//! | Code and builds | GitHub, GitLab, Bitbucket, Azure DevOps, npm, PyPI, crates.io, RubyGems, NuGet, Docker, CircleCI, Buildkite, Sonar, Terraform, Vault, Pulumi, Artifactory, Octopus, Harness | `github-token`, `azure-devops-token`, … |
+//! | Messages | Slack, Discord, Telegram, Teams, Firebase messaging, Twilio, SendGrid, Mailgun, Mailchimp, Brevo, Resend | `slack-token`, `telegram-bot-token`, `firebase-server-key`, … |
+//! | Payments and shops | Stripe, Square, Shopify, Braintree, Plaid, EasyPost, Flutterwave, Duffel | `stripe-key`, … |
+//! | Models | OpenAI, Anthropic, Hugging Face, Groq, Perplexity, Replicate, xAI, Voyage, Kaggle, Together, Tavily, LangSmith, ElevenLabs, NVIDIA | `openai-api-key`, `voyage-api-key`, `kaggle-api-key`, … |
+//! | Other services | Dropbox, Notion, Linear, Airtable, Figma, Grafana, Sentry, New Relic, Dynatrace, Doppler, 1Password, HubSpot, PostHog, Postman, Mapbox, … | `dropbox-token`, … |
+//!
+//! Placeholders are left alone: variables, references to a secret manager, `changeme`, `xxxx`,
+//! `your-key-here`, public keys, certificates, digests and identifiers.
+//!
 //! What it does not do: it asks no service whether a token is live, it decodes no archives, and
 //! it does not find a password that stands in prose without a key name.
 
