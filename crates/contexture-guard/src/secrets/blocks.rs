@@ -141,7 +141,8 @@ pub(super) fn encoded_key(bytes: &[u8], at: usize, done: &mut usize) -> Option<S
     let mut end = at + run(at);
     let width = end - at;
     // Wrapped lines go on while they are as long as the first; the last may be shorter.
-    while width >= 48 {
+    let mut goes_on = width >= 48;
+    while goes_on {
         let next = skip(bytes, end, 80, b" \t\r\n\\");
         if next == end || !bytes[end..next].contains(&b'\n') {
             break;
@@ -154,9 +155,7 @@ pub(super) fn encoded_key(bytes: &[u8], at: usize, done: &mut usize) -> Option<S
             break;
         }
         end = next + length;
-        if length < width {
-            break;
-        }
+        goes_on = length == width;
     }
     *done = end;
     (end - at >= 60).then_some(Secret {
