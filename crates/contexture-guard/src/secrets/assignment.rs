@@ -154,6 +154,10 @@ fn indentation(bytes: &[u8], key_start: usize) -> Option<usize> {
 fn judged(text: &str, key: &str, key_start: usize, found: &Value, secret: &str) -> Option<Secret> {
     let bytes = text.as_bytes();
     let range = found.start..found.end;
+    // Most values are short; their key need not be taken apart.
+    if secret.len() < 6 && found.form != Form::Argument {
+        return None;
+    }
     let (promise, words) = promise(key)?;
     if promise == Promise::Password && secret.len() >= 4 && !value::is_placeholder(secret) {
         if found.form == Form::Argument && names_machine(bytes, key_start) {

@@ -72,7 +72,13 @@ fn literal_end(bytes: &[u8], start: usize, quote: u8) -> Option<usize> {
 /// Joins a literal with those that follow it; `None` when there are none.
 pub(super) fn literals(text: &str, start: usize, end: usize, escaped: bool) -> Option<Joined> {
     let bytes = text.as_bytes();
-    let mut value = unfolded(text.get(start..end)?);
+    let first = text.get(start..end)?;
+    // Most literals stand alone.
+    let close = end + usize::from(escaped && bytes.get(end) == Some(&b'\\'));
+    if next_literal(bytes, close, escaped).is_none() && !first.contains('\n') {
+        return None;
+    }
+    let mut value = unfolded(first);
     let mut last = end;
     for _ in 0..MOST {
         let close = last + usize::from(escaped && bytes.get(last) == Some(&b'\\'));
@@ -111,6 +117,9 @@ fn unfolded(literal: &str) -> String {
 /// Joins a bare value that a backslash at `end` continues on the next line.
 pub(super) fn continued(text: &str, start: usize, end: usize) -> Option<Joined> {
     let bytes = text.as_bytes();
+    if bytes.get(end) != Some(&b'\\') {
+        return None;
+    }
     let mut value = text.get(start..end)?.to_owned();
     let mut last = end;
     for _ in 0..MOST {
