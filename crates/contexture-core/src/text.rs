@@ -1,4 +1,5 @@
 use std::fmt;
+use std::ops::Range;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -142,6 +143,16 @@ impl Text {
     /// Returns a text that was guarded before, such as one that was saved.
     pub fn verbatim(guarded: &str) -> Self {
         Self::of(guarded.to_owned(), Vec::new(), Policy::masking(false))
+    }
+
+    /// Returns `raw[part]` after the guard, by `policy`.
+    ///
+    /// Secrets are looked for in the whole of `raw`, so that a part of a
+    /// private key is masked although it holds neither its first line nor its
+    /// last.
+    pub fn guarded_part(raw: &str, part: Range<usize>, policy: Policy) -> Self {
+        let (body, findings) = guard::clean_part(raw, part, policy);
+        Self::of(body, findings, policy)
     }
 
     /// Returns the text with `lead` before it, such as a time in brackets.

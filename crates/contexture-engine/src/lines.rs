@@ -1,5 +1,7 @@
 //! Files, or some lines of them, as content.
 
+use std::ops::Range;
+
 use contexture_core::guard::Policy;
 use contexture_core::{Code, Content, Item, Text};
 
@@ -68,13 +70,15 @@ fn read(
     }
     match lines {
         None => Ok(Text::guarded(&text, policy)),
-        Some(range) => Ok(Text::guarded(part_of(&text, range)?, policy)),
+        // The whole file is scanned for secrets: a line from the middle of a
+        // private key does not show what it is.
+        Some(range) => Ok(Text::guarded_part(&text, part_of(&text, range)?, policy)),
     }
 }
 
-/// Returns the lines of `text` that `range` names. A range that goes on behind
-/// the end stops there.
-fn part_of(text: &str, range: Lines) -> Result<&str, Unusable> {
+/// Returns where the lines of `text` are that `range` names. A range that goes on
+/// behind the end stops there.
+fn part_of(text: &str, range: Lines) -> Result<Range<usize>, Unusable> {
     let mut starts =
         std::iter::once(0).chain(memchr::memchr_iter(b'\n', text.as_bytes()).map(|at| at + 1));
     let first = range.first as usize - 1;
@@ -88,5 +92,65 @@ fn part_of(text: &str, range: Lines) -> Result<&str, Unusable> {
     let length = (range.last - range.first) as usize;
     let end = starts.nth(length).map_or(text.len(), |next| next - 1);
     let part = &text[start..end];
-    Ok(part.strip_suffix('\r').unwrap_or(part))
+    Ok(start..start + part.strip_suffix('\r').unwrap_or(part).len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines(text: &str, first: u32, last: u32) -> Text {
+        let part = part_of(text, Lines { first, last }).expect("the lines are there");
+        Text::guarded_part(text, part, Policy::default())
+    }
+
+    fn private_key() -> String {
+        let body = "b3BlbnNzaC1rZXktdjEAAAAABG5vbmUAAAAEbm9uZQAAAAAAAAABAAAAMwAAAAtzc2gt\n";
+        let kind = "OPENSSH PRIVATE KEY";
+        format!(
+            "first\n-----BEGIN {kind}-----\n{}-----END {kind}-----\nlast",
+            body.repeat(8)
+        )
+    }
+
+    #[test]
+    fn any_lines_of_a_private_key_are_masked_and_stay_as_many() {
+        let key = private_key();
+        let count = key.lines().count() as u32;
+        for first in 1..=count {
+            for last in first..=count {
+                let text = lines(&key, first, last);
+                let shown = text.as_str();
+                assert!(!shown.contains("b3BlbnNz"), "{first} to {last}: {shown}");
+                let breaks = shown.matches('\n').count() as u32;
+                assert_eq!(breaks, last - first, "{first} to {last}: {shown}");
+                // The key is in the lines 3 to 10.
+                let holds = first <= 10 && last >= 3;
+                let found: Vec<_> = text.findings().iter().map(|f| (&*f.what, f.line)).collect();
+                let at = 3_u32.saturating_sub(first) + 1;
+                let expected = holds.then_some(("private-key", at));
+                assert_eq!(found, expected.as_slice(), "{first} to {last}");
+            }
+        }
+    }
+
+    #[test]
+    fn lines_keep_their_numbers_after_a_mask_of_many_lines() {
+        let text = lines(&private_key(), 9, 12);
+        assert_eq!(
+            text.as_str(),
+            "[secret masked: private-key]\n\n-----END OPENSSH PRIVATE KEY-----\nlast"
+        );
+    }
+
+    #[test]
+    fn a_value_is_masked_when_its_key_is_on_the_line_before() {
+        let config = "db:\n  password:\n    q8Zr2LxV9mTn\n  port: 1\n";
+        assert_eq!(
+            lines(config, 3, 4).as_str(),
+            "    [secret masked: password-assignment]\n  port: 1"
+        );
+        let plain = Text::guarded_part(config, 0..3, Policy::masking(false));
+        assert_eq!(plain.as_str(), "db:");
+    }
 }

@@ -29,7 +29,7 @@ use serde::{Deserialize, Serialize};
 
 pub use control::{Template, control_tokens, escape_control};
 pub use mark::{Mark, MarkKey};
-pub use secrets::{Secret, find_secrets};
+pub use secrets::{Secret, find_secrets, find_secrets_in, mask};
 
 /// What the guard changes in a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -113,8 +113,18 @@ pub fn is_visible(c: char) -> bool {
 ///
 /// Cleaning what is clean changes nothing.
 pub fn clean(raw: &str, policy: Policy) -> (String, Vec<Finding>) {
+    clean_part(raw, 0..raw.len(), policy)
+}
+
+/// Returns `raw[part]` as it can be sent, and what was changed.
+///
+/// Secrets are looked for in the whole of `raw`: lines from the middle of a
+/// private key are masked although nothing in them says what they are. A part
+/// has as many lines after the guard as before it, and the lines of findings
+/// count from its start. It has to begin and end on character boundaries.
+pub fn clean_part(raw: &str, part: Range<usize>, policy: Policy) -> (String, Vec<Finding>) {
     let mut findings = Findings::default();
-    let seen = sanitise(raw, policy, &mut findings);
+    let seen = sanitise(raw, part, policy, &mut findings);
     let mut text = match policy.template {
         Some(template) => escape(&seen, template, &mut findings),
         None => String::new(),
@@ -130,15 +140,27 @@ pub fn clean(raw: &str, policy: Policy) -> (String, Vec<Finding>) {
 
 /// Returns `raw` with secrets masked and invisible characters written out.
 pub fn visible(raw: &str, policy: Policy) -> Cow<'_, str> {
-    sanitise(raw, policy, &mut Findings::default())
+    visible_part(raw, 0..raw.len(), policy)
 }
 
-fn sanitise<'t>(raw: &'t str, policy: Policy, findings: &mut Findings) -> Cow<'t, str> {
-    let secrets = if policy.mask_secrets {
-        find_secrets(raw)
-    } else {
-        Vec::new()
+/// Returns `raw[part]` as [`visible`] returns a whole text, with the secrets
+/// masked that show in the whole of `raw`.
+pub fn visible_part(raw: &str, part: Range<usize>, policy: Policy) -> Cow<'_, str> {
+    sanitise(raw, part, policy, &mut Findings::default())
+}
+
+fn sanitise<'t>(
+    raw: &'t str,
+    part: Range<usize>,
+    policy: Policy,
+    findings: &mut Findings,
+) -> Cow<'t, str> {
+    let secrets = match policy.mask_secrets {
+        true if part == (0..raw.len()) => find_secrets(raw),
+        true => find_secrets_in(raw, part.clone()),
+        false => Vec::new(),
     };
+    let raw = &raw[part];
     findings.begin();
     let mut out = String::new();
     let mut at = 0;

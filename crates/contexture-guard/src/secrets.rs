@@ -11,14 +11,49 @@
 //! | --- | --- |
 //! | `secrets/tokens.rs` | tokens that are known by their own shape |
 //! | `secrets/blocks.rs` | private keys, URLs, headers, command lines |
+//! | `secrets/files.rs` | lines of credential files: pgpass, htpasswd, shadow, PuTTY, JWK |
 //! | `secrets/assignment.rs` | a telling key name followed by a value |
+//! | `secrets/pieces.rs` | a value that is written in several pieces |
 //! | `secrets/value.rs` | whether a value looks like a credential or like a placeholder |
+//!
+//! # What is masked
+//!
+//! | What | Examples | Rule |
+//! | --- | --- | --- |
+//! | Private keys | PEM, OpenSSH, PGP, PuTTY, also in JSON or in code | `private-key` |
+//! | Base64 of a private key | `client-key-data` of a kubeconfig, `tls.key` of a Kubernetes secret | `encoded-private-key` |
+//! | Private JSON web keys | `"d"` next to `"kty"` | `jwk-private-key` |
+//! | age keys | `AGE-SECRET-KEY-1…` | `age-secret-key` |
+//! | Passwords by key name | `DB_PASSWORD=…`, `"password": "…"`, `<password>…</password>` | `password-assignment` |
+//! | Keys, secrets and tokens by key name | `api_key = "…"`, `client_secret: …`, `GITHUB_PAT=…` | `secret-assignment`, or the service's rule |
+//! | Values on the line after their key | JSON, YAML, code | as on one line |
+//! | Values in pieces | literals joined by `+`, `.`, `..`, `\` or a line end; `\` in shell and properties; `>` and `\|` in YAML | as in one piece |
+//! | Passwords in URLs | `scheme://user:…@host` | `url-password` |
+//! | Passwords in connection strings | `Server=…;Password=…;`, `user:…@tcp(host)/db` | `connection-password` |
+//! | `.pgpass` | `host:port:database:user:…` | `pgpass-password` |
+//! | `.netrc` | `machine HOST login USER password …` | `netrc-password` |
+//! | htpasswd, shadow, basic-auth lists | `user:$apr1$…`, `user:$2y$…`, `user:$6$…`, `user:$y$…`, `user:{SHA}…` | `password-hash` |
+//! | Passwords of commands | `curl -u`, `mysql -p`, `sshpass -p`, `redis-cli -a` | `command-line-password` |
+//! | HTTP credentials | `Authorization: Bearer …`, `Basic …` | `authorization-header` |
+//! | JSON web tokens | `eyJ….eyJ….…`, and the encrypted form | `json-web-token` |
+//! | Clouds | AWS, Azure, Google, Alibaba, Tencent, Yandex, DigitalOcean, Cloudflare, Heroku, Fly, Vercel, Netlify, Render, Railway, OpenShift | `aws-access-key-id`, `azure-storage-key`, `vercel-token`, … |
+//! | Databases | Neon, Supabase, PlanetScale, MongoDB Atlas, Databricks, Pinecone | `neon-password`, `neon-api-key`, … |
+//! | Code and builds | GitHub, GitLab, Bitbucket, Azure DevOps, npm, PyPI, crates.io, RubyGems, NuGet, Docker, CircleCI, Buildkite, Sonar, Terraform, Vault, Pulumi, Artifactory, Octopus, Harness | `github-token`, `azure-devops-token`, … |
+//! | Messages | Slack, Discord, Telegram, Teams, Firebase messaging, Twilio, SendGrid, Mailgun, Mailchimp, Brevo, Resend | `slack-token`, `telegram-bot-token`, `firebase-server-key`, … |
+//! | Payments and shops | Stripe, Square, Shopify, Braintree, Plaid, EasyPost, Flutterwave, Duffel | `stripe-key`, … |
+//! | Models | OpenAI, Anthropic, Hugging Face, Groq, Perplexity, Replicate, xAI, Voyage, Kaggle, Together, Tavily, LangSmith, ElevenLabs, NVIDIA | `openai-api-key`, `voyage-api-key`, `kaggle-api-key`, … |
+//! | Other services | Dropbox, Notion, Linear, Airtable, Figma, Grafana, Sentry, New Relic, Dynatrace, Doppler, 1Password, HubSpot, PostHog, Postman, Mapbox, … | `dropbox-token`, … |
+//!
+//! Placeholders are left alone: variables, references to a secret manager, `changeme`, `xxxx`,
+//! `your-key-here`, public keys, certificates, digests and identifiers.
 //!
 //! What it does not do: it asks no service whether a token is live, it decodes no archives, and
 //! it does not find a password that stands in prose without a key name.
 
 mod assignment;
 mod blocks;
+mod files;
+mod pieces;
 mod tokens;
 mod value;
 
@@ -51,7 +86,38 @@ const MASK: &str = "[secret masked";
 /// assert_eq!(&text[found[0].range.clone()], "tr0ub4dor");
 /// ```
 pub fn find_secrets(text: &str) -> Vec<Secret> {
-    let mut found = scan(text);
+    settle(text, scan(text))
+}
+
+/// Returns the credentials in `text[part]`, with ranges that begin at the start of the part.
+///
+/// The whole text is scanned, so that a line of a private key is found although the part holds
+/// neither its first line nor its last. A credential that begins before the part or ends after
+/// it is cut to the part. The part has to begin and end on character boundaries.
+///
+/// ```
+/// use contexture_guard::find_secrets_in;
+///
+/// let text = "password:\n  q8Zr2LxV9mTn\n";
+/// let line = 10..text.len() - 1;
+/// assert_eq!(find_secrets_in(text, line)[0].range, 2..14);
+/// ```
+pub fn find_secrets_in(text: &str, part: Range<usize>) -> Vec<Secret> {
+    let inside = find_secrets(text).into_iter().filter_map(|secret| {
+        let start = secret.range.start.max(part.start);
+        let end = secret.range.end.min(part.end);
+        (start < end).then(|| Secret {
+            range: start - part.start..end - part.start,
+            rule: secret.rule,
+        })
+    });
+    let mut found: Vec<Secret> = inside.collect();
+    let text = &text[part];
+    found.extend(scan(text));
+    settle(text, merge(found))
+}
+
+fn settle(text: &str, mut found: Vec<Secret>) -> Vec<Secret> {
     // A mask may be shorter than what it hides, or end a word that went on before, and so show a
     // rule something new. Reading the masked text again, until it is clean, settles that; texts
     // without secrets are read once.
@@ -68,6 +134,13 @@ pub fn find_secrets(text: &str) -> Vec<Secret> {
         found = merge(found);
     }
     found
+}
+
+/// Returns `text` with the credentials in `found` masked, which are sorted and do not overlap.
+///
+/// A mask takes as many lines as what it hides.
+pub fn mask(text: &str, found: &[Secret]) -> String {
+    Masked::new(text, found).text
 }
 
 /// How often a masked text is read again. Two rounds are rare; the limit is against texts made
@@ -95,6 +168,10 @@ impl Masked {
             masked.text.push_str(": ");
             masked.text.push_str(secret.rule);
             masked.text.push(']');
+            // A mask takes as many lines as what it hides.
+            let hidden = &text.as_bytes()[secret.range.clone()];
+            let lines = memchr::memchr_iter(b'\n', hidden).count();
+            masked.text.extend(std::iter::repeat_n('\n', lines));
             masked
                 .masks
                 .push((start..masked.text.len(), secret.range.clone()));
@@ -139,7 +216,7 @@ fn scan(text: &str) -> Vec<Secret> {
         let word = u64::from_le_bytes(*chunk);
         let mut any = 0;
         for step in 0..6 {
-            any |= HEADS[bucket(window(word >> (8 * step)))];
+            any |= SEEN[bucket(window(word >> (8 * step)))];
         }
         if any != 0 {
             for step in 0..6 {
@@ -174,6 +251,16 @@ enum Kind {
     AzureClientSecret,
     SasSignature,
     DiscordCall,
+    AccessToken,
+    EncodedKey,
+    PuttyKey,
+    PgPass,
+    PasswordHash,
+    GoDsn,
+    AzureDevOps,
+    FirebaseKey,
+    KaggleFile,
+    JwkKey,
 }
 
 /// Windows that belong to no row of the token table: three bytes in lower case, how far they
@@ -214,6 +301,30 @@ const WINDOWS: &[(&[u8; 3], usize, Kind)] = &[
     (b"ig=", 1, Kind::SasSignature), // sig=
     (b"in(", 3, Kind::DiscordCall),  // login(
     (b"un(", 1, Kind::DiscordCall),  // run(
+    (b"pat", 0, Kind::AccessToken),  // GITHUB_PAT
+    (b"s0t", 1, Kind::EncodedKey),   // LS0tLS1CRUdJTi, the base64 of -----BEGIN
+    (b"e-l", 6, Kind::PuttyKey),     // Private-Lines:
+    (b":*:", 0, Kind::PgPass),
+    (b":54", 0, Kind::PgPass),
+    (b":64", 0, Kind::PgPass),
+    (b":25", 0, Kind::PgPass),
+    (b":26", 0, Kind::PgPass),
+    (b":$1", 0, Kind::PasswordHash),
+    (b":$2", 0, Kind::PasswordHash),
+    (b":$5", 0, Kind::PasswordHash),
+    (b":$6", 0, Kind::PasswordHash),
+    (b":$7", 0, Kind::PasswordHash),
+    (b":$y", 0, Kind::PasswordHash),
+    (b":$a", 0, Kind::PasswordHash),
+    (b":$$", 0, Kind::PasswordHash),
+    (b":{s", 0, Kind::PasswordHash),
+    (b"@tc", 0, Kind::GoDsn),
+    (b"@un", 0, Kind::GoDsn),
+    (b"@cl", 0, Kind::GoDsn),
+    (b"zdo", 1, Kind::AzureDevOps), // AZDO
+    (b"pa9", 2, Kind::FirebaseKey), // :APA91b
+    (b"\"ke", 0, Kind::KaggleFile), // "key"
+    (b"\"d\"", 0, Kind::JwkKey),
 ];
 
 /// The table has two to this many bytes: few enough to stay in the nearest cache, many enough
@@ -226,7 +337,7 @@ struct Anchor {
     back: usize,
     kind: Kind,
     /// The next anchor in the same bucket, plus one; zero ends the chain.
-    next: u8,
+    next: u16,
 }
 
 const fn fold(bytes: [u8; 3]) -> u32 {
@@ -241,15 +352,14 @@ const fn bucket(window: u32) -> usize {
     (window.wrapping_mul(0x9E37_79B1) >> (32 - BITS)) as usize
 }
 
-const fn build() -> ([u8; 1 << BITS], [Anchor; COUNT]) {
+const fn build() -> ([u8; 1 << BITS], [u16; 1 << BITS], [Anchor; COUNT]) {
     const EMPTY: Anchor = Anchor {
         window: 0,
         back: 0,
         kind: Kind::Key,
         next: 0,
     };
-    // An index plus one has to fit a byte of the table.
-    const { assert!(COUNT < 255) };
+    let mut seen = [0; 1 << BITS];
     let mut heads = [0; 1 << BITS];
     let mut anchors = [EMPTY; COUNT];
     let mut index = 0;
@@ -270,14 +380,18 @@ const fn build() -> ([u8; 1 << BITS], [Anchor; COUNT]) {
             kind,
             next: heads[slot],
         };
-        heads[slot] = index as u8 + 1;
+        heads[slot] = index as u16 + 1;
+        seen[slot] = 1;
         index += 1;
     }
-    (heads, anchors)
+    (seen, heads, anchors)
 }
 
-static HEADS: [u8; 1 << BITS] = build().0;
-static ANCHORS: [Anchor; COUNT] = build().1;
+/// Whether a bucket holds anchors. Every window is looked up here, so it has to stay small.
+static SEEN: [u8; 1 << BITS] = build().0;
+/// The first anchor of each bucket, plus one; read only for windows that were seen.
+static HEADS: [u16; 1 << BITS] = build().1;
+static ANCHORS: [Anchor; COUNT] = build().2;
 
 /// The state of one pass.
 struct Scan<'t> {
@@ -308,7 +422,9 @@ impl Scan<'_> {
     fn matched(&mut self, kind: Kind, at: usize) {
         let (text, bytes) = (self.text, self.bytes);
         let secret = match kind {
-            Kind::Token(row) => tokens::TOKENS[row].find(bytes, at, &mut self.runs),
+            Kind::Token(row) => tokens::TOKENS[row]
+                .find(bytes, at, &mut self.runs)
+                .map(|secret| pieces::extended(bytes, secret)),
             Kind::Key => assignment::find(text, at, &mut self.keys_done),
             Kind::Authorization => blocks::authorization(text, at),
             Kind::Bearer => blocks::bearer(text, at),
@@ -322,6 +438,22 @@ impl Scan<'_> {
             Kind::AzureClientSecret => tokens::azure_client_secret(bytes, at),
             Kind::SasSignature => tokens::sas_signature(bytes, at),
             Kind::DiscordCall => tokens::discord_call(bytes, at),
+            // `_path` and `pattern` are frequent; they end here.
+            Kind::AccessToken => match bytes.get(at + 3) {
+                Some(next) if !next.is_ascii_alphabetic() && bytes[..at].ends_with(b"_") => {
+                    assignment::find(text, at, &mut self.keys_done)
+                }
+                _ => None,
+            },
+            Kind::EncodedKey => blocks::encoded_key(bytes, at, &mut self.blocks_done),
+            Kind::PuttyKey => files::putty_key(bytes, at),
+            Kind::PgPass => files::pgpass(text, at),
+            Kind::PasswordHash => files::password_hash(bytes, at),
+            Kind::GoDsn => files::go_dsn(text, at),
+            Kind::AzureDevOps => tokens::azure_devops(bytes, at),
+            Kind::FirebaseKey => tokens::firebase_key(bytes, at),
+            Kind::KaggleFile => files::kaggle(bytes, at),
+            Kind::JwkKey => files::jwk(bytes, at),
         };
         self.found.extend(secret);
     }

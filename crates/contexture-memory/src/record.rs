@@ -2,6 +2,7 @@
 
 use std::io::{BufRead, Read};
 
+use contexture_core::guard::{self, Secret};
 use contexture_recall::{
     ANALYSER, Embedder, Extracted, Extractor, Known, Vector, analyse, chunks, name_key,
 };
@@ -170,11 +171,12 @@ impl Memory<'_> {
             // The record says what is wrong with that.
             parts.push(contexture_recall::Chunk { start: 0, end: 0 });
         }
+        let secrets = self.secrets_of(text);
         let record = |(index, part): (u32, &contexture_recall::Chunk)| {
             Record::Chunk(ChunkRecord {
                 id: format!("{source}#{index}"),
                 source: source.to_owned(),
-                text: text[part.start..part.end].to_owned(),
+                text: part_of(text, part, &secrets),
                 index,
                 timestamp: None,
                 session_id: None,
@@ -192,6 +194,15 @@ impl Memory<'_> {
         self.archive_behind(source, parts.len() as u64)?;
         done.archived += self.keep_within_caps(done.added, now)?;
         Ok(done)
+    }
+
+    /// Returns the secrets of a text that is going to be split, unless they
+    /// are not masked at all.
+    fn secrets_of(&self, text: &str) -> Vec<Secret> {
+        match self.engine.config().secrets.mask {
+            true => guard::find_secrets(text),
+            false => Vec::new(),
+        }
     }
 
     /// Puts chunks of a source aside that are behind its end.
@@ -231,7 +242,7 @@ impl Memory<'_> {
             checked.map_err(|error| placed(error, &[place]))?;
             let whole = record.id().to_owned();
             let is_chunk = record.kind() == RecordKind::Chunk;
-            let parts = split(record);
+            let parts = split(record, |text| self.secrets_of(text));
             if is_chunk {
                 let parts = if parts.len() > 1 { parts.len() } else { 0 };
                 chunks_given.push((whole, parts));
@@ -332,7 +343,7 @@ fn hold_from_then(record: &mut Record) {
 }
 
 /// Returns a long chunk as several: `ID/0`, `ID/1` and so on.
-fn split(record: Record) -> Vec<Record> {
+fn split(record: Record, secrets_of: impl Fn(&str) -> Vec<Secret>) -> Vec<Record> {
     let chunk = match record {
         Record::Chunk(chunk) if chunk.text.len() > CHUNK_CHARS && chunk.embedding.is_none() => {
             chunk
@@ -343,14 +354,45 @@ fn split(record: Record) -> Vec<Record> {
     if parts.len() < 2 {
         return vec![Record::Chunk(chunk)];
     }
+    let secrets = secrets_of(&chunk.text);
     let part = |(i, part): (usize, contexture_recall::Chunk)| {
         Record::Chunk(ChunkRecord {
             id: part_id(&chunk.id, i),
-            text: chunk.text[part.start..part.end].to_owned(),
+            text: part_of(&chunk.text, &part, &secrets),
             ..chunk.clone()
         })
     };
     parts.into_iter().enumerate().map(part).collect()
+}
+
+/// Returns the text of a part. A chunk is guarded by itself when it is shown,
+/// and the middle of a private key does not show what it is: secrets that are
+/// only found in the whole text are masked before it is kept.
+fn part_of(text: &str, part: &contexture_recall::Chunk, secrets: &[Secret]) -> String {
+    let raw = &text[part.start..part.end];
+    let first = secrets.partition_point(|secret| secret.range.end <= part.start);
+    let clipped: Vec<Secret> = secrets[first..]
+        .iter()
+        .take_while(|secret| secret.range.start < part.end)
+        .map(|secret| Secret {
+            range: secret.range.start.max(part.start) - part.start
+                ..secret.range.end.min(part.end) - part.start,
+            rule: secret.rule,
+        })
+        .collect();
+    if clipped.is_empty() {
+        return raw.to_owned();
+    }
+    let alone = guard::find_secrets(raw);
+    let is_found = |secret: &Secret| {
+        alone.iter().any(|found| {
+            found.range.start <= secret.range.start && secret.range.end <= found.range.end
+        })
+    };
+    match clipped.iter().all(is_found) {
+        true => raw.to_owned(),
+        false => guard::mask(raw, &clipped),
+    }
 }
 
 /// Returns the id of a part of a chunk that was split.
@@ -451,7 +493,11 @@ fn derive(
     // What only some may see must not come out by way of an entity.
     let extracted = match form::is_private(record) {
         true => Extracted::default(),
-        false => extractor.extract(head_of(text), &known),
+        // A part of a secret would be a name that nothing shows to be one.
+        false => match guard::find_secrets(text) {
+            none if none.is_empty() => extractor.extract(head_of(text), &known),
+            found => extractor.extract(head_of(&guard::mask(text, &found)), &known),
+        },
     };
     let mentions = extracted.entities.iter().map(|entity| Mention {
         entity_type: entity.kind.clone(),

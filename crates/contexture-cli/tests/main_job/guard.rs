@@ -46,6 +46,26 @@ fn secrets_are_masked_and_reported() {
 }
 
 #[test]
+fn a_range_of_lines_shows_nothing_of_a_private_key() {
+    let line = "b3BlbnNzaC1rZXktdjEAAAAABG5vbmUAAAAEbm9uZQAAAAAAAAABAAAAMwAAAAtzc2gt\n";
+    let kind = "OPENSSH PRIVATE KEY";
+    let key = format!(
+        "-----BEGIN {kind}-----\n{}-----END {kind}-----\n",
+        line.repeat(25)
+    );
+    let project = Project::new()
+        .file("id_rsa", key)
+        .entries("id_rsa#L2-L26 0.9");
+    let (out, report) = project.assemble(&[]);
+    assert!(!out.contains("b3BlbnNz"), "{out}");
+    assert!(out.contains("[secret masked: private-key]"), "{out}");
+    let line = &report["guard"][0];
+    assert_eq!(line["item"], "id_rsa#L2-L26");
+    assert_eq!(line["what"], "private-key");
+    assert_eq!(line["line"], 2);
+}
+
+#[test]
 fn masking_can_be_turned_off_in_the_settings() {
     let project = Project::new()
         .file("env.md", format!("key {}\n", key()))

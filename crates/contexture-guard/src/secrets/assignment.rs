@@ -1,5 +1,6 @@
 //! A telling key name followed by a value: `api_key = "…"`, `password: …`, `<token>…</token>`.
 
+use super::pieces::{self, Joined};
 use super::{Secret, tokens, value};
 
 /// The longest key name on each side of the word that made it telling.
@@ -53,10 +54,6 @@ pub(super) fn find(text: &str, at: usize, done: &mut usize) -> Option<Secret> {
         return None;
     }
     let (start, form) = operator(bytes, at, key_end)?;
-    let found = read_value(bytes, start, form)?;
-    if found.end - found.start < 6 {
-        return None;
-    }
     let mut key_start = at;
     while key_start > 0
         && at - key_start < KEY_MAX
@@ -71,22 +68,155 @@ pub(super) fn find(text: &str, at: usize, done: &mut usize) -> Option<Secret> {
     if bytes[..key_start].ends_with(b"://") {
         return None;
     }
+    // `arn:aws:secretsmanager:REGION:ACCOUNT:secret:NAME` names a secret.
+    if bytes[..key_start].ends_with(b":") {
+        let from = key_start.saturating_sub(KEY_MAX + 64);
+        let is_part = |byte: &u8| byte.is_ascii_graphic() && !is_quote(*byte);
+        let before = &bytes[from..key_start];
+        let word = before.iter().rposition(|byte| !is_part(byte));
+        if before[word.map_or(0, |at| at + 1)..].starts_with(b"arn:") {
+            return None;
+        }
+    }
     let key = text.get(key_start..key_end)?;
-    let secret = text.get(found.start..found.end)?;
+    if let Some((found, joined)) = yaml_block(text, key_start, start) {
+        let secret = judged(text, key, key_start, &found, &joined.value)?;
+        let rule = tokens::name(joined.value.as_bytes()).unwrap_or(secret.rule);
+        return Some(Secret { rule, ..secret });
+    }
+    let found = read_value(bytes, start, form)?;
+    if let Some(Joined { value, end }) = joined(text, &found) {
+        let whole = Value { end, ..found };
+        if let Some(secret) = judged(text, key, key_start, &whole, &value) {
+            let rule = tokens::name(value.as_bytes()).unwrap_or(secret.rule);
+            return Some(Secret { rule, ..secret });
+        }
+    }
+    judged(
+        text,
+        key,
+        key_start,
+        &found,
+        text.get(found.start..found.end)?,
+    )
+}
+
+/// Returns the value with what it is joined to, or `None` when it stands alone.
+fn joined(text: &str, found: &Value) -> Option<Joined> {
+    let bytes = text.as_bytes();
+    match found.form {
+        Form::Quoted | Form::Called => {
+            let escaped = found.start > 1 && bytes[found.start - 2] == b'\\';
+            pieces::literals(text, found.start, found.end, escaped)
+        }
+        Form::Bare | Form::Line | Form::Argument => pieces::continued(text, found.start, found.end),
+    }
+}
+
+/// Returns the value of `key: >-` or `key: |` and its lines.
+fn yaml_block(text: &str, key_start: usize, start: usize) -> Option<(Value, Joined)> {
+    let bytes = text.as_bytes();
+    if !matches!(bytes.get(start), Some(b'>' | b'|')) {
+        return None;
+    }
+    let mut pos = start + 1;
+    while pos < start + 3 && matches!(bytes.get(pos), Some(b'+' | b'-' | b'0'..=b'9')) {
+        pos += 1;
+    }
+    pos = blanks(bytes, pos, 8);
+    pos += usize::from(bytes.get(pos) == Some(&b'\r'));
+    if bytes.get(pos) != Some(&b'\n') {
+        return None;
+    }
+    let indent = indentation(bytes, key_start)?;
+    let (first, joined) = pieces::block(text, pos + 1, indent)?;
+    let value = Value {
+        start: first,
+        end: joined.end,
+        form: Form::Line,
+    };
+    Some((value, joined))
+}
+
+/// Returns how deep the line of a key begins; `None` when more than a dash or a quotation mark
+/// stands before the key.
+fn indentation(bytes: &[u8], key_start: usize) -> Option<usize> {
+    let from = key_start.saturating_sub(KEY_MAX);
+    let line = bytes[from..key_start]
+        .rsplit(|byte| *byte == b'\n')
+        .next()?;
+    let indent = line.iter().take_while(|byte| **byte == b' ').count();
+    let is_lead = |byte: &u8| b" -\"'".contains(byte);
+    (line.len() < KEY_MAX && line[indent..].iter().all(is_lead)).then_some(indent)
+}
+
+/// Judges `secret`, which is written at `found` and belongs to `key`.
+fn judged(text: &str, key: &str, key_start: usize, found: &Value, secret: &str) -> Option<Secret> {
+    let bytes = text.as_bytes();
+    let range = found.start..found.end;
+    // Most values are short; their key need not be taken apart.
+    if secret.len() < 6 && found.form != Form::Argument {
+        return None;
+    }
     let (promise, words) = promise(key)?;
+    if promise == Promise::Password && secret.len() >= 4 && !value::is_placeholder(secret) {
+        if found.form == Form::Argument && names_machine(bytes, key_start) {
+            let rule = "netrc-password";
+            return Some(Secret { range, rule });
+        }
+        // In an element of its own a password needs no digit.
+        if secret.len() >= 8 && is_element(text, key, key_start, found) {
+            let rule = "password-assignment";
+            return Some(Secret { range, rule });
+        }
+    }
+    if secret.len() < 6 {
+        return None;
+    }
     // Most values are names in letters of one case, and no rule takes those; only a connection's
     // password may be as plain as that.
     let plain = is_plain(secret.as_bytes());
-    let connected = promise == Promise::Password && connection(bytes, key_start, &found);
+    let connected = promise == Promise::Password && connection(bytes, key_start, found);
     if plain && !connected {
         return None;
     }
-    let form = settle(bytes, key, key_start, &found);
+    let form = settle(bytes, key, key_start, found);
     let rule = judge(bytes[key_start], &words, promise, secret, form, connected)?;
-    Some(Secret {
-        range: found.start..found.end,
-        rule,
-    })
+    Some(Secret { range, rule })
+}
+
+/// Returns true for `<key>value</key>`.
+fn is_element(text: &str, key: &str, key_start: usize, found: &Value) -> bool {
+    let after = text[found.end..].trim_start_matches([' ', '\t', '\r', '\n']);
+    let closed = after
+        .strip_prefix("</")
+        .and_then(|rest| rest.strip_prefix(key))
+        .is_some_and(|rest| rest.starts_with('>'));
+    closed && text[..key_start].ends_with('<')
+}
+
+/// Returns true when a `machine` and its `login` stand before the key, as in a netrc file.
+fn names_machine(bytes: &[u8], key_start: usize) -> bool {
+    let before = &bytes[key_start.saturating_sub(200)..key_start];
+    let mut words = before
+        .split(|byte| byte.is_ascii_whitespace())
+        .filter(|word| !word.is_empty())
+        .rev();
+    // `machine HOST login USER password`, or `default login USER password`.
+    let (Some(_user), Some(login)) = (words.next(), words.next()) else {
+        return false;
+    };
+    let (Some(host), machine) = (words.next(), words.next()) else {
+        return false;
+    };
+    let is_host = host.contains(&b'.') || host == b"localhost";
+    let named = machine.is_some_and(|word| word.ends_with(b"machine")) && is_host;
+    // `default` alone begins its line; in the middle of one it is a word like others.
+    let fallback = host == b"default" && {
+        let line = before.rsplit(|byte| *byte == b'\n').next();
+        line.is_some_and(|line| line.trim_ascii_start().starts_with(b"default "))
+    };
+    login == b"login" && (named || fallback)
 }
 
 fn opens_key(rest: &[u8]) -> bool {
@@ -98,6 +228,7 @@ fn opens_key(rest: &[u8]) -> bool {
         "auth",
         "credential",
         "key",
+        "pat",
     ]
     .iter()
     .any(|word| {
@@ -122,6 +253,50 @@ fn blanks(bytes: &[u8], mut at: usize, max: usize) -> usize {
     at
 }
 
+/// Returns where a value begins that is not on the line of its key, which ends at `at`.
+fn on_next_line(bytes: &[u8], key: usize, at: usize, yaml: bool) -> Option<(usize, Option<Form>)> {
+    let mut pos = at;
+    if bytes.get(pos) == Some(&b'(') {
+        pos = blanks(bytes, pos + 1, 16);
+    }
+    let opened = pos > at;
+    pos += usize::from(bytes.get(pos) == Some(&b'\\'));
+    pos += usize::from(bytes.get(pos) == Some(&b'\r'));
+    if bytes.get(pos) == Some(&b'\n') {
+        pos += 1;
+    } else if !opened {
+        return None;
+    }
+    let line = pos;
+    pos = blanks(bytes, pos, 80);
+    let prefixed = bytes
+        .get(pos)
+        .is_some_and(|byte| b"brfuBRFUL@&".contains(byte));
+    if bytes
+        .get(pos + usize::from(prefixed))
+        .is_some_and(|byte| is_quote(*byte))
+    {
+        return Some((pos, None));
+    }
+    // A plain scalar of YAML: one word, deeper than its key.
+    let is_deeper = !opened && indentation(bytes, key).is_some_and(|indent| pos - line > indent);
+    if !yaml || !is_deeper {
+        return None;
+    }
+    let rest = &bytes[pos..bytes.len().min(pos + BARE_MAX)];
+    let length = rest
+        .iter()
+        .position(|byte| *byte <= b' ')
+        .unwrap_or(rest.len());
+    let word = &rest[..length];
+    let closed = rest[length..]
+        .iter()
+        .find(|byte| !matches!(byte, b' ' | b'\t' | b'\r'))
+        .is_none_or(|byte| *byte == b'\n');
+    let is_word = closed && !word.iter().any(|byte| b":;,(){}[]<>=\"'`".contains(byte));
+    is_word.then_some((pos, Some(Form::Line)))
+}
+
 /// Returns where the value begins, and its form where the operator decides it.
 fn operator(bytes: &[u8], at: usize, key_end: usize) -> Option<(usize, Option<Form>)> {
     let get = |index: usize| bytes.get(index).copied().unwrap_or(b'\n');
@@ -142,6 +317,7 @@ fn operator(bytes: &[u8], at: usize, key_end: usize) -> Option<(usize, Option<Fo
     }
     let near = pos;
     pos = blanks(bytes, pos, 48);
+    let yaml = get(pos) == b':';
     match get(pos) {
         b'=' | b':' | b'?' | b'|'
             if matches!((get(pos), get(pos + 1)), (b'?', b'=') | (b'|', b'|')) =>
@@ -200,6 +376,12 @@ fn operator(bytes: &[u8], at: usize, key_end: usize) -> Option<(usize, Option<Fo
             {
                 pos += 1;
             }
+            // `<property name="password"><value>…</value>`.
+            let inner = &b"<value>"[..];
+            pos += match bytes[pos.min(bytes.len())..].starts_with(inner) {
+                true => inner.len(),
+                false => 0,
+            };
             return Some((pos, Some(Form::Argument)));
         }
         _ => {
@@ -209,7 +391,18 @@ fn operator(bytes: &[u8], at: usize, key_end: usize) -> Option<(usize, Option<Fo
             return value_word(bytes, near);
         }
     }
-    Some((blanks(bytes, pos, 48), None))
+    pos = blanks(bytes, pos, 48);
+    match get(pos) {
+        b'\n' | b'\r' | b'(' | b'\\' if !is_quote(get(pos + 1)) => {
+            let mut key = at;
+            while key > 0 && at - key < KEY_MAX && is_key_byte(bytes[key - 1]) {
+                key -= 1;
+            }
+            // Nothing on the next line: what is there is read as before.
+            on_next_line(bytes, key, pos, yaml).or(Some((pos, None)))
+        }
+        _ => Some((pos, None)),
+    }
 }
 
 /// Skips the type between a name and its value: `: &str =`, `: Option<String> =`.
@@ -333,7 +526,7 @@ fn read_value(bytes: &[u8], at: usize, form: Option<Form>) -> Option<Value> {
     while pos < start + 40
         && bytes
             .get(pos)
-            .is_some_and(|byte| byte.is_ascii_alphanumeric() || b"_:. ".contains(byte))
+            .is_some_and(|byte| byte.is_ascii_alphanumeric() || b"_:. []".contains(byte))
     {
         pos += 1;
     }
@@ -497,7 +690,7 @@ const KEYS: &[&str] = &[
 const NEUTRAL: &[&str] = &[
     "", "base", "value", "val", "string", "str", "key", "prod", "production", "dev", "staging",
     "live", "test", "main", "primary", "secondary", "default", "env", "b64", "base64", "hex",
-    "old", "new", "current", "raw", "plain", "v", "access",
+    "old", "new", "current", "raw", "plain", "v", "access", "data",
 ];
 
 /// Splits `dbPassword`, `DB_PASSWORD` and `db-password` into words in lower case.
@@ -534,7 +727,8 @@ fn promise(key: &str) -> Option<(Promise, Vec<String>)> {
         let word = word.trim_end_matches(|letter: char| letter.is_ascii_digit());
         let before = index.checked_sub(1).map(|before| words[before].as_str());
         let ends = |endings: &[&str]| endings.iter().any(|ending| word.ends_with(ending));
-        let key = word == "key" && before.is_some_and(|before| OWNERS.contains(&before));
+        let named = |before: &str| OWNERS.contains(&before) || is_service(before);
+        let key = (word == "key" && before.is_some_and(named)) || (word == "pat" && index > 0);
         if ends(PASSWORDS) || word == "pass" {
             found = Some((Promise::Password, index));
         } else if (ends(KEYS) || word == "auth" || key)
@@ -586,11 +780,32 @@ const SERVICES: &[(&[&str], &str)] = &[
     (&["mailchimp"], "mailchimp-api-key"),
     (&["postmark"], "postmark-token"),
     (&["pagerduty"], "pagerduty-token"),
+    (&["devops", "azdo", "vsts"], "azure-devops-token"),
     (&["azure"], "azure-key"),
+    (&["kaggle"], "kaggle-api-key"),
+    (&["voyage", "voyageai"], "voyage-api-key"),
+    (&["neon"], "neon-api-key"),
+    (&["fcm", "firebase"], "firebase-server-key"),
+    (&["telegram"], "telegram-bot-token"),
     (&["twitter"], "twitter-token"),
     (&["facebook"], "facebook-token"),
     (&["alibaba", "aliyun", "alicloud"], "alibaba-secret-key"),
 ];
+
+/// Other services whose name before `key` says that the key is secret.
+#[rustfmt::skip] // A list of words reads better in rows.
+const VENDORS: &[&str] = &[
+    "openai", "anthropic", "claude", "gemini", "google", "stripe", "github", "gitlab", "sendgrid",
+    "supabase", "pinecone", "mapbox", "segment", "sentry", "huggingface", "groq", "replicate",
+    "elevenlabs", "tavily", "serpapi", "resend", "twitch", "spotify", "shopify", "square",
+    "plaid", "linear", "notion", "airtable", "figma", "grafana", "honeycomb", "rollbar",
+    "bugsnag", "amplitude", "mixpanel", "binance", "coinbase", "kraken", "infura", "alchemy",
+    "etherscan", "gcp", "aws", "ibm", "oci", "linode", "vultr", "hetzner", "digitalocean",
+];
+
+fn is_service(word: &str) -> bool {
+    VENDORS.contains(&word) || SERVICES.iter().any(|(names, _)| names.contains(&word))
+}
 
 fn judge(
     initial: u8,

@@ -117,6 +117,53 @@ pub(super) fn private_key(bytes: &[u8], at: usize, done: &mut usize) -> Option<S
     })
 }
 
+/// A private key that was written in base64 once more, as in a kubeconfig.
+///
+/// Certificates and public keys begin alike, and are left alone: the label is decoded.
+pub(super) fn encoded_key(bytes: &[u8], at: usize, done: &mut usize) -> Option<Secret> {
+    const OPEN: &[u8] = b"LS0tLS1CRUdJTi";
+    // Thirty-six characters are the 27 bytes of the shortest first line.
+    const LABEL: usize = 36;
+    let is_base64 = |byte: &u8| byte.is_ascii_alphanumeric() || b"+/=".contains(byte);
+    if at < *done || !bytes.get(at..)?.starts_with(OPEN) {
+        return None;
+    }
+    let label = decode(bytes.get(at..at + LABEL)?)?;
+    if !label.contains(" PRIVAT") {
+        return None;
+    }
+    let run = |from: usize| {
+        bytes[from..]
+            .iter()
+            .take_while(|byte| is_base64(byte))
+            .count()
+    };
+    let mut end = at + run(at);
+    let width = end - at;
+    // Wrapped lines go on while they are as long as the first; the last may be shorter.
+    let mut goes_on = width >= 48;
+    while goes_on {
+        let next = skip(bytes, end, 80, b" \t\r\n\\");
+        if next == end || !bytes[end..next].contains(&b'\n') {
+            break;
+        }
+        let length = run(next);
+        let closed = bytes
+            .get(next + length)
+            .is_none_or(|byte| matches!(byte, b'\n' | b'\r' | b'"' | b'\'' | b'\\'));
+        if length == 0 || length > width || !closed {
+            break;
+        }
+        end = next + length;
+        goes_on = length == width;
+    }
+    *done = end;
+    (end - at >= 60).then_some(Secret {
+        range: at..end,
+        rule: "encoded-private-key",
+    })
+}
+
 /// The rest of a header's name, which may have dashes.
 fn skip_name(bytes: &[u8], mut at: usize) -> usize {
     let stop = at + 40;
@@ -215,6 +262,11 @@ pub(super) fn authorization(text: &str, at: usize) -> Option<Secret> {
             return basic(bytes, pos);
         }
         pos += word + 1;
+    }
+    for name in ["key=", "token="] {
+        if folded(bytes, pos, name) {
+            pos += name.len();
+        }
     }
     scheme_value(text, pos)
 }

@@ -112,6 +112,8 @@ enum Prefix {
     Sure,
     /// A few letters that words begin with too: the rest has to have digits and letters.
     Weak,
+    /// A prefix that names begin with as well: the rest has to be random.
+    Random,
     /// An address that stays readable; what follows it is the secret.
     Shown,
 }
@@ -129,16 +131,23 @@ impl Token {
     /// A prefix of two letters takes the byte after it too, and has a row for each.
     pub(super) const fn window(&self) -> ([u8; 3], usize) {
         let prefix = self.prefix.as_bytes();
-        // Windows with punctuation or a digit are rare in prose and in code, most of all those
-        // with it in the middle; which one is taken changes the speed only.
-        let (mut at, mut best, mut next) = (0, 0, 0);
+        let mut at = 0;
+        let mut best = i32::MIN;
+        let mut next = 0;
         while next + 3 <= prefix.len() {
             let score =
-                2 * rarity(prefix[next + 1]) + rarity(prefix[next]) + rarity(prefix[next + 2]);
+                rarity(prefix[next], prefix[next + 1]) + rarity(prefix[next + 1], prefix[next + 2]);
             if score > best {
                 (at, best) = (next, score);
             }
             next += 1;
+        }
+        let mut row = 0;
+        while row < RAREST.len() {
+            if same(RAREST[row].0.as_bytes(), prefix) {
+                at = RAREST[row].1;
+            }
+            row += 1;
         }
         ([prefix[at], prefix[at + 1], prefix[at + 2]], at)
     }
@@ -184,7 +193,12 @@ impl Token {
             return None;
         }
         let tail = &bytes[body..end];
-        if value::is_filler(tail) || (self.kind == Prefix::Weak && !value::is_mixed(tail)) {
+        let doubtful = match self.kind {
+            Prefix::Sure | Prefix::Shown => false,
+            Prefix::Weak => !value::is_mixed(tail),
+            Prefix::Random => !value::is_issued(tail),
+        };
+        if value::is_filler(tail) || doubtful {
             return None;
         }
         let start = if self.kind == Prefix::Shown { body } else { at };
@@ -195,12 +209,35 @@ impl Token {
     }
 }
 
-const fn rarity(byte: u8) -> u8 {
-    match byte {
-        b'$' => 3,
-        b'0'..=b'9' => 2,
-        b'a'..=b'z' | b'A'..=b'Z' => 0,
-        _ => 1,
+/// Prefixes of ordinary words, and where their rarest window begins; counted in source code.
+const RAREST: &[(&str, usize)] = &[
+    ("secret_", 1),
+    ("lin_api_", 4),
+    ("lin_oauth_", 4),
+    ("github_pat_", 5),
+];
+
+const fn same(a: &[u8], b: &[u8]) -> bool {
+    let mut index = 0;
+    while index < a.len() && index < b.len() {
+        if a[index] != b[index] {
+            return false;
+        }
+        index += 1;
+    }
+    a.len() == b.len()
+}
+
+/// How rare a pair of bytes is in prose and in code; it decides about the speed only. Words end
+/// with an underscore everywhere, so that a window does better inside the prefix.
+const fn rarity(a: u8, b: u8) -> i32 {
+    if a.is_ascii_alphabetic() && b.is_ascii_alphabetic() {
+        return if value::is_common(a, b) { 0 } else { 4 };
+    }
+    match (a, b) {
+        (b'0'..=b'9', _) | (_, b'0'..=b'9') => 4,
+        (b'_', _) | (_, b'_') => -1,
+        _ => 3,
     }
 }
 
@@ -218,6 +255,15 @@ const fn weak(rule: &'static str, prefix: &'static str, parts: &'static [Part]) 
         rule,
         prefix,
         kind: Prefix::Weak,
+        parts,
+    }
+}
+
+const fn random(rule: &'static str, prefix: &'static str, parts: &'static [Part]) -> Token {
+    Token {
+        rule,
+        prefix,
+        kind: Prefix::Random,
         parts,
     }
 }
@@ -276,6 +322,23 @@ pub(super) const TOKENS: &[Token] = &[
     sure("planetscale-token", "pscale_pw_", &[Run(WORD | DOT | EQUALS, 32, 64)]),
     sure("planetscale-token", "pscale_oauth_", &[Run(WORD | DOT | EQUALS, 32, 64)]),
     weak("neon-api-key", "napi_", &[Run(ALNUM, 48, 80)]),
+    weak("neon-password", "npg_", &[Run(ALNUM, 10, 64)]),
+    random("vercel-token", "vcp_", &[Run(WORD, 20, 128)]),
+    random("vercel-token", "vci_", &[Run(WORD, 20, 128)]),
+    random("vercel-token", "vca_", &[Run(WORD, 20, 128)]),
+    random("vercel-token", "vcr_", &[Run(WORD, 20, 128)]),
+    random("vercel-token", "vck_", &[Run(WORD, 20, 128)]),
+    sure("vercel-token", "vercel_blob_rw_", &[Run(WORD, 30, 128)]),
+    random("dropbox-token", "sl.", &[Run(WORD | DOT | EQUALS, 60, 2048)]),
+    random("cloudflare-token", "cfk_", &[Run(ALNUM | UNDERSCORE, 40, 64)]),
+    random("cloudflare-token", "cfut_", &[Run(ALNUM | UNDERSCORE, 40, 64)]),
+    random("cloudflare-token", "cfat_", &[Run(ALNUM | UNDERSCORE, 40, 64)]),
+    sure("cloudflare-origin-key", "v1.0-", &[Run(HEX, 24, 24), Text("-"), Run(HEX, 146, 146)]),
+    sure("openshift-token", "sha256~", &[Run(WORD, 43, 43)]),
+    sure("aws-bedrock-api-key", "bedrock-api-key-", &[Run(ALNUM | BASE64 | EQUALS, 60, 2048)]),
+    sure("mongodb-atlas-secret", "mdb_sa_sk_", &[Run(WORD, 30, 64)]),
+    weak("scalingo-token", "tk-us-", &[Run(WORD, 48, 48)]),
+    sure("onepassword-secret-key", "A3-", &[Run(UPPER | DIGIT, 6, 6), Text("-"), Run(UPPER | DIGIT | DASH, 28, 30)]),
     weak("netlify-token", "nfp_", &[Run(ALNUM, 36, 64)]),
     weak("render-api-key", "rnd_", &[Run(ALNUM, 28, 40)]),
     weak("tailscale-key", "tskey-", WORDS_20),
@@ -303,6 +366,7 @@ pub(super) const TOKENS: &[Token] = &[
     sure("gitlab-token", "glagent-", GITLAB),
     sure("gitlab-token", "glsoat-", GITLAB),
     sure("gitlab-token", "gloas-", GITLAB),
+    sure("gitlab-token", "glffct-", GITLAB),
     sure("gitlab-token", "GR1348941", &[Run(WORD, 20, 40)]),
     sure("bitbucket-token", "ATBB", &[Run(ALNUM, 28, 40)]),
     sure("bitbucket-token", "ATCTT3", &[Run(WORD | EQUALS, 60, 300)]),
@@ -323,6 +387,12 @@ pub(super) const TOKENS: &[Token] = &[
     weak("sonar-token", "squ_", HEX_40),
     weak("sonar-token", "sqa_", HEX_40),
     sure("sourcegraph-token", "sgp_", &[Run(HEX | UNDERSCORE, 40, 64)]),
+    weak("artifactory-token", "cmVmd", &[Run(ALNUM, 59, 59)]),
+    weak("octopus-api-key", "API-", &[Run(UPPER | DIGIT, 26, 26)]),
+    random("infracost-api-key", "ico-", &[Run(ALNUM, 32, 32)]),
+    sure("defined-networking-key", "dnkey-", &[Run(WORD, 70, 90)]),
+    sure("harness-api-key", "pat.", &[Run(WORD, 22, 22), Text("."), Run(ALNUM, 24, 24), Text("."), Run(ALNUM, 20, 20)]),
+    sure("harness-api-key", "sat.", &[Run(WORD, 22, 22), Text("."), Run(ALNUM, 24, 24), Text("."), Run(ALNUM, 20, 20)]),
     weak("prefect-api-key", "pnu_", &[Run(ALNUM, 36, 36)]),
     weak("deno-token", "ddp_", &[Run(ALNUM, 36, 40)]),
     weak("deno-token", "ddo_", &[Run(ALNUM, 36, 40)]),
@@ -384,9 +454,16 @@ pub(super) const TOKENS: &[Token] = &[
     sure("braintree-token", "access_token$production$", &[Run(LOWER | DIGIT, 16, 16), Text("$"), Run(HEX, 32, 32)]),
     sure("braintree-token", "access_token$sandbox$", &[Run(LOWER | DIGIT, 16, 16), Text("$"), Run(HEX, 32, 32)]),
     sure("easypost-api-key", "EZAK", &[Run(ALNUM, 54, 54)]),
+    sure("easypost-api-key", "EZTK", &[Run(ALNUM, 54, 54)]),
+    sure("duffel-token", "duffel_live_", &[Run(WORD | EQUALS, 43, 43)]),
+    sure("duffel-token", "duffel_test_", &[Run(WORD | EQUALS, 43, 43)]),
+    sure("adobe-client-secret", "p8e-", &[Run(ALNUM, 32, 32)]),
     sure("flutterwave-key", "FLWSECK-", &[Run(ALNUM | DASH, 32, 64)]),
     sure("flutterwave-key", "FLWSECK_TEST-", &[Run(ALNUM | DASH, 32, 64)]),
     sure("plaid-token", "access-production-", &[Run(HEX | DASH, 36, 36)]),
+    sure("plaid-token", "access-sandbox-", &[Run(HEX | DASH, 36, 36)]),
+    sure("hubspot-token", "pat-na1-", &[Run(HEX | DASH, 36, 36)]),
+    sure("hubspot-token", "pat-eu1-", &[Run(HEX | DASH, 36, 36)]),
     // Models.
     sure("anthropic-api-key", "sk-ant-", WORDS_20),
     sure("openai-api-key", "sk-proj-", WORDS_20),
@@ -409,7 +486,15 @@ pub(super) const TOKENS: &[Token] = &[
     weak("tavily-api-key", "tvly-", &[Run(ALNUM | DASH, 24, 60)]),
     weak("langsmith-api-key", "lsv2_", &[Run(ALNUM | UNDERSCORE, 40, 60)]),
     weak("jina-api-key", "jina_", &[Run(WORD, 50, 70)]),
+    random("voyage-api-key", "pa-", &[Run(WORD, 40, 48)]),
+    sure("kaggle-api-key", "KGAT_", &[Run(ALNUM, 32, 64)]),
+    random("together-api-key", "tgp_v1_", &[Run(WORD, 40, 64)]),
+    weak("firecrawl-api-key", "fc-", HEX_32),
+    sure("e2b-api-key", "e2b_", HEX_40),
     // Everything else.
+    random("posthog-api-key", "phx_", &[Run(ALNUM, 40, 60)]),
+    sure("inngest-signing-key", "signkey-prod-", HEX_64),
+    sure("frame-io-token", "fio-u-", &[Run(WORD | EQUALS, 64, 64)]),
     sure("new-relic-key", "NRAK-", &[Run(ALNUM, 27, 27)]),
     sure("new-relic-key", "NRII-", &[Run(WORD, 32, 32)]),
     sure("sentry-token", "sntrys_", &[Run(ALNUM | BASE64 | EQUALS | UNDERSCORE | DASH, 60, 400)]),
@@ -431,13 +516,22 @@ pub(super) const TOKENS: &[Token] = &[
     sure("json-web-token", "eyJ", &[Run(WORD, 20, 1024), Text("."), Run(WORD, 0, 1024), Text("."), Run(WORD, 16, 64), Text("."), Run(WORD, 8, 8192), Text("."), Run(WORD, 16, 64)]),
 ];
 
+/// Returns the rule of the token that `value` is, if it is one.
+pub(super) fn name(value: &[u8]) -> Option<&'static str> {
+    let mut runs = Runs::default();
+    let mut rows = TOKENS.iter();
+    let found = rows.find_map(|row| row.find(value, 0, &mut runs))?;
+    (found.range.end == value.len()).then_some(found.rule)
+}
+
 /// A bot token: the account's number, a colon, and 35 letters that begin with `AA`.
 pub(super) fn telegram(bytes: &[u8], at: usize) -> Option<Secret> {
     let end = run(bytes, at + 1, WORD, 36);
     let start = run_back(bytes, at, DIGIT, 11);
     let number = (8..=10).contains(&(at - start));
     // The number follows the word `bot` in addresses, so it need not begin a word.
-    if !number || end - at - 1 != 35 || !value::is_mixed(&bytes[at + 1..end]) {
+    // One in five hundred tokens has no digit, so letters of both cases will do.
+    if !number || end - at - 1 != 35 || !value::is_varied(&bytes[at + 3..end]) {
         return None;
     }
     Some(Secret {
@@ -504,6 +598,40 @@ pub(super) fn sas_signature(bytes: &[u8], at: usize) -> Option<Secret> {
     Some(Secret {
         range: at + 4..end,
         rule: "azure-sas-signature",
+    })
+}
+
+/// Seventy-six characters, `AZDO`, and four more.
+pub(super) fn azure_devops(bytes: &[u8], at: usize) -> Option<Secret> {
+    if !bytes.get(at..)?.starts_with(b"AZDO") {
+        return None;
+    }
+    let start = run_back(bytes, at, ALNUM, 77);
+    let end = run(bytes, at + 4, ALNUM, 5);
+    if at - start != 76 || end - at != 8 || !value::is_varied(&bytes[start..at]) {
+        return None;
+    }
+    Some(Secret {
+        range: start..end,
+        rule: "azure-devops-token",
+    })
+}
+
+/// The server key of Firebase messaging: `AAAA`, seven characters, `:APA91b` and 134 more.
+pub(super) fn firebase_key(bytes: &[u8], at: usize) -> Option<Secret> {
+    let middle = b":APA91b";
+    if !bytes.get(at..)?.starts_with(middle) {
+        return None;
+    }
+    let start = run_back(bytes, at, WORD, 12);
+    let end = run(bytes, at + middle.len(), WORD, 201);
+    let length = end - at - middle.len();
+    if at - start != 11 || !bytes[start..].starts_with(b"AAAA") || !(100..=200).contains(&length) {
+        return None;
+    }
+    Some(Secret {
+        range: start..end,
+        rule: "firebase-server-key",
     })
 }
 

@@ -48,6 +48,12 @@ static COMMON: [u32; 26] = {
     table
 };
 
+/// Returns true for two letters that often follow one another, whatever their case.
+pub(super) const fn is_common(a: u8, b: u8) -> bool {
+    let row = COMMON[(a.to_ascii_lowercase() - b'a') as usize];
+    row >> (b.to_ascii_lowercase() - b'a') & 1 != 0
+}
+
 /// What the bytes of a value are, counted once.
 pub(super) struct Shape {
     pub(super) len: usize,
@@ -118,8 +124,7 @@ impl Shape {
             if letter && was_letter && !(previous.is_ascii_lowercase() && byte.is_ascii_uppercase())
             {
                 shape.pairs += 1;
-                let row = COMMON[usize::from(previous.to_ascii_lowercase() - b'a')];
-                shape.common += (row >> (byte.to_ascii_lowercase() - b'a') & 1) as usize;
+                shape.common += usize::from(is_common(previous, byte));
             }
             if previous != 0 && byte.abs_diff(previous) <= 1 {
                 shape.steps += 1;
@@ -218,6 +223,22 @@ pub(super) fn is_mixed(value: &[u8]) -> bool {
     value.iter().any(u8::is_ascii_digit) && value.iter().any(u8::is_ascii_alphabetic)
 }
 
+/// Returns true for a run that a service issued, where names of words and dashes look alike.
+pub(super) fn is_issued(value: &[u8]) -> bool {
+    let shape = Shape::of(&value[..value.len().min(256)]);
+    shape.digits >= 2
+        && shape.letters() >= 6
+        && shape.is_random()
+        && !shape.is_wordy()
+        && shape.upper + shape.digits >= 4
+}
+
+/// Returns true when there are many different letters and digits, of both cases.
+pub(super) fn is_varied(value: &[u8]) -> bool {
+    let shape = Shape::of(value);
+    shape.distinct >= 12 && shape.upper >= 2 && shape.lower >= 2 && !shape.is_counting()
+}
+
 /// How values begin that only point to a secret, or that are the hash of one.
 #[rustfmt::skip] // A list of words reads better in rows.
 const REFERENCES: &[&str] = &[
@@ -268,7 +289,7 @@ pub(super) fn is_placeholder(value: &str) -> bool {
         return true;
     }
     let lower = value.to_ascii_lowercase();
-    if value.contains(super::MASK)
+    if value.contains("[secret")
         || REFERENCES.iter().any(|head| lower.starts_with(head))
         || [
             "${", "{{", "$(", "<%", "%(", "#{", "{}", "%s", "%d", "%v", "(?", ".*", "[a-z", "\\d",
@@ -279,7 +300,7 @@ pub(super) fn is_placeholder(value: &str) -> bool {
     {
         return true;
     }
-    if is_filler_word(&lower) || is_variable(bytes) || is_file(&lower) {
+    if is_rules(bytes) || is_filler_word(&lower) || is_variable(bytes) || is_file(&lower) {
         return true;
     }
     is_stock(value) || Shape::of(bytes).distinct < 4
@@ -298,6 +319,18 @@ pub(super) fn is_stock(value: &str) -> bool {
 fn is_filler_word(lower: &str) -> bool {
     let bytes = lower.as_bytes();
     says(bytes, FILLER) || (bytes.len() < 24 && says(bytes, &["your", "changeit", "enter"]))
+}
+
+/// Rules for a field of a form: `required|string|min:8`.
+fn is_rules(value: &[u8]) -> bool {
+    let mut parts = value.split(|byte| *byte == b'|');
+    let is_rule = |part: &[u8]| {
+        part.first().is_some_and(u8::is_ascii_lowercase)
+            && part.iter().all(|byte| {
+                byte.is_ascii_lowercase() || byte.is_ascii_digit() || b":,_.".contains(byte)
+            })
+    };
+    value.contains(&b'|') && parts.all(is_rule)
 }
 
 /// `$NAME`, `%NAME%`, `@NAME@`, `{name}`, `:name`, `[name]`, `__NAME__`.

@@ -50,6 +50,30 @@ fn a_long_text_becomes_chunks_with_its_source_as_heading() {
 }
 
 #[test]
+fn a_private_key_that_is_split_into_chunks_is_masked_in_all_of_them() {
+    let mind = Mind::new();
+    let line = "b3BlbnNzaC1rZXktdjEAAAAABG5vbmUAAAAEbm9uZQAAAAAAAAABAAAAMwAAAAtzc2gt\n";
+    let kind = "RSA PRIVATE KEY";
+    let text = format!(
+        "The deploy key:\n\n-----BEGIN {kind}-----\n{}-----END {kind}-----\n\nThe deploy host is omega.\n",
+        line.repeat(60)
+    );
+    let done = mind
+        .memory()
+        .record_text("deploy.md", &text, Some(now()))
+        .unwrap();
+    assert!(done.added > 2, "{done:?}");
+    for query in [
+        "b3BlbnNzaC1rZXktdjEAAAAABG5vbmUAAAAEbm9uZQAAAAAAAAABAAAAMwAAAAtzc2gt",
+        "deploy key",
+    ] {
+        let content = &mind.recall(query).content;
+        assert!(!content.contains("b3BlbnNz"), "{content}");
+    }
+    assert!(mind.recall("deploy host").content.contains("omega"));
+}
+
+#[test]
 fn what_is_forgotten_is_gone_from_everything_that_is_kept() {
     let mind = Mind::of(&talk());
     assert!(mind.recall("sailing boat").content.contains("sailing boat"));
