@@ -1,9 +1,9 @@
 //! What the documentation shows is what the commands print.
 //!
 //! The `console` blocks of a page are run from top to bottom in one directory
-//! that begins with the files of `examples/loom` and `examples/memory`, at one
-//! moment. A line `...`
-//! stands for any number of lines. `UPDATE_DOCS=1 cargo test --test docs` writes
+//! that begins with the files of `examples/loom`, `examples/memory` and
+//! `examples/quickstart`, at one moment. A line `...` stands for any number of
+//! lines. `UPDATE_DOCS=1 cargo test --test docs` writes
 //! down what the commands print now; what is shown with `...` is for a person to
 //! mend, for it leaves out what differs between machines.
 //!
@@ -99,6 +99,24 @@ fn is_shown(shown: &[&str], printed: &[&str]) -> bool {
     }
 }
 
+/// Copies a folder, without the data that running the example leaves in it.
+fn copy_folder(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let name = entry.file_name();
+        if name == ".contexture" || name == "sessions" {
+            continue;
+        }
+        let to = to.join(&name);
+        if entry.file_type().unwrap().is_dir() {
+            copy_folder(&entry.path(), &to);
+        } else {
+            fs::copy(entry.path(), to).unwrap();
+        }
+    }
+}
+
 /// Runs the commands of a page.
 struct Page {
     dir: tempfile::TempDir,
@@ -135,6 +153,11 @@ impl Page {
             fs::copy(&from, dir.path().join(file)).unwrap();
             fs::copy(&from, to.join(file)).unwrap();
         }
+        let quickstart = "examples/quickstart";
+        copy_folder(
+            &Path::new(REPO).join(quickstart),
+            &dir.path().join(quickstart),
+        );
         let bin = Path::new(env!("CARGO_BIN_EXE_contexture"));
         let bin = bin.parent().unwrap().display();
         let search = std::env::var("PATH").unwrap_or_default();
