@@ -64,7 +64,7 @@ class StandIn:
                 call = {"type": "tool_use", "id": f"call_{self.calls}", "name": name, "input": {argument: found[1]}}
                 return [{"type": "text", "text": "One moment."}, call]
         asked = "\n".join(block["text"] for block in last)
-        remembered = re.search(r'path="memory">.*?\] *\n(.+?)\n</context>', asked, re.S)
+        remembered = re.search(r'path="memory">.*?\] *\n(.+?)\n</context-\d+>', asked, re.S)
         first = messages[0]["content"][0]["text"]
         said = f"I remember: {remembered[1]}" if remembered else f"You asked first: {first}"
         return [{"type": "text", "text": said}]
