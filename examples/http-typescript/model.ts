@@ -95,7 +95,7 @@ function reply(messages: ChatMessage[], nextId: () => string): ChatMessage {
     const call = { name, arguments: JSON.stringify({ [argument]: found[1] }) };
     return { role: "assistant", content: "One moment.", tool_calls: [{ id: nextId(), type: "function", function: call }] };
   }
-  const remembered = /path="memory">[^]*?\]\s*\n(.+?)\n<\/context>/.exec(text);
+  const remembered = /path="memory">[^]*?\]\s*\n(.+?)\n<\/context-\d+>/.exec(text);
   const first = messages.find((message) => message.role === "user")?.content;
   return { role: "assistant", content: remembered ? `I remember: ${remembered[1]}` : `You asked first: ${first}` };
 }

@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use contexture::core::guard::MarkKey;
 use contexture::core::{Code, Item, Role, Text, TokenCounter, Tokens, Trust};
 use contexture::{
     Ask, Engine, Error, Format, Offer, Parameter, ParameterKind, Recipe, Request, Root, Source,
@@ -98,6 +99,9 @@ fn triage() -> Result<String, Box<dyn std::error::Error>> {
     let engine = Engine::builder()
         .source(TicketSource { tickets })
         .counter("our-model", Arc::new(FourBytes))
+        // Without a key of its own an engine makes one, and its boundary marks
+        // differ from run to run.
+        .mark_key(MarkKey::from_text("the example"))
         .build()?;
     // Nothing is read from files here, but paths must be relative to something.
     let folder = tempfile::tempdir()?;
@@ -106,7 +110,7 @@ fn triage() -> Result<String, Box<dyn std::error::Error>> {
         recipe: Some(Recipe::parse("triage", RECIPE)?.into()),
         event: Some("What should we fix first?".into()),
         model: Some("our-model".to_owned()),
-        max_tokens: Some(100),
+        max_tokens: Some(115),
         ..Request::default()
     };
     let assembled = engine.assemble(&root, &request)?;
