@@ -1,4 +1,4 @@
-//! What may be added to a tree, checked without reading all of it.
+//! Checks new nodes and edges without reading the whole tree.
 
 use std::collections::{BTreeMap, BTreeSet};
 
