@@ -75,28 +75,28 @@ impl Policy {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Finding {
-    /// What kind of thing was found.
+    /// The kind of finding.
     pub kind: FindingKind,
-    /// The rule for a secret, the tag, or the code point.
+    /// The secret rule, the tag, or the code point that was found.
     pub what: String,
-    /// The line of the first one, from 1.
+    /// The line of the first finding, from 1.
     pub line: u32,
-    /// How many there are.
+    /// The number of findings.
     pub count: u32,
 }
 
-/// What the guard can find.
+/// The kind of a guard finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum FindingKind {
     /// A credential was masked.
     Secret,
-    /// Something that looks like one of our tags was escaped.
+    /// A text that looks like one of Contexture's tags was escaped.
     Boundary,
-    /// Something that a model reads as control was escaped.
+    /// A control token of a model was escaped.
     ControlToken,
-    /// A character that cannot be seen was written out.
+    /// An invisible character was written as its code point.
     Invisible,
 }
 
