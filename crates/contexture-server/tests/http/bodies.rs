@@ -32,7 +32,7 @@ fn is_well(server: &Running) {
 }
 
 #[test]
-fn a_body_that_is_too_large_is_refused_before_it_is_read() {
+fn a_too_large_body_is_rejected_before_it_is_read() {
     let lab = Lab::new().with(|server| server.max_body_bytes = 1000);
     let server = lab.serve();
     server.post("/v1/sessions", r#"{"label":"s"}"#).ok(201);
@@ -62,7 +62,7 @@ fn a_body_that_is_too_large_is_refused_before_it_is_read() {
 }
 
 #[test]
-fn a_body_that_breaks_off_leaves_nothing() {
+fn a_truncated_body_stores_nothing() {
     let (_lab, server) = server();
     let whole = turn("half");
     for sent in [0, 1, whole.len() - 1] {
@@ -92,7 +92,7 @@ fn a_body_that_breaks_off_leaves_nothing() {
 }
 
 #[test]
-fn what_is_no_json_says_where() {
+fn invalid_json_is_reported_with_its_position() {
     let (_lab, server) = server();
     for (body, answer) in [
         (
@@ -156,7 +156,7 @@ fn what_is_no_json_says_where() {
 }
 
 #[test]
-fn a_field_far_inside_is_named() {
+fn errors_name_nested_fields() {
     let (_lab, server) = server();
     let said = |arguments: &str, more: &str| {
         let body = format!(
@@ -188,7 +188,7 @@ fn a_field_far_inside_is_named() {
 }
 
 #[test]
-fn a_nul_is_content_and_no_name() {
+fn nul_characters_are_allowed_in_content_but_not_in_names() {
     let (_lab, server) = server();
     for (target, body) in [
         ("/v1/sessions", r#"{"label":"a\u0000b"}"#),
@@ -217,7 +217,7 @@ fn a_nul_is_content_and_no_name() {
 }
 
 #[test]
-fn a_body_says_that_it_is_json() {
+fn a_body_needs_the_content_type_json() {
     let (_lab, server) = server();
     let hint = "[send `Content-Type: application/json`]";
     for (headers, answer) in [
@@ -264,7 +264,7 @@ fn a_body_says_that_it_is_json() {
 }
 
 #[test]
-fn a_body_where_none_is_taken_is_refused() {
+fn an_unexpected_body_is_rejected() {
     let (_lab, server) = server();
     let refused = "400 unexpected_body: this takes no body";
     let uncompact = "/v1/sessions/s/uncompact";
@@ -348,7 +348,7 @@ fn paths_and_queries_are_read_strictly() {
 }
 
 #[test]
-fn what_there_is_not_says_so() {
+fn unknown_paths_and_methods_are_reported() {
     let (_lab, server) = server();
     let client = server.anybody();
     let nothing = "404 no_such_path: there is nothing at this path [`/docs` shows what there is]";
@@ -395,7 +395,7 @@ fn what_there_is_not_says_so() {
 }
 
 #[test]
-fn every_answer_has_an_id_and_keeps_the_callers() {
+fn every_answer_has_a_request_id() {
     let (_lab, server) = server();
     let client = server.anybody();
     let ask = |id: &str| {
@@ -411,7 +411,7 @@ fn every_answer_has_an_id_and_keeps_the_callers() {
 }
 
 #[test]
-fn a_whole_number_may_be_written_with_a_point() {
+fn integers_can_be_written_with_a_decimal_point() {
     let (_lab, server) = server();
     let record = r#"{"records":[{"kind":"chunk","id":"c","source":"x","text":"x","timestamp":-4555907.0,
         "valid_from":"0002-10-22T08:23:55.1-19:48","valid_to":1163.0}]}"#;
@@ -434,7 +434,7 @@ fn a_whole_number_may_be_written_with_a_point() {
 }
 
 #[test]
-fn a_body_of_too_many_values_is_refused() {
+fn a_body_with_too_many_values_is_rejected() {
     let lab = Lab::new();
     let server = lab.serve();
     let many = format!("[{}1]", "1,".repeat(500_000));
@@ -446,7 +446,7 @@ fn a_body_of_too_many_values_is_refused() {
 }
 
 #[test]
-fn a_recipe_may_be_sent_whole() {
+fn a_recipe_can_be_sent_inline() {
     let (_lab, server) = server();
     let assemble = |recipe: serde_json::Value, with: serde_json::Value| {
         let body = json!({"recipe": recipe, "with": with, "event": "Hello?", "session": "s"});
@@ -486,7 +486,7 @@ fn a_recipe_may_be_sent_whole() {
 }
 
 #[test]
-fn the_clock_of_a_request_is_the_servers() {
+fn a_request_cannot_set_the_clock() {
     let (_lab, server) = server();
     let body = json!({"session": "s", "event": "Hello?", "now": "2026-01-01T00:00:00Z"});
     let refused = server.post("/v1/assemble", &body.to_string()).text();

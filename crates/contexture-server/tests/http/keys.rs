@@ -13,7 +13,7 @@ const REVOKED: &str = "401 unauthorized: the key was revoked [make another with 
     new` on the server]";
 
 #[test]
-fn a_server_with_a_key_lets_in_who_has_it() {
+fn a_server_with_keys_accepts_only_calls_with_a_key() {
     let lab = Lab::new();
     let key = lab.key("");
     let server = lab.serve();
@@ -32,7 +32,7 @@ fn a_server_with_a_key_lets_in_who_has_it() {
 }
 
 #[test]
-fn a_key_that_is_none_a_foreign_one_and_a_wrong_secret_are_answered_alike() {
+fn malformed_unknown_and_wrong_keys_get_the_same_answer() {
     let lab = Lab::new();
     let key = lab.key("");
     let elsewhere = Lab::new().key("");
@@ -75,7 +75,7 @@ fn a_key_that_is_none_a_foreign_one_and_a_wrong_secret_are_answered_alike() {
 }
 
 #[test]
-fn a_revoked_key_stops_to_work_and_the_last_one_closes_the_server() {
+fn a_revoked_key_is_rejected_and_the_server_still_requires_keys() {
     let lab = Lab::new();
     let (first, last) = (lab.key(""), lab.key(""));
     let server = lab.serve();
@@ -103,7 +103,7 @@ fn a_revoked_key_stops_to_work_and_the_last_one_closes_the_server() {
 }
 
 #[test]
-fn without_keys_this_machine_is_let_in_until_there_is_one() {
+fn local_calls_need_no_key_until_one_is_created() {
     let lab = Lab::new();
     let server = lab.serve();
     assert!(!server.needs_key);
@@ -118,7 +118,7 @@ fn without_keys_this_machine_is_let_in_until_there_is_one() {
 }
 
 #[test]
-fn an_address_that_others_reach_needs_a_key() {
+fn a_public_address_requires_a_key() {
     let bind = |lab: &Lab| {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
@@ -156,7 +156,7 @@ fn an_address_that_others_reach_needs_a_key() {
 }
 
 #[test]
-fn what_another_tenant_has_is_answered_as_what_is_not_there() {
+fn data_of_other_tenants_is_not_found() {
     let lab = Lab::new();
     let (harbour, island) = (lab.key("harbour"), lab.key("island"));
     let server = lab.serve();
@@ -213,7 +213,7 @@ fn what_another_tenant_has_is_answered_as_what_is_not_there() {
 }
 
 #[test]
-fn a_key_for_metrics_opens_nothing_else_and_nothing_else_opens_metrics() {
+fn a_metrics_key_has_access_to_metrics_only() {
     let lab = Lab::new();
     let (tenant, metrics) = (lab.key("harbour"), lab.metrics_key());
     let server = lab.serve();
@@ -235,7 +235,7 @@ fn a_key_for_metrics_opens_nothing_else_and_nothing_else_opens_metrics() {
 }
 
 #[test]
-fn who_asks_too_often_is_told_to_wait() {
+fn calls_above_the_rate_limit_get_status_429() {
     let lab = Lab::new().with(|server| (server.rate_per_second, server.rate_burst) = (1, 3));
     let (eager, calm) = (lab.key("harbour"), lab.key("harbour"));
     let server = lab.serve();
@@ -255,7 +255,7 @@ fn who_asks_too_often_is_told_to_wait() {
 }
 
 #[test]
-fn a_key_is_in_no_answer() {
+fn keys_do_not_appear_in_answers() {
     let lab = Lab::new();
     let key = lab.key("harbour");
     let metrics = lab.metrics_key();

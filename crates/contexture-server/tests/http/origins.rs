@@ -7,7 +7,7 @@ fn ask(server: &Running, method: &str, headers: &str) -> Answer {
 }
 
 #[test]
-fn the_name_that_is_called_must_be_ours() {
+fn a_foreign_host_is_rejected() {
     let lab =
         Lab::new().with(|server| server.allowed_hosts = vec!["Contexture.Example".to_owned()]);
     let server = lab.serve();
@@ -64,7 +64,7 @@ fn the_name_that_is_called_must_be_ours() {
 }
 
 #[test]
-fn what_a_proxy_would_be_sent_says_whom_it_is_for_twice() {
+fn an_absolute_target_overrides_the_host_header() {
     let lab = Lab::new();
     let server = lab.serve();
     let answer =
@@ -73,7 +73,7 @@ fn what_a_proxy_would_be_sent_says_whom_it_is_for_twice() {
 }
 
 #[test]
-fn pages_of_other_sites_may_not_call() {
+fn a_foreign_origin_is_rejected() {
     let lab = Lab::new()
         .with(|server| server.allowed_origins = vec!["https://app.example.com".to_owned()]);
     let server = lab.serve();
@@ -110,7 +110,7 @@ fn pages_of_other_sites_may_not_call() {
 }
 
 #[test]
-fn a_browser_is_told_what_an_allowed_page_may_do() {
+fn allowed_origins_get_cors_headers() {
     let lab = Lab::new()
         .with(|server| server.allowed_origins = vec!["https://app.example.com".to_owned()]);
     // A browser asks before it sends the key.
@@ -169,7 +169,7 @@ fn a_browser_is_told_what_an_allowed_page_may_do() {
 }
 
 #[test]
-fn without_allowed_pages_nothing_is_said_to_browsers() {
+fn without_allowed_origins_there_are_no_cors_headers() {
     let lab = Lab::new();
     let server = lab.serve();
     let own = "host: localhost\r\norigin: http://localhost\r\n";
