@@ -270,9 +270,9 @@ fn check_why(arguments: &JsonObject) -> Result<(), Problem> {
     };
     if why.is_empty() {
         let code = ActionCode::MissingWhy.as_str();
-        return Err(Problem::bad_request(code, "the change has no reason")
+        return Err(Problem::bad_request(code, "the change gives no reason")
             .at("why")
-            .hint("give the reason in `why`, in one sentence"));
+            .hint("every change needs a reason: say in `why`, in one sentence, what it is for"));
     }
     Ok(())
 }

@@ -152,7 +152,8 @@ fn the_number_of_listeners_is_limited() {
     let refused = server.get("/v1/sessions/s/events");
     assert_eq!(
         refused.text(),
-        "503 unavailable: there are too many listeners, or the server is stopping"
+        "503 unavailable: too many listeners, or the server is stopping [retry later, or raise \
+         `max_listeners` in the server's settings]"
     );
     assert_eq!(refused.header("retry-after"), Some("1"));
     // One leaves, and there is room. That it left is noticed when something is

@@ -5,12 +5,12 @@ use serde_json::json;
 
 use crate::support::{Lab, talk, until};
 
-const NO_KEY: &str = "401 unauthorized: this server needs a key [send it as `Authorization: \
-    Bearer KEY`; `contexture key new` makes one]";
-const WRONG_KEY: &str = "401 unauthorized: there is no such key [send it as `Authorization: \
-    Bearer KEY`, whole and unchanged]";
-const REVOKED: &str = "401 unauthorized: the key was revoked [make another with `contexture key \
-    new` on the server]";
+const NO_KEY: &str = "401 unauthorized: the server requires an API key [send `Authorization: \
+    Bearer KEY`; create a key with `contexture key new` on the server]";
+const WRONG_KEY: &str = "401 unauthorized: the API key is invalid [send the whole key as \
+    `Authorization: Bearer KEY`]";
+const REVOKED: &str = "401 unauthorized: the API key was revoked [create another key with \
+    `contexture key new` on the server]";
 
 #[test]
 fn a_server_with_keys_accepts_only_calls_with_a_key() {
@@ -135,8 +135,8 @@ fn a_public_address_requires_a_key() {
         assert_eq!(
             refused.to_string(),
             format!(
-                "{address} can be reached by others, and there is no key: anybody could read and \
-                 write everything"
+                "other machines can reach {address}, and no API key exists: anyone could read and \
+                 write all data"
             )
         );
         assert_eq!(
@@ -219,12 +219,13 @@ fn a_metrics_key_has_access_to_metrics_only() {
     let server = lab.serve();
     assert_eq!(
         server.with_key(&metrics).get("/v1/sessions").text(),
-        "403 forbidden: this key opens /metrics only"
+        "403 forbidden: the API key has access to /metrics only [create another key with \
+         `contexture key new` on the server]"
     );
     assert_eq!(
         server.with_key(&tenant).get("/metrics").text(),
-        "403 forbidden: this key does not open /metrics [make one that does with `contexture key \
-         new --metrics` on the server]"
+        "403 forbidden: the API key has no access to /metrics [create a key for metrics with \
+         `contexture key new --metrics` on the server]"
     );
     assert_eq!(server.get("/metrics").text(), NO_KEY);
     let read = server.with_key(&metrics).get("/metrics").ok(200);
@@ -245,8 +246,7 @@ fn calls_above_the_rate_limit_get_status_429() {
     });
     assert_eq!(
         refused.text(),
-        "429 rate_limited: this key sends more requests than it may [wait as long as \
-         `retry-after` says, and send less]"
+        "429 rate_limited: the API key exceeded its rate limit [retry after `retry-after` seconds]"
     );
     assert_eq!(refused.header("retry-after"), Some("1"));
     // Others are not held up by it, and after a while it goes on.

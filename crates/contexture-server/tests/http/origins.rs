@@ -25,8 +25,8 @@ fn a_foreign_host_is_rejected() {
         let answer = ask(&server, "GET", &format!("host: {host}\r\n"));
         assert_eq!(answer.status, 200, "{host}: {}", answer.body);
     }
-    let foreign = "403 foreign_host: this server does not go by the name in `Host` [call it by \
-                   its address, or add the name to `allowed_hosts` in its settings]";
+    let foreign = "403 foreign_host: the host name in `Host` is not allowed [call the server by \
+                   its IP address, or add the name to `allowed_hosts` in the server's settings]";
     for host in [
         "evil.example",
         &format!("evil.example:{port}"),
@@ -39,7 +39,7 @@ fn a_foreign_host_is_rejected() {
         let answer = ask(&server, "GET", &format!("host: {host}\r\n"));
         assert_eq!(answer.text(), foreign, "{host}");
     }
-    let unclear = "400 invalid_host: the request does not say whom it is for";
+    let unclear = "400 invalid_host: missing or malformed Host header";
     for headers in [
         "",
         "host: \r\n",
@@ -87,7 +87,7 @@ fn a_foreign_origin_is_rejected() {
         let headers = format!("host: {host}\r\norigin: {origin}\r\n");
         ask(&server, "GET", &headers).ok(200);
     }
-    let foreign = "403 foreign_origin: pages of this origin may not call this server [add it to \
+    let foreign = "403 foreign_origin: the origin in `Origin` is not allowed [add the origin to \
                    `allowed_origins` in the server's settings]";
     for origins in [
         "origin: null\r\n",

@@ -289,8 +289,8 @@ fn a_session_without_a_history_layer_gives_a_warning() {
     };
     let warned = json!({
         "code": "no_history",
-        "message": "the recipe `memory` has no history: no turn of session `support` is in the \
-                    request",
+        "message": "recipe `memory` has no history layer: the request contains no turns of \
+                    session `support`",
         "advice": [{"do": "set", "field": "recipe", "value": "broker"}],
     });
     assert!(warnings("memory").contains(&warned));

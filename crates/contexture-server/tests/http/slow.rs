@@ -97,8 +97,8 @@ fn idle_streams_do_not_block_other_calls() {
     let refused = client.send("POST", "/v1/memory/records", &lines, Some(EVENT));
     assert_eq!(
         refused.text(),
-        "503 unavailable: 4 streams of records are open already [wait until one of them has \
-         ended, or send more in one]"
+        "503 unavailable: the limit of 4 open record streams is reached [wait until a stream has \
+         ended, or send more records in one stream]"
     );
     for wire in &mut streams {
         wire.send("0\r\n\r\n");
@@ -164,7 +164,8 @@ fn large_bodies_wait_for_memory_and_small_ones_do_not() {
     let said = begin(100_000).answer();
     assert_eq!(
         said.text(),
-        "503 unavailable: the server holds as many bodies as it can; try again"
+        "503 unavailable: the server has no memory for more request bodies [retry after \
+         `retry-after` seconds]"
     );
     drop(large);
     let mut wire = begin(100_000);
@@ -374,12 +375,9 @@ fn an_http_1_0_client_is_answered_and_disconnected() {
     let said = wire.rest();
     assert!(said.starts_with("HTTP/1.0 200 OK\r\n"), "{said}");
     assert!(said.ends_with(r#"{"sessions":[],"next":null}"#), "{said}");
-    // Without a name it cannot be told whether it was meant for us.
+    // Without a host, the server cannot check that the request was meant for it.
     let said = server.raw("GET /v1/sessions HTTP/1.0\r\n\r\n").text();
-    assert_eq!(
-        said,
-        "400 invalid_host: the request does not say whom it is for"
-    );
+    assert_eq!(said, "400 invalid_host: missing or malformed Host header");
 }
 
 #[test]

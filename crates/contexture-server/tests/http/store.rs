@@ -8,7 +8,7 @@ use contexture_sqlite::{Options, SqliteStore};
 
 use crate::support::{Answer, Client, Lab, Running, talk, turn, until};
 
-const GONE: &str = "503 unavailable: the store cannot be used now; try again";
+const GONE: &str = "503 unavailable: the store is unavailable [retry after `retry-after` seconds]";
 
 /// Everything that needs the store says that it cannot be used, and what does
 /// not goes on.
