@@ -153,7 +153,7 @@ fn settings_out_of_range_are_rejected_with_the_range() {
         (
             Format::OpenAiCompletions,
             json!({"stop": ["a", "b", "c", "d", "e"]}),
-            "5 texts to stop at are given: give at most 4 (openai.stop)",
+            "5 stop texts are given; the limit is 4 (openai.stop)",
         ),
         (
             Format::Anthropic,

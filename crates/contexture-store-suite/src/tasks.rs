@@ -101,8 +101,8 @@ pub fn a_task_is_finished_once(store: &dyn Store) {
     }
     assert!(said(finish(store, "a", TaskStatus::Active)).contains("`blocked`"));
     finish(store, "c", TaskStatus::Complete).unwrap();
-    assert!(said(finish(store, "c", TaskStatus::Complete)).contains("complete already"));
-    assert!(said(finish(store, "c", TaskStatus::Blocked)).contains("complete already"));
+    assert!(said(finish(store, "c", TaskStatus::Complete)).contains("already complete"));
+    assert!(said(finish(store, "c", TaskStatus::Blocked)).contains("already complete"));
     assert!(matches!(
         finish(store, "nobody", TaskStatus::Complete),
         Err(StoreError::NotFound { .. })
@@ -432,7 +432,7 @@ pub fn deep_task_trees_are_stored(store: &dyn Store) {
 
 pub fn a_task_is_deleted(store: &dyn Store) {
     push(store, "main", &["a", "b"]);
-    assert!(said(forget(store, "a")).contains("has parts"));
+    assert!(said(forget(store, "a")).contains("has subtasks"));
     assert!(said(forget(store, "b")).contains("current"));
     pop(store, "main", "done");
     assert_eq!(forget(store, "b").unwrap(), 1);

@@ -428,14 +428,14 @@ pub fn short_names_are_beginnings_of_ids(store: &dyn Store) {
             "other",
             "nodes[0].local_id: `other` is not a short name for `new`: it is the first 6 characters or more of the id",
         ),
-        ("ne", "nodes[0].local_id: `ne` is no short name"),
+        ("ne", "nodes[0].local_id: `ne` is not a short name"),
     ] {
         wrong.nodes[0].local_id = Some(local_id.to_owned());
         refused(store, why, || store.grow("t", &wrong, at(3)));
     }
     let mut taken = growth("node 0123456789x human a\nedge e9 012 -> 0123456789x");
     taken.nodes[0].local_id = Some("012345".to_owned());
-    let why = "nodes[0].local_id: `012345` is that of node `0123456789` already";
+    let why = "nodes[0].local_id: `012345` is already the short name of node `0123456789`";
     refused(store, why, || store.grow("t", &taken, at(3)));
     let mut whole = document("t", "");
     (whole.nodes, whole.edges) = (taken.nodes, taken.edges);
@@ -718,7 +718,7 @@ pub fn a_rejected_growth_stores_nothing(store: &dyn Store) {
         // Through an edit that stands in the place of what leads to it.
         (
             "edge e9 n2 -> n1b\nedge e8 n1b -> n1",
-            "edges: they go round in a circle",
+            "edges: the edges form a cycle",
         ),
         (
             "node y human a\nedge e9 n1 n1 -> y",
@@ -1350,7 +1350,7 @@ pub fn raw_responses_are_read_back_unchanged(store: &dyn Store) {
     let n1 = late.nodes.iter_mut().find(|node| node.id == "n1").unwrap();
     n1.raw_response = Some(RawResponse::default());
     let said = store.import_tree(&late, at(12)).unwrap_err().to_string();
-    assert!(said.contains("says something else"), "{said}");
+    assert!(said.contains("with different content"), "{said}");
 }
 
 pub fn an_agents_position_is_its_latest_node(store: &dyn Store) {
