@@ -45,14 +45,14 @@ pub(crate) struct ErrorAnswer {
 pub(crate) struct ErrorBody {
     /// A stable code for programs, such as `not_found`.
     code: &'static str,
-    /// What happened, for people.
+    /// The error message, for people.
     message: String,
     /// The path of the field with the error, such as `messages[2].content`.
     /// Null if the error has no field.
     field: Option<String>,
-    /// What to do, for people. Null if there is no advice.
+    /// The recommended action, for people. Null if there is none.
     hint: Option<String>,
-    /// What to do, for programs: one action per entry.
+    /// The recommended actions, for programs.
     advice: Vec<Advice>,
 }
 

@@ -191,7 +191,7 @@ pub struct AssembledForm<'a> {
     workspace_path: &'a str,
     /// The use of the path through a loom tree. Null without a tree.
     loom: Option<&'a LoomSummary>,
-    /// What was cut or dropped.
+    /// The items that were cut or dropped.
     truncation: Truncation<'a>,
     /// The hash under which the request was saved. Null if it was not saved.
     snapshot: Option<&'a str>,
@@ -381,7 +381,7 @@ struct AllocatedTokens {
     event: Tokens,
 }
 
-/// What was cut or dropped to fit the budget.
+/// The items that were cut or dropped to fit the budget.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 struct Truncation<'a> {

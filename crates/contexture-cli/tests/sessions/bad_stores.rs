@@ -74,7 +74,7 @@ fn a_request_is_made_though_it_cannot_be_kept() {
     assert!(run.out.contains("Hello."), "{}", run.out);
     run.says(
         "warning: the request was not kept: sqlite:./.contexture/contexture.db is locked by \
-         another process and stayed so",
+         another process; retry later",
     );
 }
 

@@ -256,8 +256,25 @@ fn or_refused(gives: JsonObject) -> JsonObject {
         settings.meta_schema = None;
     });
     let refused = schema::<Refused>(generator.for_serialize().into_generator());
-    let both = json!({"type": "object", "anyOf": [gives, refused]});
+    let mut both = json!({"type": "object", "anyOf": [gives, refused]});
+    without_texts(&mut both);
     both.as_object().cloned().unwrap_or_default()
+}
+
+/// Removes descriptions and patterns from the schema of a result. Programs check
+/// results against it, and every conversation pays for its bytes.
+fn without_texts(schema: &mut Value) {
+    match schema {
+        Value::Array(schemas) => schemas.iter_mut().for_each(without_texts),
+        Value::Object(fields) => {
+            // A property with one of these names is a schema, not a text.
+            fields.retain(|name, value| {
+                !(matches!(name.as_str(), "description" | "pattern") && value.is_string())
+            });
+            fields.values_mut().for_each(without_texts);
+        }
+        _ => {}
+    }
 }
 
 /// Checks that the arguments contain a reason.

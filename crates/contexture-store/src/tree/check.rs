@@ -128,7 +128,7 @@ impl TreeDocument {
             let field = format!("nodes[{i}].local_id");
             check_local_id(&field, local, &node.id)?;
             if let Some(other) = taken.insert(local, i) {
-                let message = format!("`{local}` is that of nodes[{other}] already");
+                let message = format!("`{local}` is already the short name of nodes[{other}]");
                 return Err(StoreError::invalid(field, message));
             }
         }
@@ -895,7 +895,7 @@ mod tests {
                    {"id":"abcdefh","local_id":"abcdef","author":"human","content":"",
                     "edited_from":"abcdefg"}]"#
             ),
-            "nodes[1].local_id: `abcdef` is that of nodes[0] already"
+            "nodes[1].local_id: `abcdef` is already the short name of nodes[0]"
         );
     }
 
