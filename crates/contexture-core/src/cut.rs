@@ -13,18 +13,18 @@ use crate::text::Text;
 /// An item that a cut would leave with less content than this is dropped.
 pub const MIN_USEFUL_TOKENS: Tokens = 32;
 
-/// How an item may be shortened.
+/// The part of an item that a cut removes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Cut {
-    /// Whole or not at all.
+    /// The item is kept whole or dropped.
     Never,
-    /// The start goes, the end stays: logs.
+    /// The start is removed, for example from logs.
     Start,
-    /// The middle goes: code.
+    /// The middle is removed, for example from code.
     Middle,
-    /// The end goes, the start stays: documents read from the top.
+    /// The end is removed, for example from documents.
     #[default]
     End,
 }

@@ -9,17 +9,17 @@ use crate::counts::{Counts, Tokens};
 use crate::item::Item;
 use crate::text::Text;
 
-/// What kind of shorter form of an item is shown.
+/// The kind of a shorter form of an item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum FormKind {
-    /// A passage of the text, word for word.
+    /// A passage of the text, verbatim.
     Passage,
-    /// The most telling sentences of the text, word for word.
+    /// The most relevant sentences of the text, verbatim.
     Extract,
-    /// Other words for the whole of it.
+    /// A summary of the text.
     Summary,
 }
 

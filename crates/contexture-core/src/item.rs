@@ -16,7 +16,7 @@ use crate::form::Form;
 use crate::part::Part;
 use crate::text::Text;
 
-/// Whose words an item holds, and so which tag it stands between.
+/// The role that an item's content is sent as.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Default,
 )]
@@ -24,23 +24,22 @@ use crate::text::Text;
 #[serde(rename_all = "snake_case")]
 #[cfg_attr(feature = "schema", schemars(rename = "ItemRole"))]
 pub enum Role {
-    /// The boot header: first of all, without a tag.
+    /// The boot header: the first text of the request, without a tag.
     Header,
-    /// The operator's standing instructions.
+    /// Standing instructions of the operator.
     System,
-    /// The developer's instructions for the task.
+    /// Instructions of the developer for the task.
     Developer,
-    /// The user's words.
+    /// A message of the user.
     User,
-    /// The model's words.
+    /// A message of the model.
     Assistant,
-    /// What a tool returned.
+    /// A result of a tool.
     Tool,
-    /// Reference material.
+    /// Reference text.
     #[default]
     Context,
-    /// A part of a document without roles: it stands between no tags, and
-    /// nothing is written before or behind it.
+    /// A part of a document without roles. It is sent without tags.
     Document,
 }
 
@@ -110,18 +109,18 @@ impl Join {
     }
 }
 
-/// How far an item's content is to be believed.
+/// The trust level of an item's content.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Trust {
-    /// Written by whoever runs the agent.
+    /// Written by the operator of the agent.
     Operator,
-    /// Written by its user.
+    /// Written by the user of the agent.
     User,
     /// Returned by a tool.
     Tool,
-    /// Found somewhere: files, memory, the web.
+    /// Retrieved from files, memory or the web.
     #[default]
     Retrieved,
 }

@@ -40,15 +40,15 @@ pub enum Part {
     Media(Arc<Media>),
 }
 
-/// What is not text.
+/// An image, a recording or a document.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Media {
-    /// What it is to a provider.
+    /// The kind of media.
     pub kind: MediaKind,
-    /// Its media type, such as `image/png`.
+    /// The media type, such as `image/png`.
     pub media_type: String,
-    /// Where its bytes are.
+    /// The bytes, or the URL of the bytes.
     #[serde(flatten)]
     pub source: MediaSource,
 }
@@ -77,14 +77,14 @@ impl MediaKind {
     }
 }
 
-/// Where the bytes of a medium are.
+/// The bytes of media, or the URL of the bytes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum MediaSource {
-    /// Here, in base64.
+    /// The bytes in base64.
     Data(String),
-    /// Elsewhere.
+    /// The URL of the bytes.
     Url(String),
 }
 

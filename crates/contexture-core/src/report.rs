@@ -32,58 +32,59 @@ pub struct Report {
     pub guard: Vec<GuardLine>,
 }
 
-/// What counted the tokens.
+/// The tokenizer that counted the tokens.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TokenizerInfo {
-    /// Its name.
+    /// The name of the tokenizer.
     pub name: String,
-    /// False when the counts are estimates.
+    /// Whether the counts are exact. False for estimates.
     pub exact: bool,
 }
 
-/// What was spent, and on what.
+/// The token budget of a request and its use, in tokens.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct BudgetReport {
-    /// The whole window.
+    /// The size of the context window.
     pub max: Tokens,
-    /// What is set aside for the response and for tools.
+    /// The tokens reserved for the response and for tools.
     pub reserved: Tokens,
-    /// `max` less `reserved`.
+    /// `max` minus `reserved`.
     pub effective: Tokens,
-    /// What the request costs.
+    /// The tokens of the request.
     pub used: Tokens,
-    /// `max` less `used`.
+    /// `max` minus `used`.
     pub remaining: Tokens,
-    /// `effective` less `used`.
+    /// `effective` minus `used`.
     pub available: Tokens,
-    /// The same by layer, in recipe order.
+    /// The budget of each layer, in recipe order.
     #[serde(serialize_with = "by_name")]
     #[cfg_attr(feature = "schema", schemars(with = "BTreeMap<String, LayerBudget>"))]
     pub layers: Vec<LayerBudget>,
 }
 
-/// One layer's part of the budget.
+/// The budget of one layer.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LayerBudget {
     /// The layer's name.
     #[serde(skip)]
     pub name: Arc<str>,
-    /// What it might spend, passed-on tokens included.
+    /// The tokens that the layer could use, including unused tokens of other
+    /// layers.
     pub allowed: Tokens,
-    /// What it spent.
+    /// The tokens that the layer used.
     pub used: Tokens,
-    /// How much of that was pinned.
+    /// The tokens of pinned items in the layer.
     pub pinned: Tokens,
-    /// How many items were kept, cut ones among them.
+    /// The number of items that were kept, including items that were cut.
     pub kept: usize,
-    /// How many of those were cut.
+    /// The number of items that were cut.
     pub cut: usize,
-    /// How many were left out.
+    /// The number of items that were dropped.
     pub dropped: usize,
-    /// The layers inside it, in order.
+    /// The budgets of nested layers, in order.
     #[serde(skip_serializing_if = "Vec::is_empty", serialize_with = "by_name")]
     #[cfg_attr(
         feature = "schema",
@@ -108,60 +109,60 @@ fn has_no_scores(scores: &Arc<Scores>) -> bool {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Included {
-    /// Its path, when it is a file.
+    /// The path, if the candidate is a file.
     pub path: Option<Arc<str>>,
-    /// Its id.
+    /// The id of the candidate.
     pub id: Arc<str>,
-    /// Its layer.
+    /// The layer of the candidate.
     pub layer: Arc<str>,
-    /// Its role.
+    /// The role that the content is sent as.
     pub role: Role,
-    /// How far it is to be believed.
+    /// The trust level of the content.
     pub trust: Trust,
-    /// What it costs, tags and marker included.
+    /// The tokens of the candidate, including tags and markers.
     pub tokens: Tokens,
-    /// Whether it was cut.
+    /// Whether the content was cut.
     pub truncated: bool,
-    /// What it would have cost whole.
+    /// The tokens of the whole content.
     pub original_tokens: Tokens,
-    /// True when `original_tokens` is extrapolated, the item being larger than
-    /// the whole budget.
+    /// Whether `original_tokens` is extrapolated because the content is larger
+    /// than the whole budget.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub original_estimated: bool,
-    /// The priority it was kept by.
+    /// The priority, from 0 to 1, after hints.
     pub priority: f64,
-    /// The priority before hints moved it.
+    /// The priority before hints. Null if no hint changed it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub base_priority: Option<f64>,
-    /// How well it matched, where it was ranked.
+    /// The relevance score, if the candidate was ranked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub score: Option<f64>,
-    /// What the score is made of.
+    /// The parts of the relevance score.
     #[serde(skip_serializing_if = "has_no_scores")]
     #[cfg_attr(feature = "schema", schemars(default))]
     pub scores: Arc<Scores>,
-    /// Which lines went.
+    /// The lines that were removed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lines_cut: Option<LinesCut>,
-    /// Which shorter form of it is shown, when it is not shown whole.
+    /// The shorter form that is shown. Null if the content is shown as it is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub form: Option<FormKind>,
-    /// Why it is here: a stable code.
+    /// A stable code for the reason why the candidate is included.
     pub code: Code,
-    /// Why it is here, in words.
+    /// The reason in words.
     #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub reason: Reason,
 }
 
-/// The lines that a cut took away.
+/// The lines that a cut removed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LinesCut {
-    /// The first line that went.
+    /// The first removed line, from 1.
     pub first: u32,
-    /// The last line that went.
+    /// The last removed line.
     pub last: u32,
-    /// True when a part of one of these lines is still there.
+    /// Whether a part of the first or last line is still shown.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub partial: bool,
 }
@@ -185,34 +186,35 @@ impl fmt::Display for LinesCut {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Excluded {
-    /// Its path, when it is a file.
+    /// The path, if the candidate is a file.
     pub path: Option<Arc<str>>,
-    /// Its id.
+    /// The id of the candidate.
     pub id: Arc<str>,
-    /// Its layer.
+    /// The layer of the candidate.
     pub layer: Arc<str>,
-    /// Its role.
+    /// The role that the content would be sent as.
     pub role: Role,
-    /// What it would have cost.
+    /// The tokens that the candidate needs.
     pub tokens: Tokens,
-    /// True when `tokens` is a guess, because nothing was left to count it for.
+    /// Whether `tokens` is an estimate. Candidates are not counted exactly once
+    /// the budget is used up.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub estimated: bool,
-    /// The priority it was weighed by.
+    /// The priority, from 0 to 1, after hints.
     pub priority: f64,
-    /// The priority before hints moved it.
+    /// The priority before hints. Null if no hint changed it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub base_priority: Option<f64>,
-    /// How well it matched, where it was ranked.
+    /// The relevance score, if the candidate was ranked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub score: Option<f64>,
-    /// What the score is made of.
+    /// The parts of the relevance score.
     #[serde(skip_serializing_if = "has_no_scores")]
     #[cfg_attr(feature = "schema", schemars(default))]
     pub scores: Arc<Scores>,
-    /// Why it is not here: a stable code.
+    /// A stable code for the reason why the candidate is excluded.
     pub code: Code,
-    /// Why, in words, with what would have kept it.
+    /// The reason in words, and what would have kept the candidate.
     #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub reason: Reason,
     /// Whether a warning says so already.
@@ -248,11 +250,11 @@ impl Excluded {
     }
 }
 
-/// Something the guard changed in an item.
+/// A change that the guard made to an item.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct GuardLine {
-    /// The item's path or id.
+    /// The path or id of the item.
     pub item: Arc<str>,
     /// What was changed.
     #[serde(flatten)]

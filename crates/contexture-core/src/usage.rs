@@ -2,7 +2,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::counts::Tokens;
 
-/// What a provider says a call cost.
+/// The token usage that a provider reported for a call.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(
@@ -11,19 +11,21 @@ use crate::counts::Tokens;
     expecting = "usage: an object with `input_tokens` and `output_tokens`"
 )]
 pub struct Usage {
-    /// Tokens read, whether from the cache or not.
+    /// The number of input tokens, including cached tokens. Default: 0.
     #[cfg_attr(feature = "schema", schemars(with = "crate::schema::Number"))]
     pub input_tokens: Tokens,
-    /// Tokens written.
+    /// The number of output tokens. Default: 0.
     #[cfg_attr(feature = "schema", schemars(with = "crate::schema::Number"))]
     pub output_tokens: Tokens,
-    /// Of those read, how many came from the cache.
+    /// The number of input tokens that were read from the provider's cache.
+    /// Default: 0.
     #[cfg_attr(feature = "schema", schemars(with = "crate::schema::Number"))]
     pub cached_input_tokens: Tokens,
-    /// Of those read, how many were put into the cache.
+    /// The number of input tokens that were written to the provider's cache.
+    /// Default: 0.
     #[cfg_attr(feature = "schema", schemars(with = "crate::schema::Number"))]
     pub cache_write_tokens: Tokens,
-    /// Of those written, how many were reasoning.
+    /// The number of output tokens that were reasoning. Default: 0.
     #[cfg_attr(feature = "schema", schemars(with = "crate::schema::Number"))]
     pub reasoning_tokens: Tokens,
 }

@@ -9,7 +9,7 @@ use std::fmt;
 
 use serde::{Serialize, Serializer};
 
-/// One thing that a caller can do about an error or a warning.
+/// One action that the caller can take after an error or a warning.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "do", rename_all = "snake_case")]
@@ -17,38 +17,38 @@ use serde::{Serialize, Serializer};
 pub enum Advice {
     /// Set a field of the request.
     Set {
-        /// The field, such as `max_tokens`.
+        /// The name of the field, such as `max_tokens`.
         field: Cow<'static, str>,
-        /// What to set it to, when that is known.
+        /// The value to set. Null if Contexture cannot suggest one.
         #[serde(skip_serializing_if = "Option::is_none")]
         value: Option<String>,
     },
-    /// Give a field of the request a larger number.
+    /// Increase a number in a field of the request.
     Raise {
-        /// The field, such as `max_tokens`.
+        /// The name of the field, such as `max_tokens`.
         field: Cow<'static, str>,
     },
-    /// Give a field of the request a smaller number.
+    /// Decrease a number in a field of the request.
     Lower {
-        /// The field, such as `reserve_response`.
+        /// The name of the field, such as `reserve_response`.
         field: Cow<'static, str>,
     },
     /// Call another operation.
     Call {
-        /// What to call.
+        /// The operation to call.
         operation: Operation,
-        /// What to call it for: a session's label, a tree's id.
+        /// The session label or the tree id to call the operation for.
         #[serde(skip_serializing_if = "Option::is_none")]
         on: Option<String>,
     },
     /// Change a setting in `contexture.toml`.
     Configure {
-        /// The setting, such as `limits.max_entries`.
+        /// The name of the setting, such as `limits.max_entries`.
         setting: Cow<'static, str>,
     },
-    /// Do something that reads the same to every caller.
+    /// Do something that has no field and no operation.
     Text {
-        /// What to do.
+        /// The action to take.
         text: Cow<'static, str>,
     },
 }
@@ -154,7 +154,7 @@ impl schemars::JsonSchema for Operation {
     fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
         schemars::json_schema!({
             "type": "string",
-            "description": "An operation by what it does, such as `list_sessions`.",
+            "description": "The name of an operation, such as `list_sessions`.",
         })
     }
 }
@@ -278,16 +278,15 @@ pub fn phrase(advice: &[Advice], face: &dyn Face) -> Option<String> {
     (!phrases.is_empty()).then(|| phrases.join("; or "))
 }
 
-/// Something that a person should look at: it does not keep a request from being
-/// made.
+/// A warning. The request was still assembled.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Warning {
-    /// A stable word for programs, such as `history_compacted`.
+    /// A stable code for programs, such as `history_compacted`.
     pub code: Cow<'static, str>,
-    /// What a person should know.
+    /// The warning, for people.
     pub message: String,
-    /// What can be done about it.
+    /// The actions that the caller can take.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[cfg_attr(feature = "schema", schemars(default))]
     pub advice: Vec<Advice>,

@@ -8,8 +8,8 @@ use contexture_core::guard::{MarkKey, Policy};
 use contexture_core::{ContentHash, Counts, TokenCounter, Usage};
 use contexture_providers::Format;
 use contexture_store::{
-    Later, Ledger, Memories, Samples, Snapshot, Snapshots, Store, StoreError, Tasks, Trees, TurnId,
-    TurnSample,
+    Ledger, Memories, PendingSnapshot, Samples, Snapshot, Snapshots, Store, StoreError, Tasks,
+    Trees, TurnId, TurnSample,
 };
 use contexture_tokens::{Estimated, Model, Models, Provider, Tokenizer};
 use jiff::Timestamp;
@@ -653,7 +653,7 @@ impl Engine {
                 kept.set_durability(Durability::Pending);
                 let last_error = Arc::clone(&self.last_snapshot_error);
                 warning = lock(&last_error).take();
-                store.put_snapshot_later(Later {
+                store.put_snapshot_later(PendingSnapshot {
                     snapshot,
                     blobs,
                     builds_on: previous.map(|previous| previous.hash),

@@ -6,41 +6,41 @@ use serde::{Deserialize, Serialize};
 use crate::error::Error;
 use crate::turn::json_with_path;
 
-/// What is asked now.
+/// The current user message with its context.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, expecting = "an event: an object with `content`")]
 #[cfg_attr(feature = "schema", schemars(transform = crate::schema::event))]
 pub struct Event {
-    /// What it says.
+    /// The text of the message. It can be empty if there are attachments.
     pub content: String,
     /// The sender's time zone, such as `Europe/Berlin`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timezone: Option<String>,
-    /// Where it came from, such as `slack`.
+    /// The platform that the message came from, such as `slack`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub platform: Option<String>,
-    /// What can be done there, such as `reply`.
+    /// The actions that the platform supports, such as `reply`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub platform_actions: Vec<String>,
-    /// What hooks add.
+    /// Texts that hooks add to the message.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hooks: Vec<Hook>,
-    /// Who sent it.
+    /// The sender of the message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sender: Option<Sender>,
-    /// What is attached to it.
+    /// The attachments of the message.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub attachments: Vec<Attachment>,
-    /// What caused it.
+    /// The cause of the message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<Source>,
-    /// Its id.
+    /// The id of the event.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
 }
 
-/// What a hook adds to an event.
+/// A text that a hook adds to a message.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(
@@ -48,13 +48,13 @@ pub struct Event {
     expecting = "a hook: an object with `name` and `content`"
 )]
 pub struct Hook {
-    /// The hook's name.
+    /// The name of the hook.
     pub name: String,
-    /// What it says.
+    /// The text that the hook adds.
     pub content: String,
 }
 
-/// Who sent an event.
+/// The sender of a message.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(
@@ -63,16 +63,16 @@ pub struct Hook {
     expecting = "a sender: an object with `name` or `id`"
 )]
 pub struct Sender {
-    /// Their name.
+    /// The sender's name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// Their id on the platform.
+    /// The sender's id on the platform.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
 }
 
-/// What is attached to an event: a file below the root, a text, or a picture,
-/// recording or document.
+/// An attachment: a file below the root, a text, or media. Exactly one of
+/// `path`, `content`, `data` and `url` is given.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(
@@ -82,25 +82,26 @@ pub struct Sender {
 )]
 #[cfg_attr(feature = "schema", schemars(transform = crate::schema::attachment))]
 pub struct Attachment {
-    /// A file below the root.
+    /// The path of a file, relative to the root.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
-    /// Some lines of it: the first and the last.
+    /// The first and the last line of the file to include, from 1. Default: all
+    /// lines.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lines: Option<[u32; 2]>,
-    /// What it is called.
+    /// The display name of the attachment.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// A text.
+    /// The text of the attachment.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub content: Option<String>,
-    /// The media type of what is not text.
+    /// The media type of `data` or `url`, such as `image/png`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub media_type: Option<String>,
-    /// Its bytes in base64.
+    /// The bytes of the attachment in base64.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub data: Option<String>,
-    /// Where it is.
+    /// The URL of the attachment.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
 }

@@ -6,25 +6,27 @@ use serde::{Deserialize, Serialize};
 use crate::error::Error;
 use crate::turn::json_with_path;
 
-/// What may be found. Nothing else ever is.
+/// Filters for recall. Recall returns only records that pass every filter.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct ContextFilters {
-    /// Only what happened at this time or later: events, chunks, relations.
+    /// The earliest time of events, chunks and relations: RFC 3339 or Unix
+    /// milliseconds. Default: no limit.
     #[serde(with = "since", skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(with = "contexture_store::schema::Time"))]
     pub since: Option<Timestamp>,
-    /// Only events of these types.
+    /// The allowed types of events. Default: every type.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub event_types: Option<Vec<String>>,
-    /// Only entities of these types, and relations between such.
+    /// The allowed types of entities; a relation is returned only if both of
+    /// its entities pass. Default: every type.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub entity_types: Option<Vec<String>>,
-    /// None of these ids.
+    /// The ids of records that are not returned. Default: none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub exclude: Vec<String>,
-    /// Only events of this task.
+    /// The id of the task whose events are returned. Default: every task.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub task_id: Option<String>,
 }

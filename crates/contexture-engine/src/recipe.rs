@@ -47,9 +47,9 @@ pub struct Recipe {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RecipeInfo {
-    /// Its name.
+    /// The name of the recipe.
     pub name: String,
-    /// What it is for, in a sentence.
+    /// The purpose of the recipe, in one sentence.
     pub description: String,
 }
 
@@ -549,23 +549,41 @@ impl schemars::JsonSchema for RecipeRef {
 
     fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
         schemars::json_schema!({
-            "description": "The name of a recipe, a file below the root, or a recipe itself.",
+            "description": "The name of a built-in recipe, a file below the root, or a recipe \
+                            itself.",
             "anyOf": [
-                {"type": "string", "minLength": 1},
+                {
+                    "description": "The name of a built-in recipe, or a file below the root.",
+                    "type": "string",
+                    "minLength": 1,
+                },
                 {
                     "type": "object",
                     "properties": {
-                        "recipe": {"type": "string"},
-                        "description": {"type": "string"},
+                        "recipe": {"description": "The name of the recipe.", "type": "string"},
+                        "description": {
+                            "description": "The purpose of the recipe, in one sentence.",
+                            "type": "string",
+                        },
                         "layers": {
+                            "description": "The layers of the request, in order.",
                             "type": "array",
                             "minItems": 1,
                             "items": {
                                 "type": "object",
                                 "properties": {
-                                    "layer": {"type": "string"},
-                                    "source": {"type": "string"},
-                                    "with": {"type": "object"},
+                                    "layer": {
+                                        "description": "The name of the layer.",
+                                        "type": "string",
+                                    },
+                                    "source": {
+                                        "description": "The source that fills the layer.",
+                                        "type": "string",
+                                    },
+                                    "with": {
+                                        "description": "Parameters for the source.",
+                                        "type": "object",
+                                    },
                                 },
                                 "required": ["layer"],
                             },

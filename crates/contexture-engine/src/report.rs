@@ -9,37 +9,38 @@ use serde::Serialize;
 
 use crate::advice::Warning;
 
-/// The account of a request: every candidate, exactly once.
+/// The report of a request: every candidate, exactly once.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Report {
-    /// The recipe that was followed.
+    /// The name of the recipe.
     pub recipe: String,
-    /// The model the request is for.
+    /// The model that the request is for.
     pub model: String,
-    /// What counted the tokens.
+    /// The tokenizer that counted the tokens.
     pub tokenizer: TokenizerInfo,
-    /// What was spent, and on what.
+    /// The token budget and its use.
     pub budget: BudgetReport,
-    /// What is in the request, in the order it is sent.
+    /// The candidates in the request, in the order they are sent.
     pub included: Vec<Included>,
-    /// What is not, in the order it was offered, and why.
+    /// The candidates that are not in the request, with the reasons, in the
+    /// order they were offered.
     pub excluded: Vec<Excluded>,
-    /// What a person should look at.
+    /// Warnings that the caller should read.
     pub warnings: Vec<Warning>,
-    /// What the guard changed.
+    /// The changes that the guard made to content.
     pub guard: Vec<GuardLine>,
-    /// What became of hints about priorities.
+    /// The effect of each priority hint.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[cfg_attr(feature = "schema", schemars(default))]
     pub hints: Vec<HintVerdict>,
-    /// What is shared with the request before.
+    /// The common beginning with the session's previous request.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cache: Option<CacheReport>,
-    /// The hash that the request is kept by.
+    /// The hash under which the request was saved.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub snapshot: Option<String>,
-    /// How long each stage took, in milliseconds.
+    /// The duration of each stage in milliseconds.
     pub timings_ms: BTreeMap<String, f64>,
 }
 
@@ -64,44 +65,45 @@ impl Report {
     }
 }
 
-/// What a request shares with the one before it in its session.
+/// The common beginning of two requests. A provider can serve this part from
+/// its prompt cache.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CacheReport {
-    /// The request it is compared with.
+    /// The hash of the earlier request.
     pub previous: String,
-    /// How many leading tokens are the same.
+    /// The number of leading tokens that are the same.
     pub shared_tokens: Tokens,
-    /// Which part of the request that is, from 0 to 1.
+    /// The share of the later request that is the same, from 0 to 1.
     pub shared_fraction: f64,
-    /// Where the two part.
+    /// The position where the requests differ first. Null if they are the same.
     pub first_difference: Option<Difference>,
 }
 
-/// Where two requests part.
+/// The position where two requests differ first.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "schema", schemars(rename = "FirstDifference"))]
 pub struct Difference {
-    /// The layer that differs first.
+    /// The first layer that differs.
     pub layer: Arc<str>,
-    /// The item that differs first.
+    /// The first item that differs.
     pub item: Arc<str>,
-    /// The first byte that differs, counted in the text form.
+    /// The offset of the first byte that differs, from 0, in the text format.
     pub byte: u64,
 }
 
-/// What became of a hint about a file's priority.
+/// The effect of a hint on a file's priority.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct HintVerdict {
-    /// The file.
+    /// The path of the file.
     pub path: String,
-    /// The list it stands on: `hot` or `cold`.
+    /// The list that the hint is on: `hot` or `cold`.
     pub list: String,
-    /// `honored`, `deferred`, `overridden` or `promoted`.
+    /// The effect: `honored`, `deferred`, `overridden` or `promoted`.
     pub verdict: String,
-    /// The reason the hint gave.
+    /// The reason that the hint gives.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
 }

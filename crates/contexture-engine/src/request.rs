@@ -14,7 +14,7 @@ use crate::event::Event;
 use crate::filters::ContextFilters;
 use crate::recipe::RecipeRef;
 
-/// What is to be assembled. Everything has a default.
+/// A request to assemble. Every field is optional.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "schema", schemars(rename = "AssembleRequest"))]
@@ -25,39 +25,39 @@ use crate::recipe::RecipeRef;
     expecting = "what to assemble: an object with `recipe`, `session`, `event` and others"
 )]
 pub struct Request {
-    /// The recipe: a built-in name, a file, or in JSON the recipe itself.
-    /// Default: a tree's own, else the configured one.
+    /// The recipe: the name of a built-in recipe, a file below the root, or in
+    /// JSON the recipe itself. Default: the tree's recipe, otherwise the
+    /// configured recipe.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "clap", arg(long, value_name = "NAME|FILE"))]
     pub recipe: Option<RecipeRef>,
-    /// Parameters for the sources of the recipe, by the name of the layer. They
-    /// come before those that the recipe gives.
+    /// Parameters for the recipe's sources, by layer name. They override the
+    /// parameters in the recipe.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     #[cfg_attr(feature = "clap", arg(skip))]
     pub with: BTreeMap<String, Map<String, Value>>,
-    /// The manifest, relative to the root. Default: `working-set.yml`, else
-    /// `.agent/working-set.yml`.
+    /// The working-set manifest, relative to the root. Default:
+    /// `working-set.yml`, otherwise `.agent/working-set.yml`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "clap", arg(long, value_name = "FILE"))]
     pub manifest: Option<String>,
-    /// The session's label or alias.
+    /// The session whose history is included: its label or alias.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "clap", arg(long, value_name = "LABEL"))]
     pub session: Option<String>,
-    /// The agent's role. Default: unified.
+    /// The agent's role. Default: `unified`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "clap", arg(long, value_name = "ROLE", value_parser = role))]
     pub role: Option<AgentRole>,
-    /// What the agent is to do. Default: the task of the session.
+    /// The agent's task. Default: the session's task.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "clap", arg(long, value_name = "TEXT"))]
     pub task: Option<String>,
-    /// The toolset that tools are taken from. Default: the configured one.
+    /// The toolset that the tools come from. Default: the configured toolset.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "clap", arg(long, value_name = "NAME"))]
     pub toolset: Option<String>,
-    /// What is asked now: a text, or in JSON an event with what is known about
-    /// it.
+    /// The current user message: a text, or in JSON an event with its context.
     #[serde(
         skip_serializing_if = "Option::is_none",
         deserialize_with = "event_or_text"
@@ -65,16 +65,18 @@ pub struct Request {
     #[cfg_attr(feature = "schema", schemars(with = "Option<EventOrText>"))]
     #[cfg_attr(feature = "clap", arg(skip))]
     pub event: Option<Event>,
-    /// The loom tree.
+    /// The id of the loom tree.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "clap", arg(long, value_name = "ID"))]
     pub tree: Option<String>,
-    /// The node in the tree to continue from, by id or short name. Default:
-    /// where the saved path ends, else where the agent is, else the only leaf.
+    /// The node of the tree to continue from, by id or short name. Default: the
+    /// end of the saved path, otherwise the agent's position, otherwise the
+    /// only leaf.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "clap", arg(long, value_name = "NODE"))]
     pub head: Option<String>,
-    /// The saved path, which chooses the branch and the versions of nodes.
+    /// The saved path to follow. It selects the branch and the versions of
+    /// nodes.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "clap", arg(long, value_name = "NAME"))]
     pub path: Option<String>,
@@ -82,70 +84,77 @@ pub struct Request {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "clap", arg(long, value_name = "ID"))]
     pub agent: Option<String>,
-    /// Text at the end of a document that is not in the tree yet.
+    /// Unsaved text at the end of a document.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "clap", arg(long, value_name = "TEXT"))]
     pub working_buffer: Option<String>,
-    /// Includes annotations.
+    /// Includes annotations of nodes. Default: false.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     #[cfg_attr(feature = "clap", arg(long))]
     pub include_annotations: bool,
-    /// Instructions for the next node, behind those of the path.
+    /// Instructions for the next node. They follow the instructions of the
+    /// path.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[cfg_attr(
         feature = "clap",
         arg(long = "instruct", value_name = "TEXT", action = clap::ArgAction::Append)
     )]
     pub instructions: Vec<String>,
-    /// Nodes of the tree that are shown as reference for the next node.
+    /// Nodes of the tree to include as reference text for the next node, by id
+    /// or short name.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[cfg_attr(
         feature = "clap",
         arg(long, value_name = "NODE", action = clap::ArgAction::Append)
     )]
     pub context: Vec<String>,
-    /// The query for memory. Default: the current task, else the event.
+    /// The query for memory. Default: the current task, otherwise the event.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "clap", arg(long, value_name = "TEXT"))]
     pub query: Option<String>,
-    /// What memory may find.
+    /// Filters for the records that memory can return.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(
         feature = "clap",
         arg(long, value_name = "JSON", value_parser = filters)
     )]
     pub filters: Option<ContextFilters>,
-    /// The archetype whose strategy memory follows. Default: the configured one.
+    /// The archetype whose recall strategy memory uses. Default: the configured
+    /// archetype.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "clap", arg(long, value_name = "NAME"))]
     pub strategy: Option<String>,
-    /// The stack of tasks. Default: `main`.
+    /// The task stack. Default: `main`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "clap", arg(long, value_name = "NAME"))]
     pub stack: Option<String>,
-    /// The model: decides window, tokenizer and provider. Default: the tree
-    /// agent's, else the configured one.
+    /// The model that the request is for. It sets the context window, the
+    /// tokenizer and the provider. Default: the model of the tree's agent,
+    /// otherwise the configured model.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "clap", arg(long, value_name = "NAME"))]
     pub model: Option<String>,
-    /// The window in tokens. Default: what the manifest says, else the model's.
+    /// The size of the context window in tokens. Default: the manifest's value,
+    /// otherwise the model's.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "clap", arg(long, value_name = "N"))]
     pub max_tokens: Option<Tokens>,
-    /// Tokens kept free for the answer. Default: what the manifest says, else 0.
+    /// The number of tokens reserved for the response. Default: the manifest's
+    /// value, otherwise 0.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "clap", arg(long, value_name = "N"))]
     pub reserve_response: Option<Tokens>,
-    /// Tokens kept free for tools. Default: 0.
+    /// The number of tokens reserved for tools. Default: 0.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "clap", arg(long, value_name = "N"))]
     pub reserve_tools: Option<Tokens>,
-    /// The form of the request. It decides the model when none is named, and
-    /// is compared with the model when one is. Default: Contexture's own.
+    /// The format of the request. Without a model, the format selects one; with
+    /// a model, both must match. Default: Contexture's own JSON.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "clap", arg(skip))]
     pub format: Option<Format>,
-    /// The clock, for repeatable output. Default: now.
+    /// The current time, for reproducible output: RFC 3339 or Unix
+    /// milliseconds. Default: the system clock.
     #[serde(
         skip_serializing_if = "Option::is_none",
         deserialize_with = "contexture_store::lenient_time"
@@ -155,14 +164,14 @@ pub struct Request {
     pub now: Option<Timestamp>,
 }
 
-/// What is asked now: a text, or an event with what is known about it.
+/// The current user message: a text, or an event with its context.
 #[derive(Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(untagged)]
 enum EventOrText {
-    /// What it says.
+    /// The text of the message.
     Text(String),
-    /// With what is known about it.
+    /// A message with its context.
     Event(Box<Event>),
 }
 

@@ -870,31 +870,31 @@ pub struct Contents<'a> {
     blocks: &'a [Entry],
 }
 
-/// How two requests differ.
+/// The differences between two requests.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "schema", schemars(rename = "SnapshotDifference"))]
 pub struct Comparison {
-    /// What the second shares with the first.
+    /// The common beginning of both requests.
     pub cache: CacheReport,
     /// The blocks that differ.
     pub changes: Vec<Change>,
 }
 
-/// A block that is in one of two requests, or differs between them.
+/// A block that differs between two requests.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "schema", schemars(rename = "BlockChange"))]
 pub struct Change {
-    /// Its layer.
+    /// The layer of the block.
     pub layer: Arc<str>,
-    /// Its id.
+    /// The id of the block.
     pub id: Arc<str>,
-    /// What it costs.
+    /// The number of tokens of the block.
     pub tokens: Tokens,
-    /// What it was; null when it is new.
+    /// The content in the earlier request. Null if the block is new.
     pub before: Option<String>,
-    /// What it is; null when it is gone.
+    /// The content in the later request. Null if the block was removed.
     pub now: Option<String>,
 }
 

@@ -77,17 +77,17 @@ impl Policy {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Finding {
-    /// What kind of thing was found.
+    /// The kind of finding.
     pub kind: FindingKind,
-    /// The rule for a secret, the tag, or the code point.
+    /// The secret rule, the tag, or the code point that was found.
     pub what: String,
-    /// The line of the first one, from 1.
+    /// The line of the first finding, from 1.
     pub line: u32,
-    /// How many there are.
+    /// The number of findings.
     pub count: u32,
 }
 
-/// What the guard can find.
+/// The kind of a guard finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -99,7 +99,7 @@ pub enum FindingKind {
     Boundary,
     /// Text that a model's chat template reads as structure was escaped.
     ControlToken,
-    /// A character that cannot be seen was written out.
+    /// An invisible character was written as its code point.
     Invisible,
 }
 

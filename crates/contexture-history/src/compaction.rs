@@ -32,27 +32,28 @@ const MIN_SUMMARY: Tokens = 48;
 /// in the ledger, and the summary says so.
 const MOST_READ: Tokens = 4;
 
-/// What was made of a history.
+/// A compaction that was made.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Compacted {
-    /// The turn that holds the summary.
+    /// The id of the turn that holds the summary.
     pub turn_id: TurnId,
-    /// How many turns it stands for, those of earlier summaries left out.
+    /// The number of turns that the summary covers, without turns of earlier
+    /// summaries.
     pub turns: usize,
-    /// The first turn that is still shown.
+    /// The first turn that requests still show in full.
     pub first_kept: Option<TurnId>,
-    /// What caused it.
+    /// The cause of the compaction.
     pub trigger: Trigger,
-    /// What made the summary.
+    /// The name of the summariser: `extractive`, or a model.
     pub summariser: String,
-    /// The tokens of what it stands for.
+    /// The number of tokens of the turns that the summary covers.
     pub tokens_before: Tokens,
-    /// The tokens of the summary.
+    /// The number of tokens of the summary.
     pub tokens_after: Tokens,
-    /// The summary.
+    /// The text of the summary.
     pub summary: String,
-    /// What a person should look at.
+    /// Warnings that the caller should read.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
 }
@@ -477,15 +478,15 @@ pub(crate) fn undo(store: &dyn Ledger, session: &Session, now: Timestamp) -> Res
     })
 }
 
-/// What undoing did.
+/// A compaction that was undone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "schema", schemars(rename = "CompactionUndone"))]
 pub struct Undone {
-    /// The compaction that no longer counts.
+    /// The id of the compaction that was undone.
     pub undone: TurnId,
-    /// Where the head is now.
+    /// The id of the session's new head.
     pub head: TurnId,
-    /// The summary that counts again, if there was one before.
+    /// The compaction that is in effect again. Null if there is none.
     pub standing: Option<TurnId>,
 }

@@ -432,49 +432,51 @@ impl<'e> Sessions<'e> {
     }
 }
 
-/// What a session cost.
+/// The cost of a session.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SessionCost {
-    /// The session.
+    /// The label of the session.
     pub session: String,
-    /// Each turn that says what it cost.
+    /// The cost of each turn with a reported usage.
     pub turns: Vec<TurnCost>,
-    /// The tokens of all of them.
+    /// The total token usage.
     pub total: Usage,
-    /// The part of the input that came from the cache, from 0 to 1.
+    /// The share of input tokens that came from the provider's cache, from 0 to
+    /// 1.
     pub cached_share: f64,
-    /// What they cost, in dollars, as far as prices are known.
+    /// The cost in US dollars, for models with known prices.
     pub dollars: f64,
-    /// What they would have cost without a cache.
+    /// The cost in US dollars without the provider's cache.
     pub dollars_uncached: f64,
-    /// The difference.
+    /// `dollars_uncached` minus `dollars`.
     pub dollars_saved: f64,
-    /// How many turns do not say what they cost.
+    /// The number of turns without a reported usage.
     pub unreported: usize,
-    /// Models whose prices are not known.
+    /// The models without known prices.
     pub unpriced: Vec<String>,
 }
 
-/// What a turn cost.
+/// The cost of a turn.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TurnCost {
-    /// The turn.
+    /// The id of the turn.
     pub turn_id: TurnId,
-    /// Its number on the path.
+    /// The number of the turn in its session, from 1.
     pub number: u64,
-    /// `turn` or `compaction`.
+    /// The kind of turn: `turn` or `compaction`.
     #[cfg_attr(feature = "schema", schemars(extend("enum" = ["turn", "compaction"])))]
     pub kind: &'static str,
-    /// The model.
+    /// The model that answered.
     pub model: Option<String>,
     /// What the provider reported.
     #[serde(flatten)]
     pub usage: Usage,
-    /// What that costs.
+    /// The cost in US dollars. Null if the prices are unknown.
     pub dollars: Option<f64>,
-    /// What it would have cost without a cache.
+    /// The cost in US dollars without the provider's cache. Null if the prices
+    /// are unknown.
     pub dollars_uncached: Option<f64>,
 }
 

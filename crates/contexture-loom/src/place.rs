@@ -49,31 +49,31 @@ pub(crate) struct Loom {
     pub(crate) context: Vec<NodeHead>,
 }
 
-/// What became of a path.
+/// The use of a path through a loom tree.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LoomSummary {
-    /// The tree.
+    /// The id of the tree.
     pub tree_id: String,
-    /// Where the path ends.
+    /// The id of the node at the end of the path.
     pub head_node_id: String,
-    /// Who is to go on.
+    /// The agent that writes next.
     pub agent_id: Option<String>,
-    /// The saved path that was followed.
+    /// The name of the saved path that was followed.
     pub path: Option<String>,
-    /// What was to go if something had to.
+    /// The truncation strategy for paths that exceed the budget.
     pub strategy: TruncationStrategy,
-    /// Whether something had to.
+    /// Whether nodes were cut or dropped.
     pub truncated: bool,
-    /// How many nodes are there, cut ones among them.
+    /// The number of nodes in the request, including nodes that were cut.
     pub nodes_kept: u64,
-    /// How many of those were cut.
+    /// The number of nodes that were cut.
     pub nodes_cut: u64,
-    /// How many went for want of room; null when older ones were not even
+    /// The number of nodes that were dropped. Null if older nodes were not
     /// counted.
     pub nodes_dropped: Option<u64>,
-    /// How many of the latest that were to be kept went all the same: they
-    /// alone did not fit.
+    /// The number of nodes within `minimum_recent_nodes` that were dropped
+    /// because even they exceeded the budget.
     pub recent_nodes_dropped: u64,
 }
 

@@ -13,7 +13,7 @@ use contexture_engine::{Advice, Engine, Error, snapshot};
 
 use crate::turn::json_with_path;
 
-/// A node to be added to a tree.
+/// A node to add to a tree.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(
@@ -21,36 +21,37 @@ use crate::turn::json_with_path;
     expecting = "a node: an object with `author`, `content` and `after`"
 )]
 pub struct NewNode {
-    /// Its id. Default: made from what it says and where.
+    /// The node's id. Default: made from the content and the position.
     #[serde(default)]
     #[cfg_attr(
         feature = "schema",
         schemars(with = "Option<contexture_store::schema::Label>")
     )]
     pub id: Option<String>,
-    /// Who wrote it.
+    /// Whether a person or a model wrote the node.
     pub author: Author,
-    /// Which agent.
+    /// The id of the agent that wrote the node.
     #[serde(default)]
     pub agent: Option<String>,
-    /// What it says.
+    /// The content: text, or blocks of type `text`, `image`, `audio` or
+    /// `document`.
     #[cfg_attr(
         feature = "schema",
         schemars(with = "contexture_store::schema::NodeContent")
     )]
     pub content: MessageContent,
-    /// What it follows from, by id or short name: nothing for the root, several
-    /// for versions of one place.
+    /// The parents of the node, by id or short name. Empty for the root;
+    /// several parents are versions of one node.
     #[serde(default)]
     pub after: Vec<String>,
-    /// How it follows. Default: it goes on from there.
+    /// The kind of edge from the parents. Default: `continuation`.
     #[serde(default = "continuation")]
     pub kind: EdgeKind,
-    /// What else it is made from.
+    /// Context and instruction sources of the node. Default: none.
     #[serde(default, deserialize_with = "material")]
     #[cfg_attr(feature = "schema", schemars(with = "Vec<MaterialForm>"))]
     pub material: Vec<(SourceRole, Material)>,
-    /// What the provider answered.
+    /// The provider's response, if a model wrote the node.
     #[serde(default)]
     pub raw_response: Option<RawResponse>,
 }
@@ -68,8 +69,8 @@ fn continuation() -> EdgeKind {
     EdgeKind::Continuation
 }
 
-/// What a node is made from beside what it follows: a node that is there, or
-/// something new, which becomes one.
+/// A context or instruction source of a new node: an existing node, or new
+/// content that becomes a node.
 #[derive(Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(
@@ -81,12 +82,12 @@ fn continuation() -> EdgeKind {
     expecting = "material: an object with `role`, and `node_id` or `content`"
 )]
 struct MaterialForm {
-    /// What it is to the new node.
+    /// The role of the source.
     role: SourceRole,
-    /// The node, by id or short name.
+    /// The existing node, by id or short name.
     #[serde(default)]
     node_id: Option<String>,
-    /// What is new.
+    /// The new content.
     #[serde(default)]
     #[cfg_attr(
         feature = "schema",
@@ -125,25 +126,28 @@ impl NewNode {
     }
 }
 
-/// Another version of a node.
+/// A new version of a node.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, expecting = "an edit: an object with `content`")]
 pub struct NodeEdit {
-    /// Its id. Default: made from what it says and where.
+    /// The id of the new version. Default: made from the content and the
+    /// position.
     #[serde(default)]
     #[cfg_attr(
         feature = "schema",
         schemars(with = "Option<contexture_store::schema::Label>")
     )]
     pub id: Option<String>,
-    /// Who wrote it. Default: who wrote what is edited.
+    /// Whether a person or a model wrote the version. Default: the author of
+    /// the edited node.
     #[serde(default)]
     pub author: Option<Author>,
-    /// Which agent.
+    /// The id of the agent that wrote the version.
     #[serde(default)]
     pub agent: Option<String>,
-    /// What it says.
+    /// The content: text, or blocks of type `text`, `image`, `audio` or
+    /// `document`.
     #[cfg_attr(
         feature = "schema",
         schemars(with = "contexture_store::schema::NodeContent")

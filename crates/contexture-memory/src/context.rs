@@ -44,85 +44,85 @@ pub struct ContextRequest {
     pub filters: ContextFilters,
 }
 
-/// What memory gives.
+/// A recalled context.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "schema", schemars(rename = "RecalledContext"))]
 pub struct Context {
-    /// The text, to be put into a prompt.
+    /// The text to add to a prompt.
     pub content: String,
-    /// What is in it, in the order it stands there.
+    /// The records in the text, in order.
     pub components: Vec<ContextComponent>,
-    /// What the text counts.
+    /// The number of tokens of the text.
     pub token_count: Tokens,
-    /// Whether something that was found is not in it, or not whole.
+    /// Whether a found record is missing from the text or not shown whole.
     pub truncated: bool,
-    /// What was followed.
+    /// The recall strategy that was used.
     pub strategy: Strategy,
-    /// What was found and is not in the text, best first, and why.
+    /// The records that were found and are not in the text, best first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub excluded: Vec<LeftOut>,
-    /// How it came about.
+    /// Details of the recall.
     pub metadata: Metadata,
 }
 
-/// Something in a context.
+/// A record in a recalled context.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ContextComponent {
-    /// How it was found.
+    /// The search channel that found the record.
     #[serde(rename = "type")]
     pub channel: Channel,
     /// The record's id.
     pub source: String,
-    /// What kind of record it is; left out for what the request added.
+    /// The kind of record. Omitted for text that the request added.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kind: Option<RecordKind>,
-    /// How it reads.
+    /// The text of the record as it is shown.
     pub content: String,
-    /// What it counts, without headings.
+    /// The tokens of the text, without headings.
     pub tokens: Tokens,
-    /// What it would count whole.
+    /// The tokens of the whole record.
     pub original_tokens: Tokens,
-    /// How well it fits, from 0.
+    /// The relevance score, 0 or more.
     pub relevance_score: f64,
-    /// What that is made of.
+    /// The parts of the relevance score.
     pub scores: Arc<Scores>,
-    /// Whether it is shown in part, and how.
+    /// The form of the record. Omitted if the record is shown whole.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub shown: Option<Shown>,
 }
 
-/// How a component is shown when it is not whole.
+/// The form of a record that is not shown whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "schema", schemars(rename = "ComponentForm"))]
 #[serde(rename_all = "snake_case")]
 pub enum Shown {
-    /// Its best passage.
+    /// The best passage.
     Snippet,
-    /// Its most telling sentences.
+    /// The most relevant sentences.
     Compressed,
-    /// Its summary.
+    /// The summary of the record.
     Summary,
 }
 
-/// How something was found.
+/// The search channel that found a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Channel {
-    /// It happened lately.
+    /// The record is recent.
     Recent,
-    /// It says what is looked for.
+    /// The record matches the query by words or by meaning.
     Semantic,
-    /// It is somebody or something that is mentioned, or matters.
+    /// The record is an entity that the query mentions, or an important one.
     Entity,
-    /// It says how those stand to others.
+    /// The record is a relation of a found entity.
     Relation,
-    /// It worked before.
+    /// The record is a procedure that worked before.
     Pattern,
-    /// The request added it.
+    /// The request added the text.
     Custom,
 }
 
@@ -161,81 +161,82 @@ impl Channel {
     }
 }
 
-/// Something that was found and is not in the text.
+/// A record that was found and is not in the text.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LeftOut {
-    /// How it was found.
+    /// The search channel that found the record.
     #[serde(rename = "type")]
     pub channel: Channel,
     /// The record's id.
     pub source: String,
-    /// What it counts.
+    /// The tokens of the record.
     pub tokens: Tokens,
-    /// How well it fits.
+    /// The relevance score, 0 or more.
     pub relevance_score: f64,
-    /// What that is made of.
+    /// The parts of the relevance score.
     pub scores: Arc<Scores>,
-    /// Why it is not in the text.
+    /// A stable code for the reason.
     pub code: Code,
-    /// The same in words, with numbers.
+    /// The reason in words, with numbers.
     pub reason: String,
 }
 
-/// How a context came about.
+/// Details of a recall.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "schema", schemars(rename = "ContextMetadata"))]
 pub struct Metadata {
-    /// What was looked for.
+    /// The query.
     pub query: String,
-    /// What was read out of it.
+    /// The signals that were extracted from the query.
     pub signals: Signals,
-    /// How many events were looked at.
+    /// The number of events that were considered.
     pub events_considered: usize,
-    /// How many entities were looked at.
+    /// The number of entities that were considered.
     pub entities_considered: usize,
-    /// How many texts were searched by words and vectors.
+    /// The number of texts that were searched by words and vectors.
     pub chunks_searched: usize,
-    /// How many more were found and left out than are listed.
+    /// The number of excluded records that are not listed.
     pub unlisted: usize,
-    /// What each channel might spend and spent.
+    /// The budget of each channel.
     pub channels: BTreeMap<&'static str, ChannelBudget>,
-    /// What somebody should look at.
+    /// Warnings that the caller should read.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<Warning>,
-    /// How long it took; left out when the time was given.
+    /// The duration in milliseconds. Omitted if the request set the time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub assembly_time_ms: Option<f64>,
 }
 
-/// What was read out of a query.
+/// The signals that were extracted from a query.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "schema", schemars(rename = "QuerySignals"))]
 pub struct Signals {
-    /// Its words, without those that say nothing.
+    /// The words of the query without stop words.
     pub keywords: Vec<String>,
-    /// The entities that it names, by id.
+    /// The ids of the entities that the query mentions.
     pub mentioned_entities: Vec<String>,
-    /// What it wants.
+    /// The intent of the query.
     pub intent: Intent,
-    /// The types of events that go with that.
+    /// The types of events that match the intent.
     pub relevant_event_types: Vec<&'static str>,
-    /// Whether it asks for what is recent.
+    /// Whether the query asks for recent records.
     pub recent: bool,
 }
 
-/// What a channel might spend and spent.
+/// The budget of a search channel.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ChannelBudget {
-    /// Its part.
+    /// The tokens allocated to the channel.
     pub allowed: Tokens,
-    /// What it spent, headings included, with what others left.
+    /// The tokens that the channel used, including headings and unused tokens
+    /// of other channels.
     pub used: Tokens,
-    /// How much it found.
+    /// The number of records that the channel found.
     pub found: usize,
-    /// How much of that is in the text.
+    /// The number of those records that are in the text.
     pub kept: usize,
 }

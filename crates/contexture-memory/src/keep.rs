@@ -30,44 +30,46 @@ const DERIVED: u64 = 8;
 /// record too.
 const LOOK_AGAIN: u64 = 100_000;
 
-/// What is in a memory, and what it is found by.
+/// The content of a memory in numbers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MemoryOverview {
-    /// By kind, tasks included.
+    /// The number of records by kind, including tasks.
     pub kinds: BTreeMap<RecordKind, KindOverview>,
-    /// How many sessions events name.
+    /// The number of distinct sessions.
     pub sessions: u64,
-    /// How many sources chunks and events name.
+    /// The number of distinct sources.
     pub sources: u64,
-    /// Events and chunks that have no vector of the embedder in use.
+    /// The number of events and chunks without a vector of the current
+    /// embedder.
     pub unembedded: u64,
-    /// The bytes of all records.
+    /// The size of all records in bytes.
     pub bytes: u64,
-    /// What made the vectors that there are.
+    /// The embedder that created the vectors. Null if there are none.
     pub embedder: Option<EmbedderInfo>,
 }
 
-/// How many records of a kind there are.
+/// The number of records of one kind.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct KindOverview {
     /// All that can be found.
     #[serde(flatten)]
     pub all: KindStats,
-    /// Of those that can be found, how many have no end of validity.
+    /// The number of records that recall can return and that have no end of
+    /// validity.
     pub hold: u64,
 }
 
-/// What embedding anew did.
+/// The result of creating vectors.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Reembedded {
-    /// The embedder that is in use now.
+    /// The name of the current embedder.
     pub embedder: String,
-    /// How long its vectors are.
+    /// The number of dimensions of a vector.
     pub dimensions: usize,
-    /// How many texts got a vector.
+    /// The number of texts that got a vector.
     pub embedded: u64,
 }
 

@@ -34,19 +34,20 @@ const READ_BYTES: usize = 16 << 10;
 /// From how many texts on a second thread is worth it.
 const WORTH_A_THREAD: usize = 64;
 
-/// What recording did.
+/// The result of recording.
 #[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MemoryRecorded {
-    /// How many records are new.
+    /// The number of new records.
     pub added: u64,
-    /// How many replaced another of the same id.
+    /// The number of records that replaced a different record with the same id.
     pub replaced: u64,
-    /// How many were there already.
+    /// The number of records that existed unchanged.
     pub unchanged: u64,
-    /// How many were put aside, to stay within the caps.
+    /// The number of old records that were archived to stay within the
+    /// configured limits.
     pub archived: u64,
-    /// What somebody should look at.
+    /// Warnings that the caller should read.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
 }

@@ -6,25 +6,25 @@ use contexture_store::{TaskRecord, TaskStatus, TaskView};
 
 use serde::Serialize;
 
-/// A stack and its tasks.
+/// A task stack.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct StackTasks {
-    /// The stack.
+    /// The name of the stack.
     pub stack: String,
-    /// The id of its current task.
+    /// The id of the current task. Null if there is none.
     pub current: Option<String>,
-    /// Its tasks, each behind the one it is a part of.
+    /// The tasks of the stack. Each task follows its parent.
     pub tasks: Vec<TaskRecord>,
 }
 
-/// A task that was pushed, finished or resumed.
+/// A task that was created, finished or resumed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TaskChanged {
     /// The task.
     pub task: TaskRecord,
-    /// The task that is current now.
+    /// The task that is current now. Null if there is none.
     pub current: Option<TaskRecord>,
 }
 

@@ -1,4 +1,4 @@
-//! Anthropic Messages.
+//! Renders requests for Anthropic Messages.
 
 use contexture_core::{Block, Media, MediaKind, MediaSource};
 use serde_json::Value;

@@ -63,7 +63,7 @@ pub(crate) fn check(
     if conversation.messages.is_empty() && conversation.left_out_blank {
         return Err(refused(
             rules.no_blank_text,
-            "the messages hold nothing but blanks: say what is asked",
+            "all messages are blank: add a user message",
         ));
     }
     check_tool_names(dialect, conversation.tools.iter().map(|tool| tool.name))?;
@@ -136,7 +136,7 @@ pub(crate) fn check_tool_names<'a>(
         if !seen.insert(name) {
             return Err(refused(
                 dialect.rules.tool_names_unique,
-                format!("the tool `{name}` is given twice: leave one out"),
+                format!("the tool `{name}` is defined twice: remove one"),
             ));
         }
     }
@@ -150,7 +150,7 @@ fn check_tool_name(dialect: &Dialect, name: &str) -> Result<(), Refused> {
     Err(refused(
         dialect.rules.tool_name,
         format!(
-            "the provider does not take `{name}` as the name of a tool: rename it to {}",
+            "the provider does not accept `{name}` as a tool name: rename it to {}",
             dialect.tool_names
         ),
     ))
@@ -173,7 +173,7 @@ pub(crate) fn check_turns(
     if demands.user_first && first.speaker != Speaker::User {
         return Err(refused(
             rules.user_first,
-            "the first message is the model's: begin with the user's",
+            "the first message is the model's: start with a user message",
         ));
     }
     for (at, pair) in turns.windows(2).enumerate() {
@@ -181,7 +181,7 @@ pub(crate) fn check_turns(
             return Err(refused(
                 rules.alternation,
                 format!(
-                    "messages {} and {} have the same role: make one of them",
+                    "messages {} and {} have the same role: merge them",
                     at + 1,
                     at + 2
                 ),
@@ -200,7 +200,7 @@ pub(crate) fn check_turns(
     if demands.user_last && last.speaker != Speaker::User {
         return Err(refused(
             rules.user_last,
-            "the last message is the model's: end with the user's, or with the result of a tool",
+            "the last message is the model's: end with a user message or a tool result",
         ));
     }
     Ok(())
@@ -213,30 +213,32 @@ fn check_parts(dialect: &Dialect, turn: &Turn<'_>, number: usize) -> Result<(), 
     if turn.parts.is_empty() || turn.parts.iter().any(blank) {
         return Err(refused(
             rules.no_blank_text,
-            format!("message {number} holds a text of nothing but blanks: leave it out"),
+            format!("message {number} has a blank text block: remove it"),
         ));
     }
     let thinking = |part: &Seen<'_>| matches!(part, Seen::Thinking { .. });
     let leading = turn.parts.iter().take_while(|part| thinking(part)).count();
     let wrong = if turn.parts.iter().skip(leading).any(thinking) {
-        Some("does not begin with what the model thought")
+        Some("does not start with its thinking block")
     } else if leading > 0 && leading == turn.parts.len() {
-        Some("holds nothing but what the model thought")
+        Some("contains only thinking blocks")
     } else if leading > 0 && turn.speaker == Speaker::User {
-        Some("holds what the model thought, but is the user's")
+        Some("is a user message with a thinking block")
     } else if turn
         .parts
         .iter()
         .any(|part| matches!(part, Seen::Thinking { signed: false }))
     {
-        Some("holds what the model thought without its signature")
+        Some("has a thinking block without its signature")
     } else {
         None
     };
     if let Some(wrong) = wrong {
         return Err(refused(
             rules.thinking,
-            format!("message {number} {wrong}: send it back whole and first, or not at all"),
+            format!(
+                "message {number} {wrong}: send thinking blocks unchanged and first, or omit them"
+            ),
         ));
     }
     for part in &turn.parts {
@@ -246,14 +248,14 @@ fn check_parts(dialect: &Dialect, turn: &Turn<'_>, number: usize) -> Result<(), 
                 if turn.speaker == Speaker::User {
                     return Err(refused(
                         rules.roles,
-                        format!("message {number} is the user's but calls a tool"),
+                        format!("message {number} is a user message with a tool call"),
                     ));
                 }
             }
             Seen::Result { .. } if turn.speaker == Speaker::Model => {
                 return Err(refused(
                     rules.roles,
-                    format!("message {number} is the model's but holds the result of a tool"),
+                    format!("message {number} is a model message with a tool result"),
                 ));
             }
             _ => {}
@@ -268,7 +270,7 @@ fn check_call_ids(rules: &Rules, turns: &[Turn<'_>]) -> Result<(), Refused> {
         if !seen.insert(id) {
             return Err(refused(
                 rules.call_ids,
-                format!("two calls have the id `{id}`: give each its own"),
+                format!("two calls have the id `{id}`: use unique ids"),
             ));
         }
     }
@@ -294,7 +296,7 @@ fn check_adjacent(rules: &Rules, turns: &[Turn<'_>], demands: Demands) -> Result
             return Err(refused(
                 rules.results_first,
                 format!(
-                    "message {} has something before the result of a tool: put it behind",
+                    "message {} has content before the tool result: move the content after it",
                     at + 1
                 ),
             ));
@@ -340,7 +342,7 @@ fn not_answered(rules: &Rules, id: &str) -> Refused {
     refused(
         rules.calls_answered,
         format!(
-            "the call `{id}` has no result directly behind it: keep the two together, or leave \
+            "the call `{id}` has no result directly after it: keep both together, or remove \
              both out"
         ),
     )

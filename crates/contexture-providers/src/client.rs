@@ -1,4 +1,4 @@
-//! Calls a model: one request, one answer, and a deadline that holds.
+//! Calls a model with one request and a deadline for the whole call.
 //!
 //! ```no_run
 //! use std::time::Duration;

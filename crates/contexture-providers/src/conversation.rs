@@ -1,5 +1,7 @@
-//! A layout in the terms that providers share: tools, the operator's words,
-//! and messages of two speakers who take turns.
+//! Converts a layout to the terms that providers share: tools, system text, and
+//! messages of two roles that alternate.
+//!
+//! Each provider's module renders a [`Conversation`] as JSON.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;

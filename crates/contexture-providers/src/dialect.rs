@@ -1,5 +1,4 @@
-//! What tells one provider's requests from another's, as far as the
-//! conversation is concerned.
+//! The differences between providers that matter for a conversation.
 
 use std::borrow::Cow;
 

@@ -1,4 +1,4 @@
-//! Gemini `generateContent`.
+//! Renders requests for Gemini `generateContent`.
 
 use contexture_core::{Media, MediaKind, MediaSource};
 use serde_json::{Map, Value, json};

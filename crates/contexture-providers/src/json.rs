@@ -311,7 +311,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_written_as_a_value_is() {
+    fn json_is_written_like_a_serde_value() {
         let texts = [
             "",
             "plain",
@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_deep_is_indented_as_deep() {
+    fn nested_json_is_indented() {
         let mut value = json!(["bottom"]);
         for _ in 0..40 {
             value = json!({"down": [value]});
@@ -350,7 +350,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_is_written_as_a_value_is(text in "(.|[\\n\\r\\t\"\\\\\\x00-\\x1f]){0,64}") {
+        fn any_text_is_written_like_a_serde_value(text in "(.|[\\n\\r\\t\"\\\\\\x00-\\x1f]){0,64}") {
             let value = Value::from(text.as_str());
             prop_assert_eq!(Json::text(&text).pretty(), format!("{value:#}\n"));
         }

@@ -59,16 +59,16 @@ pub use preflight::{preflight, preflight_continued};
 pub use response::{ErrorKind, error_kind, usage_of};
 pub use sampling::Sampling;
 
-/// The forms a request can be rendered to.
+/// The formats that a request can be rendered in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "schema", schemars(rename = "RequestFormat"))]
 #[non_exhaustive]
 pub enum Format {
-    /// Contexture's own, with the report.
+    /// Contexture's own format, with the report.
     Json,
-    /// Blocks between role tags.
+    /// Plain text with role tags.
     Text,
     /// Anthropic Messages.
     Anthropic,
@@ -78,7 +78,7 @@ pub enum Format {
     /// OpenAI Responses.
     #[serde(rename = "openai-responses")]
     OpenAiResponses,
-    /// OpenAI's older completions: one text that the model continues.
+    /// OpenAI Completions (legacy): one text that the model continues.
     #[serde(rename = "openai-completions")]
     OpenAiCompletions,
     /// Gemini `generateContent`.

@@ -1,8 +1,7 @@
-//! Where Anthropic's cache is told to look: at most four places.
+//! Places Anthropic's cache marks (`cache_control`), at most four per request.
 //!
-//! A mark says "remember everything up to here". A later request finds what was
-//! remembered when it has a mark at the same place, or within some twenty
-//! blocks behind it.
+//! A mark caches everything before it. A later request hits the cache if it has a
+//! mark at the same position, or up to about twenty blocks after it.
 
 use contexture_core::Section;
 

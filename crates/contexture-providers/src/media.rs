@@ -1,4 +1,4 @@
-//! What media cost, and how they are named where only text can stand.
+//! The token cost of media, and their description where only text is accepted.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;

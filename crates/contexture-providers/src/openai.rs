@@ -1,4 +1,4 @@
-//! What OpenAI's two APIs have in common.
+//! The common parts of OpenAI's Chat Completions and Responses.
 
 use contexture_core::{Media, MediaSource};
 

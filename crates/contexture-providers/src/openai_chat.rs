@@ -1,4 +1,4 @@
-//! OpenAI Chat Completions.
+//! Renders requests for OpenAI Chat Completions.
 
 use contexture_core::{Media, MediaKind, MediaSource};
 use serde_json::{Value, json};

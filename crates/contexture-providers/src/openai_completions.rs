@@ -1,4 +1,5 @@
-//! OpenAI's older completions: one text, and the model goes on.
+//! Renders requests for OpenAI Completions (legacy): one text that the model
+//! continues.
 
 use contexture_core::guard::{Template, escape_control};
 use contexture_core::{Block, MediaKind, Part, markup};

@@ -1,4 +1,4 @@
-//! OpenAI Responses.
+//! Renders requests for OpenAI Responses.
 
 use contexture_core::{Media, MediaKind, MediaSource};
 use serde_json::{Value, json};

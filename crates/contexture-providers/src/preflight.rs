@@ -1,4 +1,5 @@
-//! Checks a finished request, whoever wrote it.
+//! Checks a finished request against the rules of its provider, whoever wrote
+//! the request.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -78,7 +79,7 @@ fn anthropic_request<N: Node>(request: &N, demands: Demands) -> Result<(), Refus
     if request.get("max_tokens").and_then(N::as_number) == Some(0) {
         return Err(refused(
             dialect.rules.window,
-            "nothing is left for the answer: raise max_tokens",
+            "max_tokens is 0: raise max_tokens",
         ));
     }
     let tools = request.list("tools");
@@ -110,7 +111,7 @@ fn anthropic_request<N: Node>(request: &N, demands: Demands) -> Result<(), Refus
     {
         return Err(refused(
             "anthropic.trailing_blank",
-            "the model's last message ends with a blank: take it away, and the model goes on",
+            "the model's last message ends with a blank: remove the space, so that the model can continue",
         ));
     }
     check_marks(request, &marks)
@@ -144,7 +145,9 @@ fn check_anthropic_block<N: Node>(block: &N) -> Result<(), Refused> {
             if id.is_empty() || !id.chars().all(is_word) {
                 return Err(refused(
                     rules.call_ids,
-                    format!("the id `{id}` of a call has more than letters, digits, _ and -"),
+                    format!(
+                        "the id `{id}` of a call contains characters other than letters, digits, _ and -"
+                    ),
                 ));
             }
             if !block.get("input").is_some_and(N::is_map) {
@@ -161,7 +164,7 @@ fn check_anthropic_block<N: Node>(block: &N) -> Result<(), Refused> {
             if (inner.is_empty() && said.is_empty()) || !inner.iter().all(is_text) {
                 return Err(refused(
                     "anthropic.error_result_text",
-                    "a failed tool's result holds text, and some of it: put media behind it",
+                    "the result of a failed tool needs text and no media: put media after the result",
                 ));
             }
         }
@@ -172,7 +175,7 @@ fn check_anthropic_block<N: Node>(block: &N) -> Result<(), Refused> {
     if block.text("type") == "tool_result" && inner.clone().any(|block| blank(&block)) {
         return Err(refused(
             rules.no_blank_text,
-            "the result of a tool holds a text of nothing but blanks: leave it out",
+            "the result of a tool has a blank text block: remove it",
         ));
     }
     Ok(())
@@ -199,7 +202,7 @@ fn check_marks<N: Node>(request: &N, marks: &[&N]) -> Result<(), Refused> {
     if count > MOST_MARKS {
         return Err(refused(
             "anthropic.cache_marks",
-            format!("{count} blocks have cache_control, but {MOST_MARKS} may: take some away"),
+            format!("{count} blocks have cache_control; the limit is {MOST_MARKS}: remove some"),
         ));
     }
     for block in marks {
@@ -208,7 +211,7 @@ fn check_marks<N: Node>(request: &N, marks: &[&N]) -> Result<(), Refused> {
         if blank || kind == "thinking" || kind == "redacted_thinking" {
             return Err(refused(
                 "anthropic.cache_marks",
-                "cache_control stands on an empty text or on what the model thought: put it on \
+                "cache_control is on an empty text or on a thinking block: put it on \
                  the block before",
             ));
         }
@@ -227,7 +230,7 @@ fn check_arguments(dialect: &Dialect, id: &str, arguments: &Value) -> Result<(),
     }
     Err(refused(
         dialect.rules.call_json,
-        format!("the arguments of the call `{id}` are not the JSON of an object"),
+        format!("the arguments of the call `{id}` are not a JSON object"),
     ))
 }
 

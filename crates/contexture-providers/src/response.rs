@@ -1,4 +1,4 @@
-//! What a provider's answer says about the request.
+//! Reads the token usage and the kind of error from a provider's answer.
 
 use contexture_core::{Tokens, Usage};
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! How an answer is drawn, in the words of each provider.
+//! Sampling settings, and their names and ranges for each provider.
 
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value, json};
@@ -6,38 +6,40 @@ use serde_json::{Map, Value, json};
 use crate::check::refused;
 use crate::{Format, Refused, anthropic};
 
-/// How an answer is drawn. What is not set is left to the provider.
+/// The sampling settings of a model.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct Sampling {
-    /// How far the model strays from the likeliest words.
+    /// The sampling temperature. Higher values give more varied responses.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub temperature: Option<f64>,
-    /// Only the likeliest words are drawn from, which have this probability
-    /// together.
+    /// Nucleus sampling: only the most likely tokens with this total
+    /// probability are used, from 0 to 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub top_p: Option<f64>,
-    /// Only so many of the likeliest words are drawn from.
+    /// The number of most likely tokens that are used.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub top_k: Option<u64>,
-    /// Texts at which the answer ends: a list, or one.
+    /// Texts at which the response ends: a list, or one text.
     #[serde(
         skip_serializing_if = "Vec::is_empty",
         deserialize_with = "one_or_several"
     )]
     #[cfg_attr(feature = "schema", schemars(with = "OneOrSeveral"))]
     pub stop: Vec<String>,
-    /// The same seed gives the same answer, where the provider can.
+    /// The random seed. The same seed gives the same response if the provider
+    /// supports it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub seed: Option<i64>,
-    /// Words are less likely the more often they were used.
+    /// The penalty for tokens by how often they occurred.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub frequency_penalty: Option<f64>,
-    /// Words are less likely once they were used.
+    /// The penalty for tokens that occurred at least once.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub presence_penalty: Option<f64>,
-    /// Most tokens of the answer, when fewer than may be used.
+    /// The maximum number of tokens of the response, if it is lower than the
+    /// reserved number.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_tokens: Option<u64>,
 }
@@ -301,7 +303,7 @@ impl Sampling {
             if !(least..=most).contains(&number) {
                 let message = match setting.key {
                     Key::Stop => {
-                        format!("{number} texts to stop at are given: give at most {most}")
+                        format!("{number} stop texts are given; the limit is {most}")
                     }
                     _ if most == MANY => format!("{name} is {number}: give at least {least}"),
                     _ => format!("{name} is {number}: the provider takes {least} to {most}"),

@@ -223,7 +223,7 @@ fn messages(history: Vec<contexture_core::Item>) -> Value {
 }
 
 #[test]
-fn what_the_user_says_between_call_and_result_stands_behind_the_result() {
+fn user_text_between_call_and_result_is_moved_after_the_result() {
     let messages = messages(vec![
         user("Look."),
         call("c1", "shell", ""),
@@ -270,7 +270,7 @@ fn thinking_is_sent_first_and_unchanged_or_not_at_all() {
 }
 
 #[test]
-fn what_says_nothing_does_not_make_a_request_invalid() {
+fn empty_messages_do_not_make_a_request_invalid() {
     let messages = messages(vec![
         user("Look."),
         model(" \n"),
@@ -310,7 +310,7 @@ fn what_says_nothing_does_not_make_a_request_invalid() {
 }
 
 #[test]
-fn a_picture_of_a_failed_call_stands_behind_the_results() {
+fn an_image_of_a_failed_call_is_placed_after_the_results() {
     let messages = messages(vec![
         user("Look."),
         call("c1", "shell", "{}"),
@@ -323,7 +323,7 @@ fn a_picture_of_a_failed_call_stands_behind_the_results() {
 }
 
 #[test]
-fn ids_that_a_provider_does_not_take_are_mapped_for_both_sides() {
+fn invalid_call_ids_are_mapped_in_calls_and_results() {
     let long = "y".repeat(70);
     let talk = Talk {
         history: vec![
@@ -380,7 +380,7 @@ fn ids_that_a_provider_does_not_take_are_mapped_for_both_sides() {
 }
 
 #[test]
-fn media_go_to_the_places_that_each_provider_has() {
+fn media_are_placed_where_each_provider_accepts_them() {
     let with = |item: contexture_core::Item, format: Format| {
         let talk = Talk {
             current: vec![item, user("What is it?")],
@@ -459,7 +459,7 @@ fn media_go_to_the_places_that_each_provider_has() {
 }
 
 #[test]
-fn a_picture_of_a_file_is_known_by_its_path() {
+fn an_image_of_a_file_is_labelled_with_its_path() {
     let mut item = picture(Role::Context);
     item.path = Some("docs/a.png".into());
     let talk = Talk {
@@ -476,7 +476,7 @@ fn a_picture_of_a_file_is_known_by_its_path() {
 }
 
 #[test]
-fn a_picture_that_the_model_made_is_named_where_it_cannot_be_shown() {
+fn an_image_by_the_model_is_described_where_it_is_not_accepted() {
     let talk = Talk {
         history: vec![user("Draw."), picture(Role::Assistant)],
         event: vec![user("Nice.")],
@@ -492,7 +492,7 @@ fn a_picture_that_the_model_made_is_named_where_it_cannot_be_shown() {
 }
 
 #[test]
-fn gemini_3_gets_a_word_in_the_place_of_the_signature() {
+fn gemini_3_gets_a_placeholder_for_a_missing_signature() {
     let talk = example();
     let signature = |model| {
         let request = talk.request_for(Format::Gemini, model).unwrap();

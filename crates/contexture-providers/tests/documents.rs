@@ -30,7 +30,7 @@ fn messages(format: Format, request: &Value) -> Value {
 }
 
 #[test]
-fn paragraphs_are_one_text() {
+fn paragraphs_become_one_text() {
     let talk = Talk {
         system: vec![
             joined(said(Role::System, "Be brief.")),
@@ -70,7 +70,7 @@ fn paragraphs_are_one_text() {
 }
 
 #[test]
-fn a_document_is_what_the_user_says() {
+fn a_document_is_sent_as_a_user_message() {
     let talk = Talk {
         system: vec![said(Role::System, "Go on.")],
         history: vec![
@@ -107,7 +107,7 @@ fn a_document_is_what_the_user_says() {
 }
 
 #[test]
-fn a_picture_stands_in_its_place_in_a_document() {
+fn an_image_keeps_its_position_in_a_document() {
     let talk = Talk {
         history: vec![part("Before "), picture(Role::Document), part(" behind")],
         ..Talk::default()
@@ -121,7 +121,7 @@ fn a_picture_stands_in_its_place_in_a_document() {
 }
 
 #[test]
-fn completions_take_the_text_form() {
+fn completions_use_the_text_format() {
     let document = Talk {
         system: vec![said(Role::System, "Go on.")],
         history: vec![part("It was a dark"), part(" and stormy")],
@@ -149,7 +149,7 @@ fn completions_take_the_text_form() {
 }
 
 #[test]
-fn completions_without_a_limit_get_one() {
+fn completions_get_a_default_limit() {
     let talk = Talk {
         history: vec![part("It was")],
         ..Talk::default()
@@ -164,7 +164,7 @@ fn completions_without_a_limit_get_one() {
 }
 
 #[test]
-fn completions_take_nothing_but_text() {
+fn completions_reject_media() {
     let broken = |item: Item| {
         let talk = Talk {
             system: vec![item],
@@ -212,7 +212,7 @@ fn completions_take_nothing_but_text() {
 }
 
 #[test]
-fn the_model_goes_on_where_its_own_message_ends() {
+fn the_model_continues_its_own_message() {
     let talk = Talk {
         history: vec![
             user("Tell a story."),
@@ -261,7 +261,7 @@ fn the_model_goes_on_where_its_own_message_ends() {
 }
 
 #[test]
-fn newer_models_of_anthropic_do_not_go_on() {
+fn newer_anthropic_models_reject_prefilled_answers() {
     let talk = Talk {
         history: vec![user("Tell a story."), model("Once")],
         ..Talk::default()
@@ -292,7 +292,7 @@ fn newer_models_of_anthropic_do_not_go_on() {
 }
 
 #[test]
-fn a_question_behind_it_is_asked_as_ever() {
+fn a_user_message_after_the_models_is_answered() {
     let talk = Talk {
         history: vec![user("Tell a story."), model("Once upon a time ")],
         event: vec![user("Another.")],

@@ -94,7 +94,7 @@ fn text_has_role_tags() {
 }
 
 #[test]
-fn anthropic_has_system_blocks_and_marks_what_is_stable() {
+fn anthropic_has_system_blocks_and_cache_marks() {
     assert_eq!(
         request(&example(), "claude-sonnet-4", Format::Anthropic),
         json!({
@@ -116,7 +116,7 @@ fn anthropic_has_system_blocks_and_marks_what_is_stable() {
 }
 
 #[test]
-fn openai_chat_knows_the_developer() {
+fn openai_chat_has_a_developer_role() {
     assert_eq!(
         request(&example(), "gpt-4o", Format::OpenAiChat),
         json!({
@@ -132,7 +132,7 @@ fn openai_chat_knows_the_developer() {
 }
 
 #[test]
-fn a_compatible_server_of_another_gets_the_developers_words_as_system() {
+fn other_compatible_servers_get_developer_messages_as_system() {
     let request = request(&example(), "deepseek-chat", Format::OpenAiChat);
     assert_eq!(
         request["messages"][0],
@@ -183,7 +183,7 @@ fn gemini_has_a_system_instruction_and_contents() {
 }
 
 #[test]
-fn a_request_that_would_be_refused_is_an_error_with_the_rule() {
+fn a_request_that_a_provider_would_reject_is_an_error() {
     let empty = layout(&[("rules", Role::System, "Be brief.")], None);
     let blank = layout(&[("a", Role::User, "  \n ")], None);
     let model_first = layout(&[("a", Role::Assistant, "Hello.")], None);

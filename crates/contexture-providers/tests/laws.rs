@@ -110,7 +110,7 @@ proptest! {
     }
 
     #[test]
-    fn no_form_says_more_than_the_text_form(units in prop::collection::vec(unit(), 0..4)) {
+    fn no_format_has_more_content_than_the_text_format(units in prop::collection::vec(unit(), 0..4)) {
         let talk = talk(&units);
         let counted = Runs.count(&markup::render(&talk.layout()));
         for format in FORMATS {

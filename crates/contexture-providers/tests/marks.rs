@@ -66,7 +66,7 @@ fn talk(history: Vec<Item>) -> Talk {
 }
 
 #[test]
-fn they_stand_where_the_previous_request_ended_and_where_the_next_begins() {
+fn marks_are_at_the_end_of_the_previous_and_the_current_request() {
     let history = [exchange(1), exchange(2), exchange(3)].concat();
     assert_eq!(
         marked(&talk(history)),
@@ -80,7 +80,7 @@ fn they_stand_where_the_previous_request_ended_and_where_the_next_begins() {
 }
 
 #[test]
-fn the_mark_of_a_request_is_found_again_by_the_next() {
+fn a_request_repeats_the_mark_of_the_previous_one() {
     let first = marked(&talk([exchange(1), exchange(2)].concat()));
     let second = marked(&talk([exchange(1), exchange(2), exchange(3)].concat()));
     assert!(first.contains(&"assistant: answer 2".to_owned()));
@@ -88,7 +88,7 @@ fn the_mark_of_a_request_is_found_again_by_the_next() {
 }
 
 #[test]
-fn a_history_without_groups_goes_by_what_the_user_said_last() {
+fn without_groups_marks_follow_the_latest_user_message() {
     let history: Vec<Item> = (1..=3)
         .flat_map(exchange)
         .map(|mut item| {
@@ -113,7 +113,7 @@ fn without_rules_the_last_tool_is_the_end_of_the_static_part() {
 }
 
 #[test]
-fn what_is_new_each_time_is_never_marked() {
+fn volatile_items_are_never_marked() {
     let mut talk = talk(Vec::new());
     talk.current.clear();
     assert_eq!(marked(&talk), ["system: more rules"]);

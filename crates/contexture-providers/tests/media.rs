@@ -83,7 +83,7 @@ fn image_tokens(bytes: &[u8]) -> u64 {
 }
 
 #[test]
-fn a_picture_costs_the_most_that_any_provider_asks() {
+fn an_image_costs_the_maximum_over_all_providers() {
     // Gemini: one tile.
     assert_eq!(image_tokens(&png(1, 1)), 258);
     // Anthropic: a token for 750 pixels.
@@ -99,7 +99,7 @@ fn a_picture_costs_the_most_that_any_provider_asks() {
 }
 
 #[test]
-fn the_size_is_read_from_every_kind_of_picture() {
+fn the_size_is_read_from_every_image_format() {
     for bytes in [
         png(3000, 2000),
         gif(3000, 2000),
@@ -111,7 +111,7 @@ fn the_size_is_read_from_every_kind_of_picture() {
 }
 
 #[test]
-fn a_picture_that_cannot_be_seen_counts_as_the_largest() {
+fn an_unreadable_image_counts_as_the_largest() {
     assert_eq!(image_tokens(b"not a picture at all"), 16 * 258);
     assert_eq!(image_tokens(&png(0, 5)), 16 * 258);
     let elsewhere = there(MediaKind::Image, "image/png", "https://example.com/a.png");
@@ -162,7 +162,7 @@ fn a_recording_costs_by_its_length() {
 }
 
 #[test]
-fn media_are_named_in_one_line() {
+fn media_are_described_in_one_line() {
     let name = |media: Media| describe(&media);
     let mut bytes = png(640, 480);
     bytes.resize(12_345, 0);

@@ -30,12 +30,12 @@ fn check_talk(talk: &Talk, rule: &str) {
 }
 
 #[test]
-fn the_user_begins() {
+fn a_conversation_starts_with_the_user() {
     check(vec![model("Hello.")], "user_first");
 }
 
 #[test]
-fn the_user_ends() {
+fn a_conversation_ends_with_the_user() {
     let talk = Talk {
         history: vec![user("Hello."), model("Hello.")],
         event: vec![user(" ")],
@@ -45,7 +45,7 @@ fn the_user_ends() {
 }
 
 #[test]
-fn something_is_said() {
+fn a_request_has_content() {
     let blank = Talk {
         event: vec![user(" \n")],
         ..Talk::default()
@@ -69,7 +69,7 @@ fn something_is_said() {
 }
 
 #[test]
-fn every_call_is_answered_directly_behind_it() {
+fn results_follow_their_calls_directly() {
     check(
         vec![user("Look."), call("c1", "shell", "{}")],
         "calls_answered",
@@ -146,7 +146,7 @@ fn tools_are_objects_with_a_schema() {
 }
 
 #[test]
-fn names_of_tools_are_plain_and_given_once() {
+fn tool_names_are_valid_and_unique() {
     let with = |names: &[&str]| Talk {
         system: names.iter().map(|name| tool(name, "{}")).collect(),
         event: vec![user("Go on.")],
@@ -176,7 +176,7 @@ fn names_of_tools_are_plain_and_given_once() {
 }
 
 #[test]
-fn an_answer_fits_in_the_window() {
+fn the_response_fits_into_the_context_window() {
     let talk = Talk {
         event: vec![user("Go on.")],
         ..Talk::default()
@@ -193,7 +193,7 @@ fn an_answer_fits_in_the_window() {
 }
 
 #[test]
-fn media_are_of_a_kind_that_the_provider_takes() {
+fn media_types_are_checked_per_provider() {
     let broken = |format: Format, kind, media_type: &str, source: MediaSource| {
         let talk = Talk {
             event: vec![media(Role::User, kind, media_type, source)],
@@ -299,7 +299,7 @@ fn anthropic(messages: Value) -> Value {
 }
 
 #[test]
-fn a_request_to_anthropic_is_checked_as_it_is() {
+fn a_raw_anthropic_request_is_checked() {
     let check = |messages: Value, rule: &str| {
         assert_eq!(broken(Format::Anthropic, anthropic(messages)), rule);
     };
@@ -371,7 +371,7 @@ fn a_request_to_anthropic_is_checked_as_it_is() {
 }
 
 #[test]
-fn thinking_is_whole_or_absent() {
+fn thinking_is_complete_or_absent() {
     let check = |content: Value, rule: &str| {
         let messages = json!([
             {"role": "user", "content": "a"},
@@ -394,7 +394,7 @@ fn thinking_is_whole_or_absent() {
 }
 
 #[test]
-fn at_most_four_marks_wherever_they_stand() {
+fn at_most_four_cache_marks_are_allowed() {
     let marked =
         |text: &str| json!({"type": "text", "text": text, "cache_control": {"type": "ephemeral"}});
     let mut request = json!({
@@ -420,7 +420,7 @@ fn at_most_four_marks_wherever_they_stand() {
 }
 
 #[test]
-fn a_chat_request_is_checked_as_it_is() {
+fn a_raw_chat_request_is_checked() {
     let check = |messages: Value, rule: &str| {
         let request = json!({"model": "m", "messages": messages});
         assert_eq!(broken(Format::OpenAiChat, request), rule);
@@ -456,7 +456,7 @@ fn a_chat_request_is_checked_as_it_is() {
 }
 
 #[test]
-fn a_responses_request_is_checked_as_it_is() {
+fn a_raw_responses_request_is_checked() {
     let check = |request: Value, rule: &str| {
         assert_eq!(broken(Format::OpenAiResponses, request), rule);
     };
@@ -479,7 +479,7 @@ fn a_responses_request_is_checked_as_it_is() {
 }
 
 #[test]
-fn a_gemini_request_is_checked_as_it_is() {
+fn a_raw_gemini_request_is_checked() {
     let check = |contents: Value, rule: &str| {
         assert_eq!(broken(Format::Gemini, json!({"contents": contents})), rule);
     };

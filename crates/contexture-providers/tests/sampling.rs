@@ -43,7 +43,7 @@ fn all() -> Sampling {
 }
 
 #[test]
-fn each_provider_gets_what_it_takes() {
+fn each_provider_gets_the_settings_it_supports() {
     let stop = json!(["END", "Human:"]);
     for (format, expected, not_taken) in [
         (
@@ -100,7 +100,7 @@ fn each_provider_gets_what_it_takes() {
 }
 
 #[test]
-fn the_answer_is_no_longer_than_is_set_aside_for_it() {
+fn the_response_limit_is_at_most_the_reserved_tokens() {
     let sampling = Sampling {
         max_tokens: Some(8000),
         ..Sampling::default()
@@ -118,7 +118,7 @@ fn the_answer_is_no_longer_than_is_set_aside_for_it() {
 }
 
 #[test]
-fn what_is_out_of_range_is_refused_with_the_range() {
+fn settings_out_of_range_are_rejected_with_the_range() {
     let refused = |format, sampling: Value| {
         let sampling: Sampling = serde_json::from_value(sampling).unwrap();
         let refused = ask(format, &sampling).unwrap_err();
@@ -153,7 +153,7 @@ fn what_is_out_of_range_is_refused_with_the_range() {
         (
             Format::OpenAiCompletions,
             json!({"stop": ["a", "b", "c", "d", "e"]}),
-            "5 texts to stop at are given: give at most 4 (openai.stop)",
+            "5 stop texts are given; the limit is 4 (openai.stop)",
         ),
         (
             Format::Anthropic,
@@ -184,7 +184,7 @@ fn what_is_out_of_range_is_refused_with_the_range() {
 }
 
 #[test]
-fn an_unknown_setting_is_refused() {
+fn an_unknown_setting_is_rejected() {
     let read: Result<Sampling, _> = serde_json::from_value(json!({"temprature": 1}));
     assert!(read.unwrap_err().to_string().contains("temprature"));
     let read: Sampling = serde_json::from_value(json!({"top_k": 3})).unwrap();
@@ -193,7 +193,7 @@ fn an_unknown_setting_is_refused() {
 }
 
 #[test]
-fn newer_models_of_anthropic_are_not_told_how_to_draw() {
+fn newer_anthropic_models_get_no_sampling_settings() {
     let talk = Talk {
         event: vec![user("Go on.")],
         ..Talk::default()

@@ -149,7 +149,7 @@ fn generated(count: usize) -> Vec<(String, Format, Value)> {
 }
 
 #[test]
-fn every_request_is_one_that_the_client_libraries_could_have_made() {
+fn requests_are_accepted_by_the_client_libraries() {
     let mut requests = samples();
     assert!(requests.len() > 150, "{} samples", requests.len());
     requests.extend(generated(150));
@@ -159,7 +159,7 @@ fn every_request_is_one_that_the_client_libraries_could_have_made() {
 }
 
 #[test]
-fn documents_settings_and_messages_to_go_on_with_are_taken() {
+fn documents_settings_and_prefilled_answers_are_accepted() {
     let part = |text: &str| Item::new("node", Role::Document, Text::new(text));
     let talks = [
         Talk {
@@ -232,7 +232,7 @@ fn documents_settings_and_messages_to_go_on_with_are_taken() {
 }
 
 #[test]
-fn a_broken_request_is_found() {
+fn an_invalid_request_is_found() {
     let units = unit()
         .new_tree(&mut TestRunner::deterministic())
         .unwrap()
@@ -310,7 +310,7 @@ fn edited(request: &Value) -> Vec<Value> {
 }
 
 #[test]
-fn what_preflight_takes_of_an_edited_request_the_client_libraries_take() {
+fn edited_requests_that_pass_preflight_pass_the_client_libraries() {
     let mut taken = Vec::new();
     let mut refused = 0;
     for (title, format, request) in generated(12) {

@@ -1,7 +1,8 @@
-//! Archetypes: what a memory is for. Which types of things it knows, how they
-//! are found in texts, and what an answer is made of.
+//! Archetypes: presets for one kind of application.
 //!
-//! They are data; the built-in ones and a user's are files of the same form.
+//! An archetype has record types, extraction rules and a recall strategy.
+//! Archetypes are data: the built-in ones and a user's are files of the same
+//! format.
 
 use std::fmt;
 
@@ -9,151 +10,163 @@ use serde::{Deserialize, Serialize};
 
 use crate::extract::Rules;
 
-/// The deepest that relations are followed.
+/// The maximum number of relations between a mentioned entity and a found one.
 pub const DEEPEST: u32 = 16;
 
-/// What a memory is for.
+/// A preset for one kind of application: record types, extraction rules and
+/// recall strategy.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Archetype {
-    /// Its name.
+    /// The name of the archetype.
     pub name: String,
-    /// What it is for, in a sentence.
+    /// The purpose of the archetype, in one sentence.
     pub description: String,
-    /// The types of events it expects; others are kept as well.
+    /// The expected types of events. Other types are accepted, too.
     pub event_types: Vec<String>,
-    /// The types of entities its rules find.
+    /// The types of entities that the rules extract.
     pub entity_types: Vec<String>,
-    /// The types of relations its rules find.
+    /// The types of relations that the rules extract.
     pub relation_types: Vec<String>,
-    /// What texts are searched for.
+    /// The extraction rules.
     pub rules: Rules,
-    /// What an answer is made of.
+    /// The recall strategy.
     pub strategy: Strategy,
 }
 
-/// How what is remembered is weighed, and what of it is told.
+/// A recall strategy: how records are scored and how the budget is split.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 #[cfg_attr(feature = "schema", schemars(transform = crate::schema::other_names))]
 pub struct Strategy {
-    /// What being recent counts.
+    /// The weight of recency in the score, 0 or more. Default: 0.3.
     #[cfg_attr(feature = "schema", schemars(range(min = 0)))]
     pub recency_weight: f64,
-    /// What having to do with the query counts.
+    /// The weight of relevance to the query in the score, 0 or more. Default:
+    /// 0.5.
     #[cfg_attr(feature = "schema", schemars(range(min = 0)))]
     pub relevance_weight: f64,
-    /// What being important counts.
+    /// The weight of importance in the score, 0 or more. Default: 0.2.
     #[serde(alias = "salient_weight")]
     #[cfg_attr(feature = "schema", schemars(range(min = 0)))]
     pub salience_weight: f64,
-    /// Whether being recent counts only when a query asks for the recent.
+    /// Whether recency counts only if the query asks for recent records.
+    /// Default: false.
     pub recency_only_when_asked: bool,
-    /// How many relations are followed from one entity to the next, at most
-    /// 16.
+    /// The number of relations to follow from a mentioned entity, from 0 to 16.
+    /// Default: 2.
     #[cfg_attr(feature = "schema", schemars(range(max = DEEPEST)))]
     pub depth_limit: u32,
-    /// Whether what failed is told, too.
+    /// Whether events with the outcome `failure` are returned. Default: true.
     pub include_failures: bool,
-    /// How the budget is split.
+    /// The split of the token budget between the search channels.
     #[serde(alias = "budget_allocation")]
     pub budget: Allocation,
-    /// Whether what counts least is shortened when the budget is too small.
+    /// Whether the lowest-scoring records are shortened when the budget is too
+    /// small. Default: true.
     pub compress: bool,
-    /// Whether being fresh, having ended well or badly, holding keywords and
-    /// being mentioned multiply a score.
+    /// Whether freshness, outcome, keywords and mentions multiply the score.
+    /// Default: true.
     pub boosts: bool,
 }
 
-/// The parts of the budget, in percent.
+/// The split of the token budget, in percent.
 ///
-/// `patterns` is a part of the whole and is taken first. The other four are
-/// parts of the rest, and sum to at most 100. What one of them leaves goes to
-/// the best of the others.
+/// `patterns` is a share of the whole budget and is reserved first. The other
+/// four are shares of the rest and add up to at most 100. Unused tokens of one
+/// channel go to the best records of the others.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 #[cfg_attr(feature = "schema", schemars(transform = crate::schema::something))]
 pub struct Allocation {
-    /// What happened last.
+    /// The share for recent records, in percent. Default: 0.
     #[cfg_attr(feature = "schema", schemars(range(min = 0, max = 100)))]
     pub recent: f64,
-    /// What has to do with the query.
+    /// The share for records that match the query, in percent. Default: 0.
     #[cfg_attr(feature = "schema", schemars(range(min = 0, max = 100)))]
     pub semantic: f64,
-    /// What is known about the things it names.
+    /// The share for entities that the query mentions, in percent. Default: 0.
     #[cfg_attr(feature = "schema", schemars(range(min = 0, max = 100)))]
     pub entities: f64,
-    /// How they are related.
+    /// The share for relations of those entities, in percent. Default: 0.
     #[cfg_attr(feature = "schema", schemars(range(min = 0, max = 100)))]
     pub relations: f64,
-    /// What has worked before, of the whole budget.
+    /// The share for patterns, in percent of the whole budget. Default: 0.
     #[cfg_attr(feature = "schema", schemars(range(min = 0, max = 100)))]
     pub patterns: f64,
 }
 
-/// The parts of a budget, in tokens.
+/// The split of a token budget, in tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shares {
-    /// What happened last.
+    /// The tokens for recent records.
     pub recent: u64,
-    /// What has to do with the query.
+    /// The tokens for records that match the query.
     pub semantic: u64,
-    /// What is known about the things it names.
+    /// The tokens for entities that the query mentions.
     pub entities: u64,
-    /// How they are related.
+    /// The tokens for relations of those entities.
     pub relations: u64,
-    /// What has worked before.
+    /// The tokens for patterns.
     pub patterns: u64,
 }
 
-/// Some fields of a strategy, for one request. An allocation is replaced as
-/// a whole: what it does not name is 0.
+/// Fields of a recall strategy to override for one request. `budget` is
+/// replaced as a whole: shares that it omits are 0.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 #[cfg_attr(feature = "schema", schemars(transform = crate::schema::other_names))]
 pub struct StrategyPatch {
-    /// What being recent counts.
+    /// The weight of recency in the score, 0 or more. Default: the archetype's
+    /// value.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(range(min = 0)))]
     pub recency_weight: Option<f64>,
-    /// What having to do with the query counts.
+    /// The weight of relevance to the query in the score, 0 or more. Default:
+    /// the archetype's value.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(range(min = 0)))]
     pub relevance_weight: Option<f64>,
-    /// What being important counts.
+    /// The weight of importance in the score, 0 or more. Default: the
+    /// archetype's value.
     #[serde(alias = "salient_weight", skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(range(min = 0)))]
     pub salience_weight: Option<f64>,
-    /// Whether being recent counts only when a query asks for the recent.
+    /// Whether recency counts only if the query asks for recent records.
+    /// Default: the archetype's value.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub recency_only_when_asked: Option<bool>,
-    /// How many relations are followed.
+    /// The number of relations to follow from a mentioned entity, from 0 to 16.
+    /// Default: the archetype's value.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(range(max = DEEPEST)))]
     pub depth_limit: Option<u32>,
-    /// Whether what failed is told, too.
+    /// Whether events with the outcome `failure` are returned. Default: the
+    /// archetype's value.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub include_failures: Option<bool>,
-    /// How the budget is split.
+    /// The split of the token budget between the search channels. Default: the
+    /// archetype's value.
     #[serde(alias = "budget_allocation", skip_serializing_if = "Option::is_none")]
     pub budget: Option<Allocation>,
-    /// Whether what counts least is shortened.
+    /// Whether the lowest-scoring records are shortened when the budget is too
+    /// small. Default: the archetype's value.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub compress: Option<bool>,
-    /// Whether being fresh, having ended well or badly, holding keywords and
-    /// being mentioned multiply a score.
+    /// Whether freshness, outcome, keywords and mentions multiply the score.
+    /// Default: the archetype's value.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub boosts: Option<bool>,
 }
 
-/// What is wrong with a strategy.
+/// An invalid field of a strategy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StrategyError {
-    /// The field at fault.
+    /// The name of the field.
     pub field: &'static str,
-    /// What is wrong with it, with the numbers.
+    /// The error, with the numbers.
     pub message: String,
 }
 
@@ -312,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn a_patch_changes_what_it_has() {
+    fn a_patch_changes_only_its_fields() {
         let patch = r#"{"salient_weight": 0.7, "depth_limit": 16, "budget": {"semantic": 70}}"#;
         let patch: StrategyPatch = serde_json::from_str(patch).unwrap();
         let patched = Strategy::default().patched(&patch).unwrap();
@@ -329,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_told() {
+    fn invalid_strategies_are_errors() {
         assert_eq!(
             complaint(r#"{"budget": {"recent": 30, "semantic": 60, "entities": 40}}"#),
             "budget: the percentages sum to 130, more than 100 \
@@ -364,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn thirds_are_whole() {
+    fn thirds_add_up_to_the_whole() {
         let budget = Allocation {
             recent: 33.3,
             semantic: 33.3,
@@ -375,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn patterns_come_first_and_the_others_share_the_rest() {
+    fn patterns_are_reserved_first_and_the_rest_is_split() {
         let shares = Strategy::default().budget.split(1001);
         assert_eq!(
             shares,

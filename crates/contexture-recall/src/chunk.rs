@@ -1,9 +1,9 @@
-//! Cuts long texts into chunks that stand for themselves.
+//! Splits long texts into chunks that can be understood on their own.
 //!
-//! Every place where a text could be cut has a strength: a heading or a new
-//! function more than a paragraph, a paragraph more than a sentence, a sentence
-//! more than a word. A chunk takes as much as it may and is cut at the strongest
-//! place in its last three quarters.
+//! Every possible split has a strength: a heading or a new function is stronger
+//! than a paragraph, a paragraph stronger than a sentence, a sentence stronger
+//! than a word. A chunk is as long as allowed and ends at the strongest split in
+//! its last three quarters.
 
 use crate::sentence::sentences;
 

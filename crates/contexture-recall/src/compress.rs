@@ -1,5 +1,6 @@
-//! Shortens a text by leaving out what says least. No model is asked, and the
-//! same text always comes out the same.
+//! Shortens a text by dropping its least relevant sentences.
+//!
+//! No model is called, and the same text always gives the same result.
 
 use std::collections::BTreeSet;
 

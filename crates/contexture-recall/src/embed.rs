@@ -1,8 +1,8 @@
-//! Embeddings: texts as vectors, near each other when they mean the same.
+//! Embeddings: vectors of texts that are close if the texts have similar meaning.
 //!
-//! [`StaticModel`] needs no network and no key, and one is compiled in. What
-//! calls a server implements [`Embedder`] elsewhere and checks what it is
-//! given with [`check`].
+//! [`StaticModel`] needs no network and no key, and one model is compiled in.
+//! Clients of embedding servers implement [`Embedder`] elsewhere and check the
+//! vectors with [`check`].
 
 mod static_model;
 mod tensors;

@@ -1,13 +1,13 @@
-//! Entities, relations and keywords of a text, found by rules: no model is
-//! asked, and the same text always gives the same.
+//! Extracts entities, relations and keywords from text by rules. No model is
+//! called, and the same text always gives the same result.
 //!
-//! Precision comes before recall: what is stored as an entity is shown as a
-//! fact. A word in capitals at the beginning of a sentence, a month or a
-//! language is nobody's name.
+//! Precision is more important than recall, because a stored entity is shown as a
+//! fact. A capitalised word at the start of a sentence, a month or a language is
+//! not a name.
 //!
-//! Work is linear in the text and bounded: the first [`MOST_BYTES`] are looked
-//! at, and at most [`MOST_MENTIONS`] entities and [`MOST_LINKS`] relations come
-//! out.
+//! The work is linear in the text and bounded: only the first [`MOST_BYTES`] are
+//! read, and at most [`MOST_MENTIONS`] entities and [`MOST_LINKS`] relations are
+//! returned.
 
 mod find;
 mod names;
@@ -236,7 +236,7 @@ impl EntityRule {
                     }
                 }
             }
-            (Some(_), Some(_)) => wrong("pattern", "stands beside `find`; one of them is enough"),
+            (Some(_), Some(_)) => wrong("pattern", "cannot be combined with `find`"),
             (None, None) => wrong("find", "is missing, and so is `pattern`"),
         }
     }

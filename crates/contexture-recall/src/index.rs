@@ -1,14 +1,13 @@
-//! The index over texts: their words, their vectors, and who stands beside
-//! whom.
+//! The index over texts: their words, their vectors and their neighbours.
 //!
-//! It lives in memory and is a function of the texts in it. Neither the order
-//! in which they came nor what was taken out again can be seen in a score:
-//! what is summed over texts is summed in whole numbers.
+//! The index is in memory and is a function of the texts in it. Neither the order
+//! of insertion nor deleted texts affect a score, because sums over texts use
+//! integers.
 //!
-//! A turn of a conversation is often understood only with those around it. So
-//! the words of a text carry over to its neighbours in the run, less with each
-//! word that lies between: a text is scored as if it held some of what was said
-//! just before and after. Scores are complete, one for every text.
+//! A message of a conversation is often understood only with its neighbours.
+//! Therefore the words of a text spread to its neighbours in the same run, less
+//! with each word in between. A text is scored as if it contained some of the
+//! words just before and after it. Every text gets a score.
 
 // Looked up by term or name only, never walked in an order that shows.
 #[allow(clippy::disallowed_types)]

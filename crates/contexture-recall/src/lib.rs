@@ -1,5 +1,5 @@
-//! Finding again what was stored, with no model to call and no network: full
-//! text, embeddings, chunks, and what can be told from a text by rules.
+//! Search and extraction without a network or a model call: full text search,
+//! embeddings, chunks, and rules that extract entities and relations.
 //!
 //! ```
 //! use contexture_recall::{analyse, query_keywords};
@@ -13,9 +13,9 @@
 //! assert_eq!(found.collect::<Vec<_>>(), ["parsing", "http", "request", "fail"]);
 //! ```
 //!
-//! Everything here is a function of its arguments: the same text gives the
-//! same terms, vectors and chunks on every machine. The only thing read from
-//! outside is the folder of a static model, when a caller names one.
+//! Everything here is a function of its arguments: the same text gives the same
+//! terms, vectors and chunks on every machine. The only files that are read are
+//! those of a static model, if a caller gives its folder.
 
 pub mod archetype;
 pub mod chunk;

@@ -1,4 +1,4 @@
-//! Near-duplicates: texts that say the same in nearly the same words.
+//! Finds near-duplicates: texts with almost the same words.
 
 use std::cmp::Ordering;
 
@@ -40,7 +40,7 @@ mod tests {
     use crate::words::analyse;
 
     #[test]
-    fn similarity_is_the_part_in_common() {
+    fn similarity_is_the_share_of_common_terms() {
         let check = |a: &str, b: &str, expected: f64| {
             assert_eq!(similar(&analyse(a), &analyse(b)), expected, "{a} / {b}");
             assert_eq!(similar(&analyse(b), &analyse(a)), expected, "{b} / {a}");

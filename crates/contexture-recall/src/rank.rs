@@ -1,4 +1,5 @@
-//! Ranking: words and vectors as one number, and the best of very many.
+//! Combines word scores and vector scores into one score, and selects the best
+//! of many.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;

@@ -73,7 +73,7 @@ mod tests {
     use crate::vector::Vector;
 
     #[test]
-    fn products_are_those_of_the_numbers() {
+    fn products_are_exact() {
         let a: Vec<f32> = (0..256).map(|i| ((i * 37) % 101) as f32 - 50.0).collect();
         let b: Vec<f32> = (0..256).map(|i| ((i * 53) % 97) as f32 - 48.0).collect();
         let length = |v: &[f32]| v.iter().map(|x| x * x).sum::<f32>().sqrt();
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_points_nowhere() {
+    fn a_zero_vector_is_no_probe() {
         assert!(Probe::new(&[0.0; 4]).is_none());
         assert!(Probe::new(&[f32::NAN, 1.0]).is_some_and(|probe| probe.values[1] != 0));
     }

@@ -1,4 +1,4 @@
-//! What the schemas of strategies say beyond their types.
+//! Additions to the JSON Schemas of strategies that their types cannot express.
 
 use schemars::Schema;
 use serde_json::{Value, json};

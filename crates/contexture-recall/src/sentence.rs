@@ -1,4 +1,4 @@
-//! Where sentences begin and end.
+//! Splits text into sentences.
 
 use std::ops::Range;
 
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn marks_end_sentences() {
+    fn punctuation_ends_sentences() {
         check(
             "We moved. Ana loves it! \"Really?\" (Yes.) fine",
             &["We moved.", "Ana loves it!", "\"Really?\"", "(Yes.) fine"],
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn periods_inside_do_not() {
+    fn periods_inside_words_do_not_end_sentences() {
         check(
             "Dr. Lee met J. Smith at 3.14 p.m. today.",
             &["Dr. Lee met J. Smith at 3.14 p.m. today."],
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_end_sentences_unless_they_are_wrapped() {
+    fn line_breaks_end_sentences_unless_lines_are_wrapped() {
         check(
             "a line that is full because it was wrapped\nhere, and ends.\nNext one\nAna: hi\nok",
             &[
@@ -196,7 +196,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn nothing_is_lost(text in "([a-zA-Z .!?\n\"']|。|…|é){0,80}") {
+        fn sentences_cover_the_whole_text(text in "([a-zA-Z .!?\n\"']|。|…|é){0,80}") {
             let mut last = 0;
             for range in sentences(&text) {
                 prop_assert!(text[last..range.start].trim().is_empty());

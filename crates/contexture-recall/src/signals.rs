@@ -1,8 +1,8 @@
-//! What a query tells besides its words: what it is for, whether it is about
-//! the recent, and which names it may hold.
+//! Extracts signals from a query: its intent, whether it asks for recent records,
+//! and the names that it may contain.
 //!
-//! All of it looks at whole words (`prefix` is no `fix`), and only at the first
-//! [`MOST_WORDS`] of a query: what is longer is a document, not a question.
+//! Signals are matched by whole words (`prefix` does not match `fix`), and only
+//! in the first [`MOST_WORDS`] words: a longer text is a document, not a query.
 
 use std::collections::BTreeSet;
 
@@ -20,21 +20,21 @@ pub const LONGEST_NAME: usize = 5;
 /// The most bytes of a name's words; what is longer is no name.
 const LONGEST_KEY: usize = 256;
 
-/// What a query is for.
+/// The intent of a query.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "schema", schemars(rename = "QueryIntent"))]
 #[serde(rename_all = "snake_case")]
 pub enum Intent {
-    /// Something is to be known.
+    /// The query asks for information.
     Question,
-    /// Something is to be done.
+    /// The query asks for something to be done.
     Action,
-    /// Something is broken.
+    /// The query reports something broken.
     Fix,
-    /// Something is to be understood.
+    /// The query asks for an explanation.
     Explain,
-    /// None of them.
+    /// None of the above.
     #[default]
     Other,
 }

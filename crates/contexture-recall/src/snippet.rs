@@ -1,4 +1,4 @@
-//! The best passage of a text that is too large to be shown.
+//! Finds the best passage of a text that is too long to be shown.
 
 use std::ops::Range;
 

@@ -1,4 +1,4 @@
-//! Vectors as they are stored: a byte for a component.
+//! The stored form of vectors: one byte per component.
 
 /// A vector of whole numbers from -127 to 127, and what to multiply them by.
 ///

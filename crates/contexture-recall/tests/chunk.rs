@@ -28,7 +28,7 @@ fn prose_is_cut_between_paragraphs_then_sentences_then_words() {
 }
 
 #[test]
-fn what_fits_is_one_chunk() {
+fn a_text_that_fits_is_one_chunk() {
     check("a.txt", 100, "\n\n  One.\n\nTwo.\n\n", "  One.\n\nTwo.");
     assert_eq!(chunks(" \n\t ", None, 10), []);
     assert_eq!(chunks("", None, 10), []);
@@ -85,7 +85,7 @@ fn typescript_is_cut_before_items() {
 }
 
 #[test]
-fn a_lot_of_anything_is_cut_in_no_time() {
+fn large_inputs_are_split() {
     for part in [
         "a",
         "lake berlin ",

@@ -20,7 +20,7 @@ fn dot(a: &[f32], b: &[f32]) -> f32 {
 }
 
 #[test]
-fn the_built_in_model_gives_what_it_gave_when_it_was_made() {
+fn the_built_in_models_vectors_do_not_change() {
     let golden = std::fs::read(Path::new(ASSETS).join("golden.json")).unwrap();
     let golden: Vec<Value> = serde_json::from_slice(&golden).unwrap();
     assert_eq!(golden.len(), 4);
@@ -38,7 +38,7 @@ fn the_built_in_model_gives_what_it_gave_when_it_was_made() {
 }
 
 #[test]
-fn what_means_the_same_is_near() {
+fn similar_texts_have_similar_vectors() {
     let query = built_in("Where does Ana live now?");
     let near = dot(&query, &built_in("Ana moved to an apartment in Berlin."));
     let far = dot(
@@ -57,14 +57,14 @@ fn the_folder_of_the_built_in_model_is_the_built_in_model() {
 }
 
 #[test]
-fn nothing_known_is_all_zeros() {
+fn unknown_words_give_a_zero_vector() {
     assert!(built_in("").iter().all(|x| *x == 0.0));
     assert!(built_in(&"z".repeat(1_000_000)).iter().all(|x| *x == 0.0));
     assert!(StaticModel::built_in().embed(&[]).unwrap().is_empty());
 }
 
 #[test]
-fn five_hundred_and_twelve_tokens_count() {
+fn only_the_first_512_tokens_count() {
     let long = "lake ".repeat(512);
     assert_eq!(built_in(&long), built_in(&format!("{long} berlin")));
     assert_ne!(built_in("lake"), built_in("lake berlin"));
@@ -153,7 +153,7 @@ fn floats(numbers: &[f32]) -> Vec<u8> {
 }
 
 #[test]
-fn a_foreign_model_is_read() {
+fn another_model_can_be_loaded() {
     let folder = Folder::new();
     folder.check("Sun", [1.0, 0.0]);
     folder.check("moon, sun", [0.6, 0.8]);
@@ -170,7 +170,7 @@ fn camel_case_is_split_when_the_configuration_says_so() {
 }
 
 #[test]
-fn halves_bytes_weights_and_mappings_are_read() {
+fn all_tensor_types_weights_and_mappings_are_read() {
     let folder = Folder::new();
     let halves = [0_u16, 0, 0, 0, 0x4200, 0, 0, 0x4400];
     let halves = halves.iter().flat_map(|x| x.to_le_bytes()).collect();
@@ -196,7 +196,7 @@ fn halves_bytes_weights_and_mappings_are_read() {
 }
 
 #[test]
-fn a_limit_in_the_configuration_holds() {
+fn a_token_limit_in_the_configuration_is_applied() {
     let folder = Folder::new();
     folder.write("config.json", b"{\"max_length\": 2}");
     // Two tokens, of which one is unknown, as the Python library has it.
@@ -206,7 +206,7 @@ fn a_limit_in_the_configuration_holds() {
 }
 
 #[test]
-fn what_is_wrong_with_a_folder_is_told() {
+fn errors_of_a_model_folder_are_reported() {
     let folder = Folder::new();
     let check = |expected: &str| assert_eq!(folder.complaint(), expected);
 
@@ -265,7 +265,7 @@ fn other_tokenizers_are_read() {
 }
 
 #[test]
-fn what_an_embedder_gives_is_checked() {
+fn vectors_of_an_embedder_are_checked() {
     let said = |vectors: &[Vec<f32>], texts, dimensions| {
         check(vectors, texts, dimensions).map_err(|error| error.to_string())
     };
@@ -292,7 +292,7 @@ fn what_an_embedder_gives_is_checked() {
 }
 
 #[test]
-fn damaged_vectors_are_told() {
+fn damaged_vectors_are_errors() {
     let bytes = Vector::quantise(&[0.6, 0.8]).to_bytes();
     assert!(Vector::from_bytes(&bytes, 2).is_some());
     assert_eq!(Vector::from_bytes(&bytes, 3), None);

@@ -129,7 +129,7 @@ proptest! {
 }
 
 #[test]
-fn words_carry_over_to_neighbours_less_with_each_word_between() {
+fn words_spread_to_neighbours_by_distance() {
     let mut index = Index::new(0);
     let mut add = |key, text: &str, run| {
         index.add(&Entry {
@@ -157,7 +157,7 @@ fn words_carry_over_to_neighbours_less_with_each_word_between() {
 }
 
 #[test]
-fn a_word_that_nobody_holds_does_not_count() {
+fn terms_that_occur_nowhere_are_ignored() {
     let mut index = Index::new(0);
     add(
         &mut index,
@@ -174,7 +174,7 @@ fn a_word_that_nobody_holds_does_not_count() {
 }
 
 #[test]
-fn without_neighbours_it_is_bm25_as_a_part_of_the_most_there_is() {
+fn without_neighbours_the_score_is_normalised_bm25() {
     let mut index = Index::new(0);
     for (key, text) in [
         (0, "boat boat train"),

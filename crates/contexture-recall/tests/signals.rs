@@ -8,7 +8,7 @@ use contexture_recall::{
 use proptest::prelude::*;
 
 #[test]
-fn intents_are_told_by_whole_words() {
+fn intents_are_recognised_by_whole_words() {
     let check = |query: &str, intent: Intent| assert_eq!(detect_intent(query), intent, "{query}");
     check("Fix the login", Fix);
     check("Why do I get this error?", Fix);
@@ -33,13 +33,13 @@ fn intents_are_told_by_whole_words() {
 }
 
 #[test]
-fn an_intent_has_its_events() {
+fn an_intent_has_relevant_event_types() {
     assert!(relevant_event_types(Fix).starts_with(&["error", "shell_exec", "file_write"]));
     assert!(relevant_event_types(Other).is_empty());
 }
 
 #[test]
-fn the_recent_is_asked_for_by_whole_words() {
+fn recency_is_recognised_by_whole_words() {
     for query in [
         "What was the latest error?",
         "the most recent message",
@@ -62,7 +62,7 @@ fn the_recent_is_asked_for_by_whole_words() {
 }
 
 #[test]
-fn names_are_looked_up_in_one_form() {
+fn names_are_normalised_for_lookup() {
     let check = |name: &str, key: &str| assert_eq!(name_key(name), key);
     check("Ana's", "ana");
     check("  ANA ", "ana");
@@ -113,7 +113,7 @@ fn names_of_several_words_are_candidates() {
 }
 
 #[test]
-fn a_megabyte_is_bounded() {
+fn a_megabyte_of_text_gives_bounded_output() {
     for query in [
         "lake ".repeat(200_000),
         "a".repeat(1_000_000),
@@ -141,7 +141,7 @@ proptest! {
     }
 
     #[test]
-    fn a_key_is_its_own_key(name in ".{0,40}") {
+    fn normalising_a_key_again_changes_nothing(name in ".{0,40}") {
         let key = name_key(&name);
         prop_assert_eq!(name_key(&key), key);
     }

@@ -22,7 +22,7 @@ const STORY: &str = "We moved to Berlin in May. The flat is small. Ana loves the
     there every day. In winter the lake is frozen. Bob misses Rome.";
 
 #[test]
-fn a_passage_is_around_what_was_asked_for() {
+fn a_passage_contains_the_query_terms() {
     check(
         STORY,
         "does Ana swim in the lake?",
@@ -45,7 +45,7 @@ fn a_passage_is_around_what_was_asked_for() {
 }
 
 #[test]
-fn without_a_hit_it_is_the_beginning() {
+fn without_a_match_the_passage_is_the_beginning() {
     check(STORY, "parser", 30, Some("We moved to Berlin in May."));
     check(STORY, "", 30, Some("We moved to Berlin in May."));
 }
@@ -74,7 +74,7 @@ fn one_giant_word_is_cut_between_characters() {
 }
 
 #[test]
-fn few_things_are_tried() {
+fn the_number_of_attempts_is_bounded() {
     let text = "Ana loves the lake. ".repeat(10_000);
     let mut calls = 0;
     let mut largest = 0;
@@ -95,7 +95,7 @@ fn check_short(text: &str, query: &str, most: usize, expected: Option<&str>) {
 }
 
 #[test]
-fn what_says_most_is_kept_in_order() {
+fn the_most_relevant_sentences_are_kept_in_order() {
     check_short(STORY, "", 1000, Some(STORY));
     check_short(
         STORY,
@@ -114,7 +114,7 @@ fn what_says_most_is_kept_in_order() {
 }
 
 #[test]
-fn repetition_says_nothing_and_lines_stay_lines() {
+fn repeated_sentences_are_dropped_and_line_breaks_are_kept() {
     check_short(
         "warning: unused import\nwarning: unused import\nwarning: unused import\nerror: no field `x`\nok",
         "error",
@@ -136,7 +136,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_shortened_fits(text in "([a-z]{1,9}|[ .!?\n]){0,60}", query in "[a-z ]{0,20}", most in 0_usize..60) {
+    fn shortened_text_fits(text in "([a-z]{1,9}|[ .!?\n]){0,60}", query in "[a-z ]{0,20}", most in 0_usize..60) {
         let made = |text: &str| shorten(text, &ids(&query), &mut |part| part.chars().count() <= most);
         if let Some(short) = made(&text) {
             prop_assert!(short.chars().count() <= most);

@@ -1,4 +1,7 @@
-//! The operations, by what they are about.
+//! The operations of the HTTP API, one module per subject.
+//!
+//! Each module declares its operations in `add` with their texts, example and
+//! implementation. Body types live next to the operations that read them.
 
 pub(crate) mod assemble;
 pub(crate) mod memory;

@@ -1,4 +1,8 @@
-//! What all requests share.
+//! The state that all requests share, and the limits on concurrent work.
+//!
+//! Handlers are asynchronous and only wait. The engine blocks, so its work runs
+//! in threads: [`App::run`] for calls and [`App::run_stream`] for record streams,
+//! each with a limited number of permits.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,20 +20,20 @@ use crate::problem::Problem;
 use crate::schema::Schemas;
 use crate::tenant::{MOST_STREAMS, Tenant, Tenants};
 
-/// How often it is looked whether a stream may go on: one of a key that is
-/// revoked ends after so long.
-const AGAIN: Duration = Duration::from_secs(5);
+/// How often the key of an open stream is checked. A stream of a revoked key
+/// ends after this time.
+const RECHECK_INTERVAL: Duration = Duration::from_secs(5);
 
-/// For how long the store is taken to be well after it was.
-const WELL: Duration = Duration::from_secs(1);
+/// How long a successful check of the store is reused.
+const HEALTHY_FOR: Duration = Duration::from_secs(1);
 
 const KIB: usize = 1 << 10;
 
-/// How many bytes all bodies that are held at once may have. Larger bodies than
-/// usual have room for a few.
+/// The maximum total size of the request bodies in memory, in bytes. A larger
+/// `max_body_bytes` raises it, so that a few such bodies fit.
 const ALL_BODIES: usize = 256 << 20;
 
-/// What all requests share.
+/// The state that all requests share.
 #[derive(Clone)]
 pub(crate) struct App(Arc<Shared>);
 
@@ -40,15 +44,16 @@ pub(crate) struct Shared {
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) openapi: bytes::Bytes,
     schemas: Schemas,
-    // One permit for each request that is worked on.
+    // One permit per call in progress.
     work: Arc<Semaphore>,
-    // One for each stream of records. It waits for its caller, and must not keep
-    // others from being worked on meanwhile.
+    // One permit per record stream. A stream waits for its client and must not
+    // use up the permits of calls meanwhile.
     streams: Arc<Semaphore>,
-    // One for each KiB of the bodies that are held.
-    room: Arc<Semaphore>,
-    // When the store was well. Held while it is looked, so that one does.
-    well: tokio::sync::Mutex<Option<Instant>>,
+    // One permit per KiB of the bodies in memory.
+    body_memory: Arc<Semaphore>,
+    // The time of the last successful check of the store. The lock is held
+    // during a check, so that only one caller checks at a time.
+    healthy_at: tokio::sync::Mutex<Option<Instant>>,
     stopping: AtomicBool,
 }
 
@@ -63,7 +68,7 @@ impl App {
         let work = Arc::new(Semaphore::new(config.max_concurrent));
         let streams = Arc::new(Semaphore::new(config.max_streams()));
         let schemas = api.schemas();
-        let room = ALL_BODIES.max(4 * config.max_body_bytes) / KIB;
+        let body_memory = ALL_BODIES.max(4 * config.max_body_bytes) / KIB;
         Self(Arc::new(Shared {
             config,
             tenants,
@@ -73,8 +78,8 @@ impl App {
             schemas,
             work,
             streams,
-            room: Arc::new(Semaphore::new(room)),
-            well: tokio::sync::Mutex::default(),
+            body_memory: Arc::new(Semaphore::new(body_memory)),
+            healthy_at: tokio::sync::Mutex::default(),
             stopping: AtomicBool::new(false),
         }))
     }
@@ -104,17 +109,17 @@ impl App {
         self.0.openapi.clone()
     }
 
-    /// Returns the tenant whose key the request came with.
+    /// Returns the tenant of the request's key.
     pub(crate) async fn tenant(&self, parts: &Parts) -> Result<Arc<Tenant>, Problem> {
         self.tenant_named(&caller(parts)?.tenant).await
     }
 
-    /// Returns what looks after a stream that is opened now.
+    /// Returns a watch that checks the key of a stream while the stream is open.
     pub(crate) fn watch(&self, parts: &Parts) -> Result<Watch, Problem> {
         Ok(Watch {
             app: self.clone(),
             caller: caller(parts)?.clone(),
-            looked: Instant::now(),
+            checked_at: Instant::now(),
         })
     }
 
@@ -126,14 +131,15 @@ impl App {
         self.run(move || {
             app.tenants().get(&name).map_err(|error| Problem {
                 detail: Some(error.to_string().into()),
-                ..Problem::unavailable("this tenant's files or settings cannot be read now")
+                ..Problem::unavailable("the tenant's files or settings cannot be read")
+                    .hint("the server's log has the details; retry later")
             })
         })
         .await
     }
 
-    /// Has a thread do work that may wait. It is finished even if nobody waits
-    /// for it any more.
+    /// Runs blocking work in a thread. The work is finished even if the caller
+    /// disconnects or the call times out.
     pub(crate) async fn run<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> Result<T, Problem> + Send + 'static,
@@ -147,25 +153,26 @@ impl App {
             Ok(done) => done,
             Err(_) => Err(Problem {
                 code: "timeout",
-                ..Problem::unavailable(
-                    "this takes longer than is waited for; what was begun is \
-                                        finished",
-                )
+                ..Problem::unavailable(format!(
+                    "the call did not finish within {} ms; work that was started continues",
+                    self.config().request_timeout_ms
+                ))
+                .hint("retry later, or raise `request_timeout_ms` in the server's settings")
             }),
         }
     }
 
-    /// The same for a stream, which takes as long as its caller does. Of one
-    /// tenant there are a few at once, so that others have room.
+    /// Runs the blocking work of a record stream, without a time limit. Each
+    /// tenant can have a few streams at a time, so that others can have some.
     pub(crate) async fn run_stream<T: Send + 'static>(
         &self,
         tenant: Arc<Tenant>,
         work: impl FnOnce(&Tenant) -> Result<T, Problem> + Send + 'static,
     ) -> Result<T, Problem> {
         let Ok(of_tenant) = Arc::clone(&tenant.streams).try_acquire_owned() else {
-            let message = format!("{MOST_STREAMS} streams of records are open already");
+            let message = format!("the limit of {MOST_STREAMS} open record streams is reached");
             return Err(Problem::unavailable(message)
-                .hint("wait until one of them has ended, or send more in one"));
+                .hint("wait until a stream has ended, or send more records in one stream"));
         };
         let permit = self.permit(&self.0.streams).await?;
         let work = move || {
@@ -175,28 +182,28 @@ impl App {
         self.thread(permit, work).await
     }
 
-    /// Waits until there is room for a body of so many bytes.
-    pub(crate) async fn room(&self, bytes: usize) -> Result<OwnedSemaphorePermit, Problem> {
+    /// Waits until a body of that many bytes fits into memory.
+    pub(crate) async fn reserve_body(&self, bytes: usize) -> Result<OwnedSemaphorePermit, Problem> {
         let wanted = u32::try_from(bytes.div_ceil(KIB)).unwrap_or(u32::MAX);
         let patience = Duration::from_millis(self.config().request_timeout_ms);
-        let waiting = Arc::clone(&self.0.room).acquire_many_owned(wanted);
+        let waiting = Arc::clone(&self.0.body_memory).acquire_many_owned(wanted);
         match tokio::time::timeout(patience, waiting).await {
-            Ok(Ok(room)) => Ok(room),
-            _ => Err(Problem::unavailable(
-                "the server holds as many bodies as it can; try again",
-            )),
+            Ok(Ok(permit)) => Ok(permit),
+            _ => Err(
+                Problem::unavailable("the server has no memory for more request bodies")
+                    .hint("retry after `retry-after` seconds"),
+            ),
         }
     }
 
-    /// Waits until one more may be worked on.
+    /// Waits for a permit to work.
     async fn permit(&self, of: &Arc<Semaphore>) -> Result<OwnedSemaphorePermit, Problem> {
         let patience = Duration::from_millis(self.config().request_timeout_ms);
         let came = Instant::now();
         let waiting = Arc::clone(of).acquire_owned();
         let Ok(Ok(permit)) = tokio::time::timeout(patience, waiting).await else {
-            return Err(Problem::unavailable(
-                "the server has too much to do; try again",
-            ));
+            return Err(Problem::unavailable("the server is overloaded")
+                .hint("retry after `retry-after` seconds"));
         };
         self.metrics().queued(came.elapsed());
         Ok(permit)
@@ -210,7 +217,7 @@ impl App {
         self.metrics().working.inc();
         let app = self.clone();
         let work = tokio::task::spawn_blocking(move || {
-            // Dropped, also when the work panics.
+            // Dropped even if the work panics.
             let _working = Working {
                 app,
                 _permit: permit,
@@ -223,21 +230,21 @@ impl App {
         }
     }
 
-    /// Fails when the store cannot be read and written. Anybody may ask, as
-    /// often as they like, so that the store is not asked each time.
+    /// Fails if the store cannot be read and written. The endpoint needs no key
+    /// and has no rate limit, so the result is reused for a short time.
     pub(crate) async fn ping(&self) -> Result<(), Problem> {
-        let mut well = self.0.well.lock().await;
-        if well.is_some_and(|well| well.elapsed() < WELL) {
+        let mut healthy_at = self.0.healthy_at.lock().await;
+        if healthy_at.is_some_and(|time| time.elapsed() < HEALTHY_FOR) {
             return Ok(());
         }
-        *well = None;
+        *healthy_at = None;
         let app = self.clone();
         self.run(move || Ok(app.tenants().stores().ping()?)).await?;
-        *well = Some(Instant::now());
+        *healthy_at = Some(Instant::now());
         Ok(())
     }
 
-    /// Says that the server stops: no more is taken in.
+    /// Marks the server as stopping and ends the streams of listeners.
     pub(crate) fn stop(&self) {
         self.0.stopping.store(true, Ordering::Relaxed);
         self.tenants().close();
@@ -247,7 +254,7 @@ impl App {
         self.0.stopping.load(Ordering::Relaxed)
     }
 
-    /// Waits until nothing is worked on any more.
+    /// Waits until all work is finished.
     pub(crate) async fn finished(&self) {
         let config = self.config();
         for (permits, all) in [
@@ -255,7 +262,7 @@ impl App {
             (&self.0.streams, config.max_streams()),
         ] {
             let all = u32::try_from(all).unwrap_or(u32::MAX);
-            // Fails when it is closed, which it never is.
+            // Fails only if the semaphore is closed, which never happens.
             let _ = permits.acquire_many(all).await;
         }
     }
@@ -263,32 +270,33 @@ impl App {
 
 fn caller(parts: &Parts) -> Result<&Caller, Problem> {
     let caller = parts.extensions.get();
-    caller.ok_or_else(|| Problem::failure("a request came in past the keys"))
+    caller.ok_or_else(|| Problem::failure("the request was not authenticated"))
 }
 
-/// Looks again and again whether somebody who has a stream open still may.
+/// Checks from time to time whether the key of an open stream is still valid.
 pub(crate) struct Watch {
     app: App,
     caller: Caller,
-    looked: Instant,
+    checked_at: Instant,
 }
 
 impl Watch {
-    /// Returns when it is to be looked again.
-    pub(crate) fn due(&self) -> Instant {
-        self.looked + AGAIN
+    /// Returns the time of the next check.
+    pub(crate) fn next_check(&self) -> Instant {
+        self.checked_at + RECHECK_INTERVAL
     }
 
-    /// Returns false when the caller's key was revoked. Looks when that is due.
-    pub(crate) async fn goes_on(&mut self) -> bool {
-        if Instant::now() < self.due() {
+    /// Returns false if the caller's key was revoked. Asks the store only when
+    /// the next check is due.
+    pub(crate) async fn is_authorized(&mut self) -> bool {
+        if Instant::now() < self.next_check() {
             return true;
         }
         let (app, caller) = (self.app.clone(), self.caller.clone());
-        let looked = self.app.run(move || app.keys().still(&caller)).await;
-        self.looked = Instant::now();
-        // When the store cannot be asked, nothing new comes from it, either.
-        looked.unwrap_or(true)
+        let valid = self.app.run(move || app.keys().is_valid(&caller)).await;
+        self.checked_at = Instant::now();
+        // If the store is unavailable, the stream gets nothing new from it, either.
+        valid.unwrap_or(true)
     }
 }
 
@@ -303,22 +311,22 @@ impl Drop for Working {
     }
 }
 
-/// Answers for a path that is nothing.
+/// Answers calls of unknown paths.
 pub(crate) async fn no_such_path() -> Problem {
     Problem::new(
         StatusCode::NOT_FOUND,
         "no_such_path",
-        "there is nothing at this path",
+        "the server has no such path",
     )
-    .hint("`/docs` shows what there is")
+    .hint("open `/docs` for a list of operations")
 }
 
-/// Answers for a method that a path does not have.
+/// Answers calls with a method that the path does not support.
 pub(crate) async fn no_such_method() -> Problem {
     Problem::new(
         StatusCode::METHOD_NOT_ALLOWED,
         "no_such_method",
-        "this path does not take this method",
+        "the path does not support this method",
     )
-    .hint("`allow` in the answer's head says which it takes")
+    .hint("use a method of the answer's `allow` header")
 }

@@ -1,4 +1,8 @@
-//! Who calls: keys, and how much each may ask for.
+//! Authenticates callers by API key and limits the rate of each key.
+//!
+//! Until the first key is created, a server on a loopback address accepts every
+//! call. From then on every call needs a key, even after all keys are revoked.
+//! Keys that were looked up are cached for two seconds.
 
 use std::collections::HashMap;
 use std::num::NonZeroU32;
@@ -16,55 +20,58 @@ use governor::{Quota, RateLimiter};
 
 use crate::problem::Problem;
 
-/// How long a key that was looked up is taken to be what it was: a key that is
-/// revoked opens nothing after that. What it has open then, a [`Watch`] ends.
+/// How long the server trusts a key that it looked up. A revoked key is
+/// rejected after this time. Open streams of a revoked key are ended by a
+/// [`Watch`].
 ///
 /// [`Watch`]: crate::app::Watch
 const FRESH: Duration = Duration::from_secs(2);
 
-/// How many keys are remembered.
+/// The maximum number of cached keys.
 const MOST_REMEMBERED: usize = 10_000;
 
 type Limiter = RateLimiter<NotKeyed, InMemoryState, MonotonicClock>;
 
-/// Whoever calls, as far as it is known.
+/// The authenticated caller of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Caller {
-    /// The tenant; "" is the usual one.
+    /// The name of the tenant; "" is the default tenant.
     pub(crate) tenant: String,
-    /// The id of the key, where one was needed.
+    /// The id of the key, if the server requires keys.
     pub(crate) key: Option<String>,
 }
 
-/// What is known about keys.
+/// Authenticates callers by their API keys and limits their rate.
 pub(crate) struct Keys {
     stores: Arc<dyn Stores>,
-    // Never becomes false again: a server whose last key is revoked is closed,
-    // not open.
+    // Never becomes false again: after its last key is revoked, the server
+    // rejects every call.
     required: AtomicBool,
-    looked: Mutex<Instant>,
-    known: Mutex<HashMap<String, Known>>,
+    // The time when the store was last asked whether there are keys.
+    checked_at: Mutex<Instant>,
+    cache: Mutex<HashMap<String, CachedKey>>,
     quota: Option<Quota>,
     clock: MonotonicClock,
 }
 
-struct Known {
+/// A key that was read from the store, with the rate limiter of its caller.
+struct CachedKey {
     record: KeyRecord,
     since: Instant,
     limiter: Option<Arc<Limiter>>,
 }
 
-/// What a call asks to be let in to.
+/// The part of the server that a call needs access to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Door {
-    /// A tenant's data.
+pub(crate) enum Scope {
+    /// The data of a tenant.
     Tenant,
-    /// What is known about the server as a whole.
+    /// The metrics of the whole server.
     Metrics,
 }
 
 impl Keys {
-    /// Looks whether there are keys.
+    /// Reads whether the store has keys.
     pub(crate) fn new(
         stores: Arc<dyn Stores>,
         config: &ServerConfig,
@@ -77,24 +84,32 @@ impl Keys {
         Ok(Self {
             stores,
             required: AtomicBool::new(required),
-            looked: Mutex::new(Instant::now()),
-            known: Mutex::default(),
+            checked_at: Mutex::new(Instant::now()),
+            cache: Mutex::default(),
             quota,
             clock: MonotonicClock,
         })
     }
 
-    /// Returns true when a call needs a key: there is one, or was.
+    /// Returns true if calls need a key: the store has a key, or had one.
     pub(crate) fn required(&self) -> bool {
         self.required.load(Ordering::Relaxed)
     }
 
-    /// Returns who calls, when that can be told without asking the store.
-    pub(crate) fn known(&self, headers: &HeaderMap, door: Door) -> Option<Result<Caller, Problem>> {
+    /// Authenticates a caller from the cache. Returns `None` if the store must
+    /// be asked.
+    pub(crate) fn cached(
+        &self,
+        headers: &HeaderMap,
+        scope: Scope,
+    ) -> Option<Result<Caller, Problem>> {
         if !self.required() {
-            let looked = self.looked.lock().unwrap_or_else(PoisonError::into_inner);
-            let fresh = looked.elapsed() < FRESH;
-            // Nobody is asked for a key, so one that is sent does not matter.
+            let checked_at = self
+                .checked_at
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner);
+            let fresh = checked_at.elapsed() < FRESH;
+            // Authentication is off, so a key that is sent is ignored.
             return fresh.then(|| {
                 Ok(Caller {
                     tenant: String::new(),
@@ -102,64 +117,66 @@ impl Keys {
                 })
             });
         }
-        let (id, secret) = match sent(headers) {
-            Ok(sent) => sent,
+        let (id, secret) = match bearer_key(headers) {
+            Ok(key) => key,
             Err(problem) => return Some(Err(problem)),
         };
-        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        let found = known
-            .get(id)
-            .filter(|known| known.since.elapsed() < FRESH)?;
+        let cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = cache.get(id).filter(|key| key.since.elapsed() < FRESH)?;
         let (record, limiter) = (found.record.clone(), found.limiter.clone());
-        drop(known);
-        Some(self.admit(&record, limiter.as_deref(), secret, door))
+        drop(cache);
+        Some(self.admit(&record, limiter.as_deref(), secret, scope))
     }
 
-    /// Returns who calls. Asks the store when what is known is not fresh.
-    pub(crate) fn check(&self, headers: &HeaderMap, door: Door) -> Result<Caller, Problem> {
-        self.look()?;
-        if let Some(known) = self.known(headers, door) {
-            return known;
+    /// Authenticates a caller. Asks the store if the cache has no fresh entry.
+    pub(crate) fn check(&self, headers: &HeaderMap, scope: Scope) -> Result<Caller, Problem> {
+        self.refresh_required()?;
+        if let Some(cached) = self.cached(headers, scope) {
+            return cached;
         }
-        let (id, secret) = sent(headers)?;
+        let (id, secret) = bearer_key(headers)?;
         let Some(record) = self.stores.key(id)? else {
-            return Err(wrong());
+            return Err(invalid_key());
         };
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        if known.len() >= MOST_REMEMBERED {
-            known.clear();
+        let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
+        if cache.len() >= MOST_REMEMBERED {
+            cache.clear();
         }
-        let limiter = match known.remove(id) {
-            Some(known) => known.limiter,
+        let limiter = match cache.remove(id) {
+            Some(cached) => cached.limiter,
             None => self
                 .quota
                 .map(|quota| Arc::new(RateLimiter::direct_with_clock(quota, self.clock.clone()))),
         };
-        let entry = Known {
+        let entry = CachedKey {
             record: record.clone(),
             since: Instant::now(),
             limiter: limiter.clone(),
         };
-        known.insert(id.to_owned(), entry);
-        drop(known);
-        self.admit(&record, limiter.as_deref(), secret, door)
+        cache.insert(id.to_owned(), entry);
+        drop(cache);
+        self.admit(&record, limiter.as_deref(), secret, scope)
     }
 
-    /// Looks whether there are keys by now.
-    fn look(&self) -> Result<(), Problem> {
+    /// Reads whether the store has keys by now.
+    fn refresh_required(&self) -> Result<(), Problem> {
         if !self.required() {
             let any = !self.stores.keys()?.is_empty();
             self.required.fetch_or(any, Ordering::Relaxed);
-            *self.looked.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+            let mut checked_at = self
+                .checked_at
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner);
+            *checked_at = Instant::now();
         }
         Ok(())
     }
 
-    /// Returns true when somebody who was let in would be let in again. Asks
+    /// Returns true if an authenticated caller would be authenticated again. Asks
     /// the store.
-    pub(crate) fn still(&self, caller: &Caller) -> Result<bool, Problem> {
+    pub(crate) fn is_valid(&self, caller: &Caller) -> Result<bool, Problem> {
         let Some(id) = &caller.key else {
-            self.look()?;
+            self.refresh_required()?;
             return Ok(!self.required());
         };
         let record = self.stores.key(id)?;
@@ -171,24 +188,26 @@ impl Keys {
         record: &KeyRecord,
         limiter: Option<&Limiter>,
         secret: &str,
-        door: Door,
+        scope: Scope,
     ) -> Result<Caller, Problem> {
-        // The secret comes first: only its owner may learn that it is revoked.
+        // The secret is checked first: only its owner can learn that it is revoked.
         if !key::matches(record, secret) {
-            return Err(wrong());
+            return Err(invalid_key());
         }
         if record.revoked_at.is_some() {
-            return Err(unauthorized("the key was revoked")
-                .hint("make another with `contexture key new` on the server"));
+            return Err(unauthorized("the API key was revoked")
+                .hint("create another key with `contexture key new` on the server"));
         }
-        match (record.scope, door) {
-            (KeyScope::Tenant, Door::Tenant) | (KeyScope::Metrics, Door::Metrics) => {}
-            (KeyScope::Metrics, Door::Tenant) => {
-                return Err(forbidden("this key opens /metrics only"));
+        match (record.scope, scope) {
+            (KeyScope::Tenant, Scope::Tenant) | (KeyScope::Metrics, Scope::Metrics) => {}
+            (KeyScope::Metrics, Scope::Tenant) => {
+                return Err(forbidden("the API key has access to /metrics only")
+                    .hint("create another key with `contexture key new` on the server"));
             }
-            (KeyScope::Tenant, Door::Metrics) => {
-                return Err(forbidden("this key does not open /metrics")
-                    .hint("make one that does with `contexture key new --metrics` on the server"));
+            (KeyScope::Tenant, Scope::Metrics) => {
+                return Err(forbidden("the API key has no access to /metrics").hint(
+                    "create a key for metrics with `contexture key new --metrics` on the server",
+                ));
             }
         }
         if let Some(limiter) = limiter
@@ -198,11 +217,11 @@ impl Keys {
             let problem = Problem::new(
                 StatusCode::TOO_MANY_REQUESTS,
                 "rate_limited",
-                "this key sends more requests than it may",
+                "the API key exceeded its rate limit",
             );
             return Err(Problem {
                 retry_after: Some(u32::try_from(wait.as_secs()).unwrap_or(u32::MAX - 1) + 1),
-                ..problem.hint("wait as long as `retry-after` says, and send less")
+                ..problem.hint("retry after `retry-after` seconds")
             });
         }
         Ok(Caller {
@@ -212,25 +231,27 @@ impl Keys {
     }
 }
 
-/// Returns the id and the secret of the key that was sent.
-fn sent(headers: &HeaderMap) -> Result<(&str, &str), Problem> {
+/// Returns the id and the secret of the key in `Authorization`.
+fn bearer_key(headers: &HeaderMap) -> Result<(&str, &str), Problem> {
     let mut values = headers.get_all(header::AUTHORIZATION).iter();
     let (Some(value), None) = (values.next(), values.next()) else {
-        return Err(unauthorized("this server needs a key")
-            .hint("send it as `Authorization: Bearer KEY`; `contexture key new` makes one"));
+        return Err(unauthorized("the server requires an API key").hint(
+            "send `Authorization: Bearer KEY`; create a key with `contexture key new` on the \
+             server",
+        ));
     };
     let text = value.to_str().ok();
     let text = text.and_then(|text| {
         let (scheme, key) = text.split_once(' ')?;
         scheme.eq_ignore_ascii_case("bearer").then(|| key.trim())
     });
-    text.and_then(key::parse).ok_or_else(wrong)
+    text.and_then(key::parse).ok_or_else(invalid_key)
 }
 
-/// One answer for a key that is not there and a secret that does not fit.
-fn wrong() -> Problem {
-    unauthorized("there is no such key")
-        .hint("send it as `Authorization: Bearer KEY`, whole and unchanged")
+/// Returns one error for an unknown key and for a wrong secret, so that callers
+/// cannot find out which keys exist.
+fn invalid_key() -> Problem {
+    unauthorized("the API key is invalid").hint("send the whole key as `Authorization: Bearer KEY`")
 }
 
 fn unauthorized(message: &str) -> Problem {

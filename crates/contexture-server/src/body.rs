@@ -1,4 +1,7 @@
-//! Reading bodies: no larger than may be, and no longer than may be waited for.
+//! Reads request bodies within limits of size and time.
+//!
+//! Large bodies need a permit for their memory. Compressed bodies and other
+//! media types than JSON are rejected with status 415.
 
 use std::ops::Deref;
 use std::time::Duration;
@@ -11,11 +14,11 @@ use tokio::sync::OwnedSemaphorePermit;
 use crate::app::App;
 use crate::problem::Problem;
 
-/// Up to how many bytes a body is let in when there is no room for large ones:
-/// those who send large ones slowly must not hold up everybody.
+/// The size up to which a body is accepted without a memory permit, in bytes.
+/// Small bodies do not wait for clients that send large bodies slowly.
 const SMALL: usize = 64 << 10;
 
-/// A whole body. It takes up room for as long as it is held.
+/// A whole body. It holds its memory permit until it is dropped.
 pub(crate) struct Received {
     pub(crate) bytes: Bytes,
     _room: Option<OwnedSemaphorePermit>,
@@ -31,7 +34,7 @@ impl Deref for Received {
 
 /// Reads a body of JSON.
 pub(crate) async fn json(app: &App, headers: &HeaderMap, body: Body) -> Result<Received, Problem> {
-    // Where everything has a default, nothing need be sent.
+    // A call in which every field has a default needs no body.
     if !headers.contains_key(header::CONTENT_TYPE) && body.is_end_stream() {
         return Ok(Received {
             bytes: Bytes::from_static(b"{}"),
@@ -41,44 +44,45 @@ pub(crate) async fn json(app: &App, headers: &HeaderMap, body: Body) -> Result<R
     match media(headers)? {
         Media::Json => whole(app, headers, body).await,
         Media::Lines => Err(wrong_media(
-            "this takes one object, not lines of them",
+            "this operation accepts one JSON object, not NDJSON",
             SEND_JSON,
         )),
     }
 }
 
-/// Refuses a body where none is taken: what it says would not be done.
+/// Rejects a body of a call that has none: its fields would be ignored silently.
 pub(crate) async fn none(app: &App, body: Body) -> Result<(), Problem> {
     if body.is_end_stream() {
         return Ok(());
     }
-    // Some say that there will be one, and send an empty one.
+    // Some clients announce a body and send an empty one.
     let patience = Duration::from_millis(app.config().body_timeout_ms);
     let read = Limited::new(body, 0).collect();
     match tokio::time::timeout(patience, read).await {
         Ok(Ok(_)) => Ok(()),
-        _ => Err(Problem::bad_request(
-            "unexpected_body",
-            "this takes no body",
-        )),
+        _ => Err(
+            Problem::bad_request("unexpected_body", "this operation accepts no body")
+                .hint("send the call without a body"),
+        ),
     }
 }
 
-/// What a body says that it is.
+/// The media type of a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Media {
+    /// One JSON value.
     Json,
-    /// One JSON value in each line.
+    /// NDJSON: one JSON value per line.
     Lines,
 }
 
-/// Returns what a body says that it is.
+/// Returns the media type of a body, from its `Content-Type`.
 pub(crate) fn media(headers: &HeaderMap) -> Result<Media, Problem> {
     let encoding = headers.get(header::CONTENT_ENCODING);
     if encoding.is_some_and(|encoding| encoding != "identity") {
         return Err(wrong_media(
             "the body is compressed",
-            "send it uncompressed",
+            "send the body uncompressed, without `Content-Encoding`",
         ));
     }
     let sent = headers.get(header::CONTENT_TYPE);
@@ -88,12 +92,18 @@ pub(crate) fn media(headers: &HeaderMap) -> Result<Media, Problem> {
     if let Some(charset) = parameters.strip_prefix("charset=")
         && !matches!(charset.trim_matches('"'), "utf-8" | "utf8")
     {
-        return Err(wrong_media("the body is not UTF-8", SEND_JSON));
+        let message = format!("the body has the charset `{charset}` instead of UTF-8");
+        return Err(wrong_media(&message, SEND_JSON));
     }
     match media.trim().to_ascii_lowercase().as_str() {
         "application/json" => Ok(Media::Json),
         "application/x-ndjson" | "application/ndjson" | "application/jsonl" => Ok(Media::Lines),
-        _ => Err(wrong_media("the body is not said to be JSON", SEND_JSON)),
+        "" => Err(wrong_media("the body has no `Content-Type`", SEND_JSON)),
+        _ => {
+            let sent: String = media.trim().chars().take(60).collect();
+            let message = format!("the body has the `Content-Type` `{sent}` instead of JSON");
+            Err(wrong_media(&message, SEND_JSON))
+        }
     }
 }
 
@@ -111,11 +121,11 @@ async fn whole(app: &App, headers: &HeaderMap, body: Body) -> Result<Received, P
     if length.is_some_and(|length| length > most as u64) {
         return Err(too_large(most));
     }
-    // Who does not say how much it is may send as much as is taken.
+    // A body without a length can be as large as the limit.
     let length = length.and_then(|length| usize::try_from(length).ok());
     let length = length.unwrap_or(most);
     let room = match length > SMALL {
-        true => Some(app.room(length).await?),
+        true => Some(app.reserve_body(length).await?),
         false => None,
     };
     let patience = Duration::from_millis(app.config().body_timeout_ms);
@@ -128,16 +138,16 @@ async fn whole(app: &App, headers: &HeaderMap, body: Body) -> Result<Received, P
         Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_large(most)),
         Ok(Err(_)) => Err(Problem::bad_request(
             "truncated",
-            "the body ended before it was whole",
+            "the connection was closed before the end of the body",
         )),
         Err(_) => Err(too_slow()),
     }
 }
 
 pub(crate) fn too_large(most: usize) -> Problem {
-    let message = format!("the body is larger than the {most} bytes that are taken");
+    let message = format!("the body is larger than the limit of {most} bytes");
     Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", message)
-        .hint("send less at once, or raise `max_body_bytes` in the server's settings")
+        .hint("send less per call, or raise `max_body_bytes` in the server's settings")
 }
 
 pub(crate) fn too_slow() -> Problem {

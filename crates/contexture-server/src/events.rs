@@ -1,4 +1,7 @@
-//! What happens in sessions, for those who listen.
+//! Events of sessions, published to listeners of the same tenant.
+//!
+//! Events are not stored. A listener that reads too slowly loses the oldest
+//! events and is told how many.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -7,43 +10,44 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use tokio::sync::broadcast;
 
-/// How many events a listener may be behind before it misses some.
-const BEHIND: usize = 1024;
+/// The number of unread events after which a listener loses the oldest.
+const MAX_UNREAD: usize = 1024;
 
-/// What happened. Identifiers and numbers only: who wants the content asks for
-/// it.
+/// An event of a session. Events carry ids and counts, not content.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub(crate) enum SessionEvent {
     /// A turn was recorded.
     TurnRecorded {
-        /// The session.
+        /// The label of the session.
         session: String,
-        /// The turn.
+        /// The id of the turn.
         turn_id: String,
-        /// Its number on the path.
+        /// The number of the turn in its session, from 1.
         number: u64,
     },
     /// A request was assembled.
     Assembled {
-        /// The session.
+        /// The label of the session.
         session: String,
-        /// The recipe.
+        /// The name of the recipe.
         recipe: String,
-        /// The model.
+        /// The model that the request is for.
         model: String,
         /// The tokens of the request.
         tokens: u64,
-        /// How many of them are those the request before began with.
+        /// The number of leading tokens that are the same as in the previous
+        /// request. Null for the first request.
         shared_tokens: Option<u64>,
-        /// What the request is kept by.
+        /// The hash under which the request was saved. Null if it was not
+        /// saved.
         snapshot: Option<String>,
     },
-    /// History was summarised.
+    /// The history was compacted.
     Compacted {
-        /// The session.
+        /// The label of the session.
         session: String,
-        /// The turn that holds the summary.
+        /// The id of the turn that holds the summary.
         turn_id: String,
     },
 }
@@ -57,7 +61,7 @@ impl SessionEvent {
         }
     }
 
-    /// Returns the name that the event is sent by.
+    /// Returns the event's name in server-sent events.
     pub(crate) fn name(&self) -> &'static str {
         match self {
             SessionEvent::TurnRecorded { .. } => "turn_recorded",
@@ -67,16 +71,16 @@ impl SessionEvent {
     }
 }
 
-/// Hands on what happens to those who listen, of one tenant.
+/// Publishes the events of one tenant to its listeners.
 pub(crate) struct Hub {
-    // None when the server stops.
+    // None after the server has begun to stop.
     sender: Mutex<Option<broadcast::Sender<(u64, SessionEvent)>>>,
     number: AtomicU64,
     listeners: Arc<AtomicUsize>,
     most: usize,
 }
 
-/// One who listens.
+/// A subscription to the events of a tenant.
 pub(crate) struct Listener {
     pub(crate) receiver: broadcast::Receiver<(u64, SessionEvent)>,
     listeners: Arc<AtomicUsize>,
@@ -91,30 +95,30 @@ impl Drop for Listener {
 impl Hub {
     pub(crate) fn new(most: usize) -> Self {
         Self {
-            sender: Mutex::new(Some(broadcast::Sender::new(BEHIND))),
+            sender: Mutex::new(Some(broadcast::Sender::new(MAX_UNREAD))),
             number: AtomicU64::new(0),
             listeners: Arc::default(),
             most,
         }
     }
 
-    /// Tells what happened. Costs next to nothing when nobody listens.
-    pub(crate) fn tell(&self, happened: impl FnOnce() -> SessionEvent) {
+    /// Publishes an event. Without listeners, the event is not even created.
+    pub(crate) fn publish(&self, event: impl FnOnce() -> SessionEvent) {
         if self.listeners.load(Ordering::Relaxed) == 0 {
             return;
         }
-        // Before anybody else has to wait: it may ask the store.
-        let happened = happened();
+        // Created before the lock is taken, because it can read the store.
+        let event = event();
         let sender = self.sender.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(sender) = &*sender {
             let number = self.number.fetch_add(1, Ordering::Relaxed);
-            // It fails when the last listener has just left.
-            let _ = sender.send((number, happened));
+            // Fails if the last listener has just left.
+            let _ = sender.send((number, event));
         }
     }
 
-    /// Returns a listener to what happens from now on, unless there are too
-    /// many or the server stops.
+    /// Returns a listener for events from now on. Returns `None` if the limit of
+    /// listeners is reached or the server is stopping.
     pub(crate) fn listen(&self) -> Option<Listener> {
         let sender = self.sender.lock().unwrap_or_else(PoisonError::into_inner);
         let sender = sender.as_ref()?;

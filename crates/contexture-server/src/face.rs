@@ -1,4 +1,7 @@
-//! How each face of the server names fields and operations in its advice.
+//! Names of fields and operations in advice, for HTTP and for MCP.
+//!
+//! Advice is data ([`contexture::Advice`]). HTTP names routes, and MCP names
+//! tools.
 
 use std::fmt::Write as _;
 
@@ -16,7 +19,7 @@ fn quoted(text: &str) -> String {
 
 impl Face for Http {
     fn field(&self, name: &str) -> Option<String> {
-        // Which store there is is not for a caller to say.
+        // A caller cannot choose the store.
         (name != "db").then(|| quoted(name))
     }
 
@@ -48,7 +51,7 @@ impl Face for Http {
 
 impl Face for Mcp {
     fn field(&self, name: &str) -> Option<String> {
-        // Which store there is is not for a caller to say.
+        // A caller cannot choose the store.
         (name != "db").then(|| quoted(name))
     }
 
@@ -61,7 +64,7 @@ impl Face for Mcp {
     }
 }
 
-/// Puts a name into the first place for one in a route.
+/// Replaces the first parameter of a route by a name.
 fn with_name(route: &str, name: Option<&str>) -> String {
     let place = route
         .split_once('{')
@@ -140,7 +143,7 @@ mod tests {
     ];
 
     #[test]
-    fn what_advice_names_exists() {
+    fn routes_and_tools_in_advice_exist() {
         let api = crate::router::api();
         let routes = api
             .operations

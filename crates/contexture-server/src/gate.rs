@@ -1,5 +1,8 @@
-//! What every request passes: it is noted, it must have been meant for us, and
-//! whoever sent it must be let in.
+//! The middleware that every request passes: logging, checks of host and origin,
+//! and authentication.
+//!
+//! The checks of `Host` and `Origin` protect a local server from web pages: a
+//! page elsewhere could otherwise make its visitor's browser call this server.
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::Instant;
@@ -15,14 +18,14 @@ use contexture::key::tenant_name;
 use tracing::{error, info, warn};
 
 use crate::app::App;
-use crate::auth::{Caller, Door};
+use crate::auth::{Caller, Scope};
 use crate::problem::{ErrorText, Problem};
 
 static REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
-/// Notes a request and its answer: the route, not the path, which may hold
-/// names; no content, no key.
-pub(crate) async fn note(
+/// Logs a request and its answer: the route instead of the path, which can
+/// contain names, and neither content nor keys.
+pub(crate) async fn log_request(
     State(app): State<App>,
     mut request: Request<Body>,
     next: Next,
@@ -39,13 +42,13 @@ pub(crate) async fn note(
     let time = came.elapsed();
     let status = response.status().as_u16();
     app.metrics().answered(method, &route, status, time);
-    let told = response.extensions_mut().remove::<ErrorText>();
+    let error_text = response.extensions_mut().remove::<ErrorText>();
     let caller = response.extensions_mut().remove::<Caller>();
     let key = caller.as_ref().and_then(|caller| caller.key.as_deref());
     let tenant = caller.as_ref().map(|caller| tenant_name(&caller.tenant));
-    let code = told.as_ref().map(|told| told.code);
-    let detail = told.as_ref().and_then(|told| told.detail.as_deref());
-    // To the microsecond: more digits are noise.
+    let code = error_text.as_ref().map(|text| text.code);
+    let detail = error_text.as_ref().and_then(|text| text.detail.as_deref());
+    // Rounded to microseconds: more digits are noise.
     let ms = (time.as_secs_f64() * 1e6).round() / 1e3;
     match status {
         500.. if status != 503 => {
@@ -66,8 +69,7 @@ pub(crate) async fn note(
     response
 }
 
-/// Returns the id that the caller gave the request, if it can be one, else a new
-/// one.
+/// Returns the caller's `x-request-id` if it is valid, otherwise a random id.
 fn request_id(headers: &HeaderMap) -> String {
     let given = headers.get(&REQUEST_ID).and_then(|id| id.to_str().ok());
     let fits = |id: &&str| {
@@ -80,15 +82,16 @@ fn request_id(headers: &HeaderMap) -> String {
         Some(id) => id.to_owned(),
         None => {
             let mut bytes = [0_u8; 8];
-            // Without random numbers, the id says nothing; that is no reason to
-            // refuse a request.
+            // Without random numbers, the id is all zeros. That is no reason to
+            // reject a request.
             let _ = getrandom::fill(&mut bytes);
             format!("{:016x}", u64::from_be_bytes(bytes))
         }
     }
 }
 
-/// Methods that anybody may think of would make rows without end.
+/// Returns the method for logs and metrics. Made-up methods are one label, since
+/// callers could otherwise create any number of metrics.
 fn method_name(method: &Method) -> &'static str {
     match *method {
         Method::GET => "GET",
@@ -102,15 +105,15 @@ fn method_name(method: &Method) -> &'static str {
     }
 }
 
-/// Refuses what was not meant for us: a page somewhere else whose visitor's
-/// browser calls us (by a name that leads to us, or across origins).
-pub(crate) async fn meant_for_us(
+/// Rejects requests from web pages of other sites: with a foreign `Host` (DNS
+/// rebinding) or a foreign `Origin`.
+pub(crate) async fn check_host_and_origin(
     State(app): State<App>,
     request: Request<Body>,
     next: Next,
 ) -> Response {
     let path = request.uri().path();
-    // Whoever watches the server calls it by any name.
+    // Health checks can use any host name.
     if matches!(path, "/healthz" | "/readyz") {
         return next.run(request).await;
     }
@@ -119,9 +122,12 @@ pub(crate) async fn meant_for_us(
         Err(problem) => return problem.into_response(),
     };
     if !is_our_host(app.config(), host.host()) {
-        let message = "this server does not go by the name in `Host`";
+        let message = "the host name in `Host` is not allowed";
         return Problem::new(StatusCode::FORBIDDEN, "foreign_host", message)
-            .hint("call it by its address, or add the name to `allowed_hosts` in its settings")
+            .hint(
+                "call the server by its IP address, or add the name to `allowed_hosts` in the \
+                 server's settings",
+            )
             .into_response();
     }
     let headers = request.headers();
@@ -131,27 +137,28 @@ pub(crate) async fn meant_for_us(
         allowed.iter().any(|allowed| origin == allowed.as_str()) || is_same(origin, &host)
     });
     if !allowed {
-        let message = "pages of this origin may not call this server";
+        let message = "the origin in `Origin` is not allowed";
         return Problem::new(StatusCode::FORBIDDEN, "foreign_origin", message)
-            .hint("add it to `allowed_origins` in the server's settings")
+            .hint("add the origin to `allowed_origins` in the server's settings")
             .into_response();
     }
     next.run(request).await
 }
 
 fn host_of(request: &Request<Body>) -> Result<Authority, Problem> {
-    let wrong = || Problem::bad_request("invalid_host", "the request does not say whom it is for");
+    let invalid = || Problem::bad_request("invalid_host", "missing or malformed Host header");
     let mut hosts = request.headers().get_all(header::HOST).iter();
     let host = match (hosts.next(), hosts.next(), request.uri().authority()) {
-        // What is written before the path counts more than the header.
+        // An absolute request target overrides the header.
         (_, None, Some(authority)) => Some(authority.clone()),
         (Some(host), None, None) => host.to_str().ok().and_then(|host| host.parse().ok()),
         _ => None,
     };
-    host.ok_or_else(wrong)
+    host.ok_or_else(invalid)
 }
 
-/// An address cannot be made to lead to us by somebody else, as a name can.
+/// Returns true if the host is an IP address, `localhost` or an allowed name. A
+/// foreign site can point its name at this server, but not an IP address.
 fn is_our_host(config: &ServerConfig, host: &str) -> bool {
     let host = host.trim_end_matches('.');
     let bare = host.trim_start_matches('[').trim_end_matches(']');
@@ -160,7 +167,7 @@ fn is_our_host(config: &ServerConfig, host: &str) -> bool {
         || (config.allowed_hosts.iter()).any(|allowed| allowed.eq_ignore_ascii_case(host))
 }
 
-/// Returns true when a page of `origin` was loaded from `host`.
+/// Returns true if a page of `origin` was loaded from `host`.
 fn is_same(origin: &HeaderValue, host: &Authority) -> bool {
     let Ok(origin) = origin.to_str() else {
         return false;
@@ -171,26 +178,30 @@ fn is_same(origin: &HeaderValue, host: &Authority) -> bool {
     bare.is_some_and(|origin| origin.eq_ignore_ascii_case(host.as_str()))
 }
 
-/// Lets in who has a key, and notes who it is.
-pub(crate) async fn let_in(State(app): State<App>, request: Request<Body>, next: Next) -> Response {
-    pass(app, Door::Tenant, request, next).await
-}
-
-/// The same for who may see what is measured.
-pub(crate) async fn let_in_to_metrics(
+/// Authenticates the caller of a tenant's data.
+pub(crate) async fn authenticate(
     State(app): State<App>,
     request: Request<Body>,
     next: Next,
 ) -> Response {
-    pass(app, Door::Metrics, request, next).await
+    authorize(app, Scope::Tenant, request, next).await
 }
 
-async fn pass(app: App, door: Door, mut request: Request<Body>, next: Next) -> Response {
-    let caller = match app.keys().known(request.headers(), door) {
-        Some(known) => known,
+/// Authenticates the caller of the metrics.
+pub(crate) async fn authenticate_for_metrics(
+    State(app): State<App>,
+    request: Request<Body>,
+    next: Next,
+) -> Response {
+    authorize(app, Scope::Metrics, request, next).await
+}
+
+async fn authorize(app: App, scope: Scope, mut request: Request<Body>, next: Next) -> Response {
+    let caller = match app.keys().cached(request.headers(), scope) {
+        Some(cached) => cached,
         None => {
             let (keys, headers) = (app.clone(), request.headers().clone());
-            app.run(move || keys.keys().check(&headers, door)).await
+            app.run(move || keys.keys().check(&headers, scope)).await
         }
     };
     match caller {
@@ -204,7 +215,7 @@ async fn pass(app: App, door: Door, mut request: Request<Body>, next: Next) -> R
     }
 }
 
-/// Returns true when nobody but this machine can reach the address.
+/// Returns true if only this machine can reach the address.
 pub(crate) fn is_loopback(addr: &SocketAddr) -> bool {
     addr.ip().is_loopback()
 }

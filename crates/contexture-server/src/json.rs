@@ -1,5 +1,7 @@
-//! Reading JSON that somebody sent: strictly, and with the place of what is
-//! wrong.
+//! Reads JSON from callers strictly, and reports the position of errors.
+//!
+//! JSON is parsed once into a value. Duplicate keys and too many values are
+//! rejected, the value is checked against its schema, and then converted.
 
 use std::cell::Cell;
 use std::fmt;
@@ -12,10 +14,10 @@ use serde_json::{Map, Value};
 use crate::problem::Problem;
 use crate::schema::Schemas;
 
-/// The longest path of a field that is told whole.
+/// The maximum length of a field path in an error, in bytes.
 const LONGEST_PATH: usize = 120;
 
-/// How many values a body may have.
+/// The maximum number of JSON values in a body.
 const MOST_VALUES: usize = 500_000;
 
 /// Reads a body that the schema of that name describes. Errors in the JSON name
@@ -30,7 +32,7 @@ pub(crate) fn read<T: DeserializeOwned>(
     convert(schemas, name, value, &census)
 }
 
-/// Reads a value that was parsed elsewhere. It may have as many values as a body.
+/// Reads a value that was parsed elsewhere, with the same limit of values.
 pub(crate) fn read_value<T: DeserializeOwned>(
     schemas: &Schemas,
     name: &str,
@@ -41,14 +43,14 @@ pub(crate) fn read_value<T: DeserializeOwned>(
     convert(schemas, name, value, &census)
 }
 
-/// Returns what is read where an operation takes no body.
+/// Returns the value of an empty body.
 pub(crate) fn nothing<T: DeserializeOwned>() -> Result<T, Problem> {
     serde_json::from_value(Value::Object(Map::new()))
         .map_err(|error| Problem::failure(error.to_string()))
 }
 
-/// Checks a value against its schema before it is converted: readers made from
-/// types accept more, and their errors say less.
+/// Checks a value against its schema before it is converted. Derived readers
+/// accept more than the schema, and their errors are less precise.
 fn convert<T: DeserializeOwned>(
     schemas: &Schemas,
     name: &str,
@@ -58,8 +60,8 @@ fn convert<T: DeserializeOwned>(
     schemas
         .check(name, &value)
         .map_err(|error| invalid_field(&error.path, error.message))?;
-    // To a schema, 5.0 is an integer; few write it so. It is rewritten only where
-    // it could not be read otherwise: JSON that is kept stays as it was sent.
+    // For a schema, 5.0 is an integer. It is rewritten only if the value could
+    // not be read otherwise: JSON that is stored stays as it was sent.
     if census.has_whole_floats.get() {
         if let Ok(read) = T::deserialize(&value) {
             return Ok(read);
@@ -68,8 +70,9 @@ fn convert<T: DeserializeOwned>(
     }
     serde_path_to_error::deserialize(value).map_err(|error| {
         let path = error.path().to_string();
-        // Where it cannot be told which field it is, a `?` stands.
-        invalid_field(path.trim_end_matches(['?', '.']), said(error.inner()))
+        // serde writes `?` for an unknown field.
+        let message = plain_message(error.inner());
+        invalid_field(path.trim_end_matches(['?', '.']), message)
     })
 }
 
@@ -78,8 +81,7 @@ fn invalid_field(path: &str, message: String) -> Problem {
     Problem::bad_request("invalid_field", message).at(path)
 }
 
-/// Parses JSON in which no key stands twice: it would mean two things to two
-/// readers.
+/// Parses JSON without duplicate keys, which parsers read differently.
 fn parse(bytes: &[u8], census: &Census) -> Result<Value, Problem> {
     let mut reader = serde_json::Deserializer::from_slice(bytes);
     let value = Unambiguous(census).deserialize(&mut reader);
@@ -89,14 +91,14 @@ fn parse(bytes: &[u8], census: &Census) -> Result<Value, Problem> {
             return too_many_values();
         }
         let message = match std::str::from_utf8(bytes) {
-            Ok(_) => said(&error),
+            Ok(_) => plain_message(&error),
             Err(error) => format!("the body is not UTF-8 at byte {}", error.valid_up_to()),
         };
         Problem::bad_request("invalid_json", message)
     })
 }
 
-/// What is learned about a value while it is parsed.
+/// Facts about a value that are collected while it is parsed.
 #[derive(Default)]
 struct Census {
     values: Cell<usize>,
@@ -105,7 +107,7 @@ struct Census {
 }
 
 impl Census {
-    /// Counts a value. Returns false when there are too many: each takes up far
+    /// Counts a value. Returns false above the limit: a parsed value needs far
     /// more memory than its bytes.
     fn add(&self) -> bool {
         self.values.set(self.values.get() + 1);
@@ -140,14 +142,14 @@ fn too_many_values() -> Problem {
         "too_many_values",
         "the body has more than 500,000 values",
     )
-    .hint("send less at once; records may be sent as lines")
+    .hint("send less per call; send records as NDJSON")
 }
 
-/// Fails when a text of JSON has more values than a body may have, for a text
-/// that somebody else parses. Nothing else about the text is checked.
+/// Fails if a JSON text has more values than the limit, for text that another
+/// library parses. Nothing else is checked.
 pub(crate) fn check_count(text: &[u8]) -> Result<(), Problem> {
-    // There is at least one, and each comma and each object or list that is not
-    // empty brings one more.
+    // There is at least one value. Each comma, and each object or list that is
+    // not empty, adds one.
     let mut count = 1_usize;
     let mut before = b' ';
     let mut bytes = text.iter();
@@ -157,7 +159,7 @@ pub(crate) fn check_count(text: &[u8]) -> Result<(), Problem> {
                 while let Some(&byte) = bytes.next()
                     && byte != b'"'
                 {
-                    // What is behind it does not end the text.
+                    // An escaped character does not end the string.
                     if byte == b'\\' {
                         bytes.next();
                     }
@@ -177,18 +179,27 @@ pub(crate) fn check_count(text: &[u8]) -> Result<(), Problem> {
     }
 }
 
-/// Says in a caller's words what the reader says.
-fn said(error: &serde_json::Error) -> String {
+/// Returns the parser's message without names of Rust types.
+fn plain_message(error: &serde_json::Error) -> String {
     let message = without_types(error.to_string());
     [
         (
             "EOF while parsing a value",
-            "it ends where a value should be",
+            "unexpected end of JSON, expected a value",
         ),
-        ("EOF while parsing an object", "it ends inside an object"),
-        ("EOF while parsing a list", "it ends inside a list"),
-        ("EOF while parsing a string", "it ends inside a text"),
-        ("recursion limit exceeded", "it is nested too deeply"),
+        (
+            "EOF while parsing an object",
+            "unexpected end of JSON inside an object",
+        ),
+        (
+            "EOF while parsing a list",
+            "unexpected end of JSON inside a list",
+        ),
+        (
+            "EOF while parsing a string",
+            "unexpected end of JSON inside a string",
+        ),
+        ("recursion limit exceeded", "the JSON is nested too deeply"),
         ("unknown variant", "unknown value"),
         ("expected usize", "expected a whole number, 0 or more"),
         ("expected u64", "expected a whole number, 0 or more"),
@@ -210,20 +221,20 @@ fn said(error: &serde_json::Error) -> String {
     })
 }
 
-/// Takes the names of types out of a message: to a caller, all of them are
+/// Replaces names of Rust types in a message: for a caller, all of them are
 /// objects.
 fn without_types(message: String) -> String {
     if message.starts_with("data did not match any variant") {
-        return "is none of the forms that are taken here".to_owned();
+        return "does not match any of the accepted forms".to_owned();
     }
     let Some((before, name)) = message.split_once("expected struct ") else {
         return message;
     };
-    let behind = name.trim_start_matches(|c: char| c.is_alphanumeric() || c == '_');
-    format!("{before}expected an object{behind}")
+    let after = name.trim_start_matches(|c: char| c.is_alphanumeric() || c == '_');
+    format!("{before}expected an object{after}")
 }
 
-/// Reads any value, and counts it; refuses an object with the same key twice.
+/// Reads any value, counts it, and rejects objects with duplicate keys.
 #[derive(Clone, Copy)]
 struct Unambiguous<'c>(&'c Census);
 
@@ -314,12 +325,12 @@ mod tests {
     }
 
     #[test]
-    fn what_two_readers_could_read_differently_is_refused() {
+    fn duplicate_keys_are_rejected() {
         assert_eq!(
             refused(r#"{"a":1,"b":{"c":1,"c":2}}"#),
             "duplicate key `c` at line 1 column 21"
         );
-        // Written in another way, it is the same key.
+        // An escaped key is the same key.
         assert_eq!(
             refused(r#"{"a":1,"\u0061":2}"#),
             "duplicate key `a` at line 1 column 15"
@@ -330,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn values_are_counted_and_not_what_texts_say() {
+    fn values_are_counted_but_not_the_content_of_strings() {
         let list = |item: &str, count: usize| format!("[{}]", vec![item; count].join(", "));
         let check = |text: &str, refused: bool| {
             let parsed = parse(text.as_bytes(), &Census::default()).map(|_| ());
@@ -358,12 +369,15 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_json_says_where() {
+    fn invalid_json_is_reported_with_its_position() {
         for (text, message) in [
-            ("", "it ends where a value should be at line 1 column 0"),
+            (
+                "",
+                "unexpected end of JSON, expected a value at line 1 column 0",
+            ),
             (
                 "{\"a\":",
-                "it ends where a value should be at line 1 column 5",
+                "unexpected end of JSON, expected a value at line 1 column 5",
             ),
             ("{} {}", "trailing characters at line 1 column 4"),
             (
@@ -376,14 +390,14 @@ mod tests {
         let deep = "[".repeat(10_000);
         assert_eq!(
             refused(&deep),
-            "it is nested too deeply at line 1 column 128"
+            "the JSON is nested too deeply at line 1 column 128"
         );
         let message = read_any(b"\"\xff\"").unwrap_err().message;
         assert_eq!(message, "the body is not UTF-8 at byte 1");
     }
 
     #[test]
-    fn a_whole_number_may_be_written_with_a_point() {
+    fn integers_can_be_written_with_a_decimal_point() {
         let schema = serde_json::json!({
             "type": "object",
             "properties": {
@@ -402,7 +416,7 @@ mod tests {
         let read = |text: &str| read::<Counts>(&schemas, "counts", text.as_bytes());
         let counts = read(r#"{"count":5.0,"list":[1,2.0],"any":{"x":5.0}}"#).unwrap();
         assert_eq!((counts.count, counts.list), (Some(5), vec![1, 2]));
-        // What is not ours to read stays as it was written.
+        // JSON without a type of ours is not rewritten.
         assert_eq!(counts.any.to_string(), r#"{"x":5.0}"#);
         for wrong in ["5.5", "1e300", "-5.0"] {
             let text = format!(r#"{{"count":{wrong},"list":[],"any":0}}"#);
@@ -415,7 +429,7 @@ mod tests {
     }
 
     #[test]
-    fn json_that_is_kept_stays_as_it_was_sent() {
+    fn stored_json_is_not_rewritten() {
         let schema = serde_json::json!({
             "type": "object",
             "properties": {"seed": {"type": "integer"}},

@@ -1,8 +1,12 @@
-//! The server of Contexture: HTTP, OpenAPI and MCP over the whole engine.
+//! The Contexture server: the engine over HTTP and MCP.
 //!
-//! Every operation is declared once ([`operation`](crate)), does its work in a
-//! thread that may wait, and is described by the OpenAPI document that is made
-//! from the same declaration. Each tenant has an engine of its own.
+//! Every operation is declared once. The declaration creates both the route and
+//! the entry in the OpenAPI document. The engine blocks, so each call runs in a
+//! thread. Each tenant has an engine of its own.
+//!
+//! A request passes `gate` (logging, host, key), is read by `body` and `json`,
+//! and checked against its schema by `schema`. It is answered by an operation in
+//! `api` or by a tool in `mcp`. Errors are `problem::Problem`s.
 
 mod api;
 mod app;
@@ -27,9 +31,8 @@ pub use mcp::mcp_stdio;
 pub use metrics::Metrics;
 pub use serve::{Server, Service};
 
-/// Writes the log to standard error from now on, a line of JSON for each
-/// request. Only what this server says is in it: what libraries say may hold
-/// content.
+/// Starts the log on standard error, with one line of JSON per request. Messages
+/// of libraries are omitted, because they can contain content.
 pub fn log(level: &str) {
     use tracing_subscriber::filter::{LevelFilter, Targets};
     use tracing_subscriber::layer::SubscriberExt as _;
@@ -41,7 +44,7 @@ pub fn log(level: &str) {
         .with_target(false)
         .with_writer(std::io::stderr);
     let ours = Targets::new().with_target("contexture_server", level);
-    // It fails when a program that uses us logs already, which is then its own.
+    // Fails if the program has a logger of its own, which is then kept.
     let _ = tracing_subscriber::registry()
         .with(ours)
         .with(lines)
@@ -54,9 +57,8 @@ pub fn openapi() -> serde_json::Value {
     openapi::document(&api, &api.schemas())
 }
 
-/// Returns the calls that the OpenAPI document shows, in an order in which they
-/// can be made: the id of the operation, the method, the path with its query,
-/// and the body.
+/// Returns the example calls in an order in which they succeed: the id of the
+/// operation, the method, the path with its query, and the body.
 #[doc(hidden)]
 pub fn examples() -> Vec<(String, String, String, Option<serde_json::Value>)> {
     openapi::examples(&router::api())

@@ -1,11 +1,12 @@
-//! Hanging up so that the last answer is still heard.
+//! Closes connections so that the client can still read the last answer.
 //!
-//! A connection that is closed while bytes lie unread in it is reset, and the
-//! answer is lost to a client that sends all of its body before it listens: it
-//! would see a broken pipe where it was told what is wrong. So what still comes
-//! is read and forgotten for a while, after the answer and the end were sent.
+//! A TCP connection that is closed with unread bytes is reset. A client that
+//! sends its whole body before it reads would then lose the answer and see a
+//! broken pipe instead of the error. Therefore the server sends the answer and
+//! the end of the stream, and then reads and discards what still arrives, for a
+//! limited time.
 //!
-//! Who does not read its answer is not waited for without end, either.
+//! A client that does not read its answer is disconnected after a timeout.
 
 use std::future::Future as _;
 use std::io;
@@ -17,22 +18,22 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, Sleep, sleep};
 
-/// How long nothing may come before it is taken that nothing will.
+/// How long the connection must be silent before it is closed.
 const QUIET: Duration = Duration::from_millis(200);
 
-/// A connection that is closed in this way.
+/// A TCP connection that is closed only after the client could read the answer.
 pub(crate) struct Linger {
     stream: TcpStream,
     patience: Duration,
     state: State,
-    // Runs while the other side takes nothing of what is sent to it.
+    // Runs while the client reads nothing of what is sent to it.
     stalled: Option<Pin<Box<Sleep>>>,
 }
 
 enum State {
     Open,
-    /// The end was sent, and what still comes is waited for: the next of it for
-    /// so long, all of it for so long.
+    /// The end of the stream was sent. Incoming bytes are discarded until the
+    /// connection is silent (`quiet`) or the time is over (`end`).
     Ended {
         quiet: Pin<Box<Sleep>>,
         end: Pin<Box<Sleep>>,
@@ -40,8 +41,8 @@ enum State {
 }
 
 impl Linger {
-    /// Waits for as long as `patience` when the connection is closed, and when
-    /// the other side takes nothing.
+    /// Creates a connection. `patience` limits how long a close waits, and how
+    /// long the client can read nothing.
     pub(crate) fn new(stream: TcpStream, patience: Duration) -> Self {
         Self {
             stream,
@@ -51,7 +52,7 @@ impl Linger {
         }
     }
 
-    /// Fails what was written when nothing has moved for too long.
+    /// Returns a timeout error if the client has read nothing for too long.
     fn unless_stalled<T>(
         &mut self,
         cx: &mut Context<'_>,
@@ -104,7 +105,7 @@ impl AsyncWrite for Linger {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        // Of a TCP stream it has nothing to wait for.
+        // A TCP stream has no buffer to flush.
         Pin::new(&mut self.stream).poll_flush(cx)
     }
 
@@ -127,7 +128,7 @@ impl AsyncWrite for Linger {
                 Poll::Ready(Ok(())) if !buffer.filled().is_empty() => {
                     quiet.as_mut().reset(Instant::now() + QUIET);
                 }
-                // The other side is done, too, or gone.
+                // The client has closed its side, or the connection failed.
                 Poll::Ready(_) => break,
                 Poll::Pending => {
                     ready!(quiet.as_mut().poll(cx));

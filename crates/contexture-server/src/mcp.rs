@@ -1,7 +1,8 @@
-//! MCP: tools, resources and prompts for agents.
+//! The Model Context Protocol: tools, resources and prompts for agents.
 //!
-//! Nothing is kept between two calls: over HTTP each is whole by itself, and
-//! over standard input and output the only state is the protocol's own.
+//! MCP is served over HTTP at `/mcp` and over standard input and output. The
+//! server is stateless: every call is complete by itself, and all data is in the
+//! store.
 
 mod latest;
 mod prompts;
@@ -39,29 +40,29 @@ use crate::body;
 use crate::problem::Problem;
 use crate::tenant::Tenant;
 
-/// What an agent is told when it connects.
+/// The instructions that an agent receives when it connects.
 const INSTRUCTIONS: &str = "\
-Contexture decides what a language model sees: it fits files, history, memory and tasks into a \
-token budget and accounts for every candidate.\n\
-- `assemble` makes the request to send; `context_report` says what was kept, cut and left out, \
+Contexture assembles requests to language models: it fits files, history, memory and tasks into a \
+token budget and reports what happened to every candidate.\n\
+- `assemble` returns the request to send. `context_report` lists what was kept, cut and dropped, \
 and why.\n\
-- Files: `add_to_working_set` what the next steps need, `remove_from_working_set` what they do \
-not, `adjust_priority` when something important was cut.\n\
-- Facts worth knowing next time: `remember`. Before asking or guessing: `recall`.\n\
-- Larger work: `push_task` for each part when it begins, `pop_task` with its result when it is \
+- Files: call `add_to_working_set` for files that the next steps need, `remove_from_working_set` \
+for files that they no longer need, and `adjust_priority` if an important file was cut.\n\
+- Memory: call `remember` for facts that are useful later, and `recall` before you ask or guess.\n\
+- Tasks: call `push_task` when you start a subtask, and `pop_task` with the result when it is \
 done.\n\
-- `compact` when a session has become long and its beginning matters less.\n\
-Whatever changes something takes `why`: one sentence that a person can check later. An error says \
-which field is wrong and what to do; nothing was changed then.";
+- Call `compact` when a session is long and its beginning matters less.\n\
+Tools that change data require `why`: one sentence that a person can check later. An error names \
+the argument and what to do. After an error, nothing was changed.";
 
-/// Returns what serves `/mcp`.
+/// Returns the route of `/mcp`.
 pub(crate) fn router(app: &App) -> Router<App> {
-    let handler = Handler::new(app.clone(), Who::LetIn);
+    let handler = Handler::new(app.clone(), Client::Authenticated);
     let config = StreamableHttpServerConfig::default()
         .with_legacy_session_mode(false)
         .with_json_response(true)
         .with_max_request_body_bytes(app.config().max_body_bytes)
-        // The gate has looked at both already.
+        // The gate has already checked both.
         .disable_allowed_hosts()
         .disable_allowed_origins();
     let sessions = Arc::new(NeverSessionManager::default());
@@ -86,22 +87,25 @@ pub(crate) fn router(app: &App) -> Router<App> {
     Router::new().route("/mcp", post(call))
 }
 
-/// Serves one agent over standard input and output, as the usual tenant, until
+/// Serves one agent over standard input and output, as the default tenant, until
 /// standard input ends.
 pub async fn mcp_stdio(service: crate::Service) -> Result<(), Error> {
     let app = service.app()?;
-    let handler = Handler::new(app.clone(), Who::Local);
+    let handler = Handler::new(app.clone(), Client::Local);
     let served = rmcp::serve_server(handler, rmcp::transport::stdio_pipes()).await;
     match served {
         Ok(running) => {
             let ended = running.waiting().await;
-            ended.map_err(|error| Error::input(format!("serving ended: {error}")))?;
+            ended.map_err(|error| Error::input(format!("the MCP session failed: {error}")))?;
         }
-        // Whoever started us went away before saying anything.
+        // The agent closed standard input before it sent anything.
         Err(ServerInitializeError::ConnectionClosed(_)) => {}
         Err(error) => {
-            return Err(Error::input(format!("this is not MCP: {error}"))
-                .advise("`contexture mcp` is started by an agent, not by hand; see docs/mcp.md"));
+            return Err(
+                Error::input(format!("standard input is not an MCP session: {error}")).advise(
+                    "let an agent start `contexture mcp` instead of a person; see docs/mcp.md",
+                ),
+            );
         }
     }
     app.stop();
@@ -116,40 +120,40 @@ pub(crate) fn tool_names() -> impl Iterator<Item = String> {
     declared.into_iter().map(|tool| tool.name.into_owned())
 }
 
-/// Who is served.
+/// The kind of client.
 #[derive(Clone, Copy)]
-enum Who {
-    /// Whoever the gate let in.
-    LetIn,
-    /// Whoever started us.
+enum Client {
+    /// A client over HTTP that the gate authenticated.
+    Authenticated,
+    /// The program that started this process.
     Local,
 }
 
-/// Answers what an agent asks.
+/// Answers the calls of agents.
 #[derive(Clone)]
 struct Handler {
     app: App,
     tools: Arc<Tools>,
-    who: Who,
+    client: Client,
 }
 
 impl Handler {
-    fn new(app: App, who: Who) -> Self {
+    fn new(app: App, client: Client) -> Self {
         let tools = Arc::new(tools::all());
-        Self { app, tools, who }
+        Self { app, tools, client }
     }
 
     async fn tenant(&self, context: &RequestContext<RoleServer>) -> Result<Arc<Tenant>, Problem> {
-        match self.who {
-            Who::Local => self.app.tenant_named("").await,
-            Who::LetIn => match context.extensions.get::<Parts>() {
+        match self.client {
+            Client::Local => self.app.tenant_named("").await,
+            Client::Authenticated => match context.extensions.get::<Parts>() {
                 Some(parts) => self.app.tenant(parts).await,
-                None => Err(Problem::failure("a request came in past the keys")),
+                None => Err(Problem::failure("the request was not authenticated")),
             },
         }
     }
 
-    /// Has a thread do the work for whoever asks.
+    /// Runs work for the caller's tenant in a thread.
     async fn run<T: Send + 'static>(
         &self,
         context: &RequestContext<RoleServer>,
@@ -191,7 +195,7 @@ impl ServerHandler for Handler {
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
         let Some(tool) = self.tools.get(&request.name) else {
-            let message = format!("there is no tool `{}`", tool::shown(&request.name));
+            let message = format!("unknown tool `{}`", tool::shown(&request.name));
             return Err(ErrorData::invalid_params(message, None));
         };
         let arguments = request.arguments.unwrap_or_default();
@@ -258,7 +262,7 @@ impl ServerHandler for Handler {
     }
 }
 
-/// Returns a problem where the protocol has no other place for one.
+/// Returns a problem as a protocol error, for calls that are not tool calls.
 fn protocol_error(problem: Problem) -> ErrorData {
     if let Some(detail) = &problem.detail {
         error!(code = problem.code, detail = &**detail, "protocol");

@@ -1,5 +1,6 @@
-//! What is measured, for Prometheus. Nothing here names a tenant, a session or
-//! anything else of a caller's.
+//! Metrics for Prometheus, in the OpenMetrics text format.
+//!
+//! Labels never contain tenants, sessions or other data of callers.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -16,7 +17,7 @@ use contexture::Assembled;
 use contexture::core::cache;
 use contexture::store::Waited;
 
-/// What is measured.
+/// The metrics of a server, in the format of Prometheus.
 pub struct Metrics {
     registry: Registry,
     requests: Family<Route, Counter>,
@@ -36,7 +37,7 @@ pub struct Metrics {
     cache: CacheMetrics,
 }
 
-/// What the caches of the process hold, and how often they helped.
+/// The metrics of the process-wide caches.
 struct CacheMetrics {
     bytes: Gauge<u64, AtomicU64>,
     limit: Gauge<u64, AtomicU64>,
@@ -74,8 +75,8 @@ struct Operation {
     operation: &'static str,
 }
 
-/// More tokens than any request has: what is reported beyond would only spoil
-/// the sum.
+/// The maximum number of tokens that one request adds to a counter. A wrong
+/// report of a client must not spoil the sum.
 const MOST_TOKENS: u64 = 1_000_000_000;
 
 /// From a tenth of a millisecond to half a minute.
@@ -89,30 +90,27 @@ impl Default for Metrics {
         let requests = Family::default();
         registry.register("requests", "Requests answered", Family::clone(&requests));
         let seconds = Family::new_with_constructor(latencies as fn() -> Histogram);
-        let help = "From a request's head to its answer";
+        let help = "Time from a request's head to its answer";
         registry.register_with_unit("request", help, Unit::Seconds, Family::clone(&seconds));
         let stages = Family::new_with_constructor(latencies as fn() -> Histogram);
-        let help = "Stages of assembling a request";
+        let help = "Duration of each stage of assembling a request";
         registry.register_with_unit("stage", help, Unit::Seconds, Family::clone(&stages));
         let queue = latencies();
-        let help = "How long requests wait before they are worked on";
+        let help = "Time that requests wait in the queue";
         registry.register_with_unit("queue_wait", help, Unit::Seconds, queue.clone());
         let store = Family::new_with_constructor(latencies as fn() -> Histogram);
-        let help = "How long the store is waited for: for a connection that reads, for a commit";
+        let help = "Time that requests wait for the store: for a read connection or a commit";
         registry.register_with_unit("store_wait", help, Unit::Seconds, Family::clone(&store));
         let mut counter = |name: &str, help: &str| {
             let counter = Counter::default();
             registry.register(name, help, Counter::clone(&counter));
             counter
         };
-        let tokens = counter(
-            "assembled_tokens",
-            "Tokens of the requests that were assembled",
-        );
+        let tokens = counter("assembled_tokens", "Tokens of assembled requests");
         let shared = counter(
             "assembled_shared_tokens",
-            "Those of them that the session's request before began with: what a provider can \
-             have cached",
+            "Leading tokens of assembled requests that are the same as in the session's previous \
+             request: a provider can serve them from its cache",
         );
         let turns = counter("recorded_turns", "Turns recorded");
         let provider_input = counter(
@@ -121,16 +119,16 @@ impl Default for Metrics {
         );
         let provider_cached = counter(
             "provider_cached_input_tokens",
-            "Those of them that came from the provider's cache",
+            "Input tokens that came from the provider's cache",
         );
-        let records = counter("recorded_memories", "Records of memory taken in");
+        let records = counter("recorded_memories", "Memory records stored");
         let mut gauge = |name: &str, help: &str| {
             let gauge = Gauge::default();
             registry.register(name, help, Gauge::clone(&gauge));
             gauge
         };
-        let connections = gauge("connections", "Connections that are open");
-        let working = gauge("requests_in_progress", "Requests that are worked on");
+        let connections = gauge("connections", "Open connections");
+        let working = gauge("requests_in_progress", "Requests in progress");
         let resident = Gauge::default();
         let help = "Memory that the process uses";
         registry.register_with_unit(
@@ -162,7 +160,7 @@ impl Default for Metrics {
 }
 
 impl Metrics {
-    /// Notes how long a store was waited for.
+    /// Records how long a request waited for the store.
     pub fn store_waited(&self, waited: Waited, time: Duration) {
         let operation = match waited {
             Waited::Read => "read",
@@ -218,7 +216,7 @@ impl Metrics {
         self.records.inc_by(records);
     }
 
-    /// Returns all of it as Prometheus reads it.
+    /// Returns all metrics in the OpenMetrics text format.
     pub(crate) fn render(&self) -> String {
         if let Some(bytes) = resident_bytes() {
             self.resident.set(bytes);
@@ -242,7 +240,7 @@ impl CacheMetrics {
         };
         let help = "Memory that the caches of the process use";
         registry.register_with_unit("cache", help, Unit::Bytes, metrics.bytes.clone());
-        let help = "Memory that the caches of the process may use";
+        let help = "Maximum memory of the caches of the process";
         registry.register_with_unit("cache_limit", help, Unit::Bytes, metrics.limit.clone());
         let help = "Entries in the caches of the process";
         registry.register("cache_entries", help, metrics.entries.clone());
@@ -258,15 +256,15 @@ impl CacheMetrics {
         self.bytes.set(stats.bytes);
         self.limit.set(stats.limit);
         self.entries.set(stats.entries);
-        // The pool counts. Of two that read it at once, the one that is later
-        // here may have read earlier: a counter never falls.
+        // Two threads can read the statistics in one order and store them in the
+        // other. A counter must never decrease.
         self.hits.inner().fetch_max(stats.hits, Ordering::Relaxed);
         let misses = self.misses.inner();
         misses.fetch_max(stats.misses, Ordering::Relaxed);
     }
 }
 
-/// Returns the memory that the process uses, where the system tells.
+/// Returns the resident memory of the process in bytes, on Linux.
 fn resident_bytes() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find(|line| line.starts_with("VmRSS:"))?;

@@ -1,7 +1,13 @@
-//! The OpenAPI document, made from the operations.
+//! Creates the OpenAPI 3.1 document from the declared operations.
+//!
+//! Each [`Operation`] brings its route, texts, schemas and example. This module
+//! adds what all operations share: the error answers, the tags and the security
+//! scheme. A type that is read and written in different forms gets a second
+//! schema with the suffix `Output`.
 
 use std::collections::BTreeMap;
 
+use axum::http::StatusCode;
 use schemars::Schema;
 use serde_json::{Map, Value, json};
 
@@ -9,8 +15,26 @@ use crate::operation::{Api, Gives, Operation};
 use crate::problem::ErrorAnswer;
 use crate::schema::Schemas;
 
-/// What the examples are answered with, as a test has seen it.
+/// The answers to the examples. A test writes this file from real answers.
 const ANSWERS: &str = include_str!("../assets/answers.json");
+
+/// The tags in the order in which they are shown, with their descriptions.
+const TAGS: [(&str, &str); 11] = [
+    ("assemble", "Assemble the request to send to a model."),
+    ("sessions", "Conversations: record, fork and compact them."),
+    ("memory", "Records that are found again by later requests."),
+    (
+        "tasks",
+        "Task stacks: the current task, its parents and results.",
+    ),
+    ("stacks", "The names of the task stacks."),
+    ("trees", "Looms: conversations and documents with branches."),
+    ("working-set", "The files that requests are assembled from."),
+    ("snapshots", "Assembled requests exactly as they were."),
+    ("recipes", "Recipes: the layers of a request."),
+    ("sources", "Sources: they fill the layers of a recipe."),
+    ("tokens", "Token counts of texts."),
+];
 
 /// Returns the document.
 pub(crate) fn document(api: &Api, bodies: &Schemas) -> Value {
@@ -21,15 +45,15 @@ pub(crate) fn document(api: &Api, bodies: &Schemas) -> Value {
         inputs.take_definitions(true),
         outputs.take_definitions(true),
     );
-    // A type may be given in another form than it is taken: what has a default
-    // need not be sent, and is always there in an answer.
+    // A type can have one form in a request and another in an answer: a field
+    // with a default is optional in a request and always present in an answer.
     let renamed: Vec<String> = outputs
         .iter()
         .filter(|(name, schema)| inputs.get(*name).is_some_and(|taken| taken != *schema))
         .map(|(name, _)| name.clone())
         .collect();
-    // What refers to a renamed one differs from what is taken, too. What is only
-    // given keeps its name.
+    // A schema that refers to a renamed one differs from the schema of requests,
+    // too. A type that occurs only in answers keeps its name.
     let renamed = with_users(&outputs, &inputs, renamed);
     for name in &renamed {
         if let Some(schema) = outputs.remove(name) {
@@ -46,7 +70,11 @@ pub(crate) fn document(api: &Api, bodies: &Schemas) -> Value {
     let answers: Map<String, Value> = serde_json::from_str(ANSWERS).unwrap_or_default();
 
     let mut paths: Map<String, Value> = Map::new();
-    for operation in &api.operations {
+    // Operations are declared in an order in which the examples can be called.
+    // Readers start with `assemble`, so the document lists it first.
+    let mut operations: Vec<&Operation> = api.operations.iter().collect();
+    operations.sort_by_key(|operation| operation.id != "assemble");
+    for operation in operations {
         let answer = answers.get(operation.id);
         let mut described = describe(operation, bodies, &error, answer);
         if let Some(responses) = described.get_mut("responses") {
@@ -60,15 +88,19 @@ pub(crate) fn document(api: &Api, bodies: &Schemas) -> Value {
         "info": {
             "title": "Contexture",
             "version": env!("CARGO_PKG_VERSION"),
-            "summary": "Decides what a language model sees",
-            "description": "You say where things are and how many tokens may be spent; it \
-                returns the request to send, and a report that accounts for every candidate. \
-                Errors have one form: a stable code, a message, the field that is wrong, and what \
-                to do about it. 400 is what this document does not allow; 422 is what it cannot \
-                tell, such as a turn that answers a call nobody made.",
+            "summary": "Assembles requests to language models within a token budget",
+            "description": "`POST /v1/assemble` returns the request to send to a model, and a \
+                report that lists every candidate. `POST /v1/sessions/{label}/turns` records the \
+                model's answer for the next request. `POST /v1/memory/records` stores facts that \
+                later requests find.\n\n\
+                All errors have the same form: a stable `code`, a `message`, the `field` with \
+                the error, and a `hint` with what to do. Status 400 means that a call does not \
+                match this document. Status 422 means that a call matches the document and is \
+                still invalid, such as a tool result without a tool call.",
             "license": {"name": "MIT OR Apache-2.0", "identifier": "MIT OR Apache-2.0"},
         },
         "servers": [{"url": "/"}],
+        "tags": TAGS.map(|(name, about)| json!({"name": name, "description": about})),
         "security": [{"key": []}],
         "paths": paths,
         "components": {
@@ -76,8 +108,8 @@ pub(crate) fn document(api: &Api, bodies: &Schemas) -> Value {
             "securitySchemes": {"key": {
                 "type": "http",
                 "scheme": "bearer",
-                "description": "A key from `contexture key new`. A server on a loopback address \
-                    that has no keys needs none.",
+                "description": "An API key. Create one with `contexture key new` on the server. \
+                    A server on a loopback address without keys accepts calls without a key.",
             }},
         },
     })
@@ -98,9 +130,9 @@ fn any_object() -> Value {
     })
 }
 
-/// Gives objects with any fields a name, wherever they stand: some generators
-/// make one type of each, all of the same name, and then leave out whatever
-/// refers to them.
+/// Replaces inline objects with any fields by a reference to one named schema.
+/// Some client generators create a type of the same name for each inline object
+/// and then omit everything that refers to it.
 fn name_objects(schema: &mut Value) {
     let reference = json!(format!("#/components/schemas/{ANY_OBJECT}"));
     match schema {
@@ -133,8 +165,8 @@ fn name_objects(schema: &mut Value) {
     }
 }
 
-/// Returns the names and those of all schemas that refer to them and are taken,
-/// too.
+/// Returns `names`, and the names of all schemas of requests that refer to them
+/// directly or indirectly.
 fn with_users(
     schemas: &Map<String, Value>,
     taken: &Map<String, Value>,
@@ -188,9 +220,8 @@ fn rename(schema: &mut Value, names: &[String]) {
     }
 }
 
-/// Returns the calls that the document shows, in an order in which they can be
-/// made: the id of the operation, the method, the path with its query, and the
-/// body.
+/// Returns the example calls in an order in which they succeed: the id of the
+/// operation, the method, the path with its query, and the body.
 pub(crate) fn examples(api: &Api) -> Vec<(String, String, String, Option<Value>)> {
     let shown = |operation: &Operation| {
         let example = operation.example.as_ref()?;
@@ -241,17 +272,17 @@ fn describe(
         }
         if operation.takes.lines {
             content["application/x-ndjson"] = json!({
-                "schema": {"type": "string", "description": "Such an object in each line."},
+                "schema": {"type": "string", "description": "One record per line, as JSON."},
             });
         }
-        // Without one, an empty object is read.
+        // A call without a body is read as an empty object.
         let required = schemas.check(operation.id, &json!({})).is_err();
         described["requestBody"] = json!({"required": required, "content": content});
     }
     described
 }
 
-/// Returns what stands for a parameter in the example.
+/// Returns the value of a parameter in the example call.
 fn shown_value(operation: &Operation, place: &str, name: &str) -> Option<String> {
     let target = operation.example.as_ref()?.target;
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
@@ -304,8 +335,8 @@ fn parameters_of(
     fields.iter().map(parameter).collect()
 }
 
-/// Returns a schema without null: in a path or a query there is none, and what
-/// is not there is left out.
+/// Returns a schema without null: paths and queries have no null, and a missing
+/// parameter is omitted.
 fn never_null(schema: &Value) -> Value {
     let mut schema = schema.clone();
     let is_null = |schema: &Value| schema == "null" || schema["type"] == "null";
@@ -337,17 +368,30 @@ fn never_null(schema: &Value) -> Value {
     schema
 }
 
-/// What every operation may be refused with.
+/// The error answers of every operation.
 const REFUSALS: [(u16, &str); 5] = [
-    (401, "There is no key, or a wrong one"),
+    (401, "Unauthorized: the API key is missing or invalid"),
     (
         403,
-        "The key, the host or the origin is not let in, or a path is off limits",
+        "Forbidden: the key has no access, the host or origin is not allowed, or the path is \
+         outside the root",
     ),
-    (429, "The key sends more than it may"),
-    (500, "Something failed; the server's log has the details"),
-    (503, "The store or the server cannot be used now; try again"),
+    (429, "Too many requests: retry after `retry-after` seconds"),
+    (
+        500,
+        "Internal error: search the server's log for the answer's `x-request-id`",
+    ),
+    (
+        503,
+        "Unavailable: the server or the store is overloaded; retry after `retry-after` seconds",
+    ),
 ];
+
+const BAD_REQUEST: &str = "Bad request: the call does not match this document; see `field`";
+const NOT_FOUND: &str = "Not found: see `message`";
+const CONFLICT: &str = "Conflict: the session has moved on since you read it, or the name is \
+                        already in use";
+const UNPROCESSABLE: &str = "Well-formed but invalid: see `field` and `message`";
 
 fn responses(operation: &Operation, error: &Schema, answer: Option<&Value>) -> Value {
     let mut refusals: BTreeMap<u16, &str> = REFUSALS.into();
@@ -358,55 +402,62 @@ fn responses(operation: &Operation, error: &Schema, answer: Option<&Value>) -> V
     ]
     .iter()
     .any(|input| input.is_some());
-    if has_input {
-        refusals.insert(400, "What was sent is not what is described here");
-    }
-    if operation.takes.query.is_none() {
-        // A query where none is taken is refused.
-        refusals.insert(400, "What was sent is not what is described here");
+    // An operation without a query rejects calls that have one.
+    if has_input || operation.takes.query.is_none() {
+        refusals.insert(400, BAD_REQUEST);
     }
     if operation.takes.path.is_some() {
-        refusals.insert(404, "There is nothing of that name");
+        refusals.insert(404, NOT_FOUND);
     }
     if operation.takes.body.is_some() {
-        refusals.insert(408, "The body did not arrive in time");
-        refusals.insert(413, "The body is too large, or has too many values");
-        refusals.insert(415, "The body is not said to be JSON");
-        refusals.insert(422, "What was sent makes no sense");
+        refusals.insert(408, "Request timeout: the body did not arrive in time");
+        refusals.insert(
+            413,
+            "Content too large: the body has too many bytes or values",
+        );
+        refusals.insert(
+            415,
+            "Unsupported media type: send uncompressed JSON with `Content-Type: application/json`",
+        );
+        refusals.insert(422, UNPROCESSABLE);
     }
     for status in operation.refusals {
-        let says = match status {
-            404 => "There is nothing of that name",
-            409 => "Somebody was faster, or there is one already",
-            422 => "What was sent makes no sense",
-            _ => "Refused",
+        let about = match status {
+            404 => NOT_FOUND,
+            409 => CONFLICT,
+            422 => UNPROCESSABLE,
+            _ => "Error: see `code` and `message`",
         };
-        refusals.insert(*status, says);
+        refusals.insert(*status, about);
     }
     let mut responses = Map::new();
+    let success = match operation.status {
+        StatusCode::CREATED => "Created",
+        _ => "Success",
+    };
     let done = match &operation.gives {
         Gives::Json(schema) => {
             let mut content = json!({"schema": schema});
             if let Some(answer) = answer {
                 content["example"] = answer.clone();
             }
-            json!({"description": "Done", "content": {"application/json": content}})
+            json!({"description": success, "content": {"application/json": content}})
         }
         Gives::Stream { media, schema } => {
             let name = schema.get("$ref").and_then(Value::as_str);
             let name = name
                 .and_then(|name| name.rsplit('/').next())
                 .unwrap_or("JSON");
-            let says = format!("One after the other, each as `{name}` describes it.");
-            let schema = json!({"type": "string", "description": says});
-            json!({"description": "Done", "content": {*media: {"schema": schema}}})
+            let about = format!("A stream of objects with the schema `{name}`.");
+            let schema = json!({"type": "string", "description": about});
+            json!({"description": success, "content": {*media: {"schema": schema}}})
         }
-        Gives::Nothing => json!({"description": "Done"}),
+        Gives::Nothing => json!({"description": success}),
     };
     responses.insert(operation.status.as_u16().to_string(), done);
-    for (status, says) in refusals {
+    for (status, about) in refusals {
         let content = json!({"application/json": {"schema": error}});
-        let refusal = json!({"description": says, "content": content});
+        let refusal = json!({"description": about, "content": content});
         responses.insert(status.to_string(), refusal);
     }
     Value::Object(responses)

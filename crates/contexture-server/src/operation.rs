@@ -1,5 +1,16 @@
-//! Operations: each is declared once, and both the route and its page in the
-//! OpenAPI document come from that.
+//! Operations of the HTTP API. Each is declared once; the declaration creates
+//! both the route and the entry in the OpenAPI document.
+//!
+//! ```text
+//! api.add(
+//!     Operation::post("/v1/tasks", "push_task")
+//!         .says("Create a task", "Creates a task, which becomes current. …")
+//!         .creates()                     // answers with 201
+//!         .refuses(&[404, 409])          // besides the errors of every operation
+//!         .example("/v1/tasks", json!({"goal": "…"})),
+//!     |tenant, path, query, body| { … }, // blocking work in a thread
+//! );
+//! ```
 
 use std::any::TypeId;
 
@@ -22,52 +33,63 @@ use crate::schema::Schemas;
 use crate::tenant::Tenant;
 use crate::{body, json};
 
-/// An operation, as it is documented.
+/// An operation of the HTTP API.
 pub(crate) struct Operation {
     pub(crate) method: Method,
-    /// With names in braces, such as `/v1/sessions/{label}`.
+    /// The route, with parameters in braces, such as `/v1/sessions/{label}`.
     pub(crate) path: &'static str,
-    /// Its name in generated clients.
+    /// The `operationId`: the name of the operation in generated clients.
     pub(crate) id: &'static str,
+    /// A title: verb and noun.
     pub(crate) summary: &'static str,
+    /// A description in the third person.
     pub(crate) about: &'static str,
+    /// The status of a successful answer.
     pub(crate) status: StatusCode,
-    /// What it may be refused with, beside what every operation may.
+    /// The error statuses that not every operation can answer with.
     pub(crate) refusals: &'static [u16],
+    /// The call that the document shows and a test makes.
     pub(crate) example: Option<Example>,
+    /// The parts of a call.
     pub(crate) takes: Takes,
+    /// The content of a successful answer.
     pub(crate) gives: Gives,
 }
 
-/// A call that is shown, and tested.
+/// A call that the document shows and a test makes.
 pub(crate) struct Example {
     /// The path and the query.
     pub(crate) target: &'static str,
+    /// The JSON body.
     pub(crate) body: Option<Value>,
 }
 
-/// What an operation takes.
+/// The schemas of the parts of a call.
 #[derive(Default)]
 pub(crate) struct Takes {
+    /// The schema of the path parameters.
     pub(crate) path: Option<Schema>,
+    /// The schema of the query parameters.
     pub(crate) query: Option<Schema>,
+    /// The schema of the JSON body.
     pub(crate) body: Option<Schema>,
-    /// Whether lines of such bodies are taken, too.
+    /// Whether the body can also be NDJSON: one JSON object per line.
     pub(crate) lines: bool,
 }
 
-/// What an operation gives.
+/// The content of a successful answer.
 #[derive(Default)]
 pub(crate) enum Gives {
-    /// JSON of that schema.
+    /// JSON with this schema.
     Json(Schema),
-    /// Lines or events of that schema.
+    /// A stream of lines or events with this schema.
     Stream { media: &'static str, schema: Schema },
+    /// An empty body.
     #[default]
     Nothing,
 }
 
-/// No path, no query, or no body.
+/// No path parameters, no query, or no body.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Nothing {}
@@ -96,19 +118,19 @@ impl Operation {
         }
     }
 
-    /// Says what it does, in a line, and then at length.
+    /// Sets the summary (verb and noun) and the description (third person).
     pub(crate) fn says(mut self, summary: &'static str, about: &'static str) -> Self {
         (self.summary, self.about) = (summary, about);
         self
     }
 
-    /// Says that it makes something.
+    /// Sets the status of success to 201.
     pub(crate) fn creates(mut self) -> Self {
         self.status = StatusCode::CREATED;
         self
     }
 
-    /// Says what it may be refused with, beside what every operation may.
+    /// Sets the error statuses that not every operation can answer with.
     pub(crate) fn refuses(mut self, refusals: &'static [u16]) -> Self {
         self.refusals = refusals;
         self
@@ -120,13 +142,13 @@ impl Operation {
         self
     }
 
-    /// Returns the part of the path that operations are grouped by.
+    /// Returns the tag of the operation: the first part of its path.
     pub(crate) fn group(&self) -> &'static str {
         self.path.split('/').nth(2).unwrap_or("server")
     }
 }
 
-/// All operations, and what serves them.
+/// All operations, and the router that serves them.
 pub(crate) struct Api {
     pub(crate) operations: Vec<Operation>,
     pub(crate) router: Router<App>,
@@ -134,7 +156,8 @@ pub(crate) struct Api {
     pub(crate) outputs: SchemaGenerator,
 }
 
-/// What an operation does, given the tenant, the path, the query and the body.
+/// The implementation of an operation: it gets the tenant, the path parameters,
+/// the query and the body.
 pub(crate) type Work<P, Q, B, A> = fn(&Tenant, P, Q, B) -> Result<A, Problem>;
 
 impl Api {
@@ -145,7 +168,7 @@ impl Api {
                 settings.meta_schema = None;
                 settings
                     .transforms
-                    .push(Box::new(RecursiveTransform(with_largest)));
+                    .push(Box::new(RecursiveTransform(add_maximum)));
             })
         };
         Self {
@@ -156,7 +179,7 @@ impl Api {
         }
     }
 
-    /// Adds an operation that takes JSON and gives JSON.
+    /// Adds an operation that reads JSON and answers JSON.
     pub(crate) fn add<P, Q, B, A>(&mut self, mut operation: Operation, work: Work<P, Q, B, A>)
     where
         P: DeserializeOwned + JsonSchema + Send + 'static,
@@ -172,7 +195,7 @@ impl Api {
         self.add_route::<P, Q, B>(operation, |filter| on(filter, call));
     }
 
-    /// Adds an operation that is served in its own way.
+    /// Adds an operation with a handler of its own.
     pub(crate) fn add_route<P, Q, B>(
         &mut self,
         mut operation: Operation,
@@ -210,7 +233,7 @@ impl Api {
         if TypeId::of::<T>() == TypeId::of::<Nothing>() {
             return None;
         }
-        // Parameters are taken apart, so that they cannot be a reference.
+        // Each parameter is listed on its own, so the schema cannot be a reference.
         Some(match whole {
             true => T::json_schema(&mut self.inputs),
             false => self.inputs.subschema_for::<T>(),
@@ -218,21 +241,22 @@ impl Api {
     }
 }
 
-/// Says how large a whole number may be, where its type alone says so.
-fn with_largest(schema: &mut Schema) {
-    let largest = match schema.get("format").and_then(Value::as_str) {
+/// Adds the maximum of an integer type, exactly. Clients that read JSON numbers
+/// as doubles round the maximum of 64-bit types; the document does not.
+fn add_maximum(schema: &mut Schema) {
+    let maximum = match schema.get("format").and_then(Value::as_str) {
         Some("uint64" | "uint") => u64::MAX,
         Some("uint32") => u32::MAX.into(),
         Some("int64") => i64::MAX.unsigned_abs(),
         _ => return,
     };
     if schema.get("maximum").is_none() {
-        schema.insert("maximum".to_owned(), largest.into());
+        schema.insert("maximum".to_owned(), maximum.into());
     }
 }
 
-/// Reads what a call brings, has it worked on by a thread that may wait, and
-/// writes the answer there, too.
+/// Reads a call, and does the work in a thread. The answer is serialised in that
+/// thread, too.
 async fn answer<P, Q, B, A>(
     app: &App,
     request: Request<Body>,
@@ -267,7 +291,7 @@ where
             None => json::nothing()?,
         };
         let answer = work(&tenant, path, query, body)?;
-        written(&answer)
+        to_bytes(&answer)
     });
     match done.await {
         Ok(bytes) => json_response(status, bytes),
@@ -275,8 +299,9 @@ where
     }
 }
 
-/// Writes an answer. Many are large, and growing into that is copying.
-pub(crate) fn written(answer: &impl Serialize) -> Result<Vec<u8>, Problem> {
+/// Serialises an answer into a buffer that is large from the start, because many
+/// answers are large and a growing buffer is copied.
+pub(crate) fn to_bytes(answer: &impl Serialize) -> Result<Vec<u8>, Problem> {
     const USUAL: usize = 64 << 10;
     let mut bytes = Vec::with_capacity(USUAL);
     serde_json::to_writer(&mut bytes, answer)
@@ -289,7 +314,7 @@ pub(crate) fn json_response(status: StatusCode, bytes: Vec<u8>) -> Response {
     (status, [(header::CONTENT_TYPE, json)], bytes).into_response()
 }
 
-/// Returns the names in the path.
+/// Returns the path parameters.
 pub(crate) async fn path<P: DeserializeOwned>(parts: &mut Parts) -> Result<P, Problem> {
     let wrong = |message: String| Problem::bad_request("invalid_path", message);
     let names = RawPathParams::from_request_parts(parts, &()).await;
@@ -301,11 +326,11 @@ pub(crate) async fn path<P: DeserializeOwned>(parts: &mut Parts) -> Result<P, Pr
     serde_json::from_value(Value::Object(map)).map_err(|error| wrong(error.to_string()))
 }
 
-/// Returns what stands behind the path's `?`.
+/// Returns the query parameters.
 pub(crate) fn query<Q: DeserializeOwned>(parts: &Parts) -> Result<Q, Problem> {
     let wrong = |message: String| Problem::bad_request("invalid_query", message);
     let text = parts.uri.query().unwrap_or_default();
-    // The reader would put something else in the place of what is no UTF-8.
+    // The parser would replace invalid UTF-8 silently.
     if !is_utf8(text.as_bytes()) {
         return Err(wrong("the query is not UTF-8".to_owned()));
     }
@@ -316,21 +341,21 @@ pub(crate) fn query<Q: DeserializeOwned>(parts: &Parts) -> Result<Q, Problem> {
     })
 }
 
-/// Returns true when a text is UTF-8 once its `%` escapes are read.
+/// Returns true if a text is UTF-8 after its `%` escapes are decoded.
 fn is_utf8(text: &[u8]) -> bool {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text;
-    while let Some((first, behind)) = rest.split_first() {
-        let digits = behind.first_chunk::<2>().filter(|_| *first == b'%');
+    while let Some((first, after)) = rest.split_first() {
+        let digits = after.first_chunk::<2>().filter(|_| *first == b'%');
         let digits = digits.and_then(|digits| std::str::from_utf8(digits).ok());
         match digits.and_then(|digits| u8::from_str_radix(digits, 16).ok()) {
             Some(byte) => {
                 bytes.push(byte);
-                rest = &behind[2..];
+                rest = &after[2..];
             }
             None => {
                 bytes.push(*first);
-                rest = behind;
+                rest = after;
             }
         }
     }

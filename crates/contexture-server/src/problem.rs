@@ -1,4 +1,8 @@
-//! What went wrong, as it is answered.
+//! Errors of calls, and their answer over HTTP.
+//!
+//! A [`Problem`] has a status, a stable code, a message and advice as data. HTTP
+//! and MCP phrase the advice in their own words. Details for the operator go to
+//! the log only.
 
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -8,44 +12,47 @@ use serde::Serialize;
 
 use crate::face::Http;
 
-/// What went wrong, as it is answered.
+/// An error of a call, before a face turns it into an answer.
 #[derive(Debug)]
 pub(crate) struct Problem {
+    /// The HTTP status.
     pub(crate) status: StatusCode,
-    /// A stable word for programs.
+    /// A stable code for programs.
     pub(crate) code: &'static str,
+    /// What happened, with the value.
     pub(crate) message: String,
+    /// The field or argument with the error.
     pub(crate) field: Option<String>,
-    /// What can be done about it.
+    /// What the caller can do.
     pub(crate) advice: Vec<Advice>,
-    /// For the log only: it may name places of this machine.
+    /// Details for the log only: they can name paths of this machine.
     pub(crate) detail: Option<Box<str>>,
-    /// In how many seconds it may be tried again.
+    /// The number of seconds after which a retry makes sense.
     pub(crate) retry_after: Option<u32>,
 }
 
-/// What is answered when something went wrong.
+/// An error response.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "Error")]
 pub(crate) struct ErrorAnswer {
-    /// What went wrong.
+    /// The error.
     error: ErrorBody,
 }
 
-/// What went wrong.
+/// An error.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "ErrorBody")]
 pub(crate) struct ErrorBody {
-    /// A stable word for programs, such as `not_found`.
+    /// A stable code for programs, such as `not_found`.
     code: &'static str,
-    /// What went wrong, for people.
+    /// The error message, for people.
     message: String,
-    /// The field that is wrong, such as `messages[2].content`, when that is
-    /// known.
+    /// The path of the field with the error, such as `messages[2].content`.
+    /// Null if the error has no field.
     field: Option<String>,
-    /// What to do about it, for people, when that is known.
+    /// The recommended action, for people. Null if there is none.
     hint: Option<String>,
-    /// The same for programs: each entry is one thing to do.
+    /// The recommended actions, for programs.
     advice: Vec<Advice>,
 }
 
@@ -62,22 +69,22 @@ impl Problem {
         }
     }
 
-    /// Returns a problem with what was sent, that a look at the schema shows.
+    /// Returns a problem with a call that does not match the OpenAPI document.
     pub(crate) fn bad_request(code: &'static str, message: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, code, message)
     }
 
-    /// Returns a problem with what was sent, that a schema cannot show.
+    /// Returns a problem with a call that matches the document and is invalid.
     pub(crate) fn unprocessable(message: impl Into<String>) -> Self {
         Self::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid", message)
     }
 
-    /// Returns a problem with a name that nothing has.
+    /// Returns a problem with a name or id that does not exist.
     pub(crate) fn missing(message: impl Into<String>) -> Self {
         Self::new(StatusCode::NOT_FOUND, "not_found", message)
     }
 
-    /// Returns a problem that goes away by itself.
+    /// Returns a temporary problem: the caller can retry.
     pub(crate) fn unavailable(message: impl Into<String>) -> Self {
         Self {
             retry_after: Some(1),
@@ -85,9 +92,9 @@ impl Problem {
         }
     }
 
-    /// Returns a failure of ours.
+    /// Returns an internal error. The caller does not see the detail.
     pub(crate) fn failure(detail: impl Into<Box<str>>) -> Self {
-        let message = "something failed here; the log has the details";
+        let message = "internal error; the server's log has the details";
         Self {
             detail: Some(detail.into()),
             ..Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", message)
@@ -99,13 +106,12 @@ impl Problem {
         self
     }
 
-    /// Adds what can be done about it, as a text that reads the same to every
-    /// caller.
+    /// Adds advice as a text that reads the same in every face.
     pub(crate) fn hint(self, hint: impl Into<String>) -> Self {
         self.advise(Advice::from(hint.into()))
     }
 
-    /// Adds what can be done about it.
+    /// Adds advice.
     pub(crate) fn advise(mut self, advice: Advice) -> Self {
         self.advice.push(advice);
         self
@@ -125,17 +131,19 @@ impl From<Error> for Problem {
             Cause::Unavailable => {
                 return Self {
                     detail: Some(message.into()),
-                    ..Self::unavailable("the store cannot be used now; try again")
+                    ..Self::unavailable("the store is unavailable")
+                        .hint("retry after `retry-after` seconds")
                 };
             }
             Cause::Late => {
-                return Self::unavailable("it was not done in time; try again");
+                return Self::unavailable("the operation timed out")
+                    .hint("retry after `retry-after` seconds");
             }
             Cause::Failure => return Self::failure(message),
         };
         let code = error.code().map_or(code, |action| action.as_str());
-        // The code of an action stands before its message, for those who see
-        // nothing else.
+        // Errors of actions start with their code, for callers that see only the
+        // message. Here the code has a field of its own.
         let message = match message.strip_prefix(code) {
             Some(rest) => rest.trim_start_matches([':', ' ']).to_owned(),
             None => message,
@@ -159,7 +167,7 @@ impl From<contexture::store::StoreError> for Problem {
 
 impl From<Refused> for Problem {
     fn from(refused: Refused) -> Self {
-        let hint = "the provider would refuse this request; nothing was sent";
+        let hint = "the provider would reject this request; nothing was sent";
         Self {
             code: "refused_by_provider",
             ..Self::unprocessable(refused.to_string()).hint(hint)
@@ -169,7 +177,7 @@ impl From<Refused> for Problem {
 
 impl IntoResponse for Problem {
     fn into_response(mut self) -> Response {
-        // Only an answer over HTTP has such a header.
+        // Only an answer over HTTP has the header.
         if self.status == StatusCode::INTERNAL_SERVER_ERROR {
             self = self.hint("search the server's log for the answer's `x-request-id`");
         }
@@ -201,9 +209,12 @@ impl IntoResponse for Problem {
     }
 }
 
-/// What the log says about a problem, carried beside its answer.
+/// The code and the details of a problem. The response carries both to the log
+/// as an extension.
 #[derive(Debug, Clone)]
 pub(crate) struct ErrorText {
+    /// The stable code of the problem.
     pub(crate) code: &'static str,
+    /// Details for the log only.
     pub(crate) detail: Option<Box<str>>,
 }

@@ -1,4 +1,8 @@
-//! Which path leads where.
+//! Routes: the operations, `/mcp`, `/metrics`, `/openapi.json`, `/docs`, and the
+//! health checks.
+//!
+//! `/healthz` reports that the process runs, `/readyz` that the store can be read
+//! and written. Both need no key.
 
 use std::time::Duration;
 
@@ -22,18 +26,22 @@ pub(crate) fn api() -> Api {
     api
 }
 
-/// Returns what serves every path.
+/// Returns the router of all paths.
 pub(crate) fn router(app: &App) -> Router {
-    let with_key = api()
-        .router
-        .merge(crate::mcp::router(app))
-        .layer(middleware::from_fn_with_state(app.clone(), gate::let_in));
+    let with_key =
+        api()
+            .router
+            .merge(crate::mcp::router(app))
+            .layer(middleware::from_fn_with_state(
+                app.clone(),
+                gate::authenticate,
+            ));
     let metrics =
         Router::new()
             .route("/metrics", get(metrics))
             .layer(middleware::from_fn_with_state(
                 app.clone(),
-                gate::let_in_to_metrics,
+                gate::authenticate_for_metrics,
             ));
     Router::new()
         .merge(with_key)
@@ -47,14 +55,16 @@ pub(crate) fn router(app: &App) -> Router {
         .layer(ServiceBuilder::new().option_layer(cors(app)))
         .layer(middleware::from_fn_with_state(
             app.clone(),
-            gate::meant_for_us,
+            gate::check_host_and_origin,
         ))
-        .layer(middleware::from_fn_with_state(app.clone(), gate::note))
+        .layer(middleware::from_fn_with_state(
+            app.clone(),
+            gate::log_request,
+        ))
         .with_state(app.clone())
 }
 
-/// Tells browsers what pages of the allowed origins may do. Without such, there
-/// is nothing to tell.
+/// Returns the CORS headers for the allowed origins. `None` without any.
 fn cors(app: &App) -> Option<CorsLayer> {
     let origins = &app.config().allowed_origins;
     let origins: Vec<HeaderValue> = origins
@@ -94,7 +104,7 @@ async fn openapi(State(app): State<App>) -> Response {
     ([(header::CONTENT_TYPE, json)], app.openapi()).into_response()
 }
 
-/// The page is whole: nothing is loaded from elsewhere.
+/// Returns the documentation page. It loads nothing from other sites.
 async fn docs() -> Response {
     const PAGE: &str = include_str!("../assets/docs.html");
     let headers = [
@@ -108,12 +118,12 @@ async fn docs() -> Response {
     (headers, PAGE).into_response()
 }
 
-/// The process is there.
+/// Reports that the process runs.
 async fn healthz() -> Response {
     json_response(StatusCode::OK, br#"{"status":"ok"}"#.to_vec())
 }
 
-/// It can do its work: the store can be read and written.
+/// Reports that the store can be read and written.
 async fn readyz(State(app): State<App>) -> Response {
     if app.is_stopping() {
         return Problem::unavailable("the server is stopping").into_response();

@@ -1,10 +1,10 @@
 //! Checks JSON values against the schemas in the OpenAPI document.
 //!
-//! Readers made from types are more lenient than the document: they accept a
-//! list of an object's values for the object, and their messages name types of
-//! Rust. This module checks names, types, lengths of lists and ranges of numbers.
-//! Patterns, lengths of strings and conditions are checked by the library, whose
-//! errors say what to do.
+//! Derived readers are more lenient than the document: they accept a list of an
+//! object's values for the object, and their messages name Rust types. This
+//! module checks names, types, lengths of lists and ranges of numbers. Patterns,
+//! lengths of strings and conditions are checked by the library, whose errors
+//! have advice.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock, Weak};
@@ -57,7 +57,7 @@ struct Unions(OnceLock<Vec<Vec<Alternative>>>);
 
 struct Alternative {
     definition: String,
-    /// Fields that only values of this alternative have with these values.
+    /// Fields with constant values, by which this alternative is recognised.
     tags: Vec<(String, Vec<Value>)>,
     validator: Validator,
 }
@@ -68,8 +68,8 @@ pub(crate) struct SchemaError {
     /// The field, such as `messages[2].content`. Empty for the value itself.
     pub(crate) path: String,
     pub(crate) message: String,
-    /// What the value must be instead, when it is of another kind altogether: of
-    /// another type, or with another value in the field that tells kinds apart.
+    /// The kinds of value that are allowed, if the value has another type or
+    /// another value in the field that distinguishes alternatives.
     expected: Vec<String>,
 }
 
@@ -147,7 +147,7 @@ impl Schemas {
     /// allows no value.
     pub(crate) fn check(&self, name: &str, value: &Value) -> Result<(), SchemaError> {
         let Some(root) = self.roots.get(name) else {
-            return Err(SchemaError::new(format!("there is no schema `{name}`")));
+            return Err(SchemaError::new(format!("unknown schema `{name}`")));
         };
         // Much faster than asking for the first error.
         if root.validator.is_valid(value) {
@@ -269,7 +269,7 @@ impl Schemas {
                 let known: Vec<String> = known.iter().map(|name| format!("`{name}`")).collect();
                 format!("unknown field; expected {}", one_of(&known))
             }
-            None => "unknown field; the schema lists the known ones".to_owned(),
+            None => "unknown field; see the fields in `/openapi.json`".to_owned(),
         };
         SchemaError::new(message).inside(name)
     }
@@ -660,7 +660,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_is_no_object() {
+    fn a_list_is_rejected_where_an_object_is_expected() {
         let schemas = compiled(
             json!({
                 "Message": {
@@ -713,7 +713,7 @@ mod tests {
     }
 
     #[test]
-    fn the_alternative_that_was_meant_is_reported() {
+    fn errors_refer_to_the_likeliest_alternative() {
         let schemas = compiled(
             json!({
                 "Pin": {
@@ -768,7 +768,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_a_message_can_name_is_checked() {
+    fn patterns_and_string_lengths_are_not_checked() {
         let schemas = compiled(
             json!({"Mode": {"oneOf": [
                 {"type": "string", "enum": ["a", "b"]},
@@ -787,7 +787,7 @@ mod tests {
             }),
         );
         for (value, expected) in [
-            // The library says more about these than a pattern does.
+            // The library's errors about these are more precise.
             (json!({"label": "b", "mode": null, "elsewhere": 3}), "valid"),
             (json!({"label": "b", "mode": "c", "none": {}}), "valid"),
             (
@@ -814,7 +814,7 @@ mod tests {
     }
 
     #[test]
-    fn a_union_may_hold_itself() {
+    fn a_union_can_contain_itself() {
         let schemas = compiled(
             json!({"Tree": {"anyOf": [
                 {"type": "string"},

@@ -1,4 +1,7 @@
-//! Listening: connections, their limits, and stopping.
+//! Listens for connections, limits their number, and stops gracefully.
+//!
+//! A server with an address that other machines can reach refuses to start
+//! without an API key. On a stop signal it finishes the calls that it accepted.
 
 use std::future::Future;
 use std::net::SocketAddr;
@@ -28,17 +31,17 @@ use crate::metrics::Metrics;
 use crate::router;
 use crate::tenant::Tenants;
 
-/// What a server serves.
+/// The parts that a server is made from.
 pub struct Service {
-    /// The directory of the project.
+    /// The root directory of the project.
     pub root: PathBuf,
-    /// Its settings.
+    /// The settings.
     pub config: Config,
-    /// Where everything is kept.
+    /// The stores of all tenants.
     pub stores: Arc<dyn Stores>,
-    /// What is measured.
+    /// The metrics that the server updates.
     pub metrics: Arc<Metrics>,
-    /// The clock, when it is to stand still: for repeatable output.
+    /// A fixed time for reproducible output. Default: the system clock.
     pub now: Option<Timestamp>,
     /// The secret that boundary marks are derived from, in place of each
     /// tenant's own: for repeatable output.
@@ -61,7 +64,7 @@ impl Service {
             self.now,
             self.mark_key,
         );
-        // What is wrong with the root or its settings is told now.
+        // Errors in the root or its settings are reported at the start.
         tenants.get("")?;
         Ok(App::new(
             self.config.server,
@@ -73,7 +76,7 @@ impl Service {
     }
 }
 
-/// A server that listens, and has not begun to answer.
+/// A server that listens and does not answer yet.
 pub struct Server {
     app: App,
     router: Router,
@@ -84,7 +87,7 @@ pub struct Server {
 impl Server {
     /// Listens on the address in the settings.
     ///
-    /// Fails when others could reach it and it has no keys.
+    /// Fails if other machines can reach the address and no API key exists.
     pub async fn bind(service: Service) -> Result<Self, Error> {
         let wanted = service.config.server.addr.clone();
         let app = service.app()?;
@@ -96,12 +99,12 @@ impl Server {
         };
         let listener = TcpListener::bind(&wanted).await.map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
-        // Of the address itself, not of a name that may lead elsewhere the next
-        // time. Nobody was let in yet.
+        // Checks the bound address, since a name could resolve differently the
+        // next time. No connection was accepted yet.
         if !gate::is_loopback(&address) && !app.keys().required() {
             return Err(Error::input(format!(
-                "{wanted} can be reached by others, and there is no key: anybody could read and \
-                 write everything"
+                "other machines can reach {wanted}, and no API key exists: anyone could read and \
+                 write all data"
             ))
             .advise("create an API key with `contexture key new`")
             .advise(Advice::set_to(
@@ -117,17 +120,17 @@ impl Server {
         })
     }
 
-    /// Returns the address that is listened on.
+    /// Returns the address that the server listens on.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Returns true when callers need a key.
+    /// Returns true if callers need an API key.
     pub fn needs_key(&self) -> bool {
         self.app.keys().required()
     }
 
-    /// Answers requests until `stop` is done; then finishes what was accepted.
+    /// Answers requests until `stop` completes, then finishes the accepted ones.
     pub async fn run(self, stop: impl Future<Output = ()>) {
         let config = self.app.config().clone();
         let mut http = http1::Builder::new();
@@ -139,7 +142,7 @@ impl Server {
         let mut stop = std::pin::pin!(stop);
         info!(address = %self.address, keys = self.needs_key(), "listening");
         loop {
-            // Who is one too many waits outside until somebody leaves.
+            // Beyond the limit, connections wait in the system's queue.
             let accepted = async {
                 let permit = Arc::clone(&connections).acquire_owned().await;
                 (permit, self.listener.accept().await)
@@ -151,8 +154,8 @@ impl Server {
             let stream = match accepted {
                 Ok((stream, _)) => stream,
                 Err(error) => {
-                    // No more files can be opened, or the caller is gone already.
-                    warn!(%error, "a connection was not accepted");
+                    // Too many open files, or the client has already disconnected.
+                    warn!(%error, "accepting a connection failed");
                     tokio::time::sleep(Duration::from_millis(20)).await;
                     continue;
                 }
@@ -162,7 +165,7 @@ impl Server {
             let app = self.app.clone();
             app.metrics().connections.inc();
             tokio::spawn(async move {
-                // It ends with an error when the caller hangs up or is too slow.
+                // Ends with an error if the client disconnects or is too slow.
                 let _ = connection.await;
                 app.metrics().connections.dec();
                 drop(permit);
@@ -178,7 +181,7 @@ impl Server {
         };
         match tokio::time::timeout(patience, finished).await {
             Ok(()) => info!("stopped"),
-            Err(_) => warn!("stopped before all requests were finished"),
+            Err(_) => warn!("stopped after the timeout with unfinished requests"),
         }
     }
 
@@ -187,7 +190,7 @@ impl Server {
         http: &http1::Builder,
         stream: TcpStream,
     ) -> http1::Connection<TokioIo<Linger>, TowerToHyperService<Router>> {
-        // Small answers must not wait for more.
+        // Without Nagle's algorithm, small answers are sent at once.
         let _ = stream.set_nodelay(true);
         let service = TowerToHyperService::new(self.router.clone());
         let patience = Duration::from_millis(self.app.config().body_timeout_ms);

@@ -1,5 +1,7 @@
-//! Tenants: each has an engine, a root and listeners of its own, so that there
-//! is nothing through which anything could cross.
+//! Tenants: each has an engine, a root and listeners of its own.
+//!
+//! No operation can reach the data of another tenant. Tenants are loaded on
+//! their first use, and unloaded when too many are in memory.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -17,34 +19,35 @@ use crate::events::Hub;
 use crate::metrics::Metrics;
 use crate::problem::Problem;
 
-/// How many tenants are kept ready. Others are made ready again when they come.
+/// The maximum number of tenants in memory. Others are loaded again when they
+/// are used.
 const MOST_READY: usize = 256;
 
-/// How many streams of records a tenant may have open at once.
+/// The maximum number of open record streams of a tenant.
 pub(crate) const MOST_STREAMS: usize = 4;
 
-/// What the root of a tenant is called, who need not know where that is.
+/// The name of a tenant's root in answers. Tenants do not learn where their
+/// root is.
 const HERE: &str = ".";
 
-/// One tenant, as requests of its keys see the world.
+/// One tenant: its root, engine, events and limits.
 pub(crate) struct Tenant {
     pub(crate) root: Root,
     pub(crate) engine: Engine,
     pub(crate) events: Hub,
     pub(crate) metrics: Arc<Metrics>,
-    // One permit for each stream of records that is open.
+    // One permit per open record stream.
     pub(crate) streams: Arc<Semaphore>,
     now: Option<Timestamp>,
 }
 
 impl Tenant {
-    /// Returns the time: the one that the server was given, else now.
+    /// Returns the server's fixed time, otherwise the current time.
     pub(crate) fn now(&self) -> Timestamp {
         self.now.unwrap_or_else(Timestamp::now)
     }
 
-    /// Returns the time that the server was given, if it was given one: output
-    /// is then to be the same each time.
+    /// Returns the server's fixed time, which makes output reproducible.
     pub(crate) fn fixed_now(&self) -> Option<Timestamp> {
         self.now
     }
@@ -54,7 +57,7 @@ impl Tenant {
     }
 }
 
-/// Makes a directory that is for its owner only.
+/// Creates a directory that only its owner can access.
 fn make_private(path: &Path) -> std::io::Result<()> {
     let mut builder = std::fs::DirBuilder::new();
     builder.recursive(true);
@@ -73,7 +76,7 @@ pub(crate) struct Tenants {
     mark_key: Option<MarkKey>,
     ready: Mutex<HashMap<String, Ready>>,
     uses: AtomicU64,
-    // Which file the store is, as the tenants that are ready know it.
+    // The incarnation of the store's file that the loaded tenants were made for.
     incarnation: AtomicU64,
 }
 
@@ -104,11 +107,10 @@ impl Tenants {
         }
     }
 
-    /// Returns the tenant of that name if it is ready.
+    /// Returns the tenant if it is loaded.
     pub(crate) fn ready(&self, name: &str) -> Option<Arc<Tenant>> {
         let mut ready = self.ready.lock().unwrap_or_else(PoisonError::into_inner);
-        // Another file has come into the place of the one that engines remember
-        // things of.
+        // The database file was replaced: the engines' caches are stale.
         let incarnation = self.stores.incarnation();
         if self.incarnation.swap(incarnation, Ordering::Relaxed) != incarnation {
             ready.clear();
@@ -118,14 +120,14 @@ impl Tenants {
         Some(Arc::clone(&found.tenant))
     }
 
-    /// Returns the tenant of that name; "" is the one that the command line
-    /// uses, too. Reads files when it is not ready.
+    /// Returns the tenant and loads it if necessary. The name "" is the default
+    /// tenant, which the command line also uses.
     pub(crate) fn get(&self, name: &str) -> Result<Arc<Tenant>, Error> {
         if let Some(tenant) = self.ready(name) {
             return Ok(tenant);
         }
         let root = self.root_of(name)?;
-        // A tenant may have settings of its own; they lie where only the
+        // A tenant can have settings of its own, in a directory that only the
         // operator can write.
         let config = match name.is_empty() || root.is_absent(config::FILE) {
             true => self.config.clone(),
@@ -156,7 +158,7 @@ impl Tenants {
         });
         let mut ready = self.ready.lock().unwrap_or_else(PoisonError::into_inner);
         if ready.len() >= MOST_READY {
-            // Those in use are kept: somebody may listen to them.
+            // Tenants in use are kept: they can have listeners.
             let idle = ready
                 .iter()
                 .filter(|(_, ready)| Arc::strong_count(&ready.tenant) == 1)
@@ -167,7 +169,7 @@ impl Tenants {
             }
         }
         let last_used = self.uses.fetch_add(1, Ordering::Relaxed);
-        // Of two that were made at once, one is taken by both.
+        // If two calls loaded the tenant at the same time, both use the first.
         let entry = ready.entry(name.to_owned());
         let entry = entry.or_insert(Ready { tenant, last_used });
         Ok(Arc::clone(&entry.tenant))
@@ -175,7 +177,7 @@ impl Tenants {
 
     fn root_of(&self, name: &str) -> Result<Root, Error> {
         if name.is_empty() {
-            // The roots of the others lie below this one.
+            // The roots of other tenants are below this one and must stay hidden.
             let mut root = Root::open(&self.root)?.hiding(".contexture/tenants");
             for path in self.config.server.tenants.values() {
                 if let Some(path) = &path.root {
@@ -190,16 +192,16 @@ impl Tenants {
             Some(path) => Ok(Root::open(self.root.join(path))?.called(HERE)),
             None => {
                 let path = self.root.join(".contexture").join("tenants").join(name);
-                // Nobody but the operator puts files there.
+                // Only the operator puts files there.
                 make_private(&path).map_err(|error| {
-                    Error::input(format!("cannot make {}: {error}", path.display()))
+                    Error::input(format!("cannot create {}: {error}", path.display()))
                 })?;
                 Ok(Root::open(path)?.called(HERE))
             }
         }
     }
 
-    /// Ends what tenants listen to.
+    /// Ends the event streams of all tenants.
     pub(crate) fn close(&self) {
         let ready = self.ready.lock().unwrap_or_else(PoisonError::into_inner);
         for ready in ready.values() {

@@ -1,4 +1,5 @@
-//! Files and connections.
+//! Opens database files: creates them with private permissions, sets the
+//! pragmas of each connection, and runs migrations.
 
 use std::ffi::OsString;
 use std::fs;
@@ -503,7 +504,7 @@ mod tests {
     }
 
     #[test]
-    fn any_path_can_be_written_as_a_uri() {
+    fn any_path_can_be_encoded_as_a_uri() {
         let uri = immutable_uri(Path::new("/a b/50%?/ü#.db"));
         assert_eq!(uri, "file:/a%20b/50%25%3F/%C3%BC%23.db?immutable=1");
     }

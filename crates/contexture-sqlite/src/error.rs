@@ -1,3 +1,5 @@
+//! Errors of SQLite, translated into errors of a store.
+
 use contexture_store::StoreError;
 use rusqlite::ErrorCode;
 
@@ -56,10 +58,7 @@ impl Fault {
 
 /// Returns the error for a store whose files are not where they were.
 pub(crate) fn gone(address: &str) -> StoreError {
-    unavailable(
-        address,
-        "the file it was in is gone, or another one is in its place",
-    )
+    unavailable(address, "the database file was removed or replaced")
 }
 
 pub(crate) fn unavailable(address: &str, message: impl Into<String>) -> StoreError {
@@ -74,7 +73,7 @@ pub(crate) fn unavailable(address: &str, message: impl Into<String>) -> StoreErr
 pub(crate) fn not_reopened(address: &str, error: StoreError) -> StoreError {
     match error {
         StoreError::NotAStore { message, .. } => {
-            unavailable(address, format!("what is in its place {message}"))
+            unavailable(address, format!("the file that replaced it {message}"))
         }
         StoreError::Newer { .. } | StoreError::NotFound { .. } | StoreError::Backend { .. } => {
             unavailable(address, error.to_string())
@@ -102,17 +101,17 @@ fn failed(address: &str, error: rusqlite::Error) -> StoreError {
         Some(ErrorCode::DiskFull) => StoreError::Full { store },
         Some(ErrorCode::NotADatabase) => StoreError::NotAStore {
             store,
-            message: "is not a SQLite database, or its beginning is damaged".to_owned(),
+            message: "is not a SQLite database, or its header is damaged".to_owned(),
         },
         Some(ErrorCode::DatabaseCorrupt) => StoreError::NotAStore {
             store,
             message: format!(
-                "is damaged, or shorter than it was ({error}); restore a copy, or save what can \
+                "is damaged or truncated ({error}); restore a backup, or extract what can \
                  be read with `sqlite3 FILE .recover`"
             ),
         },
         Some(ErrorCode::TooBig) => {
-            StoreError::invalid("", "is larger than one row of SQLite can be")
+            StoreError::invalid("", "is larger than the maximum row size of SQLite")
         }
         _ => StoreError::Backend {
             store: "sqlite",

@@ -1,3 +1,5 @@
+//! API keys in SQLite.
+
 use std::sync::Arc;
 
 use contexture_store::{KeyRecord, KeyScope, Store, StoreError, Tenants, Watch};

@@ -1,3 +1,5 @@
+//! The ledger in SQLite: each method is one transaction.
+
 use contexture_store::{
     Compaction, Counted, HeadMove, Ledger, NewSession, NewTurn, Recorded, Session, SessionChange,
     StoreError, Turn, TurnHead, TurnId, TurnSample, Walk,

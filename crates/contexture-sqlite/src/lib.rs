@@ -414,7 +414,7 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn a_file_that_goes_while_it_is_written_is_not_written() {
+    fn a_commit_to_a_deleted_file_fails() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("store.db");
         let away = directory.path().join("away.db");
@@ -445,7 +445,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_in_a_transaction_is_its_own() {
+    fn a_failed_transaction_does_not_affect_others() {
         let directory = tempfile::tempdir().unwrap();
         let store = SqliteStore::open(directory.path().join("store.db")).unwrap();
         let now = Timestamp::UNIX_EPOCH;

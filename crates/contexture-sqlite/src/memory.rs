@@ -1,4 +1,8 @@
-//! Memory.
+//! Memory records in SQLite.
+//!
+//! Each kind of record has a table. Search data (words, vectors, mentions) is
+//! in tables of its own, in the same transaction. Every change gets a sequence
+//! number, from which indexes are updated.
 
 mod archive;
 mod batch;

@@ -1,4 +1,5 @@
-//! The connections to the files that were found, for as long as they are there.
+//! Holds the connections to the store's files while the files are in place, and
+//! reopens them after the files were replaced.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -1,10 +1,10 @@
-//! Which files a store is, and whether its path still leads to them.
+//! Checks that the store's path still leads to the files that are open.
 //!
-//! A file that is deleted or renamed stays open: SQLite goes on writing into it,
-//! and what it acknowledges is lost with the last connection. So whoever takes a
-//! connection looks first whether the path still leads to the file that the
-//! connection has, and whoever wrote looks once more before it says so. That is
-//! one call of the system for each file, two microseconds or so.
+//! A file that is deleted or renamed stays open: SQLite continues to write into
+//! it, and those writes are lost with the last connection. Therefore the path is
+//! compared with the open file before a connection is used, and again after a
+//! write before it is acknowledged. The check is one system call per file, about
+//! two microseconds.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! A few connections that read.
+//! A small pool of connections that read.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};

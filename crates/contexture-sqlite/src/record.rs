@@ -1,4 +1,4 @@
-//! Appending turns.
+//! Appends turns and compactions.
 
 use contexture_store::{
     Body, Compaction, Counted, NewTurn, OpenCall, Outline, Recorded, StoreError, TurnId, TurnKind,

@@ -1,4 +1,4 @@
-//! Values as columns.
+//! Conversions between Rust values and columns.
 
 use contexture_core::ContentHash;
 use contexture_store::{StoreError, TurnId};

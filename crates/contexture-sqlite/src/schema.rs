@@ -1,4 +1,4 @@
-//! The schema, and how a file comes to have it.
+//! The database schema and its migrations.
 
 use contexture_store::StoreError;
 use rusqlite::{Connection, Transaction, TransactionBehavior};
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn an_older_schema_is_brought_up_to_date() {
+    fn an_older_schema_is_migrated() {
         let (_directory, path) = file();
         let connection = Connection::open(&path).unwrap();
         migrate(&connection, "here", &[FIRST]).unwrap();
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn a_step_that_fails_leaves_the_file_as_it_was() {
+    fn a_failed_migration_changes_nothing() {
         let (_directory, path) = file();
         let connection = Connection::open(&path).unwrap();
         migrate(&connection, "here", &[FIRST]).unwrap();

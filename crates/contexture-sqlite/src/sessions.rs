@@ -1,4 +1,4 @@
-//! Sessions and their heads.
+//! Sessions, their aliases and their heads.
 
 use contexture_store::{
     HeadMove, NewSession, Session, SessionChange, StoreError, TurnId, check_alias,

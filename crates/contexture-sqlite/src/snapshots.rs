@@ -1,5 +1,10 @@
+//! Snapshots and samples in SQLite.
+//!
+//! Content is stored once under its hash. A snapshot can be saved in the
+//! background; reads then wait until it is written.
+
 use contexture_core::ContentHash;
-use contexture_store::{Blob, Later, Sample, Samples, Snapshot, Snapshots, StoreError};
+use contexture_store::{Blob, PendingSnapshot, Sample, Samples, Snapshot, Snapshots, StoreError};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use crate::SqliteStore;
@@ -38,13 +43,13 @@ impl Snapshots for SqliteStore {
         })
     }
 
-    fn put_snapshot_later(&self, later: Later) {
-        let Later {
+    fn put_snapshot_later(&self, pending: PendingSnapshot) {
+        let PendingSnapshot {
             snapshot,
             blobs,
             builds_on,
             done,
-        } = later;
+        } = pending;
         let write = move |db: &Connection, tenant: i64| {
             if let Some(hash) = builds_on
                 && !has_snapshot(db, tenant, hash)?
@@ -269,7 +274,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_latest_samples_are_kept() {
+    fn only_the_latest_samples_are_stored() {
         let directory = tempfile::tempdir().unwrap();
         let store = SqliteStore::open(directory.path().join("store.db")).unwrap();
         let sample = |n| Sample {

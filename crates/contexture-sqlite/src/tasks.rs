@@ -1,4 +1,4 @@
-//! The task stack.
+//! Task stacks in SQLite.
 
 mod import;
 
@@ -308,7 +308,7 @@ fn finish(
     let refused = |message: String| Err(StoreError::invalid("task", message).into());
     let name = &row.task.id;
     if row.task.status == TaskStatus::Complete {
-        return refused(format!("`{name}` is complete already"));
+        return refused(format!("`{name}` is already complete"));
     }
     if row.open_parts > 0 {
         return refused(format!("`{name}` has parts that are still active"));
@@ -420,7 +420,7 @@ pub(crate) fn forget(db: &Connection, tenant: i64, id: &str) -> Result<bool, Fau
     let refused = |message: String| Err(StoreError::invalid("id", message).into());
     let mut parts = db.prepare_cached("SELECT 1 FROM tasks WHERE parent = ?1")?;
     if parts.exists([row.key])? {
-        return refused(format!("task `{id}` has parts; forget those first"));
+        return refused(format!("task `{id}` has subtasks; delete them first"));
     }
     if current(db, tenant, &row.task.stack)? == Some(row.key) {
         // One above the current task has parts.

@@ -1,4 +1,4 @@
-//! Looms.
+//! Loom trees in SQLite.
 
 mod change;
 mod contents;

@@ -1,4 +1,4 @@
-//! Reading turns.
+//! Reads turns and walks along their parents.
 
 use contexture_core::Usage;
 use contexture_store::{

@@ -1,9 +1,9 @@
-//! The thread that writes.
+//! The writer thread, which does all writes.
 //!
-//! SQLite has one writer at a time, and a commit waits for the disk. So there
-//! is one thread with the only connection that writes: it takes everything that
-//! waits, runs it in one transaction, commits once, and answers then. Callers
-//! wait for the disk together instead of one after the other.
+//! SQLite has one writer at a time, and a commit waits for the disk. Therefore one
+//! thread has the only connection that writes. It runs all waiting writes in one
+//! transaction, commits once, and then answers. Callers wait for the disk together
+//! instead of one after the other.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -149,7 +149,7 @@ impl Writer {
         work: impl FnOnce(&Connection) -> Result<(), Fault> + Send + 'static,
         done: impl FnOnce(Result<(), StoreError>) + Send + 'static,
     ) -> bool {
-        let later = Later {
+        let later = BackgroundWrite {
             work: Some(work),
             result: None,
             done: Some(done),
@@ -251,7 +251,7 @@ where
 }
 
 /// Something that nobody waits for.
-struct Later<F, D>
+struct BackgroundWrite<F, D>
 where
     D: FnOnce(Result<(), StoreError>),
 {
@@ -261,7 +261,7 @@ where
     done: Option<D>,
 }
 
-impl<F, D> Request for Later<F, D>
+impl<F, D> Request for BackgroundWrite<F, D>
 where
     F: FnOnce(&Connection) -> Result<(), Fault> + Send,
     D: FnOnce(Result<(), StoreError>) + Send,
@@ -287,7 +287,7 @@ where
     }
 }
 
-impl<F, D> Drop for Later<F, D>
+impl<F, D> Drop for BackgroundWrite<F, D>
 where
     D: FnOnce(Result<(), StoreError>),
 {
@@ -552,6 +552,6 @@ fn copy(error: &rusqlite::Error) -> rusqlite::Error {
 fn lost() -> rusqlite::Error {
     rusqlite::Error::SqliteFailure(
         ffi::Error::new(ffi::SQLITE_ABORT_ROLLBACK),
-        Some("rolled back, because a write beside it failed; try again".to_owned()),
+        Some("rolled back because another write of the same transaction failed; retry".to_owned()),
     )
 }

@@ -81,7 +81,7 @@ fn made_with(sql: &str) -> Vec<u8> {
 }
 
 #[test]
-fn garbage_is_no_store() {
+fn a_file_with_garbage_is_rejected() {
     for bytes in [
         b"# Notes\n\nBuy milk.\n".to_vec(),
         vec![0xA5; 100_000],
@@ -93,7 +93,7 @@ fn garbage_is_no_store() {
 }
 
 #[test]
-fn a_database_of_another_program_is_no_store() {
+fn a_database_of_another_program_is_rejected() {
     let table = "CREATE TABLE notes (text); INSERT INTO notes VALUES ('mine');";
     is_not_a_store(&made_with(table), "of another program");
     let logged = format!("PRAGMA journal_mode = WAL; {table}");
@@ -105,7 +105,7 @@ fn a_database_of_another_program_is_no_store() {
 }
 
 #[test]
-fn a_newer_store_is_refused() {
+fn a_newer_store_is_rejected() {
     let (directory, path) = place();
     filled(&path, 1);
     let connection = Connection::open(&path).unwrap();
@@ -121,7 +121,7 @@ fn a_newer_store_is_refused() {
 }
 
 #[test]
-fn a_file_that_was_cut_short_is_said_to_be_damaged() {
+fn a_truncated_file_is_reported_as_damaged() {
     let (_directory, path) = place();
     filled(&path, 50);
     let whole = fs::read(&path).unwrap();
@@ -246,7 +246,7 @@ fn damage_inside_a_tree_is_an_error_and_not_a_panic() {
 }
 
 #[test]
-fn a_directory_is_no_store() {
+fn a_directory_is_rejected() {
     let (_directory, path) = place();
     fs::create_dir(&path).unwrap();
     assert!(refused(&path).to_string().contains("is a directory"));
@@ -259,7 +259,7 @@ fn a_directory_is_no_store() {
 }
 
 #[test]
-fn a_store_and_its_directories_are_made_for_their_owner() {
+fn a_new_store_is_private_to_its_owner() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("a").join("b").join("store.db");
     let missing = SqliteStore::open_read_only(&path);
@@ -297,7 +297,7 @@ fn an_empty_file_becomes_a_store() {
 }
 
 #[test]
-fn a_lock_that_stays_is_busy() {
+fn a_permanent_lock_is_an_error() {
     let (_directory, path) = place();
     filled(&path, 1);
     let options = Options {
@@ -329,7 +329,7 @@ fn a_lock_that_stays_is_busy() {
 }
 
 #[test]
-fn a_lock_that_goes_is_waited_for() {
+fn a_temporary_lock_is_waited_for() {
     let (_directory, path) = place();
     filled(&path, 1);
     let store = SqliteStore::open(&path).unwrap();
@@ -344,7 +344,7 @@ fn a_lock_that_goes_is_waited_for() {
 }
 
 #[test]
-fn what_does_not_fit_is_refused_and_what_fitted_stays() {
+fn writes_above_the_size_limit_are_rejected() {
     let (_directory, path) = place();
     filled(&path, 1);
     let options = Options {
@@ -394,7 +394,7 @@ fn what_does_not_fit_is_refused_and_what_fitted_stays() {
 }
 
 #[test]
-fn a_message_has_a_limit() {
+fn the_size_of_a_message_is_limited() {
     let (_directory, path) = place();
     let options = Options {
         max_message_bytes: 10,
@@ -433,7 +433,7 @@ fn a_link_to_a_store_is_the_store() {
 }
 
 #[test]
-fn a_full_store_says_so_and_is_read_on() {
+fn a_full_store_is_reported_and_can_still_be_read() {
     let (_directory, path) = place();
     filled(&path, 1);
     let limited = |max_bytes| {

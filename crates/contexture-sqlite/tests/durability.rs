@@ -184,7 +184,7 @@ fn lost(name: &str, kills: u64) -> (usize, usize) {
 }
 
 #[test]
-fn nothing_that_was_acknowledged_is_lost() {
+fn no_acknowledged_write_is_lost() {
     let (all, lost) = lost("writes_until_killed", 200);
     println!("{all} turns were acknowledged over 200 kills");
     assert!(all > 200, "only {all} turns were acknowledged");
@@ -232,7 +232,7 @@ fn grows_until_killed() {
 }
 
 #[test]
-fn no_node_that_was_acknowledged_is_lost() {
+fn no_acknowledged_node_is_lost() {
     let mut random = Random(0x7EE5);
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("store.db");

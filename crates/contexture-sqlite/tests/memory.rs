@@ -93,7 +93,7 @@ fn place() -> (tempfile::TempDir, std::path::PathBuf) {
 }
 
 #[test]
-fn nothing_is_left_of_what_is_forgotten() {
+fn deleted_records_leave_no_bytes_in_the_files() {
     let (_directory, path) = place();
     let store = SqliteStore::open(&path).unwrap();
     remember(&store, &[event("1", "stays", "x")]);
@@ -141,7 +141,7 @@ fn nothing_is_left_of_what_is_forgotten() {
 }
 
 #[test]
-fn nothing_is_left_of_other_kinds_and_tasks() {
+fn deleted_entities_and_tasks_leave_no_bytes_in_the_files() {
     let (_directory, path) = place();
     let store = SqliteStore::open(&path).unwrap();
     let kinds = [
@@ -189,7 +189,7 @@ fn nothing_is_left_of_other_kinds_and_tasks() {
 /// Pages are split, joined and freed on the way: what was in one may have been
 /// in others before.
 #[test]
-fn nothing_is_left_among_many() {
+fn deleted_records_leave_no_bytes_in_a_large_store() {
     for (seed, most) in [(1, 50), (2, 400), (3, 3000), (4, 12_000)] {
         let (_directory, path) = place();
         let store = SqliteStore::open(&path).unwrap();
@@ -226,7 +226,7 @@ fn nothing_is_left_among_many() {
 }
 
 #[test]
-fn what_somebody_reads_goes_when_they_are_done() {
+fn deleted_bytes_are_removed_after_open_reads_end() {
     let (_directory, path) = place();
     let store = SqliteStore::open(&path).unwrap();
     remember(&store, &[event("1", "canary", "x")]);
@@ -244,7 +244,7 @@ fn what_somebody_reads_goes_when_they_are_done() {
 }
 
 #[test]
-fn what_does_not_fit_is_refused_as_a_whole() {
+fn too_many_records_are_rejected_as_a_whole() {
     let (_directory, path) = place();
     let options = Options {
         max_bytes: Some(1 << 20),
@@ -309,7 +309,7 @@ fn what_does_not_fit_is_refused_as_a_whole() {
 }
 
 #[test]
-fn handles_on_one_file_lose_no_change() {
+fn stores_on_one_file_see_every_change() {
     const EACH: usize = 150;
     let (_directory, path) = place();
     let open = || SqliteStore::open(&path).unwrap();

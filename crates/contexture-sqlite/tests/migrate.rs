@@ -60,7 +60,7 @@ const V2: &str = include_str!("../src/v2.sql");
 const V3: &str = include_str!("../src/v3.sql");
 
 #[test]
-fn a_store_of_version_1_keeps_its_turns_and_takes_trees() {
+fn a_store_of_version_1_keeps_its_turns_and_accepts_trees() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("store.db");
     older(&path, &[V1]);
@@ -101,7 +101,7 @@ fn a_store_of_version_1_keeps_its_turns_and_takes_trees() {
 }
 
 #[test]
-fn a_store_of_version_2_keeps_its_turns_and_takes_memories() {
+fn a_store_of_version_2_keeps_its_turns_and_accepts_memories() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("store.db");
     older(&path, &[V1, V2]);
@@ -136,7 +136,7 @@ fn a_store_of_version_2_keeps_its_turns_and_takes_memories() {
 }
 
 #[test]
-fn a_store_of_version_3_keeps_its_turns_and_takes_keys() {
+fn a_store_of_version_3_keeps_its_turns_and_accepts_keys() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("store.db");
     older(&path, &[V1, V2, V3]);

@@ -94,7 +94,7 @@ fn one_turn(path: &Path) -> SqliteStore {
 }
 
 #[test]
-fn a_file_that_cannot_be_written_can_be_read() {
+fn a_read_only_file_can_be_read() {
     let (directory, path) = place();
     drop(one_turn(&path));
     allow(&path, 0o444);
@@ -103,7 +103,7 @@ fn a_file_that_cannot_be_written_can_be_read() {
 }
 
 #[test]
-fn a_directory_that_cannot_be_written_can_be_read() {
+fn a_read_only_directory_can_be_read() {
     // Whether or not the file could be written: it takes a log beside it.
     for mode in [0o444, 0o666] {
         let (directory, path) = place();
@@ -116,7 +116,7 @@ fn a_directory_that_cannot_be_written_can_be_read() {
 }
 
 #[test]
-fn what_another_is_writing_can_be_read() {
+fn a_store_can_be_read_while_another_process_writes() {
     let (directory, path) = place();
     let store = one_turn(&path);
     for file in fs::read_dir(path.parent().unwrap()).unwrap() {
@@ -181,7 +181,7 @@ fn becomes_read_only_and_writable_again() {
 }
 
 #[test]
-fn a_store_that_becomes_read_only_is_read_on() {
+fn a_store_that_becomes_read_only_can_still_be_read() {
     let (directory, path) = place();
     allow(path.parent().unwrap(), 0o777);
     let own = path.parent().unwrap().join("own/store.db");
@@ -223,7 +223,7 @@ fn records_until_the_disk_is_full() {
 }
 
 #[test]
-fn a_full_disk_loses_nothing() {
+fn a_full_disk_loses_no_acknowledged_write() {
     let (_directory, path) = place();
     drop(one_turn(&path));
     let child = child("records_until_the_disk_is_full", &path);

@@ -83,7 +83,7 @@ fn goes_on(store: &SqliteStore, turns: u64) {
 }
 
 #[test]
-fn a_store_that_is_deleted_is_gone_until_it_is_restored() {
+fn a_deleted_store_is_unavailable_until_it_is_restored() {
     let (directory, path) = place();
     let copy = directory.path().join("copy.db");
     drop(filled(&path, 2));
@@ -99,7 +99,7 @@ fn a_store_that_is_deleted_is_gone_until_it_is_restored() {
 }
 
 #[test]
-fn with_its_log_too() {
+fn a_store_deleted_with_its_log_is_unavailable() {
     let (directory, path) = place();
     let copy = directory.path().join("copy.db");
     drop(filled(&path, 2));
@@ -117,7 +117,7 @@ fn with_its_log_too() {
 }
 
 #[test]
-fn a_store_that_only_reads_notices_too() {
+fn reads_notice_a_moved_file() {
     let (directory, path) = place();
     let away = directory.path().join("away.db");
     drop(filled(&path, 2));
@@ -133,7 +133,7 @@ fn a_store_that_only_reads_notices_too() {
 }
 
 #[test]
-fn what_was_acknowledged_is_in_the_file_wherever_it_is() {
+fn acknowledged_writes_are_in_a_moved_file() {
     let (directory, path) = place();
     let away = directory.path().join("away.db");
     let store = filled(&path, 3);
@@ -151,7 +151,7 @@ fn what_was_acknowledged_is_in_the_file_wherever_it_is() {
 }
 
 #[test]
-fn a_directory_that_is_renamed_and_back() {
+fn a_renamed_directory_makes_the_store_unavailable() {
     let directory = tempfile::tempdir().unwrap();
     let (inside, away) = (
         directory.path().join("inside"),
@@ -166,7 +166,7 @@ fn a_directory_that_is_renamed_and_back() {
 }
 
 #[test]
-fn a_file_in_its_place_is_the_store_now() {
+fn a_replaced_file_becomes_the_store() {
     let (directory, path) = place();
     let (other, away) = (
         directory.path().join("other.db"),
@@ -203,7 +203,7 @@ fn a_file_in_its_place_is_the_store_now() {
 }
 
 #[test]
-fn a_link_that_leads_elsewhere() {
+fn a_changed_symlink_is_followed() {
     let directory = tempfile::tempdir().unwrap();
     let at = |name: &str| directory.path().join(name);
     fs::create_dir(at("a")).unwrap();
@@ -223,7 +223,7 @@ fn a_link_that_leads_elsewhere() {
 }
 
 #[test]
-fn what_is_no_store_is_not_taken_for_one() {
+fn a_replaced_file_that_is_not_a_store_is_rejected() {
     let (directory, path) = place();
     let away = directory.path().join("away.db");
     let store = filled(&path, 2);
@@ -262,7 +262,7 @@ fn what_is_no_store_is_not_taken_for_one() {
 }
 
 #[test]
-fn a_log_that_is_deleted_takes_nothing_with_it() {
+fn a_deleted_log_loses_no_acknowledged_write() {
     for removed in [&["-wal"][..], &["-shm"], &["-wal", "-shm"]] {
         let (_directory, path) = place();
         let store = filled(&path, 3);
@@ -280,7 +280,7 @@ fn a_log_that_is_deleted_takes_nothing_with_it() {
 }
 
 #[test]
-fn who_reads_only_finds_the_new_log() {
+fn a_reader_finds_the_new_log() {
     let (_directory, path) = place();
     let store = filled(&path, 3);
     let reader = SqliteStore::open_read_only(&path).unwrap();
@@ -302,7 +302,7 @@ fn who_reads_only_finds_the_new_log() {
 }
 
 #[test]
-fn a_log_of_another_file_is_not_used() {
+fn the_log_of_another_file_is_not_used() {
     let (directory, path) = place();
     let (other, away) = (
         directory.path().join("other.db"),
@@ -404,7 +404,7 @@ fn ids(path: &Path) -> impl Iterator<Item = String> {
 }
 
 #[test]
-fn nothing_is_lost_while_the_file_comes_and_goes() {
+fn no_write_is_lost_while_the_file_is_moved_repeatedly() {
     let (directory, path) = place();
     let away = directory.path().join("away.db");
     let store = filled(&path, 0);
@@ -423,7 +423,7 @@ fn nothing_is_lost_while_the_file_comes_and_goes() {
 }
 
 #[test]
-fn what_was_acknowledged_is_in_one_of_the_files() {
+fn acknowledged_writes_are_in_one_of_the_files() {
     let (directory, path) = place();
     let template = directory.path().join("template.db");
     drop(filled(&template, 0));

@@ -89,7 +89,7 @@ fn writes() {
 
 /// Two processes that start at once: both make the file, and both write.
 #[test]
-fn two_processes_write_one_chain() {
+fn two_processes_create_one_chain() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("store.db");
     let names = ["ana", "ben"];
@@ -111,7 +111,7 @@ fn two_processes_write_one_chain() {
 /// and close the store: closing a file takes away locks that another handle of
 /// the same process holds, unless care is taken.
 #[test]
-fn handles_come_and_go_while_others_write() {
+fn stores_are_opened_and_closed_during_writes() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("store.db");
     let done = AtomicBool::new(false);
@@ -147,7 +147,7 @@ fn handles_come_and_go_while_others_write() {
 
 /// Many handles that open a new store at the same moment make it once.
 #[test]
-fn a_store_is_made_once() {
+fn concurrent_processes_create_one_store() {
     for _ in 0..10 {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("a").join("store.db");

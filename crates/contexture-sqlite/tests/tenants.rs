@@ -49,7 +49,7 @@ fn tenants() -> (tempfile::TempDir, [SqliteStore; 3]) {
 }
 
 #[test]
-fn names_of_one_tenant_mean_nothing_to_another() {
+fn names_of_other_tenants_are_not_found() {
     let (_directory, [a, b, nameless]) = tenants();
     let new = NewSession {
         aliases: vec!["alias".to_owned()],
@@ -126,7 +126,7 @@ fn compaction() -> contexture_store::Compaction {
 }
 
 #[test]
-fn the_same_names_are_different_things() {
+fn tenants_can_use_the_same_names() {
     let (directory, stores) = tenants();
     let keyed = |said: &str| NewTurn {
         idempotency_key: Some("key".to_owned()),
@@ -240,7 +240,7 @@ fn tree(id: &str) -> TreeDocument {
 }
 
 #[test]
-fn trees_of_one_tenant_are_nothing_to_another() {
+fn trees_of_other_tenants_are_not_found() {
     let (_directory, [a, b, nameless]) = tenants();
     a.import_tree(&tree("t"), at(0)).unwrap();
     a.put_node_counts("t", COUNTER, &[("abcdef1", vec![1])])
@@ -292,7 +292,7 @@ fn trees_of_one_tenant_are_nothing_to_another() {
 
 /// What one exports, another brings in as it was: bytes and short names.
 #[test]
-fn the_same_trees_are_different_things() {
+fn tenants_can_use_the_same_tree_ids() {
     let (_directory, [a, b, nameless]) = tenants();
     let new = Imported {
         created: true,
@@ -412,7 +412,7 @@ fn embedder(name: &str) -> EmbedderInfo {
 }
 
 #[test]
-fn memories_of_one_tenant_are_nothing_to_another() {
+fn memories_of_other_tenants_are_not_found() {
     let (_directory, [a, b, nameless]) = tenants();
     let kept = a.remember(&memories(), &analysis("m"), at(0)).unwrap();
     let keys: Vec<i64> = kept[..5].iter().map(|it| it.key()).collect();

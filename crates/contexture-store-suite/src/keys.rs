@@ -17,17 +17,17 @@ use contexture_store::{
 macro_rules! key_conformance {
     ($with_tenants:path) => {
         $crate::conformance!($with_tenants;
-            a_key_comes_back_as_it_was,
-            any_text_of_a_key_comes_back,
-            keys_come_in_the_order_in_which_they_were_added,
-            an_id_is_taken_once,
-            a_key_that_makes_no_sense_is_refused,
+            a_key_is_read_back_unchanged,
+            any_text_of_a_key_is_read_back_unchanged,
+            keys_are_listed_in_the_order_of_creation,
+            a_key_id_is_used_once,
+            an_invalid_key_is_rejected,
             a_key_is_revoked_once,
-            what_is_unknown_of_keys_is_said,
-            tenants_see_their_own,
+            unknown_keys_are_errors,
+            tenants_see_only_their_own_data,
             a_turn_is_one_commit,
-            a_ping_leaves_no_trace,
-            writers_of_keys_lose_nothing,
+            a_ping_stores_nothing,
+            concurrently_added_keys_are_all_stored,
         );
     };
 }
@@ -49,7 +49,7 @@ fn ids(store: &dyn Tenants) -> Vec<String> {
     keys.into_iter().map(|key| key.id).collect()
 }
 
-pub fn a_key_comes_back_as_it_was(store: &dyn Tenants) {
+pub fn a_key_is_read_back_unchanged(store: &dyn Tenants) {
     assert_eq!(store.keys().unwrap(), []);
     let hash = std::array::from_fn(|i| i as u8 ^ 0xA5);
     let keys = [
@@ -85,7 +85,7 @@ pub fn a_key_comes_back_as_it_was(store: &dyn Tenants) {
     assert_eq!(kept.created_at.as_nanosecond() % 1_000_000_000, 123_000_000);
 }
 
-pub fn any_text_of_a_key_comes_back(store: &dyn Tenants) {
+pub fn any_text_of_a_key_is_read_back_unchanged(store: &dyn Tenants) {
     for (i, text) in ["", " ", "a\0b", "'; DROP", "e\u{301}", "é", "🜁\u{202e}"]
         .into_iter()
         .enumerate()
@@ -100,7 +100,7 @@ pub fn any_text_of_a_key_comes_back(store: &dyn Tenants) {
     }
 }
 
-pub fn keys_come_in_the_order_in_which_they_were_added(store: &dyn Tenants) {
+pub fn keys_are_listed_in_the_order_of_creation(store: &dyn Tenants) {
     // Whatever their ids, tenants and times are.
     for (id, tenant, second) in [("m", "b", 5), ("z", "a", 1), ("a", "", 3), ("b", "b", 0)] {
         let created_at = at(second);
@@ -114,7 +114,7 @@ pub fn keys_come_in_the_order_in_which_they_were_added(store: &dyn Tenants) {
     assert_eq!(ids(store), ["m", "z", "a", "b"]);
 }
 
-pub fn an_id_is_taken_once(store: &dyn Tenants) {
+pub fn a_key_id_is_used_once(store: &dyn Tenants) {
     let first = key("same", "a");
     store.add_key(&first).unwrap();
     for second in [
@@ -136,7 +136,7 @@ pub fn an_id_is_taken_once(store: &dyn Tenants) {
     assert_eq!(ids(store), ["same", "SAME"]);
 }
 
-pub fn a_key_that_makes_no_sense_is_refused(store: &dyn Tenants) {
+pub fn an_invalid_key_is_rejected(store: &dyn Tenants) {
     for wrong in [key("", ""), key("a_b", ""), key("a", &"x".repeat(10_000))] {
         let refused = store.add_key(&wrong).unwrap_err();
         assert!(matches!(refused, StoreError::Invalid { .. }), "{refused}");
@@ -161,7 +161,7 @@ pub fn a_key_is_revoked_once(store: &dyn Tenants) {
     assert!(store.add_key(&key("a", "t")).is_err());
 }
 
-pub fn what_is_unknown_of_keys_is_said(store: &dyn Tenants) {
+pub fn unknown_keys_are_errors(store: &dyn Tenants) {
     store.add_key(&key("abc", "")).unwrap();
     for id in ["", "ab", "abcd", "ABC", "abc ", "%", "é"] {
         assert_eq!(store.key(id).unwrap(), None, "{id}");
@@ -218,7 +218,7 @@ pub fn a_turn_is_one_commit(store: &dyn Tenants) {
     assert_eq!(tenant.samples("m", "words", 9).unwrap(), [sample.sample]);
 }
 
-pub fn tenants_see_their_own(store: &dyn Tenants) {
+pub fn tenants_see_only_their_own_data(store: &dyn Tenants) {
     let new = NewSession {
         label: "s".to_owned(),
         ..NewSession::default()
@@ -236,7 +236,7 @@ pub fn tenants_see_their_own(store: &dyn Tenants) {
     assert_eq!(store.tenant("a").session("s").unwrap().created_at, at(0));
 }
 
-pub fn a_ping_leaves_no_trace(store: &dyn Tenants) {
+pub fn a_ping_stores_nothing(store: &dyn Tenants) {
     for _ in 0..3 {
         store.ping().unwrap();
     }
@@ -255,7 +255,7 @@ pub fn a_ping_leaves_no_trace(store: &dyn Tenants) {
     assert_eq!(store.keys().unwrap().len(), 4);
 }
 
-pub fn writers_of_keys_lose_nothing(store: &dyn Tenants) {
+pub fn concurrently_added_keys_are_all_stored(store: &dyn Tenants) {
     const EACH: usize = 20;
     std::thread::scope(|scope| {
         for writer in 0..4 {

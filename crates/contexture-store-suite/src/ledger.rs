@@ -131,7 +131,7 @@ pub fn a_session_is_found_by_label_and_alias(store: &dyn Store) {
     assert_eq!(store.session("main").unwrap(), done);
 }
 
-pub fn a_session_is_made_once(store: &dyn Store) {
+pub fn a_label_or_alias_is_used_once(store: &dyn Store) {
     let new = |label: &str, alias: &str| NewSession {
         label: label.to_owned(),
         aliases: vec![alias.to_owned()],
@@ -152,7 +152,7 @@ pub fn a_session_is_made_once(store: &dyn Store) {
             "{label} {alias}"
         );
     }
-    // An alias cannot stand for itself, nor two for each other.
+    // An alias is the label itself, nor two for each other.
     let itself = store.create_session(&new("c", "c"), at(1));
     assert!(
         matches!(itself, Err(StoreError::Invalid { .. })),
@@ -206,7 +206,7 @@ pub fn a_session_changes_all_or_nothing(store: &dyn Store) {
     assert_eq!(store.session("a").unwrap(), changed);
 }
 
-pub fn writers_of_one_session_lose_nothing(store: &dyn Store) {
+pub fn concurrent_changes_of_a_session_are_all_applied(store: &dyn Store) {
     const WRITERS: usize = 4;
     const EACH: usize = 25;
     session(store, "s");
@@ -236,7 +236,7 @@ pub fn writers_of_one_session_lose_nothing(store: &dyn Store) {
     assert_eq!(store.session("s").unwrap().aliases, all);
 }
 
-pub fn what_is_unknown_is_said(store: &dyn Store) {
+pub fn unknown_sessions_and_turns_are_errors(store: &dyn Store) {
     let nobody = TurnId::of(b"nobody");
     let unknown = |refused: Option<StoreError>| {
         assert!(
@@ -287,7 +287,7 @@ pub fn sessions_are_listed_by_label(store: &dyn Store) {
     assert_eq!(labels(Some("d"), 10), Vec::<String>::new());
 }
 
-pub fn a_turn_comes_back_as_it_was(store: &dyn Store) {
+pub fn a_turn_is_read_back_unchanged(store: &dyn Store) {
     session(store, "s");
     let json = r#"{"messages":[
         {"role":"user","source":"human","content":"Why does the build fail?","context_json":{"event":{"platform":"slack"}}},
@@ -416,7 +416,7 @@ pub fn a_retry_is_recorded_once(store: &dyn Store) {
     assert!(!elsewhere.replayed);
 }
 
-pub fn a_key_stands_for_one_turn(store: &dyn Store) {
+pub fn an_idempotency_key_belongs_to_one_turn(store: &dyn Store) {
     session(store, "s");
     let keyed = |said: &str| NewTurn {
         idempotency_key: Some("key".to_owned()),
@@ -428,7 +428,7 @@ pub fn a_key_stands_for_one_turn(store: &dyn Store) {
     assert_eq!(store.session("s").unwrap().turns, 1);
 }
 
-pub fn what_makes_no_sense_leaves_no_trace(store: &dyn Store) {
+pub fn an_invalid_turn_stores_nothing(store: &dyn Store) {
     session(store, "s");
     let first = record(store, "s", "one");
     let user = || text(MessageRole::User, "go");
@@ -509,7 +509,7 @@ pub fn a_result_answers_a_call(store: &dyn Store) {
     store.record("s", &parallel, None, None, at(2)).unwrap();
 }
 
-pub fn calls_left_open_can_be_answered_later_or_given_up(store: &dyn Store) {
+pub fn open_calls_can_be_answered_later_or_abandoned(store: &dyn Store) {
     session(store, "s");
     let messages = |messages: Vec<Message>| NewTurn {
         messages,
@@ -571,7 +571,7 @@ pub fn a_fork_shares_its_ancestors(store: &dyn Store) {
     assert_eq!(store.session("s").unwrap().head, Some(second.id));
 }
 
-pub fn the_head_moves_and_its_moves_are_kept(store: &dyn Store) {
+pub fn moves_of_the_head_are_recorded(store: &dyn Store) {
     session(store, "s");
     let first = record(store, "s", "one");
     let second = record(store, "s", "two");
@@ -618,7 +618,7 @@ fn summary(first_kept: Option<TurnId>, through: TurnId) -> Compaction {
     }
 }
 
-pub fn a_compaction_is_a_turn_of_its_own(store: &dyn Store) {
+pub fn a_compaction_is_a_separate_turn(store: &dyn Store) {
     session(store, "s");
     let first = record(store, "s", "one");
     let second = record(store, "s", "two");
@@ -652,7 +652,7 @@ fn counted(words: &[u64]) -> Counted {
     }
 }
 
-pub fn a_walk_stops_when_its_budget_is_spent(store: &dyn Store) {
+pub fn a_walk_stops_when_its_budget_is_used_up(store: &dyn Store) {
     session(store, "s");
     let mut made = Vec::new();
     for i in 0..10 {
@@ -695,7 +695,7 @@ pub fn a_walk_stops_when_its_budget_is_spent(store: &dyn Store) {
     assert_eq!(walked.len(), 3);
 }
 
-pub fn a_walk_stops_where_a_history_can_begin(store: &dyn Store) {
+pub fn a_walk_stops_where_a_history_can_start(store: &dyn Store) {
     session(store, "s");
     let messages = |messages: Vec<Message>| NewTurn {
         messages,
@@ -723,7 +723,7 @@ pub fn a_walk_stops_where_a_history_can_begin(store: &dyn Store) {
     assert_eq!(ids(&path(store, alone.id)).last(), Some(&one.id));
 }
 
-pub fn counts_are_kept_by_counter(store: &dyn Store) {
+pub fn token_counts_are_stored_per_counter(store: &dyn Store) {
     session(store, "s");
     let first = store
         .record("s", &turn("a b", "c"), Some(&counted(&[2, 1])), None, at(1))
@@ -761,7 +761,7 @@ pub fn counts_are_kept_by_counter(store: &dyn Store) {
     store.put_counts(&[]).unwrap();
 }
 
-pub fn a_clock_that_goes_back_does_no_harm(store: &dyn Store) {
+pub fn a_clock_that_is_set_back_causes_no_errors(store: &dyn Store) {
     session(store, "s");
     let mut made = Vec::new();
     for second in [100, 50, 75, -10] {
@@ -773,7 +773,7 @@ pub fn a_clock_that_goes_back_does_no_harm(store: &dyn Store) {
     assert_eq!(ids(&path(store, made[0])), made);
 }
 
-pub fn writers_make_one_chain(store: &dyn Store) {
+pub fn concurrent_writers_create_one_chain(store: &dyn Store) {
     session(store, "s");
     let (writers, each) = (64, 4);
     let (recorded, conflicts) = (AtomicUsize::new(0), AtomicUsize::new(0));
@@ -820,7 +820,7 @@ pub fn writers_make_one_chain(store: &dyn Store) {
     assert_eq!(said.len(), recorded, "each once");
 }
 
-pub fn retries_of_many_writers_are_recorded_once(store: &dyn Store) {
+pub fn concurrent_retries_are_recorded_once(store: &dyn Store) {
     session(store, "s");
     let replayed = AtomicUsize::new(0);
     std::thread::scope(|scope| {
@@ -880,7 +880,7 @@ pub fn a_mark_key_is_set_once(store: &dyn Store) {
     assert_eq!(store.mark_key([2; 32]).unwrap(), [1; 32]);
 }
 
-pub fn snapshots_are_kept_by_content(store: &dyn Store) {
+pub fn snapshots_are_stored_by_content(store: &dyn Store) {
     let blob = |text: &str| Blob {
         hash: ContentHash::of(text.as_bytes()),
         bytes: text.as_bytes().to_vec(),
@@ -926,7 +926,7 @@ pub fn snapshots_are_kept_by_content(store: &dyn Store) {
     assert_eq!(store.find_snapshots("zz").unwrap(), []);
 }
 
-pub fn samples_come_back_newest_first(store: &dyn Store) {
+pub fn samples_are_returned_newest_first(store: &dyn Store) {
     let sample = |counted, actual| Sample { counted, actual };
     assert_eq!(store.samples("m", "words", 10).unwrap(), []);
     for i in 1..=5 {
@@ -939,7 +939,7 @@ pub fn samples_come_back_newest_first(store: &dyn Store) {
     assert_eq!(store.samples("m", "words", 10).unwrap().len(), 5);
 }
 
-pub fn a_sample_is_kept_with_its_turn(store: &dyn Store) {
+pub fn a_sample_is_stored_with_its_turn(store: &dyn Store) {
     session(store, "s");
     let behind = |parent: Option<TurnId>, counted: u64| TurnSample {
         parent,
@@ -994,7 +994,7 @@ pub fn a_sample_is_kept_with_its_turn(store: &dyn Store) {
     }
 }
 
-pub fn any_text_comes_back(store: &dyn Store) {
+pub fn any_text_is_read_back_unchanged(store: &dyn Store) {
     session(store, "s; DROP TABLE turns; --");
     let hostile = "'\"; DROP TABLE sessions; -- \u{0} \u{202e} \u{1F600} 你好\r\n\\u0000";
     let recorded = store
@@ -1014,7 +1014,7 @@ pub fn any_text_comes_back(store: &dyn Store) {
     ));
 }
 
-pub fn any_number_comes_back_or_is_refused(store: &dyn Store) {
+pub fn any_number_is_read_back_or_rejected(store: &dyn Store) {
     session(store, "s");
     let with = |arguments: serde_json::Value| {
         let call = Block::ToolCall {
@@ -1086,7 +1086,7 @@ pub fn any_number_comes_back_or_is_refused(store: &dyn Store) {
     assert_eq!(store.session("s").unwrap().turns, 3);
 }
 
-pub fn times_are_kept_to_the_millisecond(store: &dyn Store) {
+pub fn times_are_stored_in_milliseconds(store: &dyn Store) {
     let fine = Timestamp::from_nanosecond(1_770_000_000_123_456_789).unwrap();
     let kept = Timestamp::from_millisecond(1_770_000_000_123).unwrap();
     let new = NewSession {
@@ -1105,7 +1105,7 @@ pub fn times_are_kept_to_the_millisecond(store: &dyn Store) {
     assert_eq!(store.head_moves("s", 1).unwrap()[0].at, kept);
 }
 
-pub fn the_same_turn_twice_is_one_turn(store: &dyn Store) {
+pub fn the_same_turn_after_the_same_parent_is_one_turn(store: &dyn Store) {
     session(store, "s");
     let first = record(store, "s", "one");
     let second = record(store, "s", "two");
@@ -1125,7 +1125,7 @@ pub fn the_same_turn_twice_is_one_turn(store: &dyn Store) {
     assert_eq!(ids(&walked), [compacted.id, second.id, first.id]);
 }
 
-pub fn a_session_knows_where_it_came_from(store: &dyn Store) {
+pub fn a_session_stores_its_parent(store: &dyn Store) {
     session(store, "s");
     let first = record(store, "s", "one");
     let alias = alias("other name");
@@ -1151,7 +1151,7 @@ pub fn a_session_knows_where_it_came_from(store: &dyn Store) {
     assert_eq!(store.head_moves("f", 5).unwrap()[0].reason, "forked");
 }
 
-pub fn a_compaction_leaves_calls_open(store: &dyn Store) {
+pub fn a_compaction_does_not_answer_open_calls(store: &dyn Store) {
     session(store, "s");
     let messages = |messages: Vec<Message>| NewTurn {
         messages,
@@ -1172,7 +1172,7 @@ pub fn a_compaction_leaves_calls_open(store: &dyn Store) {
     assert_eq!(begins, [false, false, true]);
 }
 
-pub fn a_compaction_names_turns_that_are_known(store: &dyn Store) {
+pub fn a_compaction_refers_to_existing_turns(store: &dyn Store) {
     session(store, "s");
     let first = record(store, "s", "one");
     let nobody = TurnId::of(b"nobody");

@@ -311,7 +311,7 @@ fn found(store: &dyn Store) -> Vec<String> {
     lines
 }
 
-pub fn a_record_comes_back_as_it_was(store: &dyn Store) {
+pub fn a_record_is_read_back_unchanged(store: &dyn Store) {
     let event = EventRecord {
         session_id: Some("s".to_owned()),
         event_type: "command".to_owned(),
@@ -444,7 +444,7 @@ pub fn a_record_comes_back_as_it_was(store: &dyn Store) {
     assert_eq!(relation.at, at(0).as_millisecond());
 }
 
-pub fn any_text_of_a_record_comes_back(store: &dyn Store) {
+pub fn any_text_of_a_record_is_read_back_unchanged(store: &dyn Store) {
     let long = "x".repeat(100_000);
     let texts = [
         "\u{0}",
@@ -470,7 +470,7 @@ pub fn any_text_of_a_record_comes_back(store: &dyn Store) {
     }
 }
 
-pub fn the_same_record_twice_is_one(store: &dyn Store) {
+pub fn identical_records_are_stored_once(store: &dyn Store) {
     let content = |text: &str| EventRecord {
         content: serde_json::from_str(text).unwrap(),
         ..event_record("o", "")
@@ -518,7 +518,7 @@ pub fn the_same_record_twice_is_one(store: &dyn Store) {
     assert_eq!(remember(store, &[]), []);
 }
 
-pub fn a_record_that_says_something_else_replaces(store: &dyn Store) {
+pub fn a_different_record_replaces_one_with_the_same_id(store: &dyn Store) {
     let key = keep(store, event("e", "one"));
     // Ids of different kinds have nothing to do with each other.
     let other = keep(store, pattern("e", "do it"));
@@ -543,7 +543,7 @@ pub fn a_record_that_says_something_else_replaces(store: &dyn Store) {
     assert_eq!(found(store), ["e", "pattern e"]);
 }
 
-pub fn a_time_that_is_not_said_is_the_first(store: &dyn Store) {
+pub fn a_default_time_is_kept_when_a_record_is_repeated(store: &dyn Store) {
     let new = event_of(EventRecord {
         timestamp: None,
         ..event_record("e", "one")
@@ -576,7 +576,7 @@ pub fn a_time_that_is_not_said_is_the_first(store: &dyn Store) {
     assert_eq!(text_of(store, key).at, kept.as_millisecond());
 }
 
-pub fn records_are_kept_all_or_none(store: &dyn Store) {
+pub fn records_are_stored_all_or_none(store: &dyn Store) {
     keep(store, event("there", "one"));
     let good = || event("good", "@person:Ann");
     let bad = [
@@ -696,7 +696,7 @@ pub fn a_record_ends_what_it_supersedes(store: &dyn Store) {
     assert_eq!(read.valid_to, Some(at(100)));
 }
 
-pub fn an_end_comes_neither_later_nor_before_the_beginning(store: &dyn Store) {
+pub fn superseding_never_extends_or_inverts_a_validity(store: &dyn Store) {
     let old = |id: &str, from, to| {
         event_of(EventRecord {
             valid_from: from,
@@ -724,7 +724,7 @@ pub fn an_end_comes_neither_later_nor_before_the_beginning(store: &dyn Store) {
     read.check().unwrap();
 }
 
-pub fn changes_come_in_order_and_in_parts(store: &dyn Store) {
+pub fn changes_are_returned_in_order_and_in_pages(store: &dyn Store) {
     assert_eq!(changes(store, 0), []);
     assert_eq!(seq(store), 0);
     let keys: Vec<RecordKey> = (0..10)
@@ -759,7 +759,7 @@ pub fn changes_come_in_order_and_in_parts(store: &dyn Store) {
     assert_eq!(store.changes(0, 0).unwrap(), []);
 }
 
-pub fn mentions_make_entities_and_count(store: &dyn Store) {
+pub fn mentions_create_entities_and_are_counted(store: &dyn Store) {
     let key = keep(store, event("e1", "@person:Ann at @org:Acme"));
     assert_eq!(
         found(store),
@@ -790,7 +790,7 @@ pub fn mentions_make_entities_and_count(store: &dyn Store) {
     assert_eq!(read.mentions, 2);
 }
 
-pub fn mentions_are_taken_back(store: &dyn Store) {
+pub fn mentions_of_replaced_texts_are_removed(store: &dyn Store) {
     keep(store, event("e1", "@person:Ann @org:Acme"));
     keep(store, event("e2", "@person:Ann"));
     keep(store, event("e1", "@person:Ann @org:Other"));
@@ -819,7 +819,7 @@ pub fn mentions_are_taken_back(store: &dyn Store) {
     );
 }
 
-pub fn a_mention_means_the_one_of_its_type_or_the_oldest(store: &dyn Store) {
+pub fn a_mention_resolves_to_its_type_or_the_oldest_entity(store: &dyn Store) {
     keep(store, entity("m1", "place", "Mercury", &[]));
     keep(store, entity("m2", "metal", "Mercury", &["quicksilver"]));
     keep(store, event("e1", "@metal:Mercury"));
@@ -833,7 +833,7 @@ pub fn a_mention_means_the_one_of_its_type_or_the_oldest(store: &dyn Store) {
     );
 }
 
-pub fn an_entity_has_its_mentions_added_up(store: &dyn Store) {
+pub fn mentions_are_added_to_an_entitys_own_count(store: &dyn Store) {
     let ann = |mentions| {
         entity_of(EntityRecord {
             mentions,
@@ -860,7 +860,7 @@ pub fn an_entity_has_its_mentions_added_up(store: &dyn Store) {
     assert_eq!(found(store), ["ann x1"]);
 }
 
-pub fn a_derived_entity_is_taken_over(store: &dyn Store) {
+pub fn a_recorded_entity_replaces_a_derived_one(store: &dyn Store) {
     let text = keep(store, event("e1", "@person:Ann -works_at-> @org:Acme"));
     let [ann, acme] = text_of(store, text).mentions[..] else {
         panic!("two mentions");
@@ -902,7 +902,7 @@ pub fn a_derived_entity_is_taken_over(store: &dyn Store) {
     assert_eq!(found(store), ["a-1 x0", "org:acme x0", "x:y x0"]);
 }
 
-pub fn names_of_one_entity_become_one(store: &dyn Store) {
+pub fn a_recorded_entity_merges_derived_ones_with_its_names(store: &dyn Store) {
     keep(store, event("e1", "@person:Robert -knows-> @person:Ann"));
     keep(store, event("e2", "@person:Bob -knows-> @person:Ann"));
     keep(store, event("e3", "@person:Bob @person:Robert"));
@@ -928,7 +928,7 @@ pub fn names_of_one_entity_become_one(store: &dyn Store) {
     assert_eq!(found(store), ["rob x0"]);
 }
 
-pub fn links_make_and_strengthen_relations(store: &dyn Store) {
+pub fn links_create_and_strengthen_relations(store: &dyn Store) {
     let told = "@person:Ann -knows-> @person:Bob";
     keep(store, event("e1", told));
     let weight = || -> Vec<String> {
@@ -971,7 +971,7 @@ pub fn links_make_and_strengthen_relations(store: &dyn Store) {
     assert_eq!(found(store), ["e1"]);
 }
 
-pub fn a_given_relation_is_strengthened_and_stays(store: &dyn Store) {
+pub fn a_recorded_relation_is_strengthened_and_kept(store: &dyn Store) {
     keep(store, event("e1", "@person:Ann -knows-> @person:Bob"));
     let given = RelationRecord {
         weight: Some(0.2),
@@ -1011,7 +1011,7 @@ pub fn a_given_relation_is_strengthened_and_stays(store: &dyn Store) {
     assert_eq!(relations, 2);
 }
 
-pub fn what_is_archived_is_out_of_sight(store: &dyn Store) {
+pub fn archived_records_are_not_found(store: &dyn Store) {
     let told = "@person:Ann -knows-> @person:Bob";
     let keys: Vec<RecordKey> = remember(store, &[event("e1", told), event("e2", "@person:Ann")])
         .iter()
@@ -1059,7 +1059,7 @@ pub fn what_is_archived_is_out_of_sight(store: &dyn Store) {
     assert!(all.contains(&"pattern p".to_owned()), "{all:?}");
 }
 
-pub fn records_are_forgotten_by_id(store: &dyn Store) {
+pub fn records_are_deleted_by_id(store: &dyn Store) {
     let told = "@person:Ann -knows-> @person:Bob";
     let key = keep(store, event("x", told));
     keep(store, pattern("x", "do it"));
@@ -1101,7 +1101,7 @@ pub fn records_are_forgotten_by_id(store: &dyn Store) {
     assert!(!gone.iter().any(|it| it.key == again));
 }
 
-pub fn records_are_forgotten_by_source_and_session(store: &dyn Store) {
+pub fn records_are_deleted_by_source_and_session(store: &dyn Store) {
     let of = |id: &str, session: &str, source: &str, text: &str| {
         event_of(EventRecord {
             session_id: Some(session.to_owned()),
@@ -1132,7 +1132,7 @@ pub fn records_are_forgotten_by_source_and_session(store: &dyn Store) {
     assert_eq!(found(store), ["s1#0"]);
 }
 
-pub fn a_forgotten_entity_is_mentioned_no_more(store: &dyn Store) {
+pub fn mentions_of_a_deleted_entity_are_removed(store: &dyn Store) {
     let text = keep(store, event("e1", "@person:Ann -knows-> @person:Bob"));
     let after = seq(store);
     let gone = forget(store, "person:ann");
@@ -1155,7 +1155,7 @@ pub fn a_forgotten_entity_is_mentioned_no_more(store: &dyn Store) {
     );
 }
 
-pub fn what_is_forgotten_is_named_no_more(store: &dyn Store) {
+pub fn references_to_deleted_records_are_removed(store: &dyn Store) {
     keep(store, event("old", "x"));
     let follows = EventRecord {
         parent_id: Some("old".to_owned()),
@@ -1193,7 +1193,7 @@ pub fn keys_are_found_by_id(store: &dyn Store) {
     assert_eq!(store.record_keys(&["x", "y"]).unwrap().len(), 3);
 }
 
-pub fn texts_are_analysed_alike(store: &dyn Store) {
+pub fn texts_of_a_memory_use_one_analysis(store: &dyn Store) {
     assert_eq!(store.memory_state().unwrap().analysis, None);
     // Records that are no texts are not analysed.
     let other = Analysis {
@@ -1258,7 +1258,7 @@ pub fn texts_are_analysed_alike(store: &dyn Store) {
     );
 }
 
-pub fn vectors_are_made_anew_beside_the_old(store: &dyn Store) {
+pub fn new_vectors_are_stored_next_to_the_old_ones(store: &dyn Store) {
     let new: Vec<NewRecord> = (0..5).map(|i| event(&format!("e{i}"), "text")).collect();
     let keys: Vec<RecordKey> = remember(store, &new).iter().map(|it| it.key()).collect();
     keep(store, pattern("p", "x"));
@@ -1333,7 +1333,7 @@ pub fn a_vector_that_was_missing_is_filled_in(store: &dyn Store) {
     assert!(text_of(store, key).vector.is_some());
 }
 
-pub fn words_are_made_anew(store: &dyn Store) {
+pub fn words_are_replaced_by_a_new_version(store: &dyn Store) {
     let its = remember(
         store,
         &[event("e1", "one"), event("e2", "two"), pattern("p", "x")],
@@ -1367,7 +1367,7 @@ pub fn words_are_made_anew(store: &dyn Store) {
     assert_eq!(words(two), Some(b"zwei".to_vec()));
 }
 
-pub fn what_is_in_a_memory_is_counted(store: &dyn Store) {
+pub fn records_are_counted_by_kind(store: &dyn Store) {
     assert_eq!(
         store.memory_stats().unwrap(),
         contexture_store::MemoryStats::default()
@@ -1408,7 +1408,7 @@ pub fn what_is_in_a_memory_is_counted(store: &dyn Store) {
 }
 
 /// An index that is kept up to date is the one that is built anew.
-pub fn an_index_that_is_kept_is_one_built_anew(store: &dyn Store) {
+pub fn an_updated_index_equals_a_rebuilt_one(store: &dyn Store) {
     let mut random = 0x2545_f491_4f6c_dd1d_u64;
     let mut below = |n: u64| {
         random ^= random << 13;
@@ -1500,7 +1500,7 @@ fn check_counts(store: &dyn Store, index: &Index) {
     }
 }
 
-pub fn writers_of_one_memory_lose_nothing(store: &dyn Store) {
+pub fn concurrent_records_are_all_stored(store: &dyn Store) {
     std::thread::scope(|scope| {
         for writer in 0..4 {
             scope.spawn(move || {

@@ -101,8 +101,8 @@ pub fn a_task_is_finished_once(store: &dyn Store) {
     }
     assert!(said(finish(store, "a", TaskStatus::Active)).contains("`blocked`"));
     finish(store, "c", TaskStatus::Complete).unwrap();
-    assert!(said(finish(store, "c", TaskStatus::Complete)).contains("complete already"));
-    assert!(said(finish(store, "c", TaskStatus::Blocked)).contains("complete already"));
+    assert!(said(finish(store, "c", TaskStatus::Complete)).contains("already complete"));
+    assert!(said(finish(store, "c", TaskStatus::Blocked)).contains("already complete"));
     assert!(matches!(
         finish(store, "nobody", TaskStatus::Complete),
         Err(StoreError::NotFound { .. })
@@ -123,7 +123,7 @@ pub fn a_task_is_finished_once(store: &dyn Store) {
     assert_eq!(ids(&view.siblings), ["b"]);
 }
 
-pub fn a_task_is_a_part_of_one_that_can_have_parts(store: &dyn Store) {
+pub fn a_parent_task_must_be_open(store: &dyn Store) {
     push(store, "main", &["a", "b"]);
     assert!(matches!(
         store.push_task("main", &named("a", None), at(0)),
@@ -193,7 +193,7 @@ pub fn a_blocked_task_is_resumed(store: &dyn Store) {
     assert_eq!(path(store, "main"), "");
 }
 
-pub fn stacks_have_nothing_to_do_with_each_other(store: &dyn Store) {
+pub fn stacks_are_independent(store: &dyn Store) {
     push(store, "b", &["b1", "b2"]);
     push(store, "a", &["a1"]);
     assert_eq!(store.task_stacks().unwrap(), ["a", "b"]);
@@ -205,7 +205,7 @@ pub fn stacks_have_nothing_to_do_with_each_other(store: &dyn Store) {
     assert_eq!(ids(&store.tasks("b").unwrap()), ["b1", "b2"]);
 }
 
-pub fn names_of_tasks_are_free_ones(store: &dyn Store) {
+pub fn default_task_ids_are_unused_ones(store: &dyn Store) {
     push(store, "main", &["t2", "t3"]);
     let made = |stack: &str| store.push_task(stack, &new("x"), at(0)).unwrap().id;
     assert_eq!(made("main"), "t1");
@@ -218,7 +218,7 @@ pub fn names_of_tasks_are_free_ones(store: &dyn Store) {
     assert_eq!(made("main"), "t7");
 }
 
-pub fn tasks_are_listed_behind_what_they_are_parts_of(store: &dyn Store) {
+pub fn tasks_are_listed_after_their_parents(store: &dyn Store) {
     let put = |id: &str, parent: Option<&str>, second| {
         let mut task = task(id, parent);
         task.created_at = Some(at(second));
@@ -242,7 +242,7 @@ pub fn tasks_are_listed_behind_what_they_are_parts_of(store: &dyn Store) {
     assert_eq!(depths, [0, 1, 2, 1, 1, 0]);
 }
 
-pub fn of_many_siblings_the_latest_are_shown(store: &dyn Store) {
+pub fn only_the_latest_siblings_are_returned(store: &dyn Store) {
     push(store, "main", &["root"]);
     for i in 0..105 {
         let task = named(&format!("p{i:03}"), Some("root"));
@@ -292,7 +292,7 @@ fn forget(store: &dyn Store, id: &str) -> Result<u64, StoreError> {
     Ok(store.forget(&what)?.0[&RecordKind::Task])
 }
 
-pub fn tasks_are_remembered_with_other_records(store: &dyn Store) {
+pub fn tasks_are_recorded_with_other_records(store: &dyn Store) {
     let done = TaskRecord {
         status: TaskStatus::Complete,
         result: Some("found".to_owned()),
@@ -328,7 +328,7 @@ pub fn tasks_are_remembered_with_other_records(store: &dyn Store) {
     assert_eq!(path(store, "main"), "a/b/c");
 }
 
-pub fn a_task_that_is_remembered_anew_is_replaced(store: &dyn Store) {
+pub fn a_task_that_is_recorded_again_is_replaced(store: &dyn Store) {
     push(store, "main", &["a", "b", "c", "d"]);
     push(store, "other", &["x"]);
     // It takes its parts with it.
@@ -357,7 +357,7 @@ pub fn a_task_that_is_remembered_anew_is_replaced(store: &dyn Store) {
     finish(store, "c", TaskStatus::Complete).unwrap();
 }
 
-pub fn tasks_that_make_no_trees_are_refused(store: &dyn Store) {
+pub fn tasks_with_invalid_parents_are_rejected(store: &dyn Store) {
     push(store, "main", &["a", "b"]);
     push(store, "other", &["x"]);
     let before = store.tasks("main").unwrap();
@@ -404,7 +404,7 @@ pub fn tasks_that_make_no_trees_are_refused(store: &dyn Store) {
     assert_eq!(path(store, "main"), "a/b");
 }
 
-pub fn tasks_are_as_deep_as_they_come(store: &dyn Store) {
+pub fn deep_task_trees_are_stored(store: &dyn Store) {
     const DEEP: usize = 10_000;
     let id = |n: usize| format!("d{n:05}");
     let mut tasks: Vec<TaskRecord> = (0..DEEP)
@@ -430,9 +430,9 @@ pub fn tasks_are_as_deep_as_they_come(store: &dyn Store) {
     assert_eq!(store.task_view("main").unwrap().path.len(), DEEP);
 }
 
-pub fn a_task_is_forgotten(store: &dyn Store) {
+pub fn a_task_is_deleted(store: &dyn Store) {
     push(store, "main", &["a", "b"]);
-    assert!(said(forget(store, "a")).contains("has parts"));
+    assert!(said(forget(store, "a")).contains("has subtasks"));
     assert!(said(forget(store, "b")).contains("current"));
     pop(store, "main", "done");
     assert_eq!(forget(store, "b").unwrap(), 1);

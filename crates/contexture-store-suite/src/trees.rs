@@ -237,7 +237,7 @@ fn everything() -> TreeDocument {
     serde_json::from_value(json).unwrap()
 }
 
-pub fn a_tree_comes_back_as_it_was(store: &dyn Store) {
+pub fn a_tree_is_read_back_unchanged(store: &dyn Store) {
     let document = everything();
     document.check().unwrap();
     let imported = store.import_tree(&document, at(9)).unwrap();
@@ -268,7 +268,7 @@ pub fn a_tree_comes_back_as_it_was(store: &dyn Store) {
     assert_eq!(memory.trace[1].at, Some(at(9)));
 }
 
-pub fn a_tree_may_be_empty(store: &dyn Store) {
+pub fn a_tree_can_be_empty(store: &dyn Store) {
     import(store, "t", "");
     let info = store.tree("t").unwrap();
     assert_eq!((info.root, info.nodes, info.edges), (None, 0, 0));
@@ -426,23 +426,23 @@ pub fn short_names_are_beginnings_of_ids(store: &dyn Store) {
     for (local_id, why) in [
         (
             "other",
-            "nodes[0].local_id: `other` is no short name for `new`: it is the first 6 characters or more of the id",
+            "nodes[0].local_id: `other` is not a short name for `new`: it is the first 6 characters or more of the id",
         ),
-        ("ne", "nodes[0].local_id: `ne` is no short name"),
+        ("ne", "nodes[0].local_id: `ne` is not a short name"),
     ] {
         wrong.nodes[0].local_id = Some(local_id.to_owned());
         refused(store, why, || store.grow("t", &wrong, at(3)));
     }
     let mut taken = growth("node 0123456789x human a\nedge e9 012 -> 0123456789x");
     taken.nodes[0].local_id = Some("012345".to_owned());
-    let why = "nodes[0].local_id: `012345` is that of node `0123456789` already";
+    let why = "nodes[0].local_id: `012345` is already the short name of node `0123456789`";
     refused(store, why, || store.grow("t", &taken, at(3)));
     let mut whole = document("t", "");
     (whole.nodes, whole.edges) = (taken.nodes, taken.edges);
     refused(store, why, || store.import_tree(&whole, at(3)));
 }
 
-pub fn a_node_is_found_by_what_it_begins_with(store: &dyn Store) {
+pub fn a_node_is_found_by_the_beginning_of_its_id(store: &dyn Store) {
     import(
         store,
         "t",
@@ -540,7 +540,7 @@ pub fn an_import_adds_what_is_new(store: &dyn Store) {
     assert!(store.find_node("t", "n2").unwrap().flags.pruned);
 }
 
-pub fn what_an_import_may_not_do_leaves_no_trace(store: &dyn Store) {
+pub fn a_rejected_import_stores_nothing(store: &dyn Store) {
     import(
         store,
         "t",
@@ -552,7 +552,7 @@ pub fn what_an_import_may_not_do_leaves_no_trace(store: &dyn Store) {
         change(&mut document);
         refused(store, why, || store.import_tree(&document, at(9)));
     };
-    let other = "nodes[1]: node `n2` is in this tree already and says something else: nodes never \
+    let other = "nodes[1]: node `n2` already exists in this tree with different content: nodes never \
                  change; add an edit";
     attempt(
         &|it| it.nodes[1].content = MessageContent::Text("c".to_owned()),
@@ -562,7 +562,7 @@ pub fn what_an_import_may_not_do_leaves_no_trace(store: &dyn Store) {
     attempt(&|it| it.nodes[1].author_agent_id = None, other);
     attempt(&|it| it.nodes[1].edited_from = Some("n1".to_owned()), other);
     attempt(&|it| it.nodes[1].created_at = Some(at(1)), other);
-    let other = "edges[0]: edge `e1` is in this tree already and says something else: edges never \
+    let other = "edges[0]: edge `e1` already exists in this tree with different content: edges never \
                  change; add another";
     attempt(&|it| it.edges[0].kind = EdgeKind::Annotation, other);
     attempt(
@@ -602,7 +602,7 @@ pub fn what_an_import_may_not_do_leaves_no_trace(store: &dyn Store) {
     add("node n3 human a", "nodes: there are 2 roots (`n1`, `n3`)");
     add(
         "edge e2 n2 -> n1",
-        "edges: they go round in a circle: `n1` -> `n2` -> `n1`",
+        "edges: the edges form a cycle: `n1` -> `n2` -> `n1`",
     );
     let mut nonsense = document("t3", "node n7 human a\nnode n8 human b");
     refused(store, "nodes: there are 2 roots", || {
@@ -615,7 +615,7 @@ pub fn what_an_import_may_not_do_leaves_no_trace(store: &dyn Store) {
     is_unknown(store.tree("t3"));
 }
 
-pub fn what_may_not_grow_leaves_no_trace(store: &dyn Store) {
+pub fn a_rejected_growth_stores_nothing(store: &dyn Store) {
     import(
         store,
         "t",
@@ -676,7 +676,7 @@ pub fn what_may_not_grow_leaves_no_trace(store: &dyn Store) {
         ),
         (
             "node y human of:y a",
-            "nodes: they are edited from each other in a circle: `y` -> `y`",
+            "nodes: the edits form a cycle: `y` -> `y`",
         ),
         (
             "node y human @b a\nedge e9 n1 -> y",
@@ -697,11 +697,11 @@ pub fn what_may_not_grow_leaves_no_trace(store: &dyn Store) {
         ),
         (
             "edge e9 n3 -> n2",
-            "edges: they go round in a circle: `n2` -> `n3` -> `n2`",
+            "edges: the edges form a cycle: `n2` -> `n3` -> `n2`",
         ),
         (
             "edge e9 n3 -> n1",
-            "edges: they go round in a circle: `n1` -> `n2` -> `n3` -> `n1`",
+            "edges: the edges form a cycle: `n1` -> `n2` -> `n3` -> `n1`",
         ),
         (
             "edge e9 n2 -> n2",
@@ -709,20 +709,20 @@ pub fn what_may_not_grow_leaves_no_trace(store: &dyn Store) {
         ),
         (
             "node y human a\nnode z human b\nedge e8 y -> z\nedge e9 z -> y",
-            "edges: they go round in a circle: `y` -> `z` -> `y`",
+            "edges: the edges form a cycle: `y` -> `z` -> `y`",
         ),
         (
             "node y human a\nedge e8 n3 -> y\nedge e9 n1 y -> n2",
-            "edges: they go round in a circle: `n2` -> `n3` -> `y` -> `n2`",
+            "edges: the edges form a cycle: `n2` -> `n3` -> `y` -> `n2`",
         ),
         // Through an edit that stands in the place of what leads to it.
         (
             "edge e9 n2 -> n1b\nedge e8 n1b -> n1",
-            "edges: they go round in a circle",
+            "edges: the edges form a cycle",
         ),
         (
             "node y human a\nedge e9 n1 n1 -> y",
-            "edges[0].sources[1].node_id: `n1` is a source of this edge already",
+            "edges[0].sources[1].node_id: `n1` is already a source of this edge",
         ),
     ] {
         refused(store, why, || store.grow("t", &growth(text), at(9)));
@@ -742,7 +742,7 @@ pub fn what_may_not_grow_leaves_no_trace(store: &dyn Store) {
     is_unknown(store.find_node("t", "y"));
 }
 
-pub fn only_flags_change(store: &dyn Store) {
+pub fn only_the_flags_of_a_node_change(store: &dyn Store) {
     store.import_tree(&everything(), at(9)).unwrap();
     let mut expected = store.export_tree("t1").unwrap();
     for node in expected.nodes.clone() {
@@ -786,7 +786,7 @@ fn flag(node: &str, change: FlagChange) -> TreeChange {
     }
 }
 
-pub fn writers_of_one_nodes_flags_lose_nothing(store: &dyn Store) {
+pub fn concurrent_changes_of_flags_are_all_applied(store: &dyn Store) {
     const EACH: usize = 40;
     import(store, "t", "node n1 human a");
     // A flag as it is changed, and as it is read.
@@ -957,7 +957,7 @@ fn change_settings(store: &dyn Store, change: &SettingsChange) {
     store.change_tree("t", &change, at(5)).unwrap();
 }
 
-pub fn settings_change_one_by_one(store: &dyn Store) {
+pub fn each_setting_changes_separately(store: &dyn Store) {
     import(store, "t", "node n1 human a");
     let mut expected = store.tree("t").unwrap().tree;
     for set in [0, 1] {
@@ -974,7 +974,7 @@ pub fn settings_change_one_by_one(store: &dyn Store) {
     }
 }
 
-pub fn writers_of_one_trees_settings_lose_nothing(store: &dyn Store) {
+pub fn concurrent_changes_of_settings_are_all_applied(store: &dyn Store) {
     const EACH: usize = 25;
     import(store, "t", "node n1 human a");
     std::thread::scope(|scope| {
@@ -1041,7 +1041,7 @@ pub fn a_climb_follows_plain_steps(store: &dyn Store) {
     assert_eq!(step(&last), "n6 after n4");
 }
 
-pub fn steps_follow_what_is_written(store: &dyn Store) {
+pub fn steps_are_updated_by_every_write(store: &dyn Store) {
     import(
         store,
         "t",
@@ -1078,7 +1078,7 @@ pub fn steps_follow_what_is_written(store: &dyn Store) {
 
 /// The fast way against the slow one: whatever was written in whatever parts,
 /// nodes are reached as the whole document says.
-pub fn steps_are_what_the_whole_tree_says(store: &dyn Store) {
+pub fn stored_steps_equal_those_computed_from_the_whole_tree(store: &dyn Store) {
     let mut random = 11_u64;
     let mut below = |n: usize| {
         random ^= random << 13;
@@ -1231,12 +1231,12 @@ pub fn a_long_path_is_climbed_in_parts(store: &dyn Store) {
     assert_eq!(walked, LENGTH);
     // A circle that long is found as well, and by nobody's recursion.
     let back = growth(&format!("edge back n{} -> n1", LENGTH - 1));
-    let why = "edges: they go round in a circle: `n1` -> `n2` -> `n3` -> `n4` -> `n5` -> `n6` -> `n7` -> `n8` -> ...";
+    let why = "edges: the edges form a cycle: `n1` -> `n2` -> `n3` -> `n4` -> `n5` -> `n6` -> `n7` -> `n8` -> ...";
     let said = store.grow("t", &back, at(2)).unwrap_err().to_string();
     assert_eq!(said, why);
 }
 
-pub fn connections_and_remarks_are_counted(store: &dyn Store) {
+pub fn connections_and_annotations_are_counted(store: &dyn Store) {
     import(
         store,
         "t",
@@ -1281,7 +1281,7 @@ pub fn connections_and_remarks_are_counted(store: &dyn Store) {
     assert_eq!(remarks(&[]), Vec::<String>::new());
 }
 
-pub fn nodes_come_back_with_their_counts(store: &dyn Store) {
+pub fn nodes_are_returned_with_their_counts(store: &dyn Store) {
     store.import_tree(&everything(), at(9)).unwrap();
     let tokens = |ids: &[&str], counter: &str| -> Vec<Option<Vec<u64>>> {
         let nodes = store.nodes("t1", ids, counter).unwrap();
@@ -1325,7 +1325,7 @@ pub fn nodes_come_back_with_their_counts(store: &dyn Store) {
     }
 }
 
-pub fn raw_responses_come_back(store: &dyn Store) {
+pub fn raw_responses_are_read_back_unchanged(store: &dyn Store) {
     let document = everything();
     store.import_tree(&document, at(9)).unwrap();
     let response = store.raw_response("t1", "n3").unwrap();
@@ -1350,10 +1350,10 @@ pub fn raw_responses_come_back(store: &dyn Store) {
     let n1 = late.nodes.iter_mut().find(|node| node.id == "n1").unwrap();
     n1.raw_response = Some(RawResponse::default());
     let said = store.import_tree(&late, at(12)).unwrap_err().to_string();
-    assert!(said.contains("says something else"), "{said}");
+    assert!(said.contains("with different content"), "{said}");
 }
 
-pub fn an_agent_is_where_it_wrote_last(store: &dyn Store) {
+pub fn an_agents_position_is_its_latest_node(store: &dyn Store) {
     import(store, "t", "agent a model\nagent b model\nnode n1 human a");
     let positions = || -> Vec<Option<String>> {
         let agents = store.tree("t").unwrap().agents;
@@ -1380,7 +1380,7 @@ pub fn an_agent_is_where_it_wrote_last(store: &dyn Store) {
     assert_eq!(head.author_agent_id.as_deref(), Some("b"));
 }
 
-pub fn agents_keep_things_in_mind(store: &dyn Store) {
+pub fn agent_memories_are_stored(store: &dyn Store) {
     import(store, "t", "agent a model\nagent b model\nnode n1 human a");
     let change = |change: MemoryChange| {
         let agent = "a".to_owned();
@@ -1575,7 +1575,7 @@ pub fn trees_are_listed_by_id(store: &dyn Store) {
     assert_eq!(ids(Some("d"), 10), Vec::<String>::new());
 }
 
-pub fn what_is_unknown_of_trees_is_said(store: &dyn Store) {
+pub fn unknown_trees_and_nodes_are_errors(store: &dyn Store) {
     import(store, "t", "node n1 human a");
     import(store, "t2", "agent b model\nnode m1 human a");
     let flags = |node: &str| TreeChange::Flags {
@@ -1614,7 +1614,7 @@ pub fn what_is_unknown_of_trees_is_said(store: &dyn Store) {
     ));
 }
 
-pub fn times_of_nodes_are_kept_to_the_millisecond(store: &dyn Store) {
+pub fn times_of_nodes_are_stored_in_milliseconds(store: &dyn Store) {
     let fine: jiff::Timestamp = "2026-02-02T10:00:00.123999Z".parse().unwrap();
     let kept: jiff::Timestamp = "2026-02-02T10:00:00.123Z".parse().unwrap();
     let mut document = document("t", "node n1 human a\nnode n2 human b\nedge e1 n1 -> n2");
@@ -1645,7 +1645,7 @@ pub fn times_of_nodes_are_kept_to_the_millisecond(store: &dyn Store) {
     assert_eq!(heads[0].created_at.as_millisecond(), -5);
 }
 
-pub fn any_text_of_a_tree_comes_back(store: &dyn Store) {
+pub fn any_text_of_a_tree_is_read_back_unchanged(store: &dyn Store) {
     let texts = [
         "",
         " ",
@@ -1720,7 +1720,7 @@ pub fn any_text_of_a_tree_comes_back(store: &dyn Store) {
     }
 }
 
-pub fn writers_of_one_tree_lose_nothing(store: &dyn Store) {
+pub fn concurrent_growth_of_a_tree_is_all_stored(store: &dyn Store) {
     const WRITERS: usize = 4;
     const EACH: usize = 25;
     import(store, "t", "node n0 human root");

@@ -1,3 +1,8 @@
+//! Compactions: summaries that replace earlier turns in requests.
+//!
+//! A compaction is a turn of the session. The turns that it covers stay stored,
+//! so a compaction can be undone.
+
 use contexture_core::{Tokens, Usage};
 use serde::{Deserialize, Serialize};
 
@@ -5,31 +10,31 @@ use crate::error::StoreError;
 use crate::id::TurnId;
 use crate::turn::{Body, check_number, check_usage};
 
-/// A summary that stands for the turns before it.
+/// A summary that replaces earlier turns in requests.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Compaction {
-    /// What it says. Empty only when a compaction was undone and there is no
-    /// older one.
+    /// The text of the summary. Empty only if a compaction was undone and no
+    /// older one exists.
     pub summary: String,
-    /// The last turn it stands for; null when it stands for none.
+    /// The last turn that the summary covers. Null if it covers none.
     pub summarized_through: Option<TurnId>,
-    /// The first turn that is still shown, which lies *before* the compaction
-    /// on the path; null when everything up to it is summarised, or, with an
-    /// empty summary, when everything is shown.
+    /// The first turn that requests still show in full. It precedes the
+    /// compaction on the path. Null if the summary covers everything before it,
+    /// or if the summary is empty and everything is shown.
     pub first_kept: Option<TurnId>,
-    /// What caused it.
+    /// The cause of the compaction.
     pub trigger: Trigger,
-    /// What it was to pay attention to.
+    /// The topic that the summary concentrates on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub focus: Option<String>,
-    /// What made the summary: `extractive`, or a model's name.
+    /// The name of the summariser: `extractive`, or a model.
     pub summariser: String,
-    /// The tokens of what it stands for.
+    /// The number of tokens of the turns that the summary covers.
     pub tokens_before: Tokens,
-    /// The tokens of the summary.
+    /// The number of tokens of the summary.
     pub tokens_after: Tokens,
-    /// What the summary cost, when a model made it.
+    /// The token usage of the summary, if a model wrote it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<Usage>,
 }
@@ -48,19 +53,19 @@ impl Compaction {
     }
 }
 
-/// What caused a compaction.
+/// The cause of a compaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 #[cfg_attr(feature = "schema", schemars(rename = "CompactionTrigger"))]
 pub enum Trigger {
-    /// The next request would have been too long.
+    /// The next request would have exceeded the budget.
     ContextLimit,
-    /// The provider said that the request was too long.
+    /// The provider rejected the request as too long.
     OverflowRecovery,
-    /// Somebody asked for it.
+    /// A caller requested the compaction.
     Manual,
-    /// It was time.
+    /// A schedule started the compaction.
     Periodic,
     /// An earlier compaction was undone.
     Undo,

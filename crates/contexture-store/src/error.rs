@@ -1,26 +1,28 @@
+//! The error of a store, with the variants that a caller can act on.
+
 use std::fmt;
 
 use crate::id::TurnId;
 
-/// Why a store did not do what it was asked.
+/// An error of a store.
 #[derive(Debug)]
 pub enum StoreError {
-    /// There is nothing of that name.
+    /// The name or id does not exist.
     NotFound {
         /// What was looked for, such as `session`.
         what: &'static str,
         /// Its name.
         name: String,
     },
-    /// There is something of that name already.
+    /// The name or id is already in use.
     Exists {
         /// What it is, such as `session`.
         what: &'static str,
         /// Its name.
         name: String,
     },
-    /// Another writer was first: the head is not where the caller took it to
-    /// be. Nothing was written.
+    /// The session has moved on: its head is not the turn that the caller
+    /// expected. Nothing was written.
     Conflict {
         /// The session.
         session: String,
@@ -29,24 +31,24 @@ pub enum StoreError {
         /// Where it is.
         head: Option<TurnId>,
     },
-    /// An idempotency key was used before, for something else.
+    /// An idempotency key was already used for another turn.
     KeyReused {
         /// The key.
         key: String,
     },
-    /// What was to be stored makes no sense.
+    /// The input is invalid.
     Invalid {
         /// Where: a path such as `messages[2].content`.
         field: String,
         /// What is wrong with it.
         message: String,
     },
-    /// The store is used by somebody else and stayed so.
+    /// Another process holds a lock on the store.
     Busy {
         /// The store's address.
         store: String,
     },
-    /// The store cannot be written.
+    /// The store is read-only.
     ReadOnly {
         /// The store's address.
         store: String,
@@ -60,27 +62,27 @@ pub enum StoreError {
         /// The newest that is understood.
         known: u32,
     },
-    /// What is there is no store of ours, or a damaged one.
+    /// The file is not a Contexture store, or it is damaged.
     NotAStore {
         /// The store's address.
         store: String,
         /// What is wrong with it.
         message: String,
     },
-    /// The store was there and is not any more, or something else is in its
-    /// place. It is used again as soon as it is there again.
+    /// The store's file was removed or replaced while the store was open. The
+    /// store works again as soon as the file is back.
     Unavailable {
         /// The store's address.
         store: String,
         /// What is wrong with it.
         message: String,
     },
-    /// There is no room for more. Nothing was written; reading goes on.
+    /// The disk or the store is full. Nothing was written; reading still works.
     Full {
         /// The store's address.
         store: String,
     },
-    /// The machine failed.
+    /// The database or the operating system failed.
     Backend {
         /// The kind of store.
         store: &'static str,
@@ -90,7 +92,7 @@ pub enum StoreError {
 }
 
 impl StoreError {
-    /// Returns an error for something that makes no sense at `field`.
+    /// Returns an error for invalid input at `field`.
     pub fn invalid(field: impl Into<String>, message: impl Into<String>) -> Self {
         StoreError::Invalid {
             field: field.into(),
@@ -98,7 +100,7 @@ impl StoreError {
         }
     }
 
-    /// Returns the error with its field as one inside `field`.
+    /// Returns the error with its field nested in `outer`.
     pub fn within(self, outer: &str) -> Self {
         match self {
             StoreError::Invalid { field, message } => {
@@ -108,8 +110,8 @@ impl StoreError {
         }
     }
 
-    /// Returns true when the caller mends it by asking for something else; false
-    /// when the machine or the store is at fault.
+    /// Returns true if the caller can fix the error with another call, and false
+    /// if the machine or the store is at fault.
     pub fn is_input(&self) -> bool {
         !matches!(
             self,
@@ -150,10 +152,10 @@ impl fmt::Display for StoreError {
             StoreError::Invalid { field, message } if field.is_empty() => f.write_str(message),
             StoreError::Invalid { field, message } => write!(f, "{field}: {message}"),
             StoreError::Busy { store } => {
-                write!(f, "{store} is locked by another process and stayed so")
+                write!(f, "{store} is locked by another process; retry later")
             }
             StoreError::ReadOnly { store } => {
-                write!(f, "{store} cannot be written: it is read-only")
+                write!(f, "{store} is read-only")
             }
             StoreError::Newer {
                 store,
@@ -161,8 +163,8 @@ impl fmt::Display for StoreError {
                 known,
             } => write!(
                 f,
-                "{store} was written by a newer version: its schema is {found}, and {known} is \
-                 the newest that this one knows"
+                "{store} was written by a newer version: its schema version is {found}, and this \
+                 version supports at most {known}; upgrade Contexture"
             ),
             StoreError::NotAStore { store, message } => write!(f, "{store}: {message}"),
             StoreError::Unavailable { store, message } => {
@@ -170,7 +172,7 @@ impl fmt::Display for StoreError {
             }
             StoreError::Full { store } => write!(
                 f,
-                "{store} is full: the disk has no room, or the file is as large as it may be; \
+                "{store} is full: the disk is full, or the file has reached its size limit; \
                  nothing was written"
             ),
             StoreError::Backend { store, source } => write!(f, "{store}: {source}"),

@@ -1,13 +1,15 @@
+//! The ids of turns.
+
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// Names a turn: the first half of a BLAKE3 hash over everything in it, its
-/// parent's id included.
+/// The id of a turn: the first half of a BLAKE3 hash of its content and of its
+/// parent's id.
 ///
 /// Two turns with the same id are therefore the same turn with the same
-/// ancestors, on any machine, and a changed ancestor cannot go unnoticed.
+/// ancestors, on any machine. A changed ancestor changes the id.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TurnId([u8; 16]);
 
@@ -17,8 +19,8 @@ impl TurnId {
         Self::of_parts(&[bytes])
     }
 
-    /// Returns the id of a turn whose canonical form is `parts`, one behind the
-    /// other.
+    /// Returns the id of a turn whose canonical form is the concatenation of
+    /// `parts`.
     pub(crate) fn of_parts(parts: &[&[u8]]) -> Self {
         let mut hasher = blake3::Hasher::new();
         for part in parts {
@@ -29,7 +31,7 @@ impl TurnId {
         Self(id)
     }
 
-    /// Returns the id that is these bytes.
+    /// Returns the id with these bytes.
     pub fn from_bytes(bytes: [u8; 16]) -> Self {
         Self(bytes)
     }
@@ -61,7 +63,7 @@ impl fmt::Debug for TurnId {
     }
 }
 
-/// A text that is no turn's id.
+/// The error for a text that is not the id of a turn.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NotAnId;
 
@@ -108,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_id_is_read_back() {
+    fn an_id_is_parsed_from_its_text() {
         let id = TurnId::of(b"a turn");
         assert_eq!(id.to_string().parse(), Ok(id));
         for wrong in [

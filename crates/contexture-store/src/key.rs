@@ -1,3 +1,8 @@
+//! API keys, and the store that several tenants share.
+//!
+//! A key gives access to the data of one tenant or to the server's metrics. Keys
+//! are revoked, never deleted.
+
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,17 +13,17 @@ use serde::{Deserialize, Serialize};
 use crate::error::StoreError;
 use crate::snapshot::Store;
 
-/// The longest name of a tenant, and of what a key is for.
+/// The maximum length of a tenant's name, a key's id and a key's name, in bytes.
 pub const MAX_KEY_NAME_BYTES: usize = 200;
 
-/// What a key opens.
+/// The data that a key has access to.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum KeyScope {
-    /// The tenant's data.
+    /// The data of one tenant.
     #[default]
     Tenant,
-    /// The server's measurements, and nothing of a tenant.
+    /// The metrics of the server, and no tenant's data.
     Metrics,
 }
 
@@ -32,31 +37,31 @@ impl KeyScope {
     }
 }
 
-/// A key as it is kept: enough to recognise its secret, not to tell it.
+/// A stored API key. It contains a hash of the secret, not the secret.
 ///
-/// The hash is neither serialised nor shown for debugging: it has no business in
-/// a log.
+/// The hash is neither serialised nor part of the debug output, so that it does
+/// not get into logs.
 #[derive(Clone, PartialEq, Eq, Serialize)]
 pub struct KeyRecord {
-    /// Its name, which is no secret.
+    /// The id of the key. It is not secret.
     pub id: String,
-    /// The hash of its secret.
+    /// The hash of the secret.
     #[serde(skip)]
     pub hash: [u8; 32],
-    /// Whose data it opens; `""` is the usual tenant.
+    /// The name of the tenant; `""` is the default tenant.
     pub tenant: String,
-    /// What it opens.
+    /// The data that the key has access to.
     pub scope: KeyScope,
-    /// What it is for, in words.
+    /// A description of the key.
     pub name: Option<String>,
-    /// When it was made.
+    /// The time when the key was created.
     pub created_at: Timestamp,
-    /// Since when it opens nothing.
+    /// The time when the key was revoked.
     pub revoked_at: Option<Timestamp>,
 }
 
 impl KeyRecord {
-    /// Refuses a record that no store can keep.
+    /// Checks that a store can save the record.
     pub fn check(&self) -> Result<(), StoreError> {
         let wrong_id = self.id.is_empty()
             || self.id.len() > MAX_KEY_NAME_BYTES
@@ -64,7 +69,7 @@ impl KeyRecord {
         if wrong_id {
             return Err(StoreError::invalid(
                 "id",
-                format!("a key's id is 1 to {MAX_KEY_NAME_BYTES} letters and digits of ASCII"),
+                format!("must have 1 to {MAX_KEY_NAME_BYTES} ASCII letters and digits"),
             ));
         }
         let name = self.name.as_deref().unwrap_or_default();
@@ -94,58 +99,56 @@ impl fmt::Debug for KeyRecord {
     }
 }
 
-/// What a store was waited for.
+/// The kind of work that waited for a store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Waited {
-    /// Until reading could begin.
+    /// Waited for a read connection.
     Read,
-    /// Until what was written is on disk.
+    /// Waited until a write was on disk.
     Write,
 }
 
-/// Is told how long a store was waited for.
+/// Receives the time that callers waited for a store.
 pub type Watch = Arc<dyn Fn(Waited, Duration) + Send + Sync>;
 
-/// A store that several tenants keep things in, and the keys that open it.
+/// A store that several tenants share, with their API keys.
 ///
-/// It is for whoever serves them all. What a tenant may do, it does through the
-/// [`Store`] that [`tenant`](Self::tenant) returns.
+/// A server uses this trait. Tenants use the [`Store`] that
+/// [`tenant`](Self::tenant) returns.
 pub trait Tenants: Send + Sync {
-    /// Returns the store as a tenant sees it. A tenant that has kept nothing
-    /// sees an empty one; asking for it leaves no trace.
+    /// Returns the store of a tenant. The store of an unknown tenant is empty;
+    /// calling this method does not create the tenant.
     fn tenant(&self, name: &str) -> Arc<dyn Store>;
 
-    /// Keeps a key. Its times are kept to the millisecond. One whose id is taken
-    /// is an error, and the other one stays as it is.
+    /// Stores a key, with times in milliseconds. Fails if the id is already in
+    /// use; the existing key is not changed.
     fn add_key(&self, key: &KeyRecord) -> Result<(), StoreError>;
 
-    /// Returns the key of that id, revoked or not; `None` when there is none.
+    /// Returns the key with that id, revoked or not. `None` if there is none.
     fn key(&self, id: &str) -> Result<Option<KeyRecord>, StoreError>;
 
-    /// Returns all keys in the order in which they were added. Keys are never
-    /// removed, so that it can be told later who had access.
+    /// Returns all keys in the order of their creation. Keys are never deleted,
+    /// so that it stays known who had access.
     fn keys(&self) -> Result<Vec<KeyRecord>, StoreError>;
 
-    /// Revokes a key and returns it. Revoking it again changes nothing: the
-    /// first time is the one that is kept.
+    /// Revokes a key and returns it. Revoking it again changes nothing, not even
+    /// the time.
     fn revoke_key(&self, id: &str, now: Timestamp) -> Result<KeyRecord, StoreError>;
 
     /// Returns an error if the store cannot be read or cannot be written now.
     ///
-    /// It costs about as much as a short read. Nothing changes that a tenant
-    /// could see.
+    /// It costs about as much as a short read, and changes no tenant's data.
     fn ping(&self) -> Result<(), StoreError>;
 
-    /// Has `watch` told from now on how long the store was waited for, by any
-    /// tenant. There is one watch: a second call changes nothing.
+    /// Calls `watch` from now on with the time that any tenant waited for the
+    /// store. There is one watch: a second call changes nothing.
     fn watch(&self, watch: Watch);
 
-    /// Returns a number that is another one when the store was replaced while it
-    /// was open, as [`StoreError::Unavailable`] tells of.
+    /// Returns a number that changes when the store's file was replaced while
+    /// the store was open (see [`StoreError::Unavailable`]).
     ///
-    /// What is kept in memory of a store, such as what memories are found by, is
-    /// of another store then, and must be dropped. That it was replaced is
-    /// noticed by calls that read or write: ask after one.
+    /// Caches of the store's content must then be dropped. Calls that read or
+    /// write notice the replacement, so compare the number after such a call.
     fn incarnation(&self) -> u64 {
         0
     }
@@ -178,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_that_makes_no_sense_is_refused() {
+    fn an_invalid_key_record_is_rejected() {
         key().check().unwrap();
         for id in ["", "a_b", "é", &"x".repeat(201)] {
             let id = id.to_owned();

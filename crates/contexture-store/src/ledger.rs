@@ -1,3 +1,8 @@
+//! The ledger: sessions and their turns.
+//!
+//! Turns form a tree through their parents. A session is a label for a turn, its
+//! head. Forks share turns, and a compaction is a turn of its own.
+
 use contexture_core::Tokens;
 use jiff::Timestamp;
 use serde::Serialize;
@@ -9,33 +14,30 @@ use crate::session::{HeadMove, NewSession, Session, SessionChange};
 use crate::snapshot::TurnSample;
 use crate::turn::{BlockCounts, NewTurn, Turn, TurnKind};
 
-/// What a store does for conversations. Append-only: turns are never changed
-/// and never removed; what moves is the head of a session.
+/// Stores conversations. The ledger is append-only: turns are never changed or
+/// deleted; only the head of a session moves.
 ///
-/// Every method is one transaction. What a writing method acknowledges
-/// survives a power cut; what it refuses leaves no trace.
+/// Every method is one transaction. A write that returns `Ok` survives a power
+/// failure; a write that fails changes nothing.
 ///
-/// Times are kept to the millisecond. A label that is an alias stands for its
-/// session, everywhere.
+/// Times are stored in milliseconds. Every parameter `label` accepts an alias.
 pub trait Ledger: Send + Sync {
-    /// Makes a session.
+    /// Creates a session.
     ///
-    /// Fails when its label or an alias is taken, as label or alias, or when
-    /// its head is not a known turn or its parent session not a known session.
-    /// Its parent turn is where it begins; if it begins empty, the head of its
-    /// parent session.
+    /// Fails if the label or an alias is already in use as a label or an alias,
+    /// or if the head or the parent session does not exist. The parent turn is
+    /// the head; for an empty session, it is the head of the parent session.
     fn create_session(&self, new: &NewSession, now: Timestamp) -> Result<Session, StoreError>;
 
-    /// Changes a session, all or nothing, and returns it. What the change does
-    /// not name stays as it is, also when several writers change one session at
-    /// the same time. To give it an alias that it has is an error, as for one
-    /// that another has.
+    /// Changes a session, all or nothing, and returns it. Fields that the change
+    /// omits are not changed, even if several writers change one session at the
+    /// same time. Fails if the alias is in use, also by this session.
     fn change_session(&self, label: &str, change: &SessionChange) -> Result<Session, StoreError>;
 
     /// Returns a session.
     fn session(&self, label: &str) -> Result<Session, StoreError>;
 
-    /// Returns at most `limit` sessions whose labels come behind `after`, in
+    /// Returns at most `limit` sessions with labels after `after`, in
     /// alphabetical order.
     fn sessions(&self, after: Option<&str>, limit: usize) -> Result<Vec<Session>, StoreError>;
 
@@ -43,18 +45,17 @@ pub trait Ledger: Send + Sync {
     ///
     /// The [sizes](NewTurn::check_sizes) of the turn's messages are checked, and
     /// the turn is [checked](NewTurn::outline) against the calls that its parent
-    /// left open. Fails with a conflict when its `parent_turn_id` is not
-    /// the head. A turn whose idempotency key was used in this session before
-    /// is not recorded again: the first one is returned if the two say the
-    /// same, and it is an error if they do not.
+    /// left open. Fails with a conflict if `parent_turn_id` is not the head. A
+    /// turn whose idempotency key was already used in this session is not
+    /// recorded again: the first turn is returned if both have the same content,
+    /// otherwise the call fails.
     ///
-    /// A turn follows from what is in it: one that is recorded again behind the
-    /// same parent at the same millisecond, when the head was moved back, is
-    /// the same turn, and the head moves there.
+    /// The id of a turn depends only on its content, its parent and its time. A
+    /// turn that is recorded again after the same parent in the same millisecond,
+    /// after the head was moved back, is the same turn, and the head moves there.
     ///
-    /// The sample is kept in the same transaction, when the turn is new and its
-    /// parent is the sample's. A turn that is not recorded again adds no second
-    /// sample.
+    /// The sample is stored in the same transaction if the turn is new and has
+    /// the sample's parent. A turn that is not recorded again adds no sample.
     fn record(
         &self,
         label: &str,
@@ -64,9 +65,9 @@ pub trait Ledger: Send + Sync {
         now: Timestamp,
     ) -> Result<Recorded, StoreError>;
 
-    /// Appends a compaction behind `parent`, which must be the head. The turns
-    /// that it names must be known. Calls that are open stay so, and no history
-    /// begins with it.
+    /// Appends a compaction after `parent`, which must be the head. The turns
+    /// that it names must exist. Open calls stay open, and no history starts
+    /// with a compaction.
     fn compact(
         &self,
         label: &str,
@@ -75,8 +76,8 @@ pub trait Ledger: Send + Sync {
         now: Timestamp,
     ) -> Result<Recorded, StoreError>;
 
-    /// Moves the head of a session from `from`, where it must be, to a turn
-    /// that is known, and notes why.
+    /// Moves the head of a session from `from`, which must be the head, to an
+    /// existing turn, and records the reason.
     fn move_head(
         &self,
         label: &str,
@@ -89,25 +90,25 @@ pub trait Ledger: Send + Sync {
     /// Returns the latest `limit` moves of a session's head, newest first.
     fn head_moves(&self, label: &str, limit: usize) -> Result<Vec<HeadMove>, StoreError>;
 
-    /// Walks from a turn towards the root, and stops as soon as the
-    /// [walk](Walk) says. Newest first. The cost follows what is returned, not
-    /// the length of the path.
+    /// Walks from a turn towards the root and stops at the limits of the
+    /// [walk](Walk). Returns the newest turn first. The cost depends on the
+    /// number of returned turns, not on the length of the path.
     fn walk(&self, from: TurnId, walk: &Walk<'_>) -> Result<Vec<TurnHead>, StoreError>;
 
     /// Returns turns with their messages, in the order asked for, and the
     /// counts made with `counter`.
     fn turns(&self, ids: &[TurnId], counter: &str) -> Result<Vec<Turn>, StoreError>;
 
-    /// Keeps counts for turns that were recorded without them, or with
-    /// another counter's. Counts that are there stay as they are. Fails when a
-    /// turn is not known.
+    /// Stores counts of turns that were recorded without counts, or with counts
+    /// of another counter. Existing counts are not changed. Fails if a turn does
+    /// not exist.
     fn put_counts(&self, counts: &[(TurnId, Counted)]) -> Result<(), StoreError>;
 }
 
-/// The tokens of a turn's blocks, and what counted them.
+/// The token counts of a turn's blocks, and the counter that made them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Counted {
-    /// Names the counter, and what was done to the text before counting.
+    /// The name of the counter and of the preprocessing of the text.
     pub counter: String,
     /// The tokens of each block of each message.
     pub blocks: BlockCounts,
@@ -121,21 +122,21 @@ impl Counted {
     }
 }
 
-/// What recording gave.
+/// A turn that was recorded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "schema", schemars(rename = "TurnRecorded"))]
 pub struct Recorded {
-    /// The turn's id.
+    /// The id of the turn.
     #[serde(rename = "turn_id")]
     pub id: TurnId,
-    /// The turn before it.
+    /// The id of the previous turn. Null for the first turn.
     #[serde(rename = "parent_turn_id")]
     pub parent: Option<TurnId>,
-    /// How many normal turns the path to it has.
+    /// The number of normal turns on the path to the turn.
     #[serde(rename = "number")]
     pub depth: u64,
-    /// True when it had been recorded before, by the same idempotency key.
+    /// Whether the turn was recorded earlier under the same idempotency key.
     pub replayed: bool,
 }
 

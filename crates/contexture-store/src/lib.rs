@@ -1,18 +1,17 @@
-//! What Contexture stores, and what a store must do.
+//! The types that Contexture stores, and the traits of a store.
 //!
-//! [`Ledger`] keeps conversations: turns form a tree, a [`Session`] is a name
-//! for its head, a fork shares its ancestors, and nothing is ever changed.
-//! [`Snapshots`] keeps the requests that were assembled, by content.
-//! [`Samples`] keeps what calibration learns from. [`Trees`] keeps looms:
-//! conversations and documents that branch. [`Memories`] keeps what is to be
-//! found again, and [`Tasks`] what is being done. [`Tenants`] keeps the keys that
-//! open all this to those who ask over a network, each to their own part.
+//! - [`Ledger`] stores conversations. Turns form a tree, a [`Session`] is a label
+//!   for its head, a fork shares its ancestors, and turns never change.
+//! - [`Snapshots`] stores assembled requests by content.
+//! - [`Samples`] stores token counts for calibration.
+//! - [`Trees`] stores looms: conversations and documents with branches.
+//! - [`Memories`] stores records that are found again, and [`Tasks`] task stacks.
+//! - [`Tenants`] stores the API keys of a server and separates its tenants.
 //!
-//! A store promises what the documentation of these traits says. The crate
-//! `contexture-store-suite` has a test for each promise, and every store runs
-//! it.
+//! The documentation of these traits is their contract. The crate
+//! `contexture-store-suite` tests the contract, and every store runs it.
 //!
-//! Calls block. A caller that must not wait hands them to a thread.
+//! All methods block. Asynchronous callers run them in a thread.
 
 mod compaction;
 mod error;
@@ -46,7 +45,9 @@ pub use session::{
     HeadMove, MAX_LABEL_BYTES, NewSession, Session, SessionChange, SessionStatus, check_alias,
     check_label,
 };
-pub use snapshot::{Blob, Later, Sample, Samples, Snapshot, Snapshots, Store, TurnSample};
+pub use snapshot::{
+    Blob, PendingSnapshot, Sample, Samples, Snapshot, Snapshots, Store, TurnSample,
+};
 pub use task::{NewTask, TaskRecord, TaskStatus, TaskView, Tasks};
 pub use time::lenient::deserialize as lenient_time;
 pub use tree::{

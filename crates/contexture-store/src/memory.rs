@@ -1,10 +1,9 @@
-//! Memory: what is to be found again.
+//! Memory records: events, chunks, entities, relations, patterns and tasks.
 //!
-//! A [`Record`] is what a user gives and gets back. Beside it a store keeps
-//! what it is found by: its [`Derived`] words, vector and mentions, made by the
-//! caller. A store does not search: it hands out [changes](Memories::changes) in
-//! the order they were made, from which an index in memory is built and kept
-//! up to date, and records by key.
+//! A user stores and reads [`Record`]s. Next to each record a store saves its
+//! search data ([`Derived`]: words, vector, mentions), which the caller creates.
+//! A store does not search: it returns [changes](Memories::changes) in order,
+//! from which an index in memory is built and updated, and records by key.
 
 mod check;
 
@@ -18,44 +17,45 @@ use crate::error::StoreError;
 use crate::task::TaskRecord;
 use crate::time;
 
-/// The longest id, and the longest name of a session, source or task.
+/// The maximum length of an id, and of the name of a session, source or task,
+/// in bytes.
 pub const MAX_ID_BYTES: usize = 512;
 
-/// Something to remember, as a line of a file holds it.
+/// A memory record, and the form of a record in an import file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Record {
-    /// Something that happened.
+    /// An event, such as a message or a command.
     Event(EventRecord),
-    /// A piece of a text.
+    /// A part of a text, such as a section of a file.
     Chunk(ChunkRecord),
-    /// Somebody or something.
+    /// A person, thing or concept.
     Entity(EntityRecord),
-    /// How two entities stand to each other.
+    /// A relation between two entities.
     Relation(RelationRecord),
-    /// Something that works.
+    /// A procedure that worked before.
     Pattern(PatternRecord),
-    /// Something to do.
+    /// A task of a task stack.
     Task(TaskRecord),
 }
 
-/// The kinds of records.
+/// The kinds of memory records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum RecordKind {
-    /// Something that happened.
+    /// An event, such as a message or a command.
     Event,
-    /// A piece of a text.
+    /// A part of a text, such as a section of a file.
     Chunk,
-    /// Somebody or something.
+    /// A person, thing or concept.
     Entity,
-    /// How two entities stand to each other.
+    /// A relation between two entities.
     Relation,
-    /// Something that works.
+    /// A procedure that worked before.
     Pattern,
-    /// Something to do.
+    /// A task of a task stack.
     Task,
 }
 
@@ -109,7 +109,7 @@ impl Record {
     }
 }
 
-/// Something that happened.
+/// An event: something that happened at a time.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(
@@ -117,65 +117,69 @@ impl Record {
     expecting = "an event: an object with `type` and `content`"
 )]
 pub struct EventRecord {
-    /// Names it. Default: a hash over the rest of it.
+    /// The record's id. Default: a hash of the other fields.
     #[serde(default)]
     #[cfg_attr(feature = "schema", schemars(with = "crate::schema::NameOrEmpty"))]
     pub id: String,
-    /// The session it happened in.
+    /// The session in which the event happened.
     #[serde(default)]
     #[cfg_attr(feature = "schema", schemars(with = "Option<crate::schema::Name>"))]
     pub session_id: Option<String>,
-    /// When it happened. Default: when it is stored.
+    /// The time of the event: RFC 3339 or Unix milliseconds. Default: the time
+    /// when it is stored.
     #[serde(default, with = "time::lenient")]
     #[cfg_attr(feature = "schema", schemars(with = "crate::schema::Time"))]
     pub timestamp: Option<Timestamp>,
-    /// What kind of event it is, such as `user_message` or `file_write`.
+    /// The type of event, such as `user_message` or `file_write`. Default:
+    /// `note`.
     #[serde(rename = "type", default = "note")]
     #[cfg_attr(feature = "schema", schemars(with = "crate::schema::Name"))]
     pub event_type: String,
-    /// Who or what did it.
+    /// The person or program that caused the event.
     #[serde(default)]
     #[cfg_attr(feature = "schema", schemars(with = "Option<crate::schema::Name>"))]
     pub actor: Option<String>,
-    /// What happened: a text, or an object such as `{"speaker", "text"}`,
+    /// The content: a text, or an object such as `{"speaker", "text"}`,
     /// `{"path"}` or `{"command", "stdout", "stderr"}`.
     #[cfg_attr(feature = "schema", schemars(with = "crate::schema::NotNull"))]
     pub content: Value,
-    /// How it ended.
+    /// The outcome of the event. Default: none.
     #[serde(default)]
     pub outcome: Option<Outcome>,
-    /// The event it follows from.
+    /// The id of the event that caused this one.
     #[serde(default)]
     #[cfg_attr(feature = "schema", schemars(with = "Option<crate::schema::Name>"))]
     pub parent_id: Option<String>,
-    /// What it comes to, in short.
+    /// A short form of the content. It is shown when the whole content does not
+    /// fit.
     #[serde(default)]
     pub summary: Option<String>,
-    /// Words it is to be found by, beside its own.
+    /// Additional search terms.
     #[serde(default)]
     pub keywords: Vec<String>,
-    /// The task it belongs to.
+    /// The id of the task that the event belongs to.
     #[serde(default)]
     #[cfg_attr(feature = "schema", schemars(with = "Option<crate::schema::Name>"))]
     pub task_id: Option<String>,
-    /// Where it was taken from, such as a file.
+    /// The origin of the event, such as a file.
     #[serde(default)]
     #[cfg_attr(feature = "schema", schemars(with = "Option<crate::schema::Name>"))]
     pub source: Option<String>,
-    /// From when on it holds. Default: always.
+    /// The start of validity: RFC 3339 or Unix milliseconds. Default:
+    /// unlimited.
     #[serde(default, with = "time::lenient")]
     #[cfg_attr(feature = "schema", schemars(with = "crate::schema::Time"))]
     pub valid_from: Option<Timestamp>,
-    /// Until when it holds. Default: for ever.
+    /// The end of validity: RFC 3339 or Unix milliseconds. Default: unlimited.
     #[serde(default, with = "time::lenient")]
     #[cfg_attr(feature = "schema", schemars(with = "crate::schema::Time"))]
     pub valid_to: Option<Timestamp>,
-    /// The event that no longer holds because of this one.
+    /// The id of the event that this one replaces. Recall no longer returns the
+    /// replaced event.
     #[serde(default)]
     #[cfg_attr(feature = "schema", schemars(with = "Option<crate::schema::Name>"))]
     pub supersedes: Option<String>,
-    /// Who may see it: names of personas or senders. Everybody, when nobody is
-    /// named.
+    /// The personas or senders that can see the event. Default: everyone.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub visible_to: Vec<String>,
 }
@@ -184,17 +188,17 @@ fn note() -> String {
     "note".to_owned()
 }
 
-/// How an event ended.
+/// The outcome of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "schema", schemars(rename = "EventOutcome"))]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
-    /// Well.
+    /// The event succeeded.
     Success,
-    /// Badly.
+    /// The event failed.
     Failure,
-    /// In part.
+    /// The event succeeded in part.
     Partial,
 }
 
@@ -209,7 +213,7 @@ impl Outcome {
     }
 }
 
-/// A piece of a text.
+/// A chunk: a part of a text.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(
@@ -217,56 +221,59 @@ impl Outcome {
     expecting = "a chunk: an object with `source` and `text`"
 )]
 pub struct ChunkRecord {
-    /// Names it. Default: its source and index.
+    /// The record's id. Default: made from the source and the index.
     #[serde(default)]
     #[cfg_attr(feature = "schema", schemars(with = "crate::schema::NameOrEmpty"))]
     pub id: String,
-    /// What it is a piece of, such as a file or an address.
+    /// The origin of the text, such as a file path or a URL.
     #[cfg_attr(feature = "schema", schemars(with = "crate::schema::Name"))]
     pub source: String,
-    /// The text. One that is long is split when it is recorded.
+    /// The text of the chunk. A long text is split when it is recorded.
     #[cfg_attr(
         feature = "schema",
         schemars(with = "contexture_core::schema::NotBlank")
     )]
     pub text: String,
-    /// Which piece it is.
+    /// The position of the chunk in its source, from 0. Default: 0.
     #[serde(default)]
     pub index: u32,
-    /// When it was written. Default: when it is stored.
+    /// The time when the text was written: RFC 3339 or Unix milliseconds.
+    /// Default: the time when it is stored.
     #[serde(default, with = "time::lenient")]
     #[cfg_attr(feature = "schema", schemars(with = "crate::schema::Time"))]
     pub timestamp: Option<Timestamp>,
-    /// The session it belongs to.
+    /// The session that the chunk belongs to.
     #[serde(default)]
     #[cfg_attr(feature = "schema", schemars(with = "Option<crate::schema::Name>"))]
     pub session_id: Option<String>,
-    /// Its vector, when the caller has one already, of the store's embedder.
+    /// The chunk's embedding vector, made by the configured embedder. Default:
+    /// the embedder is called.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(
         feature = "schema",
         schemars(with = "Option<Vec<crate::schema::Float>>")
     )]
     pub embedding: Option<Vec<f32>>,
-    /// From when on it holds. Default: always.
+    /// The start of validity: RFC 3339 or Unix milliseconds. Default:
+    /// unlimited.
     #[serde(default, with = "time::lenient")]
     #[cfg_attr(feature = "schema", schemars(with = "crate::schema::Time"))]
     pub valid_from: Option<Timestamp>,
-    /// Until when it holds. Default: for ever.
+    /// The end of validity: RFC 3339 or Unix milliseconds. Default: unlimited.
     #[serde(default, with = "time::lenient")]
     #[cfg_attr(feature = "schema", schemars(with = "crate::schema::Time"))]
     pub valid_to: Option<Timestamp>,
-    /// The chunk that no longer holds because of this one.
+    /// The id of the chunk that this one replaces. Recall no longer returns the
+    /// replaced chunk.
     #[serde(default)]
     #[cfg_attr(feature = "schema", schemars(with = "Option<crate::schema::Name>"))]
     pub supersedes: Option<String>,
-    /// Who may see it: names of personas or senders. Everybody, when nobody is
-    /// named.
+    /// The personas or senders that can see the chunk. Default: everyone.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub visible_to: Vec<String>,
 }
 
-/// Somebody or something.
+/// An entity: a person, thing or concept.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(
@@ -274,57 +281,61 @@ pub struct ChunkRecord {
     expecting = "an entity: an object with `type` and `name`"
 )]
 pub struct EntityRecord {
-    /// Names it. Default: its type and name.
+    /// The record's id. Default: made from the type and the name.
     #[serde(default)]
     #[cfg_attr(feature = "schema", schemars(with = "crate::schema::NameOrEmpty"))]
     pub id: String,
-    /// What it is, such as `person` or `file`.
+    /// The type of entity, such as `person` or `file`.
     #[serde(rename = "type")]
     #[cfg_attr(feature = "schema", schemars(with = "crate::schema::Name"))]
     pub entity_type: String,
-    /// What it is called.
+    /// The name of the entity.
     #[cfg_attr(feature = "schema", schemars(with = "crate::schema::Name"))]
     pub name: String,
-    /// What else it is called.
+    /// Other names of the entity.
     #[serde(default)]
     #[cfg_attr(feature = "schema", schemars(with = "Vec<crate::schema::Name>"))]
     pub aliases: Vec<String>,
-    /// What is known of it.
+    /// Properties of the entity, with any names.
     #[serde(default)]
     pub properties: Map<String, Value>,
-    /// How often it was mentioned; what is recorded later is added.
+    /// The number of times the entity was mentioned. Mentions in texts recorded
+    /// later are added. Default: 0.
     #[serde(default)]
     #[cfg_attr(feature = "schema", schemars(with = "contexture_core::schema::Number"))]
     pub mentions: u64,
-    /// How much it matters, from 0 to 1. Default: follows from the mentions.
+    /// The importance of the entity, from 0 to 1. Default: derived from the
+    /// mentions.
     #[serde(default)]
     #[cfg_attr(
         feature = "schema",
         schemars(with = "Option<contexture_core::schema::Fraction>")
     )]
     pub salience: Option<f64>,
-    /// How sure it is, from 0 to 1. Default: 1.
+    /// The certainty that the entity exists, from 0 to 1. Default: 1.
     #[serde(default)]
     #[cfg_attr(
         feature = "schema",
         schemars(with = "Option<contexture_core::schema::Fraction>")
     )]
     pub confidence: Option<f64>,
-    /// From when on it holds. Default: always.
+    /// The start of validity: RFC 3339 or Unix milliseconds. Default:
+    /// unlimited.
     #[serde(default, with = "time::lenient")]
     #[cfg_attr(feature = "schema", schemars(with = "crate::schema::Time"))]
     pub valid_from: Option<Timestamp>,
-    /// Until when it holds. Default: for ever.
+    /// The end of validity: RFC 3339 or Unix milliseconds. Default: unlimited.
     #[serde(default, with = "time::lenient")]
     #[cfg_attr(feature = "schema", schemars(with = "crate::schema::Time"))]
     pub valid_to: Option<Timestamp>,
-    /// The entity that no longer holds because of this one.
+    /// The id of the entity that this one replaces. Recall no longer returns
+    /// the replaced entity.
     #[serde(default)]
     #[cfg_attr(feature = "schema", schemars(with = "Option<crate::schema::Name>"))]
     pub supersedes: Option<String>,
 }
 
-/// How two entities stand to each other.
+/// A relation between two entities.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(
@@ -332,50 +343,54 @@ pub struct EntityRecord {
     expecting = "a relation: an object with `type`, `source_id` and `target_id`"
 )]
 pub struct RelationRecord {
-    /// Names it. Default: its type and ends.
+    /// The record's id. Default: made from the type and both entities.
     #[serde(default)]
     #[cfg_attr(feature = "schema", schemars(with = "crate::schema::LongNameOrEmpty"))]
     pub id: String,
-    /// How they stand, such as `works_at`.
+    /// The type of relation, such as `works_at`.
     #[serde(rename = "type")]
     #[cfg_attr(feature = "schema", schemars(with = "crate::schema::Name"))]
     pub relation_type: String,
-    /// The entity it begins at: its id, or a name that is known. An entity may
-    /// come later than its relations.
+    /// The first entity: an id or a known name. The entity can be recorded
+    /// after the relation.
     #[cfg_attr(feature = "schema", schemars(with = "crate::schema::Name"))]
     pub source_id: String,
-    /// The entity it leads to. An entity may be related to itself.
+    /// The second entity: an id or a known name. It can be the same as the
+    /// first.
     #[cfg_attr(feature = "schema", schemars(with = "crate::schema::Name"))]
     pub target_id: String,
-    /// How strong it is, from 0 to 1. Default: 1.
+    /// The strength of the relation, from 0 to 1. Default: 1.
     #[serde(default)]
     #[cfg_attr(
         feature = "schema",
         schemars(with = "Option<contexture_core::schema::Fraction>")
     )]
     pub weight: Option<f64>,
-    /// The events that it is known from.
+    /// The ids of the events that support the relation.
     #[serde(default)]
     pub evidence: Vec<String>,
-    /// When it was learned. Default: when it is stored.
+    /// The time when the relation was learned: RFC 3339 or Unix milliseconds.
+    /// Default: the time when it is stored.
     #[serde(default, with = "time::lenient")]
     #[cfg_attr(feature = "schema", schemars(with = "crate::schema::Time"))]
     pub timestamp: Option<Timestamp>,
-    /// From when on it holds. Default: always.
+    /// The start of validity: RFC 3339 or Unix milliseconds. Default:
+    /// unlimited.
     #[serde(default, with = "time::lenient")]
     #[cfg_attr(feature = "schema", schemars(with = "crate::schema::Time"))]
     pub valid_from: Option<Timestamp>,
-    /// Until when it holds. Default: for ever.
+    /// The end of validity: RFC 3339 or Unix milliseconds. Default: unlimited.
     #[serde(default, with = "time::lenient")]
     #[cfg_attr(feature = "schema", schemars(with = "crate::schema::Time"))]
     pub valid_to: Option<Timestamp>,
-    /// The relation that no longer holds because of this one.
+    /// The id of the relation that this one replaces. Recall no longer returns
+    /// the replaced relation.
     #[serde(default)]
     #[cfg_attr(feature = "schema", schemars(with = "Option<crate::schema::Name>"))]
     pub supersedes: Option<String>,
 }
 
-/// Something that works, and when to think of it.
+/// A pattern: a procedure that worked before, with the conditions for using it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(
@@ -383,53 +398,55 @@ pub struct RelationRecord {
     expecting = "a pattern: an object with `name`, `conditions` and `procedure`"
 )]
 pub struct PatternRecord {
-    /// Names it. Default: its name.
+    /// The record's id. Default: the name.
     #[serde(default)]
     #[cfg_attr(feature = "schema", schemars(with = "crate::schema::NameOrEmpty"))]
     pub id: String,
-    /// What it is called.
+    /// The name of the pattern.
     #[cfg_attr(feature = "schema", schemars(with = "crate::schema::Name"))]
     pub name: String,
-    /// When to think of it.
+    /// The conditions under which recall returns the pattern.
     #[serde(default)]
     pub conditions: Vec<Condition>,
-    /// What to do.
+    /// The steps to take.
     #[cfg_attr(
         feature = "schema",
         schemars(with = "contexture_core::schema::NotBlank")
     )]
     pub procedure: String,
-    /// How often it was tried.
+    /// The number of times the procedure was applied. Default: 0.
     #[serde(default)]
     #[cfg_attr(feature = "schema", schemars(with = "contexture_core::schema::Number"))]
     pub applications: u64,
-    /// How often it worked.
+    /// The number of times the procedure worked. Default: 0.
     #[serde(default)]
     #[cfg_attr(feature = "schema", schemars(with = "contexture_core::schema::Number"))]
     pub successes: u64,
-    /// How often it did not.
+    /// The number of times the procedure failed. Default: 0.
     #[serde(default)]
     #[cfg_attr(feature = "schema", schemars(with = "contexture_core::schema::Number"))]
     pub failures: u64,
-    /// Where it holds, such as a session. Default: everywhere.
+    /// The scope of the pattern, such as a session. Default: everywhere.
     #[serde(default)]
     #[cfg_attr(feature = "schema", schemars(with = "Option<crate::schema::Name>"))]
     pub scope: Option<String>,
-    /// From when on it holds. Default: always.
+    /// The start of validity: RFC 3339 or Unix milliseconds. Default:
+    /// unlimited.
     #[serde(default, with = "time::lenient")]
     #[cfg_attr(feature = "schema", schemars(with = "crate::schema::Time"))]
     pub valid_from: Option<Timestamp>,
-    /// Until when it holds. Default: for ever.
+    /// The end of validity: RFC 3339 or Unix milliseconds. Default: unlimited.
     #[serde(default, with = "time::lenient")]
     #[cfg_attr(feature = "schema", schemars(with = "crate::schema::Time"))]
     pub valid_to: Option<Timestamp>,
-    /// The pattern that no longer holds because of this one.
+    /// The id of the pattern that this one replaces. Recall no longer returns
+    /// the replaced pattern.
     #[serde(default)]
     #[cfg_attr(feature = "schema", schemars(with = "Option<crate::schema::Name>"))]
     pub supersedes: Option<String>,
 }
 
-/// One sign that a pattern is to be thought of.
+/// A condition of a pattern.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(
@@ -437,19 +454,19 @@ pub struct PatternRecord {
     expecting = "a condition: an object with `type` and `value`"
 )]
 pub struct Condition {
-    /// What is looked at.
+    /// The part of the query that is compared.
     #[serde(rename = "type")]
     pub condition_type: ConditionKind,
-    /// What it must be.
+    /// The value that the query must contain.
     #[cfg_attr(feature = "schema", schemars(with = "crate::schema::Name"))]
     pub value: String,
-    /// How much it says. Default: 1.
+    /// The weight of the condition, 0 or more. Default: 1.
     #[serde(default)]
     #[cfg_attr(feature = "schema", schemars(with = "Option<crate::schema::Weight>"))]
     pub weight: Option<f64>,
 }
 
-/// What a condition looks at.
+/// The part of a query that a condition compares.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -460,93 +477,99 @@ pub enum ConditionKind {
     EntityType,
     /// A type of error that the query mentions.
     ErrorType,
-    /// A text that the query holds.
+    /// A text that occurs in the query.
     Custom,
 }
 
-/// Names a record inside a store: never used again for another, and the same
-/// when the record is recorded anew.
+/// Identifies a record inside a store. A key is never reused, and a record
+/// keeps its key when it is recorded again.
 pub type RecordKey = i64;
 
-/// A record, with what it is found by.
+/// A record and the data that an index needs to find it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NewRecord {
     /// The record, with its id and times.
     pub record: Record,
-    /// What it is found by.
+    /// The search data of the record.
     pub derived: Derived,
 }
 
-/// What a record is found by. Made by the caller; to a store these are bytes.
+/// The search data of a record. The caller creates it; a store saves the bytes
+/// without reading them.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Derived {
-    /// The words of an event or a chunk, as an index reads them.
+    /// The terms of an event or a chunk, encoded for the index.
     pub words: Option<Vec<u8>>,
-    /// Its vector, likewise; `None` when it could not be had.
+    /// The embedding vector of an event or a chunk, encoded for the index.
+    /// `None` if the embedder failed.
     pub vector: Option<Vec<u8>>,
-    /// Who says it, normalised, when somebody does.
+    /// The normalised name of the speaker, if there is one.
     pub speaker: Option<String>,
-    /// The names of an entity, aliases included, normalised.
+    /// The normalised names of an entity, including aliases.
     pub names: Vec<String>,
     /// The entities that an event or a chunk mentions, each once.
     pub mentions: Vec<Mention>,
-    /// The relations that it tells of, by the places of their ends in
-    /// `mentions`.
+    /// The relations that an event or a chunk mentions. Their ends are indices
+    /// into `mentions`.
     pub links: Vec<Link>,
 }
 
-/// An entity that a text mentions. The entity of that name, as name or alias,
-/// is meant: the one of the same type, else the oldest; when there is none, it
-/// is made, with the id `type:key`.
+/// A mention of an entity in a text.
+///
+/// The store resolves the mention by name or alias: an entity of the same type
+/// first, otherwise the oldest entity. If no entity has that name, the store
+/// creates one with the id `type:key`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mention {
-    /// What it is.
+    /// The type of entity.
     pub entity_type: String,
-    /// What it is called.
+    /// The name of the entity.
     pub name: String,
-    /// The same, normalised.
+    /// The normalised name.
     pub key: String,
 }
 
-/// A relation that a text tells of. When it is known already its weight grows
-/// towards 1, by half of what is missing; a new one has the weight 0.5.
+/// A relation that a text mentions.
+///
+/// A new relation has the weight 0.5. Each further mention halves the distance
+/// of the weight to 1.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Link {
-    /// How the two stand.
+    /// The type of relation.
     pub relation_type: String,
-    /// The place of one end in the mentions.
+    /// The index of the first entity in the mentions.
     pub from: usize,
-    /// The place of the other.
+    /// The index of the second entity in the mentions.
     pub to: usize,
 }
 
-/// What the derived parts were made with.
+/// The versions of the analysers that created the search data.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Analysis {
-    /// The version of the rules for words.
+    /// The version of the rules for terms.
     pub words: u32,
-    /// What made the vectors; `None` where none were made.
+    /// The embedder that created the vectors. `None` if there are no vectors.
     pub embedder: Option<EmbedderInfo>,
 }
 
-/// Names what made vectors.
+/// The embedder that created the vectors.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct EmbedderInfo {
-    /// The model, exactly.
+    /// The exact name of the model.
     pub name: String,
-    /// How long its vectors are.
+    /// The number of dimensions of a vector.
     pub dimensions: u32,
 }
 
-/// What became of a record.
+/// The result of recording one record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Remembered {
-    /// It is new.
+    /// The record is new.
     Added(RecordKey),
-    /// There was one of its id that said something else, which it replaces.
+    /// The record replaced a different record with the same id.
     Replaced(RecordKey),
-    /// It was there already.
+    /// An identical record existed.
     Unchanged(RecordKey),
 }
 
@@ -559,214 +582,217 @@ impl Remembered {
     }
 }
 
-/// Something that changed, in the order of `seq`. Of several changes to one
-/// record only the last is handed out.
+/// A change to a record, in the order of `seq`. A store returns only the last
+/// of several changes to one record.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Change {
-    /// Rises with every change.
+    /// The sequence number of the change. It increases with every change.
     pub seq: u64,
-    /// Which record.
+    /// The key of the record.
     pub key: RecordKey,
-    /// How it is found now; `None` when it was forgotten or archived.
+    /// The current search data; `None` if the record was deleted or archived.
     pub sketch: Option<Sketch>,
 }
 
-/// What an index keeps of a record.
+/// The fields of a record that an index holds in memory.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Sketch {
-    /// Of an event or a chunk.
+    /// An event or a chunk.
     Text(TextSketch),
-    /// Of an entity.
+    /// An entity.
     Entity(EntitySketch),
-    /// Of a relation.
+    /// A relation.
     Relation(RelationSketch),
-    /// Of a pattern.
+    /// A pattern.
     Pattern(PatternSketch),
 }
 
-/// What an index keeps of an event or a chunk.
+/// The fields of an event or a chunk that an index holds in memory.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TextSketch {
     /// [`RecordKind::Event`] or [`RecordKind::Chunk`].
     pub kind: RecordKind,
-    /// The event's type; of a chunk, `chunk`.
+    /// The type of event; `chunk` for a chunk.
     pub event_type: String,
-    /// The session; for a chunk without one, its source.
+    /// The session; the source for a chunk without a session.
     pub session: Option<String>,
-    /// The task.
+    /// The id of the task.
     pub task: Option<String>,
-    /// Who says it, normalised.
+    /// The normalised name of the speaker.
     pub speaker: Option<String>,
-    /// When it happened, in Unix milliseconds.
+    /// The time of the event, in Unix milliseconds.
     pub at: i64,
-    /// The place of a chunk among those of its source; 0 for an event.
+    /// The position of a chunk in its source, from 0; 0 for an event.
     pub index: u32,
-    /// From when on it holds, in Unix milliseconds.
+    /// The start of validity, in Unix milliseconds.
     pub valid_from: Option<i64>,
-    /// Until when it holds, in Unix milliseconds.
+    /// The end of validity, in Unix milliseconds.
     pub valid_to: Option<i64>,
-    /// How it ended.
+    /// The outcome of the event.
     pub outcome: Option<Outcome>,
-    /// Its words; `None` when they are not there, and are to be made anew.
+    /// The encoded terms; `None` if the terms are missing and must be created
+    /// again.
     pub words: Option<Vec<u8>>,
-    /// Its vector by the embedder in use; `None` when it has none.
+    /// The encoded vector of the current embedder; `None` if there is none.
     pub vector: Option<Vec<u8>>,
-    /// The entities that it mentions.
+    /// The keys of the entities that the text mentions.
     pub mentions: Vec<RecordKey>,
 }
 
-/// What an index keeps of an entity.
+/// The fields of an entity that an index holds in memory.
 #[derive(Debug, Clone, PartialEq)]
 pub struct EntitySketch {
-    /// Its id.
+    /// The record's id.
     pub id: String,
-    /// Its type.
+    /// The type of entity.
     pub entity_type: String,
-    /// Its names, normalised.
+    /// The normalised names.
     pub names: Vec<String>,
-    /// How often it was mentioned, all in all.
+    /// The total number of mentions.
     pub mentions: u64,
-    /// How much it matters, if that was said.
+    /// The importance from 0 to 1, if it was recorded.
     pub salience: Option<f64>,
-    /// How sure it is.
+    /// The certainty that the entity exists, from 0 to 1.
     pub confidence: f64,
-    /// How many texts mention it.
+    /// The number of texts that mention the entity.
     pub texts: u64,
-    /// Whether it was recorded, rather than only read about somewhere.
+    /// Whether the entity was recorded explicitly, not only extracted from
+    /// text.
     pub given: bool,
-    /// From when on it holds, in Unix milliseconds.
+    /// The start of validity, in Unix milliseconds.
     pub valid_from: Option<i64>,
-    /// Until when it holds, in Unix milliseconds.
+    /// The end of validity, in Unix milliseconds.
     pub valid_to: Option<i64>,
 }
 
-/// What an index keeps of a relation.
+/// The fields of a relation that an index holds in memory.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RelationSketch {
-    /// Its type.
+    /// The type of relation.
     pub relation_type: String,
-    /// The entity it begins at, by id or name.
+    /// The first entity, by id or name.
     pub source_id: String,
-    /// The entity it leads to.
+    /// The second entity, by id or name.
     pub target_id: String,
-    /// How strong it is.
+    /// The strength of the relation, from 0 to 1.
     pub weight: f64,
-    /// The texts that tell of it, when it was not recorded itself; of many, the
-    /// latest 32.
+    /// The keys of the texts that mention the relation, at most the latest 32.
+    /// Empty if the relation was recorded explicitly.
     pub derived_from: Vec<RecordKey>,
-    /// When it was learned, in Unix milliseconds.
+    /// The time when the relation was learned, in Unix milliseconds.
     pub at: i64,
-    /// From when on it holds, in Unix milliseconds.
+    /// The start of validity, in Unix milliseconds.
     pub valid_from: Option<i64>,
-    /// Until when it holds, in Unix milliseconds.
+    /// The end of validity, in Unix milliseconds.
     pub valid_to: Option<i64>,
 }
 
-/// What an index keeps of a pattern: all of it but what is to be done.
+/// The fields of a pattern that an index holds in memory: everything except the
+/// procedure.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PatternSketch {
-    /// When to think of it.
+    /// The conditions under which recall returns the pattern.
     pub conditions: Vec<Condition>,
-    /// How often it was tried.
+    /// The number of times the procedure was applied.
     pub applications: u64,
-    /// How often it worked.
+    /// The number of times the procedure worked.
     pub successes: u64,
-    /// Where it holds.
+    /// The scope of the pattern; `None` for everywhere.
     pub scope: Option<String>,
-    /// From when on it holds, in Unix milliseconds.
+    /// The start of validity, in Unix milliseconds.
     pub valid_from: Option<i64>,
-    /// Until when it holds, in Unix milliseconds.
+    /// The end of validity, in Unix milliseconds.
     pub valid_to: Option<i64>,
 }
 
-/// How far a memory is.
+/// The state of a memory.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct MemoryState {
-    /// The number of its last change; 0 for one that was never used.
+    /// The sequence number of the last change; 0 for an unused memory.
     pub seq: u64,
-    /// What its words and vectors were made with; `None` before the first text.
+    /// The analysers that created the search data; `None` before the first
+    /// text.
     pub analysis: Option<Analysis>,
 }
 
-/// What is to be forgotten.
+/// The records to delete.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Forget {
-    /// Records of that id, of one kind or of any.
+    /// Deletes the records with an id.
     Id {
-        /// The kind. Default: any.
+        /// The kind of record. Default: every kind.
         #[serde(default)]
         kind: Option<RecordKind>,
-        /// The id.
+        /// The id of the records.
         id: String,
     },
-    /// What was taken from there: chunks and events of a source.
+    /// Deletes the chunks and events of a source.
     Source(String),
-    /// What happened there: events and chunks of a session.
+    /// Deletes the events and chunks of a session.
     Session(String),
 }
 
-/// How many records were forgotten, by kind: those that were named, and
-/// entities and relations that were known from them alone.
+/// The number of deleted records, by kind. It includes entities and relations
+/// that were derived only from the deleted records.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Forgotten(pub BTreeMap<RecordKind, u64>);
 
-/// What is in a memory.
+/// The content of a memory in numbers.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MemoryStats {
-    /// By kind, tasks included.
+    /// The number of records by kind, including tasks.
     pub kinds: BTreeMap<RecordKind, KindStats>,
-    /// How many sessions events name.
+    /// The number of distinct sessions.
     pub sessions: u64,
-    /// How many sources chunks and events name.
+    /// The number of distinct sources.
     pub sources: u64,
-    /// Events and chunks that have no vector of the embedder in use.
+    /// The number of events and chunks without a vector of the current
+    /// embedder.
     pub unembedded: u64,
-    /// The bytes of all records.
+    /// The size of all records in bytes.
     pub bytes: u64,
 }
 
-/// How many records of a kind there are.
+/// The number of records of one kind.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct KindStats {
-    /// That can be found.
+    /// The number of records that recall can return.
     pub live: u64,
-    /// Of those, how many have an end of validity.
+    /// The number of those records that have an end of validity.
     pub ended: u64,
-    /// That were put aside.
+    /// The number of archived records.
     pub archived: u64,
 }
 
-/// What a store does for memory. A key, an id or a count is never another
-/// tenant's.
+/// Stores memory records. Keys, ids and counts never include other tenants.
 pub trait Memories: Send + Sync {
-    /// Keeps records, all or none, and says what became of each, in the order
-    /// given. Tasks among them are kept as [`Tasks`](crate::Tasks) keeps them,
-    /// without becoming current.
+    /// Stores records, all or none, and returns the result of each, in the order
+    /// given. Tasks are stored like [`Tasks`](crate::Tasks) does, without
+    /// becoming current.
     ///
-    /// A record whose id is known replaces the one that is there, if it says
-    /// something else; otherwise nothing changes. One that
+    /// A record replaces a different record with the same id; an identical
+    /// record changes nothing. A record that
     /// [supersedes](EventRecord::supersedes) another of its kind ends the
-    /// validity of that one at its own `valid_from`, else its time, else `now`.
-    /// Mentions and links make or strengthen entities and relations.
+    /// other's validity at its own `valid_from`, otherwise at its time, otherwise
+    /// at `now`. Mentions and links create or strengthen entities and relations.
     ///
-    /// A record that was only ever derived is taken over by one that is
-    /// recorded: of the same id, or for an entity of the same type and one of
-    /// its names, for a relation of the same type between the same entities.
-    /// It keeps its key. A time that a record does not say is `now`, and stays
-    /// so when the same is recorded again. Words or a vector that were missing
-    /// are filled in.
+    /// A recorded entity or relation replaces a derived one and keeps its key:
+    /// one with the same id, an entity with the same type and a common name, or
+    /// a relation of the same type between the same entities. A missing time is
+    /// `now`, and keeps that value when the record is repeated. Missing words or
+    /// vectors are filled in.
     ///
-    /// Fails when a record [makes no sense](Record::check), with its place
-    /// among those given (`records[3].id`); when one supersedes what is not
-    /// there; when a task's parent is missing or follows from it; and when
-    /// there are texts and `analysis` is not the one in use. A memory that has
-    /// no text yet takes it as its own; one without an embedder takes the
-    /// first; who has no embedder gives texts without vectors.
+    /// Fails if a record is [invalid](Record::check), with its position
+    /// (`records[3].id`); if the superseded record does not exist; if the parent
+    /// of a task is missing or a descendant; and if there are texts and
+    /// `analysis` is not the current one. A memory without texts adopts
+    /// `analysis`; a memory without an embedder adopts the first one. Callers
+    /// without an embedder give texts without vectors.
     fn remember(
         &self,
         records: &[NewRecord],
@@ -774,45 +800,44 @@ pub trait Memories: Send + Sync {
         now: Timestamp,
     ) -> Result<Vec<Remembered>, StoreError>;
 
-    /// Returns how far the memory is. Cheap: asked before every recall.
+    /// Returns the state of the memory. This is cheap: every recall calls it.
     fn memory_state(&self) -> Result<MemoryState, StoreError>;
 
-    /// Returns at most `limit` changes behind `after`, in the order they were
-    /// made.
+    /// Returns at most `limit` changes after the sequence number `after`, in
+    /// order.
     fn changes(&self, after: u64, limit: usize) -> Result<Vec<Change>, StoreError>;
 
-    /// Returns records, in the order asked for; `None` for what is not there.
-    /// Entities have the mentions that were added up.
+    /// Returns records in the order of the keys; `None` for missing ones. The
+    /// `mentions` of an entity include the mentions in texts.
     fn records(&self, keys: &[RecordKey]) -> Result<Vec<Option<Record>>, StoreError>;
 
     /// Returns the keys of the records with those ids, of any kind, in no
     /// particular order, archived ones included. Tasks have none.
     fn record_keys(&self, ids: &[&str]) -> Result<Vec<(RecordKind, RecordKey)>, StoreError>;
 
-    /// Takes records out of sight without forgetting them. Recording one anew
-    /// brings it back. The mentions of a text that is out of sight do not
-    /// count, and what is only derived from such texts is out of sight too.
-    /// Keys that are gone are passed over.
+    /// Archives records: recall does not find them any more, and recording one
+    /// again restores it. Mentions in archived texts do not count, and records
+    /// that are derived only from archived texts are archived too. Unknown keys
+    /// are ignored.
     fn archive(&self, keys: &[RecordKey]) -> Result<(), StoreError>;
 
-    /// Forgets records and all that was derived from them: nothing of them is
-    /// left in the store's files. Mentions go with the texts they are in;
-    /// entities and relations that were only ever derived, from those texts
-    /// alone, go too, as do derived relations of an entity that goes. Records
-    /// that name one by its id, as parent, evidence or what they supersede, do
-    /// so no longer.
+    /// Deletes records and everything derived only from them. No trace is left
+    /// in the store's files. Mentions are deleted with their texts; entities and
+    /// relations that were derived only from those texts are deleted too, and so
+    /// are derived relations of a deleted entity. References to a deleted record
+    /// (as parent, evidence or superseded record) are removed.
     ///
-    /// Fails when there is nothing of that id, source or session, and for a
-    /// task that has parts or is the current one.
+    /// Fails if the id, source or session does not exist, and for a task that
+    /// has subtasks or is current.
     fn forget(&self, what: &Forget) -> Result<Forgotten, StoreError>;
 
-    /// Keeps words that were made anew, by the rules of version `rules`, which
-    /// becomes the version in use. When it was another before, all other texts
-    /// have no words from then on, and are changes.
+    /// Stores new words, made with version `rules` of the rules, which becomes
+    /// the current version. If the version changed, the words of all other texts
+    /// are removed, and those texts are reported as changes.
     fn put_words(&self, rules: u32, words: &[(RecordKey, Vec<u8>)]) -> Result<(), StoreError>;
 
-    /// Keeps vectors of an embedder, beside those of the one in use if that is
-    /// another. Keys that are gone are passed over.
+    /// Stores vectors of an embedder, next to those of the current embedder if
+    /// that is another one. Unknown keys are ignored.
     fn put_vectors(
         &self,
         embedder: &EmbedderInfo,

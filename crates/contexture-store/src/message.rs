@@ -1,3 +1,5 @@
+//! Messages of a turn and their blocks: text, media, tool calls and results.
+
 use std::borrow::Cow;
 use std::fmt;
 
@@ -15,39 +17,39 @@ use serde_json::Value;
 )]
 #[cfg_attr(feature = "schema", schemars(transform = crate::schema::message))]
 pub struct Message {
-    /// Whose it is.
+    /// The role of the author.
     pub role: MessageRole,
-    /// What caused it.
+    /// The cause of the message. Default: unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<Source>,
-    /// What it says.
+    /// The content: text, or a list of blocks.
     pub content: MessageContent,
-    /// For a tool's message, the call it answers.
+    /// For role `tool`: the id of the call that the message answers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool_call_id: Option<String>,
-    /// For a tool's message, whether the tool failed.
+    /// For role `tool`: whether the tool failed. Default: false.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_error: bool,
-    /// What was put into it or attached to it: hashes and versions of what
-    /// went into a system message; event, hooks and attachments of a user's.
+    /// Data about the message that is stored with it, such as hashes of the
+    /// parts of a system prompt or the event of a user message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context_json: Option<Value>,
 }
 
-/// Whose a message is.
+/// The role of a message's author.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum MessageRole {
-    /// The operator's.
+    /// Instructions of the operator.
     System,
-    /// The developer's.
+    /// Instructions of the developer.
     Developer,
-    /// The user's.
+    /// A message of the user.
     User,
-    /// The model's.
+    /// A message of the model.
     Assistant,
-    /// A tool's.
+    /// A result of a tool.
     Tool,
 }
 
@@ -64,27 +66,27 @@ impl MessageRole {
     }
 }
 
-/// What caused a message.
+/// The cause of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 #[cfg_attr(feature = "schema", schemars(rename = "MessageSource"))]
 pub enum Source {
-    /// A person.
+    /// A person wrote it.
     Human,
-    /// A rule that fired.
+    /// A rule fired.
     Trigger,
-    /// Another agent.
+    /// Another agent sent it.
     Agent,
-    /// A call from outside.
+    /// An external system sent it.
     Webhook,
-    /// A schedule.
+    /// A schedule started it.
     Cron,
-    /// Some other event.
+    /// Any other event.
     Event,
 }
 
-/// Text, or blocks of several kinds.
+/// Text, or a list of blocks.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum MessageContent {
@@ -151,80 +153,80 @@ impl<'de> Deserialize<'de> for MessageContent {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Block {
-    /// Text.
+    /// A text block.
     Text {
-        /// The text.
+        /// The text of the block.
         text: String,
     },
-    /// A picture.
+    /// An image, given by `data` or `url`.
     #[cfg_attr(feature = "schema", schemars(transform = crate::schema::media))]
     Image {
-        /// Its media type.
+        /// The media type, such as `image/png`.
         media_type: String,
-        /// Its bytes in base64.
+        /// The bytes of the image in base64.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         data: Option<String>,
-        /// Where it is.
+        /// The URL of the image.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         url: Option<String>,
     },
-    /// A recording.
+    /// An audio recording, given by `data` or `url`.
     #[cfg_attr(feature = "schema", schemars(transform = crate::schema::media))]
     Audio {
-        /// Its media type.
+        /// The media type, such as `audio/wav`.
         media_type: String,
-        /// Its bytes in base64.
+        /// The bytes of the recording in base64.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         data: Option<String>,
-        /// Where it is.
+        /// The URL of the recording.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         url: Option<String>,
     },
-    /// A document.
+    /// A document, given by `data` or `url`.
     #[cfg_attr(feature = "schema", schemars(transform = crate::schema::media))]
     Document {
-        /// Its media type.
+        /// The media type, such as `application/pdf`.
         media_type: String,
-        /// Its bytes in base64.
+        /// The bytes of the document in base64.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         data: Option<String>,
-        /// Where it is.
+        /// The URL of the document.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         url: Option<String>,
     },
-    /// The model calls a tool.
+    /// A tool call of the model.
     ToolCall {
-        /// Names the call.
+        /// The id of the call, unique in the turn.
         #[cfg_attr(
             feature = "schema",
             schemars(with = "contexture_core::schema::NotBlank")
         )]
         id: String,
-        /// The tool.
+        /// The name of the tool.
         #[cfg_attr(
             feature = "schema",
             schemars(with = "contexture_core::schema::NotBlank")
         )]
         name: String,
-        /// What it is given.
+        /// The arguments of the call.
         #[cfg_attr(feature = "schema", schemars(with = "serde_json::Map<String, Value>"))]
         arguments: Value,
     },
-    /// What a tool returned.
+    /// A result of a tool.
     ToolResult {
-        /// The call it answers.
+        /// The id of the call that the result answers.
         tool_call_id: String,
-        /// What it returned.
+        /// The output of the tool.
         content: String,
-        /// Whether it failed.
+        /// Whether the tool failed. Default: false.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         is_error: bool,
     },
-    /// What the model thought.
+    /// Reasoning of the model.
     Thinking {
-        /// The thought.
+        /// The reasoning text.
         text: String,
-        /// The provider's seal on it.
+        /// The provider's signature of the reasoning text.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         signature: Option<String>,
     },

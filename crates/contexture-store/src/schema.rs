@@ -1,5 +1,5 @@
-//! What the schemas of stored things say beyond their types: the checks behind
-//! them, as far as a schema can say them.
+//! Additions to the JSON Schemas of stored types that their types cannot
+//! express.
 
 use std::borrow::Cow;
 
@@ -115,19 +115,37 @@ stands_for! {
     /// How an agent's answers are drawn. A store takes any parameters; what is
     /// read from them is this.
     Parameters, |_generator| {
-        let number = json!({"type": ["number", "null"]});
-        let count = json!({"type": ["integer", "null"], "format": "uint64", "minimum": 0});
+        let number = |about: &str| json!({"description": about, "type": ["number", "null"]});
+        let count = |about: &str| {
+            json!({
+                "description": about, "type": ["integer", "null"], "format": "uint64", "minimum": 0,
+            })
+        };
         json_schema!({
             "type": "object",
             "properties": {
-                "temperature": number,
-                "top_p": number,
-                "top_k": count,
-                "stop": {"type": ["string", "array"], "items": {"type": "string"}},
-                "seed": {"type": ["integer", "null"], "format": "int64"},
-                "frequency_penalty": number,
-                "presence_penalty": number,
-                "max_tokens": count,
+                "temperature": number(
+                    "The sampling temperature. Higher values give more varied responses."
+                ),
+                "top_p": number(
+                    "Nucleus sampling: only the most likely tokens with this total probability \
+                     are used, from 0 to 1."
+                ),
+                "top_k": count("The number of most likely tokens that are used."),
+                "stop": {
+                    "description": "Texts at which the response ends: a list, or one text.",
+                    "type": ["string", "array"],
+                    "items": {"type": "string"},
+                },
+                "seed": {
+                    "description": "The random seed. The same seed gives the same response if \
+                                    the provider supports it.",
+                    "type": ["integer", "null"],
+                    "format": "int64",
+                },
+                "frequency_penalty": number("The penalty for tokens by how often they occurred."),
+                "presence_penalty": number("The penalty for tokens that occurred at least once."),
+                "max_tokens": count("The maximum number of tokens of the response."),
             },
             "additionalProperties": false,
         })
@@ -147,8 +165,8 @@ impl JsonSchema for TurnId {
 
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
         json_schema!({
-            "description": "Names a turn: 32 hexadecimal digits, a hash over everything in it, \
-                            the id of the turn before it included.",
+            "description": "The id of a turn: 32 hexadecimal digits, a hash of its content and \
+                            of the id of the previous turn.",
             "type": "string",
             "pattern": hexadecimal(generator, 32),
         })
@@ -166,7 +184,7 @@ impl JsonSchema for MessageContent {
 
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
         json_schema!({
-            "description": "Text, or blocks of several kinds.",
+            "description": "Text, or a list of blocks.",
             "type": ["string", "array"],
             "items": generator.subschema_for::<Block>(),
         })
@@ -193,7 +211,7 @@ impl JsonSchema for StopReason {
         ];
         if generator.contract().is_serialize() {
             return json_schema!({
-                "description": "Why a model stopped.",
+                "description": "The reason why a model stopped.",
                 "type": "string",
                 "enum": own,
             });
@@ -209,7 +227,8 @@ impl JsonSchema for StopReason {
         ];
         let words: Vec<&str> = own.iter().chain(&others).copied().collect();
         json_schema!({
-            "description": "Why a model stopped. The words of providers are taken, too.",
+            "description": "The reason why a model stopped. The values of providers are \
+                            accepted, too.",
             "anyOf": [
                 {"type": "string", "enum": words},
                 {"type": "string", "enum": ["STOP", "MAX_TOKENS"]},

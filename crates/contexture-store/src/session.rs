@@ -1,49 +1,52 @@
+//! Sessions, and the rules for their labels and aliases.
+
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::error::StoreError;
 use crate::id::TurnId;
 
-/// A session: a name for the head of a conversation.
+/// A session: a named conversation that grows by turns.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Session {
-    /// Its name.
+    /// The session's unique name.
     pub label: String,
-    /// Other names for it, in alphabetical order.
+    /// Other names of the session, in alphabetical order.
     pub aliases: Vec<String>,
-    /// Its latest turn.
+    /// The id of the latest turn. Null while the session is empty.
     pub head: Option<TurnId>,
-    /// How many normal turns the path to its head has.
+    /// The number of normal turns on the path to the head. Compactions are not
+    /// counted.
     pub turns: u64,
-    /// The persona that speaks in it.
+    /// The persona that the agent speaks as.
     pub persona: Option<String>,
-    /// The session it came from, by fork or as a task.
+    /// The label of the session that this one was forked from or started by.
     pub parent_session: Option<String>,
-    /// The turn at which it came from there.
+    /// The turn of the parent session at which this session starts.
     pub parent_turn: Option<TurnId>,
-    /// What it is to do.
+    /// The task of the agent in this session.
     pub task: Option<String>,
-    /// Whether it goes on.
+    /// Whether the session is active, completed or failed.
     pub status: SessionStatus,
-    /// When it was made.
+    /// The time when the session was created.
     pub created_at: Timestamp,
-    /// When its head last moved. Never earlier than before, whatever the clock
-    /// says.
+    /// The time when the head last moved. This time never decreases, even if
+    /// the clock is set back.
     pub updated_at: Timestamp,
 }
 
-/// Whether a session goes on.
+/// Whether a session is still in use.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum SessionStatus {
-    /// It goes on.
+    /// Work in the session continues.
     #[default]
     Active,
-    /// Its work is done.
+    /// The work is done.
     Completed,
-    /// Its work failed.
+    /// The work failed.
     Failed,
 }
 
@@ -58,38 +61,38 @@ impl SessionStatus {
     }
 }
 
-/// A session to be made.
+/// A session to create.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 #[cfg_attr(feature = "schema", schemars(transform = crate::schema::new_session))]
 pub struct NewSession {
-    /// Its name.
+    /// The unique name of the session, at most 200 bytes.
     #[cfg_attr(feature = "schema", schemars(with = "crate::schema::Label"))]
     pub label: String,
-    /// Other names for it.
+    /// Other names of the session. Default: none.
     #[cfg_attr(feature = "schema", schemars(with = "Vec<crate::schema::Label>"))]
     pub aliases: Vec<String>,
-    /// Where it begins: a turn of another session for a fork, which shares its
-    /// ancestors.
+    /// The turn to start at. The new session shares the history up to that
+    /// turn. Default: an empty history.
     pub head: Option<TurnId>,
-    /// The persona that speaks in it.
+    /// The persona that the agent speaks as. Default: none.
     pub persona: Option<String>,
-    /// The session it comes from.
+    /// The label of the session that starts this one. Default: none.
     pub parent_session: Option<String>,
-    /// What it is to do.
+    /// The task of the agent in this session. Default: none.
     pub task: Option<String>,
 }
 
-/// A change to a session. What is left out stays as it is.
+/// A change to a session. Fields that are `None` are not changed.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct SessionChange {
-    /// One more name.
+    /// An additional name of the session.
     #[cfg_attr(feature = "schema", schemars(with = "Option<crate::schema::Label>"))]
     pub alias: Option<String>,
-    /// Another status.
+    /// The new status.
     pub status: Option<SessionStatus>,
 }
 
@@ -97,17 +100,18 @@ pub struct SessionChange {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct HeadMove {
-    /// From where.
+    /// The head before the move.
     pub from: Option<TurnId>,
-    /// To where.
+    /// The head after the move.
     pub to: Option<TurnId>,
-    /// Why: `recorded`, `compacted`, `created`, `forked`, or what was said.
+    /// The reason: `recorded`, `compacted`, `created`, `forked`, or a text
+    /// given by the caller.
     pub reason: String,
-    /// When.
+    /// The time of the move.
     pub at: Timestamp,
 }
 
-/// The longest label.
+/// The maximum length of a label or an alias, in bytes.
 pub const MAX_LABEL_BYTES: usize = 200;
 
 /// Checks the label of a session or an alias.
@@ -124,7 +128,7 @@ pub fn check_label(field: &str, label: &str) -> Result<(), StoreError> {
     if label.trim() != label || label.chars().any(char::is_control) {
         return Err(StoreError::invalid(
             field,
-            "holds control characters, or blanks at its ends",
+            "contains control characters, or starts or ends with a space",
         ));
     }
     Ok(())
@@ -147,7 +151,7 @@ pub fn check_alias(alias: &str, label: &str) -> Result<(), StoreError> {
     if alias == label {
         return Err(StoreError::invalid(
             "alias",
-            format!("`{alias}` cannot stand for itself"),
+            format!("`{alias}` is the label itself"),
         ));
     }
     Ok(())

@@ -1,3 +1,6 @@
+//! Snapshots of assembled requests, samples for calibration, and the [`Store`]
+//! trait, which combines all parts of a store.
+
 use contexture_core::{ContentHash, Tokens};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -5,75 +8,75 @@ use serde::{Deserialize, Serialize};
 use crate::error::StoreError;
 use crate::id::TurnId;
 
-/// A request that was assembled, without its content.
+/// An assembled request that was saved, without its content.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Snapshot {
-    /// The hash of everything that was sent.
+    /// The hash of the content of the request.
     pub hash: ContentHash,
-    /// The session it was made for.
+    /// The label of the session.
     pub session: String,
-    /// The head of the session at that time: the turn that answers it has this
-    /// parent.
+    /// The head of the session when the request was assembled. The turn that
+    /// answers the request has this parent.
     pub parent_turn: Option<TurnId>,
-    /// The model it was made for.
+    /// The model that the request was assembled for.
     pub model: String,
-    /// What it counted.
+    /// The number of tokens of the request.
     pub tokens: Tokens,
-    /// What counted it.
+    /// The name of the tokenizer that counted the tokens.
     pub counter: String,
-    /// The blob that lists what is in it.
+    /// The hash of the blob that lists the content of the request.
     pub root: ContentHash,
-    /// When it was made.
+    /// The time when the request was assembled.
     pub created_at: Timestamp,
 }
 
-/// A request that is to be kept soon.
-pub struct Later {
-    /// The request.
+/// A snapshot to save in the background.
+pub struct PendingSnapshot {
+    /// The description of the request.
     pub snapshot: Snapshot,
-    /// Its content, as far as it is new.
+    /// The content of the request that may not be stored yet.
     pub blobs: Vec<Blob>,
-    /// The request that holds the rest of it, if that one is on its way, too:
-    /// without it, this one is not kept.
+    /// The hash of the pending snapshot that holds the rest of the content, if
+    /// there is one. If that snapshot is not saved, this one is not, either.
     pub builds_on: Option<ContentHash>,
-    /// Is told when it is kept, or why it is not.
+    /// Called when the snapshot is saved, or with the error.
     pub done: Box<dyn FnOnce(Result<(), StoreError>) + Send>,
 }
 
-/// Content, by its hash.
+/// Content that is stored under its hash.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Blob {
     /// The hash of the bytes.
     pub hash: ContentHash,
-    /// The bytes.
+    /// The content.
     pub bytes: Vec<u8>,
 }
 
-/// What a store does for requests that were assembled. Content is kept once,
-/// by its hash, however many requests hold it.
+/// Stores assembled requests. Content is stored once under its hash, however
+/// many requests contain it.
 pub trait Snapshots: Send + Sync {
-    /// Keeps a snapshot and the content that is new in it. One that is there
-    /// already becomes the latest of its session.
+    /// Saves a snapshot and its new content. A snapshot that exists becomes the
+    /// latest of its session.
     fn put_snapshot(&self, snapshot: &Snapshot, blobs: &[Blob]) -> Result<(), StoreError>;
 
-    /// Keeps a request like [`put_snapshot`](Self::put_snapshot), without waiting
-    /// until that is done; `later.done` is told. What is written through this
-    /// store afterwards is not kept before it, and whoever asks for requests or
-    /// content finds it. It is kept when the store is dropped.
-    fn put_snapshot_later(&self, later: Later) {
-        (later.done)(self.put_snapshot(&later.snapshot, &later.blobs));
+    /// Saves a snapshot like [`put_snapshot`](Self::put_snapshot), but in the
+    /// background; calls `pending.done` at the end. Later writes through this
+    /// store are not saved before it, and reads of snapshots or content find it.
+    /// Dropping the store saves it.
+    fn put_snapshot_later(&self, pending: PendingSnapshot) {
+        (pending.done)(self.put_snapshot(&pending.snapshot, &pending.blobs));
     }
 
-    /// Returns the latest request of a session that is kept. One that is
-    /// [on its way](Self::put_snapshot_later) may be missing.
+    /// Returns the latest snapshot of a session. A
+    /// [pending](Self::put_snapshot_later) one can be missing.
     fn latest_snapshot(&self, session: &str) -> Result<Option<Snapshot>, StoreError> {
         Ok(self.snapshots(Some(session), 1)?.into_iter().next())
     }
 
     /// Returns the snapshots whose hash, in hexadecimal, begins with `prefix`:
-    /// at most two, which is enough to tell that a prefix is ambiguous. The
-    /// same request made for several sessions is one.
+    /// at most two, which is enough to see that a prefix is ambiguous. The same
+    /// request for several sessions counts once.
     fn find_snapshots(&self, prefix: &str) -> Result<Vec<Snapshot>, StoreError>;
 
     /// Returns the latest `limit` snapshots, of one session or of all, newest
@@ -85,48 +88,48 @@ pub trait Snapshots: Send + Sync {
     /// handle and every process.
     fn mark_key(&self, new: [u8; 32]) -> Result<[u8; 32], StoreError>;
 
-    /// Returns content, in the order asked for; `None` for what is not there.
+    /// Returns content in the order of `hashes`; `None` for missing content.
     fn blobs(&self, hashes: &[ContentHash]) -> Result<Vec<Option<Vec<u8>>>, StoreError>;
 }
 
-/// What a request was counted at, and what the provider counted.
+/// The token counts of one request: Contexture's and the provider's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sample {
-    /// Our count.
+    /// The number of tokens that Contexture counted.
     pub counted: Tokens,
-    /// The provider's.
+    /// The number of input tokens that the provider reported.
     pub actual: Tokens,
 }
 
-/// A [sample](Sample) that is recorded together with the turn that answers its
-/// request.
+/// A [sample](Sample) that is recorded in the same transaction as the turn that
+/// answers its request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TurnSample {
-    /// The parent that the request was made behind. A turn that is recorded
-    /// behind another one answers another request.
+    /// The parent that the request was assembled for. A turn with another
+    /// parent answers another request.
     pub parent: Option<crate::TurnId>,
-    /// The name of the model that the sample is kept under.
+    /// The name of the model that the sample belongs to.
     pub model: String,
-    /// The counter that the request was counted with.
+    /// The name of the tokenizer that counted the request.
     pub counter: String,
-    /// What was counted.
+    /// The two counts.
     pub sample: Sample,
 }
 
-/// What a store does for calibration.
+/// Stores token counts for calibration.
 pub trait Samples: Send + Sync {
-    /// Keeps a sample for a model and the counter it was counted with. That of
-    /// a turn is kept [with the turn](crate::Ledger::record).
+    /// Stores a sample of a model and a counter. The sample of a turn is stored
+    /// [with the turn](crate::Ledger::record).
     fn put_sample(&self, model: &str, counter: &str, sample: Sample) -> Result<(), StoreError>;
 
     /// Returns the latest `limit` samples, newest first.
     fn samples(&self, model: &str, counter: &str, limit: usize) -> Result<Vec<Sample>, StoreError>;
 }
 
-/// Everything that a store does.
+/// A whole store.
 pub trait Store:
     crate::Ledger + Snapshots + Samples + crate::Trees + crate::Memories + crate::Tasks
 {
-    /// Returns where the store is, for messages.
+    /// Returns the address of the store, for messages.
     fn address(&self) -> String;
 }

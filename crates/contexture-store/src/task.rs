@@ -1,4 +1,4 @@
-//! The task stack: what is being done, for what, and what came of it.
+//! Task stacks: the current task, its parents, and the results of other tasks.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::StoreError;
 use crate::time;
 
-/// A task, as it is kept and as a line of a file holds it.
+/// A stored task, and the form of a task in an import file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(
@@ -14,38 +14,40 @@ use crate::time;
     expecting = "a task: an object with `id` and `goal`"
 )]
 pub struct TaskRecord {
-    /// Names it; unique in its store.
+    /// The task's id, unique in its store.
     #[cfg_attr(feature = "schema", schemars(with = "crate::schema::Name"))]
     pub id: String,
-    /// The stack it is in. Default: `main`.
+    /// The name of the stack. Default: `main`.
     #[serde(default = "main_stack")]
     #[cfg_attr(feature = "schema", schemars(with = "crate::schema::Label"))]
     pub stack: String,
-    /// What is to be reached.
+    /// The goal of the task.
     #[cfg_attr(
         feature = "schema",
         schemars(with = "contexture_core::schema::NotBlank")
     )]
     pub goal: String,
-    /// The task it is a part of.
+    /// The id of the parent task. Default: none.
     #[serde(default)]
     #[cfg_attr(feature = "schema", schemars(with = "Option<crate::schema::Name>"))]
     pub parent_id: Option<String>,
-    /// How far it is.
+    /// The status of the task. Default: `active`.
     #[serde(default)]
     pub status: TaskStatus,
-    /// What came of it, or what it waits for.
+    /// The result of a completed task, or the reason why a task is blocked.
     #[serde(default)]
     pub result: Option<String>,
-    /// How many tasks it is a part of. Follows from its parents: what a file
-    /// says here is not looked at.
+    /// The number of ancestors of the task. The store derives it from
+    /// `parent_id` and ignores the value in a file.
     #[serde(default)]
     pub depth: u32,
-    /// When it was made. Default: when it is stored.
+    /// The time when the task was created: RFC 3339 or Unix milliseconds.
+    /// Default: the time when it is stored.
     #[serde(default, with = "time::lenient")]
     #[cfg_attr(feature = "schema", schemars(with = "crate::schema::Time"))]
     pub created_at: Option<Timestamp>,
-    /// When it was completed or blocked.
+    /// The time when the task was completed or blocked: RFC 3339 or Unix
+    /// milliseconds.
     #[serde(default, with = "time::lenient")]
     #[cfg_attr(feature = "schema", schemars(with = "crate::schema::Time"))]
     pub finished_at: Option<Timestamp>,
@@ -55,17 +57,17 @@ fn main_stack() -> String {
     "main".to_owned()
 }
 
-/// How far a task is.
+/// The status of a task.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum TaskStatus {
-    /// It is being done, or will be.
+    /// The task is in progress or not started.
     #[default]
     Active,
-    /// It is done.
+    /// The task is done.
     Complete,
-    /// It waits for something.
+    /// The task waits for something.
     Blocked,
 }
 
@@ -80,48 +82,51 @@ impl TaskStatus {
     }
 }
 
-/// A task to be pushed.
+/// A task to create.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, expecting = "a task: an object with `goal`")]
 pub struct NewTask {
-    /// Names it. Default: a name that is free, such as `t12`.
+    /// The task's id, unique in its store. Default: the next unused id, such as
+    /// `t12`.
     #[serde(default)]
     #[cfg_attr(feature = "schema", schemars(with = "Option<crate::schema::Name>"))]
     pub id: Option<String>,
-    /// What is to be reached.
+    /// The goal of the task.
     #[cfg_attr(
         feature = "schema",
         schemars(with = "contexture_core::schema::NotBlank")
     )]
     pub goal: String,
-    /// The task it is a part of. Default: the current one.
+    /// The id of the parent task. Default: the current task.
     #[serde(default)]
     #[cfg_attr(feature = "schema", schemars(with = "Option<crate::schema::Name>"))]
     pub parent_id: Option<String>,
 }
 
-/// Where one is in a stack.
+/// The position in a stack: the current task and the tasks around it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TaskView {
-    /// From the root to the current task; empty when there is none.
+    /// The tasks from the root to the current task. Empty if the stack has no
+    /// current task.
     pub path: Vec<TaskRecord>,
-    /// The completed tasks that have the same parent as the current one, oldest
-    /// first; of many, the latest hundred.
+    /// The completed siblings of the current task, oldest first, at most the
+    /// latest 100.
     pub siblings: Vec<TaskRecord>,
-    /// The completed parts of the current one, likewise.
+    /// The completed subtasks of the current task, oldest first, at most the
+    /// latest 100.
     pub parts: Vec<TaskRecord>,
 }
 
-/// What a store does for tasks. Tasks form trees; a stack has one current task.
-/// Names of stacks follow the rules of [labels](crate::check_label).
+/// Stores tasks. Tasks form trees; a stack has one current task. Names of stacks
+/// follow the rules of [labels](crate::check_label).
 pub trait Tasks: Send + Sync {
-    /// Adds a task and makes it the current one of its stack, which begins with
-    /// its first task.
+    /// Adds a task and makes it the current task of its stack. The first task
+    /// creates the stack.
     ///
-    /// Fails when its id is taken, when its goal is blank, and when its parent
-    /// is not a task of the stack or is complete.
+    /// Fails if the id is already in use, if the goal is blank, and if the parent
+    /// is not in the stack or is complete.
     fn push_task(
         &self,
         stack: &str,

@@ -1,4 +1,5 @@
-//! Times in files: RFC 3339, or Unix milliseconds; kept to the millisecond.
+//! Times in files and requests: RFC 3339 or Unix milliseconds. They are stored
+//! in milliseconds.
 
 use jiff::Timestamp;
 

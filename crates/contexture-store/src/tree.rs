@@ -1,4 +1,9 @@
-//! Looms: branching conversations, and documents written in branches.
+//! Loom trees: conversations and documents with branches.
+//!
+//! A tree has nodes and edges. A *continuation* edge leads from a node to the
+//! node that follows it; an *annotation* edge leads to a comment. An edit is a
+//! new node that takes the position of the original. Nodes and edges never
+//! change, except for the flags of a node.
 
 mod change;
 mod check;
@@ -24,7 +29,7 @@ pub use grow::{Known, Surroundings, in_another_tree, no_node};
 pub use memory::{Action, AgentMemory, MemoryChange, Pin, Stash};
 pub use merge::Merged;
 
-/// A tree with everything in it, as a file holds it.
+/// A whole tree, as it is exported and imported.
 // `TreeDocument::normalised` gives it the one form that a store gives back.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -33,26 +38,26 @@ pub use merge::Merged;
     expecting = "a loom tree: an object with `tree`, `agents`, `nodes` and `edges`"
 )]
 pub struct TreeDocument {
-    /// The tree itself.
+    /// The tree and its settings.
     pub tree: Tree,
-    /// Who writes in it.
+    /// The agents that write in the tree. Default: none.
     #[serde(default)]
     pub agents: Vec<Agent>,
-    /// What was written.
+    /// The nodes. Default: none.
     #[serde(default)]
     pub nodes: Vec<Node>,
-    /// What follows from what.
+    /// The edges between nodes. Default: none.
     #[serde(default)]
     pub edges: Vec<Edge>,
-    /// Paths that were saved.
+    /// The saved paths. Default: none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub paths: Vec<SavedPath>,
-    /// What agents keep in mind.
+    /// The memories of agents. Default: none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub memories: Vec<AgentMemory>,
 }
 
-/// A tree, without what is in it.
+/// The settings of a tree.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(
@@ -60,37 +65,41 @@ pub struct TreeDocument {
     expecting = "a tree: an object with `id` and `mode`"
 )]
 pub struct Tree {
-    /// Names it.
+    /// The tree's unique id.
     #[cfg_attr(feature = "schema", schemars(with = "crate::schema::Label"))]
     pub id: String,
-    /// What its nodes are. Fixed when the tree is made.
+    /// The kind of content of the nodes. It cannot be changed later.
     pub mode: TreeMode,
-    /// What it is called.
+    /// The title of the tree.
     #[serde(default)]
     pub title: Option<String>,
-    /// What every request from it begins with, behind the agent's own prompt.
+    /// Text at the start of every request from the tree, after the agent's own
+    /// system prompt.
     #[serde(default)]
     pub system_context: Option<String>,
-    /// Whether a document has a system context at all.
+    /// Whether requests from a tree of mode `buffer` include the system
+    /// context. Default: false.
     #[serde(default)]
     pub buffer_mode_system_context: bool,
-    /// What it prefers otherwise than the application.
+    /// Settings for paths that exceed the budget. They override the
+    /// application's settings.
     #[serde(default)]
     pub preferences: Preferences,
-    /// When it was made. Default: when it is stored.
+    /// The time when the tree was created: RFC 3339 or Unix milliseconds.
+    /// Default: the time when it is stored.
     #[serde(default, with = "time::lenient")]
     #[cfg_attr(feature = "schema", schemars(with = "crate::schema::Time"))]
     pub created_at: Option<Timestamp>,
 }
 
-/// What the nodes of a tree are.
+/// The kind of content of a tree's nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum TreeMode {
     /// Messages of a conversation.
     Dialogue,
-    /// Pieces of one text.
+    /// Parts of one text.
     Buffer,
 }
 
@@ -104,23 +113,23 @@ impl TreeMode {
     }
 }
 
-/// What is done when a path does not fit. What is left out is for somebody
-/// else to say.
+/// Settings for paths that exceed the budget. Fields that are omitted use the
+/// application's setting.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct Preferences {
-    /// What goes.
+    /// The part of the path that is dropped.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub truncation_strategy: Option<TruncationStrategy>,
-    /// How many of the latest nodes come before everything else.
+    /// The number of latest nodes that are kept before all others.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(
         feature = "schema",
         schemars(with = "Option<contexture_core::schema::Number>")
     )]
     pub minimum_recent_nodes: Option<usize>,
-    /// What is set aside for the response.
+    /// The number of tokens reserved for the response.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(
         feature = "schema",
@@ -129,17 +138,17 @@ pub struct Preferences {
     pub token_buffer: Option<Tokens>,
 }
 
-/// What goes when a path does not fit.
+/// The part of a path that is dropped when the path exceeds the budget.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum TruncationStrategy {
-    /// The middle. A marker stands in its place.
+    /// The middle is dropped. A marker shows where.
     #[default]
     TruncateMiddle,
-    /// The oldest.
+    /// The oldest nodes are dropped.
     RollingWindow,
-    /// Nothing: it is an error.
+    /// Nothing is dropped. The call fails instead.
     StopAtLimit,
 }
 
@@ -154,7 +163,7 @@ impl TruncationStrategy {
     }
 }
 
-/// Who writes in a tree.
+/// An agent: a person or a model that writes in a tree.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(
@@ -163,37 +172,38 @@ impl TruncationStrategy {
 )]
 #[cfg_attr(feature = "schema", schemars(rename = "TreeAgent"))]
 pub struct Agent {
-    /// Names it; unique in its tree.
+    /// The agent's id, unique in the tree.
     #[cfg_attr(feature = "schema", schemars(with = "crate::schema::Label"))]
     pub id: String,
-    /// What it is.
+    /// Whether the agent is a person or a model.
     #[serde(rename = "type")]
     pub kind: Author,
-    /// What it is called.
+    /// The display name.
     #[serde(default)]
     pub name: Option<String>,
-    /// What every request for it begins with.
+    /// Text at the start of every request for the agent.
     #[serde(default)]
     pub system_prompt: Option<String>,
-    /// The model that it is.
+    /// The model that the agent uses.
     #[serde(default)]
     pub model: Option<String>,
-    /// How the model is to sample: `temperature`, `top_p` and the like.
+    /// The sampling parameters of the model, such as `temperature` and `top_p`.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     #[cfg_attr(feature = "schema", schemars(with = "crate::schema::Parameters"))]
     pub parameters: Map<String, Value>,
-    /// What it may do in the tree.
+    /// The agent's permissions in the tree.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub permissions: Vec<String>,
-    /// Whether it is told that it works in a tree, and where it is.
+    /// Whether requests tell the agent that it works in a tree, and at which
+    /// node. Default: false.
     #[serde(default)]
     pub loom_aware: bool,
-    /// The node where it is.
+    /// The id of the node at which the agent works.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub position: Option<String>,
 }
 
-/// Who wrote a node.
+/// The kind of author.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -214,8 +224,7 @@ impl Author {
     }
 }
 
-/// Something that was written. It never changes, but for its flags; an edit is
-/// a node of its own.
+/// A node of a tree. Only its flags can change; an edit creates a new node.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(
@@ -223,34 +232,36 @@ impl Author {
     expecting = "a node: an object with `id`, `author` and `content`"
 )]
 pub struct Node {
-    /// Names it; unique among all trees.
+    /// The node's id, unique across all trees.
     #[cfg_attr(feature = "schema", schemars(with = "crate::schema::Label"))]
     pub id: String,
-    /// A short name, unique in its tree: the first characters of `id`. Given
-    /// by the store, and written down only where it is longer than usual.
+    /// A short name, unique in the tree: the first characters of `id`. The
+    /// store assigns it. Exports contain it only if it is longer than usual.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub local_id: Option<String>,
-    /// Who wrote it.
+    /// Whether a person or a model wrote the node.
     pub author: Author,
-    /// Which agent, when that is known.
+    /// The id of the agent that wrote the node.
     #[serde(default)]
     pub author_agent_id: Option<String>,
-    /// What it says: text, pictures, recordings, documents.
+    /// The content: text, or blocks of type `text`, `image`, `audio` or
+    /// `document`.
     #[cfg_attr(feature = "schema", schemars(with = "crate::schema::NodeContent"))]
     pub content: MessageContent,
-    /// The node that this is another version of. Unless it has edges of its
-    /// own, it stands where that one stands.
+    /// The id of the node that this node is a new version of. Without edges of
+    /// its own, the node takes the position of the original.
     #[serde(default)]
     pub edited_from: Option<String>,
-    /// What may change. Default: for a node that is there, what it has; else
-    /// no flag.
+    /// The flags of the node. Default: the flags of the existing node, or all
+    /// false for a new node.
     #[serde(default)]
     pub metadata: Option<Flags>,
-    /// When it was written. Default: when it is stored.
+    /// The time when the node was written: RFC 3339 or Unix milliseconds.
+    /// Default: the time when it is stored.
     #[serde(default, with = "time::lenient")]
     #[cfg_attr(feature = "schema", schemars(with = "crate::schema::Time"))]
     pub created_at: Option<Timestamp>,
-    /// What the provider answered, for what a model wrote.
+    /// The provider's response, if a model wrote the node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub raw_response: Option<RawResponse>,
 }
@@ -290,21 +301,22 @@ impl Node {
     }
 }
 
-/// What may change about a node.
+/// The flags of a node.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 #[cfg_attr(feature = "schema", schemars(rename = "NodeFlags"))]
 pub struct Flags {
-    /// Left out of requests.
+    /// Whether requests omit the node. Default: false.
     pub excluded: bool,
-    /// Taken away, but still there.
+    /// Whether the node is hidden as deleted. The store still holds it.
+    /// Default: false.
     pub pruned: bool,
-    /// Marked by somebody.
+    /// Whether the node is bookmarked. Default: false.
     pub bookmarked: bool,
 }
 
-/// What a provider answered, with what it says that it cost.
+/// A provider's response and the usage that it reported.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
@@ -312,20 +324,20 @@ pub struct RawResponse {
     /// The model that answered.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// Whose API it was called through.
+    /// The provider whose API was called, such as `anthropic`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub provider: Option<String>,
-    /// What it cost.
+    /// The token usage that the provider reported.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub usage: Option<Usage>,
-    /// The snapshot of the request that it answers.
+    /// The hash of the snapshot of the request that was answered.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub request_hash: Option<String>,
-    /// The whole answer, as it came.
+    /// The response as it was received.
     pub body: Value,
 }
 
-/// What follows from what.
+/// An edge from source nodes to a target node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(
@@ -333,17 +345,16 @@ pub struct RawResponse {
     expecting = "an edge: an object with `id`, `type`, `sources` and `target_node_id`"
 )]
 pub struct Edge {
-    /// Names it; unique in its tree.
+    /// The edge's id, unique in the tree.
     #[cfg_attr(feature = "schema", schemars(with = "crate::schema::Label"))]
     pub id: String,
-    /// What it is.
+    /// The kind of edge.
     #[serde(rename = "type")]
     pub kind: EdgeKind,
-    /// What the target follows from. Several primary ones are versions of one
-    /// place.
+    /// The source nodes. Several primary sources are versions of one node.
     #[cfg_attr(feature = "schema", schemars(transform = crate::schema::sources))]
     pub sources: Vec<EdgeSource>,
-    /// What follows.
+    /// The id of the target node.
     pub target_node_id: String,
 }
 
@@ -355,14 +366,14 @@ impl Edge {
     }
 }
 
-/// What an edge is.
+/// The kind of an edge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum EdgeKind {
-    /// The target goes on where the source ends.
+    /// The target continues the source.
     Continuation,
-    /// The target is a remark on the source.
+    /// The target is an annotation of the source.
     Annotation,
 }
 
@@ -374,28 +385,29 @@ pub enum EdgeKind {
     expecting = "a source: an object with `node_id` and `role`"
 )]
 pub struct EdgeSource {
-    /// The node.
+    /// The id of the source node.
     pub node_id: String,
-    /// What it is to the target. Default: primary.
+    /// The role of the source. Default: `primary`.
     #[serde(default)]
     pub role: SourceRole,
 }
 
-/// What a source is to the target of its edge.
+/// The role of an edge's source.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum SourceRole {
-    /// A directive for this generation: goes into the system context.
+    /// An instruction for the target. It is added to the system context.
     Instruction,
-    /// Something to look at: stands right before the primary.
+    /// Reference text for the target. It is placed directly before the primary
+    /// source.
     Context,
-    /// What the target goes on from.
+    /// The node that the target continues.
     #[default]
     Primary,
 }
 
-/// A place in a tree that has a name, with the choices on the way to it.
+/// A saved path: a name for a node and for the branches that lead to it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(
@@ -403,64 +415,64 @@ pub enum SourceRole {
     expecting = "a path: an object with `name` and `head`"
 )]
 pub struct SavedPath {
-    /// Its name; unique in its tree.
+    /// The name of the path, unique in the tree.
     #[cfg_attr(feature = "schema", schemars(with = "crate::schema::Label"))]
     pub name: String,
-    /// Where it ends.
+    /// The id of the node at the end of the path.
     pub head: String,
-    /// Where there are several versions or several ways, the node or the edge
-    /// that is taken.
+    /// The ids of nodes or edges to follow where the path has several versions
+    /// or several incoming edges. Default: the newest version.
     #[serde(default)]
     pub choices: Vec<String>,
 }
 
-/// What a store knows of a tree without looking into it.
+/// A tree without its nodes and edges.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TreeInfo {
-    /// The tree. `created_at` is set.
+    /// The settings of the tree. `created_at` is always set.
     pub tree: Tree,
-    /// The node that everything begins with; null while there is none.
+    /// The id of the root node. Null while the tree is empty.
     pub root: Option<String>,
-    /// How many nodes it has.
+    /// The number of nodes.
     pub nodes: u64,
-    /// How many edges.
+    /// The number of edges.
     pub edges: u64,
-    /// How many edges have instruction sources.
+    /// The number of edges with instruction sources.
     #[serde(skip)]
     pub instructions: u64,
-    /// Who writes in it, by id.
+    /// The agents, by id.
     pub agents: Vec<Agent>,
-    /// The paths that were saved, by name.
+    /// The saved paths, by name.
     pub paths: Vec<SavedPath>,
-    /// Changes when a path that somebody walked may no longer be what it was:
-    /// with flags, edits, and edges to nodes that were there before. Growth
-    /// leaves it as it is.
+    /// A number that changes when a path that a caller has walked may be stale:
+    /// after changes of flags, edits, and new edges to existing nodes. New
+    /// nodes do not change it.
     #[serde(skip)]
     pub epoch: u64,
 }
 
-/// A node without what it says.
+/// A node without its content.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct NodeHead {
-    /// Its id.
+    /// The node's id.
     pub id: String,
-    /// Its short name.
+    /// The node's short name.
     pub local_id: String,
-    /// Who wrote it.
+    /// Whether a person or a model wrote the node.
     pub author: Author,
-    /// Which agent.
+    /// The id of the agent that wrote the node.
     pub author_agent_id: Option<String>,
-    /// The node that it is another version of.
+    /// The id of the node that this node is a new version of.
     pub edited_from: Option<String>,
-    /// What may change.
+    /// The flags of the node.
     pub flags: Flags,
-    /// When it was written.
+    /// The time when the node was written.
     pub created_at: Timestamp,
-    /// How many bytes it holds.
+    /// The size of the content in bytes.
     pub bytes: u64,
-    /// How it is reached.
+    /// How the node is reached from its parent.
     #[serde(skip)]
     pub step: Step,
 }
@@ -482,128 +494,134 @@ impl NodeHead {
     }
 }
 
-/// How a node is reached.
+/// How a node is reached from its parent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Step {
-    /// Nothing leads there: it is the root, or material for others.
+    /// No edge leads to the node: it is the root, or only a context or
+    /// instruction source.
     Nothing,
-    /// By one continuation edge with one source, which has no other versions.
+    /// One continuation edge leads to the node, from one source without other
+    /// versions.
     Plain {
-        /// The node before.
+        /// The id of the parent.
         parent: String,
     },
-    /// In a way that has to be [looked at](Trees::arrivals).
+    /// Several edges or versions lead to the node: read its
+    /// [arrivals](Trees::arrivals).
     Look,
 }
 
-/// An edge that leads to a place, with all that could stand before it.
+/// An incoming edge of a node, with every node that can precede the target on a
+/// path.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Arrival {
-    /// The edge.
+    /// The incoming edge.
     pub edge: Edge,
-    /// Its primary sources, each followed by the edits that stand in its place
-    /// (edits of edits included, by time and id): those without edges of their
-    /// own that lead to them. Each node once: an edit that is a primary source
-    /// too has its place among those.
+    /// The primary sources of the edge, each followed by its edits (including
+    /// edits of edits, by time and id) that have no incoming edges of their
+    /// own. Each node appears once: an edit that is itself a primary source
+    /// appears among the primary sources.
     pub versions: Vec<NodeHead>,
 }
 
-/// How many edges begin at a node.
+/// The number of edges that start at a node.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Connections {
-    /// Continuation edges that it is a primary source of.
+    /// Continuation edges of which the node is a primary source.
     pub continuations: u64,
-    /// Annotation edges that it is a primary source of.
+    /// Annotation edges of which the node is a primary source.
     pub annotations: u64,
-    /// Edges that it is another source of.
+    /// Edges of which the node is a context or instruction source.
     pub links: u64,
 }
 
-/// The shape of a tree.
+/// The nodes and edges of a tree, without the whole content.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Skeleton {
-    /// Its nodes, by time and id, with the beginning of their text.
+    /// The nodes by time and id, each with the first [`PREVIEW_CHARS`]
+    /// characters of its text.
     pub nodes: Vec<(NodeHead, String)>,
-    /// Its edges, by id.
+    /// The edges by id.
     pub edges: Vec<Edge>,
 }
 
-/// A node with what it counts.
+/// A node with its token counts.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CountedNode {
-    /// The node. `local_id` and `created_at` are set; the raw response is left
-    /// out.
+    /// The node. `local_id` and `created_at` are set; the raw response is
+    /// omitted.
     pub node: Node,
-    /// The tokens of each of its blocks, when they are known.
+    /// The number of tokens of each block, if all blocks were counted.
     pub tokens: Option<Vec<Tokens>>,
 }
 
-/// Nodes and edges to be added to a tree.
+/// Nodes and edges to add to a tree.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Growth {
-    /// The nodes.
+    /// The new nodes.
     pub nodes: Vec<Node>,
-    /// The edges.
+    /// The new edges.
     pub edges: Vec<Edge>,
 }
 
-/// What importing a document did.
+/// The result of importing a tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "schema", schemars(rename = "TreeImported"))]
 pub struct Imported {
-    /// Whether the tree is new.
+    /// Whether the import created the tree.
     pub created: bool,
-    /// How many nodes were added.
+    /// The number of nodes that were added.
     pub nodes: u64,
-    /// How many edges.
+    /// The number of edges that were added.
     pub edges: u64,
-    /// How many nodes were there and got other flags.
+    /// The number of existing nodes whose flags changed.
     pub reflagged: u64,
-    /// Whether settings, agents, paths or memories became others.
+    /// Whether settings, agents, paths or memories changed.
     pub changed: bool,
 }
 
-/// How many characters of a node's id are its short name, unless that is taken.
+/// The usual length of a node's short name, in characters. A short name is
+/// longer if its beginning is already in use.
 pub const LOCAL_ID_CHARS: usize = 6;
 
-/// How much of a node's text a [skeleton](Skeleton) shows, in characters.
+/// The number of characters of a node's text that a [skeleton](Skeleton) shows.
 pub const PREVIEW_CHARS: usize = 120;
 
-/// What a store does for looms.
+/// Stores loom trees.
 ///
-/// Every method is one transaction. What a writing method acknowledges
-/// survives a power cut; what it refuses leaves no trace. Nodes and edges
-/// never change and are never removed; what changes are a node's flags.
-/// Times are kept to the millisecond.
+/// Every method is one transaction. A write that returns `Ok` survives a power
+/// failure; a write that fails changes nothing. Nodes and edges are never
+/// deleted and never change, except for a node's flags. Times are stored in
+/// milliseconds.
 ///
-/// Methods that take a tree's id fail when there is none of that name. Nodes
-/// are named by their whole id, except in [`find_node`](Trees::find_node).
+/// Methods with a tree's id fail if the tree does not exist. Nodes are given by
+/// their whole id, except in [`find_node`](Trees::find_node).
 pub trait Trees: Send + Sync {
-    /// Brings in a document. A tree that is not there is made. To one that is,
-    /// what is new in the document is added; its settings, agents, paths,
-    /// memories and flags become what the document says, where it says it; and what the document
-    /// does not have stays.
+    /// Imports a document and creates the tree if it does not exist. New nodes
+    /// and edges are added. Settings, agents, paths, memories and flags in the
+    /// document replace the stored ones; everything else is kept.
     ///
-    /// Fails when the document [makes no sense](TreeDocument::check) together
-    /// with what is there; when a node is in another tree; when a node or an
-    /// edge is there and says something else; and when the mode differs.
+    /// Fails if the document is [invalid](TreeDocument::check) together with the
+    /// stored tree; if a node is in another tree; if a node or an edge exists
+    /// with different content; and if the mode differs.
     fn import_tree(&self, document: &TreeDocument, now: Timestamp) -> Result<Imported, StoreError>;
 
-    /// Returns everything in a tree, [normalised](TreeDocument::normalised).
+    /// Returns the whole tree, [normalised](TreeDocument::normalised).
     fn export_tree(&self, tree: &str) -> Result<TreeDocument, StoreError>;
 
     /// Returns a tree without its nodes and edges.
     fn tree(&self, tree: &str) -> Result<TreeInfo, StoreError>;
 
-    /// Returns at most `limit` trees whose ids come behind `after`, in
-    /// alphabetical order.
+    /// Returns at most `limit` trees with ids after `after`, in alphabetical
+    /// order.
     fn trees(&self, after: Option<&str>, limit: usize) -> Result<Vec<TreeInfo>, StoreError>;
 
     /// Adds nodes and edges, all or none, and returns the heads of the nodes
-    /// in the order given. An agent that wrote a node is there from then on,
-    /// unless it is an edit, a remark or material.
+    /// in the order given. The position of an agent that wrote a node moves to
+    /// that node, unless the node is an edit, an annotation or only a context or
+    /// instruction source.
     ///
     /// Each new node must be the root of an empty tree, the target of a new
     /// edge, an edit, or a context or instruction source of a new edge.
@@ -614,8 +632,8 @@ pub trait Trees: Send + Sync {
         now: Timestamp,
     ) -> Result<Vec<NodeHead>, StoreError>;
 
-    /// Changes a tree. What a change does not name stays as it is, also when
-    /// several writers change one tree, or one node, at the same time.
+    /// Changes a tree. Fields that the change omits are not changed, even if
+    /// several writers change one tree or one node at the same time.
     fn change_tree(
         &self,
         tree: &str,
@@ -623,24 +641,25 @@ pub trait Trees: Send + Sync {
         now: Timestamp,
     ) -> Result<(), StoreError>;
 
-    /// Returns the node with that id or short name, or the only one whose id
-    /// begins so (four characters or more).
+    /// Returns the node with that id or short name, or the only node whose id
+    /// starts with the name (four characters or more).
     fn find_node(&self, tree: &str, name: &str) -> Result<NodeHead, StoreError>;
 
-    /// Walks from a node towards the root by [plain](Step::Plain) steps, at
-    /// most `limit` nodes with the first, and ends with the node whose step is
-    /// another. The cost follows what is returned.
+    /// Walks from a node towards the root by [plain](Step::Plain) steps and
+    /// returns at most `limit` nodes, including the first. The last node is the
+    /// one whose step is not plain. The cost depends on the number of nodes that
+    /// are returned.
     fn climb(&self, tree: &str, from: &str, limit: usize) -> Result<Vec<NodeHead>, StoreError>;
 
-    /// Returns the edges that lead to a node, by id; for an edit that has none,
-    /// those that lead to what it was edited from.
+    /// Returns the incoming edges of a node, by id. An edit without incoming
+    /// edges has those of the node that it was edited from.
     fn arrivals(&self, tree: &str, node: &str) -> Result<Vec<Arrival>, StoreError>;
 
-    /// Returns a node, followed by the edits that stand in its place, edits of
-    /// edits included.
+    /// Returns a node, followed by its edits, including edits of edits, that have
+    /// no incoming edges of their own.
     fn versions(&self, tree: &str, node: &str) -> Result<Vec<NodeHead>, StoreError>;
 
-    /// Returns nodes with what they say, in the order asked for, and the counts
+    /// Returns nodes with their content, in the order of `ids`, and the counts
     /// made with `counter`.
     fn nodes(
         &self,
@@ -649,8 +668,8 @@ pub trait Trees: Send + Sync {
         counter: &str,
     ) -> Result<Vec<CountedNode>, StoreError>;
 
-    /// Keeps the tokens of the blocks of nodes. Counts that are there stay as
-    /// they are.
+    /// Stores the token counts of the blocks of nodes. Existing counts are not
+    /// changed.
     fn put_node_counts(
         &self,
         tree: &str,
@@ -658,23 +677,22 @@ pub trait Trees: Send + Sync {
         counts: &[(&str, Vec<Tokens>)],
     ) -> Result<(), StoreError>;
 
-    /// Returns how many edges begin at each of the nodes, in the order asked
-    /// for.
+    /// Returns the number of edges that start at each of the nodes, in the order
+    /// of `ids`.
     fn connections(&self, tree: &str, ids: &[&str]) -> Result<Vec<Connections>, StoreError>;
 
-    /// Returns the remarks on each of the nodes: the targets of annotation edges
-    /// that it is a primary source of, each with the node's own id before it, in
-    /// the order of the nodes asked for, then by the remarks' time and id.
+    /// Returns the annotations of the nodes: pairs of a node's id and the target
+    /// of an annotation edge of which the node is a primary source. They are
+    /// sorted by the order of `ids`, then by the annotations' time and id.
     fn annotations(&self, tree: &str, ids: &[&str]) -> Result<Vec<(String, NodeHead)>, StoreError>;
 
-    /// Returns the shape of a tree.
+    /// Returns the nodes and edges of a tree, without the whole content.
     fn skeleton(&self, tree: &str) -> Result<Skeleton, StoreError>;
 
-    /// Returns what a provider answered when a node was written, if that is
-    /// known.
+    /// Returns the provider's response for a node, if one is stored.
     fn raw_response(&self, tree: &str, node: &str) -> Result<Option<RawResponse>, StoreError>;
 
-    /// Returns what an agent keeps in mind.
+    /// Returns the memory of an agent.
     fn agent_memory(&self, tree: &str, agent: &str) -> Result<AgentMemory, StoreError>;
 }
 

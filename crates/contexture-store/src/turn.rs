@@ -1,3 +1,9 @@
+//! Turns: what they contain, how they are checked, and how their ids are made.
+//!
+//! A [`NewTurn`] is checked when it is recorded: roles, tool calls and their
+//! results, sizes and numbers. The [`Outline`] of that check is stored next to
+//! the turn. The id of a turn is a hash of its [`Body`] and its position.
+
 use std::collections::BTreeSet;
 
 use contexture_core::{Tokens, Usage};
@@ -10,98 +16,99 @@ use crate::error::StoreError;
 use crate::id::TurnId;
 use crate::message::{Block, Message, MessageRole};
 
-/// A turn as a program hands it over: what was said and done.
+/// A turn to record: one exchange between the user and the model.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, expecting = "a turn: an object with `messages`")]
 pub struct NewTurn {
-    /// The messages, in order.
+    /// The messages in order, 1 to 10,000.
     #[cfg_attr(feature = "schema", schemars(transform = crate::schema::messages))]
     pub messages: Vec<Message>,
     /// The model that answered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// Whose API it was called through.
+    /// The provider whose API was called, such as `anthropic`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub provider: Option<String>,
-    /// What the provider says it cost.
+    /// The token usage that the provider reported.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<Usage>,
-    /// Why the model stopped.
+    /// The reason why the model stopped.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stop_reason: Option<StopReason>,
-    /// What went wrong, when something did.
+    /// The error, if the turn failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<TurnError>,
-    /// How far the turn got. Default: failed when there is an error, else
-    /// completed.
+    /// The status of the turn. Default: `failed` if `error` is given, otherwise
+    /// `completed`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<TurnStatus>,
     /// The agent's role.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub role: Option<AgentRole>,
-    /// The named set that the tools were taken from.
+    /// The name of the toolset that the tools came from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub toolset_name: Option<String>,
-    /// The tools that the model was given, by name.
+    /// The names of the tools that the model could call.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tools: Vec<String>,
-    /// What the agent was allowed.
+    /// The permissions that the agent had.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub permissions_granted: Vec<String>,
-    /// The event that caused the turn.
+    /// The id of the event that caused the turn.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source_event_id: Option<String>,
-    /// The snapshot of the request that was answered.
+    /// The hash of the snapshot of the request that was answered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request_hash: Option<String>,
-    /// The turn before. Default: the session's latest. One that is not the
-    /// latest is a conflict.
+    /// The id of the previous turn. Default: the session's head. A turn that is
+    /// not the head is rejected as a conflict.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent_turn_id: Option<TurnId>,
-    /// Makes a retry safe.
+    /// A key that makes a retry safe: a turn with the same key is recorded
+    /// once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(with = "Option<crate::schema::NotEmpty>"))]
     pub idempotency_key: Option<String>,
 }
 
-/// Why a model stopped.
+/// The reason why a model stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StopReason {
-    /// It was done.
+    /// The model finished its answer.
     #[serde(alias = "stop", alias = "stop_sequence", alias = "STOP")]
     EndTurn,
-    /// Its answer was as long as it may be.
+    /// The answer reached the maximum number of tokens.
     #[serde(alias = "length", alias = "MAX_TOKENS")]
     MaxTokens,
-    /// It called a tool.
+    /// The model called a tool.
     #[serde(alias = "tool_calls", alias = "function_call")]
     ToolUse,
-    /// It took too long.
+    /// The call timed out.
     Timeout,
-    /// Somebody stopped it.
+    /// The user or the program cancelled the call.
     Aborted,
-    /// Something went wrong.
+    /// The call failed.
     Error,
 }
 
-/// How far a turn got.
+/// The status of a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum TurnStatus {
-    /// Not begun.
+    /// The turn has not started.
     Pending,
-    /// On its way.
+    /// The answer is being received.
     Streaming,
-    /// Done.
+    /// The turn is complete.
     Completed,
-    /// Failed.
+    /// The turn failed.
     Failed,
 }
 
-/// What went wrong in a turn.
+/// An error that ended a turn.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(
@@ -109,44 +116,44 @@ pub enum TurnStatus {
     expecting = "an error: an object with `kind` and `message`"
 )]
 pub struct TurnError {
-    /// What kind of thing.
+    /// The kind of error.
     pub kind: ErrorKind,
-    /// In words.
+    /// The error message.
     #[serde(default)]
     pub message: String,
 }
 
-/// The kinds of things that go wrong in a turn.
+/// The kinds of errors that end a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum ErrorKind {
-    /// The request was longer than the model takes.
+    /// The request exceeded the model's context window.
     ContextOverflow,
-    /// The key was refused.
+    /// The provider rejected the API key.
     AuthFailure,
-    /// Too many requests.
+    /// The provider's rate limit was exceeded.
     RateLimit,
     /// The provider failed.
     ModelError,
-    /// It took too long.
+    /// The call timed out.
     Timeout,
-    /// History could not be made shorter.
+    /// The history could not be compacted.
     CompactionFailure,
-    /// Something else.
+    /// Any other error.
     Unknown,
 }
 
-/// What an agent is to the conversation.
+/// The role of an agent in a conversation.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum AgentRole {
-    /// Talks to the user and hands out work.
+    /// Talks to the user and delegates tasks to workers.
     Manager,
     /// Does one task.
     Worker,
-    /// Both.
+    /// Talks to the user and does the tasks.
     #[default]
     Unified,
 }
@@ -162,95 +169,98 @@ impl AgentRole {
     }
 }
 
-/// What a turn is.
+/// The kind of a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum TurnKind {
-    /// Something was said.
+    /// Messages of a conversation.
     Normal,
-    /// What was said before got a summary.
+    /// A summary of earlier turns.
     Compaction,
 }
 
-/// A turn as it is stored.
+/// A recorded turn.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Turn {
-    /// Its id.
+    /// The turn's id.
     pub id: TurnId,
-    /// The turn before.
+    /// The id of the previous turn. Null for the first turn.
     pub parent: Option<TurnId>,
-    /// How many normal turns the path to it has, itself included.
+    /// The number of normal turns on the path to this turn, including this
+    /// turn.
     pub depth: u64,
-    /// What it is.
+    /// The kind of turn.
     pub kind: TurnKind,
-    /// When it was recorded, by the clock of who recorded it.
+    /// The time when the turn was recorded.
     pub created_at: Timestamp,
-    /// What was said and done. Its `parent_turn_id` and `idempotency_key` are
-    /// as they were handed over.
+    /// The content of the turn. `parent_turn_id` and `idempotency_key` have the
+    /// values that the caller sent.
     #[serde(flatten)]
     pub turn: NewTurn,
-    /// The summary, for a compaction.
+    /// The summary, if the turn is a compaction.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub compaction: Option<Compaction>,
-    /// The tokens of each block of each message, as far as they were counted
-    /// with the counter that was asked for.
+    /// The tokens of each block of each message, for blocks that were counted
+    /// with the requested counter.
     #[serde(skip)]
     pub counts: Option<BlockCounts>,
 }
 
-/// Tokens of each block, by message.
+/// Token counts of each block, by message.
 pub type BlockCounts = Vec<Vec<Tokens>>;
 
-/// A call that has no result yet.
+/// A tool call without a result.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct OpenCall {
-    /// Names the call.
+    /// The id of the call.
     pub id: String,
-    /// The tool.
+    /// The name of the tool.
     pub name: String,
 }
 
-/// A call and what came of it.
+/// A tool call and its outcome.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ToolCallRecord {
-    /// Names the call.
+    /// The id of the call.
     pub id: String,
-    /// The tool.
+    /// The name of the tool.
     pub name: String,
-    /// The message it stands in.
+    /// The index of the message that holds the call.
     pub message: usize,
-    /// `Some` when it was answered in this turn: whether it failed.
+    /// `Some` if the turn holds the result: whether the tool failed.
     pub is_error: Option<bool>,
 }
 
-/// What a store keeps beside a turn, so that nobody has to read it again.
+/// Facts about a turn that a store saves next to it, so that the messages need
+/// not be parsed again.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Outline {
-    /// The calls made in this turn.
+    /// The tool calls of this turn.
     pub calls: Vec<ToolCallRecord>,
-    /// Calls of earlier turns that are answered in this one, and whether they
-    /// failed.
+    /// The ids of calls of earlier turns that this turn answers, and whether
+    /// each call failed.
     pub answered: Vec<(String, bool)>,
-    /// The calls that have no result when the turn ends.
+    /// The calls without a result at the end of the turn.
     pub open_calls: Vec<OpenCall>,
-    /// Whether a history can begin with this turn: it begins with the user.
+    /// Whether a history can start with this turn: its first message is the
+    /// user's.
     pub begins: bool,
-    /// How many bytes its messages hold.
+    /// The size of the messages in bytes.
     pub bytes: u64,
 }
 
-/// The most messages in one turn.
+/// The maximum number of messages in one turn.
 pub const MAX_MESSAGES: usize = 10_000;
 
-/// How deep the JSON of a tool's arguments or of `context_json` may be nested.
-/// Readers of JSON have a limit, and what is stored must be readable.
+/// The maximum nesting depth of a tool call's arguments and of `context_json`.
+/// JSON parsers have a depth limit, and stored JSON must stay readable.
 pub const MAX_DEPTH: usize = 100;
 
-/// The largest number that is stored, for tokens: databases have no unsigned
-/// ones.
+/// The largest number of tokens that can be stored: databases have no unsigned
+/// integers.
 pub const MAX_NUMBER: u64 = i64::MAX as u64;
 
 impl NewTurn {
@@ -272,7 +282,7 @@ impl NewTurn {
             return Err(StoreError::invalid(
                 "messages",
                 format!(
-                    "{} messages; the most that one turn takes is {MAX_MESSAGES}",
+                    "{} messages; the limit of one turn is {MAX_MESSAGES}",
                     self.messages.len()
                 ),
             ));
@@ -293,7 +303,7 @@ impl NewTurn {
         if !checker.says_something {
             return Err(StoreError::invalid(
                 "messages",
-                "hold nothing: a turn says or does something",
+                "have no content: a turn needs text, media or a tool call",
             ));
         }
         let mut outline = checker.outline;
@@ -387,7 +397,7 @@ impl Checker {
         if message.role == MessageRole::Tool && !answers {
             return Err(StoreError::invalid(
                 format!("{at}.tool_call_id"),
-                "is missing: a tool's message says which call it answers",
+                "is missing: a message of role `tool` needs the id of the call it answers",
             ));
         }
         let is_talk = matches!(message.role, MessageRole::User | MessageRole::Assistant);
@@ -404,7 +414,7 @@ impl Checker {
                 return Err(StoreError::invalid(
                     &at,
                     format!(
-                        "call `{}` has no result yet; the results of calls follow directly \
+                        "call `{}` has no result yet; results must follow their calls \
                          behind them",
                         call.id
                     ),
@@ -473,7 +483,7 @@ impl Checker {
                 if !self.seen.insert(id.clone()) {
                     return Err(StoreError::invalid(
                         format!("{at}.id"),
-                        format!("`{id}` names another call of this turn already"),
+                        format!("`{id}` is the id of another call in this turn"),
                     ));
                 }
                 self.own.push(OpenCall {
@@ -518,7 +528,7 @@ impl Checker {
                     return Err(StoreError::invalid(
                         at,
                         format!(
-                            "answers call `{tool_call_id}`, which was not made or has its result"
+                            "answers call `{tool_call_id}`, which does not exist or already has a result"
                         ),
                     ));
                 }

@@ -9,19 +9,20 @@ use crate::tokenizer::Tokenizer::{self, Estimate, OpenAi};
 /// The window of a model that the table does not know.
 pub const UNKNOWN_WINDOW: Tokens = 128_000;
 
-/// Whose API a model is called through.
+/// The provider whose API a model is called through.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Provider {
     /// Anthropic Messages.
     Anthropic,
-    /// OpenAI Chat Completions and Responses, and what is compatible.
+    /// OpenAI Chat Completions and Responses, and compatible APIs.
     #[serde(rename = "openai")]
     OpenAi,
     /// Gemini `generateContent`.
     Gemini,
-    /// Some other; requests are rendered as text unless a format is named.
+    /// Any other provider. Requests are rendered as text unless a format is
+    /// given.
     Other,
 }
 

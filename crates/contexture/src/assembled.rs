@@ -146,59 +146,59 @@ impl Assembled {
     }
 }
 
-/// An assembled request in Contexture's own form, with its account.
+/// An assembled request in Contexture's own format, with its report.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "schema", schemars(rename = "Assembled"))]
 pub struct AssembledForm<'a> {
-    /// The system prompt, as one text.
+    /// The system prompt as one text.
     system_prompt: String,
-    /// Earlier messages, oldest first.
+    /// The earlier messages, oldest first.
     history: Vec<HistoryMessage<'a>>,
-    /// What is asked now; null for a document.
+    /// The current user message. Null for a document.
     current_message: Option<CurrentMessage<'a>>,
-    /// The document that the model is to go on with, where it is one and not a
-    /// conversation.
+    /// The document that the model continues. Null for a conversation.
     document: Option<String>,
-    /// The tools that the model may call, each with its `name`, `description`
-    /// and `parameters`.
+    /// The tools that the model can call, each with `name`, `description` and
+    /// `parameters`.
     #[cfg_attr(
         feature = "schema",
         schemars(with = "Vec<contexture_engine::schema::Tool>")
     )]
     tools: Vec<Value>,
-    /// The model it is for.
+    /// The model that the request is for.
     model: &'a str,
-    /// Whose API the model is called through.
+    /// The provider whose API the model is called through.
     provider: Provider,
-    /// How the answer is drawn.
+    /// The sampling settings of the model.
     model_config: ModelConfig,
-    /// What might be spent, and on what it was.
+    /// The token budget and its use.
     token_budget: TokenBudget,
-    /// The session it belongs to.
+    /// The label of the session.
     session_label: Option<&'a str>,
-    /// The head of the session: the parent of the turn that answers.
+    /// The head of the session. Send this id as `parent_turn_id` of the turn
+    /// that answers the request.
     parent_turn_id: Option<TurnId>,
-    /// The agent's role, where it has one.
+    /// The agent's role.
     role: Option<AgentRole>,
-    /// The set that the tools were taken from.
+    /// The name of the toolset that the tools came from.
     toolset_name: Option<&'a str>,
-    /// What the agent may use.
+    /// The permissions of the agent.
     permissions_granted: &'a [String],
-    /// The event that is answered.
+    /// The id of the event that the request answers.
     source_event_id: Option<&'a str>,
-    /// The directory that all paths are relative to.
+    /// The root directory that all paths are relative to.
     workspace_path: &'a str,
-    /// What became of the path through a loom, where it is one.
+    /// The use of the path through a loom tree. Null without a tree.
     loom: Option<&'a LoomSummary>,
-    /// Whether something is missing.
+    /// The items that were cut or dropped.
     truncation: Truncation<'a>,
-    /// The hash that the request is kept by, if it is kept.
+    /// The hash under which the request was saved. Null if it was not saved.
     snapshot: Option<&'a str>,
-    /// What goes with the answer into the ledger: hashes of what went into the
-    /// system prompt, and what is known about the event.
+    /// Data to record with the answer: hashes of the parts of the system
+    /// prompt, and the event's context.
     context_json: &'a Value,
-    /// What became of every candidate.
+    /// The report of every candidate.
     report: &'a Report,
 }
 
@@ -206,19 +206,19 @@ pub struct AssembledForm<'a> {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 struct HistoryMessage<'a> {
-    /// Whose it is.
+    /// The role of the author.
     role: Role,
-    /// Its id: the turn, and its place in it.
+    /// The id of the turn and the position of the message in the turn.
     id: String,
-    /// How far it is to be believed.
+    /// The trust level of the content.
     trust: Trust,
-    /// What it costs.
+    /// The tokens of the message.
     tokens: Tokens,
-    /// What it says.
+    /// The content of the message.
     content: HistoryContent<'a>,
 }
 
-/// Text, or blocks of several kinds.
+/// Text, or a list of blocks.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(untagged)]
@@ -234,44 +234,44 @@ enum HistoryContent<'a> {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "type", rename_all = "snake_case")]
 enum HistoryBlock<'a> {
-    /// Text.
+    /// A text block.
     Text {
-        /// The text.
+        /// The text of the block.
         text: &'a str,
     },
-    /// A tool that the model may call.
+    /// A tool that the model can call.
     Tool {
-        /// Its name.
+        /// The name of the tool.
         name: &'a str,
     },
-    /// The model calls a tool.
+    /// A tool call of the model.
     ToolCall {
-        /// Names the call.
+        /// The id of the call.
         id: &'a str,
-        /// The tool.
+        /// The name of the tool.
         name: &'a str,
-        /// What it is given.
+        /// The arguments of the call.
         arguments: Value,
     },
-    /// What a tool returned.
+    /// A result of a tool.
     ToolResult {
-        /// The call it answers.
+        /// The id of the call that the result answers.
         tool_call_id: &'a str,
-        /// What it returned.
+        /// The output of the tool.
         content: &'a str,
-        /// Whether it failed.
+        /// Whether the tool failed.
         is_error: bool,
     },
-    /// What the model thought.
+    /// Reasoning of the model.
     Thinking {
-        /// The thought.
+        /// The reasoning text.
         text: &'a str,
-        /// The provider's seal on it.
+        /// The provider's signature of the reasoning text.
         signature: &'a str,
     },
-    /// A picture.
+    /// An image.
     Image(MediaForm<'a>),
-    /// A recording.
+    /// An audio recording.
     Audio(MediaForm<'a>),
     /// A document.
     Document(MediaForm<'a>),
@@ -289,109 +289,109 @@ struct MediaForm<'a> {
     source: &'a MediaSource,
 }
 
-/// What is asked now.
+/// The current user message.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 struct CurrentMessage<'a> {
-    /// Whose it is: the user's.
+    /// The role of the message: always `user`.
     role: &'static str,
-    /// All of it, as one text.
+    /// The whole message as one text.
     content: String,
-    /// What it is made of.
+    /// The parts of the message.
     parts: Vec<MessagePart<'a>>,
 }
 
-/// A part of what is asked now.
+/// A part of the current user message.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 struct MessagePart<'a> {
-    /// Whose words it holds.
+    /// The role that the content is sent as.
     role: Role,
-    /// Its id.
+    /// The id of the part.
     id: &'a str,
-    /// Its path, when it is a file.
+    /// The path, if the part is a file.
     path: Option<&'a str>,
-    /// Its layer.
+    /// The layer of the part.
     layer: &'a str,
-    /// How far it is to be believed.
+    /// The trust level of the content.
     trust: Trust,
-    /// What it costs.
+    /// The tokens of the part.
     tokens: Tokens,
-    /// What it says.
+    /// The content of the part.
     content: &'a str,
 }
 
-/// How an answer is drawn.
+/// The sampling settings of a model.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 struct ModelConfig {
-    /// Most tokens of the answer, when that is limited.
+    /// The maximum number of tokens of the response. Null for no limit.
     max_output_tokens: Option<Tokens>,
     #[serde(flatten)]
     sampling: Sampling,
 }
 
-/// What might be spent, and on what it was.
+/// The token budget of a request and its use, in tokens.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 struct TokenBudget {
-    /// The whole window.
+    /// The size of the context window.
     model_limit: Tokens,
-    /// What is set aside for the response.
+    /// The tokens reserved for the response.
     reserve_response: Tokens,
-    /// What is set aside for tools.
+    /// The tokens reserved for tools.
     reserve_tools: Tokens,
-    /// What the request may use.
+    /// The tokens that the request can use.
     available: Tokens,
-    /// What it uses.
+    /// The tokens that the request uses, by position.
     used: UsedTokens,
-    /// What of that is left.
+    /// The tokens that remain of `available`.
     remaining: Tokens,
-    /// What was spent on what.
+    /// The tokens that the request uses, by kind of content.
     allocation: AllocatedTokens,
 }
 
-/// What a request uses, by where it stands.
+/// The tokens that a request uses, by position.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 struct UsedTokens {
-    /// In the system prompt.
+    /// The tokens of the system prompt.
     system_prompt: Tokens,
-    /// In earlier messages.
+    /// The tokens of earlier messages.
     history: Tokens,
-    /// In what is asked now.
+    /// The tokens of the current user message.
     event: Tokens,
-    /// In all, with what stands between them.
+    /// The tokens of the whole request, including separators.
     total: Tokens,
 }
 
-/// What a request uses, by what it is.
+/// The tokens that a request uses, by kind of content.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 struct AllocatedTokens {
-    /// Files, tools and what is known of the surroundings.
+    /// The tokens of files, tools and the environment.
     workspace: Tokens,
-    /// Who the agent is, and what it is to do.
+    /// The tokens of the persona and the task.
     persona: Tokens,
-    /// Earlier messages.
+    /// The tokens of earlier messages.
     history: Tokens,
-    /// What was found again.
+    /// The tokens of recalled memory.
     memory: Tokens,
-    /// What is asked now.
+    /// The tokens of the current user message.
     event: Tokens,
 }
 
-/// Whether something is missing.
+/// The items that were cut or dropped to fit the budget.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 struct Truncation<'a> {
-    /// Whether something was cut.
+    /// Whether an item was cut.
     truncated: bool,
-    /// How many items were cut.
+    /// The number of items that were cut.
     items_cut: usize,
-    /// How many were left out.
+    /// The number of items that were dropped.
     items_dropped: usize,
-    /// What was summarised to make room, if anything was.
+    /// The compaction that made room. Null if there was none.
     compacted: Option<&'a Compacted>,
 }
 

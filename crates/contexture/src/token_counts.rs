@@ -3,28 +3,28 @@
 use contexture_core::{TokenizerInfo, Tokens};
 use serde::Serialize;
 
-/// What texts count for a model.
+/// The token counts of texts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TokenCounts {
-    /// The model, or the tokenizer that was asked for.
+    /// The model, or the tokenizer that the caller requested.
     pub model: String,
-    /// What counted.
+    /// The tokenizer that counted the tokens.
     pub tokenizer: TokenizerInfo,
-    /// Each text.
+    /// The counts of each text.
     pub files: Vec<FileTokens>,
-    /// All of them together.
+    /// The total number of tokens.
     pub total: Tokens,
 }
 
-/// What a text counts.
+/// The size of one text.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct FileTokens {
-    /// What it is called.
+    /// The name of the text.
     pub path: String,
-    /// Its tokens.
+    /// The number of tokens.
     pub tokens: Tokens,
-    /// Its bytes.
+    /// The number of bytes.
     pub bytes: usize,
 }

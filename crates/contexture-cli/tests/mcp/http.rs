@@ -73,7 +73,7 @@ fn tenants_see_only_their_own() {
         "auto",
         &[call("recall", json!({"query": "the word"}))],
     );
-    assert_eq!(text(&own[0]["ok"]), "nothing was found");
+    assert_eq!(text(&own[0]["ok"]), "no records found");
 }
 
 #[test]

@@ -237,11 +237,11 @@ fn what_is_not_there_is_an_error_of_the_protocol() {
         json!({"do": "prompt", "name": "assemble", "arguments": {"max_tokens": "many"}}),
     ];
     let messages = [
-        "there is no tool `format_disk`",
-        "there is no resource `contexture://secrets`",
+        "unknown tool `format_disk`",
+        "unknown resource `contexture://secrets`",
         "no request was assembled for session `nobody` yet",
-        "there is no prompt `haiku`",
-        "there is no argument `budget`",
+        "unknown prompt `haiku`",
+        "unknown argument `budget`",
         "max_tokens: expected a whole number, 0 or more",
     ];
     for (result, message) in drive(&stdio(&project), "auto", &steps).iter().zip(messages) {

@@ -99,8 +99,8 @@ fn an_address_that_others_reach_is_refused_without_keys() {
     assert_eq!(run.code, Some(2));
     assert_eq!(
         run.err,
-        "error: 0.0.0.0:0 can be reached by others, and there is no key: anybody could read and \
-         write everything\nhint: create an API key with `contexture key new`; or set --addr to a \
+        "error: other machines can reach 0.0.0.0:0, and no API key exists: anyone could read and \
+         write all data\nhint: create an API key with `contexture key new`; or set --addr to a \
          loopback address such as 127.0.0.1:8787\n"
     );
 }

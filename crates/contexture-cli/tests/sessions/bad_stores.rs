@@ -52,7 +52,7 @@ fn a_store_that_another_process_writes_to() {
     run.expect_code(1);
     assert_eq!(
         run.err,
-        "error: sqlite:./.contexture/contexture.db is locked by another process and stayed so\n\
+        "error: sqlite:./.contexture/contexture.db is locked by another process; retry later\n\
          hint: try again when the other process is done\n"
     );
     assert!(waited > Duration::from_secs(4), "{waited:?}");
@@ -74,7 +74,7 @@ fn a_request_is_made_though_it_cannot_be_kept() {
     assert!(run.out.contains("Hello."), "{}", run.out);
     run.says(
         "warning: the request was not kept: sqlite:./.contexture/contexture.db is locked by \
-         another process and stayed so",
+         another process; retry later",
     );
 }
 
@@ -89,7 +89,7 @@ fn a_store_that_cannot_be_used() {
     for (make, told) in [
         (
             &diary as &dyn Fn(&Path),
-            "is not a SQLite database, or its beginning is damaged",
+            "is not a SQLite database, or its header is damaged",
         ),
         (&other, "is a SQLite database of another program"),
         (&directory, "is a directory"),
@@ -177,7 +177,7 @@ fn a_store_that_may_only_be_read() {
     refused.expect_code(2);
     assert_eq!(
         refused.err,
-        "error: sqlite:./.contexture/contexture.db cannot be written: it is read-only\n\
+        "error: sqlite:./.contexture/contexture.db is read-only\n\
          hint: check the permissions of the file and its directory; or set --db\n"
     );
     for seen in [shown, assembled] {

@@ -218,7 +218,7 @@ fn what_cannot_be_done_and_what_to_do_instead() {
     for (args, message) in [
         (
             "pop --id gauge",
-            format!("error: task: `gauge` is complete already\n{show}"),
+            format!("error: task: `gauge` is already complete\n{show}"),
         ),
         (
             "pop --id tables",

@@ -10,7 +10,7 @@ fn a_tree_that_makes_no_sense_is_named_by_its_file() {
     tree["edges"][0]["sources"][0]["node_id"] = json!("n3");
     refuses_tree(
         &tree,
-        "error: tree.json: edges: they go round in a circle: `n2` -> `n3` -> `n2`\n",
+        "error: tree.json: edges: the edges form a cycle: `n2` -> `n3` -> `n2`\n",
     );
 }
 

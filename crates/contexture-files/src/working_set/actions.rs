@@ -53,13 +53,13 @@ pub struct Action {
     /// What is to be done.
     #[serde(flatten)]
     pub what: What,
-    /// The file, as it stands in the manifest.
+    /// The path of the file as it is in the manifest.
     pub path: String,
-    /// Why; never empty.
+    /// The reason for the change. Never empty.
     pub why: String,
 }
 
-/// What a change to the working set does.
+/// The kind of a change to the working set.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "action", rename_all = "snake_case")]
@@ -68,7 +68,7 @@ pub enum What {
     /// Adds a file.
     #[serde(rename = "add_to_working_set")]
     Add {
-        /// Its priority.
+        /// The priority, from 0 to 1.
         priority: f64,
         /// Further fields of the entry, such as `role`.
         #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -77,10 +77,10 @@ pub enum What {
     /// Removes a file.
     #[serde(rename = "remove_from_working_set")]
     Remove,
-    /// Gives a file another priority.
+    /// Changes the priority of a file.
     #[serde(rename = "adjust_priority")]
     Adjust {
-        /// The new priority.
+        /// The new priority, from 0 to 1.
         priority: f64,
     },
 }
@@ -93,49 +93,50 @@ enum ActionForm {
     /// Adds a file.
     #[serde(rename = "add_to_working_set")]
     Add {
-        /// The file, below the root; `#L10-L80` behind it means those lines.
+        /// The file, relative to the root. Append `#L10-L80` to a file to
+        /// include only those lines.
         #[cfg_attr(feature = "schema", schemars(with = "crate::schema::RelativePath"))]
         path: String,
-        /// Its priority, from 0 to 1.
+        /// The priority, from 0 to 1.
         #[cfg_attr(
             feature = "schema",
             schemars(with = "contexture_core::schema::Fraction")
         )]
         priority: f64,
-        /// Why it is added.
+        /// The reason why the file is added.
         #[cfg_attr(
             feature = "schema",
             schemars(with = "contexture_core::schema::NotBlank")
         )]
         why: String,
-        /// Whose words it holds. Default: reference material. Only a person may
-        /// give another.
+        /// The role that the content is sent as. Default: `context`. Only a
+        /// person can set another role.
         #[serde(default)]
         role: Option<EntryRole>,
-        /// How it may be shortened. Default: its end goes.
+        /// The part of the file that a cut removes. Default: `end`.
         #[serde(default)]
         truncate_strategy: Option<Cut>,
-        /// Most lines to show. Default: all.
+        /// The maximum number of lines to show, 1 or more. Default: all.
         #[serde(default)]
         max_lines: Option<NonZeroU64>,
     },
     /// Removes a file.
     #[serde(rename = "remove_from_working_set")]
     Remove {
-        /// The file, as it stands in the manifest.
+        /// The path of the file as it is in the manifest.
         #[cfg_attr(feature = "schema", schemars(with = "crate::schema::RelativePath"))]
         path: String,
-        /// Why it is removed.
+        /// The reason why the file is removed.
         #[cfg_attr(
             feature = "schema",
             schemars(with = "contexture_core::schema::NotBlank")
         )]
         why: String,
     },
-    /// Gives a file another priority.
+    /// Changes the priority of a file.
     #[serde(rename = "adjust_priority")]
     Adjust {
-        /// The file, as it stands in the manifest.
+        /// The path of the file as it is in the manifest.
         #[cfg_attr(feature = "schema", schemars(with = "crate::schema::RelativePath"))]
         path: String,
         /// The new priority, from 0 to 1.
@@ -144,7 +145,7 @@ enum ActionForm {
             schemars(with = "contexture_core::schema::Fraction")
         )]
         priority: f64,
-        /// Why it is changed.
+        /// The reason why the priority is changed.
         #[cfg_attr(
             feature = "schema",
             schemars(with = "contexture_core::schema::NotBlank")
@@ -153,18 +154,18 @@ enum ActionForm {
     },
 }
 
-/// Whose words a file of the working set may hold.
+/// The role that a file's content is sent as.
 #[derive(Clone, Copy, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 enum EntryRole {
-    /// The operator's.
+    /// Instructions of the operator.
     System,
-    /// The developer's.
+    /// Instructions of the developer.
     Developer,
-    /// The user's.
+    /// Messages of the user.
     User,
-    /// Nobody's: reference material.
+    /// Reference text.
     Context,
 }
 

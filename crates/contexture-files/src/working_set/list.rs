@@ -6,17 +6,17 @@ use serde::Serialize;
 use super::{Candidate, Hints, Manifest};
 use crate::files::Root;
 
-/// A working set.
+/// A working set: the files that requests are assembled from.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct WorkingSet {
-    /// The manifest, relative to the root.
+    /// The path of the manifest, relative to the root.
     pub manifest: String,
-    /// The whole window, when it states one.
+    /// The size of the context window in tokens, if the manifest sets one.
     pub max_tokens: Option<Tokens>,
-    /// What it sets aside for the response.
+    /// The number of tokens reserved for the response, if the manifest sets it.
     pub reserved_for_response: Option<Tokens>,
-    /// The files that its entries stand for, in its order.
+    /// The files that match the entries, in the manifest's order.
     pub files: Vec<WorkingSetFile>,
 }
 
@@ -24,25 +24,25 @@ pub struct WorkingSet {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct WorkingSetFile {
-    /// The path below the root, with its line range.
+    /// The path relative to the root, with the line range.
     pub path: String,
-    /// The entry of the manifest that it comes from.
+    /// The manifest entry that matches the file.
     pub entry: String,
-    /// The line that the entry stands on.
+    /// The line of the entry in the manifest, from 1.
     pub line: usize,
-    /// Its priority, from 0 to 1, as hints have moved it.
+    /// The priority, from 0 to 1, after hints.
     pub priority: f64,
-    /// Its priority in the manifest.
+    /// The priority in the manifest, from 0 to 1.
     pub base_priority: f64,
-    /// Whose words it holds.
+    /// The role that the content is sent as.
     pub role: Role,
-    /// How it may be shortened.
+    /// The part of the file that a cut removes.
     pub truncate_strategy: Cut,
-    /// Most lines to show.
+    /// The maximum number of lines to show. Null for all.
     pub max_lines: Option<u32>,
-    /// Whether it is always there: whole, or the call fails.
+    /// Whether the file is pinned: it is included whole, or the call fails.
     pub pinned: bool,
-    /// `ok`, or why it cannot be read.
+    /// `ok`, or the reason why the file cannot be read.
     pub status: String,
 }
 

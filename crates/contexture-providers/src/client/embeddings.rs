@@ -1,3 +1,5 @@
+//! A client for embedding APIs that are compatible with OpenAI's.
+
 use std::fmt;
 use std::time::Duration;
 
@@ -5,7 +7,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::post::{self, Clock, Received};
-use super::wire::Complaint;
+use super::wire::ServerError;
 use super::{CallError, Endpoint, Protocol, error};
 
 /// How long a call may take, unless it is said otherwise.
@@ -230,7 +232,7 @@ fn without_data(received: &Received) -> String {
     let small = received.body.len() as u64 <= FRAME_BYTES;
     let body = Some(&received.body).filter(|_| small);
     let json = body.and_then(|body| serde_json::from_slice(body).ok());
-    match Complaint::of(&json.unwrap_or(Value::Null)).message {
+    match ServerError::of(&json.unwrap_or(Value::Null)).message {
         Some(said) => format!("the answer has no vectors: {said}"),
         None => "the answer has no vectors".into(),
     }

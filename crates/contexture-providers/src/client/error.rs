@@ -1,3 +1,8 @@
+//! The error of a call to a provider.
+//!
+//! Messages quote the server's answer in one short line. Keys and the secret
+//! parts of URLs are masked.
+
 use std::fmt;
 
 /// A call that brought no answer.

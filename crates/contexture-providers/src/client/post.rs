@@ -1,3 +1,9 @@
+//! Sends requests over HTTP with a deadline, retries and masked keys.
+//!
+//! A temporary failure (429, 5xx, a broken connection) is retried with a pause,
+//! as long as the deadline allows. Other failures are returned at once. Errors
+//! never contain the key.
+
 use std::io::{self, Read};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
@@ -9,31 +15,32 @@ use ureq::http::{HeaderMap, HeaderValue, Response};
 use ureq::{Agent, Body};
 
 use super::error::{public_url, quote};
-use super::wire::Complaint;
+use super::wire::ServerError;
 use super::{CallError, CallErrorKind, Endpoint, Protocol};
 use crate::response::{ErrorKind, error_kind};
 
-/// The version of the Messages API that is spoken.
+/// The version of Anthropic's Messages API.
 const ANTHROPIC_VERSION: &str = "2023-06-01";
 
-/// Most bytes of an error that are read; what is quoted is far shorter.
+/// The maximum number of bytes of an error body that are read. The quote in the
+/// message is far shorter.
 const MAX_ERROR_BYTES: u64 = 64 * 1024;
 
-/// The longest deadline: beyond it, sums with the clock could overflow.
+/// The maximum deadline. Adding a longer one to the clock could overflow.
 const MAX_DEADLINE: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// What a server answered.
+/// The body of a successful answer.
 pub(super) struct Received {
-    /// No more than the endpoint's limit, and not looked at.
+    /// At most as many bytes as the endpoint's limit, not parsed yet.
     pub(super) body: Vec<u8>,
-    /// How many times the request was sent.
+    /// The number of times the request was sent.
     pub(super) attempts: u32,
 }
 
-/// Posts `body` to `path` until an answer comes, or until that is hopeless.
+/// Posts `body` to `path`, and retries temporary failures.
 ///
-/// The clock is the caller's, because what it promises to be done by may take
-/// several posts; the deadline of `endpoint` is not looked at.
+/// The caller passes the clock, because one call can need several posts. The
+/// deadline of `endpoint` is ignored.
 pub(super) fn post(
     endpoint: &Endpoint,
     path: &str,
@@ -60,7 +67,7 @@ pub(super) fn post(
     })
 }
 
-/// What is left of the deadline.
+/// The remaining time until the deadline.
 #[derive(Clone, Copy)]
 pub(super) struct Clock {
     start: Instant,
@@ -84,18 +91,18 @@ impl Clock {
     }
 }
 
-/// One attempt that failed.
+/// A failed attempt.
 struct Failure {
     kind: CallErrorKind,
     message: String,
-    /// Whether the same request can succeed later.
+    /// Whether a retry can succeed.
     can_pass: bool,
-    /// How long the server asks us to wait.
+    /// The pause that the server asks for.
     wait: Option<Duration>,
 }
 
 impl Failure {
-    /// A failure that is the same next time.
+    /// Returns a failure that a retry does not fix.
     fn lasting(kind: CallErrorKind, message: impl Into<String>) -> Failure {
         Failure {
             kind,
@@ -114,7 +121,7 @@ impl Failure {
     }
 }
 
-/// A request that is ready to be sent, any number of times.
+/// A request that can be sent any number of times.
 struct Call<'a> {
     endpoint: &'a Endpoint,
     agent: Agent,
@@ -196,7 +203,7 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// Reads an answer that the server calls a success.
+    /// Reads the body of a successful answer.
     fn answer(&self, response: Response<Body>) -> Result<Vec<u8>, Failure> {
         let most = self.endpoint.max_answer_bytes;
         let too_large = || {
@@ -223,7 +230,7 @@ impl<'a> Call<'a> {
         Ok(bytes)
     }
 
-    /// Reads an answer that is not a success.
+    /// Reads an error answer.
     fn refusal(&self, response: Response<Body>) -> Failure {
         use CallErrorKind::{Auth, Overflow, RateLimited, Refused};
 
@@ -247,14 +254,14 @@ impl<'a> Call<'a> {
             .read_to_end(&mut bytes);
         let text = String::from_utf8_lossy(&bytes);
         let json = serde_json::from_slice(&bytes).unwrap_or(Value::Null);
-        let complaint = Complaint::of(&json);
+        let server_error = ServerError::of(&json);
         let kind = match status {
             401 | 403 => Auth,
             400 | 413 | 422 if error_kind(status, &text) == ErrorKind::ContextOverflow => Overflow,
             429 | 529 => RateLimited,
             _ => Refused { status },
         };
-        let said = self.quote(complaint.message.unwrap_or(&text));
+        let said = self.quote(server_error.message.unwrap_or(&text));
         let mut message = format!("{} answers {status}", self.server());
         if !said.is_empty() {
             message = format!("{message}: {said}");
@@ -265,12 +272,12 @@ impl<'a> Call<'a> {
             // 409 is a lock that was not free in time; the providers' own
             // clients try again too.
             can_pass: matches!(status, 408 | 409 | 429 | 500 | 502 | 503 | 504 | 529)
-                && !complaint.is_out_of_credit(),
+                && !server_error.is_out_of_credit(),
             wait,
         }
     }
 
-    /// Classifies an exchange that was not completed.
+    /// Classifies a failure of the connection.
     fn broken(&self, error: ureq::Error) -> Failure {
         use CallErrorKind::{BadAnswer, Timeout, Unreachable};
 
@@ -315,7 +322,7 @@ impl<'a> Call<'a> {
     }
 }
 
-/// Returns true for failures of a connection that the next one may not have.
+/// Returns true for failures of a connection that a retry can fix.
 fn is_passing(kind: io::ErrorKind) -> bool {
     use io::ErrorKind::{
         BrokenPipe, ConnectionAborted, ConnectionRefused, ConnectionReset, HostUnreachable,
@@ -343,7 +350,7 @@ fn requested_wait(headers: &HeaderMap) -> Option<Duration> {
         .or_else(|| number("retry-after").map(Duration::from_secs))
 }
 
-/// Returns the address of `path` below the versioned root of the API.
+/// Returns the URL of `path` below the versioned root of the API.
 fn uri(endpoint: &Endpoint, path: &str) -> Result<Uri, Failure> {
     let unusable = |why: &str| {
         let shown = quote(&public_url(&endpoint.base_url), endpoint.key());
@@ -440,7 +447,7 @@ mod tests {
     }
 
     #[test]
-    fn the_version_is_in_the_url_once() {
+    fn the_version_is_added_to_the_url_once() {
         use Protocol::{Anthropic, OpenAi};
         for (protocol, base, expected) in [
             (OpenAi, "https://a.b", "https://a.b/v1/x"),
@@ -478,7 +485,7 @@ mod tests {
     }
 
     #[test]
-    fn the_key_does_not_show_in_what_is_logged() {
+    fn debug_output_does_not_contain_the_key() {
         for protocol in [Protocol::OpenAi, Protocol::Anthropic] {
             let header = key_header(&endpoint(protocol, "")).ok().unwrap().unwrap();
             assert!(header.1.to_str().unwrap().ends_with("sk-secret"));
@@ -487,7 +494,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pause_is_read_in_either_unit() {
+    fn retry_after_is_read_in_seconds_and_milliseconds() {
         for (name, value, expected) in [
             ("retry-after", "3", Some(3000)),
             ("retry-after-ms", "20", Some(20)),

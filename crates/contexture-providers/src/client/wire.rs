@@ -1,3 +1,5 @@
+//! The JSON of completion requests and answers, for OpenAI and Anthropic.
+
 use contexture_core::Usage;
 use serde_json::{Value, json};
 
@@ -5,7 +7,7 @@ use super::Protocol;
 use crate::openai;
 use crate::response::usage_of;
 
-/// What an answer says.
+/// The text and the usage of an answer.
 pub(super) struct Answer {
     pub(super) text: String,
     pub(super) usage: Option<Usage>,
@@ -42,10 +44,10 @@ pub(super) fn request(
     }
 }
 
-/// Returns the field that limits the answer.
+/// Returns the name of the field that limits the response.
 ///
-/// OpenAI's reasoning models refuse the old name, and servers of others refuse
-/// or ignore the new one.
+/// OpenAI's reasoning models reject the old name. Other servers reject or ignore
+/// the new one.
 fn max_output_field(model: &str) -> &'static str {
     if openai::is_of_openai(model) {
         "max_completion_tokens"
@@ -54,7 +56,7 @@ fn max_output_field(model: &str) -> &'static str {
     }
 }
 
-/// Reads the answer to [`request`], or says what it lacks.
+/// Reads the answer to [`request`]. The error names what the answer lacks.
 pub(super) fn read(protocol: Protocol, answer: &Value) -> Result<Answer, String> {
     let (content, stop_reason) = match protocol {
         Protocol::OpenAi => {
@@ -83,9 +85,9 @@ pub(super) fn read(protocol: Protocol, answer: &Value) -> Result<Answer, String>
         });
     }
     // Some servers report an error with a status of success.
-    let complaint = Complaint::of(answer);
+    let error = ServerError::of(answer);
     let refusal = answer["choices"][0]["message"]["refusal"].as_str();
-    Err(if let Some(said) = complaint.message.or(refusal) {
+    Err(if let Some(said) = error.message.or(refusal) {
         format!("the answer has no text: {said}")
     } else if let Some(reason) = stop_reason {
         format!("the answer has no text (stopped by `{reason}`)")
@@ -96,18 +98,18 @@ pub(super) fn read(protocol: Protocol, answer: &Value) -> Result<Answer, String>
     })
 }
 
-/// What a server says is wrong.
-pub(super) struct Complaint<'a> {
+/// The error that a server reports in its answer.
+pub(super) struct ServerError<'a> {
     pub(super) message: Option<&'a str>,
     code: Option<&'a str>,
 }
 
-impl<'a> Complaint<'a> {
-    pub(super) fn of(body: &'a Value) -> Complaint<'a> {
+impl<'a> ServerError<'a> {
+    pub(super) fn of(body: &'a Value) -> ServerError<'a> {
         // Some servers wrap it, some do not, and some give nothing but words.
         let wrapped = &body["error"];
         let error = if wrapped.is_object() { wrapped } else { body };
-        Complaint {
+        ServerError {
             message: error["message"]
                 .as_str()
                 .or_else(|| error["detail"].as_str())
@@ -116,7 +118,7 @@ impl<'a> Complaint<'a> {
         }
     }
 
-    /// Returns true when waiting will not help.
+    /// Returns true if a retry cannot succeed.
     pub(super) fn is_out_of_credit(&self) -> bool {
         self.code == Some("insufficient_quota")
     }

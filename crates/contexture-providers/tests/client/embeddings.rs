@@ -164,7 +164,7 @@ fn vectors_are_in_the_order_of_their_texts() {
 }
 
 #[test]
-fn what_is_not_needed_may_be_missing_or_strange() {
+fn unused_fields_can_be_missing_or_invalid() {
     let answer = json!({
         "usage": "none",
         "data": [{"embedding": [1], "index": 0, "object": null}],
@@ -189,7 +189,7 @@ fn a_wrong_number_of_vectors() {
 }
 
 #[test]
-fn an_index_that_is_missing_or_comes_twice() {
+fn missing_and_duplicate_indices_are_errors() {
     let twice = reply(&[(1, &[1.0]), (1, &[2.0])]);
     fails(vec![twice], BadAnswer, 1, "two vectors with the index 1");
     let beyond = reply(&[(0, &[1.0]), (2, &[2.0])]);
@@ -232,7 +232,7 @@ fn vectors_of_the_wrong_length() {
 }
 
 #[test]
-fn what_is_not_a_finite_number() {
+fn numbers_that_are_not_finite_are_errors() {
     for (number, says) in [
         ("1e999", "out of range"),
         ("-1e999", "out of range"),
@@ -278,7 +278,7 @@ fn an_answer_without_vectors() {
 }
 
 #[test]
-fn junk_instead_of_vectors() {
+fn invalid_json_instead_of_vectors_is_an_error() {
     for junk in ["", "<html>Bad Gateway</html>", "\u{0}"] {
         fails(vec![Reply::new(200, junk)], BadAnswer, 1, "not JSON");
     }
@@ -355,7 +355,7 @@ fn the_deadline_is_one_for_all_requests() {
 }
 
 #[test]
-fn what_can_pass_is_tried_again() {
+fn temporary_errors_are_retried() {
     let busy = || Reply::new(429, "").header("retry-after", "0");
     for script in [
         vec![busy(), good()],
@@ -373,13 +373,13 @@ fn what_can_pass_is_tried_again() {
 }
 
 #[test]
-fn a_pause_that_outlasts_the_deadline_is_not_begun() {
+fn a_retry_after_the_deadline_is_not_started() {
     let busy = Reply::new(429, "").header("retry-after", "3600");
     fails(vec![busy, good()], RateLimited, 1, "answers 429");
 }
 
 #[test]
-fn a_refusal_is_told_without_the_key() {
+fn errors_of_the_server_do_not_contain_the_key() {
     for echo in [
         format!("wrong key {KEY}"),
         "wrong key sk-test-**cdef".into(),

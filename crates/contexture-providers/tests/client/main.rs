@@ -301,7 +301,7 @@ fn usage_that_is_missing_or_strange_is_none() {
 }
 
 #[test]
-fn an_answer_can_come_in_any_manner() {
+fn chunked_and_compressed_answers_are_read() {
     for reply in [
         hello().chunked(),
         hello().until_closed(),
@@ -344,7 +344,7 @@ fn an_answer_without_text_is_an_error() {
 }
 
 #[test]
-fn junk_is_an_error() {
+fn invalid_json_is_an_error() {
     for junk in [
         "",
         "<html>\nBad\x1b[31m Gateway</html>",
@@ -360,7 +360,7 @@ fn junk_is_an_error() {
 }
 
 #[test]
-fn an_answer_beyond_the_limit_is_refused() {
+fn an_answer_above_the_size_limit_is_rejected() {
     let huge = Reply::json(200, openai(&"x".repeat(100_000)));
     for reply in [
         huge.clone(),
@@ -383,7 +383,7 @@ fn an_answer_beyond_the_limit_is_refused() {
 // What is tried again.
 
 #[test]
-fn what_can_pass_is_tried_again() {
+fn temporary_errors_are_retried() {
     let overloaded = || {
         error(
             529,
@@ -441,7 +441,7 @@ fn attempts_are_limited() {
 }
 
 #[test]
-fn what_cannot_pass_is_not_tried_again() {
+fn permanent_errors_are_not_retried() {
     for status in [400, 402, 404, 405, 422, 501] {
         fails(vec![Reply::new(status, "no")], Refused { status }, 1);
     }
@@ -454,7 +454,7 @@ fn what_cannot_pass_is_not_tried_again() {
 }
 
 #[test]
-fn a_pause_that_outlasts_the_deadline_is_not_begun() {
+fn a_retry_after_the_deadline_is_not_started() {
     // Had the header been ignored, the second reply would have come.
     let busy = || Reply::new(429, "").header("retry-after", "3600");
     fails(vec![busy(), hello()], RateLimited, 1);
@@ -467,7 +467,7 @@ fn a_pause_that_outlasts_the_deadline_is_not_begun() {
 }
 
 #[test]
-fn a_request_that_is_too_long_is_told_apart() {
+fn context_overflow_is_a_separate_error() {
     let too_long = [
         json!({
             "type": "invalid_request_error",
@@ -584,7 +584,7 @@ fn the_deadline_holds_against_a_dribbling_server() {
 }
 
 #[test]
-fn the_deadline_holds_against_a_server_that_sips_the_request() {
+fn the_deadline_holds_against_a_server_that_reads_slowly() {
     let server = Server::start(vec![Reply::sipping()]);
     let mut endpoint = endpoint(Protocol::OpenAi, &server.url());
     // Writing so large a request takes part of it.
@@ -616,7 +616,7 @@ fn the_deadline_holds_for_all_attempts_together() {
 }
 
 #[test]
-fn a_connection_that_is_not_made_is_tried_again_before_the_deadline() {
+fn a_failed_connection_is_retried_before_the_deadline() {
     // The server takes the connection and never says a word of TLS.
     let server = Server::start(vec![Reply::sipping(), Reply::sipping()]);
     let mut endpoint = endpoint(Protocol::OpenAi, &format!("https://{}", server.address()));
@@ -628,7 +628,7 @@ fn a_connection_that_is_not_made_is_tried_again_before_the_deadline() {
 }
 
 #[test]
-fn a_deadline_of_zero_sends_nothing_and_an_endless_one_is_fine() {
+fn a_zero_deadline_sends_nothing_and_a_huge_one_is_accepted() {
     let server = Server::start(vec![hello()]);
     let mut endpoint = endpoint(Protocol::OpenAi, &server.url());
     endpoint.deadline = Duration::ZERO;
@@ -642,7 +642,7 @@ fn a_deadline_of_zero_sends_nothing_and_an_endless_one_is_fine() {
 // What is told.
 
 #[test]
-fn the_key_is_never_told() {
+fn errors_do_not_contain_the_key() {
     let echoes = [
         format!("wrong key {KEY}"),
         format!("{} {KEY}", "x".repeat(190)),

@@ -426,7 +426,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_built_in_model_is_named_for_its_content() {
+    fn the_built_in_model_is_named_by_its_content_hash() {
         let files = built_in_files();
         assert_eq!(BUILT_IN, format!("static-256@{}", files.fingerprint()));
     }

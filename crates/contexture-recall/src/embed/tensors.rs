@@ -145,7 +145,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn halves_are_widened() {
+    fn half_floats_are_widened() {
         for (bits, number) in [
             (0x0000, 0.0),
             (0x3c00, 1.0),

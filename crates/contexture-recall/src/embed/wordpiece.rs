@@ -159,7 +159,7 @@ impl WordPiece {
         }
         let unknown = *file.model.vocab.get(&file.model.unk_token).ok_or_else(|| {
             NotRead::Broken(format!(
-                "has no token `{}` in its vocabulary, though it stands for what is unknown",
+                "has no token `{}` in its vocabulary, although it is the unknown token",
                 file.model.unk_token
             ))
         })?;
@@ -565,7 +565,7 @@ mod tests {
     }
 
     #[test]
-    fn tricky_texts_are_read_as_by_the_slow_way() {
+    fn tricky_texts_match_the_reference_tokenizer() {
         for text in [
             "",
             "Hello, wörld! unaffable’s e-mail",
@@ -622,7 +622,7 @@ mod tests {
     }
 
     #[test]
-    fn cased_models_are_read_too() {
+    fn cased_models_are_supported() {
         let json = String::from_utf8(JSON.to_vec())
             .unwrap()
             .replacen(r#""lowercase":true"#, r#""lowercase":false"#, 1)
@@ -646,12 +646,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_is_read_as_by_the_slow_way(text in ".{0,60}") {
+        fn any_text_matches_the_reference_tokenizer(text in ".{0,60}") {
             same(&text);
         }
 
         #[test]
-        fn any_words_are_read_as_by_the_slow_way(
+        fn any_words_match_the_reference_tokenizer(
             text in "([a-zA-Z]{1,12}|[ .,'_\u{0}-\u{20}éÄß中の한\u{300}-\u{310}\u{85}\u{a0}]){0,30}",
         ) {
             same(&text);

@@ -1,4 +1,4 @@
-//! The built-in matchers, but for proper names.
+//! The built-in matchers, except for proper names.
 
 use regex::Regex;
 

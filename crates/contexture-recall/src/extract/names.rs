@@ -1,4 +1,5 @@
-//! Proper names, told by their capitals and by what stands before them.
+//! Recognises proper names by their capital letters and by the words before
+//! them.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! From a word to its stem, and to the stem's number.
+//! Reduces a word to its stem and the stem to a number.
 
 use std::borrow::Cow;
 

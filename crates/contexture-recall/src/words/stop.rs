@@ -1,5 +1,5 @@
-//! The English words that are left out of full text: they stand everywhere and
-//! tell nothing apart.
+//! English stop words. They occur in almost every text, so full text search
+//! ignores them.
 
 use std::sync::LazyLock;
 

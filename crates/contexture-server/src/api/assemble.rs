@@ -19,16 +19,18 @@ use crate::operation::{Api, Nothing, Operation};
 use crate::problem::Problem;
 use crate::tenant::Tenant;
 
-/// The body of a call: the request of the library, and what only an answer over
+/// The body of `POST /v1/assemble`: the library's request, and fields that only
 /// HTTP has.
 ///
-/// `serde(flatten)` would accept fields that nobody knows.
+/// `serde(flatten)` would accept unknown fields, so the body is read by hand.
 #[derive(Debug)]
 struct AssembleCall {
+    /// The request that the library assembles.
     request: Request,
-    /// A recipe that was sent whole. The library reads it, so that its errors
+    /// A recipe that was sent inline. The library parses it, so that its errors
     /// are those of a recipe.
     recipe: Option<Map<String, Value>>,
+    /// Whether the answer includes the report.
     report: bool,
 }
 
@@ -44,8 +46,8 @@ impl JsonSchema for AssembleCall {
             properties.insert(
                 "report".to_owned(),
                 json!({
-                    "description": "Whether the report is included with a provider's form; \
-                        `json` always has it.",
+                    "description": "Whether the answer includes the report. The format `json` \
+                        always includes it. Default: true.",
                     "type": "boolean",
                     "default": true,
                 }),
@@ -55,7 +57,8 @@ impl JsonSchema for AssembleCall {
     }
 }
 
-/// Returns the schema of a request to the server, whose clock is its own.
+/// Returns the schema of a request to the server, without `now`: a caller cannot
+/// set the server's clock.
 pub(crate) fn request_schema(generator: &mut SchemaGenerator) -> Schema {
     let mut schema = Request::json_schema(generator);
     if let Some(properties) = schema.get_mut("properties").and_then(Value::as_object_mut) {
@@ -100,7 +103,7 @@ impl<'de> de::Visitor<'de> for CallVisitor {
     }
 }
 
-/// The recipe of a call.
+/// The field `recipe` of a call: a name, or a recipe.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum RecipeField {
@@ -108,8 +111,8 @@ enum RecipeField {
     Whole(Map<String, Value>),
 }
 
-/// The fields of a call that are those of a request. The others are taken out on
-/// the way, so that errors still name the field they are about.
+/// The fields of a call that the library's request has. The other fields are
+/// taken out while the body is read, so that errors name the right field.
 struct RequestFields<'c, A> {
     fields: A,
     call: &'c mut AssembleCall,
@@ -142,17 +145,17 @@ impl<'de, A: MapAccess<'de>> MapAccess<'de> for RequestFields<'_, A> {
     }
 }
 
-/// What was assembled: Contexture's own form, or a provider's.
+/// An assembled request: in Contexture's own format, or in a provider's.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(untagged)]
 enum AssembleAnswer {
-    /// A provider's form.
+    /// A request in a provider's format, or as text.
     Rendered(Box<Rendered>),
-    /// Contexture's own.
+    /// A request in Contexture's own format.
     Own(#[schemars(with = "AssembledForm<'static>")] Box<Own>),
 }
 
-/// A request in Contexture's own form.
+/// A request in Contexture's own format.
 #[derive(Debug)]
 struct Own(Assembled);
 
@@ -162,43 +165,43 @@ impl Serialize for Own {
     }
 }
 
-/// A request in a provider's form.
+/// A request in a provider's format, or as text.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "RenderedRequest")]
 struct Rendered {
-    /// The form.
+    /// The format of the request.
     format: Format,
-    /// What to send: the body of the call to the provider, or a text.
+    /// The body to send to the provider, or a text.
     request: Body,
-    /// The model it is for.
+    /// The model that the request is for.
     model: String,
-    /// Whose model that is.
+    /// The provider of the model.
     provider: Provider,
-    /// The session.
+    /// The label of the session. Null if no session was given.
     session_label: Option<String>,
-    /// The parent of the turn that answers: send it with the turn, and two
-    /// writers cannot mix up their answers. Null where the session has no turn
-    /// yet: the first one is not protected.
+    /// The head of the session. Send this id as `parent_turn_id` of the turn
+    /// that answers the request, so that concurrent writers get a conflict.
+    /// Null while the session is empty: the first turn has no conflict check.
     parent_turn_id: Option<String>,
-    /// What the request is kept by.
+    /// The hash under which the request was saved. Null if it was not saved.
     snapshot: Option<String>,
-    /// The tokens that were counted.
+    /// The number of tokens of the request.
     tokens: u64,
-    /// What a person should look at.
+    /// Warnings that the caller should read.
     warnings: Vec<Warning>,
-    /// What became of every candidate, unless it is not wanted.
+    /// The report of every candidate. Null if `report` was false.
     report: Option<Report>,
 }
 
-/// What to send: the body of the call to the provider, or a text.
+/// The body to send to the provider, or a text.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "RequestBody")]
 #[serde(untagged)]
 enum Body {
-    /// A text.
+    /// The request as text.
     Text(String),
-    /// JSON, as it was rendered: large, and not to be read again just to be
-    /// written.
+    /// The body to send to the provider.
+    // Raw, because it is large and would otherwise be parsed only to be written.
     Json(#[schemars(with = "Map<String, Value>")] Box<RawValue>),
 }
 
@@ -218,9 +221,9 @@ pub(crate) fn add(api: &mut Api) {
         Operation::post("/v1/assemble", "assemble")
             .says(
                 "Assemble a request",
-                "Gathers what the recipe names, fits it into the budget, and returns the request \
-                 to send with the account of every candidate. The request is kept, so that what \
-                 the model saw can be looked up by `snapshot`.",
+                "Collects the content that the recipe names, fits it into the token budget, and \
+                 returns the request to send to the model. The report lists every candidate: what \
+                 was kept, cut or dropped, and why. The request is saved; `snapshot` is its hash.",
             )
             .refuses(&[404, 409])
             .example(
@@ -237,7 +240,7 @@ pub(crate) fn add(api: &mut Api) {
     );
 }
 
-/// Assembles a request and answers it in the form that is asked for.
+/// Assembles a request and returns it in the requested format.
 fn answer(tenant: &Tenant, call: AssembleCall) -> Result<AssembleAnswer, Problem> {
     let mut request = call.request;
     if let Some(recipe) = call.recipe {
@@ -270,15 +273,15 @@ fn answer(tenant: &Tenant, call: AssembleCall) -> Result<AssembleAnswer, Problem
     })))
 }
 
-/// Returns a warning for a request that names a session, with a recipe that has
-/// no layer for its turns: the request looks right, and the model knows nothing.
+/// Returns a warning if a request names a session and its recipe has no history
+/// layer: the request looks right, and the model does not see the conversation.
 fn history_warning(session: &str, assembled: &Assembled) -> Option<Warning> {
     let mut layers = assembled.layers.iter();
     if layers.any(|layer| layer.concept == Concept::History) {
         return None;
     }
     let message = format!(
-        "the recipe `{}` has no history: no turn of session `{session}` is in the request",
+        "recipe `{}` has no history layer: the request contains no turns of session `{session}`",
         assembled.report.recipe
     );
     let advice = Advice::set_to("recipe", "broker");
@@ -301,12 +304,12 @@ pub(crate) fn assemble(tenant: &Tenant, mut request: Request) -> Result<Assemble
     tenant.metrics.assembled(&assembled);
     if let Some(session) = &assembled.session_label {
         if let Some(compacted) = assembled.compacted() {
-            tenant.events.tell(|| SessionEvent::Compacted {
+            tenant.events.publish(|| SessionEvent::Compacted {
                 session: session.clone(),
                 turn_id: compacted.turn_id.to_string(),
             });
         }
-        tenant.events.tell(|| SessionEvent::Assembled {
+        tenant.events.publish(|| SessionEvent::Assembled {
             session: session.clone(),
             recipe: assembled.report.recipe.clone(),
             model: assembled.model.name.clone(),

@@ -1,4 +1,8 @@
-//! Memory: what is to be found again.
+//! Operations on memory: record, recall, export and delete records.
+//!
+//! Recording and exporting can be streams of NDJSON. A stream runs in a thread
+//! of its own with a bounded queue, so that a fast sender waits for the store
+//! and a slow reader does not fill the memory.
 
 use std::io::{self, BufReader, Read};
 use std::time::Duration;
@@ -26,117 +30,123 @@ use crate::operation::{self, Api, Gives, Nothing, Operation, json_response};
 use crate::problem::Problem;
 use crate::tenant::Tenant;
 
-/// How many parts of a stream may wait. With as many, its sender waits.
+/// The maximum number of parts of a stream in the queue. When the queue is
+/// full, the sender waits.
 const WAITING: usize = 4;
 
-/// How much is written before it is sent on.
+/// The number of bytes that an export collects before it sends them.
 const PART_BYTES: usize = 64 << 10;
 
-/// What is to be found again.
+/// Records to store.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[schemars(rename = "RecordsToKeep")]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RecordsBody {
-    /// The records: all are recorded, or none.
+    /// The records, 1 to 10,000. All are stored, or none.
     #[schemars(length(min = 1, max = 10_000))]
     pub(crate) records: Vec<Record>,
 }
 
-/// A text to be found again.
+/// A text to store.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[schemars(rename = "TextToKeep")]
 #[serde(deny_unknown_fields)]
 struct TextBody {
-    /// What it is called, such as its path. What was recorded under that name
-    /// before is replaced.
+    /// The name of the text, such as its path. Chunks that were recorded under
+    /// this name are replaced.
     source: String,
-    /// The text. It is split where sentences or blocks of code end.
+    /// The text. It is split at the ends of sentences or code blocks.
     text: String,
 }
 
-/// What is asked of memory.
+/// A query to memory.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[schemars(rename = "RecallRequest")]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RecallBody {
-    /// What to look for. An empty one finds what is recent and what matters.
+    /// The query. If empty, recent and important records are returned. Default:
+    /// empty.
     #[serde(default)]
     pub(crate) query: String,
-    /// The session one is in: what happened in it counts as recent.
+    /// The current session. Its events count as recent. Default: none.
     #[serde(default)]
     pub(crate) session_id: Option<String>,
-    /// What may be spent, headings included.
+    /// The maximum number of tokens of the returned text, including headings.
     #[schemars(range(min = 1))]
     pub(crate) max_tokens: u64,
-    /// The archetype whose strategy is followed. Default: the configured one.
+    /// The archetype whose recall strategy is used. Default: the configured
+    /// archetype.
     #[serde(default)]
     pub(crate) archetype: Option<String>,
-    /// What is done otherwise than the archetype says.
+    /// Overrides of the archetype's strategy. Default: none.
     #[serde(default)]
     pub(crate) strategy: Option<StrategyPatch>,
-    /// What else is to stand at the end, whole.
+    /// A text to append to the result, uncut. Default: none.
     #[serde(default)]
     pub(crate) additional_context: Option<String>,
-    /// What may be found.
+    /// Filters for the records that can be returned. Default: none.
     #[serde(default)]
     pub(crate) filters: Option<ContextFilters>,
-    /// Who asks: what is for others only is not found.
+    /// The personas or senders that the query comes from. Records that are
+    /// visible only to others are not returned. Default: none.
     #[serde(default)]
     pub(crate) identity: Vec<String>,
-    /// The model whose tokens are counted. Default: the configured one.
+    /// The model whose tokenizer counts the tokens. Default: the configured
+    /// model.
     #[serde(default)]
     pub(crate) model: Option<String>,
 }
 
-/// Records of one id.
+/// Records with the same id.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "RecordsFound")]
 struct Found {
-    /// The records; several where kinds share an id.
+    /// The records. Records of different kinds can share an id.
     records: Vec<Record>,
 }
 
-/// A record, by its id.
+/// A record in the path of a call.
 #[derive(Debug, Deserialize, JsonSchema)]
 struct ById {
-    /// The id.
+    /// The id of the record.
     id: String,
 }
 
-/// Which kind is meant.
+/// The query of a deletion.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 struct OfKind {
-    /// The kind. Default: any.
+    /// The kind of record. Default: every kind.
     kind: Option<RecordKind>,
 }
 
-/// What is to be forgotten: one of them.
+/// The records to delete: those of a source, or those of a session.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[schemars(rename = "ForgetRequest")]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 enum ForgetBody {
-    /// What was taken from there: chunks and events of a source.
+    /// Deletes the chunks and events of a source.
     Source(String),
-    /// What happened there: events and chunks of a session.
+    /// Deletes the events and chunks of a session.
     Session(String),
 }
 
-/// What was forgotten.
+/// The result of a deletion.
 #[derive(Debug, Serialize, JsonSchema)]
 struct ForgetAnswer {
-    /// How many records, by kind.
+    /// The number of deleted records by kind.
     forgotten: Forgotten,
 }
 
 pub(crate) fn add(api: &mut Api) {
     let mut recording = Operation::post("/v1/memory/records", "record_memory")
         .says(
-            "Record something to be found again",
-            "A record whose id is known replaces the one that is there; the same record twice is \
-             one. As JSON, all records or none. As lines (`application/x-ndjson`), a thousand at \
-             a time, as fast as they can be kept: the sender waits meanwhile, what was recorded \
-             before an error stays, and the error says how far that is.",
+            "Record memories",
+            "Records events, chunks, entities, relations, patterns and tasks. A record replaces a \
+             different record with the same id; an identical record is not stored twice. With \
+             `application/json`, all records are stored, or none. With `application/x-ndjson`, \
+             records are stored in batches of 1,000 while the body is received. If a line fails, \
+             earlier batches stay stored, and the error reports how many records that are.",
         )
         .refuses(&[409])
         .example(
@@ -160,7 +170,8 @@ pub(crate) fn add(api: &mut Api) {
         Operation::post("/v1/memory/texts", "record_text")
             .says(
                 "Record a text",
-                "Such as a file, in parts that are found one by one.",
+                "Splits a text, such as a file, into chunks and records them. Chunks of the same \
+                 source that were recorded earlier are replaced.",
             )
             .example(
                 "/v1/memory/texts",
@@ -176,9 +187,9 @@ pub(crate) fn add(api: &mut Api) {
     api.add(
         Operation::post("/v1/memory/recall", "recall")
             .says(
-                "Recall",
-                "Finds what helps with a query and fits into the tokens, with the parts of every \
-                 score.",
+                "Recall memories",
+                "Finds the records that help with a query and returns as many as fit into the \
+                 budget, with the parts of every score.",
             )
             .refuses(&[404])
             .example(
@@ -190,8 +201,9 @@ pub(crate) fn add(api: &mut Api) {
     api.add(
         Operation::get("/v1/memory/stats", "get_memory_stats")
             .says(
-                "Read what is in memory",
-                "How many records of each kind, and their vectors.",
+                "Get memory statistics",
+                "Returns the number of records of each kind, and the embedder that created the \
+                 vectors.",
             )
             .example("/v1/memory/stats", None),
         |tenant: &Tenant, _: Nothing, _: Nothing, _: Nothing| -> Result<MemoryOverview, Problem> {
@@ -199,8 +211,9 @@ pub(crate) fn add(api: &mut Api) {
         },
     );
     let mut export = Operation::get("/v1/memory/records", "export_memory").says(
-        "Read all of memory",
-        "A record in each line. Recorded elsewhere, they are found as here.",
+        "Export memory",
+        "Returns all records, one JSON object per line. Importing the lines elsewhere gives the \
+         same recall results.",
     );
     export.gives = Gives::Stream {
         media: "application/x-ndjson",
@@ -209,12 +222,18 @@ pub(crate) fn add(api: &mut Api) {
     api.add_route::<Nothing, Nothing, Nothing>(export, |filter| on(filter, export_all));
     api.add(
         Operation::get("/v1/memory/records/{id}", "get_record")
-            .says("Read a record", "All of that id: kinds may share one.")
+            .says(
+                "Get a record",
+                "Returns the records with this id. Records of different kinds can share an id.",
+            )
             .example("/v1/memory/records/e1", None),
         |tenant: &Tenant, by: ById, _: Nothing, _: Nothing| -> Result<Found, Problem> {
             let records = tenant.engine.memory()?.named(&by.id)?;
             match records.is_empty() {
-                true => Err(Problem::missing(format!("there is no record `{}`", by.id))),
+                true => Err(Problem::missing(format!(
+                    "no record has the id `{}`",
+                    by.id
+                ))),
                 false => Ok(Found { records }),
             }
         },
@@ -222,9 +241,9 @@ pub(crate) fn add(api: &mut Api) {
     api.add(
         Operation::new(Method::DELETE, "/v1/memory/records/{id}", "forget_record")
             .says(
-                "Forget a record",
-                "With what was known from it alone. It is in no file when this is answered. \
-                 Requests that were assembled earlier keep what was sent.",
+                "Delete a record",
+                "Deletes the record and everything derived only from it. When the call returns, \
+                 no trace is left in the database files. Snapshots of earlier requests are kept.",
             )
             .refuses(&[422])
             .example("/v1/memory/records/e2", None),
@@ -236,8 +255,9 @@ pub(crate) fn add(api: &mut Api) {
     api.add(
         Operation::post("/v1/memory/forget", "forget")
             .says(
-                "Forget a source or a session",
-                "All that was recorded from it.",
+                "Delete the records of a source or session",
+                "Deletes all records of a source or of a session, and everything derived only \
+                 from them.",
             )
             .refuses(&[404])
             .example("/v1/memory/forget", json!({"source": "notes.md"})),
@@ -252,8 +272,9 @@ pub(crate) fn add(api: &mut Api) {
     api.add(
         Operation::post("/v1/memory/reembed", "reembed_memory")
             .says(
-                "Make the vectors that are missing",
-                "After another embedder was configured, all of them.",
+                "Create missing vectors",
+                "Creates the vectors that are missing. After a change of the embedder, creates \
+                 the vectors of all texts.",
             )
             .example("/v1/memory/reembed", None),
         |tenant: &Tenant, _: Nothing, _: Nothing, _: Nothing| -> Result<Reembedded, Problem> {
@@ -262,7 +283,7 @@ pub(crate) fn add(api: &mut Api) {
     );
 }
 
-/// Records what is in a body of JSON, or line by line.
+/// Records the records of a JSON body, or NDJSON line by line.
 async fn record(app: App, request: Request<Body>, id: &'static str) -> Response {
     let done = async {
         let (parts, incoming) = request.into_parts();
@@ -289,7 +310,7 @@ async fn record(app: App, request: Request<Body>, id: &'static str) -> Response 
     }
 }
 
-/// Records something, all or nothing.
+/// Records all records, or none.
 pub(crate) fn record_all(tenant: &Tenant, records: Vec<Record>) -> Result<MemoryRecorded, Problem> {
     let memory = tenant.engine.memory()?;
     let done = memory.record(records, Some(tenant.now()))?;
@@ -297,8 +318,8 @@ pub(crate) fn record_all(tenant: &Tenant, records: Vec<Record>) -> Result<Memory
     Ok(done)
 }
 
-/// Records lines as they come. While some are being kept, no more are read, so
-/// that their sender waits.
+/// Records lines as they arrive. While the store writes, no more lines are read,
+/// so that the sender waits.
 async fn record_lines(
     app: &App,
     tenant: std::sync::Arc<Tenant>,
@@ -331,19 +352,19 @@ async fn record_lines(
             let next = tokio::time::timeout(patience, incoming.next());
             let part = tokio::select! {
                 part = next => part,
-                // Something was wrong, and is told at once.
+                // The reader stopped because of an error, which is answered at once.
                 () = sender.closed() => return,
             };
             let part = match part {
-                Ok(Some(Ok(_))) if !watch.goes_on().await => Err("the key was revoked"),
+                Ok(Some(Ok(_))) if !watch.is_authorized().await => Err("the key was revoked"),
                 Ok(Some(Ok(part))) => Ok(Some(part)),
                 Ok(None) => Ok(None),
-                Ok(Some(Err(_))) => Err("it ended before it was whole"),
-                Err(_) => Err("no more came for too long"),
+                Ok(Some(Err(_))) => Err("the connection was closed before the end of the body"),
+                Err(_) => Err("timeout: no data arrived within `body_timeout_ms`"),
             };
-            let goes_on = matches!(part, Ok(Some(_)));
-            // It fails when nobody reads any more, because of an error.
-            if sender.send(part).await.is_err() || !goes_on {
+            let has_more = matches!(part, Ok(Some(_)));
+            // Fails if the reader stopped because of an error.
+            if sender.send(part).await.is_err() || !has_more {
                 return;
             }
         }
@@ -352,7 +373,7 @@ async fn record_lines(
     done
 }
 
-/// The parts of a body, as a thread reads them.
+/// The parts of a body, as a blocking reader.
 struct Parts {
     receiver: mpsc::Receiver<Result<Option<Bytes>, &'static str>>,
     part: Bytes,
@@ -366,8 +387,11 @@ impl Read for Parts {
                 Some(Ok(Some(part))) => self.part = part,
                 Some(Ok(None)) => self.ended = true,
                 Some(Err(why)) => return Err(io::Error::other(why)),
-                // The caller is gone.
-                None => return Err(io::Error::other("it ended before it was whole")),
+                // The caller has disconnected.
+                None => {
+                    let message = "the connection was closed before the end of the body";
+                    return Err(io::Error::other(message));
+                }
             }
         }
         let length = buffer.len().min(self.part.len());
@@ -376,7 +400,7 @@ impl Read for Parts {
     }
 }
 
-/// Sends every record in a line of its own, as fast as it is read.
+/// Sends every record on a line of its own, as fast as the client reads.
 async fn export_all(State(app): State<App>, request: Request<Body>) -> Response {
     let (parts, _) = request.into_parts();
     if let Err(problem) = operation::query::<Nothing>(&parts) {
@@ -396,9 +420,9 @@ async fn export_all(State(app): State<App>, request: Request<Body>) -> Response 
             let mut part = Vec::with_capacity(PART_BYTES * 2);
             let send = |part: &mut Vec<u8>| {
                 let bytes = Bytes::from(std::mem::take(part));
-                // Who does not read is not waited for without end.
+                // A client that does not read must not block the thread forever.
                 let sent = runtime.block_on(sender.send_timeout(Ok(bytes), patience));
-                sent.map_err(|_| contexture::Error::input("nobody reads any more"))
+                sent.map_err(|_| contexture::Error::input("the client stopped reading"))
             };
             tenant.engine.memory()?.export(&mut |record| {
                 let written = serde_json::to_writer(&mut part, record);
@@ -415,7 +439,7 @@ async fn export_all(State(app): State<App>, request: Request<Body>) -> Response 
             let _ = failed.send(Err(problem)).await;
         }
     });
-    // What goes wrong before anything was sent can still be told.
+    // An error before the first byte can still be answered with a status.
     let first = match receiver.recv().await {
         Some(Ok(first)) => first,
         Some(Err(problem)) => return problem.into_response(),
@@ -432,7 +456,7 @@ async fn export_all(State(app): State<App>, request: Request<Body>) -> Response 
     ([(header::CONTENT_TYPE, lines)], body).into_response()
 }
 
-/// Finds what helps with a query.
+/// Recalls records for a query.
 pub(crate) fn recall(tenant: &Tenant, body: RecallBody) -> Result<Context, Problem> {
     let request = ContextRequest {
         query: body.query,

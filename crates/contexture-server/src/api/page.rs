@@ -1,11 +1,11 @@
-//! Lists that are handed out in parts.
+//! Query parameters of lists that are returned page by page.
 
 use std::borrow::Cow;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
 
-/// How many of something are wanted, at most.
+/// The maximum number of results, from 1 to 1000.
 #[derive(Debug, Clone, Copy, Deserialize)]
 #[serde(try_from = "u32")]
 pub(crate) struct Limit(u32);
@@ -49,12 +49,12 @@ impl Default for Limit {
     }
 }
 
-/// Which part of a list is wanted.
+/// A page of a list.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Page {
-    /// Begin behind this one: `next` of the part before.
+    /// The last name of the previous page: its `next`. Default: the first page.
     pub(crate) after: Option<String>,
-    /// How many, at most.
+    /// The maximum number of results, from 1 to 1000. Default: 100.
     pub(crate) limit: Limit,
 }

@@ -1,4 +1,4 @@
-//! Recipes, and counting tokens.
+//! Operations on recipes and sources, and token counts.
 
 use contexture::core::TokenizerInfo;
 use contexture::tokens::{TokenCounter, Tokenizer};
@@ -11,34 +11,34 @@ use crate::operation::{Api, Nothing, Operation};
 use crate::problem::Problem;
 use crate::tenant::Tenant;
 
-/// The built-in recipes.
+/// The list of built-in recipes.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "RecipeList")]
 struct Recipes {
-    /// The recipes.
+    /// The built-in recipes.
     recipes: Vec<RecipeInfo>,
 }
 
-/// A recipe, by its name.
+/// A recipe in the path of a call.
 #[derive(Debug, Deserialize, JsonSchema)]
 struct Named {
     /// The name of a built-in recipe.
     name: String,
 }
 
-/// A recipe as it is written.
+/// A recipe as YAML.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "RecipeText")]
 struct Written {
-    /// Its name.
+    /// The name of the recipe.
     name: String,
-    /// What it is for.
+    /// The purpose of the recipe, in one sentence.
     description: String,
-    /// The recipe as YAML, to read or to start your own from.
+    /// The recipe as YAML.
     yaml: String,
 }
 
-/// A recipe to be looked at.
+/// A recipe to check.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[schemars(rename = "RecipeToCheck")]
 #[serde(deny_unknown_fields)]
@@ -47,47 +47,48 @@ struct CheckBody {
     yaml: String,
 }
 
-/// What a recipe is made of.
+/// A recipe that was checked.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "RecipeCheck")]
 struct Checked {
-    /// Its name.
+    /// The name of the recipe.
     name: String,
-    /// Its layers, in order.
+    /// The names of the layers, in order.
     layers: Vec<String>,
 }
 
-/// The sources that recipes may use.
+/// The list of sources.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "SourceList")]
 struct Sources {
-    /// The sources, by name.
+    /// The sources by name.
     sources: Vec<SourceInfo>,
 }
 
-/// A source: what fills a layer of a recipe.
+/// A source: it fills a layer of a recipe.
 #[derive(Debug, Serialize, JsonSchema)]
 struct SourceInfo {
-    /// Its name.
+    /// The name of the source.
     name: String,
-    /// The JSON Schema of its parameters.
+    /// The JSON Schema of the source's parameters.
     #[schemars(with = "Map<String, Value>")]
     parameters: Value,
 }
 
-/// Texts whose tokens are counted.
+/// Texts to count.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[schemars(rename = "TokensRequest")]
 #[serde(deny_unknown_fields)]
 struct TokensBody {
-    /// The texts.
+    /// The texts to count.
     texts: Vec<Text>,
-    /// The model. Default: the configured one.
+    /// The model whose tokenizer counts. Default: the configured model.
     #[serde(default)]
     model: Option<String>,
-    /// A tokenizer instead of a model's.
+    /// The tokenizer that counts. It overrides `model`. Default: the model's
+    /// tokenizer.
     #[serde(default)]
-    tokenizer: Option<Known>,
+    tokenizer: Option<TokenizerName>,
 }
 
 /// A text, or a text with a name.
@@ -95,9 +96,9 @@ struct TokensBody {
 #[schemars(rename = "TextToCount")]
 #[serde(untagged)]
 enum Text {
-    /// The text.
+    /// The text to count.
     Bare(String),
-    /// With a name.
+    /// A text with a name.
     Named(NamedText),
 }
 
@@ -105,22 +106,22 @@ enum Text {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct NamedText {
-    /// What it is called.
+    /// The name of the text in the answer.
     path: String,
-    /// The text.
+    /// The text to count.
     text: String,
 }
 
-/// A tokenizer that needs no file.
+/// A built-in tokenizer.
 #[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
 #[schemars(rename = "TokenizerName")]
 #[serde(rename_all = "snake_case")]
-enum Known {
-    /// OpenAI's newer one.
+enum TokenizerName {
+    /// OpenAI's tokenizer `o200k_base`, for GPT-4o and later.
     O200kBase,
-    /// OpenAI's older one.
+    /// OpenAI's tokenizer `cl100k_base`, for GPT-4 and GPT-3.5.
     Cl100kBase,
-    /// An estimate that errs high.
+    /// An estimate that is rarely too low.
     Estimate,
 }
 
@@ -128,8 +129,8 @@ pub(crate) fn add(api: &mut Api) {
     api.add(
         Operation::get("/v1/recipes", "list_recipes")
             .says(
-                "List the built-in recipes",
-                "A recipe says which layers a request has.",
+                "List built-in recipes",
+                "Returns the built-in recipes. A recipe defines the layers of a request.",
             )
             .example("/v1/recipes", None),
         |_: &Tenant, _: Nothing, _: Nothing, _: Nothing| -> Result<Recipes, Problem> {
@@ -139,12 +140,15 @@ pub(crate) fn add(api: &mut Api) {
     );
     api.add(
         Operation::get("/v1/recipes/{name}", "get_recipe")
-            .says("Read a recipe", "As YAML, to start your own from.")
+            .says(
+                "Get a recipe",
+                "Returns a built-in recipe as YAML, for use as a template.",
+            )
             .example("/v1/recipes/memory", None),
         |_: &Tenant, named: Named, _: Nothing, _: Nothing| -> Result<Written, Problem> {
             let Some(text) = recipes::text(&named.name) else {
-                let none = format!("there is no built-in recipe `{}`", named.name);
-                let hint = "`GET /v1/recipes` lists the recipes";
+                let none = format!("no built-in recipe is named `{}`", named.name);
+                let hint = "list the recipes with `GET /v1/recipes`";
                 return Err(Problem::missing(none).hint(hint));
             };
             let recipe = Recipe::parse(&named.name, text)?;
@@ -159,7 +163,7 @@ pub(crate) fn add(api: &mut Api) {
         Operation::post("/v1/recipes/check", "check_recipe")
             .says(
                 "Check a recipe",
-                "What is wrong with it is told with line and column.",
+                "Checks a recipe and returns its layers. Errors have the line and the column.",
             )
             .example(
                 "/v1/recipes/check",
@@ -180,9 +184,9 @@ pub(crate) fn add(api: &mut Api) {
     api.add(
         Operation::get("/v1/sources", "list_sources")
             .says(
-                "List the sources",
-                "A source fills a layer of a recipe. Returns each source with the JSON Schema of \
-                 its parameters: those that `with` in a recipe or in a request may hold.",
+                "List sources",
+                "Returns the sources that can fill a layer, each with the JSON Schema of its \
+                 parameters. Set parameters in `with`, in a recipe or in a request.",
             )
             .example("/v1/sources", None),
         |tenant: &Tenant, _: Nothing, _: Nothing, _: Nothing| -> Result<Sources, Problem> {
@@ -200,7 +204,10 @@ pub(crate) fn add(api: &mut Api) {
     );
     api.add(
         Operation::post("/v1/tokens", "count_tokens")
-            .says("Count tokens", "Of texts, for a model or with a tokenizer.")
+            .says(
+                "Count tokens",
+                "Counts the tokens of texts, for a model or with a tokenizer.",
+            )
             .example(
                 "/v1/tokens",
                 json!({"texts": ["When does the ferry leave?"], "model": "gpt-4o"}),
@@ -215,11 +222,11 @@ fn count(
     _: Nothing,
     body: TokensBody,
 ) -> Result<TokenCounts, Problem> {
-    if let Some(known) = body.tokenizer {
-        let name = match known {
-            Known::O200kBase => "o200k_base",
-            Known::Cl100kBase => "cl100k_base",
-            Known::Estimate => "estimate",
+    if let Some(tokenizer) = body.tokenizer {
+        let name = match tokenizer {
+            TokenizerName::O200kBase => "o200k_base",
+            TokenizerName::Cl100kBase => "cl100k_base",
+            TokenizerName::Estimate => "estimate",
         };
         let counter = Tokenizer::parse(name).and_then(|tokenizer| tokenizer.load().ok());
         let counter = counter.ok_or_else(|| Problem::failure("a tokenizer is missing"))?;

@@ -1,4 +1,8 @@
-//! Sessions: conversations that grow.
+//! Operations on sessions: create, list, update, fork and compact them, record
+//! turns, and stream events.
+//!
+//! The work is done by the engine. This module reads the call, publishes
+//! [`SessionEvent`]s and counts turns for the metrics.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -28,41 +32,41 @@ use crate::operation::{self, Api, Gives, Nothing, Operation};
 use crate::problem::Problem;
 use crate::tenant::Tenant;
 
-/// A session, by its name.
+/// A session in the path of a call.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub(crate) struct Named {
     /// The session's label or alias.
     pub(crate) label: String,
 }
 
-/// A part of all sessions.
+/// A page of the list of sessions.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "SessionList")]
 pub(crate) struct Sessions {
-    /// The sessions, by label.
+    /// The sessions by label.
     pub(crate) sessions: Vec<Session>,
-    /// What to send as `after` for those behind, if there are more.
+    /// The value to send as `after` for the next page. Null on the last page.
     pub(crate) next: Option<String>,
 }
 
-/// A change to a session.
+/// A change to a session. Omitted fields are not changed.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[schemars(rename = "SessionPatch")]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Change {
-    /// One more name for it.
+    /// An additional name of the session.
     #[serde(default)]
     alias: Option<String>,
-    /// Whether it goes on.
+    /// The new status.
     #[serde(default)]
     status: Option<SessionStatus>,
 }
 
-/// Which turns are wanted.
+/// The query of the history.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Latest {
-    /// How many of the latest, at most.
+    /// The maximum number of turns, from 1 to 1000. Default: 100.
     limit: Limit,
 }
 
@@ -70,41 +74,43 @@ pub(crate) struct Latest {
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "SessionHistory")]
 pub(crate) struct History {
-    /// How many normal turns there are in all.
+    /// The number of normal turns in the whole session.
     total: u64,
-    /// The latest of them, oldest first, with summaries where they stand.
+    /// The latest turns, oldest first, including compactions.
     turns: Vec<Turn>,
 }
 
-/// How a history is to be made shorter.
+/// Options of a compaction.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[schemars(rename = "CompactRequest")]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct CompactBody {
-    /// What the summary is to pay attention to.
+    /// The topic that the summary concentrates on. Default: none.
     pub(crate) focus: Option<String>,
-    /// The model whose window counts. Default: that of the latest request.
+    /// The model whose context window counts. Default: the model of the latest
+    /// request.
     pub(crate) model: Option<String>,
-    /// What a request may use. Default: what the latest might.
+    /// The number of tokens that a request can use. Default: the budget of the
+    /// latest request.
     pub(crate) max_tokens: Option<u64>,
 }
 
-/// What became of a history.
+/// The result of a compaction.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct CompactAnswer {
-    /// The summary; null when there was nothing to summarise.
+    /// The compaction. Null if there was nothing to summarise.
     pub(crate) compacted: Option<Compacted>,
 }
 
-/// Where a new session begins.
+/// The session to create, and the turn to start at.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[schemars(rename = "ForkRequest")]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ForkBody {
-    /// The new session's label.
+    /// The label of the new session.
     label: String,
-    /// The turn it begins behind: at least 4 of the first digits of its id.
-    /// Default: the latest.
+    /// The last shared turn: the first 4 or more digits of its id. Default: the
+    /// head of the session.
     #[serde(default)]
     at: Option<String>,
 }
@@ -113,8 +119,9 @@ pub(crate) fn add(api: &mut Api) {
     api.add(
         Operation::post("/v1/sessions", "create_session")
             .says(
-                "Make a session",
-                "A session is a name for a conversation, which grows by turns.",
+                "Create a session",
+                "Creates a session: a named conversation that grows by turns. Fails with 409 if \
+                 the label or an alias is already in use.",
             )
             .creates()
             .refuses(&[404, 409])
@@ -127,15 +134,18 @@ pub(crate) fn add(api: &mut Api) {
     api.add(
         Operation::get("/v1/sessions", "list_sessions")
             .says(
-                "List the sessions",
-                "In the order of their labels, a part at a time.",
+                "List sessions",
+                "Returns the sessions in the order of their labels, one page at a time.",
             )
             .example("/v1/sessions?limit=10", None),
         |tenant: &Tenant, _: Nothing, page: Page, _: Nothing| list(tenant, &page),
     );
     api.add(
         Operation::get("/v1/sessions/{label}", "get_session")
-            .says("Look at a session", "By its label or an alias.")
+            .says(
+                "Get a session",
+                "Returns the session with this label or alias.",
+            )
             .example("/v1/sessions/support", None),
         |tenant: &Tenant, path: Named, _: Nothing, _: Nothing| {
             Ok(tenant.store()?.session(&path.label)?)
@@ -148,8 +158,8 @@ pub(crate) fn add(api: &mut Api) {
             "change_session",
         )
         .says(
-            "Change a session",
-            "Give it another name, or say that its work is done or has failed.",
+            "Update a session",
+            "Adds an alias, or sets the status of the session. Omitted fields are not changed.",
         )
         .refuses(&[409])
         .example("/v1/sessions/support", json!({"alias": "the-build"})),
@@ -159,10 +169,10 @@ pub(crate) fn add(api: &mut Api) {
         Operation::post("/v1/sessions/{label}/turns", "record_turn")
             .says(
                 "Record a turn",
-                "What was asked and what the model answered, calls and results included. When \
-                 this is answered, the turn is on disk. A turn whose parent is no longer the \
-                 latest is a conflict, and nothing is recorded. An idempotency key makes it safe \
-                 to send it again.",
+                "Records the messages of one exchange with the model, including tool calls and \
+                 results. When the call returns, the turn is on disk. A turn whose \
+                 `parent_turn_id` is not the session's head is rejected with 409, and nothing is \
+                 recorded. Send `idempotency_key` to make retries safe.",
             )
             .creates()
             .refuses(&[409])
@@ -191,8 +201,9 @@ pub(crate) fn add(api: &mut Api) {
     api.add(
         Operation::get("/v1/sessions/{label}/history", "get_history")
             .says(
-                "Read the latest turns",
-                "Oldest first, with summaries where they stand.",
+                "Get the latest turns",
+                "Returns the latest turns of the session, oldest first. Compactions appear at the \
+                 position where they were made.",
             )
             .example("/v1/sessions/support/history?limit=1", None),
         history,
@@ -200,9 +211,10 @@ pub(crate) fn add(api: &mut Api) {
     api.add(
         Operation::post("/v1/sessions/{label}/compact", "compact_session")
             .says(
-                "Summarise all but the latest turns",
-                "It is done by itself when a request would become too long. Nothing is lost: the \
-                 turns stay, and `uncompact` undoes it.",
+                "Compact a session",
+                "Summarises all turns except the latest ones, so that requests become shorter. \
+                 Contexture does this automatically when a request would exceed the budget. The \
+                 turns stay stored, and `uncompact` undoes the compaction.",
             )
             .refuses(&[409])
             .example(
@@ -216,9 +228,10 @@ pub(crate) fn add(api: &mut Api) {
     api.add(
         Operation::post("/v1/sessions/{label}/overflow", "recover_overflow")
             .says(
-                "Summarise because the provider said that the request was too long",
-                "Goes further than usual, once: when it was done already and nothing was recorded \
-                 since, the provider's error stands.",
+                "Recover from a context overflow",
+                "Compacts the session further than usual. Call this after the provider rejected a \
+                 request as too long, then assemble the request again. Fails if it was already \
+                 called and no turn was recorded since: report the provider's error to the user.",
             )
             .refuses(&[409])
             .example("/v1/sessions/harbour/overflow", json!({"max_tokens": 4000})),
@@ -227,8 +240,9 @@ pub(crate) fn add(api: &mut Api) {
     api.add(
         Operation::post("/v1/sessions/{label}/uncompact", "uncompact_session")
             .says(
-                "Undo the latest summary",
-                "Nothing that was said since is lost.",
+                "Undo a compaction",
+                "Undoes the latest compaction of the session. Turns that were recorded since are \
+                 kept.",
             )
             .refuses(&[409, 422])
             .example("/v1/sessions/harbour/uncompact", None),
@@ -239,8 +253,9 @@ pub(crate) fn add(api: &mut Api) {
     api.add(
         Operation::post("/v1/sessions/{label}/fork", "fork_session")
             .says(
-                "Make a session that begins where another is, or was",
-                "Both share what was said before.",
+                "Fork a session",
+                "Creates a session that shares another session's history up to a turn. Default: \
+                 up to its head.",
             )
             .creates()
             .refuses(&[409])
@@ -255,9 +270,9 @@ pub(crate) fn add(api: &mut Api) {
     api.add(
         Operation::get("/v1/sessions/{label}/cost", "get_cost")
             .says(
-                "Read what a session cost",
-                "Tokens as providers reported them, the part that came from their caches, and \
-                 money where prices are known.",
+                "Get the cost of a session",
+                "Returns the token usage that providers reported, the share that came from their \
+                 caches, and the cost in US dollars for models with known prices.",
             )
             .example("/v1/sessions/support/cost", None),
         |tenant: &Tenant, path: Named, _: Nothing, _: Nothing| -> Result<SessionCost, Problem> {
@@ -265,10 +280,11 @@ pub(crate) fn add(api: &mut Api) {
         },
     );
     let mut listening = Operation::get("/v1/sessions/{label}/events", "listen_to_session").says(
-        "Listen to a session",
-        "Server-sent events: `turn_recorded`, `assembled` and `compacted`, from now on, as they \
-         happen on this server. `missed` says how many a listener that reads too slowly has \
-         missed. Identifiers and numbers only.",
+        "Stream the events of a session",
+        "Sends server-sent events as they happen on this server: `turn_recorded`, `assembled` and \
+         `compacted`. Events carry ids and counts, not content. Events are not stored: after a \
+         reconnect, read the history to catch up. A client that reads too slowly receives \
+         `missed` with the number of lost events.",
     );
     listening.gives = Gives::Stream {
         media: "text/event-stream",
@@ -306,17 +322,17 @@ fn change(tenant: &Tenant, path: Named, _: Nothing, change: Change) -> Result<Se
     })
 }
 
-/// Records a turn, notes it, and tells those who listen.
+/// Records a turn, counts it, and publishes an event.
 pub(crate) fn record(tenant: &Tenant, label: &str, turn: &NewTurn) -> Result<Recorded, Problem> {
     let recorded = tenant.engine.record(label, turn, tenant.fixed_now())?;
     if !recorded.replayed {
         tenant.metrics.recorded(turn.usage.as_ref());
-        // An alias stands for its session.
+        // Events carry the label, even if the caller used an alias.
         let session = || match tenant.store().map(|store| store.session(label)) {
             Ok(Ok(session)) => session.label,
             _ => label.to_owned(),
         };
-        tenant.events.tell(|| SessionEvent::TurnRecorded {
+        tenant.events.publish(|| SessionEvent::TurnRecorded {
             session: session(),
             turn_id: recorded.id.to_string(),
             number: recorded.depth,
@@ -331,7 +347,7 @@ fn history(tenant: &Tenant, path: Named, query: Latest, _: Nothing) -> Result<Hi
     Ok(History { total, turns })
 }
 
-/// Summarises a session, and tells those who listen.
+/// Compacts a session and publishes an event.
 pub(crate) fn compact(
     tenant: &Tenant,
     label: &str,
@@ -339,7 +355,7 @@ pub(crate) fn compact(
 ) -> Result<CompactAnswer, Problem> {
     let compacted = tenant.engine.compact(label, &request(tenant, body))?;
     if let Some(compacted) = &compacted {
-        tell_compacted(tenant, label, compacted)?;
+        publish_compacted(tenant, label, compacted)?;
     }
     Ok(CompactAnswer { compacted })
 }
@@ -353,7 +369,7 @@ fn overflow(
     let compacted = tenant
         .engine
         .recover_overflow(&path.label, &request(tenant, body))?;
-    tell_compacted(tenant, &path.label, &compacted)?;
+    publish_compacted(tenant, &path.label, &compacted)?;
     Ok(compacted)
 }
 
@@ -366,16 +382,16 @@ fn request(tenant: &Tenant, body: CompactBody) -> CompactRequest {
     }
 }
 
-fn tell_compacted(tenant: &Tenant, label: &str, compacted: &Compacted) -> Result<(), Problem> {
+fn publish_compacted(tenant: &Tenant, label: &str, compacted: &Compacted) -> Result<(), Problem> {
     let session = tenant.store()?.session(label)?.label;
-    tenant.events.tell(|| SessionEvent::Compacted {
+    tenant.events.publish(|| SessionEvent::Compacted {
         session,
         turn_id: compacted.turn_id.to_string(),
     });
     Ok(())
 }
 
-/// Sends what happens in a session as it happens.
+/// Sends the events of a session as they happen.
 async fn listen(State(app): State<App>, request: Request<Body>) -> Response {
     let opened = async {
         let (mut parts, _) = request.into_parts();
@@ -387,10 +403,11 @@ async fn listen(State(app): State<App>, request: Request<Body>) -> Response {
         app.run(move || {
             let label = tenant.store()?.session(&path.label)?.label;
             let listener = tenant.events.listen();
-            // A tenant that is made ready while the server stops is not closed.
+            // A tenant that is loaded while the server stops is not closed by it.
             let listener = listener.filter(|_| !asked.is_stopping());
             let listener = listener.ok_or_else(|| {
-                Problem::unavailable("there are too many listeners, or the server is stopping")
+                Problem::unavailable("too many listeners, or the server is stopping")
+                    .hint("retry later, or raise `max_listeners` in the server's settings")
             })?;
             Ok((
                 label,
@@ -413,11 +430,11 @@ async fn listen(State(app): State<App>, request: Request<Body>) -> Response {
     }
 }
 
-/// What a listener's stream holds on to.
+/// The state that the stream of a listener keeps alive.
 struct Held {
     watch: Watch,
-    // One that is let go of is made ready anew when it is asked for, and tells
-    // others.
+    // A tenant that is dropped is loaded again on its next use, with a new hub
+    // that does not know this listener.
     _tenant: Arc<Tenant>,
 }
 
@@ -432,22 +449,22 @@ fn stream(
             let received = match &mut held {
                 None => listener.receiver.recv().await,
                 Some(Held { watch, .. }) => {
-                    if !watch.goes_on().await {
+                    if !watch.is_authorized().await {
                         return None;
                     }
                     let next = listener.receiver.recv();
-                    match tokio::time::timeout_at(watch.due().into(), next).await {
+                    match tokio::time::timeout_at(watch.next_check().into(), next).await {
                         Ok(received) => received,
                         Err(_) => continue,
                     }
                 }
             };
             let event = match received {
-                Ok((_, happened)) if happened.session() != label => continue,
-                Ok((number, happened)) => SseEvent::default()
+                Ok((_, event)) if event.session() != label => continue,
+                Ok((number, event)) => SseEvent::default()
                     .id(number.to_string())
-                    .event(happened.name())
-                    .data(serde_json::to_string(&happened).unwrap_or_default()),
+                    .event(event.name())
+                    .data(serde_json::to_string(&event).unwrap_or_default()),
                 Err(RecvError::Lagged(missed)) => SseEvent::default()
                     .event("missed")
                     .data(json!({"missed": missed}).to_string()),
@@ -465,7 +482,8 @@ mod tests {
     use super::*;
     use crate::events::Hub;
 
-    /// Returns all that is sent to a listener who reads when all has happened.
+    /// Returns everything that is sent to a listener that reads after the last
+    /// event.
     fn sent(hub: &Hub, listener: Listener) -> String {
         hub.close();
         let response = Sse::new(stream("s".to_owned(), listener, None)).into_response();
@@ -476,7 +494,7 @@ mod tests {
         String::from_utf8(body.to_bytes().into()).unwrap()
     }
 
-    fn happened(session: &str, turn: u32) -> SessionEvent {
+    fn event(session: &str, turn: u32) -> SessionEvent {
         SessionEvent::Compacted {
             session: session.to_owned(),
             turn_id: turn.to_string(),
@@ -484,14 +502,14 @@ mod tests {
     }
 
     #[test]
-    fn a_listener_hears_of_its_own_session() {
+    fn a_listener_receives_only_events_of_its_session() {
         let hub = Hub::new(1);
-        // Before anybody listens, nothing is told.
-        hub.tell(|| happened("s", 0));
+        // Events before the first listener are not stored.
+        hub.publish(|| event("s", 0));
         let listener = hub.listen().unwrap();
-        assert!(hub.listen().is_none(), "there is room for one");
+        assert!(hub.listen().is_none(), "the limit is one listener");
         for (session, turn) in [("s", 1), ("other", 2), ("s", 3)] {
-            hub.tell(|| happened(session, turn));
+            hub.publish(|| event(session, turn));
         }
         assert_eq!(
             sent(&hub, listener),
@@ -503,11 +521,11 @@ mod tests {
     }
 
     #[test]
-    fn who_reads_too_slowly_is_told_what_it_missed() {
+    fn a_slow_listener_receives_the_number_of_missed_events() {
         let hub = Hub::new(1);
         let listener = hub.listen().unwrap();
         for turn in 0..1030 {
-            hub.tell(|| happened("s", turn));
+            hub.publish(|| event("s", turn));
         }
         let sent = sent(&hub, listener);
         let first: Vec<&str> = sent.lines().take(4).collect();

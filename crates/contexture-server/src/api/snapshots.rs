@@ -1,4 +1,4 @@
-//! Requests that were assembled: what exactly did the model see?
+//! Operations on snapshots: assembled requests exactly as they were.
 
 use contexture::Format;
 use contexture::snapshot::{self, Comparison, Saved};
@@ -12,36 +12,36 @@ use crate::operation::{Api, Nothing, Operation};
 use crate::problem::Problem;
 use crate::tenant::Tenant;
 
-/// A request, by its hash.
+/// A snapshot in the path of a call.
 #[derive(Debug, Deserialize, JsonSchema)]
 struct ByHash {
-    /// The hash, or its first digits.
+    /// The hash of the snapshot, or its first digits.
     hash: String,
 }
 
-/// Which requests are wanted.
+/// The query of the list of snapshots.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 struct Wanted {
-    /// Those of one session.
+    /// The label of the session. Default: every session.
     session: Option<String>,
-    /// How many of the latest, at most.
+    /// The maximum number of snapshots, from 1 to 1000. Default: 100.
     limit: Limit,
 }
 
-/// The latest requests, newest first.
+/// The latest snapshots, newest first.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "SnapshotList")]
 struct Latest {
-    /// The requests, without their content.
+    /// The snapshots, without their content.
     snapshots: Vec<Snapshot>,
 }
 
-/// The form in which a request is wanted.
+/// The query of a snapshot.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 struct InForm {
-    /// The form; `json` lists what it is made of.
+    /// The format of the request. `json` lists its content. Default: `text`.
     format: Format,
 }
 
@@ -53,47 +53,47 @@ impl Default for InForm {
     }
 }
 
-/// A request as it was.
+/// An assembled request that was saved.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "SnapshotAnswer")]
 struct Shown {
-    /// What is known about it.
+    /// The description of the snapshot.
     snapshot: Snapshot,
-    /// The form.
+    /// The format of `request`.
     format: Format,
-    /// The request: byte for byte as it was for `text`, else the body of the
-    /// call to the provider, or what it is made of.
+    /// The request. For `text`, the exact bytes that were rendered; for `json`,
+    /// a list of its content; otherwise the body to send to the provider.
     request: Value,
 }
 
-/// Which requests are compared.
+/// The query of a comparison.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Pair {
-    /// The earlier one, by its hash or its first digits.
+    /// The earlier snapshot: its hash, or the first digits.
     a: String,
-    /// The later one.
+    /// The later snapshot: its hash, or the first digits.
     b: String,
 }
 
-/// What a check found.
+/// A snapshot that was verified.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "SnapshotCheck")]
 struct Checked {
-    /// The hash of the request, which comes out with the same bytes.
+    /// The hash of the snapshot.
     hash: String,
-    /// How many blocks it has.
+    /// The number of blocks in the request.
     blocks: usize,
 }
 
 pub(crate) fn add(api: &mut Api) {
-    // The request that is shown for `assemble` has this hash: when what it holds
-    // changes, so does the hash.
+    // The example of `assemble` has this hash. It changes when the content of
+    // that example changes.
     api.add(
         Operation::get("/v1/snapshots", "list_snapshots")
             .says(
-                "List the latest requests",
-                "Newest first, without their content.",
+                "List snapshots",
+                "Returns the latest assembled requests, newest first, without their content.",
             )
             .example("/v1/snapshots?session=support&limit=1", None),
         |tenant: &Tenant, _: Nothing, wanted: Wanted, _: Nothing| -> Result<Latest, Problem> {
@@ -105,9 +105,9 @@ pub(crate) fn add(api: &mut Api) {
     api.add(
         Operation::get("/v1/snapshots/diff", "compare_snapshots")
             .says(
-                "Compare two requests",
-                "How much of the later one a provider could take from its cache, where they part, \
-                 and what differs.",
+                "Compare two snapshots",
+                "Returns how much of the later request a provider can serve from its cache, where \
+                 the requests differ first, and which blocks differ.",
             )
             .refuses(&[404, 422])
             .example("/v1/snapshots/diff?a=4254c3a4&b=4254c3a4", None),
@@ -115,7 +115,10 @@ pub(crate) fn add(api: &mut Api) {
     );
     api.add(
         Operation::get("/v1/snapshots/{hash}", "get_snapshot")
-            .says("Read a request as it was", "In the form that is asked for.")
+            .says(
+                "Get a snapshot",
+                "Returns an assembled request exactly as it was, in the given format.",
+            )
             .refuses(&[422])
             .example("/v1/snapshots/4254c3a4?format=anthropic", None),
         show,
@@ -123,8 +126,8 @@ pub(crate) fn add(api: &mut Api) {
     api.add(
         Operation::get("/v1/snapshots/{hash}/check", "check_snapshot")
             .says(
-                "Check a request",
-                "That it is there whole, and comes out with the same bytes.",
+                "Verify a snapshot",
+                "Verifies that the stored request is complete and renders to the same bytes.",
             )
             .refuses(&[422])
             .example("/v1/snapshots/4254c3a4/check", None),

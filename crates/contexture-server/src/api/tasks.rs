@@ -1,4 +1,7 @@
-//! Tasks: stacks of what is being done.
+//! Operations on task stacks: create, complete and resume tasks.
+//!
+//! A stack has one current task. Requests with the recipe `task-stack` show it
+//! with its parents and the results of finished tasks.
 
 use contexture::store::{NewTask, TaskRecord, TaskStatus};
 use contexture::{StackTasks, TaskChanged};
@@ -10,11 +13,11 @@ use crate::operation::{Api, Nothing, Operation};
 use crate::problem::Problem;
 use crate::tenant::Tenant;
 
-/// Which stack is meant.
+/// The query of a call about tasks.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct OnStack {
-    /// The stack of tasks.
+    /// The name of the task stack. Default: `main`.
     pub(crate) stack: String,
 }
 
@@ -26,29 +29,29 @@ impl Default for OnStack {
     }
 }
 
-/// A task, by its id.
+/// A task in the path of a call.
 #[derive(Debug, Deserialize, JsonSchema)]
 struct OfTask {
-    /// The task.
+    /// The id of the task.
     id: String,
 }
 
-/// How a task ended.
+/// The outcome of a task.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[schemars(rename = "TaskOutcome")]
 #[serde(default, deny_unknown_fields)]
-pub(crate) struct Ended {
-    /// What came of it.
+pub(crate) struct TaskOutcome {
+    /// The result of the task, or the reason why it is blocked. Default: none.
     pub(crate) result: Option<String>,
-    /// Whether it waits for something, and is not done.
+    /// Whether the task is blocked instead of complete. Default: false.
     pub(crate) blocked: bool,
 }
 
-/// All stacks.
+/// The list of task stacks.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "StackList")]
 struct Stacks {
-    /// Their names.
+    /// The names of the stacks.
     stacks: Vec<String>,
 }
 
@@ -56,9 +59,9 @@ pub(crate) fn add(api: &mut Api) {
     api.add(
         Operation::post("/v1/tasks", "push_task")
             .says(
-                "Push a task",
-                "It becomes the current one, a part of the one that was, unless it is said what \
-                 it is a part of.",
+                "Create a task",
+                "Creates a task, which becomes current. Its parent is the previously current task \
+                 unless `parent_id` is given.",
             )
             .creates()
             .refuses(&[404, 409])
@@ -71,8 +74,8 @@ pub(crate) fn add(api: &mut Api) {
     api.add(
         Operation::get("/v1/tasks", "get_tasks")
             .says(
-                "Read a stack",
-                "Each task stands behind the one it is a part of.",
+                "Get a task stack",
+                "Returns the tasks of a stack. Each task follows its parent.",
             )
             .example("/v1/tasks", None),
         |tenant: &Tenant, _: Nothing, on: OnStack, _: Nothing| -> Result<StackTasks, Problem> {
@@ -86,23 +89,24 @@ pub(crate) fn add(api: &mut Api) {
     api.add(
         Operation::post("/v1/tasks/{id}/complete", "complete_task")
             .says(
-                "Say that a task is done, or waits",
-                "What it is a part of becomes the current one. Its own parts must be done before.",
+                "Complete a task",
+                "Completes a task, or marks it as blocked. The parent task becomes current. Fails \
+                 if a subtask is still active.",
             )
             .refuses(&[409])
             .example(
                 "/v1/tasks/t1/complete",
                 json!({"result": "The printer wants paper.", "blocked": true}),
             ),
-        |tenant: &Tenant, of: OfTask, on: OnStack, body: Ended| {
+        |tenant: &Tenant, of: OfTask, on: OnStack, body: TaskOutcome| {
             finish(tenant, &on.stack, Some(&of.id), &body)
         },
     );
     api.add(
         Operation::post("/v1/tasks/{id}/resume", "resume_task")
             .says(
-                "Go on with a task that waits",
-                "It becomes the current one.",
+                "Resume a blocked task",
+                "Makes a blocked task active and current again.",
             )
             .refuses(&[409, 422])
             .example("/v1/tasks/t1/resume", None),
@@ -113,7 +117,7 @@ pub(crate) fn add(api: &mut Api) {
     );
     api.add(
         Operation::get("/v1/stacks", "list_stacks")
-            .says("List the stacks", "Their names.")
+            .says("List task stacks", "Returns the names of the task stacks.")
             .example("/v1/stacks", None),
         |tenant: &Tenant, _: Nothing, _: Nothing, _: Nothing| -> Result<Stacks, Problem> {
             let stacks = tenant.store()?.task_stacks()?;
@@ -122,24 +126,24 @@ pub(crate) fn add(api: &mut Api) {
     );
 }
 
-/// Pushes a task.
+/// Creates a task and makes it current.
 pub(crate) fn push(tenant: &Tenant, stack: &str, new: &NewTask) -> Result<TaskChanged, Problem> {
     let task = tenant.store()?.push_task(stack, new, tenant.now())?;
     changed(tenant, stack, task)
 }
 
-/// Ends a task, the current one unless another is named.
+/// Completes or blocks a task. Default: the current task.
 pub(crate) fn finish(
     tenant: &Tenant,
     stack: &str,
     id: Option<&str>,
-    ended: &Ended,
+    outcome: &TaskOutcome,
 ) -> Result<TaskChanged, Problem> {
-    let status = match ended.blocked {
+    let status = match outcome.blocked {
         true => TaskStatus::Blocked,
         false => TaskStatus::Complete,
     };
-    let (result, now) = (ended.result.as_deref(), tenant.now());
+    let (result, now) = (outcome.result.as_deref(), tenant.now());
     let task = tenant
         .store()?
         .finish_task(stack, id, status, result, now)?;

@@ -1,4 +1,7 @@
-//! Looms: conversations and documents that branch.
+//! Operations on loom trees: conversations and documents with branches.
+//!
+//! Nodes and edges are only ever added. Flags, settings, agents, saved paths and
+//! agent memories can change.
 
 use axum::http::Method;
 use contexture::Request;
@@ -16,147 +19,149 @@ use crate::operation::{Api, Nothing, Operation};
 use crate::problem::Problem;
 use crate::tenant::Tenant;
 
-/// A tree, by its id.
+/// A tree in the path of a call.
 #[derive(Debug, Deserialize, JsonSchema)]
 struct InTree {
-    /// The tree.
+    /// The id of the tree.
     tree: String,
 }
 
-/// A node of a tree.
+/// A node in the path of a call.
 #[derive(Debug, Deserialize, JsonSchema)]
 struct AtNode {
-    /// The tree.
+    /// The id of the tree.
     tree: String,
     /// The node, by id or short name.
     node: String,
 }
 
-/// An agent of a tree.
+/// An agent in the path of a call.
 #[derive(Debug, Deserialize, JsonSchema)]
 struct OfAgent {
-    /// The tree.
+    /// The id of the tree.
     tree: String,
-    /// The agent.
+    /// The id of the agent.
     agent: String,
 }
 
-/// A saved path of a tree.
+/// A saved path in the path of a call.
 #[derive(Debug, Deserialize, JsonSchema)]
 struct NamedPath {
-    /// The tree.
+    /// The id of the tree.
     tree: String,
-    /// The path's name.
+    /// The name of the saved path.
     name: String,
 }
 
-/// A part of all trees.
+/// A page of the list of trees.
 #[derive(Debug, Serialize, JsonSchema)]
 struct TreeList {
-    /// The trees, by id.
+    /// The trees by id.
     trees: Vec<TreeInfo>,
-    /// What to send as `after` for those behind, if there are more.
+    /// The value to send as `after` for the next page. Null on the last page.
     next: Option<String>,
 }
 
-/// What is to be otherwise about a tree. What is left out stays as it is; an
-/// empty text takes the setting away.
+/// A change to the settings of a tree. Omitted fields are not changed; an empty
+/// text clears a setting.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 struct TreePatch {
-    /// Its title.
+    /// The title of the tree.
     title: Option<String>,
-    /// What stands before everything.
+    /// Text at the start of every request from the tree.
     system_context: Option<String>,
-    /// Whether documents have it, too.
+    /// Whether requests from a tree of mode `buffer` include the system
+    /// context.
     buffer_mode_system_context: Option<bool>,
-    /// What is preferred in it.
+    /// Settings for paths that exceed the budget.
     preferences: Option<Preferences>,
 }
 
-/// A node, and what else stands in its place.
+/// A node and its versions.
 #[derive(Debug, Serialize, JsonSchema)]
 struct NodeAnswer {
     /// The node.
     node: Node,
-    /// All versions of it, in the order they were written.
+    /// All versions of the node, in the order they were written.
     versions: Vec<NodeHead>,
 }
 
-/// The place that a path is wanted to.
+/// The query of a path.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
-struct Place {
-    /// The node, by id or short name. Default: where the saved path ends, else
-    /// where the agent is, else the only leaf.
+struct PathQuery {
+    /// The node at the end of the path, by id or short name. Default: the end
+    /// of the saved path, otherwise the agent's position, otherwise the only
+    /// leaf.
     head: Option<String>,
-    /// A saved path.
+    /// The name of a saved path to follow. Default: none.
     path: Option<String>,
-    /// An agent of the tree.
+    /// The id of an agent of the tree. Default: none.
     agent: Option<String>,
 }
 
-/// The way to a place.
+/// The nodes of a path.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "TreeWay")]
-struct Way {
-    /// The nodes, the root first.
+struct PathNodes {
+    /// The nodes from the root to the head, without their content.
     nodes: Vec<NodeHead>,
 }
 
-/// Where a saved path leads.
+/// A path to save.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[schemars(rename = "PathTarget")]
 #[serde(deny_unknown_fields)]
 struct PathBody {
-    /// Where it ends, by id or short name.
+    /// The node at the end of the path, by id or short name.
     head: String,
-    /// Where there are several versions or several ways, the node or the edge
-    /// that is taken.
+    /// The ids of nodes or edges to follow where the path has several versions
+    /// or several incoming edges. Default: the newest version.
     #[serde(default)]
     choices: Vec<String>,
 }
 
-/// A change to what an agent keeps in mind.
+/// A change to the memory of an agent.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[schemars(rename = "AgentMemoryChange")]
 #[serde(tag = "action", rename_all = "snake_case", deny_unknown_fields)]
-enum Mind {
-    /// Something more is pinned.
+enum AgentMemoryChange {
+    /// Pins a node or a text.
     Pin {
-        /// The node or the text.
+        /// The node or the text to pin.
         what: Pin,
     },
-    /// Something is no longer pinned.
+    /// Removes a pin.
     Unpin {
-        /// The node or the text.
+        /// The node or the text to unpin.
         what: Pin,
     },
-    /// Something is put aside, in place of what has that name.
+    /// Saves a text under a name. An existing text with this name is replaced.
     Stash {
-        /// Its name.
+        /// The name of the stash.
         name: String,
-        /// What it is.
+        /// The text to save.
         text: String,
     },
-    /// A stash is shown from now on.
+    /// Includes a stash in requests.
     Recall {
-        /// Its name.
+        /// The name of the stash.
         name: String,
     },
-    /// A stash is no longer shown.
+    /// Omits a stash from requests again.
     PutAway {
-        /// Its name.
+        /// The name of the stash.
         name: String,
     },
-    /// A stash is thrown away.
+    /// Deletes a stash.
     Discard {
-        /// Its name.
+        /// The name of the stash.
         name: String,
     },
-    /// Something was done.
+    /// Adds an action to the agent's trace.
     Act {
-        /// What.
+        /// A short description of the action.
         text: String,
     },
 }
@@ -165,9 +170,10 @@ pub(crate) fn add(api: &mut Api) {
     api.add(
         Operation::post("/v1/trees", "import_tree")
             .says(
-                "Bring in a tree, or more of one",
-                "Makes the tree when there is none. What is there stays; what the document is \
-                 silent about stays as it is.",
+                "Import a tree",
+                "Creates a tree, or adds nodes and edges to an existing one. Settings, agents, \
+                 paths and flags in the document replace the stored ones. Content that the \
+                 document does not mention is kept.",
             )
             .refuses(&[404, 409])
             .example(
@@ -192,8 +198,8 @@ pub(crate) fn add(api: &mut Api) {
     api.add(
         Operation::get("/v1/trees", "list_trees")
             .says(
-                "List the trees",
-                "In the order of their ids, a part at a time.",
+                "List trees",
+                "Returns the trees in the order of their ids, one page at a time.",
             )
             .example("/v1/trees", None),
         list,
@@ -201,8 +207,8 @@ pub(crate) fn add(api: &mut Api) {
     api.add(
         Operation::get("/v1/trees/{tree}", "get_tree")
             .says(
-                "Look at a tree",
-                "Its settings, agents and paths, without its nodes.",
+                "Get a tree",
+                "Returns the settings, agents and saved paths of a tree, without its nodes.",
             )
             .example("/v1/trees/story", None),
         |tenant: &Tenant, at: InTree, _: Nothing, _: Nothing| -> Result<TreeInfo, Problem> {
@@ -211,7 +217,11 @@ pub(crate) fn add(api: &mut Api) {
     );
     api.add(
         Operation::new(Method::PATCH, "/v1/trees/{tree}", "change_tree")
-            .says("Change a tree's settings", "Its nodes never change.")
+            .says(
+                "Update a tree",
+                "Changes the settings of a tree. Omitted fields are not changed; an empty text \
+                 clears a setting. Nodes are not changed.",
+            )
             .example(
                 "/v1/trees/story",
                 json!({"system_context": "You sell tickets."}),
@@ -221,8 +231,9 @@ pub(crate) fn add(api: &mut Api) {
     api.add(
         Operation::get("/v1/trees/{tree}/document", "export_tree")
             .says(
-                "Read a whole tree",
-                "Brought in anywhere, it gives the same requests, byte for byte.",
+                "Export a tree",
+                "Returns the whole tree. Imported elsewhere, it gives the same requests, byte for \
+                 byte.",
             )
             .example("/v1/trees/story/document", None),
         |tenant: &Tenant, at: InTree, _: Nothing, _: Nothing| -> Result<TreeDocument, Problem> {
@@ -233,7 +244,7 @@ pub(crate) fn add(api: &mut Api) {
         Operation::post("/v1/trees/{tree}/nodes", "add_node")
             .says(
                 "Add a node",
-                "It follows from one that is there, or begins the tree.",
+                "Adds a node after existing nodes, or the root of an empty tree.",
             )
             .creates()
             .refuses(&[409])
@@ -249,16 +260,18 @@ pub(crate) fn add(api: &mut Api) {
     );
     api.add(
         Operation::get("/v1/trees/{tree}/nodes/{node}", "get_node")
-            .says("Read a node", "With its other versions.")
+            .says(
+                "Get a node",
+                "Returns a node with its content and all its versions.",
+            )
             .example("/v1/trees/story/nodes/n2", None),
         node,
     );
     api.add(
         Operation::new(Method::PATCH, "/v1/trees/{tree}/nodes/{node}", "flag_node")
             .says(
-                "Change a node's flags",
-                "The only thing about a node that changes. What is excluded is left out of \
-                 requests.",
+                "Update the flags of a node",
+                "Changes the flags of a node. Requests omit nodes with the flag `excluded`.",
             )
             .example("/v1/trees/story/nodes/n2", json!({"bookmarked": true})),
         |tenant: &Tenant, at: AtNode, _: Nothing, body: FlagChange| -> Result<Flags, Problem> {
@@ -268,8 +281,9 @@ pub(crate) fn add(api: &mut Api) {
     api.add(
         Operation::post("/v1/trees/{tree}/nodes/{node}/edits", "edit_node")
             .says(
-                "Add another version of a node",
-                "It stands in the place of the one it was made from, which stays.",
+                "Edit a node",
+                "Adds a new version of a node. The new version takes the position of the \
+                 original, which is kept.",
             )
             .creates()
             .refuses(&[409])
@@ -286,7 +300,8 @@ pub(crate) fn add(api: &mut Api) {
         Operation::post("/v1/trees/{tree}/edges", "add_edge")
             .says(
                 "Add an edge",
-                "Between nodes that are there: another way to a node, or material for it.",
+                "Adds an edge between existing nodes: another path to a node, an annotation, or a \
+                 context or instruction source.",
             )
             .creates()
             .refuses(&[409])
@@ -300,8 +315,8 @@ pub(crate) fn add(api: &mut Api) {
     api.add(
         Operation::get("/v1/trees/{tree}/path", "get_path")
             .says(
-                "Read the way to a place",
-                "The nodes from the root on, without what they say.",
+                "Get a path",
+                "Returns the nodes from the root to a node, without their content.",
             )
             .refuses(&[422])
             .example("/v1/trees/story/path?head=n4", None),
@@ -311,7 +326,8 @@ pub(crate) fn add(api: &mut Api) {
         Operation::new(Method::PUT, "/v1/trees/{tree}/paths/{name}", "save_path")
             .says(
                 "Save a path",
-                "A name for a place, with the choices on the way there.",
+                "Saves a name for a node and for the branches that lead to it. An existing path \
+                 with this name is replaced.",
             )
             .example("/v1/trees/story/paths/main", json!({"head": "n4"})),
         |tenant: &Tenant, at: NamedPath, _: Nothing, body: PathBody| -> Result<SavedPath, _> {
@@ -324,8 +340,8 @@ pub(crate) fn add(api: &mut Api) {
     api.add(
         Operation::new(Method::PUT, "/v1/trees/{tree}/agents/{agent}", "put_agent")
             .says(
-                "Add or replace an agent",
-                "Who writes in a tree, and how they are asked.",
+                "Create or replace an agent",
+                "Creates an agent that writes in the tree, or replaces the agent with this id.",
             )
             .example(
                 "/v1/trees/story/agents/guide",
@@ -337,8 +353,8 @@ pub(crate) fn add(api: &mut Api) {
     api.add(
         Operation::get("/v1/trees/{tree}/agents/{agent}/memory", "get_agent_memory")
             .says(
-                "Read what an agent keeps in mind",
-                "What is pinned, what is put aside, and what it did last.",
+                "Get the memory of an agent",
+                "Returns the pins, stashes and latest actions of an agent.",
             )
             .example("/v1/trees/story/agents/guide/memory", None),
         |tenant: &Tenant, of: OfAgent, _: Nothing, _: Nothing| agent_memory(tenant, &of),
@@ -349,8 +365,9 @@ pub(crate) fn add(api: &mut Api) {
             "change_agent_memory",
         )
         .says(
-            "Change what an agent keeps in mind",
-            "It is in the requests of agents that are loom-aware.",
+            "Update the memory of an agent",
+            "Changes the pins, stashes or actions of an agent. Requests of agents with \
+             `loom_aware` include this memory.",
         )
         .example(
             "/v1/trees/story/agents/guide/memory",
@@ -392,7 +409,7 @@ fn node(tenant: &Tenant, at: AtNode, _: Nothing, _: Nothing) -> Result<NodeAnswe
     let versions = store.versions(&at.tree, &head.id)?;
     let found = store.nodes(&at.tree, &[&head.id], "")?.into_iter().next();
     let Some(found) = found else {
-        return Err(Problem::failure("a node that was found is not there"));
+        return Err(Problem::failure("a node disappeared between two reads"));
     };
     let mut node = found.node;
     node.raw_response = store.raw_response(&at.tree, &head.id)?;
@@ -413,21 +430,25 @@ fn add_edge(tenant: &Tenant, at: InTree, _: Nothing, mut edge: Edge) -> Result<E
     Ok(edge)
 }
 
-fn path(tenant: &Tenant, at: InTree, place: Place, _: Nothing) -> Result<Way, Problem> {
+fn path(tenant: &Tenant, at: InTree, query: PathQuery, _: Nothing) -> Result<PathNodes, Problem> {
     let request = Request {
         tree: Some(at.tree),
-        head: place.head,
-        path: place.path,
-        agent: place.agent,
+        head: query.head,
+        path: query.path,
+        agent: query.agent,
         ..Request::default()
     };
     let nodes = tenant.engine.tree_path(&request)?;
-    Ok(Way { nodes })
+    Ok(PathNodes { nodes })
 }
 
 fn put_agent(tenant: &Tenant, of: OfAgent, _: Nothing, agent: Agent) -> Result<Agent, Problem> {
     if agent.id != of.agent {
-        return Err(Problem::unprocessable("the agent's id is not the one in the path").at("id"));
+        let message = format!(
+            "`id` is `{}`, but the path names agent `{}`",
+            agent.id, of.agent
+        );
+        return Err(Problem::unprocessable(message).at("id"));
     }
     check_agent(&agent)?;
     let change = TreeChange::Agent(agent.clone());
@@ -437,21 +458,21 @@ fn put_agent(tenant: &Tenant, of: OfAgent, _: Nothing, agent: Agent) -> Result<A
     Ok(agent)
 }
 
-/// Fails when a tree has no such agent.
-fn known(tenant: &Tenant, of: &OfAgent) -> Result<(), Problem> {
+/// Fails if the tree does not have this agent.
+fn check_agent_exists(tenant: &Tenant, of: &OfAgent) -> Result<(), Problem> {
     let info = tenant.store()?.tree(&of.tree)?;
     match info.agents.iter().any(|agent| agent.id == of.agent) {
         true => Ok(()),
         false => {
             let none = format!("tree `{}` has no agent `{}`", of.tree, of.agent);
-            let hint = "`PUT /v1/trees/{tree}/agents/{agent}` makes one";
+            let hint = "create it with `PUT /v1/trees/{tree}/agents/{agent}`";
             Err(Problem::missing(none).hint(hint))
         }
     }
 }
 
 fn agent_memory(tenant: &Tenant, of: &OfAgent) -> Result<AgentMemory, Problem> {
-    known(tenant, of)?;
+    check_agent_exists(tenant, of)?;
     Ok(tenant.store()?.agent_memory(&of.tree, &of.agent)?)
 }
 
@@ -459,9 +480,9 @@ fn change_agent_memory(
     tenant: &Tenant,
     of: OfAgent,
     _: Nothing,
-    mind: Mind,
+    body: AgentMemoryChange,
 ) -> Result<AgentMemory, Problem> {
-    known(tenant, &of)?;
+    check_agent_exists(tenant, &of)?;
     let store = tenant.store()?;
     let named = |mut pin: Pin| -> Result<Pin, Problem> {
         if let Some(node) = &mut pin.node_id {
@@ -469,14 +490,14 @@ fn change_agent_memory(
         }
         Ok(pin)
     };
-    let change = match mind {
-        Mind::Pin { what } => MemoryChange::Pin(named(what)?),
-        Mind::Unpin { what } => MemoryChange::Unpin(named(what)?),
-        Mind::Stash { name, text } => MemoryChange::Stash { name, text },
-        Mind::Recall { name } => MemoryChange::Recall { name, shown: true },
-        Mind::PutAway { name } => MemoryChange::Recall { name, shown: false },
-        Mind::Discard { name } => MemoryChange::Discard { name },
-        Mind::Act { text } => MemoryChange::Act(text),
+    let change = match body {
+        AgentMemoryChange::Pin { what } => MemoryChange::Pin(named(what)?),
+        AgentMemoryChange::Unpin { what } => MemoryChange::Unpin(named(what)?),
+        AgentMemoryChange::Stash { name, text } => MemoryChange::Stash { name, text },
+        AgentMemoryChange::Recall { name } => MemoryChange::Recall { name, shown: true },
+        AgentMemoryChange::PutAway { name } => MemoryChange::Recall { name, shown: false },
+        AgentMemoryChange::Discard { name } => MemoryChange::Discard { name },
+        AgentMemoryChange::Act { text } => MemoryChange::Act(text),
     };
     let change = TreeChange::Memory {
         agent: of.agent.clone(),

@@ -1,4 +1,7 @@
-//! The working set: which files a request is made from.
+//! Operations on the working set: the files that requests are assembled from.
+//!
+//! The working set is a YAML manifest in the tenant's root. Changes are made on
+//! behalf of a model: they need a reason, and cannot pin files.
 
 use contexture::store::NewTurn;
 use contexture::working_set::actions::{self, Action, Actor, Target};
@@ -11,47 +14,47 @@ use crate::operation::{Api, Nothing, Operation};
 use crate::problem::Problem;
 use crate::tenant::Tenant;
 
-/// Which working set is meant.
+/// The query of a call about the working set.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
-pub(crate) struct Which {
-    /// The manifest, relative to the root. Default: `working-set.yml`, else
-    /// `.agent/working-set.yml`.
+pub(crate) struct WorkingSetQuery {
+    /// The path of the manifest, relative to the root. Default:
+    /// `working-set.yml`, otherwise `.agent/working-set.yml`.
     pub(crate) manifest: Option<String>,
-    /// The session whose log is written.
+    /// The session whose event log records the change. Default: `default`.
     pub(crate) session: Option<String>,
 }
 
-/// A working set, and what a person should look at.
+/// A working set with warnings.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "WorkingSetListing")]
-pub(crate) struct Listed {
+pub(crate) struct WorkingSetListing {
     /// The working set.
     #[serde(flatten)]
     pub(crate) working_set: WorkingSet,
-    /// What a person should look at.
+    /// Warnings that the caller should read.
     pub(crate) warnings: Vec<String>,
 }
 
-/// Changes that a model asks for: all are made, or none.
+/// Changes to the working set. All are applied, or none.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[schemars(rename = "WorkingSetActions")]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Actions {
-    /// The changes, in order.
+    /// The changes in order.
     #[schemars(length(min = 1))]
     pub(crate) actions: Vec<Action>,
 }
 
-/// What was changed.
+/// Changes that were applied to the working set.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "WorkingSetChanged")]
-pub(crate) struct Done {
-    /// The manifest that was changed, relative to the root.
+pub(crate) struct WorkingSetChanged {
+    /// The path of the changed manifest, relative to the root.
     pub(crate) manifest: String,
-    /// What was changed.
+    /// The changes that were applied.
     pub(crate) changes: Vec<Action>,
-    /// What a person should look at.
+    /// Warnings that the caller should read.
     pub(crate) warnings: Vec<String>,
 }
 
@@ -59,20 +62,21 @@ pub(crate) fn add(api: &mut Api) {
     api.add(
         Operation::get("/v1/working-set", "get_working_set")
             .says(
-                "Read the working set",
-                "The manifest's entries and the files they stand for.",
+                "Get the working set",
+                "Returns the entries of the manifest and the files that match them.",
             )
             .refuses(&[404, 422])
             .example("/v1/working-set", None),
-        |tenant: &Tenant, _: Nothing, which: Which, _: Nothing| list(tenant, &which),
+        |tenant: &Tenant, _: Nothing, query: WorkingSetQuery, _: Nothing| list(tenant, &query),
     );
     api.add(
         Operation::post("/v1/working-set/actions", "change_working_set")
             .says(
-                "Change the working set, as a model asks",
-                "Adds, removes and weighs files; every change needs a reason. Comments and layout \
-                 of the manifest stay. A model may not pin files, nor name any outside the root. \
-                 All changes are made, or none.",
+                "Update the working set",
+                "Adds and removes files and changes priorities, on behalf of a model. Every \
+                 change needs a reason. Comments and layout of the manifest are preserved. A \
+                 model cannot pin files or add files outside the root. All changes are applied, \
+                 or none.",
             )
             .refuses(&[404])
             .example(
@@ -84,16 +88,16 @@ pub(crate) fn add(api: &mut Api) {
                     "why": "the symbol should be linked here",
                 }]}),
             ),
-        |tenant: &Tenant, _: Nothing, which: Which, body: Actions| {
-            change(tenant, &which, body.actions)
+        |tenant: &Tenant, _: Nothing, query: WorkingSetQuery, body: Actions| {
+            change(tenant, &query, body.actions)
         },
     );
     api.add(
         Operation::post("/v1/working-set/observe", "observe_turn")
             .says(
                 "Update the working set from a turn",
-                "Adds tool outputs, raises what was mentioned and lowers what was not touched for \
-                 long.",
+                "Adds tool outputs, raises the priority of files that the turn mentions, and \
+                 lowers the priority of files that were not used for long.",
             )
             .refuses(&[404])
             .example(
@@ -103,63 +107,68 @@ pub(crate) fn add(api: &mut Api) {
                     {"role": "assistant", "content": "It never links foo."},
                 ]}),
             ),
-        observed,
+        observe_turn,
     );
 }
 
-fn manifest_of(tenant: &Tenant, which: &Which) -> Result<String, Problem> {
-    Ok(match &which.manifest {
+fn manifest_of(tenant: &Tenant, query: &WorkingSetQuery) -> Result<String, Problem> {
+    Ok(match &query.manifest {
         Some(path) => path.clone(),
         None => find_manifest(&tenant.root)?,
     })
 }
 
-fn target<'a>(tenant: &'a Tenant, which: &'a Which, manifest: &'a str) -> Target<'a> {
+fn target<'a>(tenant: &'a Tenant, query: &'a WorkingSetQuery, manifest: &'a str) -> Target<'a> {
     Target {
         root: &tenant.root,
         manifest,
-        session: which.session.as_deref(),
+        session: query.session.as_deref(),
         quota: tenant.engine.config().limits.quota(),
         now: tenant.now(),
     }
 }
 
 /// Lists the working set.
-pub(crate) fn list(tenant: &Tenant, which: &Which) -> Result<Listed, Problem> {
+pub(crate) fn list(tenant: &Tenant, query: &WorkingSetQuery) -> Result<WorkingSetListing, Problem> {
     let root = &tenant.root;
-    let manifest = Manifest::read(root, &manifest_of(tenant, which)?)?;
+    let manifest = Manifest::read(root, &manifest_of(tenant, query)?)?;
     let hints = Hints::read(root, manifest.dir())?;
     let mut warnings = manifest.warnings.clone();
     let candidates = expand(root, &manifest, &mut warnings)?;
     let working_set = WorkingSet::of(root, &manifest, &hints, &candidates);
-    Ok(Listed {
+    Ok(WorkingSetListing {
         working_set,
         warnings,
     })
 }
 
-/// Makes changes that a model asks for.
+/// Applies changes on behalf of a model.
 pub(crate) fn change(
     tenant: &Tenant,
-    which: &Which,
+    query: &WorkingSetQuery,
     changes: Vec<Action>,
-) -> Result<Done, Problem> {
-    let manifest = manifest_of(tenant, which)?;
-    let target = target(tenant, which, &manifest);
+) -> Result<WorkingSetChanged, Problem> {
+    let manifest = manifest_of(tenant, query)?;
+    let target = target(tenant, query, &manifest);
     let warnings = actions::apply(target, &changes, Actor::Model)?;
-    Ok(Done {
+    Ok(WorkingSetChanged {
         manifest,
         changes,
         warnings,
     })
 }
 
-fn observed(tenant: &Tenant, _: Nothing, which: Which, turn: NewTurn) -> Result<Done, Problem> {
-    let manifest = manifest_of(tenant, &which)?;
-    let target = target(tenant, &which, &manifest);
+fn observe_turn(
+    tenant: &Tenant,
+    _: Nothing,
+    query: WorkingSetQuery,
+    turn: NewTurn,
+) -> Result<WorkingSetChanged, Problem> {
+    let manifest = manifest_of(tenant, &query)?;
+    let target = target(tenant, &query, &manifest);
     let habits = tenant.engine.config().observe;
     let (changes, warnings) = observe::observe(target, &turn, habits)?;
-    Ok(Done {
+    Ok(WorkingSetChanged {
         manifest,
         changes,
         warnings,

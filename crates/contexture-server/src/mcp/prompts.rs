@@ -1,4 +1,4 @@
-//! Prompts: what a user can put into a conversation by hand.
+//! MCP prompts: texts that a user can insert into a conversation.
 
 use contexture::{Format, Request};
 use rmcp::model::{JsonObject, Prompt, PromptArgument, PromptMessage, Role};
@@ -14,14 +14,17 @@ use crate::tenant::Tenant;
 const ARGUMENTS: [(&str, &str); 4] = [
     (
         "session",
-        "The session whose history goes into the request.",
+        "The session whose history is included. Default: none.",
     ),
-    ("event", "What is asked now."),
+    ("event", "The current user message. Default: none."),
     (
         "recipe",
-        "What goes into it, such as working-set or broker.",
+        "The recipe, such as working-set or broker. Default: the configured recipe.",
     ),
-    ("max_tokens", "The whole window, in tokens."),
+    (
+        "max_tokens",
+        "The size of the context window in tokens. Default: the model's.",
+    ),
 ];
 
 pub(super) fn all() -> Vec<Prompt> {
@@ -36,16 +39,16 @@ pub(super) fn all() -> Vec<Prompt> {
     vec![
         Prompt::new(
             "assemble",
-            Some("The assembled request: what the model is told, what was said, what is asked."),
+            Some("Inserts the assembled request: system prompt, history and current message."),
             arguments(),
         )
         .with_title("Assemble a request"),
         Prompt::new(
             "report",
-            Some("What was kept, cut and left out, and the question what to change."),
+            Some("Inserts the report of a request and asks the model what to change."),
             arguments(),
         )
-        .with_title("Explain what was cut"),
+        .with_title("Explain a report"),
     ]
 }
 
@@ -58,21 +61,20 @@ pub(super) fn get(
         "assemble" => assembled(tenant, read(arguments)?),
         "report" => reported(tenant, read(arguments)?),
         _ => {
-            let message = format!("there is no prompt `{}`", tool::shown(name));
-            Err(Problem::bad_request("unknown_prompt", message)
-                .hint("there are assemble and report"))
+            let message = format!("unknown prompt `{}`", tool::shown(name));
+            Err(Problem::bad_request("unknown_prompt", message).hint("use `assemble` or `report`"))
         }
     }
 }
 
-/// Reads arguments, all of which are texts.
+/// Reads arguments. All arguments of prompts are strings.
 fn read(arguments: JsonObject) -> Result<Request, Problem> {
     let mut read = Request::default();
     for (name, value) in arguments {
         let Value::String(text) = value else {
-            return Err(Problem::bad_request("invalid_field", "expected a text").at(name));
+            return Err(Problem::bad_request("invalid_field", "must be a string").at(name));
         };
-        // Forms send what was left empty.
+        // Forms send fields that the user left empty.
         if text.trim().is_empty() {
             continue;
         }
@@ -82,16 +84,17 @@ fn read(arguments: JsonObject) -> Result<Request, Problem> {
             "recipe" => read.recipe = Some(text.into()),
             "max_tokens" => {
                 let number = text.trim().parse().map_err(|_| {
-                    let message = "expected a whole number, 0 or more";
+                    let message = "must be an integer of 0 or more";
                     Problem::bad_request("invalid_field", message).at("max_tokens")
                 })?;
                 read.max_tokens = Some(number);
             }
             _ => {
-                let message = format!("there is no argument `{}`", tool::shown(&name));
-                let known = ARGUMENTS.map(|(name, _)| name).join(", ");
-                return Err(Problem::bad_request("invalid_field", message)
-                    .hint(format!("there are {known}")));
+                let message = format!("unknown argument `{}`", tool::shown(&name));
+                let known = ARGUMENTS.map(|(name, _)| format!("`{name}`")).join(", ");
+                return Err(
+                    Problem::bad_request("invalid_field", message).hint(format!("use {known}"))
+                );
             }
         }
     }
@@ -108,7 +111,7 @@ fn assembled(tenant: &Tenant, mut request: Request) -> Result<Vec<PromptMessage>
             messages.push(PromptMessage::new_text(role, text));
         }
     };
-    // There is no other place for what the model is told.
+    // A prompt has no system role.
     say(Role::User, text(&request["system_prompt"]));
     for message in request["history"].as_array().into_iter().flatten() {
         let role = match message["role"].as_str() {
@@ -127,7 +130,7 @@ fn assembled(tenant: &Tenant, mut request: Request) -> Result<Vec<PromptMessage>
     Ok(messages)
 }
 
-/// Returns a block as text: what is none is shown as it is kept.
+/// Returns a block as text. Blocks of other types are returned as JSON.
 fn shown(block: &Value) -> String {
     match (block["type"].as_str(), String::deserialize(&block["text"])) {
         (Some("text"), Ok(text)) => text,
@@ -138,8 +141,8 @@ fn shown(block: &Value) -> String {
 fn reported(tenant: &Tenant, request: Request) -> Result<Vec<PromptMessage>, Problem> {
     let account = account(tenant, request)?;
     let text = format!(
-        "This is what became of every candidate for the request:\n\n{}\nExplain in a few sentences \
-         what was cut or left out and whether that matters. Then say what to change, if anything: \
+        "This is the report of a request, with every candidate:\n\n{}\nExplain in a few sentences \
+         what was cut or dropped and whether that matters. Then say what to change, if anything: \
          which priorities to raise or lower, what to remove from the working set, or whether the \
          budget is too small.",
         account.text()

@@ -1,4 +1,4 @@
-//! Resources: what an agent, or its user, can look at without calling a tool.
+//! MCP resources: data that an agent or its user can read without a tool call.
 
 use contexture::Format;
 use contexture::snapshot::Contents;
@@ -7,7 +7,7 @@ use rmcp::model::{Resource, ResourceContents, ResourceTemplate};
 use serde::Serialize;
 
 use super::{latest, tool};
-use crate::api::working_set::{Which, list};
+use crate::api::working_set::{WorkingSetQuery, list};
 use crate::problem::Problem;
 use crate::tenant::Tenant;
 
@@ -22,19 +22,18 @@ pub(super) fn all() -> Vec<Resource> {
     vec![
         Resource::new(WORKING_SET, "working-set")
             .with_title("Working set")
-            .with_description("The files that requests are made from, with their priorities.")
+            .with_description("The files that requests are assembled from, with priorities.")
             .with_mime_type(JSON),
         Resource::new(REPORT, "report")
             .with_title("Latest request, by block")
             .with_description(
-                "What the latest request of any session is made of: every block that was kept, \
-                 with its layer, its cost and where it came from. What was left out is not kept; \
-                 the tool `context_report` says it.",
+                "The blocks of the latest request of any session, with layer, tokens and origin. \
+                 Dropped candidates are not saved; call `context_report` for them.",
             )
             .with_mime_type(JSON),
         Resource::new(REQUEST, "request")
             .with_title("Latest request, as text")
-            .with_description("The latest request of any session, as it was sent.")
+            .with_description("The latest request of any session, as text.")
             .with_mime_type(TEXT),
     ]
 }
@@ -43,11 +42,11 @@ pub(super) fn templates() -> Vec<ResourceTemplate> {
     vec![
         ResourceTemplate::new(format!("{REPORT}/{{session}}"), "session-report")
             .with_title("Latest request of a session, by block")
-            .with_description("The same for one session, by its label or alias.")
+            .with_description("The blocks of a session's latest request; use a label or alias.")
             .with_mime_type(JSON),
         ResourceTemplate::new(format!("{REQUEST}/{{session}}"), "session-request")
             .with_title("Latest request of a session, as text")
-            .with_description("The same for one session, by its label or alias.")
+            .with_description("A session's latest request as text; use a label or alias.")
             .with_mime_type(TEXT),
     ]
 }
@@ -55,7 +54,10 @@ pub(super) fn templates() -> Vec<ResourceTemplate> {
 pub(super) fn read(tenant: &Tenant, uri: &str) -> Result<ResourceContents, Problem> {
     let session = |prefix: &str| uri.strip_prefix(prefix)?.strip_prefix('/');
     let (text, media) = match uri {
-        WORKING_SET => (pretty(&list(tenant, &Which::default())?.working_set)?, JSON),
+        WORKING_SET => (
+            pretty(&list(tenant, &WorkingSetQuery::default())?.working_set)?,
+            JSON,
+        ),
         REPORT => (report(tenant, None)?, JSON),
         REQUEST => (request(tenant, None)?, TEXT),
         _ => match (session(REPORT), session(REQUEST)) {
@@ -68,13 +70,13 @@ pub(super) fn read(tenant: &Tenant, uri: &str) -> Result<ResourceContents, Probl
 }
 
 fn no_resource(uri: &str) -> Problem {
-    let message = format!("there is no resource `{}`", tool::shown(uri));
+    let message = format!("unknown resource `{}`", tool::shown(uri));
     Problem::new(axum::http::StatusCode::NOT_FOUND, "not_found", message).hint(format!(
-        "there are {WORKING_SET}, {REPORT}, {REQUEST}, and the last two with /SESSION behind"
+        "use {WORKING_SET}, {REPORT}, {REQUEST}, {REPORT}/SESSION or {REQUEST}/SESSION"
     ))
 }
 
-/// What the latest request is made of.
+/// The latest request and its blocks.
 #[derive(Serialize)]
 struct Latest<'a> {
     request: &'a Snapshot,
@@ -98,9 +100,12 @@ fn pretty(value: &impl Serialize) -> Result<String, Problem> {
     serde_json::to_string_pretty(value).map_err(|error| Problem::failure(error.to_string()))
 }
 
-/// Returns a part of an address as it was before it was encoded.
+/// Returns a part of a URI without percent encoding.
 fn decoded(part: &str) -> Result<String, Problem> {
-    let wrong = || Problem::bad_request("invalid_uri", "the address is not well encoded").at("uri");
+    let wrong = || {
+        let message = "the URI has an invalid percent encoding";
+        Problem::bad_request("invalid_uri", message).at("uri")
+    };
     let mut bytes = Vec::with_capacity(part.len());
     let mut rest = part.bytes();
     while let Some(byte) = rest.next() {
@@ -125,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_in_addresses_may_be_encoded() {
+    fn names_in_uris_can_be_percent_encoded() {
         for (part, name) in [
             ("a", "a"),
             ("a%20b", "a b"),

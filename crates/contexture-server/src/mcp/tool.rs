@@ -1,5 +1,8 @@
-//! What a tool is: declared once, with schemas from the types that it reads and
-//! writes.
+//! Declares MCP tools. Their schemas come from the types that they read and write.
+//!
+//! Every tool costs tokens in every conversation, so texts are short, and schemas
+//! are reduced to what the model providers accept. Arguments are still checked
+//! against the whole schema.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -18,20 +21,21 @@ use crate::problem::Problem;
 use crate::schema::Schemas;
 use crate::tenant::Tenant;
 
-/// The largest whole number that every reader of JSON reads as it is.
+/// The largest integer that every JSON parser reads exactly: 2^53 - 1.
 const MOST_SAFE: u64 = (1 << 53) - 1;
 
-/// What a tool does with its arguments.
+/// The implementation of a tool.
 pub(super) type Work =
     Arc<dyn Fn(&Tenant, JsonObject) -> Result<Answer, Problem> + Send + Sync + 'static>;
 
-/// A tool, and what it does.
+/// A tool: its declaration and its implementation.
 pub(super) struct Declared {
     pub(super) declared: Tool,
     pub(super) work: Work,
 }
 
-/// What a tool gives: for the model, and for programs.
+/// The result of a tool: a text for the model, and structured content for
+/// programs.
 #[derive(Debug)]
 pub(super) struct Answer {
     text: String,
@@ -55,18 +59,18 @@ impl From<Answer> for CallToolResult {
     }
 }
 
-/// What a tool does to what is kept.
+/// The effect of a tool on stored data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Effect {
-    /// Nothing.
+    /// The tool changes nothing.
     Reads,
-    /// It keeps what it made; nobody has to answer for that.
+    /// The tool saves a snapshot. It needs no reason.
     Keeps,
-    /// It adds something, and says why.
+    /// The tool adds data and needs a reason.
     Adds,
-    /// The same, and doing it twice is doing it once.
+    /// The tool adds data and needs a reason. A repeated call changes nothing.
     AddsOnce,
-    /// It takes the place of something, and says why.
+    /// The tool replaces data and needs a reason.
     Replaces,
 }
 
@@ -89,7 +93,7 @@ impl Tools {
         self.0.iter().map(|tool| tool.declared.clone()).collect()
     }
 
-    /// Adds a tool that reads `B` and gives `A` beside its text.
+    /// Adds a tool that reads arguments `B` and returns a text and `A`.
     pub(super) fn add<A, B>(
         &mut self,
         name: &'static str,
@@ -102,7 +106,7 @@ impl Tools {
     {
         let settings = || {
             contexture::schema::settings().with(|settings| {
-                // Not every reader of schemas follows references.
+                // Some clients do not follow references.
                 settings.inline_subschemas = true;
                 settings.meta_schema = None;
             })
@@ -141,7 +145,7 @@ fn schema<T: JsonSchema>(generator: SchemaGenerator) -> JsonObject {
         Value::Object(schema) => schema,
         _ => Map::new(),
     };
-    // The tool says both.
+    // The tool's declaration has both.
     schema.remove("title");
     schema.remove("description");
     schema.entry("type").or_insert("object".into());
@@ -149,7 +153,7 @@ fn schema<T: JsonSchema>(generator: SchemaGenerator) -> JsonObject {
     schema
 }
 
-/// Takes away formats of numbers, which are Rust's: clients complain about each.
+/// Removes the formats of Rust's number types, which clients warn about.
 fn without_formats(schema: &mut Value) {
     match schema {
         Value::Array(schemas) => schemas.iter_mut().for_each(without_formats),
@@ -164,9 +168,9 @@ fn without_formats(schema: &mut Value) {
     }
 }
 
-/// Makes a schema as plain as those that providers take for a model's tools:
-/// not all know patterns, formats or several types at once. What it no longer
-/// says is checked all the same.
+/// Reduces a schema to what all providers accept for a model's tools: some reject
+/// patterns, formats or several types. Arguments are checked against the whole
+/// schema.
 fn simplify(schema: &mut Value) {
     if let Value::Array(schemas) = schema {
         schemas.iter_mut().for_each(simplify);
@@ -176,7 +180,7 @@ fn simplify(schema: &mut Value) {
         return;
     };
     for name in ["pattern", "not", "format"] {
-        // A property of that name is no keyword.
+        // A property with this name is not a keyword.
         if fields
             .get(name)
             .is_some_and(|value| !is_schema(value) || name == "not")
@@ -231,7 +235,7 @@ fn simplify(schema: &mut Value) {
         fields.insert("description".to_owned(), about.trim().into());
     }
     if let Some(Value::String(about)) = fields.get_mut("description") {
-        // Lines end where those of the source do.
+        // Doc comments have line breaks where the source has them.
         *about = about.replace('\n', " ");
     }
     fields.values_mut().for_each(simplify);
@@ -245,24 +249,40 @@ fn text(value: &Value) -> &str {
     value.as_str().unwrap_or_default()
 }
 
-/// Returns the schema of what is given, or of what is said when a call was
-/// refused: clients hold either against it.
+/// Returns the schema of a result or of an error: clients check both.
 fn or_refused(gives: JsonObject) -> JsonObject {
     let generator = contexture::schema::settings().with(|settings| {
         settings.inline_subschemas = true;
         settings.meta_schema = None;
     });
     let refused = schema::<Refused>(generator.for_serialize().into_generator());
-    let both = json!({"type": "object", "anyOf": [gives, refused]});
+    let mut both = json!({"type": "object", "anyOf": [gives, refused]});
+    without_texts(&mut both);
     both.as_object().cloned().unwrap_or_default()
 }
 
-/// Checks that there is a reason: a change that nobody can account for is none.
+/// Removes descriptions and patterns from the schema of a result. Programs check
+/// results against it, and every conversation pays for its bytes.
+fn without_texts(schema: &mut Value) {
+    match schema {
+        Value::Array(schemas) => schemas.iter_mut().for_each(without_texts),
+        Value::Object(fields) => {
+            // A property with one of these names is a schema, not a text.
+            fields.retain(|name, value| {
+                !(matches!(name.as_str(), "description" | "pattern") && value.is_string())
+            });
+            fields.values_mut().for_each(without_texts);
+        }
+        _ => {}
+    }
+}
+
+/// Checks that the arguments contain a reason.
 fn check_why(arguments: &JsonObject) -> Result<(), Problem> {
     let why = match arguments.get("why") {
         None | Some(Value::Null) => "",
         Some(Value::String(why)) => why.trim(),
-        // Whoever reads it says that it is no text.
+        // The schema reports that it is not a string.
         Some(_) => return Ok(()),
     };
     if why.is_empty() {
@@ -274,33 +294,33 @@ fn check_why(arguments: &JsonObject) -> Result<(), Problem> {
     Ok(())
 }
 
-/// What is said when a call was refused.
+/// An error of a tool call.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct Refused {
-    /// A stable word for programs, such as `not_found`.
+    /// A stable code for programs, such as `not_found`.
     code: &'static str,
-    /// What went wrong.
+    /// What happened.
     message: String,
-    /// The argument that is wrong, when that is known.
+    /// The argument with the error, if there is one.
     field: Option<String>,
-    /// What to do about it, when that is known.
+    /// What to do, if there is advice.
     hint: Option<String>,
-    /// The same for programs: each entry is one thing to do.
+    /// What to do, for programs.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     advice: Vec<Advice>,
 }
 
-/// A problem in an agent's words.
+/// An error of a tool call in the words of MCP.
 pub(super) struct ErrorText {
     pub(super) status: u16,
     pub(super) text: String,
     pub(super) body: Refused,
 }
 
-/// Returns a problem in an agent's words.
+/// Returns a problem in the words of MCP.
 pub(super) fn error_text(problem: Problem) -> ErrorText {
     let hint = advice::phrase(&problem.advice, &Mcp);
-    // Arguments have no lines that anybody has seen.
+    // The model has not seen the lines of its arguments.
     let message = match problem.code {
         "invalid_field" => without_place(&problem.message).to_owned(),
         _ => problem.message,
@@ -335,19 +355,18 @@ fn without_place(message: &str) -> &str {
         .map_or(message, |(message, _)| message)
 }
 
-/// Returns what a call that was refused gives: an answer that the model can
-/// read and act on.
+/// Returns the result of a failed call: a text that the model can act on.
 pub(super) fn refused(tool: &str, problem: Problem) -> CallToolResult {
     if let Some(detail) = &problem.detail {
         error!(tool, code = problem.code, detail = &**detail, "tool");
     }
-    let told = error_text(problem);
-    let mut result = CallToolResult::error(vec![ContentBlock::text(told.text)]);
-    result.structured_content = Some(json!(told.body));
+    let error = error_text(problem);
+    let mut result = CallToolResult::error(vec![ContentBlock::text(error.text)]);
+    result.structured_content = Some(json!(error.body));
     result
 }
 
-/// Returns the beginning of a name that somebody sent.
+/// Returns the beginning of a name from a caller.
 pub(super) fn shown(name: &str) -> Cow<'_, str> {
     const LONGEST: usize = 120;
     match name.len() <= LONGEST {
@@ -361,7 +380,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn schemas_are_plain() {
+    fn schemas_are_reduced_for_providers() {
         let mut schema = json!({
             "properties": {
                 // Names of arguments, not keywords.

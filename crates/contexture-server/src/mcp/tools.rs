@@ -1,4 +1,4 @@
-//! The tools, by what they are about.
+//! The MCP tools, one module per subject.
 
 mod assemble;
 mod compact;
@@ -27,7 +27,7 @@ pub(super) fn all() -> Tools {
     tools
 }
 
-/// What the event log keeps of a change, beside what was changed.
+/// The reason for a change, as the event log records it.
 #[derive(Serialize)]
 struct Reason<'a> {
     actor: Actor,
@@ -49,8 +49,9 @@ impl<'a> Reason<'a> {
     }
 }
 
-/// Notes why something was changed in the session's log: records, tasks and
-/// summaries have no place for it. Returns a warning when it cannot be written.
+/// Writes the reason for a change to the session's event log, because records,
+/// tasks and compactions have no field for it. Returns a warning if the log
+/// cannot be written.
 fn note(
     tenant: &Tenant,
     session: Option<&str>,
@@ -60,7 +61,7 @@ fn note(
     Log::of(&tenant.root, session).append(tenant.now(), event, reason)
 }
 
-/// Returns warnings in an agent's words.
+/// Returns warnings in the words of MCP.
 fn phrases(warnings: &[Warning]) -> Vec<String> {
     let phrase = |warning: &Warning| warning.phrase(&Mcp);
     warnings.iter().map(phrase).collect()

@@ -32,12 +32,12 @@ fn is_well(server: &Running) {
 }
 
 #[test]
-fn a_body_that_is_too_large_is_refused_before_it_is_read() {
+fn a_too_large_body_is_rejected_before_it_is_read() {
     let lab = Lab::new().with(|server| server.max_body_bytes = 1000);
     let server = lab.serve();
     server.post("/v1/sessions", r#"{"label":"s"}"#).ok(201);
-    let refused = "413 too_large: the body is larger than the 1000 bytes that are taken [send \
-                   less at once, or raise `max_body_bytes` in the server's settings]";
+    let refused = "413 too_large: the body is larger than the limit of 1000 bytes [send less per \
+                   call, or raise `max_body_bytes` in the server's settings]";
     // The length is told: not a byte of it need be sent.
     let head = format!("POST /v1/sessions HTTP/1.1\r\nhost: localhost\r\n{JSON}");
     let told = server.raw(format!("{head}content-length: 1001\r\n\r\n"));
@@ -62,7 +62,7 @@ fn a_body_that_is_too_large_is_refused_before_it_is_read() {
 }
 
 #[test]
-fn a_body_that_breaks_off_leaves_nothing() {
+fn a_truncated_body_stores_nothing() {
     let (_lab, server) = server();
     let whole = turn("half");
     for sent in [0, 1, whole.len() - 1] {
@@ -75,7 +75,7 @@ fn a_body_that_breaks_off_leaves_nothing() {
         wire.end();
         assert_eq!(
             wire.answer().text(),
-            "400 truncated: the body ended before it was whole"
+            "400 truncated: the connection was closed before the end of the body"
         );
     }
     for chunks in ["5\r\n{\"mes", "zz\r\n", "5\r\n{\"mesXX"] {
@@ -92,16 +92,16 @@ fn a_body_that_breaks_off_leaves_nothing() {
 }
 
 #[test]
-fn what_is_no_json_says_where() {
+fn invalid_json_is_reported_with_its_position() {
     let (_lab, server) = server();
     for (body, answer) in [
         (
             "",
-            "400 invalid_json: it ends where a value should be at line 1 column 0",
+            "400 invalid_json: unexpected end of JSON, expected a value at line 1 column 0",
         ),
         (
             "{\"label\":",
-            "400 invalid_json: it ends where a value should be at line 1 column 9",
+            "400 invalid_json: unexpected end of JSON, expected a value at line 1 column 9",
         ),
         (
             "{'label':1}",
@@ -144,7 +144,7 @@ fn what_is_no_json_says_where() {
     let deep = "[".repeat(100_000);
     assert_eq!(
         post(&server, "/v1/sessions", JSON, &deep).text(),
-        "400 invalid_json: it is nested too deeply at line 1 column 128"
+        "400 invalid_json: the JSON is nested too deeply at line 1 column 128"
     );
     let deep = format!(r#"{{"label":{}"#, r#"{"a":"#.repeat(100_000));
     assert_eq!(post(&server, "/v1/sessions", JSON, &deep).status, 400);
@@ -156,7 +156,7 @@ fn what_is_no_json_says_where() {
 }
 
 #[test]
-fn a_field_far_inside_is_named() {
+fn errors_name_nested_fields() {
     let (_lab, server) = server();
     let said = |arguments: &str, more: &str| {
         let body = format!(
@@ -188,7 +188,7 @@ fn a_field_far_inside_is_named() {
 }
 
 #[test]
-fn a_nul_is_content_and_no_name() {
+fn nul_characters_are_allowed_in_content_but_not_in_names() {
     let (_lab, server) = server();
     for (target, body) in [
         ("/v1/sessions", r#"{"label":"a\u0000b"}"#),
@@ -217,30 +217,34 @@ fn a_nul_is_content_and_no_name() {
 }
 
 #[test]
-fn a_body_says_that_it_is_json() {
+fn a_body_needs_the_content_type_json() {
     let (_lab, server) = server();
     let hint = "[send `Content-Type: application/json`]";
     for (headers, answer) in [
-        ("", format!("the body is not said to be JSON {hint}")),
+        ("", format!("the body has no `Content-Type` {hint}")),
         (
             "content-type: text/plain\r\n",
-            format!("the body is not said to be JSON {hint}"),
+            format!("the body has the `Content-Type` `text/plain` instead of JSON {hint}"),
         ),
         (
             "content-type: application/x-www-form-urlencoded\r\n",
-            format!("the body is not said to be JSON {hint}"),
+            format!(
+                "the body has the `Content-Type` `application/x-www-form-urlencoded` instead of \
+                 JSON {hint}"
+            ),
         ),
         (
             "content-type: application/x-ndjson\r\n",
-            format!("this takes one object, not lines of them {hint}"),
+            format!("this operation accepts one JSON object, not NDJSON {hint}"),
         ),
         (
             "content-type: application/json; charset=latin1\r\n",
-            format!("the body is not UTF-8 {hint}"),
+            format!("the body has the charset `latin1` instead of UTF-8 {hint}"),
         ),
         (
             "content-type: application/json\r\ncontent-encoding: gzip\r\n",
-            "the body is compressed [send it uncompressed]".to_owned(),
+            "the body is compressed [send the body uncompressed, without `Content-Encoding`]"
+                .to_owned(),
         ),
     ] {
         let said = post(&server, "/v1/sessions", headers, r#"{"label":"x"}"#).text();
@@ -264,9 +268,10 @@ fn a_body_says_that_it_is_json() {
 }
 
 #[test]
-fn a_body_where_none_is_taken_is_refused() {
+fn an_unexpected_body_is_rejected() {
     let (_lab, server) = server();
-    let refused = "400 unexpected_body: this takes no body";
+    let refused = "400 unexpected_body: this operation accepts no body [send the call without a \
+                   body]";
     let uncompact = "/v1/sessions/s/uncompact";
     assert_eq!(
         post(&server, uncompact, JSON, r#"{"focus":"x"}"#).text(),
@@ -348,10 +353,11 @@ fn paths_and_queries_are_read_strictly() {
 }
 
 #[test]
-fn what_there_is_not_says_so() {
+fn unknown_paths_and_methods_are_reported() {
     let (_lab, server) = server();
     let client = server.anybody();
-    let nothing = "404 no_such_path: there is nothing at this path [`/docs` shows what there is]";
+    let nothing = "404 no_such_path: the server has no such path [open `/docs` for a list of \
+                   operations]";
     for target in [
         "/",
         "/v1",
@@ -365,8 +371,8 @@ fn what_there_is_not_says_so() {
     ] {
         assert_eq!(client.get(target).text(), nothing, "{target}");
     }
-    let not_so = "405 no_such_method: this path does not take this method [`allow` in the \
-                  answer's head says which it takes]";
+    let not_so = "405 no_such_method: the path does not support this method [use a method of the \
+                  answer's `allow` header]";
     for (method, target, allow) in [
         ("DELETE", "/v1/sessions", "GET,HEAD,POST"),
         ("PUT", "/v1/sessions/s", "GET,HEAD,PATCH"),
@@ -395,7 +401,7 @@ fn what_there_is_not_says_so() {
 }
 
 #[test]
-fn every_answer_has_an_id_and_keeps_the_callers() {
+fn every_answer_has_a_request_id() {
     let (_lab, server) = server();
     let client = server.anybody();
     let ask = |id: &str| {
@@ -411,7 +417,7 @@ fn every_answer_has_an_id_and_keeps_the_callers() {
 }
 
 #[test]
-fn a_whole_number_may_be_written_with_a_point() {
+fn integers_can_be_written_with_a_decimal_point() {
     let (_lab, server) = server();
     let record = r#"{"records":[{"kind":"chunk","id":"c","source":"x","text":"x","timestamp":-4555907.0,
         "valid_from":"0002-10-22T08:23:55.1-19:48","valid_to":1163.0}]}"#;
@@ -434,19 +440,19 @@ fn a_whole_number_may_be_written_with_a_point() {
 }
 
 #[test]
-fn a_body_of_too_many_values_is_refused() {
+fn a_body_with_too_many_values_is_rejected() {
     let lab = Lab::new();
     let server = lab.serve();
     let many = format!("[{}1]", "1,".repeat(500_000));
-    let refused = "413 too_many_values: the body has more than 500,000 values [send less at once; \
-                   records may be sent as lines]";
+    let refused = "413 too_many_values: the body has more than 500,000 values [send less per call; \
+                   send records as NDJSON]";
     for target in ["/v1/sessions", "/v1/memory/records", "/mcp"] {
         assert_eq!(server.post(target, &many).text(), refused, "{target}");
     }
 }
 
 #[test]
-fn a_recipe_may_be_sent_whole() {
+fn a_recipe_can_be_sent_inline() {
     let (_lab, server) = server();
     let assemble = |recipe: serde_json::Value, with: serde_json::Value| {
         let body = json!({"recipe": recipe, "with": with, "event": "Hello?", "session": "s"});
@@ -486,7 +492,7 @@ fn a_recipe_may_be_sent_whole() {
 }
 
 #[test]
-fn the_clock_of_a_request_is_the_servers() {
+fn a_request_cannot_set_the_clock() {
     let (_lab, server) = server();
     let body = json!({"session": "s", "event": "Hello?", "now": "2026-01-01T00:00:00Z"});
     let refused = server.post("/v1/assemble", &body.to_string()).text();

@@ -40,7 +40,7 @@ fn next(wire: &mut Wire) -> (String, String, Value) {
 }
 
 #[test]
-fn what_happens_in_a_session_is_told_in_its_order() {
+fn events_of_a_session_are_sent_in_order() {
     let lab = Lab::new();
     let server = lab.serve();
     let client = server.anybody();
@@ -104,7 +104,7 @@ fn what_happens_in_a_session_is_told_in_its_order() {
 }
 
 #[test]
-fn a_turn_that_was_sent_again_is_told_once() {
+fn a_retried_turn_gives_one_event() {
     let lab = Lab::new();
     let server = lab.serve();
     let client = server.anybody();
@@ -119,7 +119,7 @@ fn a_turn_that_was_sent_again_is_told_once() {
 }
 
 #[test]
-fn another_tenant_hears_nothing() {
+fn events_are_not_sent_to_other_tenants() {
     let lab = Lab::new();
     let (harbour, island) = (lab.key("harbour"), lab.key("island"));
     let server = lab.serve();
@@ -143,7 +143,7 @@ fn another_tenant_hears_nothing() {
 }
 
 #[test]
-fn there_are_only_so_many_listeners() {
+fn the_number_of_listeners_is_limited() {
     let lab = Lab::new().with(|server| server.max_listeners = 2);
     let server = lab.serve();
     talk(&server.anybody(), "s", "First.");
@@ -152,7 +152,8 @@ fn there_are_only_so_many_listeners() {
     let refused = server.get("/v1/sessions/s/events");
     assert_eq!(
         refused.text(),
-        "503 unavailable: there are too many listeners, or the server is stopping"
+        "503 unavailable: too many listeners, or the server is stopping [retry later, or raise \
+         `max_listeners` in the server's settings]"
     );
     assert_eq!(refused.header("retry-after"), Some("1"));
     // One leaves, and there is room. That it left is noticed when something is
@@ -188,7 +189,7 @@ fn a_stream_ends_when_its_key_is_revoked() {
 }
 
 #[test]
-fn a_stream_that_needed_no_key_ends_when_one_is_needed() {
+fn a_stream_without_a_key_ends_when_the_first_key_is_created() {
     let lab = Lab::new();
     let server = lab.serve();
     talk(&server.anybody(), "s", "First.");
@@ -199,7 +200,7 @@ fn a_stream_that_needed_no_key_ends_when_one_is_needed() {
 }
 
 #[test]
-fn a_tenant_that_is_listened_to_stays_ready() {
+fn a_tenant_with_listeners_stays_loaded() {
     let lab = Lab::new();
     let harbour = lab.key("harbour");
     // More than are kept ready.

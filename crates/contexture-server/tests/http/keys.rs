@@ -5,15 +5,15 @@ use serde_json::json;
 
 use crate::support::{Lab, talk, until};
 
-const NO_KEY: &str = "401 unauthorized: this server needs a key [send it as `Authorization: \
-    Bearer KEY`; `contexture key new` makes one]";
-const WRONG_KEY: &str = "401 unauthorized: there is no such key [send it as `Authorization: \
-    Bearer KEY`, whole and unchanged]";
-const REVOKED: &str = "401 unauthorized: the key was revoked [make another with `contexture key \
-    new` on the server]";
+const NO_KEY: &str = "401 unauthorized: the server requires an API key [send `Authorization: \
+    Bearer KEY`; create a key with `contexture key new` on the server]";
+const WRONG_KEY: &str = "401 unauthorized: the API key is invalid [send the whole key as \
+    `Authorization: Bearer KEY`]";
+const REVOKED: &str = "401 unauthorized: the API key was revoked [create another key with \
+    `contexture key new` on the server]";
 
 #[test]
-fn a_server_with_a_key_lets_in_who_has_it() {
+fn a_server_with_keys_accepts_only_calls_with_a_key() {
     let lab = Lab::new();
     let key = lab.key("");
     let server = lab.serve();
@@ -32,7 +32,7 @@ fn a_server_with_a_key_lets_in_who_has_it() {
 }
 
 #[test]
-fn a_key_that_is_none_a_foreign_one_and_a_wrong_secret_are_answered_alike() {
+fn malformed_unknown_and_wrong_keys_get_the_same_answer() {
     let lab = Lab::new();
     let key = lab.key("");
     let elsewhere = Lab::new().key("");
@@ -75,7 +75,7 @@ fn a_key_that_is_none_a_foreign_one_and_a_wrong_secret_are_answered_alike() {
 }
 
 #[test]
-fn a_revoked_key_stops_to_work_and_the_last_one_closes_the_server() {
+fn a_revoked_key_is_rejected_and_the_server_still_requires_keys() {
     let lab = Lab::new();
     let (first, last) = (lab.key(""), lab.key(""));
     let server = lab.serve();
@@ -103,7 +103,7 @@ fn a_revoked_key_stops_to_work_and_the_last_one_closes_the_server() {
 }
 
 #[test]
-fn without_keys_this_machine_is_let_in_until_there_is_one() {
+fn local_calls_need_no_key_until_one_is_created() {
     let lab = Lab::new();
     let server = lab.serve();
     assert!(!server.needs_key);
@@ -118,7 +118,7 @@ fn without_keys_this_machine_is_let_in_until_there_is_one() {
 }
 
 #[test]
-fn an_address_that_others_reach_needs_a_key() {
+fn a_public_address_requires_a_key() {
     let bind = |lab: &Lab| {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
@@ -135,8 +135,8 @@ fn an_address_that_others_reach_needs_a_key() {
         assert_eq!(
             refused.to_string(),
             format!(
-                "{address} can be reached by others, and there is no key: anybody could read and \
-                 write everything"
+                "other machines can reach {address}, and no API key exists: anyone could read and \
+                 write all data"
             )
         );
         assert_eq!(
@@ -156,7 +156,7 @@ fn an_address_that_others_reach_needs_a_key() {
 }
 
 #[test]
-fn what_another_tenant_has_is_answered_as_what_is_not_there() {
+fn data_of_other_tenants_is_not_found() {
     let lab = Lab::new();
     let (harbour, island) = (lab.key("harbour"), lab.key("island"));
     let server = lab.serve();
@@ -213,18 +213,19 @@ fn what_another_tenant_has_is_answered_as_what_is_not_there() {
 }
 
 #[test]
-fn a_key_for_metrics_opens_nothing_else_and_nothing_else_opens_metrics() {
+fn a_metrics_key_has_access_to_metrics_only() {
     let lab = Lab::new();
     let (tenant, metrics) = (lab.key("harbour"), lab.metrics_key());
     let server = lab.serve();
     assert_eq!(
         server.with_key(&metrics).get("/v1/sessions").text(),
-        "403 forbidden: this key opens /metrics only"
+        "403 forbidden: the API key has access to /metrics only [create another key with \
+         `contexture key new` on the server]"
     );
     assert_eq!(
         server.with_key(&tenant).get("/metrics").text(),
-        "403 forbidden: this key does not open /metrics [make one that does with `contexture key \
-         new --metrics` on the server]"
+        "403 forbidden: the API key has no access to /metrics [create a key for metrics with \
+         `contexture key new --metrics` on the server]"
     );
     assert_eq!(server.get("/metrics").text(), NO_KEY);
     let read = server.with_key(&metrics).get("/metrics").ok(200);
@@ -235,7 +236,7 @@ fn a_key_for_metrics_opens_nothing_else_and_nothing_else_opens_metrics() {
 }
 
 #[test]
-fn who_asks_too_often_is_told_to_wait() {
+fn calls_above_the_rate_limit_get_status_429() {
     let lab = Lab::new().with(|server| (server.rate_per_second, server.rate_burst) = (1, 3));
     let (eager, calm) = (lab.key("harbour"), lab.key("harbour"));
     let server = lab.serve();
@@ -245,8 +246,7 @@ fn who_asks_too_often_is_told_to_wait() {
     });
     assert_eq!(
         refused.text(),
-        "429 rate_limited: this key sends more requests than it may [wait as long as \
-         `retry-after` says, and send less]"
+        "429 rate_limited: the API key exceeded its rate limit [retry after `retry-after` seconds]"
     );
     assert_eq!(refused.header("retry-after"), Some("1"));
     // Others are not held up by it, and after a while it goes on.
@@ -255,7 +255,7 @@ fn who_asks_too_often_is_told_to_wait() {
 }
 
 #[test]
-fn a_key_is_in_no_answer() {
+fn keys_do_not_appear_in_answers() {
     let lab = Lab::new();
     let key = lab.key("harbour");
     let metrics = lab.metrics_key();

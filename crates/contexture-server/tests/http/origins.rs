@@ -7,7 +7,7 @@ fn ask(server: &Running, method: &str, headers: &str) -> Answer {
 }
 
 #[test]
-fn the_name_that_is_called_must_be_ours() {
+fn a_foreign_host_is_rejected() {
     let lab =
         Lab::new().with(|server| server.allowed_hosts = vec!["Contexture.Example".to_owned()]);
     let server = lab.serve();
@@ -25,8 +25,8 @@ fn the_name_that_is_called_must_be_ours() {
         let answer = ask(&server, "GET", &format!("host: {host}\r\n"));
         assert_eq!(answer.status, 200, "{host}: {}", answer.body);
     }
-    let foreign = "403 foreign_host: this server does not go by the name in `Host` [call it by \
-                   its address, or add the name to `allowed_hosts` in its settings]";
+    let foreign = "403 foreign_host: the host name in `Host` is not allowed [call the server by \
+                   its IP address, or add the name to `allowed_hosts` in the server's settings]";
     for host in [
         "evil.example",
         &format!("evil.example:{port}"),
@@ -39,7 +39,7 @@ fn the_name_that_is_called_must_be_ours() {
         let answer = ask(&server, "GET", &format!("host: {host}\r\n"));
         assert_eq!(answer.text(), foreign, "{host}");
     }
-    let unclear = "400 invalid_host: the request does not say whom it is for";
+    let unclear = "400 invalid_host: missing or malformed Host header";
     for headers in [
         "",
         "host: \r\n",
@@ -64,7 +64,7 @@ fn the_name_that_is_called_must_be_ours() {
 }
 
 #[test]
-fn what_a_proxy_would_be_sent_says_whom_it_is_for_twice() {
+fn an_absolute_target_overrides_the_host_header() {
     let lab = Lab::new();
     let server = lab.serve();
     let answer =
@@ -73,7 +73,7 @@ fn what_a_proxy_would_be_sent_says_whom_it_is_for_twice() {
 }
 
 #[test]
-fn pages_of_other_sites_may_not_call() {
+fn a_foreign_origin_is_rejected() {
     let lab = Lab::new()
         .with(|server| server.allowed_origins = vec!["https://app.example.com".to_owned()]);
     let server = lab.serve();
@@ -87,7 +87,7 @@ fn pages_of_other_sites_may_not_call() {
         let headers = format!("host: {host}\r\norigin: {origin}\r\n");
         ask(&server, "GET", &headers).ok(200);
     }
-    let foreign = "403 foreign_origin: pages of this origin may not call this server [add it to \
+    let foreign = "403 foreign_origin: the origin in `Origin` is not allowed [add the origin to \
                    `allowed_origins` in the server's settings]";
     for origins in [
         "origin: null\r\n",
@@ -110,7 +110,7 @@ fn pages_of_other_sites_may_not_call() {
 }
 
 #[test]
-fn a_browser_is_told_what_an_allowed_page_may_do() {
+fn allowed_origins_get_cors_headers() {
     let lab = Lab::new()
         .with(|server| server.allowed_origins = vec!["https://app.example.com".to_owned()]);
     // A browser asks before it sends the key.
@@ -169,7 +169,7 @@ fn a_browser_is_told_what_an_allowed_page_may_do() {
 }
 
 #[test]
-fn without_allowed_pages_nothing_is_said_to_browsers() {
+fn without_allowed_origins_there_are_no_cors_headers() {
     let lab = Lab::new();
     let server = lab.serve();
     let own = "host: localhost\r\norigin: http://localhost\r\n";

@@ -24,7 +24,7 @@ fn change(client: &Client, target: &str, field: &str, values: [Value; 2], read: 
 }
 
 #[test]
-fn callers_who_change_different_fields_lose_nothing() {
+fn concurrent_changes_of_different_fields_are_all_applied() {
     let lab = Lab::new();
     let servers = [lab.serve(), lab.serve()];
     let client = servers[0].anybody();
@@ -98,7 +98,7 @@ fn callers_who_change_different_fields_lose_nothing() {
 }
 
 #[test]
-fn a_change_of_a_session_that_is_refused_changes_nothing() {
+fn a_rejected_change_of_a_session_changes_nothing() {
     let lab = Lab::new();
     let server = lab.serve();
     let client = server.anybody();

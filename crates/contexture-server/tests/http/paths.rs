@@ -36,7 +36,7 @@ fn assemble(client: &Client, body: &Value) -> String {
 }
 
 #[test]
-fn a_path_leads_nowhere_outside_the_root() {
+fn paths_outside_the_root_are_rejected() {
     let (lab, key) = lab("harbour");
     #[cfg(unix)]
     {
@@ -145,7 +145,7 @@ fn escaped(text: &str) -> String {
 }
 
 #[test]
-fn a_tenant_is_not_told_where_its_files_are() {
+fn a_tenant_does_not_learn_where_its_root_is() {
     let (lab, key) = lab("harbour");
     let server = lab.serve();
     let client = server.with_key(&key);
@@ -201,7 +201,7 @@ fn a_tenant_is_not_told_where_its_files_are() {
 
 /// The usual tenant's root is the server's, and the roots of others lie below it.
 #[test]
-fn the_usual_tenant_does_not_reach_into_the_roots_of_others() {
+fn the_default_tenant_cannot_read_the_roots_of_other_tenants() {
     let (lab, key) = lab("default");
     let lab = lab
         .file(".contexture/tenants/harbour/notes.md", SECRET)
@@ -260,7 +260,7 @@ fn the_usual_tenant_does_not_reach_into_the_roots_of_others() {
 }
 
 #[test]
-fn a_recipe_that_leads_out_is_named_as_the_field() {
+fn a_recipe_outside_the_root_is_reported_with_its_field() {
     let (lab, key) = lab("harbour");
     let server = lab.serve();
     let body = json!({"recipe": "../../etc/passwd"});
@@ -275,7 +275,7 @@ fn a_recipe_that_leads_out_is_named_as_the_field() {
 
 /// A request without history looks right, and the model knows nothing.
 #[test]
-fn a_session_that_the_recipe_has_no_place_for_is_warned_of() {
+fn a_session_without_a_history_layer_gives_a_warning() {
     let lab = Lab::new();
     let key = lab.key("harbour");
     let server = lab.serve();
@@ -289,8 +289,8 @@ fn a_session_that_the_recipe_has_no_place_for_is_warned_of() {
     };
     let warned = json!({
         "code": "no_history",
-        "message": "the recipe `memory` has no history: no turn of session `support` is in the \
-                    request",
+        "message": "recipe `memory` has no history layer: the request contains no turns of \
+                    session `support`",
         "advice": [{"do": "set", "field": "recipe", "value": "broker"}],
     });
     assert!(warnings("memory").contains(&warned));

@@ -18,7 +18,7 @@ fn drip(wire: &mut Wire, bytes: &[u8]) {
 }
 
 #[test]
-fn who_drips_a_head_is_hung_up_on() {
+fn a_slow_request_head_times_out() {
     let lab = Lab::new().with(|server| server.header_timeout_ms = 200);
     let server = lab.serve();
     let mut wire = server.connect();
@@ -39,7 +39,7 @@ fn who_drips_a_head_is_hung_up_on() {
 }
 
 #[test]
-fn who_drips_a_body_is_told_and_hung_up_on() {
+fn a_slow_request_body_times_out_with_status_408() {
     let lab = Lab::new().with(|server| server.body_timeout_ms = 200);
     let server = lab.serve();
     server.post("/v1/sessions", r#"{"label":"s"}"#).ok(201);
@@ -79,7 +79,7 @@ fn stream(server: &Running, key: Option<&str>, lines: &str) -> Wire {
 const EVENT: &str = "{\"kind\":\"event\",\"content\":\"The ferry is late.\"}\n";
 
 #[test]
-fn streams_that_wait_for_their_callers_hold_up_nobody() {
+fn idle_streams_do_not_block_other_calls() {
     let lab = Lab::new().with(|server| {
         server.max_concurrent = 1;
         server.body_timeout_ms = 600_000;
@@ -97,8 +97,8 @@ fn streams_that_wait_for_their_callers_hold_up_nobody() {
     let refused = client.send("POST", "/v1/memory/records", &lines, Some(EVENT));
     assert_eq!(
         refused.text(),
-        "503 unavailable: 4 streams of records are open already [wait until one of them has \
-         ended, or send more in one]"
+        "503 unavailable: the limit of 4 open record streams is reached [wait until a stream has \
+         ended, or send more records in one stream]"
     );
     for wire in &mut streams {
         wire.send("0\r\n\r\n");
@@ -110,7 +110,7 @@ fn streams_that_wait_for_their_callers_hold_up_nobody() {
 }
 
 #[test]
-fn a_line_that_is_wrong_is_told_while_more_is_to_come() {
+fn an_invalid_line_is_answered_before_the_body_ends() {
     let lab = Lab::new().with(|server| server.body_timeout_ms = 600_000);
     let server = lab.serve();
     let mut wire = stream(&server, None, "{\"kind\":\"nothing\"}\n");
@@ -119,7 +119,7 @@ fn a_line_that_is_wrong_is_told_while_more_is_to_come() {
 }
 
 #[test]
-fn long_lines_are_kept_before_a_thousand_are_there() {
+fn long_lines_are_stored_in_smaller_batches() {
     let lab = Lab::new();
     let server = lab.serve();
     let wide = " ".repeat(3 << 20) + EVENT;
@@ -139,7 +139,7 @@ fn long_lines_are_kept_before_a_thousand_are_there() {
 }
 
 #[test]
-fn large_bodies_wait_for_room_and_small_ones_do_not() {
+fn large_bodies_wait_for_memory_and_small_ones_do_not() {
     let lab = Lab::new().with(|server| server.request_timeout_ms = 2_000);
     let server = lab.serve();
     let begin = |length: usize| {
@@ -164,7 +164,8 @@ fn large_bodies_wait_for_room_and_small_ones_do_not() {
     let said = begin(100_000).answer();
     assert_eq!(
         said.text(),
-        "503 unavailable: the server holds as many bodies as it can; try again"
+        "503 unavailable: the server has no memory for more request bodies [retry after \
+         `retry-after` seconds]"
     );
     drop(large);
     let mut wire = begin(100_000);
@@ -175,7 +176,7 @@ fn large_bodies_wait_for_room_and_small_ones_do_not() {
 }
 
 #[test]
-fn who_does_not_read_its_answers_is_hung_up_on() {
+fn a_client_that_does_not_read_is_disconnected() {
     let lab = Lab::new().with(|server| server.body_timeout_ms = 300);
     let server = lab.serve();
     talk(&server.anybody(), "s", &"long ".repeat(400_000));
@@ -193,7 +194,7 @@ fn who_does_not_read_its_answers_is_hung_up_on() {
 }
 
 #[test]
-fn what_was_begun_for_someone_who_left_is_finished_whole() {
+fn work_is_finished_after_the_client_disconnects() {
     let lab = Lab::new();
     let server = lab.serve();
     server.post("/v1/sessions", r#"{"label":"s"}"#).ok(201);
@@ -237,7 +238,7 @@ fn what_was_begun_for_someone_who_left_is_finished_whole() {
 }
 
 #[test]
-fn who_leaves_in_the_middle_of_an_answer_harms_nobody() {
+fn a_disconnect_during_an_answer_does_not_affect_other_calls() {
     let lab = Lab::new();
     let server = lab.serve();
     let client = server.anybody();
@@ -253,7 +254,7 @@ fn who_leaves_in_the_middle_of_an_answer_harms_nobody() {
 }
 
 #[test]
-fn a_thousand_idle_callers_hold_up_nobody() {
+fn a_thousand_idle_connections_do_not_block_other_calls() {
     let lab = Lab::new();
     let server = lab.serve();
     let idle: Vec<Wire> = (0..1000)
@@ -279,7 +280,7 @@ fn a_thousand_idle_callers_hold_up_nobody() {
 }
 
 #[test]
-fn who_is_one_too_many_waits_until_somebody_leaves() {
+fn connections_above_the_limit_wait() {
     let lab = Lab::new().with(|server| server.max_connections = 3);
     let server = lab.serve();
     let mut inside: Vec<Wire> = (0..3)
@@ -302,7 +303,7 @@ fn who_is_one_too_many_waits_until_somebody_leaves() {
 }
 
 #[test]
-fn more_than_can_be_worked_on_waits_for_its_turn() {
+fn calls_above_the_concurrency_limit_wait() {
     let lab = Lab::new().with(|server| server.max_concurrent = 1);
     let server = lab.serve();
     server.post("/v1/sessions", r#"{"label":"s"}"#).ok(201);
@@ -320,7 +321,7 @@ fn more_than_can_be_worked_on_waits_for_its_turn() {
 }
 
 #[test]
-fn a_head_that_is_too_large_is_refused() {
+fn a_too_large_head_is_rejected() {
     let lab = Lab::new().with(|server| server.max_header_bytes = 8192);
     let server = lab.serve();
     let long = format!(
@@ -341,7 +342,7 @@ fn a_head_that_is_too_large_is_refused() {
 }
 
 #[test]
-fn requests_in_a_row_are_answered_in_their_order() {
+fn pipelined_requests_are_answered_in_order() {
     let lab = Lab::new();
     let server = lab.serve();
     let mut wire = server.connect();
@@ -366,7 +367,7 @@ fn requests_in_a_row_are_answered_in_their_order() {
 }
 
 #[test]
-fn an_old_client_is_answered_and_hung_up_on() {
+fn an_http_1_0_client_is_answered_and_disconnected() {
     let lab = Lab::new();
     let server = lab.serve();
     let mut wire = server.connect();
@@ -374,16 +375,13 @@ fn an_old_client_is_answered_and_hung_up_on() {
     let said = wire.rest();
     assert!(said.starts_with("HTTP/1.0 200 OK\r\n"), "{said}");
     assert!(said.ends_with(r#"{"sessions":[],"next":null}"#), "{said}");
-    // Without a name it cannot be told whether it was meant for us.
+    // Without a host, the server cannot check that the request was meant for it.
     let said = server.raw("GET /v1/sessions HTTP/1.0\r\n\r\n").text();
-    assert_eq!(
-        said,
-        "400 invalid_host: the request does not say whom it is for"
-    );
+    assert_eq!(said, "400 invalid_host: missing or malformed Host header");
 }
 
 #[test]
-fn what_is_no_http_is_refused() {
+fn input_that_is_not_http_is_rejected() {
     let lab = Lab::new();
     let server = lab.serve();
     for bytes in [

@@ -6,7 +6,7 @@ use std::thread;
 use crate::support::{Lab, talk, turn, until};
 
 #[test]
-fn what_is_on_its_way_is_answered_and_nothing_new_is_taken() {
+fn accepted_requests_are_answered_and_new_ones_rejected_while_stopping() {
     let lab = Lab::new();
     let mut server = lab.serve();
     server.post("/v1/sessions", r#"{"label":"s"}"#).ok(201);
@@ -39,7 +39,7 @@ fn what_is_on_its_way_is_answered_and_nothing_new_is_taken() {
 }
 
 #[test]
-fn a_server_that_stops_is_not_ready() {
+fn a_stopping_server_is_not_ready() {
     let lab = Lab::new();
     let mut server = lab.serve();
     server.get("/readyz").ok(200);
@@ -66,7 +66,7 @@ fn a_server_that_stops_is_not_ready() {
 }
 
 #[test]
-fn nothing_that_was_acknowledged_is_lost() {
+fn no_acknowledged_write_is_lost() {
     let lab = Lab::new();
     let mut server = lab.serve();
     let client = server.anybody();

@@ -8,7 +8,7 @@ use contexture_sqlite::{Options, SqliteStore};
 
 use crate::support::{Answer, Client, Lab, Running, talk, turn, until};
 
-const GONE: &str = "503 unavailable: the store cannot be used now; try again";
+const GONE: &str = "503 unavailable: the store is unavailable [retry after `retry-after` seconds]";
 
 /// Everything that needs the store says that it cannot be used, and what does
 /// not goes on.
@@ -45,7 +45,7 @@ fn is_well(client: &Client, turns: u64) {
 }
 
 #[test]
-fn a_store_that_is_gone_is_used_again_when_it_is_back() {
+fn a_deleted_store_is_used_again_after_it_is_restored() {
     let lab = Lab::new();
     let server = lab.serve();
     let client = server.anybody();
@@ -64,7 +64,7 @@ fn a_store_that_is_gone_is_used_again_when_it_is_back() {
 }
 
 #[test]
-fn keys_are_asked_for_while_the_store_is_gone() {
+fn keys_are_required_while_the_store_is_unavailable() {
     let lab = Lab::new();
     let key = lab.key("harbour");
     let server = lab.serve();
@@ -88,7 +88,7 @@ fn keys_are_asked_for_while_the_store_is_gone() {
 }
 
 #[test]
-fn a_store_that_takes_no_more_is_read_on() {
+fn a_full_store_can_still_be_read() {
     let mut lab = Lab::new();
     let options = Options {
         max_bytes: Some(2 << 20),
@@ -111,7 +111,7 @@ fn a_store_that_takes_no_more_is_read_on() {
 }
 
 #[test]
-fn a_store_that_cannot_be_written_is_read_on() {
+fn a_read_only_store_can_still_be_read() {
     let mut lab = Lab::new();
     let writer = lab.serve();
     talk(&writer.anybody(), "s", "First.");

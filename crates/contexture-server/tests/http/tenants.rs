@@ -155,7 +155,7 @@ fn listen(lab: &crate::support::Running, key: &str, label: &str) -> Wire {
 }
 
 #[test]
-fn two_tenants_at_once_see_nothing_of_each_other() {
+fn concurrent_tenants_do_not_see_each_others_data() {
     let lab = Lab::new().with(|server| server.rate_per_second = 0);
     let (harbour, island) = (lab.key("harbour"), lab.key("island"));
     let metrics = lab.metrics_key();

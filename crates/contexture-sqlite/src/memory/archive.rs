@@ -1,4 +1,4 @@
-//! Putting records aside, and bringing them back.
+//! Archives records and restores them.
 
 use contexture_store::RecordKey;
 use rusqlite::Connection;

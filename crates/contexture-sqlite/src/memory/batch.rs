@@ -1,5 +1,7 @@
-//! One change to a memory, of any number of records: its numbers, and what
-//! follows from it for entities and relations, once, at its end.
+//! One change to a memory, with any number of records.
+//!
+//! The batch assigns sequence numbers. At its end it updates the entities and
+//! relations that follow from the records, once.
 
 use std::collections::{BTreeMap, HashMap};
 

@@ -1,4 +1,4 @@
-//! What an index is built from.
+//! Reads the changes from which an index is built and updated.
 
 use contexture_store::{
     Change, EntitySketch, PatternSketch, Record, RecordKind, RelationSketch, Sketch, TextSketch,

@@ -1,4 +1,4 @@
-//! What words and vectors were made with, and making them anew.
+//! Stores the versions of words and vectors, and new words and vectors.
 
 use contexture_store::{Analysis, EmbedderInfo, MemoryState, RecordKey, StoreError};
 use rusqlite::{Connection, OptionalExtension};

@@ -1,5 +1,5 @@
-//! Entities: by whom and what they are called, and what happens when one that
-//! was only mentioned is recorded.
+//! Entities: their names, and the merge of derived entities when one is
+//! recorded explicitly.
 
 use contexture_store::{EntityRecord, Mention, Remembered};
 use rusqlite::{Connection, OptionalExtension};

@@ -1,5 +1,7 @@
-//! Forgetting: rows go from all tables. That nothing is left in the files is
-//! seen to by the connection and the writer.
+//! Deletes records from all tables.
+//!
+//! The connection overwrites deleted rows, and the writer rewrites the file, so
+//! that no bytes are left.
 
 use contexture_store::{Forget, Forgotten, RecordKind};
 use rusqlite::Connection;

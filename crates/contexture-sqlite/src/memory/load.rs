@@ -1,4 +1,4 @@
-//! Records as they are handed out.
+//! Reads records.
 
 use contexture_store::{Record, RecordKey, RecordKind};
 use jiff::Timestamp;

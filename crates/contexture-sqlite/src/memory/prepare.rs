@@ -1,5 +1,6 @@
-//! Records as columns: everything that can be made of them before it is their
-//! turn, so that the thread that writes has only to write.
+//! Converts records to columns before they are written.
+//!
+//! The callers' threads do this work, so that the writer thread only writes.
 
 use contexture_core::ContentHash;
 use contexture_store::{
@@ -72,12 +73,15 @@ fn check(new: &NewRecord, analysis: &Analysis) -> Result<(), StoreError> {
     new.record.check()?;
     let derived = &new.derived;
     if derived.vector.is_some() && analysis.embedder.is_none() {
-        return Err(StoreError::invalid("vector", "is by no known embedder"));
+        return Err(StoreError::invalid(
+            "vector",
+            "was created by an unknown embedder",
+        ));
     }
     for (i, mention) in derived.mentions.iter().enumerate() {
         if mention.key.is_empty() || mention.name.is_empty() || mention.entity_type.is_empty() {
             let field = format!("mentions[{i}]");
-            return Err(StoreError::invalid(field, "is without a name or a type"));
+            return Err(StoreError::invalid(field, "has no name or no type"));
         }
     }
     for (i, link) in derived.links.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Relations: which texts tell of them, and between which entities they are.
+//! Relations: the entities that they connect, and the texts that mention them.
 
 use contexture_store::{Derived, Record, RecordKind, RelationRecord, Remembered};
 use rusqlite::{Connection, OptionalExtension};

@@ -1,4 +1,4 @@
-//! Keeping records.
+//! Stores records.
 
 use std::collections::BTreeSet;
 

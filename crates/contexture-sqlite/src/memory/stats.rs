@@ -1,4 +1,4 @@
-//! What is in a memory.
+//! Counts the records of a memory.
 
 use contexture_store::{KindStats, MemoryStats, RecordKind};
 use rusqlite::Connection;

@@ -1,4 +1,5 @@
-//! Tasks that come with other records, in any order.
+//! Imports tasks together with other records. Parents can follow their
+//! subtasks.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 

@@ -1,4 +1,4 @@
-//! Changes that add no nodes.
+//! Changes of settings, agents, paths, flags and agent memories.
 
 use contexture_store::{FlagChange, MemoryChange, Pin, TreeChange};
 use jiff::Timestamp;

@@ -1,4 +1,4 @@
-//! What nodes say, what it counts, and what was answered.
+//! The content, token counts and raw responses of nodes.
 
 use contexture_core::Tokens;
 use contexture_store::{CountedNode, MessageContent, RawResponse};

@@ -1,4 +1,4 @@
-//! Whole trees.
+//! Exports whole trees.
 
 use std::collections::HashMap;
 

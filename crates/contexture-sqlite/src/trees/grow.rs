@@ -1,4 +1,4 @@
-//! Adding nodes and edges.
+//! Adds nodes and edges.
 
 use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap, HashSet};

@@ -1,4 +1,4 @@
-//! Nodes without what they say.
+//! Reads nodes without their content.
 
 use std::collections::HashMap;
 

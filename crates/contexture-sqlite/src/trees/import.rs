@@ -1,4 +1,4 @@
-//! Bringing in documents.
+//! Imports tree documents.
 
 use std::collections::{HashMap, HashSet};
 

@@ -1,4 +1,4 @@
-//! Rows that are added.
+//! Inserts the rows of nodes, edges, agents and paths.
 
 use std::collections::HashMap;
 

@@ -1,4 +1,4 @@
-//! What agents keep in mind.
+//! The memories of agents.
 
 use std::collections::HashMap;
 

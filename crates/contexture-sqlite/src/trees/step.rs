@@ -1,4 +1,4 @@
-//! How nodes are reached, kept up to date.
+//! Updates the step of each node: how the node is reached from its parent.
 
 use std::collections::{BTreeSet, HashMap};
 

@@ -1,4 +1,4 @@
-//! Finding nodes, and what is before and behind them.
+//! Finds nodes, and walks to their parents and children.
 
 use std::collections::BTreeSet;
 

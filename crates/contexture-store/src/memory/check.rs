@@ -1,4 +1,4 @@
-//! What a record must be to make sense, and the names it gets by default.
+//! Checks records, and creates their default ids.
 
 use jiff::Timestamp;
 
@@ -89,7 +89,10 @@ fn check_chunk(chunk: &ChunkRecord) -> Result<(), StoreError> {
     }
     let finite = |embedding: &Vec<f32>| embedding.iter().all(|number| number.is_finite());
     if !chunk.embedding.as_ref().is_none_or(finite) {
-        return Err(StoreError::invalid("embedding", "holds what is no number"));
+        return Err(StoreError::invalid(
+            "embedding",
+            "contains a value that is not a number",
+        ));
     }
     validity(chunk.valid_from, chunk.valid_to)?;
     supersedes(&chunk.id, chunk.supersedes.as_deref())
@@ -178,7 +181,7 @@ fn long_name(field: &str, value: &str, most: usize) -> Result<(), StoreError> {
         ));
     }
     if value.contains('\0') {
-        return Err(StoreError::invalid(field, "holds a NUL character"));
+        return Err(StoreError::invalid(field, "contains a NUL character"));
     }
     Ok(())
 }

@@ -6,41 +6,41 @@ use serde::Deserialize;
 
 use super::{Agent, Flags, MemoryChange, Preferences, SavedPath, Tree, TruncationStrategy};
 
-/// A change to a tree that does not add to it.
+/// A change to a tree that adds no nodes or edges.
 #[derive(Debug, Clone, PartialEq)]
 pub enum TreeChange {
-    /// Settings of the tree itself.
+    /// Changes settings of the tree itself.
     Settings(SettingsChange),
-    /// An agent: a new one, or in place of the one with its id.
+    /// Adds an agent or replaces the agent with the same id.
     Agent(Agent),
-    /// A path: a new one, or in place of the one with its name.
+    /// Adds a saved path or replaces the path with the same name.
     Path(SavedPath),
-    /// The flags of a node.
+    /// Changes the flags of a node.
     Flags {
         /// The node's id.
         node: String,
         /// Which of its flags change.
         change: FlagChange,
     },
-    /// What an agent keeps in mind.
+    /// Changes the memory of an agent.
     Memory {
         /// The agent's id.
         agent: String,
-        /// What happens to it.
+        /// The change to the memory.
         change: MemoryChange,
     },
 }
 
-/// Flags of a node to be set or taken away. One that is left out stays as it is.
+/// Flags of a node to change. Flags that are omitted keep their value.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct FlagChange {
-    /// Whether it is left out of requests.
+    /// Whether requests omit the node.
     pub excluded: Option<bool>,
-    /// Whether it is taken away.
+    /// Whether the node is hidden as deleted.
     pub pruned: Option<bool>,
-    /// Whether it is marked.
+    /// Whether the node is bookmarked.
     pub bookmarked: Option<bool>,
 }
 

@@ -1,4 +1,4 @@
-//! What a tree must be to make sense, and the one form it is written in.
+//! Checks tree documents, and converts them to the normal form.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -128,7 +128,7 @@ impl TreeDocument {
             let field = format!("nodes[{i}].local_id");
             check_local_id(&field, local, &node.id)?;
             if let Some(other) = taken.insert(local, i) {
-                let message = format!("`{local}` is that of nodes[{other}] already");
+                let message = format!("`{local}` is already the short name of nodes[{other}]");
                 return Err(StoreError::invalid(field, message));
             }
         }
@@ -148,7 +148,7 @@ impl TreeDocument {
             [] if self.nodes.is_empty() => Ok(()),
             [] => Err(StoreError::invalid(
                 "nodes",
-                "there is no root: every node is only material for others",
+                "there is no root: every node is only a context or instruction source",
             )),
             roots => Err(several_roots(roots)),
         }
@@ -246,10 +246,7 @@ pub(super) fn check_circles<'a>(
     if let Some(cycle) = cycle(&edited) {
         return Err(StoreError::invalid(
             "nodes",
-            format!(
-                "they are edited from each other in a circle: {}",
-                named(&cycle, " -> ")
-            ),
+            format!("the edits form a cycle: {}", named(&cycle, " -> ")),
         ));
     }
     for (node, from) in edited {
@@ -260,7 +257,7 @@ pub(super) fn check_circles<'a>(
         None => Ok(()),
         Some(cycle) => Err(StoreError::invalid(
             "edges",
-            format!("they go round in a circle: {}", named(&cycle, " -> ")),
+            format!("the edges form a cycle: {}", named(&cycle, " -> ")),
         )),
     }
 }
@@ -328,7 +325,7 @@ impl Node {
                         }
                     }
                     Block::ToolCall { .. } | Block::ToolResult { .. } | Block::Thinking { .. } => {
-                        let message = "a node holds text, images, audio and documents only";
+                        let message = "a node can contain only text, images, audio and documents";
                         return Err(StoreError::invalid(at, message));
                     }
                 }
@@ -373,7 +370,7 @@ impl Edge {
                 return Err(StoreError::invalid(field, message));
             }
             if !seen.insert(&source.node_id) {
-                let message = format!("`{}` is a source of this edge already", source.node_id);
+                let message = format!("`{}` is already a source of this edge", source.node_id);
                 return Err(StoreError::invalid(field, message));
             }
         }
@@ -488,7 +485,7 @@ pub(super) fn check_local_id(field: &str, local: &str, id: &str) -> Result<(), S
         false => Err(StoreError::invalid(
             field,
             format!(
-                "`{local}` is no short name for `{id}`: it is the first {LOCAL_ID_CHARS} \
+                "`{local}` is not a short name for `{id}`: it is the first {LOCAL_ID_CHARS} \
                  characters or more of the id"
             ),
         )),
@@ -661,7 +658,7 @@ mod tests {
     }
 
     #[test]
-    fn trees_that_make_sense() {
+    fn valid_trees_are_accepted() {
         check("", "fine");
         check("a", "fine");
         check("a \n b \n c \n a -> b \n b -> c \n a -> c", "fine");
@@ -679,19 +676,19 @@ mod tests {
     }
 
     #[test]
-    fn edges_do_not_go_round() {
+    fn cycles_are_rejected() {
         check(
             "a \n b \n c \n a -> b \n b -> c \n c -> b",
-            "edges: they go round in a circle: `b` -> `c` -> `b`",
+            "edges: the edges form a cycle: `b` -> `c` -> `b`",
         );
         check(
             "a \n b \n a -> b \n b -> a",
-            "edges: they go round in a circle: `a` -> `b` -> `a`",
+            "edges: the edges form a cycle: `a` -> `b` -> `a`",
         );
         // Through the place in which an edit stands.
         check(
             "a \n b \n b2 of b \n b2 -> b",
-            "edges: they go round in a circle: `b` -> `b2` -> `b`",
+            "edges: the edges form a cycle: `b` -> `b2` -> `b`",
         );
         check(
             "a \n a -> a",
@@ -700,7 +697,7 @@ mod tests {
     }
 
     #[test]
-    fn long_circles_are_cut() {
+    fn long_cycles_are_shortened_in_messages() {
         let mut text = String::from("n0\n");
         for i in 1..=20 {
             text += &format!("n{i}\nn{} -> n{i}\n", i - 1);
@@ -708,13 +705,13 @@ mod tests {
         text += "n20 -> n5";
         check(
             &text,
-            "edges: they go round in a circle: `n10` -> `n11` -> `n12` -> `n13` -> `n14` -> \
+            "edges: the edges form a cycle: `n10` -> `n11` -> `n12` -> `n13` -> `n14` -> \
              `n15` -> `n16` -> `n17` -> ...",
         );
     }
 
     #[test]
-    fn edges_lead_from_nodes_to_nodes() {
+    fn edges_connect_existing_nodes() {
         check(
             "a \n a -> b",
             "edges[0].target_node_id: there is no node `b` in this tree",
@@ -733,7 +730,7 @@ mod tests {
         );
         check(
             "a \n b \n a context:a -> b",
-            "edges[0].sources[1].node_id: `a` is a source of this edge already",
+            "edges[0].sources[1].node_id: `a` is already a source of this edge",
         );
     }
 
@@ -759,18 +756,15 @@ mod tests {
     }
 
     #[test]
-    fn an_edit_is_one_of_something_else() {
+    fn an_edit_refers_to_another_node() {
         check(
             "a \n b of c",
             "nodes[1].edited_from: there is no node `c` in this tree",
         );
-        check(
-            "a \n b of b",
-            "nodes: they are edited from each other in a circle: `b` -> `b`",
-        );
+        check("a \n b of b", "nodes: the edits form a cycle: `b` -> `b`");
         check(
             "a \n b of d \n c of b \n d of c",
-            "nodes: they are edited from each other in a circle: `b` -> `c` -> `d` -> `b`",
+            "nodes: the edits form a cycle: `b` -> `c` -> `d` -> `b`",
         );
     }
 
@@ -795,7 +789,7 @@ mod tests {
             (
                 r#""nodes":[{"id":"a","author":"human","content":"x"},
                    {"id":"a ","author":"human","content":"x"}]"#,
-                "nodes[1].id: holds control characters, or blanks at its ends",
+                "nodes[1].id: contains control characters, or starts or ends with a space",
             ),
         ] {
             assert_eq!(complaint(records), expected);
@@ -809,7 +803,7 @@ mod tests {
             (
                 r#"[{"type":"text","text":"x"},
                     {"type":"tool_call","id":"c","name":"shell","arguments":{}}]"#,
-                "nodes[0].content[1]: a node holds text, images, audio and documents only",
+                "nodes[0].content[1]: a node can contain only text, images, audio and documents",
             ),
             (
                 r#"[{"type":"image","media_type":"image/png"}]"#,
@@ -828,7 +822,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_named_is_there() {
+    fn referenced_nodes_and_agents_exist() {
         let node = r#""nodes":[{"id":"a","author":"human","content":"x"}]"#;
         let agent = r#""agents":[{"id":"x","type":"model"}]"#;
         for (records, expected) in [
@@ -871,7 +865,7 @@ mod tests {
     }
 
     #[test]
-    fn short_names_that_are_given_fit() {
+    fn given_short_names_must_match() {
         for (id, local_id, expected) in [
             ("0123456789", "012345", "fine"),
             ("0123456789", "01234567", "fine"),
@@ -880,13 +874,13 @@ mod tests {
             (
                 "0123456789",
                 "01234",
-                "nodes[0].local_id: `01234` is no short name for `0123456789`: it is the first 6 \
+                "nodes[0].local_id: `01234` is not a short name for `0123456789`: it is the first 6 \
                  characters or more of the id",
             ),
             (
                 "0123456789",
                 "012345~2",
-                "nodes[0].local_id: `012345~2` is no short name for `0123456789`: it is the first \
+                "nodes[0].local_id: `012345~2` is not a short name for `0123456789`: it is the first \
                  6 characters or more of the id",
             ),
         ] {
@@ -901,7 +895,7 @@ mod tests {
                    {"id":"abcdefh","local_id":"abcdef","author":"human","content":"",
                     "edited_from":"abcdefg"}]"#
             ),
-            "nodes[1].local_id: `abcdef` is that of nodes[0] already"
+            "nodes[1].local_id: `abcdef` is already the short name of nodes[0]"
         );
     }
 

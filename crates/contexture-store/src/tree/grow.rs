@@ -1,4 +1,4 @@
-//! What may be added to a tree, checked without reading all of it.
+//! Checks new nodes and edges without reading the whole tree.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -95,7 +95,7 @@ impl Growth {
                 let field = format!("{at}.local_id");
                 check_local_id(&field, local, &one.id)?;
                 if let Some(other) = locals.insert(local.clone(), one.id.clone()) {
-                    let message = format!("`{local}` is that of node `{other}` already");
+                    let message = format!("`{local}` is already the short name of node `{other}`");
                     return Err(StoreError::invalid(field, message));
                 }
             }

@@ -1,28 +1,31 @@
+//! The memory of an agent in a tree: pins, stashes and a trace of actions.
+
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::time;
 
-/// What an agent keeps in mind in a tree.
+/// The memory of an agent in a tree: pins, stashes and recent actions.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, expecting = "a memory: an object with `agent_id`")]
 pub struct AgentMemory {
-    /// Whose it is.
+    /// The id of the agent.
     #[cfg_attr(feature = "schema", schemars(with = "crate::schema::Label"))]
     pub agent_id: String,
-    /// What it always has before it, in the order it was pinned.
+    /// Nodes and texts that are in every request of the agent, in the order
+    /// they were pinned.
     #[serde(default)]
     pub pins: Vec<Pin>,
-    /// What it put aside, by name.
+    /// Texts that the agent saved under a name.
     #[serde(default)]
     pub stashes: Vec<Stash>,
-    /// What it did, oldest first.
+    /// The agent's actions, oldest first.
     #[serde(default)]
     pub trace: Vec<Action>,
 }
 
-/// Something pinned: a node, or a text.
+/// A pinned node or text: exactly one of both fields is given.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(
@@ -31,15 +34,15 @@ pub struct AgentMemory {
 )]
 #[cfg_attr(feature = "schema", schemars(transform = crate::schema::pin))]
 pub struct Pin {
-    /// The node.
+    /// The id of the pinned node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node_id: Option<String>,
-    /// The text.
+    /// The pinned text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
 }
 
-/// Something put aside under a name.
+/// A text that an agent saved under a name.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(
@@ -47,61 +50,62 @@ pub struct Pin {
     expecting = "a stash: an object with `name` and `text`"
 )]
 pub struct Stash {
-    /// Its name; unique for its agent.
+    /// The name of the stash, unique for the agent.
     #[cfg_attr(feature = "schema", schemars(with = "crate::schema::Label"))]
     pub name: String,
-    /// What it is.
+    /// The saved text.
     pub text: String,
-    /// Whether it is shown.
+    /// Whether the text is included in requests. Default: false.
     #[serde(default)]
     pub recalled: bool,
 }
 
-/// Something the agent did.
+/// An action of an agent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, expecting = "an action: an object with `action`")]
 #[cfg_attr(feature = "schema", schemars(rename = "AgentAction"))]
 pub struct Action {
-    /// What it was.
+    /// A short description of the action.
     #[cfg_attr(
         feature = "schema",
         schemars(with = "contexture_core::schema::NotBlank")
     )]
     pub action: String,
-    /// When. Default: when it is stored.
+    /// The time of the action: RFC 3339 or Unix milliseconds. Default: the time
+    /// when it is stored.
     #[serde(default, with = "time::lenient")]
     #[cfg_attr(feature = "schema", schemars(with = "crate::schema::Time"))]
     pub at: Option<Timestamp>,
 }
 
-/// A change to what an agent keeps in mind.
+/// A change to an agent's memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MemoryChange {
-    /// Something more is pinned. What is pinned already stays where it is.
+    /// Pins a node or a text. A pin that exists keeps its position.
     Pin(Pin),
-    /// Something is no longer pinned; it must be.
+    /// Removes a pin. Fails if the pin does not exist.
     Unpin(Pin),
-    /// Something is put aside, in place of what has that name. It is not shown
-    /// until it is recalled.
+    /// Saves a text under a name and replaces an earlier text of that name. The
+    /// text is not in requests until it is recalled.
     Stash {
-        /// Its name.
+        /// The name of the stash.
         name: String,
-        /// What it is.
+        /// The text to save.
         text: String,
     },
-    /// A stash is shown from now on, or no longer.
+    /// Includes a stash in requests, or omits it again.
     Recall {
-        /// Its name.
+        /// The name of the stash.
         name: String,
-        /// Whether it is shown.
+        /// Whether requests include the stash.
         shown: bool,
     },
-    /// A stash is thrown away.
+    /// Deletes a stash.
     Discard {
-        /// Its name.
+        /// The name of the stash.
         name: String,
     },
-    /// Something was done.
+    /// Adds an action to the agent's trace.
     Act(String),
 }

@@ -1,4 +1,4 @@
-//! A document together with what is there already.
+//! Merges a tree document with the stored tree.
 
 use std::collections::{HashMap, HashSet};
 
@@ -192,7 +192,10 @@ impl Merged {
                 Some(other) if !new.contains(other) => {
                     return Err(StoreError::invalid(
                         format!("nodes[{i}].local_id"),
-                        format!("`{local}` is that of node `{}` already", nodes[*other].id),
+                        format!(
+                            "`{local}` is already the short name of node `{}`",
+                            nodes[*other].id
+                        ),
                     ));
                 }
                 _ => taken.insert(local.clone(), i),
@@ -265,7 +268,7 @@ fn changed(field: &str, what: &str, id: &str) -> StoreError {
         _ => "edges never change; add another",
     };
     let message =
-        format!("{what} `{id}` is in this tree already and says something else: {instead}");
+        format!("{what} `{id}` already exists in this tree with different content: {instead}");
     StoreError::invalid(field, message)
 }
 
@@ -311,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn a_document_that_nothing_is_there_of_is_all_new() {
+    fn a_document_for_an_empty_store_is_all_new() {
         let document = read(&nodes(&[
             r#""id":"abcdefg","created_at":3000"#,
             r#""id":"abcdefh","created_at":2000"#,
@@ -326,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_there_stands_behind_what_the_document_has() {
+    fn stored_nodes_follow_those_of_the_document() {
         let there = there(&nodes(&[r#""id":"n1""#, r#""id":"n2""#]));
         let document = read(&nodes(&[
             r#""id":"n3""#,
@@ -339,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn a_document_says_nothing_by_what_it_leaves_out() {
+    fn omitted_parts_of_a_document_change_nothing() {
         let full = there(&nodes(&[
             r#""id":"abcdefg","created_at":5000,"raw_response":{"body":1},
                "metadata":{"excluded":true}"#,
@@ -366,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_may_disturb_a_path_does() {
+    fn only_changes_that_affect_paths_change_the_epoch() {
         let edges = |list: &str| format!(r#","edges":[{list}]"#);
         let edge = |id: &str, from: &str, to: &str| {
             format!(

@@ -1,4 +1,5 @@
-//! How nodes are reached, worked out from a whole document.
+//! Computes the step of every node from a whole document: how the node is
+//! reached from its parent.
 
 use std::collections::HashMap;
 

@@ -39,7 +39,7 @@ fn a_circle() {
     let error = lab.engine.import_tree(&document, Some(now())).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "edges: they go round in a circle: `n2` -> `n3` -> `n2`"
+        "edges: the edges form a cycle: `n2` -> `n3` -> `n2`"
     );
     assert!(lab.store.trees(None, 10).unwrap().is_empty());
 }

@@ -1,4 +1,4 @@
-//! Assembling a request, and the account of it.
+//! The tools `assemble` and `context_report`.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -15,34 +15,33 @@ use crate::mcp::tool::{Answer, Effect, Tools};
 use crate::problem::Problem;
 use crate::tenant::Tenant;
 
-/// How many rows of a report are listed; the rest are counted.
+/// The maximum number of rows of a report. Further rows are only counted.
 const MOST_ROWS: usize = 200;
 
-/// The fields of a request that agents are offered, and what is said of them
-/// where an agent needs to know more than the library says. Each field costs
-/// tokens in every conversation.
+/// The fields of a request that the tools accept, with a description where the
+/// library's does not fit. Each field costs tokens in every conversation.
 const FIELDS: [(&str, Option<&str>); 15] = [
     (
         "session",
-        Some("The session whose history goes into the request: its label or alias."),
+        Some("The session whose history is included: its label or alias. Default: none."),
     ),
     (
         "event",
-        Some("What is asked now, such as the user's latest message. It is not recorded."),
+        Some("The current user message. It is not recorded. Default: none."),
     ),
     (
         "recipe",
         Some(
-            "What goes into the request: `working-set` (files), `broker` (an agent's \
-             conversation, with memory), `memory`, `task-stack`, `loom-dialogue`, `loom-buffer`, \
-             or a recipe file below the root. Default: the configured one.",
+            "The recipe: `working-set` (files), `broker` (conversation with memory), `memory`, \
+             `task-stack`, `loom-dialogue`, `loom-buffer`, or a file below the root. Default: the \
+             configured recipe.",
         ),
     ),
     (
         "model",
         Some(
-            "The model that the request is for, such as `claude-sonnet-4-5`: decides the window \
-             and how tokens are counted. Default: the configured one.",
+            "The model, such as `claude-sonnet-4-5`. It sets the context window and the \
+             tokenizer. Default: the configured model.",
         ),
     ),
     ("max_tokens", None),
@@ -52,20 +51,20 @@ const FIELDS: [(&str, Option<&str>); 15] = [
     ("strategy", None),
     (
         "stack",
-        Some("The stack of tasks, in the recipe `task-stack`. Default: `main`."),
+        Some("The task stack of the recipe `task-stack`. Default: `main`."),
     ),
     ("role", None),
     ("task", None),
-    ("tree", Some("The tree, in recipes for looms.")),
+    ("tree", Some("The tree id, for the loom recipes.")),
     ("head", None),
     (
         "format",
-        Some("The form of the request: `text` to read it, a provider's to send it."),
+        Some("The format: `text` to read the request, a provider's to send it."),
     ),
 ];
 
-/// What is to be assembled: some fields of a request. The schema is checked
-/// before the request is read, and refuses the other fields.
+/// The arguments of both tools: some fields of a request. The schema is checked
+/// before the request is read, and rejects the other fields.
 #[derive(Debug, Deserialize)]
 #[serde(transparent)]
 struct AssembleArguments(Request);
@@ -79,8 +78,7 @@ impl JsonSchema for AssembleArguments {
         let mut schema = request_schema(generator);
         let all = schema.get_mut("properties").and_then(Value::as_object_mut);
         let mut all = all.map(std::mem::take).unwrap_or_default();
-        // An event with what is known about it, and a recipe itself, are more than
-        // an agent writes.
+        // Agents send an event as text and a recipe by name.
         for name in ["event", "recipe"] {
             all.insert(name.to_owned(), json!({"type": ["string", "null"]}));
         }
@@ -98,73 +96,73 @@ impl JsonSchema for AssembleArguments {
     }
 }
 
-/// What is to be known of a request beside its text.
+/// Facts about an assembled request, next to its text.
 #[derive(Debug, Serialize, JsonSchema)]
 struct Sent {
-    /// What the request is kept by: `contexture snapshot show` shows it again.
+    /// The hash under which the request was saved.
     snapshot: Option<String>,
     /// The tokens of the request.
     tokens: u64,
-    /// The model it is for.
+    /// The model of the request.
     model: String,
-    /// The form it is in.
+    /// The format of the request.
     format: Format,
-    /// The session.
+    /// The label of the session.
     session: Option<String>,
-    /// The parent of the turn that answers: send it along when that is recorded.
+    /// The `parent_turn_id` of the turn that answers the request.
     parent_turn_id: Option<String>,
-    /// What a person should look at.
+    /// Warnings.
     warnings: Vec<String>,
 }
 
-/// What became of every candidate.
+/// The report of a request.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(in crate::mcp) struct Account {
-    /// The recipe that was followed.
+    /// The recipe.
     recipe: String,
-    /// The model the request is for.
+    /// The model of the request.
     model: String,
-    /// The whole window.
+    /// The context window in tokens.
     max: u64,
-    /// What is set aside for the answer and for tools.
+    /// Tokens reserved for the response and for tools.
     reserved: u64,
-    /// What the request costs.
+    /// The tokens of the request.
     used: u64,
-    /// What is left of it.
+    /// The tokens that remain.
     available: u64,
-    /// What is in the request, in the order it is sent.
+    /// The candidates in the request, in order.
     included: Vec<Row>,
-    /// What is not, in the order it was offered.
+    /// The candidates that are not in the request.
     excluded: Vec<Row>,
-    /// How many rows there are beyond those.
+    /// The number of rows that are not listed.
     unlisted: usize,
-    /// What a person should look at.
+    /// Warnings.
     warnings: Vec<String>,
-    /// What the request is kept by.
+    /// The hash under which the request was saved.
     snapshot: Option<String>,
 }
 
-/// What became of a candidate.
+/// A row of the report: one candidate.
 #[derive(Debug, Serialize, JsonSchema)]
 struct Row {
-    /// Its name: a path, or what it is.
+    /// A path or an id.
     id: String,
-    /// Its layer.
+    /// The layer.
     layer: String,
-    /// What it costs, or would have cost.
+    /// The tokens of the candidate.
     tokens: u64,
-    /// What it would have cost whole.
+    /// The tokens of the whole content.
     #[serde(skip_serializing_if = "Option::is_none")]
     original_tokens: Option<u64>,
-    /// Whether it was cut.
+    /// Whether the content was cut.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     #[schemars(default)]
     truncated: bool,
-    /// Its priority.
+    /// The priority, from 0 to 1.
     priority: f64,
-    /// Why: a stable word.
+    /// A stable code for the reason.
     code: String,
-    /// Why, in words.
+    /// The reason.
     reason: String,
 }
 
@@ -173,11 +171,9 @@ pub(super) fn add(tools: &mut Tools) {
         "assemble",
         (
             "Assemble a request",
-            "Makes the exact request to send to a model: gathers files, history, memory and tasks \
-             as the recipe says, fits them into the token budget, and returns the text. Call it \
-             before each call of a model, or to see what a model would see now. The request is \
-             kept and can be looked up by `snapshot`. A history that has become too long for the \
-             window is summarised first. Nothing is sent anywhere.",
+            "Returns the exact request to send to a model: fits files, history, memory and tasks \
+             into the token budget as the recipe defines. Saves the request under the hash \
+             `snapshot`. Compacts a history that exceeds the context window. Sends nothing.",
         ),
         Effect::Keeps,
         |tenant, AssembleArguments(mut request)| {
@@ -199,12 +195,10 @@ pub(super) fn add(tools: &mut Tools) {
     tools.add::<Account, AssembleArguments>(
         "context_report",
         (
-            "Say what was kept and what was cut",
-            "Says what became of every candidate for a request: what is in it whole, what was cut, \
-             what was left out, each with its cost, a stable code and the reason. Call it when \
-             something seems to be missing from the context, or before changing the working set. \
-             Reports are not kept: the request is assembled again (and not sent), so give the same \
-             arguments as to `assemble`.",
+            "Report on a request",
+            "Lists what was kept, cut and dropped, each with its tokens and the reason. Call it \
+             if something is missing from the context, or before you change the working set. \
+             Reports are not saved: pass the same arguments as to `assemble`.",
         ),
         Effect::Keeps,
         |tenant, AssembleArguments(request)| {
@@ -214,11 +208,11 @@ pub(super) fn add(tools: &mut Tools) {
     );
 }
 
-/// Returns what became of every candidate for a request.
+/// Assembles a request and returns its report.
 pub(in crate::mcp) fn account(tenant: &Tenant, request: Request) -> Result<Account, Problem> {
     let format = request.format.or(Some(Format::Text));
     let assembled = assemble(tenant, Request { format, ..request })?;
-    // A form that the provider would refuse is no account of a request.
+    // Fails like `assemble` if the provider would reject the request.
     if let Some(format) = format {
         assembled.render_compact(format)?;
     }
@@ -247,7 +241,7 @@ impl Account {
         }
     }
 
-    /// Returns it as somebody reads it.
+    /// Returns the report as text.
     pub(in crate::mcp) fn text(&self) -> String {
         let mut text = format!(
             "{} for {}: {} of {} tokens used, {} reserved, {} left\n",
@@ -328,7 +322,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_field_that_is_offered_is_one_of_a_request() {
+    fn every_argument_is_a_field_of_a_request() {
         let mut generator = SchemaGenerator::default();
         let all = request_schema(&mut generator);
         let offered = AssembleArguments::json_schema(&mut generator);

@@ -1,4 +1,4 @@
-//! Making a history shorter.
+//! The tool `compact`.
 
 use contexture::schema::{AtLeastOne, NotBlank};
 use schemars::JsonSchema;
@@ -10,22 +10,24 @@ use crate::mcp::tool::{Answer, Effect, Tools};
 use crate::problem::Problem;
 use crate::tenant::Tenant;
 
-/// How a history is to be made shorter.
+/// The arguments of `compact`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Compact {
-    /// The session: its label or alias.
+    /// The session's label or alias.
     session: String,
-    /// Why it is summarised now, in one sentence. It is kept in the log.
+    /// The reason, in one sentence.
     #[schemars(with = "NotBlank")]
     why: String,
-    /// What the summary is to pay attention to.
+    /// The topic that the summary concentrates on. Default: none.
     #[serde(default)]
     focus: Option<String>,
-    /// The model whose window counts. Default: that of the latest request.
+    /// The model whose context window counts. Default: the model of the latest
+    /// request.
     #[serde(default)]
     model: Option<String>,
-    /// What a request may use. Default: what the latest might.
+    /// The number of tokens that a request can use. Default: the budget of the
+    /// latest request.
     #[serde(default)]
     #[schemars(with = "Option<AtLeastOne>")]
     max_tokens: Option<u64>,
@@ -35,10 +37,9 @@ pub(super) fn add(tools: &mut Tools) {
     tools.add::<CompactAnswer, Compact>(
         "compact",
         (
-            "Summarise a session",
-            "Puts a summary in the place of all but the latest turns of a session. It happens by \
-             itself when a request would become too long; call it when a stretch of work is \
-             finished and its details no longer matter. Nothing is lost: the turns stay, and a \
+            "Compact a session",
+            "Summarises all turns except the latest ones. This happens automatically when a \
+             request would exceed the budget. Call it when a part of the work is finished. A \
              person can undo it.",
         ),
         Effect::Adds,
@@ -64,11 +65,11 @@ fn compact(tenant: &Tenant, compact: Compact) -> Result<Answer, Problem> {
             let warning = note(tenant, Some(&session), "compacted", &reason);
             compacted.warnings.extend(warning);
             format!(
-                "{} turns are summarised: {} tokens became {}\n\n{}",
+                "compacted {} turns from {} to {} tokens\n\n{}",
                 compacted.turns, compacted.tokens_before, compacted.tokens_after, compacted.summary
             )
         }
-        None => "there is nothing to summarise yet".to_owned(),
+        None => "nothing to compact yet".to_owned(),
     };
     Ok(Answer::new(text, &answer))
 }

@@ -1,4 +1,4 @@
-//! Remembering, and finding it again.
+//! The tools `remember` and `recall`.
 
 use contexture::memory::{Channel, ContextFilters, MemoryRecorded};
 use contexture::schema::{AtLeastOne, NotBlank};
@@ -13,105 +13,105 @@ use crate::mcp::tool::{Answer, Effect, Tools};
 use crate::problem::Problem;
 use crate::tenant::Tenant;
 
-/// What a recall may spend when nobody says.
+/// The default budget of `recall`, in tokens.
 const USUAL_TOKENS: u64 = 1000;
 
-/// Something to remember: a text, or a whole record.
+/// The arguments of `remember`: a text, or a whole record.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Remember {
-    /// What to remember, so that it can be understood alone: one fact, decision
-    /// or preference, with names instead of "it" and dates instead of "today".
+    /// One fact, decision or preference that can be understood alone: names
+    /// instead of "it", dates instead of "today".
     #[serde(default)]
     #[schemars(with = "Option<NotBlank>")]
     text: Option<String>,
-    /// Why it is worth remembering, in one sentence. It is kept in the log.
+    /// The reason, in one sentence.
     #[schemars(with = "NotBlank")]
     why: String,
-    /// Who said it.
+    /// The person who said it. Default: none.
     #[serde(default)]
     speaker: Option<String>,
-    /// The session it belongs to.
+    /// The session that the record belongs to. Default: none.
     #[serde(default)]
     session: Option<String>,
-    /// What kind of thing it is, such as `decision` or `preference`. Default:
-    /// `note`.
+    /// The type of record, such as `decision` or `preference`. Default: `note`.
     #[serde(default, rename = "type")]
     kind: Option<String>,
-    /// Words it is to be found by, beside its own.
+    /// Additional search terms. Default: none.
     #[serde(default)]
     keywords: Vec<String>,
-    /// The id of what no longer holds because of this.
+    /// The id of the record that this one replaces. Default: none.
     #[serde(default)]
     supersedes: Option<String>,
-    /// Instead of a text, a whole record, such as `{"kind":"entity",
-    /// "type":"person","name":"Ada"}`, `{"kind":"relation","type":"works_at",
-    /// "source_id":"person:Ada","target_id":"company:Initech"}`,
-    /// `{"kind":"pattern","name":"…","procedure":"…"}` or
-    /// `{"kind":"event","type":"file_write","content":{"path":"…"}}`.
+    /// A whole record instead of `text`, such as
+    /// `{"kind":"entity","type":"person","name":"Ada"}`,
+    /// `{"kind":"relation","type":"works_at","source_id":"person:Ada","target_id":"company:Initech"}`
+    /// or `{"kind":"pattern","name":"…","procedure":"…"}`.
     #[serde(default)]
     record: Option<Map<String, Value>>,
 }
 
-/// What is looked for.
+/// The arguments of `recall`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Wanted {
-    /// What to look for, in words: a question or a few keywords. An empty one
-    /// finds what is recent and what matters.
+    /// A question or keywords. If empty, recent and important records are
+    /// returned.
     query: String,
-    /// The session one is in: what happened in it counts as recent.
+    /// The current session. Its events count as recent. Default: none.
     #[serde(default)]
     session: Option<String>,
-    /// Most tokens of the answer. Default: 1000.
+    /// The maximum number of tokens of the result. Default: 1000.
     #[serde(default)]
     #[schemars(with = "Option<AtLeastOne>")]
     max_tokens: Option<u64>,
-    /// What may be found.
+    /// Filters for the records that can be returned.
     #[serde(default)]
     filters: ContextFilters,
-    /// The archetype whose strategy is followed. Default: the configured one.
+    /// The archetype whose recall strategy is used. Default: the configured
+    /// archetype.
     #[serde(default)]
     strategy: Option<String>,
-    /// The model whose tokens are counted. Default: the configured one.
+    /// The model whose tokenizer counts. Default: the configured model.
     #[serde(default)]
     model: Option<String>,
 }
 
-/// What was remembered.
+/// The result of `remember`.
 #[derive(Debug, Serialize, JsonSchema)]
 struct Remembered {
-    /// The record's id; `supersedes` takes it.
+    /// The id of the record.
     id: String,
+    /// The counts of the recording.
     #[serde(flatten)]
     recorded: MemoryRecorded,
 }
 
-/// What was found.
+/// The result of `recall`, next to its text.
 #[derive(Debug, Serialize, JsonSchema)]
 struct Found {
     /// The tokens of the text.
     tokens: u64,
-    /// Whether something that was found is not in it, or not whole.
+    /// Whether a found record is missing or shortened.
     truncated: bool,
-    /// What is in it, in the order it stands there.
+    /// The records in the text, in order.
     records: Vec<FoundRecord>,
-    /// How many records were found that did not fit.
+    /// The number of records that did not fit.
     left_out: usize,
-    /// What a person should look at.
+    /// Warnings.
     warnings: Vec<String>,
 }
 
 /// A record that was found.
 #[derive(Debug, Serialize, JsonSchema)]
 struct FoundRecord {
-    /// Its id.
+    /// The id of the record.
     id: String,
-    /// What kind of record it is.
+    /// The kind of record.
     kind: Option<RecordKind>,
-    /// How it was found.
+    /// The search channel.
     found_by: Channel,
-    /// How well it fits.
+    /// The relevance score, 0 or more.
     score: f64,
 }
 
@@ -119,11 +119,10 @@ pub(super) fn add(tools: &mut Tools) {
     tools.add::<Remembered, Remember>(
         "remember",
         (
-            "Remember something",
-            "Keeps something beyond this conversation, to be found by `recall` and by requests \
-             with memory: a decision and its reason, a preference of the user, a fact that took \
-             effort to find out. Not for what is in the files or can be looked up again, and never \
-             for secrets. The same text twice is one record.",
+            "Remember a fact",
+            "Stores a fact for later conversations: a decision with its reason, a user preference, \
+             a finding that took effort. Do not store secrets or what the files already contain. \
+             Identical texts are stored once.",
         ),
         Effect::AddsOnce,
         remember,
@@ -131,10 +130,9 @@ pub(super) fn add(tools: &mut Tools) {
     tools.add::<Found, Wanted>(
         "recall",
         (
-            "Recall what is remembered",
-            "Finds what was remembered, by words and by meaning, and returns what fits into the \
-             budget. Call it before asking the user something that may have been said before, and \
-             before a decision that may have been made already.",
+            "Recall facts",
+            "Finds stored facts by words and by meaning, and returns what fits into the budget. \
+             Call it before you ask the user or make a decision.",
         ),
         Effect::Reads,
         recall,
@@ -145,7 +143,7 @@ fn remember(tenant: &Tenant, remember: Remember) -> Result<Answer, Problem> {
     let mut record = match (&remember.text, &remember.record) {
         (Some(text), None) => {
             if text.trim().is_empty() {
-                return Err(Problem::unprocessable("there is nothing to remember").at("text"));
+                return Err(Problem::unprocessable("`text` is blank").at("text"));
             }
             let content = match &remember.speaker {
                 Some(speaker) => json!({"speaker": speaker, "text": text}),
@@ -164,30 +162,34 @@ fn remember(tenant: &Tenant, remember: Remember) -> Result<Answer, Problem> {
             Record::Event(event)
         }
         (None, Some(record)) => {
-            let beside = [
+            let text_fields = [
                 ("speaker", remember.speaker.is_some()),
                 ("type", remember.kind.is_some()),
                 ("keywords", !remember.keywords.is_empty()),
                 ("supersedes", remember.supersedes.is_some()),
             ];
-            if let Some((name, _)) = beside.iter().find(|(_, given)| *given) {
-                let message = format!("`{name}` goes with `text`; a record has fields of its own");
-                return Err(Problem::unprocessable(message).at(*name));
+            if let Some((name, _)) = text_fields.iter().find(|(_, given)| *given) {
+                let message = format!("`{name}` cannot be combined with `record`");
+                return Err(Problem::unprocessable(message)
+                    .at(*name)
+                    .hint(format!("set `{name}` inside `record`")));
             }
             Record::deserialize(Value::Object(record.clone())).map_err(|error| {
                 Problem::bad_request("invalid_field", error.to_string()).at("record")
             })?
         }
         (Some(_), Some(_)) => {
-            return Err(Problem::unprocessable("give `text` or `record`, not both").at("record"));
+            return Err(
+                Problem::unprocessable("`text` and `record` cannot be combined").at("record"),
+            );
         }
         (None, None) => {
-            return Err(Problem::unprocessable("there is nothing to remember")
+            return Err(Problem::unprocessable("`text` and `record` are missing")
                 .at("text")
-                .hint("give `text`, or `record` for something with a form of its own"));
+                .hint("give `text`, or `record` for a whole record"));
         }
     };
-    // What has no id gets the one that it will be kept by.
+    // A record without an id gets its default id here.
     record.complete();
     let id = record.id().to_owned();
     let mut recorded = tenant
@@ -208,8 +210,8 @@ fn remember(tenant: &Tenant, remember: Remember) -> Result<Answer, Problem> {
         &reason,
     ));
     let text = match recorded.unchanged > 0 && recorded.added == 0 && recorded.replaced == 0 {
-        true => format!("{id} was remembered already"),
-        false => format!("remembered as {id}"),
+        true => format!("{id} already exists"),
+        false => format!("stored as {id}"),
     };
     Ok(Answer::new(text, &Remembered { id, recorded }))
 }
@@ -245,8 +247,10 @@ fn recall(tenant: &Tenant, wanted: Wanted) -> Result<Answer, Problem> {
     };
     let text = match (nothing, found.left_out) {
         (false, _) => context.content,
-        (true, 0) => "nothing was found".to_owned(),
-        (true, _) => "what was found does not fit: raise `max_tokens`".to_owned(),
+        (true, 0) => "no records found".to_owned(),
+        (true, left_out) => {
+            format!("{left_out} records found, none fits: raise `max_tokens`")
+        }
     };
     Ok(Answer::new(text, &found))
 }

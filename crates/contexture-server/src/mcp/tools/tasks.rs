@@ -1,4 +1,4 @@
-//! The task stack.
+//! The tools `push_task` and `pop_task`.
 
 use contexture::TaskChanged;
 use contexture::schema::NotBlank;
@@ -7,49 +7,48 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::{Reason, note};
-use crate::api::tasks::{self, Ended};
+use crate::api::tasks::{self, TaskOutcome};
 use crate::mcp::tool::{Answer, Effect, Tools};
 use crate::tenant::Tenant;
 
-/// A task to be begun.
+/// The arguments of `push_task`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Push {
-    /// What is to be reached, so that one can tell when it is done.
+    /// The goal, so that it is clear when the task is done.
     #[schemars(with = "NotBlank")]
     goal: String,
-    /// Why it is a task of its own, in one sentence. It is kept in the log.
+    /// The reason, in one sentence.
     #[schemars(with = "NotBlank")]
     why: String,
-    /// The stack. Default: `main`.
+    /// The task stack. Default: `main`.
     #[serde(default = "main_stack")]
     stack: String,
-    /// Names it. Default: a name that is free, such as `t12`.
+    /// The task's id. Default: the next unused id, such as `t12`.
     #[serde(default)]
     id: Option<String>,
-    /// The task it is a part of. Default: the current one.
+    /// The parent task. Default: the current task.
     #[serde(default)]
     parent_id: Option<String>,
 }
 
-/// A task to be ended.
+/// The arguments of `pop_task`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Pop {
-    /// Why it ends now, in one sentence. It is kept in the log.
+    /// The reason, in one sentence.
     #[schemars(with = "NotBlank")]
     why: String,
-    /// What came of it, for whoever goes on; for one that is blocked, what it
-    /// waits for.
+    /// The result, or the reason why the task is blocked. Default: none.
     #[serde(default)]
     result: Option<String>,
-    /// True when it is not done but cannot go on.
+    /// Whether the task is blocked instead of done. Default: false.
     #[serde(default)]
     blocked: bool,
-    /// The stack. Default: `main`.
+    /// The task stack. Default: `main`.
     #[serde(default = "main_stack")]
     stack: String,
-    /// The task. Default: the current one.
+    /// The task. Default: the current task.
     #[serde(default)]
     id: Option<String>,
 }
@@ -62,10 +61,10 @@ pub(super) fn add(tools: &mut Tools) {
     tools.add::<TaskChanged, Push>(
         "push_task",
         (
-            "Begin a task",
-            "Makes a task the current one, as a part of the one that was current. Call it when \
-             work falls apart into steps that each have a result. Requests with the recipe \
-             `task-stack` then say what is being done, for what, and what came of the parts.",
+            "Start a task",
+            "Creates a task and makes it current. Its parent is the previously current task. Call \
+             it when work splits into steps with results. Requests with the recipe `task-stack` \
+             show the current task, its parents and results.",
         ),
         Effect::Adds,
         |tenant, push: Push| {
@@ -75,9 +74,9 @@ pub(super) fn add(tools: &mut Tools) {
                 parent_id: push.parent_id,
             };
             let changed = tasks::push(tenant, &push.stack, &new)?;
-            noted(tenant, "task_pushed", &push.why, &changed);
+            log_reason(tenant, "task_pushed", &push.why, &changed);
             let part = match &changed.task.parent_id {
-                Some(parent) => format!(", a part of {parent}"),
+                Some(parent) => format!("; its parent is {parent}"),
                 None => String::new(),
             };
             let text = format!("task {} is current{part}", changed.task.id);
@@ -87,21 +86,20 @@ pub(super) fn add(tools: &mut Tools) {
     tools.add::<TaskChanged, Pop>(
         "pop_task",
         (
-            "End a task",
-            "Completes the current task and keeps its result, or says that it is blocked; the \
-             task that it was a part of becomes current again. Its own parts must have ended \
-             before. A completed task cannot be opened again.",
+            "Finish a task",
+            "Completes the current task with its result, or marks it as blocked. The parent task \
+             becomes current. Fails if a subtask is active. A completed task cannot be reopened.",
         ),
         Effect::Replaces,
         |tenant, pop: Pop| {
-            let ended = Ended {
+            let outcome = TaskOutcome {
                 result: pop.result,
                 blocked: pop.blocked,
             };
-            let changed = tasks::finish(tenant, &pop.stack, pop.id.as_deref(), &ended)?;
-            noted(tenant, "task_popped", &pop.why, &changed);
+            let changed = tasks::finish(tenant, &pop.stack, pop.id.as_deref(), &outcome)?;
+            log_reason(tenant, "task_popped", &pop.why, &changed);
             let is = match pop.blocked {
-                true => "waits",
+                true => "is blocked",
                 false => "is complete",
             };
             let current = match &changed.current {
@@ -114,8 +112,8 @@ pub(super) fn add(tools: &mut Tools) {
     );
 }
 
-/// Tasks belong to no session: the usual log has the reasons.
-fn noted(tenant: &Tenant, event: &str, why: &str, changed: &TaskChanged) {
+/// Logs the reason in the log of the default session: tasks have no session.
+fn log_reason(tenant: &Tenant, event: &str, why: &str, changed: &TaskChanged) {
     let reason = Reason {
         stack: Some(&changed.task.stack),
         id: Some(&changed.task.id),

@@ -1,4 +1,5 @@
-//! Changing the working set, by the rules for models.
+//! The tools `add_to_working_set`, `remove_from_working_set` and
+//! `adjust_priority`, with the rules for models.
 
 use std::num::NonZeroU64;
 
@@ -9,79 +10,78 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::api::working_set::{self, Done, Which};
+use crate::api::working_set::{self, WorkingSetChanged, WorkingSetQuery};
 use crate::mcp::tool::{Answer, Effect, Tools};
 use crate::problem::Problem;
 use crate::tenant::Tenant;
 
-/// A file to be added.
+/// The arguments of `add_to_working_set`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Add {
-    /// The file, relative to the root; a pattern such as `src/**/*.rs`, or a
-    /// folder; `#L10-L80` behind a file means those lines.
+    /// A file, folder or pattern such as `src/**/*.rs`, relative to the root.
+    /// Append `#L10-L80` to a file to include only those lines.
     #[schemars(with = "RelativePath")]
     path: String,
-    /// How soon it is kept when not everything fits, from 0 to 1: 0.9 for what
-    /// is worked on, 0.5 for what it depends on, 0.2 for background.
+    /// The priority, from 0 to 1: 0.9 for files you work on, 0.5 for their
+    /// dependencies, 0.2 for background.
     #[schemars(with = "Fraction")]
     priority: f64,
-    /// Why it is needed, in one sentence. It is kept in the log.
+    /// The reason, in one sentence.
     #[schemars(with = "NotBlank")]
     why: String,
-    /// How it may be shortened. Default: its end goes. `never` pins a file,
-    /// which only a person may do.
+    /// The part that a cut removes. Default: `end`. `never` pins a file, query
+    /// only a person can do.
     #[serde(default)]
     truncate_strategy: Option<Cut>,
-    /// Most lines to show. Default: all.
+    /// The maximum number of lines. Default: all.
     #[serde(default)]
     max_lines: Option<NonZeroU64>,
-    /// The session whose log the change is noted in. Default: `default`.
+    /// The session whose event log records the change. Default: `default`.
     #[serde(default)]
     session: Option<String>,
 }
 
-/// A file to be removed.
+/// The arguments of `remove_from_working_set`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Remove {
-    /// The entry, as it stands in the working set.
+    /// The entry as it is in the working set.
     #[schemars(with = "RelativePath")]
     path: String,
-    /// Why it is no longer needed, in one sentence. It is kept in the log.
+    /// The reason, in one sentence.
     #[schemars(with = "NotBlank")]
     why: String,
-    /// The session whose log the change is noted in. Default: `default`.
+    /// The session whose event log records the change. Default: `default`.
     #[serde(default)]
     session: Option<String>,
 }
 
-/// A file whose priority changes.
+/// The arguments of `adjust_priority`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Adjust {
-    /// The entry, as it stands in the working set.
+    /// The entry as it is in the working set.
     #[schemars(with = "RelativePath")]
     path: String,
     /// The new priority, from 0 to 1.
     #[schemars(with = "Fraction")]
     priority: f64,
-    /// Why it matters more or less now, in one sentence. It is kept in the log.
+    /// The reason, in one sentence.
     #[schemars(with = "NotBlank")]
     why: String,
-    /// The session whose log the change is noted in. Default: `default`.
+    /// The session whose event log records the change. Default: `default`.
     #[serde(default)]
     session: Option<String>,
 }
 
 pub(super) fn add(tools: &mut Tools) {
-    tools.add::<Done, Add>(
+    tools.add::<WorkingSetChanged, Add>(
         "add_to_working_set",
         (
             "Add a file to the working set",
-            "Adds a file, folder or pattern to those that requests are made from. Call it as soon \
-             as you know that the next steps need it. What is pinned, and whose words a file \
-             holds, is for a person to say. Files outside of the root are refused.",
+            "Adds a file, folder or pattern to the files that requests are assembled from. Only a \
+             person can pin files or set their role. Files outside the root are rejected.",
         ),
         Effect::AddsOnce,
         |tenant, add: Add| {
@@ -98,13 +98,12 @@ pub(super) fn add(tools: &mut Tools) {
             change(tenant, add.session, action)
         },
     );
-    tools.add::<Done, Remove>(
+    tools.add::<WorkingSetChanged, Remove>(
         "remove_from_working_set",
         (
             "Remove a file from the working set",
-            "Takes an entry out of those that requests are made from; the file itself stays. Call \
-             it when the work with it is done, to make room. Pinned entries are for a person to \
-             remove.",
+            "Removes an entry, but not the file itself. Call it when the file is no longer needed. \
+             Only a person can remove pinned entries.",
         ),
         Effect::Replaces,
         |tenant, remove: Remove| {
@@ -116,13 +115,12 @@ pub(super) fn add(tools: &mut Tools) {
             change(tenant, remove.session, action)
         },
     );
-    tools.add::<Done, Adjust>(
+    tools.add::<WorkingSetChanged, Adjust>(
         "adjust_priority",
         (
-            "Change a file's priority",
-            "Gives an entry of the working set another priority: raise it when `context_report` \
-             says that something important was cut or left out, lower it when something takes \
-             room that others need.",
+            "Change a priority",
+            "Changes the priority of an entry. Raise it if `context_report` shows that an \
+             important file was cut or dropped; lower it to free tokens for other files.",
         ),
         Effect::Replaces,
         |tenant, adjust: Adjust| {
@@ -146,10 +144,10 @@ fn change(tenant: &Tenant, session: Option<String>, mut action: Action) -> Resul
         What::Remove => format!("removed {path}"),
         What::Adjust { priority } => format!("set {path} to {priority}"),
     };
-    let which = Which {
+    let query = WorkingSetQuery {
         manifest: None,
         session,
     };
-    let done = working_set::change(tenant, &which, vec![action])?;
+    let done = working_set::change(tenant, &query, vec![action])?;
     Ok(Answer::new(text, &done))
 }
