@@ -1,5 +1,8 @@
-//! What is asked for: the one request type of the library, the command, the HTTP
+//! [`Request`]: the one request type of the library, the command, the HTTP
 //! server and MCP.
+//!
+//! The doc comment of a field is its description in the OpenAPI document and in
+//! `--help`, so it states the default.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +17,7 @@ use crate::event::Event;
 use crate::filters::ContextFilters;
 use crate::recipe::RecipeRef;
 
-/// What is to be assembled. Everything has a default.
+/// A request to assemble. Every field has a default.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "schema", schemars(rename = "AssembleRequest"))]
@@ -26,12 +29,12 @@ use crate::recipe::RecipeRef;
 )]
 pub struct Request {
     /// The recipe: a built-in name, a file, or in JSON the recipe itself.
-    /// Default: a tree's own, else the configured one.
+    /// Default: the recipe for the mode of the tree, else the configured one.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "clap", arg(long, value_name = "NAME|FILE"))]
     pub recipe: Option<RecipeRef>,
     /// Parameters for the sources of the recipe, by the name of the layer. They
-    /// come before those that the recipe gives.
+    /// override those of the recipe. Default: none.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     #[cfg_attr(feature = "clap", arg(skip))]
     pub with: BTreeMap<String, Map<String, Value>>,
@@ -40,7 +43,7 @@ pub struct Request {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "clap", arg(long, value_name = "FILE"))]
     pub manifest: Option<String>,
-    /// The session's label or alias.
+    /// The session's label or alias. Default: none.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "clap", arg(long, value_name = "LABEL"))]
     pub session: Option<String>,
@@ -48,16 +51,16 @@ pub struct Request {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "clap", arg(long, value_name = "ROLE", value_parser = role))]
     pub role: Option<AgentRole>,
-    /// What the agent is to do. Default: the task of the session.
+    /// The task of the agent. Default: the task of the session.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "clap", arg(long, value_name = "TEXT"))]
     pub task: Option<String>,
-    /// The toolset that tools are taken from. Default: the configured one.
+    /// The toolset to use. Default: the configured one.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "clap", arg(long, value_name = "NAME"))]
     pub toolset: Option<String>,
-    /// What is asked now: a text, or in JSON an event with what is known about
-    /// it.
+    /// The current question or event: a text, or in JSON an object with `content`,
+    /// sender, platform and more. Default: none.
     #[serde(
         skip_serializing_if = "Option::is_none",
         deserialize_with = "event_or_text"
@@ -65,39 +68,41 @@ pub struct Request {
     #[cfg_attr(feature = "schema", schemars(with = "Option<EventOrText>"))]
     #[cfg_attr(feature = "clap", arg(skip))]
     pub event: Option<Event>,
-    /// The loom tree.
+    /// The id of the loom tree. Default: none.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "clap", arg(long, value_name = "ID"))]
     pub tree: Option<String>,
-    /// The node in the tree to continue from, by id or short name. Default:
-    /// where the saved path ends, else where the agent is, else the only leaf.
+    /// The node in the tree to continue from, by id or short name. Default: the
+    /// end of the saved path, else the position of the agent, else the only leaf.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "clap", arg(long, value_name = "NODE"))]
     pub head: Option<String>,
     /// The saved path, which chooses the branch and the versions of nodes.
+    /// Default: none.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "clap", arg(long, value_name = "NAME"))]
     pub path: Option<String>,
-    /// The agent of the tree that writes next.
+    /// The agent of the tree that writes next. Default: none.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "clap", arg(long, value_name = "ID"))]
     pub agent: Option<String>,
-    /// Text at the end of a document that is not in the tree yet.
+    /// Text at the end of a document that is not in the tree yet. Default: none.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "clap", arg(long, value_name = "TEXT"))]
     pub working_buffer: Option<String>,
-    /// Includes annotations.
+    /// Includes annotations. Default: false.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     #[cfg_attr(feature = "clap", arg(long))]
     pub include_annotations: bool,
-    /// Instructions for the next node, behind those of the path.
+    /// Instructions for the next node, placed after those of the path. Default:
+    /// none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[cfg_attr(
         feature = "clap",
         arg(long = "instruct", value_name = "TEXT", action = clap::ArgAction::Append)
     )]
     pub instructions: Vec<String>,
-    /// Nodes of the tree that are shown as reference for the next node.
+    /// Nodes of the tree to include as reference for the next node. Default: none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[cfg_attr(
         feature = "clap",
@@ -108,14 +113,14 @@ pub struct Request {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "clap", arg(long, value_name = "TEXT"))]
     pub query: Option<String>,
-    /// What memory may find.
+    /// Filters for memory. Default: none.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(
         feature = "clap",
         arg(long, value_name = "JSON", value_parser = filters)
     )]
     pub filters: Option<ContextFilters>,
-    /// The archetype whose strategy memory follows. Default: the configured one.
+    /// The archetype whose strategy memory uses. Default: the configured one.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "clap", arg(long, value_name = "NAME"))]
     pub strategy: Option<String>,
@@ -123,29 +128,30 @@ pub struct Request {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "clap", arg(long, value_name = "NAME"))]
     pub stack: Option<String>,
-    /// The model: decides window, tokenizer and provider. Default: the tree
-    /// agent's, else the configured one.
+    /// The model, which determines window, tokenizer and provider. Default: the
+    /// model of the tree's agent, else the configured one.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "clap", arg(long, value_name = "NAME"))]
     pub model: Option<String>,
-    /// The window in tokens. Default: what the manifest says, else the model's.
+    /// The window in tokens. Default: the value in the manifest, else the model's.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "clap", arg(long, value_name = "N"))]
     pub max_tokens: Option<Tokens>,
-    /// Tokens kept free for the answer. Default: what the manifest says, else 0.
+    /// Tokens reserved for the answer. Default: the value in the manifest, else 0.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "clap", arg(long, value_name = "N"))]
     pub reserve_response: Option<Tokens>,
-    /// Tokens kept free for tools. Default: 0.
+    /// Tokens reserved for tools. Default: 0.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "clap", arg(long, value_name = "N"))]
     pub reserve_tools: Option<Tokens>,
-    /// The form of the request. It decides the model when none is named, and
-    /// is compared with the model when one is. Default: Contexture's own.
+    /// The output format. It determines the model when none is named, and is
+    /// checked against the model when one is. Default: `text`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "clap", arg(skip))]
     pub format: Option<Format>,
-    /// The clock, for repeatable output. Default: now.
+    /// The time to use as the current time, for repeatable output. Default: the
+    /// system clock.
     #[serde(
         skip_serializing_if = "Option::is_none",
         deserialize_with = "contexture_store::lenient_time"
@@ -155,14 +161,14 @@ pub struct Request {
     pub now: Option<Timestamp>,
 }
 
-/// What is asked now: a text, or an event with what is known about it.
+/// The current question or event: a text, or an object with `content`.
 #[derive(Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(untagged)]
 enum EventOrText {
-    /// What it says.
+    /// The text of the event.
     Text(String),
-    /// With what is known about it.
+    /// The event with sender, platform and more.
     Event(Box<Event>),
 }
 
@@ -187,7 +193,7 @@ fn filters(text: &str) -> Result<ContextFilters, crate::Error> {
 }
 
 impl Request {
-    /// Returns the field that a `$name` in a recipe stands for; `None` when the
+    /// Returns the field that a `$name` in a recipe refers to; `None` when the
     /// request has no such field.
     pub(crate) fn variable(&self, name: &str) -> Option<Value> {
         let text = |text: &Option<String>| Some(text.as_deref().into());
@@ -212,7 +218,7 @@ impl Request {
     }
 }
 
-/// The fields that a `$name` in a recipe may stand for.
+/// The fields that a `$name` in a recipe can refer to.
 pub(crate) const VARIABLES: &[&str] = &[
     "session", "event", "task", "query", "stack", "tree", "head", "agent", "manifest", "strategy",
 ];
