@@ -73,8 +73,8 @@ impl schemars::JsonSchema for Code {
     fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
         schemars::json_schema!({
             "type": "string",
-            "description": "Why a candidate is in the request or not: a stable word for \
-                            programs. Sources may use words of their own.",
+            "description": "Why a candidate was included or excluded: a stable code for \
+                            programs. Sources may define codes of their own.",
             "examples": ["fits", "cut", "over_budget", "near_duplicate"],
         })
     }

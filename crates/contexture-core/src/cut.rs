@@ -1,3 +1,9 @@
+//! Shortens an item that does not fit, and leaves a marker in its place.
+//!
+//! [`Cut`] says which part of the text may be removed. The marker is counted
+//! too, so that the shortened block never costs more than the room it was
+//! given. A cut never ends where the rest would read as a tag.
+
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -6,7 +12,7 @@ use unicode_segmentation::GraphemeCursor;
 use crate::counts::{Counts, TokenCounter, Tokens};
 use crate::item::Item;
 use crate::markup::escape_attribute;
-use crate::measure::{self, Size, Within};
+use crate::measure::{self, BoundedMeasure, Size};
 use crate::report::LinesCut;
 use crate::text::Text;
 use contexture_guard as guard;
@@ -19,7 +25,7 @@ pub const MIN_USEFUL_TOKENS: Tokens = 32;
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Cut {
-    /// Whole or not at all.
+    /// Never cut: the item is kept whole or dropped.
     Never,
     /// The start goes, the end stays: logs.
     Start,
@@ -37,7 +43,7 @@ pub struct CutText {
     body: Arc<str>,
     /// The tokens of the text and its marker, without tags.
     pub tokens: Tokens,
-    /// Which lines went.
+    /// The lines that were removed.
     pub lines: LinesCut,
     /// True when only a limit on lines took something away.
     pub by_lines_only: bool,
@@ -96,7 +102,7 @@ fn bounds(item: &Item, body: &str) -> Option<Bounds> {
 pub(crate) fn cut(
     item: &Item,
     text: &Text,
-    measured: Within<'_>,
+    measured: BoundedMeasure<'_>,
     counts: &Counts,
     room: Tokens,
     least: Tokens,
@@ -141,7 +147,7 @@ pub(crate) fn cut(
 struct Cutter<'a> {
     item: &'a Item,
     body: &'a str,
-    measured: Within<'a>,
+    measured: BoundedMeasure<'a>,
     counter: &'a dyn TokenCounter,
     bounds: Bounds,
 }

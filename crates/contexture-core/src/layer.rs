@@ -16,9 +16,9 @@ use crate::text::Text;
 pub enum Place {
     /// The static part, first.
     System,
-    /// What grows from turn to turn.
+    /// The conversation, which grows from turn to turn.
     History,
-    /// What is new each time, last.
+    /// Content that is new in each request, placed last.
     #[default]
     Current,
     /// The header and system items to the static part, the rest to the last.
@@ -44,7 +44,7 @@ pub enum Order {
 /// its items are rows of their own in the report.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Frame {
-    /// Whose words the block holds.
+    /// The role of the block.
     pub role: Role,
     /// The path in its tag, when the role shows one.
     pub path: Option<Arc<str>>,
@@ -72,9 +72,9 @@ pub struct Heading {
 pub struct Layer {
     /// The layer's name in the report.
     pub name: Arc<str>,
-    /// Its part of the budget.
+    /// The layer's share of the budget.
     pub share: Share,
-    /// How it is decided what is kept.
+    /// The rule that decides which items are kept.
     pub fit: Fit,
     /// Where the kept items go.
     pub place: Place,

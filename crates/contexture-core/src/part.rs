@@ -1,3 +1,9 @@
+//! [`Part`]: what kind of content a block is, for providers that treat it
+//! specially.
+//!
+//! Text needs no part. Tool calls, tool results, thinking, media and tool
+//! definitions have one, which the provider's format reads.
+
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -40,11 +46,11 @@ pub enum Part {
     Media(Arc<Media>),
 }
 
-/// What is not text.
+/// A picture, recording or document.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Media {
-    /// What it is to a provider.
+    /// The kind of media that a provider distinguishes.
     pub kind: MediaKind,
     /// Its media type, such as `image/png`.
     pub media_type: String,

@@ -19,29 +19,29 @@ use contexture_guard::Finding;
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Report {
-    /// What counted the tokens.
+    /// The tokenizer.
     pub tokenizer: TokenizerInfo,
-    /// What was spent, and on what.
+    /// The budget: its limits and what each layer used.
     pub budget: BudgetReport,
     /// What is in the request, in the order it is sent.
     pub included: Vec<Included>,
     /// What is not, in the order it was offered, and why.
     pub excluded: Vec<Excluded>,
-    /// What the guard changed.
+    /// Every change that the guard made.
     pub guard: Vec<GuardLine>,
 }
 
-/// What counted the tokens.
+/// The tokenizer.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TokenizerInfo {
-    /// Its name.
+    /// The name.
     pub name: String,
     /// False when the counts are estimates.
     pub exact: bool,
 }
 
-/// What was spent, and on what.
+/// The budget: its limits and what each layer used.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct BudgetReport {
@@ -51,7 +51,7 @@ pub struct BudgetReport {
     pub reserved: Tokens,
     /// `max` less `reserved`.
     pub effective: Tokens,
-    /// What the request costs.
+    /// The size of the request, in tokens.
     pub used: Tokens,
     /// `max` less `used`.
     pub remaining: Tokens,
@@ -72,15 +72,15 @@ pub struct LayerBudget {
     pub name: Arc<str>,
     /// What it might spend, passed-on tokens included.
     pub allowed: Tokens,
-    /// What it spent.
+    /// The tokens that the layer uses.
     pub used: Tokens,
-    /// How much of that was pinned.
+    /// The part of `used` that is pinned.
     pub pinned: Tokens,
     /// How many items were kept, cut ones among them.
     pub kept: usize,
-    /// How many of those were cut.
+    /// The number of kept items that were cut.
     pub cut: usize,
-    /// How many were left out.
+    /// The number of dropped items.
     pub dropped: usize,
     /// The layers inside it, in order.
     #[serde(skip_serializing_if = "Vec::is_empty", serialize_with = "by_name")]
@@ -107,21 +107,21 @@ fn has_no_scores(scores: &Arc<Scores>) -> bool {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Included {
-    /// Its path, when it is a file.
+    /// The path, if it is a file.
     pub path: Option<Arc<str>>,
-    /// Its id.
+    /// The id of the item.
     pub id: Arc<str>,
-    /// Its layer.
+    /// The name of the layer.
     pub layer: Arc<str>,
-    /// Its role.
+    /// The role.
     pub role: Role,
     /// How far it is to be believed.
     pub trust: Trust,
-    /// What it costs, tags and marker included.
+    /// The size in tokens, tags and marker included.
     pub tokens: Tokens,
     /// Whether it was cut.
     pub truncated: bool,
-    /// What it would have cost whole.
+    /// The size before the cut, in tokens.
     pub original_tokens: Tokens,
     /// True when `original_tokens` is extrapolated, the item being larger than
     /// the whole budget.
@@ -135,11 +135,11 @@ pub struct Included {
     /// How well it matched, where it was ranked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub score: Option<f64>,
-    /// What the score is made of.
+    /// The parts of the score, by name.
     #[serde(skip_serializing_if = "has_no_scores")]
     #[cfg_attr(feature = "schema", schemars(default))]
     pub scores: Arc<Scores>,
-    /// Which lines went.
+    /// The lines that were removed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lines_cut: Option<LinesCut>,
     /// Which shorter form of it is shown, when it is not shown whole.
@@ -184,15 +184,15 @@ impl fmt::Display for LinesCut {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Excluded {
-    /// Its path, when it is a file.
+    /// The path, if it is a file.
     pub path: Option<Arc<str>>,
-    /// Its id.
+    /// The id of the item.
     pub id: Arc<str>,
-    /// Its layer.
+    /// The name of the layer.
     pub layer: Arc<str>,
-    /// Its role.
+    /// The role.
     pub role: Role,
-    /// What it would have cost.
+    /// The size in tokens.
     pub tokens: Tokens,
     /// True when `tokens` is a guess, because nothing was left to count it for.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
@@ -205,7 +205,7 @@ pub struct Excluded {
     /// How well it matched, where it was ranked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub score: Option<f64>,
-    /// What the score is made of.
+    /// The parts of the score, by name.
     #[serde(skip_serializing_if = "has_no_scores")]
     #[cfg_attr(feature = "schema", schemars(default))]
     pub scores: Arc<Scores>,
@@ -253,7 +253,7 @@ impl Excluded {
 pub struct GuardLine {
     /// The item's path or id.
     pub item: Arc<str>,
-    /// What was changed.
+    /// The change.
     #[serde(flatten)]
     pub finding: Finding,
 }
@@ -262,9 +262,9 @@ pub struct GuardLine {
 /// they are asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reason {
-    /// It is pinned.
+    /// The item is pinned.
     Pinned,
-    /// It fitted.
+    /// The item fits whole.
     Fits,
     /// Only its own limit on lines shortened it.
     LineLimit {
@@ -273,23 +273,23 @@ pub enum Reason {
     },
     /// It marks where something was cut.
     Marker,
-    /// It was cut.
+    /// The item was cut.
     Cut {
         /// How many more tokens would have shown it whole.
         missing: Tokens,
     },
-    /// It was dropped.
+    /// The item was dropped.
     Dropped {
         /// Why.
         code: Code,
-        /// What it needs.
+        /// The tokens that the item needs.
         needed: Tokens,
         /// Whether that is a count.
         exact: bool,
-        /// What was left.
+        /// The tokens that were left.
         left: Tokens,
     },
-    /// It cannot be used.
+    /// The item cannot be used, with the reason.
     Unusable(String),
 }
 
@@ -298,12 +298,12 @@ impl fmt::Display for Reason {
         match self {
             Reason::Pinned => f.write_str("pinned: charged before everything else"),
             Reason::Fits => f.write_str("fits whole"),
-            Reason::Marker => f.write_str("marks where a part of the path was cut"),
-            Reason::LineLimit { max_lines } => write!(f, "cut to its max_lines of {max_lines}"),
+            Reason::Marker => f.write_str("marks where part of the path was cut"),
+            Reason::LineLimit { max_lines } => write!(f, "cut to max_lines {max_lines}"),
             Reason::Cut { missing } => {
                 write!(
                     f,
-                    "cut: needed {} more tokens to be whole",
+                    "cut: {} more tokens would have kept it whole",
                     grouped(*missing)
                 )
             }
@@ -321,24 +321,26 @@ impl fmt::Display for Reason {
                 match *code {
                     Code::TOO_LARGE => write!(
                         f,
-                        "needs {about}{needed} tokens whole and may not be cut; \
-                         {about}{missing} more than the {left} left would have kept it"
+                        "needs {about}{needed} tokens and must not be cut; {left} left, \
+                         {about}{missing} more would have kept it"
                     ),
                     Code::BELOW_MINIMUM => write!(
                         f,
-                        "needs {about}{needed} tokens, and of the {left} left too little would \
-                         be content; {about}{missing} more would have kept it whole"
+                        "needs {about}{needed} tokens; {left} left is too little for a useful \
+                         part, {about}{missing} more would have kept it whole"
                     ),
-                    Code::GROUP_DROPPED => f.write_str("a member of its group is not there"),
-                    Code::BEFORE_WINDOW => f.write_str("older than what the window holds"),
+                    Code::GROUP_DROPPED => f.write_str("another item of its group was dropped"),
+                    Code::BEFORE_WINDOW => {
+                        f.write_str("older than the start of the history window")
+                    }
                     // Others that are nearer to what is kept came first.
                     Code::CUT_FROM_PATH if would_fit => write!(
                         f,
-                        "in the part of the path that was cut, {about}{needed} tokens"
+                        "in the part of the path that was cut; {about}{needed} tokens"
                     ),
                     Code::CUT_FROM_PATH => write!(
                         f,
-                        "in the part of the path that was cut: needs {about}{needed} tokens, \
+                        "in the part of the path that was cut; needs {about}{needed} tokens, \
                          {left} left"
                     ),
                     _ => write!(

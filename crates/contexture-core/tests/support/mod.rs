@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use contexture_core::{
     Anchor, Assembly, Budget, ByScore, Code, Content, Counts, Cut, Error, Fit, Item, Layer, Marker,
-    Path, Place, Role, Share, Text, TokenCounter, Tokens, Unseen, assemble, no_loader,
+    Path, Place, Role, Share, Text, TokenCounter, Tokens, UnofferedRange, assemble, no_loader,
 };
 
 /// Counts words, so that a test can be reckoned by hand. A `<context path="x">`
@@ -113,7 +113,7 @@ pub fn run(input: &str) -> Result<Assembly, Error> {
                             noun: noun.into(),
                             role: Role::User,
                         }),
-                        unseen: number("unseen").map(|count| Unseen {
+                        unseen: number("unseen").map(|count| UnofferedRange {
                             at: number("before").unwrap() as usize,
                             count: count as u64,
                         }),
