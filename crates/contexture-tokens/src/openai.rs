@@ -1,3 +1,9 @@
+//! [`OpenAi`]: exact counters for OpenAI's public vocabularies.
+//!
+//! Two tokenizer crates share the work: a fast one, and one that is linear on
+//! any input. Their results are identical, which tests check on generated
+//! text.
+
 use std::sync::OnceLock;
 
 use contexture_core::{TokenCounter, Tokens};
