@@ -1,4 +1,5 @@
-//! The event at hand: what is asked now, and what is known about it.
+//! [`Event`]: the current question or event, with sender, platform,
+//! attachments and hooks.
 
 use contexture_store::Source;
 use serde::{Deserialize, Serialize};
@@ -6,13 +7,13 @@ use serde::{Deserialize, Serialize};
 use crate::error::Error;
 use crate::turn::json_with_path;
 
-/// What is asked now.
+/// The current question or event.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, expecting = "an event: an object with `content`")]
 #[cfg_attr(feature = "schema", schemars(transform = crate::schema::event))]
 pub struct Event {
-    /// What it says.
+    /// The text.
     pub content: String,
     /// The sender's time zone, such as `Europe/Berlin`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -23,24 +24,24 @@ pub struct Event {
     /// What can be done there, such as `reply`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub platform_actions: Vec<String>,
-    /// What hooks add.
+    /// Texts that hooks add to the event.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hooks: Vec<Hook>,
-    /// Who sent it.
+    /// The sender.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sender: Option<Sender>,
-    /// What is attached to it.
+    /// Files, texts and media that belong to the event.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub attachments: Vec<Attachment>,
-    /// What caused it.
+    /// The system that produced the event.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<Source>,
-    /// Its id.
+    /// The id of the item.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
 }
 
-/// What a hook adds to an event.
+/// A text that a hook adds to an event.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(
@@ -50,11 +51,11 @@ pub struct Event {
 pub struct Hook {
     /// The hook's name.
     pub name: String,
-    /// What it says.
+    /// The text.
     pub content: String,
 }
 
-/// Who sent an event.
+/// The sender of an event.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(
@@ -88,7 +89,7 @@ pub struct Attachment {
     /// Some lines of it: the first and the last.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lines: Option<[u32; 2]>,
-    /// What it is called.
+    /// The name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// A text.
@@ -97,7 +98,7 @@ pub struct Attachment {
     /// The media type of what is not text.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub media_type: Option<String>,
-    /// Its bytes in base64.
+    /// The bytes, in base64.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub data: Option<String>,
     /// Where it is.
@@ -131,7 +132,7 @@ impl Event {
             return Ok(Self::from(text.trim_end()));
         }
         let event: Self = json_with_path(name, text).map_err(|error| {
-            error.advise("an event is `{\"content\":\"…\",\"timezone\":\"Europe/Berlin\"}`")
+            error.advise("write an event as `{\"content\":\"…\",\"timezone\":\"Europe/Berlin\"}`")
         })?;
         event.check(name)?;
         Ok(event)
@@ -164,7 +165,7 @@ impl Event {
             {
                 return refuse(
                     format!("{field}.lines"),
-                    "are the first and the last line of a `path`, counted from 1",
+                    "must be the first and the last line of a `path`, counted from 1",
                 );
             }
         }

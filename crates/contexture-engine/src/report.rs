@@ -1,5 +1,7 @@
-//! The report of a request: the core's account of every candidate, and what the
-//! engine knows around it.
+//! [`Report`]: the report of a request.
+//!
+//! It extends the core's rows for every candidate with the recipe, the model,
+//! the cache comparison and warnings.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,17 +19,17 @@ pub struct Report {
     pub recipe: String,
     /// The model the request is for.
     pub model: String,
-    /// What counted the tokens.
+    /// The tokenizer.
     pub tokenizer: TokenizerInfo,
-    /// What was spent, and on what.
+    /// The budget: its limits and what each layer used.
     pub budget: BudgetReport,
     /// What is in the request, in the order it is sent.
     pub included: Vec<Included>,
     /// What is not, in the order it was offered, and why.
     pub excluded: Vec<Excluded>,
-    /// What a person should look at.
+    /// Warnings for the user.
     pub warnings: Vec<Warning>,
-    /// What the guard changed.
+    /// Every change that the guard made.
     pub guard: Vec<GuardLine>,
     /// What became of hints about priorities.
     #[serde(skip_serializing_if = "Vec::is_empty")]

@@ -25,7 +25,7 @@ use crate::recipe::RecipeRef;
 #[serde(
     default,
     deny_unknown_fields,
-    expecting = "what to assemble: an object with `recipe`, `session`, `event` and others"
+    expecting = "a request: an object with `recipe`, `session`, `event` and other fields"
 )]
 pub struct Request {
     /// The recipe: a built-in name, a file, or in JSON the recipe itself.

@@ -1,4 +1,4 @@
-//! `[server]`: how `contexture serve` serves.
+//! The settings of `[server]`, and their environment variables.
 
 use std::collections::BTreeMap;
 
@@ -119,7 +119,7 @@ impl ServerConfig {
             };
             let setting = match table.get_mut(&name) {
                 Some(setting) if !setting.is_table() => setting,
-                _ => return Err(wrong("there is no such setting")),
+                _ => return Err(wrong("unknown setting")),
             };
             *setting = match setting {
                 toml::Value::Integer(_) => {
@@ -212,12 +212,12 @@ mod tests {
     }
 
     #[test]
-    fn a_setting_that_makes_no_sense_is_named() {
+    fn an_invalid_setting_is_named() {
         for (name, value, message) in [
             (
                 "CONTEXTURE_SERVER_ADR",
                 "x",
-                "CONTEXTURE_SERVER_ADR: there is no such setting",
+                "CONTEXTURE_SERVER_ADR: unknown setting",
             ),
             (
                 "CONTEXTURE_SERVER_MAX_CONCURRENT",
