@@ -1,4 +1,4 @@
-//! The working set as programs read it.
+//! The working set as JSON for programs.
 
 use contexture_core::{Cut, Role, Tokens};
 use serde::Serialize;
@@ -32,11 +32,11 @@ pub struct WorkingSetFile {
     pub line: usize,
     /// Its priority, from 0 to 1, as hints have moved it.
     pub priority: f64,
-    /// Its priority in the manifest.
+    /// The priority in the manifest, from 0 to 1.
     pub base_priority: f64,
-    /// Whose words it holds.
+    /// The role: system, user, assistant, context and others.
     pub role: Role,
-    /// How it may be shortened.
+    /// Which part may be removed when it does not fit.
     pub truncate_strategy: Cut,
     /// Most lines to show.
     pub max_lines: Option<u32>,
