@@ -19,7 +19,7 @@ use serde::Serialize;
 use contexture_engine::config::CompactionConfig;
 use contexture_engine::{Error, Summariser, counter_name};
 
-use crate::history::{Latest, count_turn, turn_name};
+use crate::history::{LatestCompaction, count_turn, turn_name};
 
 /// The longest summary, whatever the window.
 const MAX_SUMMARY: Tokens = 8_192;
@@ -32,7 +32,7 @@ const MIN_SUMMARY: Tokens = 48;
 /// in the ledger, and the summary says so.
 const MOST_READ: Tokens = 4;
 
-/// What was made of a history.
+/// The result of a compaction.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Compacted {
@@ -42,9 +42,9 @@ pub struct Compacted {
     pub turns: usize,
     /// The first turn that is still shown.
     pub first_kept: Option<TurnId>,
-    /// What caused it.
+    /// Why the compaction was made.
     pub trigger: Trigger,
-    /// What made the summary.
+    /// The summariser: `extractive`, or the name of the model.
     pub summariser: String,
     /// The tokens of what it stands for.
     pub tokens_before: Tokens,
@@ -52,7 +52,7 @@ pub struct Compacted {
     pub tokens_after: Tokens,
     /// The summary.
     pub summary: String,
-    /// What a person should look at.
+    /// Warnings for the user.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
 }
@@ -82,7 +82,7 @@ pub(crate) struct Compactor<'a> {
     pub(crate) policy: Policy,
     /// The language model that writes summaries, when there is one.
     pub(crate) summariser: Option<&'a dyn Summariser>,
-    /// How many tokens it takes.
+    /// The window of the model, in tokens.
     pub(crate) model_window: Tokens,
 }
 
@@ -94,12 +94,12 @@ impl Compactor<'_> {
             return Ok(None);
         };
         let counter = counter_name(self.counts, self.policy);
-        let earlier = Latest::find(self.store, head)?;
+        let earlier = LatestCompaction::find(self.store, head)?;
         let walk = Walk {
             counter: &counter,
             tokens: plan.available.saturating_mul(MOST_READ),
             at_least: self.config.keep_turns + 1,
-            through: earlier.as_ref().and_then(Latest::through),
+            through: earlier.as_ref().and_then(LatestCompaction::through),
         };
         let mut heads = self.store.walk(head, &walk)?;
         heads.retain(|head| head.kind == TurnKind::Normal);
@@ -120,7 +120,7 @@ impl Compactor<'_> {
 
         let ids: Vec<TurnId> = old.iter().map(|head| head.id).collect();
         let turns = self.store.turns(&ids, &counter)?;
-        let earlier_text = earlier.as_ref().and_then(Latest::summary);
+        let earlier_text = earlier.as_ref().and_then(LatestCompaction::summary);
         let earlier_tokens = earlier_text.map_or(0, |text| self.counts.counter().count(text));
         let before = self.counted(&turns, &counter)? + earlier_tokens;
         let unread = self.unread(old, earlier.as_ref())?;
@@ -179,7 +179,7 @@ impl Compactor<'_> {
     }
 
     /// Returns how many turns are neither read now nor in an earlier summary.
-    fn unread(&self, old: &[TurnHead], earlier: Option<&Latest>) -> Result<u64, Error> {
+    fn unread(&self, old: &[TurnHead], earlier: Option<&LatestCompaction>) -> Result<u64, Error> {
         let Some(first) = old.first() else {
             return Ok(0);
         };
@@ -268,14 +268,17 @@ impl Compactor<'_> {
             let most = before.min(target.saturating_mul(2));
             if text.is_empty() || tokens >= most {
                 warnings.push(format!(
-                    "the summary by {} is refused: {}",
+                    "the summary by {} was rejected: {}",
                     made.by,
                     if text.is_empty() {
                         "it is empty".to_owned()
                     } else if tokens < before {
-                        format!("it has {tokens} tokens, and was to have {target}")
+                        format!("it has {tokens} tokens; the target was {target}")
                     } else {
-                        format!("it has {tokens} tokens, what it would replace {before}")
+                        format!(
+                            "it has {tokens} tokens, no fewer than the {before} it would \
+                                 replace"
+                        )
                     }
                 ));
                 return None;
@@ -300,7 +303,9 @@ impl Compactor<'_> {
                         return Ok(Some(made));
                     }
                 }
-                Err(why) => warnings.push(format!("{why}; sentences are taken out instead")),
+                Err(why) => {
+                    warnings.push(format!("{why}; using the extractive summariser instead"))
+                }
             }
         }
         let text = extract(earlier, &passages, plan.focus, target, counter);
@@ -421,23 +426,24 @@ pub(crate) fn undo(store: &dyn Ledger, session: &Session, now: Timestamp) -> Res
     };
     // What was undone before stands behind what it undid, and is passed over
     // together with that.
-    let below = |latest: &Latest| match latest.parent {
-        Some(parent) => Latest::find(store, parent),
+    let below = |latest: &LatestCompaction| match latest.parent {
+        Some(parent) => LatestCompaction::find(store, parent),
         None => Ok(None),
     };
-    let effective = |mut latest: Option<Latest>| -> Result<Option<Latest>, Error> {
-        let mut skip = 0_usize;
-        while let Some(found) = &latest {
-            let is_undo = found.compaction.trigger == Trigger::Undo;
-            if !is_undo && skip == 0 {
-                break;
+    let effective =
+        |mut latest: Option<LatestCompaction>| -> Result<Option<LatestCompaction>, Error> {
+            let mut skip = 0_usize;
+            while let Some(found) = &latest {
+                let is_undo = found.compaction.trigger == Trigger::Undo;
+                if !is_undo && skip == 0 {
+                    break;
+                }
+                skip = if is_undo { skip + 1 } else { skip - 1 };
+                latest = below(found)?;
             }
-            skip = if is_undo { skip + 1 } else { skip - 1 };
-            latest = below(found)?;
-        }
-        Ok(latest)
-    };
-    let latest = effective(Latest::find(store, head)?)?.ok_or_else(none)?;
+            Ok(latest)
+        };
+    let latest = effective(LatestCompaction::find(store, head)?)?.ok_or_else(none)?;
     let before = effective(below(&latest)?)?;
     let standing = before.as_ref().map(|before| before.id);
     if head == latest.id {
@@ -476,7 +482,7 @@ pub(crate) fn undo(store: &dyn Ledger, session: &Session, now: Timestamp) -> Res
     })
 }
 
-/// What undoing did.
+/// The result of undoing a compaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "schema", schemars(rename = "CompactionUndone"))]
