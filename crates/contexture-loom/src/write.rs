@@ -1,4 +1,4 @@
-//! What is written into trees.
+//! [`Looms`]: imports trees, and adds, edits and flags nodes.
 
 use contexture_providers::usage_of;
 use contexture_store::{
@@ -28,12 +28,12 @@ pub struct NewNode {
         schemars(with = "Option<contexture_store::schema::Label>")
     )]
     pub id: Option<String>,
-    /// Who wrote it.
+    /// The author.
     pub author: Author,
-    /// Which agent.
+    /// The id of the agent that wrote it.
     #[serde(default)]
     pub agent: Option<String>,
-    /// What it says.
+    /// The text.
     #[cfg_attr(
         feature = "schema",
         schemars(with = "contexture_store::schema::NodeContent")
@@ -46,11 +46,11 @@ pub struct NewNode {
     /// How it follows. Default: it goes on from there.
     #[serde(default = "continuation")]
     pub kind: EdgeKind,
-    /// What else it is made from.
+    /// Context and instruction sources of the node.
     #[serde(default, deserialize_with = "material")]
     #[cfg_attr(feature = "schema", schemars(with = "Vec<MaterialForm>"))]
     pub material: Vec<(SourceRole, Material)>,
-    /// What the provider answered.
+    /// The answer of the provider.
     #[serde(default)]
     pub raw_response: Option<RawResponse>,
 }
@@ -78,15 +78,15 @@ fn continuation() -> EdgeKind {
 )]
 #[serde(
     deny_unknown_fields,
-    expecting = "material: an object with `role`, and `node_id` or `content`"
+    expecting = "a source: an object with `role`, and `node_id` or `content`"
 )]
 struct MaterialForm {
-    /// What it is to the new node.
+    /// Whether it is context or an instruction.
     role: SourceRole,
     /// The node, by id or short name.
     #[serde(default)]
     node_id: Option<String>,
-    /// What is new.
+    /// The content of the new source node.
     #[serde(default)]
     #[cfg_attr(
         feature = "schema",
@@ -103,7 +103,7 @@ fn material<'de, D: Deserializer<'de>>(
         (Some(node), None) => Ok((form.role, Material::Node(node))),
         (None, Some(content)) => Ok((form.role, Material::New(content))),
         _ => Err(serde::de::Error::custom(
-            "material needs either `node_id` or `content`",
+            "a source needs either `node_id` or `content`",
         )),
     };
     forms.into_iter().map(read).collect()
@@ -140,10 +140,10 @@ pub struct NodeEdit {
     /// Who wrote it. Default: who wrote what is edited.
     #[serde(default)]
     pub author: Option<Author>,
-    /// Which agent.
+    /// The id of the agent that wrote it.
     #[serde(default)]
     pub agent: Option<String>,
-    /// What it says.
+    /// The text.
     #[cfg_attr(
         feature = "schema",
         schemars(with = "contexture_store::schema::NodeContent")
@@ -156,8 +156,8 @@ pub struct NodeEdit {
 pub fn tree_from_json(name: &str, text: &str) -> Result<TreeDocument, Error> {
     json_with_path(name, text).map_err(|error| {
         error.advise(
-            "a tree is `{\"tree\":{\"id\":\"t1\",\"mode\":\"dialogue\"},\"agents\":[],\
-             \"nodes\":[…],\"edges\":[…]}`",
+            "write a tree as \
+             `{\"tree\":{\"id\":\"t1\",\"mode\":\"dialogue\"},\"agents\":[],\"nodes\":[…],\"edges\":[…]}`",
         )
     })
 }
@@ -243,7 +243,7 @@ impl<'e> Looms<'e> {
         };
         if sources.is_empty() && info.root.is_some() {
             return Err(Error::input(format!(
-                "tree `{tree}` has a root already, and a node must follow from something"
+                "tree `{tree}` already has a root, so a new node needs a parent"
             ))
             .advise(Advice::set("after")));
         }
@@ -376,10 +376,10 @@ impl<'e> Looms<'e> {
 fn free_id(store: &dyn Trees, tree: &str, id: &str) -> Result<String, Error> {
     match store.find_node(tree, id) {
         Ok(other) if other.local_id == id && other.id != id => Err(Error::input(format!(
-            "`{id}` is the short name of node `{}`",
+            "the id `{id}` is already in use as the short name of node `{}`",
             other.id
         ))
-        .advise("give another id, or none")),
+        .advise("choose another id, or omit it")),
         _ => Ok(id.to_owned()),
     }
 }
