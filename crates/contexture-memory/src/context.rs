@@ -1,4 +1,4 @@
-//! What is asked of memory, and what it gives.
+//! [`ContextRequest`] and [`Context`]: the input and the result of a recall.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use contexture_recall::{Intent, Strategy, StrategyPatch};
 use contexture_store::RecordKind;
 use serde::{Deserialize, Serialize};
 
-/// What is asked of memory.
+/// The input of a recall.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(
@@ -40,11 +40,11 @@ pub struct ContextRequest {
     /// for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub additional_context: Option<String>,
-    /// What may be found.
+    /// Filters: only records that match all of them are returned.
     pub filters: ContextFilters,
 }
 
-/// What memory gives.
+/// The result of a recall.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "schema", schemars(rename = "RecalledContext"))]
@@ -53,16 +53,16 @@ pub struct Context {
     pub content: String,
     /// What is in it, in the order it stands there.
     pub components: Vec<ContextComponent>,
-    /// What the text counts.
+    /// The size of the text, in tokens.
     pub token_count: Tokens,
     /// Whether something that was found is not in it, or not whole.
     pub truncated: bool,
-    /// What was followed.
+    /// The strategy that was used.
     pub strategy: Strategy,
     /// What was found and is not in the text, best first, and why.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub excluded: Vec<LeftOut>,
-    /// How it came about.
+    /// How the result was computed.
     pub metadata: Metadata,
 }
 
@@ -70,7 +70,7 @@ pub struct Context {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ContextComponent {
-    /// How it was found.
+    /// The channel that found it.
     #[serde(rename = "type")]
     pub channel: Channel,
     /// The record's id.
@@ -78,15 +78,15 @@ pub struct ContextComponent {
     /// What kind of record it is; left out for what the request added.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kind: Option<RecordKind>,
-    /// How it reads.
+    /// The text of the record as it is in the context.
     pub content: String,
     /// What it counts, without headings.
     pub tokens: Tokens,
-    /// What it would count whole.
+    /// The size of the whole record, in tokens.
     pub original_tokens: Tokens,
     /// How well it fits, from 0.
     pub relevance_score: f64,
-    /// What that is made of.
+    /// The parts of the score, by name.
     pub scores: Arc<Scores>,
     /// Whether it is shown in part, and how.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -99,11 +99,11 @@ pub struct ContextComponent {
 #[cfg_attr(feature = "schema", schemars(rename = "ComponentForm"))]
 #[serde(rename_all = "snake_case")]
 pub enum Shown {
-    /// Its best passage.
+    /// The best passage of the record.
     Snippet,
-    /// Its most telling sentences.
+    /// The most relevant sentences of the record.
     Compressed,
-    /// Its summary.
+    /// A summary of the record.
     Summary,
 }
 
@@ -112,15 +112,15 @@ pub enum Shown {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Channel {
-    /// It happened lately.
+    /// Recent events.
     Recent,
-    /// It says what is looked for.
+    /// Texts that match the query by words or by meaning.
     Semantic,
     /// It is somebody or something that is mentioned, or matters.
     Entity,
     /// It says how those stand to others.
     Relation,
-    /// It worked before.
+    /// Procedures that worked before.
     Pattern,
     /// The request added it.
     Custom,
@@ -165,16 +165,16 @@ impl Channel {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LeftOut {
-    /// How it was found.
+    /// The channel that found it.
     #[serde(rename = "type")]
     pub channel: Channel,
     /// The record's id.
     pub source: String,
-    /// What it counts.
+    /// The size in tokens.
     pub tokens: Tokens,
     /// How well it fits.
     pub relevance_score: f64,
-    /// What that is made of.
+    /// The parts of the score, by name.
     pub scores: Arc<Scores>,
     /// Why it is not in the text.
     pub code: Code,
@@ -187,13 +187,13 @@ pub struct LeftOut {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "schema", schemars(rename = "ContextMetadata"))]
 pub struct Metadata {
-    /// What was looked for.
+    /// The query.
     pub query: String,
-    /// What was read out of it.
+    /// The terms, entities and dates found in the query.
     pub signals: Signals,
-    /// How many events were looked at.
+    /// The number of events considered.
     pub events_considered: usize,
-    /// How many entities were looked at.
+    /// The number of entities considered.
     pub entities_considered: usize,
     /// How many texts were searched by words and vectors.
     pub chunks_searched: usize,
@@ -201,7 +201,7 @@ pub struct Metadata {
     pub unlisted: usize,
     /// What each channel might spend and spent.
     pub channels: BTreeMap<&'static str, ChannelBudget>,
-    /// What somebody should look at.
+    /// Warnings for the user.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<Warning>,
     /// How long it took; left out when the time was given.
@@ -209,7 +209,7 @@ pub struct Metadata {
     pub assembly_time_ms: Option<f64>,
 }
 
-/// What was read out of a query.
+/// The terms, entities and dates found in a query.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "schema", schemars(rename = "QuerySignals"))]
@@ -218,7 +218,7 @@ pub struct Signals {
     pub keywords: Vec<String>,
     /// The entities that it names, by id.
     pub mentioned_entities: Vec<String>,
-    /// What it wants.
+    /// The intent of the query.
     pub intent: Intent,
     /// The types of events that go with that.
     pub relevant_event_types: Vec<&'static str>,
@@ -230,12 +230,12 @@ pub struct Signals {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ChannelBudget {
-    /// Its part.
+    /// The tokens that the channel may use.
     pub allowed: Tokens,
     /// What it spent, headings included, with what others left.
     pub used: Tokens,
-    /// How much it found.
+    /// The number of records found.
     pub found: usize,
-    /// How much of that is in the text.
+    /// The number of records included in the text.
     pub kept: usize,
 }

@@ -16,7 +16,7 @@ use contexture_store::{
 
 use crate::form;
 
-/// What is known of a memory.
+/// The index, the entity graph and the filter data of a memory.
 #[derive(Debug, Default)]
 pub(crate) struct View {
     /// The last change that is in it.

@@ -1,4 +1,4 @@
-//! Keeping house: caps, forgetting, new vectors, and what there is.
+//! Housekeeping of a memory: caps, deletion, new vectors and statistics.
 
 use std::collections::BTreeMap;
 use std::sync::PoisonError;
@@ -36,7 +36,7 @@ const LOOK_AGAIN: u64 = 100_000;
 pub struct MemoryOverview {
     /// By kind, tasks included.
     pub kinds: BTreeMap<RecordKind, KindOverview>,
-    /// How many sessions events name.
+    /// The number of sessions that have events.
     pub sessions: u64,
     /// How many sources chunks and events name.
     pub sources: u64,
@@ -59,7 +59,7 @@ pub struct KindOverview {
     pub hold: u64,
 }
 
-/// What embedding anew did.
+/// The result of computing vectors again.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Reembedded {
@@ -67,7 +67,7 @@ pub struct Reembedded {
     pub embedder: String,
     /// How long its vectors are.
     pub dimensions: usize,
-    /// How many texts got a vector.
+    /// The number of texts that got a vector.
     pub embedded: u64,
 }
 
@@ -187,10 +187,10 @@ impl Memory<'_> {
             let heads: Vec<&str> = texts.iter().map(|(_, text)| text.as_str()).collect();
             let vectors = embedder.embed(&heads).map_err(|error| {
                 Error::failure(
-                    format!("after {embedded} texts, the embedder failed: {error}"),
+                    format!("the embedder failed after {embedded} texts: {error}"),
                     error,
                 )
-                .advise("run it again when that is mended: it goes on from there")
+                .advise("run it again when the embedder works; it continues from there")
             })?;
             let vectors: Vec<(RecordKey, Vec<u8>)> = (texts.iter().zip(&vectors))
                 .map(|((key, _), vector)| (*key, Vector::quantise(vector).to_bytes()))
