@@ -183,7 +183,7 @@ pub struct AssembledForm<'a> {
     role: Option<AgentRole>,
     /// The set that the tools were taken from.
     toolset_name: Option<&'a str>,
-    /// What the agent may use.
+    /// The names that the agent may use.
     permissions_granted: &'a [String],
     /// The event that is answered.
     source_event_id: Option<&'a str>,
@@ -198,7 +198,7 @@ pub struct AssembledForm<'a> {
     /// What goes with the answer into the ledger: hashes of what went into the
     /// system prompt, and what is known about the event.
     context_json: &'a Value,
-    /// What became of every candidate.
+    /// One row for every candidate, and the budget.
     report: &'a Report,
 }
 
@@ -206,15 +206,15 @@ pub struct AssembledForm<'a> {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 struct HistoryMessage<'a> {
-    /// Whose it is.
+    /// The role: user or assistant.
     role: Role,
     /// Its id: the turn, and its place in it.
     id: String,
     /// How far it is to be believed.
     trust: Trust,
-    /// What it costs.
+    /// The size in tokens.
     tokens: Tokens,
-    /// What it says.
+    /// The text.
     content: HistoryContent<'a>,
 }
 
@@ -241,7 +241,7 @@ enum HistoryBlock<'a> {
     },
     /// A tool that the model may call.
     Tool {
-        /// Its name.
+        /// The name.
         name: &'a str,
     },
     /// The model calls a tool.
@@ -250,19 +250,19 @@ enum HistoryBlock<'a> {
         id: &'a str,
         /// The tool.
         name: &'a str,
-        /// What it is given.
+        /// The arguments of the call.
         arguments: Value,
     },
-    /// What a tool returned.
+    /// The result of a tool call.
     ToolResult {
         /// The call it answers.
         tool_call_id: &'a str,
-        /// What it returned.
+        /// The content of the result.
         content: &'a str,
         /// Whether it failed.
         is_error: bool,
     },
-    /// What the model thought.
+    /// The thinking of the model.
     Thinking {
         /// The thought.
         text: &'a str,
@@ -289,15 +289,15 @@ struct MediaForm<'a> {
     source: &'a MediaSource,
 }
 
-/// What is asked now.
+/// The current question or event.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 struct CurrentMessage<'a> {
-    /// Whose it is: the user's.
+    /// The role, always `user`.
     role: &'static str,
     /// All of it, as one text.
     content: String,
-    /// What it is made of.
+    /// The parts of the message.
     parts: Vec<MessagePart<'a>>,
 }
 
@@ -305,19 +305,19 @@ struct CurrentMessage<'a> {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 struct MessagePart<'a> {
-    /// Whose words it holds.
+    /// The role: system, user, assistant, context and others.
     role: Role,
-    /// Its id.
+    /// The id of the item.
     id: &'a str,
-    /// Its path, when it is a file.
+    /// The path, if it is a file.
     path: Option<&'a str>,
-    /// Its layer.
+    /// The name of the layer.
     layer: &'a str,
     /// How far it is to be believed.
     trust: Trust,
-    /// What it costs.
+    /// The size in tokens.
     tokens: Tokens,
-    /// What it says.
+    /// The text.
     content: &'a str,
 }
 
@@ -339,15 +339,15 @@ struct TokenBudget {
     model_limit: Tokens,
     /// What is set aside for the response.
     reserve_response: Tokens,
-    /// What is set aside for tools.
+    /// Tokens reserved for tools.
     reserve_tools: Tokens,
-    /// What the request may use.
+    /// Tokens available to the request.
     available: Tokens,
-    /// What it uses.
+    /// Tokens that the request uses.
     used: UsedTokens,
-    /// What of that is left.
+    /// Tokens that remain.
     remaining: Tokens,
-    /// What was spent on what.
+    /// Tokens by part of the request.
     allocation: AllocatedTokens,
 }
 
@@ -375,9 +375,9 @@ struct AllocatedTokens {
     persona: Tokens,
     /// Earlier messages.
     history: Tokens,
-    /// What was found again.
+    /// Recalled records.
     memory: Tokens,
-    /// What is asked now.
+    /// The current question or event.
     event: Tokens,
 }
 
@@ -387,9 +387,9 @@ struct AllocatedTokens {
 struct Truncation<'a> {
     /// Whether something was cut.
     truncated: bool,
-    /// How many items were cut.
+    /// The number of items that were cut.
     items_cut: usize,
-    /// How many were left out.
+    /// The number of items that were dropped.
     items_dropped: usize,
     /// What was summarised to make room, if anything was.
     compacted: Option<&'a Compacted>,

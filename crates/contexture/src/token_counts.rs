@@ -1,15 +1,15 @@
-//! What texts count, as programs read it.
+//! Token counts of files as JSON for programs.
 
 use contexture_core::{TokenizerInfo, Tokens};
 use serde::Serialize;
 
-/// What texts count for a model.
+/// Token counts of texts for a model.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TokenCounts {
     /// The model, or the tokenizer that was asked for.
     pub model: String,
-    /// What counted.
+    /// The tokenizer.
     pub tokenizer: TokenizerInfo,
     /// Each text.
     pub files: Vec<FileTokens>,
@@ -17,14 +17,14 @@ pub struct TokenCounts {
     pub total: Tokens,
 }
 
-/// What a text counts.
+/// The token count of a text.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct FileTokens {
-    /// What it is called.
+    /// The name.
     pub path: String,
-    /// Its tokens.
+    /// The number of tokens.
     pub tokens: Tokens,
-    /// Its bytes.
+    /// The size in bytes.
     pub bytes: usize,
 }

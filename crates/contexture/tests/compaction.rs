@@ -137,7 +137,7 @@ fn nothing_is_left_to_make_shorter() {
 
 /// The provider takes less than is assumed: whoever was told so can say it.
 #[test]
-fn what_fits_the_assumed_window_needs_the_true_one() {
+fn compaction_needs_the_true_window_when_history_fits_the_assumed_one() {
     let lab = Lab::new("");
     lab.talk("s", &chat(6, 60));
     let request = CompactRequest::default();
@@ -400,7 +400,7 @@ fn keys_do_not_get_into_a_summary() {
 }
 
 #[test]
-fn a_periodic_one_is_taken_like_the_others() {
+fn a_periodic_compaction_is_used_like_any_other() {
     let lab = Lab::new("");
     lab.talk("s", &chat(10, 40));
     let all = turns(&lab);
@@ -476,7 +476,7 @@ fn pictures_are_made_room_for() {
 
 /// With less room than what is kept needs, the report says what nobody reads.
 #[test]
-fn what_the_summary_does_not_stand_for_is_told() {
+fn turns_missing_from_the_summary_are_reported() {
     let mut lab = Lab::new("");
     lab.talk("s", &chat(60, 60));
     let used = lab.assemble("s", 100_000).report.budget.used;

@@ -113,7 +113,7 @@ fn counts_that_are_kept_are_true() {
 }
 
 #[test]
-fn what_is_for_the_record_only_is_not_sent() {
+fn blocks_recorded_only_for_the_log_are_not_sent() {
     let lab = Lab::new("");
     lab.session("s");
     let say = |role, text: &str| message(role, MessageContent::Text(text.to_owned()));

@@ -54,7 +54,7 @@ fn compact(lab: &Lab, focus: Option<&str>) -> Compacted {
 }
 
 #[test]
-fn the_model_is_told_everything_but_secrets() {
+fn the_summariser_gets_everything_but_secrets() {
     for (kind, reply) in [
         ("openai", openai as fn(&str) -> Reply),
         ("anthropic", anthropic),

@@ -634,7 +634,7 @@ fn a_comment_on_the_line_of_files_stays() {
 }
 
 #[test]
-fn an_entry_is_added_behind_what_belongs_to_the_last_one() {
+fn an_entry_is_added_after_the_comments_of_the_last_one() {
     check(
         "
         files:
@@ -771,7 +771,7 @@ fn line_ends_and_byte_order_marks_survive() {
 }
 
 #[test]
-fn positions_are_bytes_behind_any_text() {
+fn positions_are_bytes_after_any_text() {
     let source =
         "# 𝄞𝄞𝄞 日本語\n\"日本\": \"ключ\"\nfiles:\n- {path: \"🎵.md\", priority: 0.5} # 🎶\n";
     check_exact(source, set("🎵.md", 0.75), &source.replace("0.5", "0.75"));
