@@ -1,7 +1,7 @@
 //! The command line: every command, option and help text.
 //!
 //! [`Cli`] is the whole of it; commands with many options have a module of
-//! their own. A test (`tests/words.rs`) checks that each command has an example
+//! their own. Tests check that each command has an example
 //! and that each option states its default.
 
 mod key;
@@ -221,7 +221,7 @@ Examples:
     #[command(after_help = "\
 Examples:
   contexture tokens README.md src/*.rs
-  contexture tokens --model claude-sonnet-4 notes.md    print an estimate (never too low)
+  contexture tokens --model claude-sonnet-4 notes.md    print an estimate, biased high
   git diff | contexture tokens -")]
     Tokens(TokensArgs),
     /// List, show and check recipes, and list their sources
@@ -817,4 +817,56 @@ fn timestamp(text: &str) -> Result<contexture::Timestamp, String> {
     }
     text.parse()
         .map_err(|_| "must be a time such as 2026-01-31T12:00:00Z, or Unix milliseconds".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    /// Returns every command below `command` by what is typed, and itself.
+    fn commands(command: &clap::Command, typed: &str) -> Vec<(String, clap::Command)> {
+        let typed = format!("{typed}{}", command.get_name());
+        let below = command.get_subcommands();
+        let below = below.flat_map(|one| commands(one, &format!("{typed} ")));
+        std::iter::once((typed.clone(), command.clone()))
+            .chain(below)
+            .collect()
+    }
+
+    #[test]
+    fn every_command_begins_with_a_verb_and_has_an_example() {
+        let not_verbs = [
+            "A", "An", "The", "This", "What", "Who", "Where", "How", "Its", "It",
+        ];
+        for (typed, command) in commands(&Cli::command(), "") {
+            let about = command.get_about().map(ToString::to_string);
+            let about = about.unwrap_or_default();
+            let first = about.split_whitespace().next().unwrap_or_default();
+            let is_verb = first.starts_with(char::is_uppercase)
+                && first.chars().all(char::is_alphabetic)
+                && !not_verbs.contains(&first);
+            assert!(is_verb, "{typed}: {about}");
+            let after = command.get_after_help().map(ToString::to_string);
+            let after = after.unwrap_or_default();
+            assert!(after.contains("Examples:\n"), "{typed} has no example");
+        }
+    }
+
+    #[test]
+    fn every_option_states_its_default() {
+        for (typed, command) in commands(&Cli::command(), "") {
+            for option in command.get_arguments() {
+                let is_flag = !option.get_action().takes_values();
+                if option.is_positional() || option.is_required_set() || is_flag {
+                    continue;
+                }
+                let help = option.get_help().map(ToString::to_string);
+                let help = help.unwrap_or_default();
+                let states = !option.get_default_values().is_empty() || help.contains("efault:");
+                assert!(states, "{typed} --{}: {help}", option.get_id());
+            }
+        }
+    }
 }

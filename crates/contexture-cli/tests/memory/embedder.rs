@@ -55,7 +55,10 @@ fn it_is_down_while_something_is_recorded() {
     let server = endpoint(Reply::Vectors(4));
     project.write("contexture.toml", settings(&server.url(), 4));
     let told = out(&project, &["memory", "reembed"]);
-    assert_eq!(told, "2 texts got a vector of tiny (4 dimensions)\n");
+    assert_eq!(
+        told,
+        "computed the vectors of 2 texts with tiny (4 dimensions)\n"
+    );
     assert_eq!(
         found(&project, &["float a goat", "--max-tokens", "40"]),
         ["a"]
@@ -88,7 +91,7 @@ fn nothing_is_recorded_with_vectors_that_are_wrong() {
         run.expect_code(2);
         assert_eq!(run.out, "");
         assert!(run.err.starts_with("error: the embedder: "), "{}", run.err);
-        let (told, nothing) = (run.err.contains(told), "nothing of it was recorded");
+        let (told, nothing) = (run.err.contains(told), "nothing was recorded");
         assert!(told && run.err.contains(nothing), "{}", run.err);
     }
 }
@@ -108,7 +111,7 @@ fn it_does_not_answer() {
         "{}",
         run.err
     );
-    run.says("hint: run it again when that is mended: it goes on from there");
+    run.says("hint: run it again when the embedder works; it continues from there");
 }
 
 #[test]
@@ -138,7 +141,10 @@ fn another_embedder_is_not_mixed_with_the_first() {
     run.expect_code(2);
     assert!(run.out.contains("bad  memory "), "{}", run.out);
     let told = out(&project, &["memory", "reembed"]);
-    assert_eq!(told, "2 texts got a vector of tiny (4 dimensions)\n");
+    assert_eq!(
+        told,
+        "computed the vectors of 2 texts with tiny (4 dimensions)\n"
+    );
     assert_eq!(
         found(&project, &["float a goat", "--max-tokens", "40"]),
         ["a"]
@@ -147,18 +153,18 @@ fn another_embedder_is_not_mixed_with_the_first() {
 }
 
 #[test]
-fn settings_that_make_no_sense() {
+fn invalid_settings_are_rejected() {
     let project = boats_in_words();
     for (settings, message) in [
         (
             "[memory.embedder]\nbase_url = \"http://x/v1\"\n",
-            "error: [memory.embedder] has a base_url, but no model; nothing of it was recorded\n\
-             hint: name the model that the endpoint is asked for\n",
+            "error: [memory.embedder] has a base_url but no model; nothing was recorded\nhint: \
+             set model to the model that the endpoint serves\n",
         ),
         (
             "[memory.embedder]\nbase_url = \"http://x/v1\"\nmodel = \"m\"\n",
-            "error: [memory.embedder] has a base_url, but no dimensions; nothing of it was \
-             recorded\nhint: say how long the model's vectors are, such as `dimensions = 1536`\n",
+            "error: [memory.embedder] has a base_url but no dimensions; nothing was \
+             recorded\nhint: set the length of the model's vectors, such as `dimensions = 1536`\n",
         ),
         ("[memory.embedder]\nmodel = \"no/such/folder\"\n", ""),
         ("[memory]\narchetype = \"codin\"\n", ""),
