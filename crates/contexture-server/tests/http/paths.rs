@@ -185,7 +185,7 @@ fn a_tenant_is_not_told_where_its_files_are() {
     ] {
         assert_eq!(
             answer.text(),
-            "404 not_found: there is no working-set.yml and no .agent/working-set.yml in . [set `manifest`]"
+            "404 not_found: no working-set.yml and no .agent/working-set.yml in . [set `manifest`]"
         );
     }
     let persona = r#"{"label":"p","persona":"../../x"}"#;
