@@ -140,7 +140,7 @@ fn a_snapshot_that_cannot_be_saved_is_a_warning_and_leaves_no_part() {
         let made = engine.assemble(&lab.root, &asked).unwrap();
         let warned = made.report.warnings.iter();
         told += warned
-            .filter(|warning| warning.message.contains("was not kept"))
+            .filter(|warning| warning.message.contains("was not saved"))
             .count();
     }
     assert!(told > 0);

@@ -115,7 +115,12 @@ fn overflow_brings_it_to_40_percent_once() {
     assert!(used <= max * 40 / 100, "{used} of {max}");
     check(&after).unwrap();
     let again = lab.engine.recover_overflow("s", &request).unwrap_err();
-    assert!(again.to_string().contains("the overflow stands"), "{again}");
+    assert!(
+        again
+            .to_string()
+            .contains("already compacted after an overflow"),
+        "{again}"
+    );
     for turn in &chat(20, 60) {
         lab.record("s", turn);
     }
@@ -128,10 +133,7 @@ fn nothing_is_left_to_make_shorter() {
     lab.talk("s", &chat(3, 60));
     let request = CompactRequest::default();
     let error = lab.engine.recover_overflow("s", &request).unwrap_err();
-    assert!(
-        error.to_string().contains("cannot be made shorter"),
-        "{error}"
-    );
+    assert!(error.to_string().contains("cannot be compacted"), "{error}");
     assert_eq!(manual(&lab, None), None);
 }
 
@@ -142,10 +144,7 @@ fn compaction_needs_the_true_window_when_history_fits_the_assumed_one() {
     lab.talk("s", &chat(6, 60));
     let request = CompactRequest::default();
     let error = lab.engine.recover_overflow("s", &request).unwrap_err();
-    assert!(
-        error.to_string().contains("was not made shorter"),
-        "{error}"
-    );
+    assert!(error.to_string().contains("was not compacted"), "{error}");
     let hint = "set `max_tokens`";
     assert_eq!(
         error.hint(&contexture::advice::Plain).as_deref(),
@@ -486,6 +485,6 @@ fn turns_missing_from_the_summary_are_reported() {
     let mut rows = small.report.excluded.iter();
     let row = rows.find(|row| row.id.starts_with("turns 1-")).unwrap();
     let reason = row.reason.to_string();
-    assert!(reason.contains("the others are not read"), "{reason}");
+    assert!(reason.contains("the others were not read"), "{reason}");
     check(&small).unwrap();
 }

@@ -135,7 +135,7 @@ fn blocks_recorded_only_for_the_log_are_not_sent() {
         .collect();
     assert_eq!(told.len(), 3, "{told:?}");
     assert!(
-        told[0].contains("kept for the record") && told[2].contains("blank"),
+        told[0].contains("recorded system prompt") && told[2].contains("blank"),
         "{told:?}"
     );
     check(&assembled).unwrap();

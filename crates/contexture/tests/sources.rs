@@ -181,7 +181,7 @@ fn unusable_files_are_excluded_with_the_reason() {
          `missing.md` does not exist\nd/a.md/b.md missing: file `d/a.md/b.md` does not \
          exist\nbare no_match: the directory contains only ignored files\nbig.md size_limit: is \
          5368709120 bytes; the limit is 8388608 (limits.max_file_bytes)\nzero outside_root: \
-         `zero` leads out of the root through a symbolic link\nsocket not_a_file: is a pipe, a \
+         `zero` leaves the root through a symbolic link\nsocket not_a_file: is a pipe, a \
          socket or a device, not a file\npipe not_a_file: is a pipe, a socket or a device, not a \
          file\np*e duplicate: all its files are listed by other entries\n"
     );

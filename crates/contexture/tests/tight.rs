@@ -69,7 +69,10 @@ fn a_turn_that_cannot_be_shown_does_not_take_the_others_with_it() {
         .map(|w| w.message.clone())
         .collect::<Vec<_>>()
         .join("\n");
-    assert!(warned.contains("left out for want of tokens"), "{warned}");
+    assert!(
+        warned.contains("dropped because the budget is full"),
+        "{warned}"
+    );
 }
 
 /// A model calls what never was, by a name that no provider takes back.

@@ -10,7 +10,7 @@ fn an_unknown_recipe_suggests_the_nearest() {
         "
         error: unknown recipe `working-sets`; did you mean `working-set`? (one of broker, \
         loom-buffer, loom-dialogue, memory, task-stack, working-set)
-        hint: name a built-in recipe, or a file of your own
+        hint: name a built-in recipe, or a recipe file
         ",
     );
     small().refuses(
@@ -105,7 +105,7 @@ fn settings_linked_from_outside_the_root_are_an_error() {
     let project = small().link("contexture.toml", outside.path("contexture.toml"));
     let run = project.run(&["assemble"]);
     assert!(run.err.contains("contexture.toml"), "{run:?}");
-    assert!(run.err.contains("leads out of the root"), "{run:?}");
+    assert!(run.err.contains("leaves the root"), "{run:?}");
 }
 
 #[test]

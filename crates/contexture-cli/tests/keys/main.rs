@@ -51,15 +51,15 @@ fn only_the_new_key_goes_to_standard_output() {
         dedent(&format!(
             "
             This is the only time the key is shown: save it in a safe place.
-Key {id} grants access to the data of tenant harbour. Send it with every request as
-  Authorization: Bearer ctx_{id}_…
-Revoke it with `contexture key revoke {id}`.
+            Key {id} grants access to the data of tenant harbour. Send it with every request as
+              Authorization: Bearer ctx_{id}_…
+            Revoke it with `contexture key revoke {id}`.
             "
         ))
     );
     let metrics = ok(&project, &["new", "--metrics"]);
     assert!(
-        metrics.err.contains("opens /metrics only."),
+        metrics.err.contains("grants access to /metrics only."),
         "{}",
         metrics.err
     );
@@ -191,8 +191,7 @@ fn invalid_input_is_rejected() {
         let none = call(&project, args);
         none.expect_code(2);
         assert!(
-            none.err
-                .contains("nothing was kept yet (`contexture key new` makes one"),
+            none.err.contains("create one with `contexture key new`"),
             "{}",
             none.err
         );

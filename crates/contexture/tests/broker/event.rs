@@ -100,7 +100,7 @@ fn an_attachment_outside_the_root_is_left_out_with_a_warning() {
         (
             "link.txt",
             "outside_root",
-            "`link.txt` leads out of the root through a symbolic link",
+            "`link.txt` leaves the root through a symbolic link",
         ),
         (
             "nowhere.txt",

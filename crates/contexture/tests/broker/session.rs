@@ -70,7 +70,7 @@ fn invalid_turns_are_rejected() {
                 .hint(&contexture::advice::Plain)
                 .as_deref()
                 .unwrap()
-                .starts_with("a turn is `{")
+                .starts_with("write a turn as `{")
         );
     }
 }

@@ -127,7 +127,7 @@ fn files_that_are_malformed() {
         ),
         (
             "[{\"name\":\"a\"},{\"name\":\"b\"},{\"name\":\"a\"}]",
-            "[2].name: there are two tools named `a`",
+            "[2].name: the tool name `a` is already in use",
         ),
     ] {
         let lab = project("", &[("tools.json", content)]);

@@ -247,8 +247,8 @@ fn a_system_context_that_does_not_fit() {
         let told = lab.complaint("--head n1 --max-tokens 15");
         assert!(
             told.starts_with(
-                "the system context is never cut; with what is asked it needs 20 tokens, and 15 \
-                 are available (largest: `tree t` 20"
+                "the system context and the event need 20 tokens but 15 are available (largest: \
+                 `tree t` 20"
             ),
             "{strategy}: {told}"
         );

@@ -150,7 +150,7 @@ fn a_document_must_end_at_the_head_node() {
                     assert!(text.ends_with(" end"), "{budget}: {text}");
                 }
                 Err(error) => {
-                    let no_room = format!("there is no room for a message: 0 of {budget} ");
+                    let no_room = format!("no room for the latest node: 0 of {budget} ");
                     let no_room = error.to_string().starts_with(&no_room);
                     assert!(no_room && budget < 30, "{budget}: {error}");
                 }

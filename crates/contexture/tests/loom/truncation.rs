@@ -191,7 +191,7 @@ fn the_report_says_what_went_and_why() {
             .join("\n"),
         "
         dropped because the budget is full: 7 of 8 nodes (truncate_middle)
-        the latest nodes do not fit: 3 of the minimum_recent_nodes are dropped, oldest first
+        the latest nodes do not fit: 3 of the minimum_recent_nodes were dropped, oldest first
         ",
     );
     let json = assembled.to_json();
@@ -415,7 +415,10 @@ fn material_alone_is_no_message() {
         "word ".repeat(60)
     ));
     let complaint = lab.complaint("--head n2 --max-tokens 29");
-    assert!(complaint.contains("no room for a message"), "{complaint}");
+    assert!(
+        complaint.contains("no room for the latest node"),
+        "{complaint}"
+    );
     // Where nothing else is said, it is all there is.
     let lab = Lab::with("m1 human: Look here.\nn1 human: \\s\nn2 human <- n1 context m1: \\s");
     expect(
@@ -440,7 +443,10 @@ fn nothing_but_the_latest_node_is_answered() {
         "And now this. ".repeat(60)
     ));
     let complaint = lab.complaint("--head n3 --max-tokens 25");
-    assert!(complaint.contains("no room for a message"), "{complaint}");
+    assert!(
+        complaint.contains("no room for the latest node"),
+        "{complaint}"
+    );
     // What is asked beside the path is answered whatever is left of that.
     let text = lab.text("--head n3 --max-tokens 25 --event So?");
     assert!(text.ends_with("<user>\nSo?\n</user>\n"), "{text}");
@@ -465,7 +471,7 @@ fn stop_at_limit_says_so_whatever_is_too_large() {
     let lab = Lab::with("buffer\nprefer truncation_strategy stop_at_limit\nn1 human: One.");
     let request = format!("--head n1 --max-tokens 1100 --working-buffer {long}");
     let complaint = lab.complaint(&request);
-    assert!(complaint.contains("stop_at_limit leaves"), "{complaint}");
+    assert!(complaint.contains("stop_at_limit drops"), "{complaint}");
 }
 
 #[test]

@@ -25,7 +25,7 @@ fn an_edit_replaces_the_node_on_the_path() {
     assert_eq!(nodes(&lab, "--head n2b"), "n1 n2b");
     expect(
         &lab.left_out("--head n3"),
-        "n2: other_version replaced by version (n2b)",
+        "n2: other_version (replaced by version n2b)",
     );
 }
 
@@ -81,9 +81,9 @@ fn material_has_versions_too() {
     expect(
         &lab.left_out(request),
         "
-        rule: other_version replaced by version (rule2)
-        note for n1: other_version replaced by version (note2)
-        r1 for n1: other_version replaced by version (r1b)
+        rule: other_version (replaced by version rule2)
+        note for n1: other_version (replaced by version note2)
+        r1 for n1: other_version (replaced by version r1b)
         ",
     );
     assert_eq!(nodes(&lab, "--path first"), "rule note for n1 n1 n2");

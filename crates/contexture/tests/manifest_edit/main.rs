@@ -1010,15 +1010,15 @@ fn anchors_aliases_and_tags_are_refused_where_they_matter() {
         "x: &e {path: a}\nfiles:\n- *e\n",
         set("a", 0.5),
         (3, 3),
-        "takes its path",
+        "path of this entry is an alias",
     );
     refuse(
         "x: &e {path: a}\nfiles:\n- <<: *e\n",
         remove("a"),
         (3, 3),
-        "takes its path",
+        "path of this entry is an alias",
     );
-    refuse("x: &r {}\n<<: *r\n", add("a", 1.0), (2, 5), "takes keys");
+    refuse("x: &r {}\n<<: *r\n", add("a", 1.0), (2, 5), "merges keys");
     refuse("metadata: &m\n  a: b\n", meta("a", "c"), (2, 3), "anchor");
 }
 
@@ -1091,10 +1091,15 @@ fn shapes_that_are_not_a_manifest_are_refused() {
 #[test]
 fn a_layout_that_cannot_be_edited_in_place_is_refused() {
     let source = "? files\n: - path: a\n    priority: 1\n";
-    refuse(source, add("b", 1.0), (2, 5), "safe change");
-    refuse(source, remove("a"), (2, 5), "safe change");
-    refuse("files: [path: a]\n", set("a", 1.0), (1, 9), "safe change");
-    refuse("{files}\n", add("a", 1.0), (1, 2), "safe change");
+    refuse(source, add("b", 1.0), (2, 5), "changed safely");
+    refuse(source, remove("a"), (2, 5), "changed safely");
+    refuse(
+        "files: [path: a]\n",
+        set("a", 1.0),
+        (1, 9),
+        "changed safely",
+    );
+    refuse("{files}\n", add("a", 1.0), (1, 2), "changed safely");
 }
 
 #[test]

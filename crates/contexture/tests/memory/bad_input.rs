@@ -32,7 +32,7 @@ fn any_query_is_accepted() {
     assert!(
         context.metadata.warnings[0]
             .message
-            .contains("only the first 8192 bytes")
+            .contains("only the first 8192 are used")
     );
 }
 
@@ -158,7 +158,7 @@ fn a_line_that_is_wrong_is_named_and_what_came_before_stays() {
         assert!(message.contains("records.jsonl:1501"), "{message}");
         assert!(message.contains(expected), "{message}");
         assert!(
-            message.contains("lines 1 to 1000 were recorded and stay"),
+            message.contains("lines 1 to 1000 were recorded;"),
             "{message}"
         );
         assert!(error.is_input());

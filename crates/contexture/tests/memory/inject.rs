@@ -346,7 +346,7 @@ fn a_slow_embedder_does_not_hold_the_turn_up() {
         .report
         .warnings
         .iter()
-        .any(|w| w.message.contains("gave no answer in time"));
+        .any(|w| w.message.contains("did not answer within"));
     assert!(told, "{:?}", assembled.report.warnings);
 }
 

@@ -100,7 +100,7 @@ fn a_missing_index_is_rebuilt_with_a_warning() {
     let warnings = &recalled.context.metadata.warnings;
     assert_eq!(recalled.context.content, before);
     assert!(
-        warnings[0].message.contains("5 texts were read again"),
+        warnings[0].message.contains("5 texts were indexed again"),
         "{warnings:?}"
     );
 }

@@ -357,7 +357,7 @@ fn additional_context_is_placed_at_the_end() {
     };
     let error = mind.try_ask(&tight).unwrap_err();
     assert!(
-        error.to_string().contains("additional_context alone takes"),
+        error.to_string().contains("additional_context alone needs"),
         "{error}"
     );
 }
