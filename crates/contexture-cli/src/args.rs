@@ -33,7 +33,6 @@ pub(crate) use tree::{
 #[command(
     name = "contexture",
     version,
-    about,
     after_help = "\
 Examples:
   contexture init                               create .agent/ and contexture.toml here

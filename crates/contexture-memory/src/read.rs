@@ -80,7 +80,7 @@ mod tests {
 
     #[test]
     fn complaints_name_the_field() {
-        check("nonsense", "is no JSON: expected ident at column 2");
+        check("nonsense", "is not JSON: expected ident at column 2");
         check(
             "[]",
             "must be an object such as {\"kind\":\"event\",\"content\":\"…\"}",

@@ -101,24 +101,24 @@ fn forgetting_says_what_went() {
     let project = boat_house();
     let run = call(&project, &["memory", "forget", "--id", "e2"]);
     run.expect_code(0);
-    assert_eq!(run.out, "forgot 1 event\n");
+    assert_eq!(run.out, "deleted 1 event\n");
     assert_eq!(run.err, "");
     let text = recall(&project, &["Where is the crack?"]);
     assert!(!text.contains("third seat"), "{text}");
     assert_eq!(
         out(&project, &["memory", "forget", "--source", "rules.md"]),
-        "forgot 1 chunk\n"
+        "deleted 1 chunk\n"
     );
     assert_eq!(
         out(&project, &["memory", "forget", "--session", "2026-01-29"]),
-        "forgot 2 events\n"
+        "deleted 2 events\n"
     );
     assert_eq!(
         out(
             &project,
             &["memory", "forget", "--id", "heron", "--kind", "entity"]
         ),
-        "forgot 1 entity\n"
+        "deleted 1 entity\n"
     );
 }
 
@@ -180,7 +180,10 @@ fn one_thing_is_forgotten_at_a_time() {
 fn reembedding_what_has_vectors_does_nothing() {
     let project = boat_house();
     let told = out(&project, &["memory", "reembed"]);
-    assert!(told.starts_with("every text has a vector of "), "{told}");
+    assert!(
+        told.starts_with("every text already has a vector of "),
+        "{told}"
+    );
 }
 
 #[test]

@@ -67,7 +67,7 @@ fn explain_is_short_about_what_is_left_out() {
     let out = run.err.lines().filter(|line| line.starts_with(" out "));
     assert_eq!(out.count(), 12, "{}", run.err);
     assert!(
-        run.err.contains(" more; --format json has them\n"),
+        run.err.contains(" more; --format json lists them\n"),
         "{}",
         run.err
     );
@@ -94,7 +94,7 @@ const EXPLAINED: &str = "\u{20}      item               found as        tokens  
  kept  e3                 semantic event      16   #.##  words #.## (0 of 2), vector #.##                  matching words in neighbouring records
  kept  e4                 semantic event      16   #.##  words #.## (1 of 2), vector #.##                  matching words and similar meaning
  kept  heron              entity              13   #.##  relevance #.##, confidence #.##, ×#.## mentioned  named in the query
- kept  mara steers heron  relation            12   #.##  relevance #.##, depth 1, weight #.##              of an entity that the query names, or a salient one
+ kept  mara steers heron  relation            12   #.##  relevance #.##, depth 1, weight #.##              relation of an entity that the query names, or a salient one
  out   crack              pattern             33   #.##  relevance #.##, success #.##, trigger #.##        needs 33 tokens, 2 left; 31 more would have kept it
 
 98 of 100 tokens used; o200k_base for gpt-4o, exact

@@ -116,7 +116,7 @@ fn a_path_is_one_source_however_it_is_typed() {
     assert!(shown.contains("source      docs/oars.md\n"), "{shown}");
     assert_eq!(
         out(&project, &["memory", "forget", "--source", whole]),
-        "forgot 1 chunk\n"
+        "deleted 1 chunk\n"
     );
     // A link is a name of its own.
     let project = project.link("link.md", "docs/oars.md");

@@ -139,7 +139,7 @@ fn invalid_arguments_are_rejected() {
         ),
         (
             "snapshot diff aaaa bbbb --min-shared 120",
-            "error: invalid value '120' for '--min-shared <PERCENT>': must be percent, from 0 to 100",
+            "error: invalid value '120' for '--min-shared <PERCENT>': must be a percentage from 0 to 100",
         ),
         (
             "session compact chat --max-tokens -5",

@@ -194,28 +194,30 @@ fn an_invalid_address_is_rejected() {
         let message = format!("error: --db: {message}\n");
         project.refuses(&["session", "new", "chat", "--db", db], 2, &message);
     };
-    let sqlite = "a store is named sqlite:PATH";
-    // What stands behind it may hold a password.
+    // The rest of a URL may hold a password.
     check(
         "postgres://me:secret@host/db",
         "postgres is not supported; use sqlite:PATH",
     );
-    check("mysql://host/db", &format!("cannot use mysql: {sqlite}"));
-    check("chat.db", &format!("cannot use `chat.db`: {sqlite}"));
-    check("", &format!("cannot use ``: {sqlite}"));
-    check("sqlite:", "`sqlite:` needs a path behind it");
+    check(
+        "mysql://host/db",
+        "unknown store type mysql; use sqlite:PATH",
+    );
+    check("chat.db", "`chat.db` is not a store; use sqlite:PATH");
+    check("", "`` is not a store; use sqlite:PATH");
+    check("sqlite:", "`sqlite:` has no path; write sqlite:PATH");
     let assemble = [
         "assemble", "--recipe", "broker", "--event", "Hi", "--db", "chat.db",
     ];
     project.refuses(
         &assemble,
         2,
-        "error: --db: unknown store type `chat.db`; use sqlite:PATH\n",
+        "error: --db: `chat.db` is not a store; use sqlite:PATH\n",
     );
     project.write("contexture.toml", "[store]\nurl = \"chat.db\"\n");
     project.refuses(
         &["session", "new", "chat"],
         2,
-        "error: store.url in contexture.toml: unknown store type `chat.db`; use sqlite:PATH\n",
+        "error: store.url in contexture.toml: `chat.db` is not a store; use sqlite:PATH\n",
     );
 }

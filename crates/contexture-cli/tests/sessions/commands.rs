@@ -212,7 +212,7 @@ fn a_session_has_other_names() {
     let project = chat();
     assert_eq!(
         project.ok(&["session", "alias", "chat", "talk"]),
-        "talk is chat\n"
+        "added alias talk to session chat\n"
     );
     // An alias of an alias is one more name of the session itself.
     assert_eq!(

@@ -26,10 +26,10 @@ fn somebody_asks_for_a_summary() {
         NOW,
     ];
     let told = project.ok(&args);
-    assert!(told.starts_with("3 turns, "), "{told}");
+    assert!(told.starts_with("summarised 3 turns: "), "{told}");
     assert!(told.contains(" (extractive):\n\n## Asked for\n"), "{told}");
     assert!(
-        told.ends_with("\n\n`contexture session uncompact chat` undoes it\n"),
+        told.ends_with("\n\nUndo it with `contexture session uncompact chat`.\n"),
         "{told}"
     );
     let request = assembled(&project, &[]);

@@ -180,7 +180,7 @@ fn every_request_comes_out_with_the_same_bytes() {
     say(&project, "chat", "Go on.", "I do.");
     let second = assembled(&project, &[]);
     let told = project.ok(&["snapshot", "check"]);
-    assert!(told.starts_with("checked 2 requests of "), "{told}");
+    assert!(told.starts_with("verified 2 requests with "), "{told}");
     let hash = &text(&second["snapshot"])[..8];
     let one = json_of(&project, &["snapshot", "check", hash]);
     assert_eq!(one["checked"], 1);
@@ -205,7 +205,8 @@ fn content_that_was_changed_is_noticed() {
     let run = project.run(&["snapshot", "check"]);
     run.expect_code(1);
     assert!(
-        run.err.contains(" of the snapshot was changed\n"),
+        run.err
+            .contains(" of the snapshot does not match its hash\n"),
         "{}",
         run.err
     );

@@ -74,7 +74,7 @@ fn pushed_and_popped() {
     );
     assert_eq!(
         task(&project, &["pop", "--blocked"]),
-        "task ask waits; the current task is t1: Publish the tide tables\n"
+        "task ask is blocked; the current task is t1: Publish the tide tables\n"
     );
     assert_eq!(
         task(&project, &["resume", "ask"]),
@@ -130,7 +130,7 @@ fn stacks_stand_side_by_side() {
     assert_eq!(
         task(&project, &["list"]),
         concat!(
-            " stack  active  waiting  complete  current\n",
+            " stack  active  blocked  complete  current\n",
             " main        3        1         2  type Choose the type\n",
             " yard        1        0         0  t1 Paint the buoy\n",
         )

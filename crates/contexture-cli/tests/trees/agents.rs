@@ -74,7 +74,7 @@ fn the_memory_of_an_agent_can_be_changed_and_shown() {
     );
     for (args, told) in [
         ("pin t ada n1", "pinned n1\n"),
-        ("pin t ada --text 'Sources!'", "the pinned text\n"),
+        ("pin t ada --text 'Sources!'", "pinned the text\n"),
         (
             "stash t ada plan 'Moon, then sea.'",
             "saved stash plan; include it in requests with `contexture tree memory recall`\n",
@@ -136,7 +136,7 @@ fn an_invalid_agent_memory_is_rejected() {
     for (args, message) in [
         (
             "tree memory show t bo",
-            "error: tree `t` has no agent `bo`: it has ada\n",
+            "error: tree `t` has no agent `bo`: its agents are ada\n",
         ),
         (
             "tree memory unpin t ada n1",

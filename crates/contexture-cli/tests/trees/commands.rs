@@ -205,7 +205,7 @@ fn invalid_trees_and_settings_are_rejected() {
     for (prefer, why) in [
         (
             "colour=blue",
-            "`colour` is no preference; those are truncation_strategy, minimum_recent_nodes and token_buffer",
+            "unknown preference `colour`; expected truncation_strategy, minimum_recent_nodes or token_buffer",
         ),
         (
             "token_buffer=-1",
@@ -239,7 +239,7 @@ fn paths_are_saved_and_listed() {
     prints(
         &project,
         "tree path save t first --head n2 --choose n1 --choose e1",
-        "path first: to n2, by n1, edge e1\n",
+        "path first: to n2, using n1, edge e1\n",
     );
     prints(
         &project,

@@ -108,7 +108,7 @@ fn the_path_goes_on_where_it_goes() {
             ● m2  model  9  [bookmarked] Another two.
             ⋮ 1 node
 
-            ⋮ is what is not shown: --all shows everything, --from NODE what follows one
+            ⋮ marks nodes that are not shown; show all with --all, or a part with --from NODE
             "
         )
         .replace("[edited] One.", "One.")
@@ -202,7 +202,7 @@ fn a_long_chain_is_folded() {
         ● k998 human 10  Step 998.
         ● k999 model 10  Step 999.
 
-        ⋮ is what is not shown: --all shows everything, --from NODE what follows one
+        ⋮ marks nodes that are not shown; show all with --all, or a part with --from NODE
         ",
     );
     let all = drawn(&project, "--head k999 --all");
@@ -217,7 +217,7 @@ fn a_long_chain_is_folded() {
         ○ k993 model 10  Step 993.
         ⋮ 6 nodes
 
-        ⋮ is what is not shown: --all shows everything, --from NODE what follows one
+        ⋮ marks nodes that are not shown; show all with --all, or a part with --from NODE
         ",
     );
 }
@@ -248,7 +248,7 @@ fn the_end_of_the_path_is_never_folded() {
         ○ k098 human 10  Step 98.
         ○ k099 model 10  Step 99.
 
-        ⋮ is what is not shown: --all shows everything, --from NODE what follows one
+        ⋮ marks nodes that are not shown; show all with --all, or a part with --from NODE
         ",
     );
     line(&project, "tree agent set t ada --type model --at k030");
@@ -280,7 +280,7 @@ fn a_version_that_is_asked_for_is_never_folded() {
         ├─◌ v17 model 12  [edit of n2] Two, version 17.
         └─◌ v18 model 12  [edit of n2] Two, version 18.
 
-        ⋮ is what is not shown: --all shows everything, --from NODE what follows one
+        ⋮ marks nodes that are not shown; show all with --all, or a part with --from NODE
         ",
     );
 }
@@ -308,7 +308,7 @@ fn many_branches_are_folded() {
         ├─○ b99 model 10  Way 99.
         ○ b00 model 10  Way 0.
 
-        ⋮ is what is not shown: --all shows everything, --from NODE what follows one
+        ⋮ marks nodes that are not shown; show all with --all, or a part with --from NODE
         ",
     );
 }
@@ -402,7 +402,7 @@ fn what_is_said_of_the_tree_is_as_wide_too() {
         dedent(
             "
             tree t, a dialogue: Night and day and day and day…
-            2 nodes, 1 edge; tokens of gpt-4o; ● is the path…
+            2 nodes, 1 edge; tokens of gpt-4o; ● marks the pa…
 
             ● n1 human 8  One.
             ● n2 model 8  Two.

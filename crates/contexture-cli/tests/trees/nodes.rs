@@ -273,8 +273,8 @@ fn everything_about_a_node() {
         flags     bookmarked
         tokens    8
         follows   n1, with context c1, with instruction i1 (edge e1)
-        remark    r2 (edge e2)
-        goes on   n3 (edge e3)
+        annotated r2 (edge e2)
+        continues n3 (edge e3)
 
         Two.
         ",

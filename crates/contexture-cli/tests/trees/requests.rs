@@ -78,7 +78,7 @@ fn an_agent_brings_its_model_and_its_place() {
         dedent(
             "
             using recipe loom-dialogue: the mode of the tree is dialogue
-            using head n1: ada is there
+            using head n1: agent ada is at this node
             using model claude-sonnet-4-5 (tokenizer estimate x1.9) of agent ada
             "
         )
@@ -178,7 +178,7 @@ fn a_request_is_kept_under_its_tree() {
     call(&project, "assemble --tree t --head n1").expect_code(0);
     let before = call(&project, "assemble --tree t --head n3 --explain");
     assert!(
-        before.err.contains("are shared with the request before"),
+        before.err.contains("are shared with the previous request"),
         "{}",
         before.err
     );

@@ -2,7 +2,7 @@ use contexture::memory::{ContextFilters, ContextRequest};
 use contexture::store::Record;
 use serde_json::json;
 
-use crate::mind::{TestMemory, ids, now, query_for, said, talk};
+use crate::fixture::{TestMemory, ids, now, query_for, said, talk};
 
 #[test]
 fn any_query_is_accepted() {

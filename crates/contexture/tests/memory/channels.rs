@@ -1,6 +1,6 @@
 use contexture::memory::{Channel, ContextRequest};
 
-use crate::mind::{TestMemory, ids, query_for, said, talk};
+use crate::fixture::{TestMemory, ids, query_for, said, talk};
 
 fn people() -> String {
     r#"{"kind":"entity","id":"ana","type":"person","name":"Ana Silva","aliases":["Annie"],"properties":{"role":"captain"}}

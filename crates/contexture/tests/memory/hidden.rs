@@ -4,7 +4,7 @@
 use contexture::memory::{ContextFilters, ContextRequest, Recall};
 use contexture::store::Forget;
 
-use crate::mind::{TestMemory, event, ids, now, query_for, said, talk};
+use crate::fixture::{TestMemory, event, ids, now, query_for, said, talk};
 
 fn private(line: String, who: &str) -> String {
     line.replacen('{', &format!(r#"{{"visible_to":["{who}"],"#), 1)

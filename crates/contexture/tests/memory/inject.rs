@@ -6,7 +6,7 @@ use contexture::store::{NewTask, TaskStatus};
 use contexture::turn::turn_from_json;
 use contexture::{Assembled, Event, Format, Request, Sender};
 
-use crate::mind::{NOW, TestMemory, now, said, talk};
+use crate::fixture::{NOW, TestMemory, now, said, talk};
 
 fn request(session: &str, event: &str) -> Request {
     Request {

@@ -6,7 +6,7 @@ use contexture::memory::{ContextFilters, ContextRequest, Recall};
 use contexture::tokens::Models;
 use proptest::prelude::*;
 
-use crate::mind::{TestMemory, event, now, query_for};
+use crate::fixture::{TestMemory, event, now, query_for};
 
 const WORDS: [&str; 24] = [
     "boat",

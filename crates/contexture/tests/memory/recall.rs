@@ -1,7 +1,7 @@
 use contexture::memory::{Context, ContextFilters, ContextRequest, Recall, Shown};
 use contexture::store::Forget;
 
-use crate::mind::{TestMemory, event, ids, now, query_for, said, talk};
+use crate::fixture::{TestMemory, event, ids, now, query_for, said, talk};
 
 #[test]
 fn events_are_found_by_their_words() {

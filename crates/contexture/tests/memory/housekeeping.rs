@@ -1,7 +1,7 @@
 use contexture::memory::Recall;
 use contexture::store::{Forget, RecordKind};
 
-use crate::mind::{TestMemory, now, query_for, said, talk};
+use crate::fixture::{TestMemory, now, query_for, said, talk};
 
 #[test]
 fn the_same_lines_twice_are_the_same_memory() {
