@@ -97,11 +97,11 @@ fn what_is_no_json_says_where() {
     for (body, answer) in [
         (
             "",
-            "400 invalid_json: it ends before a value at line 1 column 0",
+            "400 invalid_json: it ends where a value should be at line 1 column 0",
         ),
         (
             "{\"label\":",
-            "400 invalid_json: it ends before a value at line 1 column 9",
+            "400 invalid_json: it ends where a value should be at line 1 column 9",
         ),
         (
             "{'label':1}",

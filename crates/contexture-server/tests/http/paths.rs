@@ -269,7 +269,7 @@ fn a_recipe_that_leads_out_is_named_as_the_field() {
         .post("/v1/assemble", &body.to_string());
     let error = answer.ok(422).json()["error"].clone();
     assert_eq!(error["field"], "recipe");
-    let message = "../../etc/passwd: `../../etc/passwd` leads out of the root";
+    let message = "../../etc/passwd: `../../etc/passwd` leaves the root";
     assert_eq!(error["message"], message);
 }
 

@@ -133,7 +133,7 @@ fn long_lines_are_kept_before_a_thousand_are_there() {
         .text();
     assert!(said.contains("body:6: "), "{said}");
     assert!(
-        said.contains("lines 1 to 3 were recorded and stay"),
+        said.contains("lines 1 to 3 were recorded;"),
         "{said}"
     );
 }
