@@ -842,7 +842,7 @@ mod tests {
         for (typed, command) in commands(&Cli::command(), "") {
             let about = command.get_about().map(ToString::to_string);
             let about = about.unwrap_or_default();
-            let first = about.split_whitespace().next().unwrap_or_default();
+            let first = about.split([' ', ',']).next().unwrap_or_default();
             let is_verb = first.starts_with(char::is_uppercase)
                 && first.chars().all(char::is_alphabetic)
                 && !not_verbs.contains(&first);

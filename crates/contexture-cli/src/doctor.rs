@@ -351,7 +351,7 @@ fn check_summariser(config: &Config, checks: &mut Vec<Check>) {
     });
 }
 
-/// Returns the settings in force, by their names in the file.
+/// Returns the effective settings, by their names in the file.
 fn settings(config: &Config) -> Vec<(String, String)> {
     let mut settings = Vec::new();
     let value = serde_json::to_value(config).unwrap_or_default();

@@ -123,7 +123,7 @@ fn tell(address: SocketAddr, needs_key: bool) {
     }
 }
 
-/// Is done when the process is told to stop. Told again, it ends at once.
+/// Completes when the process gets a stop signal. A second one exits at once.
 fn stop_signal() -> Result<impl Future<Output = ()>, Error> {
     let mut signals = Signals::new()?;
     Ok(async move {

@@ -188,7 +188,7 @@ fn new_session(command: &SessionCommand) -> Option<NewSession> {
     })
 }
 
-/// Prints JSON where that is asked for, and else what a person is told.
+/// Prints JSON with `--json`, and the text otherwise.
 pub(crate) fn show(
     options: &StoreOptions,
     value: &impl serde::Serialize,

@@ -157,7 +157,7 @@ fn refused(engine: &Engine, stack: &str, id: Option<&str>, error: StoreError) ->
             if parts.len() > NAMED {
                 message.push_str(&format!(" and {} more", parts.len() - NAMED));
             }
-            // Parts of parts stand behind them: the last has none.
+            // Subtasks follow their parents, so the last one has none.
             let last = parts.last().map_or("ID", |part| part.id.as_str());
             format!(
                 "pop the subtasks first, innermost first: `contexture task pop --id {last} \
@@ -188,7 +188,7 @@ fn tell(engine: &Engine, args: &TaskArgs, task: &TaskRecord, told: &str) -> anyh
     show(&args.options, &changed, &output::visible(told))
 }
 
-/// Returns the tasks as a tree; each stands behind the one it is a part of.
+/// Returns the tasks as a tree; each follows its parent.
 fn drawn(stack: &str, tasks: &[TaskRecord], current: Option<&str>) -> String {
     let mut out = String::new();
     if tasks.is_empty() {

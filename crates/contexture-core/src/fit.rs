@@ -519,7 +519,7 @@ pub(crate) fn highest_first(items: Vec<usize>, rank: impl Fn(usize) -> f64) -> V
     ranked.into_iter().map(|(_, i)| i).collect()
 }
 
-/// Returns true for what was dropped for want of room, not because something
+/// Returns true for what was dropped because the budget is full, not because something
 /// else is missing.
 fn is_out_of_room(outcome: &Outcome) -> bool {
     matches!(outcome, Outcome::Dropped { code, .. } if *code != Code::GROUP_DROPPED)

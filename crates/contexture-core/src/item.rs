@@ -118,7 +118,7 @@ impl Join {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Trust {
-    /// Written by whoever runs the agent.
+    /// Written by the operator of the agent.
     Operator,
     /// Written by its user.
     User,

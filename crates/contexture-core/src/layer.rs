@@ -52,7 +52,7 @@ pub struct Frame {
     pub trust: Trust,
 }
 
-/// A line that stands before the items of a layer inside a [`Frame`].
+/// A line before the items of a layer inside a [`Frame`].
 ///
 /// It is written, and paid for, only when one of the layer's items is kept. A
 /// blank line stands between two layers of a frame.
@@ -60,7 +60,7 @@ pub struct Frame {
 pub struct Heading {
     /// The line; nothing is written when it is empty.
     pub text: Text,
-    /// Whether a blank line stands behind it.
+    /// Whether a blank line follows it.
     pub spaced: bool,
 }
 
@@ -86,7 +86,7 @@ pub struct Layer {
     /// The block that its items are lines of, when they have no tags of their
     /// own.
     pub frame: Option<Frame>,
-    /// What stands before its items, when it is inside a frame.
+    /// The heading before its items, when it is inside a frame.
     pub heading: Option<Heading>,
     /// What its source can tell about the items, for those of the layers inside
     /// it too.

@@ -141,7 +141,7 @@ impl Permissions {
         allowed.cloned().chain(denied).collect()
     }
 
-    /// Returns what the agent is told of them.
+    /// Returns the permissions as text for the system prompt.
     pub fn text(&self) -> String {
         if self.allow.is_empty() && self.deny.is_empty() {
             return String::new();

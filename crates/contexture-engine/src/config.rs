@@ -22,7 +22,7 @@ pub use server::{ServerConfig, TenantConfig};
 /// The name of the configuration file.
 pub const FILE: &str = "contexture.toml";
 
-/// The settings in force.
+/// The effective settings.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
@@ -326,7 +326,7 @@ pub struct Runtime {
 pub struct Tools {
     /// Their definitions. Default: `tools.json` or `.yml`, if one is there.
     pub file: Option<String>,
-    /// The set that is taken when none is named.
+    /// The default toolset.
     pub toolset: Option<String>,
 }
 
@@ -490,8 +490,8 @@ pub enum MemoryFormat {
     Summary,
 }
 
-/// How many records there may be, by kind; beyond that the least valuable are
-/// put aside.
+/// The maximum number of records by kind; beyond it, the least valuable are
+/// archived.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Caps {
@@ -612,7 +612,7 @@ impl Config {
         Ok(config)
     }
 
-    /// Refuses numbers that make no sense.
+    /// Rejects values that are out of range.
     fn check(&self) -> Result<(), Error> {
         let refuse =
             |name: String, must: &str| Err(Error::input(format!("{FILE}: {name}: must be {must}")));

@@ -257,7 +257,7 @@ impl Engine {
         self.parts = Engine::builder().store(store).parts;
     }
 
-    /// Returns the settings in force.
+    /// Returns the effective settings.
     pub fn config(&self) -> &Config {
         &self.config
     }
@@ -675,8 +675,8 @@ fn usual_model(provider: Provider) -> Option<&'static str> {
     }
 }
 
-/// Says why a request was not kept, without where the store is: whoever reads
-/// the report need not know.
+/// Returns why a request was not saved, without the path of the store, which
+/// readers of the report need not know.
 fn why(error: &StoreError) -> &'static str {
     match error {
         StoreError::Busy { .. } => "the store was locked by another process",

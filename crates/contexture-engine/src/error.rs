@@ -28,15 +28,15 @@ pub struct Error {
 /// What is to blame, as far as it decides what a caller does next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cause {
-    /// What was asked for makes no sense.
+    /// The request is invalid.
     Input,
-    /// What never gives way does not fit into the budget.
+    /// Pinned content does not fit the budget.
     OverBudget,
     /// There is nothing of that name.
     Missing,
     /// There is something of that name already.
     Exists,
-    /// Somebody else was faster.
+    /// Another writer changed the session since it was read.
     Conflict,
     /// The caller is not permitted.
     Denied,

@@ -227,7 +227,7 @@ impl Node {
     }
 }
 
-/// A mapping whose fields are taken one by one; what is left over is unknown.
+/// A mapping whose fields are read one by one; fields that remain are unknown.
 pub struct Fields<'n> {
     source: Source<'n>,
     /// Where the mapping stands in the file, for complaints: `files[2]`.

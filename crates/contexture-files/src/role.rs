@@ -13,8 +13,8 @@ use crate::error::Error;
 use crate::static_content::StaticContent;
 
 impl StaticContent {
-    /// Returns what a worker is told of its task: its own system prompt, before
-    /// everything else. Other roles that have a task are told it, too.
+    /// Returns the section with the task. For a worker it is a system prompt of
+    /// its own, before everything else.
     ///
     /// Fails for a worker that has none: there would be nothing to do, and nothing
     /// to choose its environment by.
@@ -40,7 +40,7 @@ impl StaticContent {
         Ok(self.section("task", &text, policy).into_iter().collect())
     }
 
-    /// Returns what an agent is told of its role.
+    /// Returns the section about the role of the agent.
     pub(crate) fn role(&self, role: AgentRole, policy: Policy) -> Vec<Item> {
         let text = match role {
             AgentRole::Manager => MANAGER,

@@ -23,7 +23,7 @@ pub(crate) use items::count_turn;
 use items::{ItemBuilder, count, fits, know};
 use join::join;
 
-/// What a summary begins with, so that nobody takes it for somebody's words.
+/// The first line of a summary, which tells it from a message.
 pub(crate) const SUMMARY_MARK: &str = "[Previous conversation summary]";
 
 /// How many digits of a turn's id name it in the report.

@@ -66,7 +66,7 @@ pub(crate) fn addendum(configured: Option<&str>, policy: Policy) -> Item {
     item
 }
 
-/// Returns what the agent keeps in mind, as material.
+/// Returns the memory of the agent as items.
 pub(crate) fn memory_items(
     store: &dyn Trees,
     tree: &str,

@@ -15,7 +15,7 @@ use contexture_engine::{Advice, Error, Operation};
 #[derive(Debug)]
 pub(crate) struct PathNode {
     pub(crate) node: NodeHead,
-    /// Whether it is a remark on the node before it.
+    /// Whether it is an annotation of the node before it.
     pub(crate) is_annotation: bool,
     /// The edge that goes on from here to the next node of the path, when it
     /// has other sources beside this one.
@@ -84,7 +84,7 @@ pub(crate) struct Walker<'a> {
     /// Paths that were walked before, when they are kept.
     pub(crate) cache: Option<&'a PathCache>,
     pub(crate) info: &'a TreeInfo,
-    /// The nodes and edges that are taken where there are several.
+    /// The nodes and edges to choose where there are several.
     pub(crate) choices: &'a [String],
 }
 
@@ -302,7 +302,7 @@ fn choose_arrival<'a>(
 }
 
 /// Returns the version that stands in a place: the chosen one, else the latest
-/// edit that was not taken away.
+/// edit that is not pruned.
 pub(super) fn choose_version<'a>(
     versions: &'a [NodeHead],
     choices: &[String],

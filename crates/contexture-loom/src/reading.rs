@@ -29,7 +29,7 @@ pub(crate) enum Part {
     Tree,
     /// The instructions on the path.
     Instructions,
-    /// What a loom-aware agent is told of looms.
+    /// The explanation of looms for a loom-aware agent.
     Addendum,
     /// What such an agent pinned, recalled and did.
     Memory,

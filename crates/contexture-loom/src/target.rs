@@ -73,8 +73,8 @@ pub struct LoomSummary {
     pub nodes_kept: u64,
     /// The number of kept nodes that were cut.
     pub nodes_cut: u64,
-    /// How many went for want of room; null when older ones were not even
-    /// counted.
+    /// The number of nodes dropped because the budget is full; null when older
+    /// nodes were not read.
     pub nodes_dropped: Option<u64>,
     /// How many of the latest that were to be kept went all the same: they
     /// alone did not fit.

@@ -43,7 +43,7 @@ pub struct NewNode {
     /// for versions of one place.
     #[serde(default)]
     pub after: Vec<String>,
-    /// How it follows. Default: it goes on from there.
+    /// The kind of the edge. Default: a continuation.
     #[serde(default = "continuation")]
     pub kind: EdgeKind,
     /// Context and instruction sources of the node.
@@ -110,7 +110,7 @@ fn material<'de, D: Deserializer<'de>>(
 }
 
 impl NewNode {
-    /// Returns a text that goes on from `after`, or the root of a tree.
+    /// Returns a text that continues from `after`, or the root of a tree.
     pub fn text(author: Author, text: impl Into<String>, after: Option<&str>) -> Self {
         Self {
             id: None,
@@ -278,7 +278,7 @@ impl<'e> Looms<'e> {
         Ok(added)
     }
 
-    /// Adds another version of a node, which stands in its place.
+    /// Adds another version of a node, which replaces it in requests.
     pub fn edit_node(
         &self,
         tree: &str,

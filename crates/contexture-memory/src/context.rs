@@ -116,7 +116,7 @@ pub enum Channel {
     Recent,
     /// Texts that match the query by words or by meaning.
     Semantic,
-    /// It is somebody or something that is mentioned, or matters.
+    /// Entities that the query mentions, and salient ones.
     Entity,
     /// It says how those stand to others.
     Relation,

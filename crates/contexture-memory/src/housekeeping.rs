@@ -20,7 +20,7 @@ use crate::{Memory, form, info};
 /// How many texts are embedded at a time.
 const BATCH: usize = 512;
 
-/// How many records are put aside at a time.
+/// The number of records archived at a time.
 const ARCHIVED: usize = 1_000;
 
 /// How many entities or relations a record may bring with it, itself included.

@@ -62,7 +62,7 @@ const CHANGES: usize = 5_000;
 /// Lines of relations are kept apart.
 const RELATIONS: &str = " relations";
 
-/// How many texts have their words made anew at a time.
+/// The number of texts indexed again at a time.
 const REBUILT: usize = 1_000;
 
 /// What is kept of a memory between requests: the view, texts, the embedder.

@@ -44,7 +44,7 @@ pub struct MemoryRecorded {
     pub replaced: u64,
     /// The number of records that were already stored.
     pub unchanged: u64,
-    /// How many were put aside, to stay within the caps.
+    /// The number of records archived to stay within the caps.
     pub archived: u64,
     /// Warnings for the user.
     #[serde(skip_serializing_if = "Vec::is_empty")]

@@ -42,7 +42,7 @@ pub(crate) struct View {
     limited: BTreeSet<Slot>,
     // How many texts each speaker has.
     speakers: BTreeMap<u32, usize>,
-    /// Texts whose words have to be made anew.
+    /// Texts that must be indexed again.
     pub(crate) wordless: BTreeSet<RecordKey>,
 }
 

@@ -365,13 +365,13 @@ struct UsedTokens {
     total: Tokens,
 }
 
-/// What a request uses, by what it is.
+/// The tokens of a request by kind of content.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 struct AllocatedTokens {
-    /// Files, tools and what is known of the surroundings.
+    /// Tokens of files, tools and environment.
     workspace: Tokens,
-    /// Who the agent is, and what it is to do.
+    /// Tokens of persona, role and task.
     persona: Tokens,
     /// Earlier messages.
     history: Tokens,

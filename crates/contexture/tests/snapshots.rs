@@ -181,7 +181,7 @@ fn any_change_is_noticed() {
         *store.damaged.lock().unwrap() = None;
         *store.lost.lock().unwrap() = Some(hash);
         let error = check().unwrap_err();
-        assert!(error.contains("not in the store"), "{error}");
+        assert!(error.contains("missing from the store"), "{error}");
         *store.lost.lock().unwrap() = None;
     }
     check().unwrap();

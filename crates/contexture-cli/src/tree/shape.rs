@@ -15,9 +15,9 @@ pub(super) enum Kind {
     Version,
     /// A remark on it.
     Annotation,
-    /// Something to look at, for what goes on from it.
+    /// A context source of the node that continues from it.
     Context,
-    /// A directive for what goes on from it.
+    /// An instruction for the node that continues from it.
     Instruction,
     /// Goes on from it.
     Continuation,
@@ -51,7 +51,7 @@ pub(super) struct NodePosition {
     pub(super) also_after: Vec<usize>,
     /// Nodes that stand elsewhere and are material for it.
     pub(super) material: Vec<(Kind, usize)>,
-    /// Whether another version stands in its place.
+    /// Whether another version replaces it.
     pub(super) is_replaced: bool,
     /// Who is here, and the saved paths that end here.
     pub(super) agents: Vec<String>,
@@ -205,7 +205,7 @@ impl<'a> Shape<'a> {
         }
     }
 
-    /// Returns for each node the version that stands in its place: itself,
+    /// Returns for each node the version that replaces it: itself,
     /// where there is no other.
     fn standing<T>(
         &self,

@@ -41,7 +41,8 @@ fn it_is_down_while_something_is_recorded() {
         run.err
     );
     assert!(
-        run.err.contains("`contexture memory reembed`"),
+        run.err
+            .contains("re-embed the memory when the embedder works again"),
         "{}",
         run.err
     );
@@ -107,7 +108,7 @@ fn it_does_not_answer() {
     run.expect_code(1);
     assert!(
         run.err
-            .starts_with("error: after 0 texts, the embedder failed: "),
+            .starts_with("error: the embedder failed after 0 texts: "),
         "{}",
         run.err
     );

@@ -217,7 +217,7 @@ fn a_session_has_other_names() {
     // An alias of an alias is one more name of the session itself.
     assert_eq!(
         project.ok(&["session", "alias", "talk", "t"]),
-        "t is chat\n"
+        "added alias t to session chat\n"
     );
     let id = say(&project, "t", "Hi", "Hello.");
     let shown = json_of(&project, &["session", "show", "talk"]);

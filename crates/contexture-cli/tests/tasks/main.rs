@@ -78,7 +78,7 @@ fn pushed_and_popped() {
     );
     assert_eq!(
         task(&project, &["resume", "ask"]),
-        "task the current task is ask: Ask\n"
+        "task ask is current: Ask\n"
     );
     assert_eq!(
         task(&project, &["pop", "--id", "ask"]),

@@ -250,7 +250,7 @@ fn paths_are_saved_and_listed() {
         &project,
         "tree path list t",
         "
-        first: to n2, by edge e1, n1
+        first: to n2, using edge e1, n1
         main: to n2
         ",
     );

@@ -33,7 +33,7 @@ pub struct Path {
     /// What was not offered since it could not fit.
     pub unseen: Option<UnofferedRange>,
     /// Whether it is one text: of the newest few, the one that does not fit is
-    /// cut rather than dropped, and nothing stands before what was cut off.
+    /// cut rather than dropped, and nothing is placed before what was cut off.
     pub is_text: bool,
     /// Keeps the start of the path where it was, for the provider's cache.
     pub anchor: Option<Anchor>,
@@ -127,7 +127,7 @@ impl Marker {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct UnofferedRange {
-    /// The index of the item that it stands before.
+    /// The index of the item that follows it.
     pub at: usize,
     /// The number of items in it; 0 for none.
     pub count: u64,
@@ -136,7 +136,7 @@ pub struct UnofferedRange {
 /// The marker in its place.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Gap {
-    /// The index of the item that it stands before.
+    /// The index of the item that follows it.
     pub(crate) before: usize,
     pub(crate) item: Item,
     pub(crate) outcome: Outcome,
@@ -497,7 +497,7 @@ impl Fitter<'_> {
     }
 
     /// Returns a part of a unit that does not fit whole, when it may be cut:
-    /// what tools returned gives way before what was said.
+    /// tool results are cut before messages.
     fn part_of(
         &mut self,
         path: &Path,

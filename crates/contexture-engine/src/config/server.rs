@@ -42,7 +42,7 @@ pub struct ServerConfig {
     pub rate_per_second: u32,
     /// How many requests a key may send at once after a pause.
     pub rate_burst: u32,
-    /// How long a server that is told to stop waits for what it has accepted.
+    /// How long a stopping server waits for accepted requests, in milliseconds.
     pub shutdown_timeout_ms: u64,
     /// How many bytes all caches of the process may hold together.
     pub cache_bytes: u64,
@@ -144,7 +144,7 @@ impl ServerConfig {
         Ok(config)
     }
 
-    /// Fails when the settings make no sense together.
+    /// Fails when settings are out of range or contradict each other.
     pub(crate) fn check(&self) -> Result<(), Error> {
         let positive = [
             ("max_body_bytes", self.max_body_bytes as u64),

@@ -131,7 +131,7 @@ struct CallNames {
     taken: BTreeSet<Arc<str>>,
 }
 
-/// From this length on, an id is taken to be random.
+/// From this length on, an id is assumed to be random.
 const RANDOM_ID: usize = 16;
 
 impl CallNames {

@@ -132,10 +132,7 @@ fn long_lines_are_kept_before_a_thousand_are_there() {
         .ok(422)
         .text();
     assert!(said.contains("body:6: "), "{said}");
-    assert!(
-        said.contains("lines 1 to 3 were recorded;"),
-        "{said}"
-    );
+    assert!(said.contains("lines 1 to 3 were recorded;"), "{said}");
 }
 
 #[test]
