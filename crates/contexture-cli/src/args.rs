@@ -1,3 +1,9 @@
+//! The command line: every command, option and help text.
+//!
+//! [`Cli`] is the whole of it; commands with many options have a module of
+//! their own. Tests check that each command has an example
+//! and that each option states its default.
+
 mod key;
 mod memory;
 mod serve;
@@ -22,28 +28,27 @@ pub(crate) use tree::{
     ShowArgs, TreeArgs, TreeCommand, TreeMemoryCommand, TreeSettings,
 };
 
-/// Decides what a language model sees: assembles prompts within a token budget.
+/// Assembles requests for language models within a token budget, and reports what was left out.
 #[derive(Parser)]
 #[command(
     name = "contexture",
     version,
-    about,
     after_help = "\
 Examples:
-  contexture init                              start: write .agent/ and contexture.toml here
-  contexture assemble --explain                the prompt, and what became of every file
+  contexture init                               create .agent/ and contexture.toml here
+  contexture assemble --explain                 print the prompt and explain every file
   contexture assemble --format anthropic --event 'Why does the build fail?'
-  contexture session new support                a conversation, kept in .contexture/
+  contexture session new support                create a conversation in .contexture/
   contexture assemble --recipe broker --session support --event 'Hello'
-  contexture session record support turn.json   what the model answered
-  contexture tree import story.json             a branching conversation or text
-  contexture assemble --tree story --head 3f9a  the request for a place in it
-  contexture memory record events.jsonl         what is to be found again
+  contexture session record support turn.json   record what the model answered
+  contexture tree import story.json             import a branching conversation or text
+  contexture assemble --tree story --head 3f9a  assemble the request for one node
+  contexture memory record events.jsonl         record events in memory
   contexture memory recall 'When does the ferry leave?'
-  contexture tokens src/*.rs --model gpt-4o    count tokens
+  contexture tokens src/*.rs --model gpt-4o     count tokens
   contexture working-set add src/lib.rs --priority 0.7 --why 'the bug is here'
 
-Exit codes: 0 done, 1 failed, 2 something in the input or the call is wrong.
+Exit codes: 0 success, 1 failure, 2 invalid input or invalid command line.
 Every command has --help with examples."
 )]
 pub(crate) struct Cli {
@@ -53,22 +58,22 @@ pub(crate) struct Cli {
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
-    /// Write the first files of a project
+    /// Create the first files of a project
     #[command(after_help = "\
 Writes .agent/constitution.md, .agent/working-set.yml, .agent/hot.yml, .agent/cold.yml and
-contexture.toml. Files that exist are left as they are.
+contexture.toml. Existing files are not changed.
 
 Examples:
   contexture init
   contexture init my-project && contexture assemble my-project --explain")]
     Init(InitArgs),
-    /// Assemble the prompt: the main job
+    /// Assemble the request for a model, and print it
     #[command(after_help = "\
-The manifest lists files with priorities; those that fit the budget are in the prompt, the
-others are cut or left out, and the report says why. Standard output is the prompt alone.
+The manifest lists files with priorities. Files that fit the budget are included; the others are
+cut or dropped, and the report gives the reason for each. Only the request goes to standard output.
 
 Examples:
-  contexture assemble                          text with role tags
+  contexture assemble                          print text with role tags
   contexture assemble examples/quickstart --explain
   contexture assemble --max-tokens 8000 --report report.yml
   contexture assemble --format openai-chat --event-file question.txt > request.json
@@ -82,28 +87,28 @@ Examples:
 An event file holds text, or JSON:
   {\"content\":\"…\",\"timezone\":\"Europe/Berlin\",\"platform\":\"slack\",\"sender\":{\"name\":\"Ana\"}}")]
     Assemble(Box<AssembleArgs>),
-    /// Look at the working set, or change it
+    /// List or change the files of the working set
     #[command(after_help = "\
-Every change needs a reason. All changes of a call are made, or none; comments and layout of
-the file survive.
+Every change needs a reason (--why). All changes of one call are applied, or none. Comments and
+layout of the manifest are preserved.
 
 Examples:
   contexture working-set list
   contexture working-set add src/lib.rs --priority 0.7 --why 'the bug is here'
-  contexture working-set adjust src/lib.rs --priority 0.9 --why 'it is, indeed'
-  contexture working-set remove src/lib.rs --why 'mended'
-  contexture working-set apply actions.yml     what a model asked for
-  contexture working-set observe turn.json     after a turn: bump, demote, add tool outputs
+  contexture working-set adjust src/lib.rs --priority 0.9 --why 'the test fails here'
+  contexture working-set remove src/lib.rs --why 'fixed'
+  contexture working-set apply actions.yml     apply what a model requested
+  contexture working-set observe turn.json     update priorities after a turn
 
-An actions file holds one or several YAML documents:
+An actions file contains one or more YAML documents:
   action: add_to_working_set      # or remove_from_working_set, adjust_priority
   path: src/lib.rs
   priority: 0.7
   why: the bug is here")]
     WorkingSet(WorkingSetArgs),
-    /// Conversations: record turns, look at them, fork them, make them shorter
+    /// Record, list, fork and compact conversations
     #[command(after_help = "\
-Turns are never changed: a session is a pointer to the latest one, a fork shares what came before.
+Turns are immutable. A session points to its latest turn; a fork shares the turns before it.
 A turn is JSON:
   {\"messages\":[{\"role\":\"user\",\"content\":\"Why?\"},{\"role\":\"assistant\",\"content\":\"Because.\"}],
    \"model\":\"gpt-4o\",\"usage\":{\"input_tokens\":812,\"output_tokens\":9,\"cached_input_tokens\":640}}
@@ -113,15 +118,15 @@ Examples:
   contexture session record support turn.json
   contexture session history support --limit 3
   contexture session fork support what-if --at 3f2a
-  contexture session compact support --focus 'what was decided about refunds'
+  contexture session compact support --focus 'decisions about refunds'
   contexture session uncompact support
   contexture session cost support")]
     Session(SessionArgs),
-    /// Looms: conversations and texts that branch; bring them in, grow them, draw them
+    /// Create, import, extend and draw branching conversations and texts (looms)
     #[command(after_help = "\
-A tree holds nodes that never change, and edges that say what goes on from what; any node can be
-continued in several ways. `contexture assemble --tree TREE --head NODE` makes the request for a
-place in it. docs/loom.md tells the rest.
+A tree consists of immutable nodes and of edges from a node to its continuations. A node can have
+several continuations. `contexture assemble --tree TREE --head NODE` assembles the request for a
+node. See docs/loom.md.
 
 Examples:
   contexture tree import story.json
@@ -135,11 +140,11 @@ Examples:
   contexture tree agent set tides ada --type model --loom-aware
   contexture tree export tides > tides.json")]
     Tree(TreeArgs),
-    /// Memory: record what happened and what is known, and find it again
+    /// Record events, texts and facts, and recall them
     #[command(after_help = "\
-Events, pieces of texts, people and things, how they stand to each other, and what works are
-recorded as lines of JSON, and found by words and by meaning. It needs no key and no network.
-docs/memory.md tells the rest.
+Records are events, chunks of text, entities, relations, patterns and tasks, one JSON object per
+line. Recall searches by words and by meaning. It needs no API key and no network.
+See docs/memory.md.
 
 Examples:
   contexture memory record events.jsonl
@@ -149,10 +154,10 @@ Examples:
   contexture memory forget --source docs/old.md
   contexture assemble --recipe broker --session support --event 'When does the ferry leave?'")]
     Memory(MemoryArgs),
-    /// The task stack: what is being done, for what, and what came of it
+    /// Manage the task stack: push, pop, resume and show tasks
     #[command(after_help = "\
-Tasks are parts of tasks. A new one is a part of the current one, and current until it is popped
-with its result. The recipe task-stack makes requests of where one is.
+Tasks form a tree. A new task becomes the current task and a subtask of the previous one. It stays
+current until it is popped with its result. The recipe task-stack adds the tasks to a request.
 
 Examples:
   contexture task push 'Publish the tide tables'
@@ -161,26 +166,26 @@ Examples:
   contexture task pop --result 'Two rows were wrong, corrected'
   contexture assemble --recipe task-stack --event 'Go on.' --max-tokens 8000")]
     Task(TaskArgs),
-    /// Keys: what opens the store to those who ask a server
+    /// Create, list and revoke API keys for the server
     #[command(after_help = "\
-Whoever asks a server sends a key with every request. A key opens the data of one tenant; tenants
-share nothing. What the other commands keep belongs to the tenant `default`.
+Clients of a server send an API key with every request. A key grants access to the data of one
+tenant; tenants share no data. The other commands use the tenant `default`.
 
 Examples:
   contexture key new --name 'my laptop'
-  contexture key new --tenant harbour --name 'the agent of the harbour' > harbour.key
+  contexture key new --tenant harbour --name 'harbour agent' > harbour.key
   contexture key list
   contexture key revoke 7hK2mQx9PzR4")]
     Key(KeyArgs),
-    /// Serve everything over HTTP, with MCP at /mcp
+    /// Serve Contexture over HTTP, with MCP at /mcp
     #[command(after_help = "\
-Everything that the other commands do, for programs in any language and for agents. /docs shows
-the operations, /openapi.json describes them, /mcp speaks the Model Context Protocol, /metrics is
-for Prometheus. SIGTERM stops the server when it has finished what it accepted.
+The server offers the operations of the other commands to programs in any language and to agents.
+/docs lists the operations, /openapi.json describes them, /mcp is the Model Context Protocol, and
+/metrics is for Prometheus. On SIGTERM the server finishes the requests it accepted, then stops.
 
-On 127.0.0.1 no key is needed until there is one. On any other address there must be one:
-`contexture key new`. Settings are in contexture.toml under [server], or in the environment:
-CONTEXTURE_SERVER_ADDR, CONTEXTURE_SERVER_MAX_CONCURRENT and so on.
+On 127.0.0.1 authentication is off until the first key exists. On any other address a key is
+required: create one with `contexture key new`. Settings are in contexture.toml under [server], or
+in environment variables such as CONTEXTURE_SERVER_ADDR and CONTEXTURE_SERVER_MAX_CONCURRENT.
 
 Examples:
   contexture serve
@@ -188,31 +193,34 @@ Examples:
   contexture key new > agent.key && contexture serve --addr 0.0.0.0:8787
   curl http://127.0.0.1:8787/v1/recipes")]
     Serve(ServeArgs),
-    /// Serve one agent over standard input and output, with the Model Context Protocol
+    /// Serve one agent over standard input and output (Model Context Protocol)
     #[command(after_help = "\
-An agent starts this itself. In its configuration:
+The agent starts this command. Add it to the configuration of the agent:
 
   {\"mcpServers\": {\"contexture\": {\"command\": \"contexture\",
                                  \"args\": [\"mcp\", \"--root\", \"my-project\"]}}}
 
-Several agents, or agents on other machines, use `contexture serve` and its /mcp.")]
+For several agents, or agents on other machines, run `contexture serve` and use /mcp.
+
+Examples:
+  contexture mcp --root my-project")]
     Mcp(McpArgs),
-    /// Requests that were assembled: what exactly did the model see?
+    /// List, print, compare and verify assembled requests
     #[command(after_help = "\
-Every assembled request is kept by content in the store.
+Every assembled request is saved in the store as a snapshot, identified by its hash.
 
 Examples:
   contexture snapshot list --session support
   contexture snapshot show 3f2a9c --format anthropic
   contexture snapshot diff 3f2a9c 81bb02
-  contexture snapshot diff 3f2a9c 81bb02 --min-shared 90   exit code 1 when less is shared
-  contexture snapshot check 3f2a9c                         comes out with the same bytes?")]
+  contexture snapshot diff 3f2a9c 81bb02 --min-shared 90   exit with 1 if less is shared
+  contexture snapshot check 3f2a9c                         verify that it renders to the same bytes")]
     Snapshot(SnapshotArgs),
-    /// Count tokens
+    /// Count the tokens of files
     #[command(after_help = "\
 Examples:
   contexture tokens README.md src/*.rs
-  contexture tokens --model claude-sonnet-4 notes.md    an estimate that errs high
+  contexture tokens --model claude-sonnet-4 notes.md    print an estimate, biased high
   git diff | contexture tokens -")]
     Tokens(TokensArgs),
     /// List, show and check recipes, and list their sources
@@ -220,13 +228,13 @@ Examples:
 Examples:
   contexture recipe list
   contexture recipe show working-set > mine.yml
-  contexture recipe sources                    what a layer may take its items from
+  contexture recipe sources                    list the sources of items
   contexture recipe check mine.yml
   contexture assemble --recipe mine.yml")]
     Recipe(RecipeArgs),
-    /// Check configuration, manifest and models, and say what to do
+    /// Check configuration, manifest, models and store, and suggest fixes
     #[command(after_help = "\
-Prints what is good, what is worth a look and what is bad, and the settings in force.
+Prints one line per check, marked `good`, `look` or `bad`, and the effective settings.
 
 Examples:
   contexture doctor
@@ -239,14 +247,14 @@ Examples:
   contexture completions zsh > ~/.zfunc/_contexture
   contexture completions fish > ~/.config/fish/completions/contexture.fish")]
     Completions {
-        /// The shell
+        /// Shell to generate the script for
         shell: clap_complete::Shell,
     },
 }
 
 #[derive(Args)]
 pub(crate) struct InitArgs {
-    /// Where to start; created when it is not there
+    /// Directory of the project; created if it does not exist
     #[arg(default_value = ".")]
     pub(crate) dir: PathBuf,
 }
@@ -254,18 +262,18 @@ pub(crate) struct InitArgs {
 #[derive(Args)]
 #[command(mut_args(of_command_line))]
 pub(crate) struct AssembleArgs {
-    /// The directory that all paths are relative to
+    /// Directory that all paths are relative to
     #[arg(default_value = ".")]
     pub(crate) root: PathBuf,
     #[command(flatten)]
     pub(crate) request: Request,
-    /// What is asked now: the last message
+    /// Current question or event: the last message of the request [default: none]
     #[arg(long, value_name = "TEXT")]
     pub(crate) event: Option<String>,
-    /// The same from a file, text or a JSON event; - is standard input
+    /// Read the event from a file, as text or JSON; - reads standard input [default: none]
     #[arg(long, value_name = "FILE", conflicts_with = "event")]
     pub(crate) event_file: Option<PathBuf>,
-    /// The text of --working-buffer from a file; - is standard input
+    /// Read the text of --working-buffer from a file; - reads standard input [default: none]
     #[arg(
         long,
         value_name = "FILE",
@@ -273,22 +281,22 @@ pub(crate) struct AssembleArgs {
         conflicts_with = "working_buffer"
     )]
     pub(crate) working_buffer_file: Option<PathBuf>,
-    /// The clock, for repeatable output, such as 2026-01-31T12:00:00Z
+    /// Time to use as the current time, for repeatable output [default: the system clock]
     #[arg(long, value_name = "RFC3339", value_parser = timestamp)]
     pub(crate) now: Option<contexture::Timestamp>,
-    /// The form of the request
+    /// Output format of the request
     #[arg(long, value_parser = formats(), default_value = "text")]
     pub(crate) format: Format,
-    /// Write the report to a file; - is standard output, behind the prompt
+    /// Write the report to a file; - writes it to standard output, after the request [default: no report]
     #[arg(long, value_name = "FILE|-")]
     pub(crate) report: Option<PathBuf>,
-    /// The form of the report
+    /// Output format of the report
     #[arg(long, value_enum, default_value_t = ReportFormat::Yaml)]
     pub(crate) report_format: ReportFormat,
-    /// Show on standard error what became of every candidate
+    /// Print the outcome of every candidate to standard error
     #[arg(long)]
     pub(crate) explain: bool,
-    /// Where conversations, memory and requests are kept [default: sqlite:ROOT/.contexture/contexture.db]
+    /// Store for conversations, memory and snapshots [default: sqlite:ROOT/.contexture/contexture.db]
     #[arg(long, value_name = "URL")]
     pub(crate) db: Option<String>,
 }
@@ -310,10 +318,12 @@ fn of_command_line(arg: Arg) -> Arg {
         "role" => arg.value_parser(roles()),
         // A flag cannot hold the recipe itself, as JSON can.
         "recipe" => arg.help(
-            "A built-in recipe or a file. Default: that of the tree, else the configured one",
+            "Built-in recipe or a file [default: the recipe for the mode of the tree, else the \
+             configured one]",
         ),
         "filters" => arg.help(
-            "What memory may find, as JSON: since, event_types, entity_types, exclude, task_id",
+            "Filters for memory as JSON: since, event_types, entity_types, exclude, task_id \
+             [default: none]",
         ),
         _ => arg,
     }
@@ -350,13 +360,13 @@ pub(crate) struct WorkingSetArgs {
 
 #[derive(Args)]
 pub(crate) struct WorkingSetOptions {
-    /// The manifest, relative to the root [default: working-set.yml, else .agent/working-set.yml]
+    /// Manifest, relative to the root [default: working-set.yml, else .agent/working-set.yml]
     #[arg(long, value_name = "FILE", global = true)]
     pub(crate) manifest: Option<String>,
-    /// The session whose log is written [default: default]
+    /// Session whose event log records the change [default: default]
     #[arg(long, value_name = "LABEL", global = true)]
     pub(crate) session: Option<String>,
-    /// The clock, for repeatable output
+    /// Time to use as the current time, for repeatable output [default: the system clock]
     #[arg(long, value_name = "RFC3339", value_parser = timestamp, global = true)]
     pub(crate) now: Option<contexture::Timestamp>,
     /// Print JSON
@@ -366,79 +376,104 @@ pub(crate) struct WorkingSetOptions {
 
 #[derive(Subcommand)]
 pub(crate) enum WorkingSetCommand {
-    /// Show the entries, and the files they stand for
+    /// List the entries and the files they match
+    #[command(after_help = "\
+Examples:
+  contexture working-set list
+  contexture working-set list my-project --json")]
     List {
-        /// The directory that all paths are relative to
+        /// Directory that all paths are relative to
         #[arg(default_value = ".")]
         root: PathBuf,
     },
-    /// Apply the changes that a model asked for
+    /// Apply the changes that a model requested
+    #[command(after_help = "\
+Examples:
+  contexture working-set apply actions.yml
+  contexture working-set apply - < actions.yml")]
     Apply {
-        /// YAML documents; - is standard input
+        /// File with YAML documents; - reads standard input
         file: PathBuf,
-        /// The directory that all paths are relative to
+        /// Directory that all paths are relative to
         #[arg(default_value = ".")]
         root: PathBuf,
     },
     /// Add a file, a directory or a pattern
+    #[command(after_help = "\
+Examples:
+  contexture working-set add src/lib.rs --priority 0.7 --why 'the bug is here'
+  contexture working-set add 'docs/*.md' --priority 0.3 --truncate-strategy end --why 'background'")]
     Add {
-        /// The path below the root
+        /// Path or pattern below the root
         path: String,
-        /// From 0 to 1
+        /// Priority from 0 (dropped first) to 1 (kept longest)
         #[arg(long, value_name = "P", allow_negative_numbers = true, value_parser = priority)]
         priority: f64,
-        /// The reason
+        /// Reason for the change, required [default: none]
         #[arg(long, value_name = "TEXT")]
         why: Option<String>,
-        /// Whose words it holds
+        /// Role of the content in the request [default: context]
         #[arg(long, value_name = "ROLE", value_parser = ["system", "developer", "user", "context"])]
         role: Option<String>,
-        /// How it may be cut
+        /// Part to remove when the file does not fit [default: end]
         #[arg(long, value_name = "STRATEGY", value_parser = ["never", "start", "middle", "end"])]
         truncate_strategy: Option<String>,
-        /// The directory that all paths are relative to
+        /// Directory that all paths are relative to
         #[arg(long, value_name = "DIR", default_value = ".")]
         root: PathBuf,
     },
     /// Remove an entry
+    #[command(after_help = "\
+Examples:
+  contexture working-set remove src/lib.rs --why 'fixed'")]
     Remove {
-        /// The path as it stands in the manifest
+        /// Path as written in the manifest
         path: String,
-        /// The reason
+        /// Reason for the change, required [default: none]
         #[arg(long, value_name = "TEXT")]
         why: Option<String>,
-        /// The directory that all paths are relative to
+        /// Directory that all paths are relative to
         #[arg(long, value_name = "DIR", default_value = ".")]
         root: PathBuf,
     },
-    /// Give an entry another priority
+    /// Change the priority of an entry
+    #[command(after_help = "\
+Examples:
+  contexture working-set adjust src/lib.rs --priority 0.9 --why 'the test fails here'")]
     Adjust {
-        /// The path as it stands in the manifest
+        /// Path as written in the manifest
         path: String,
-        /// From 0 to 1
+        /// Priority from 0 (dropped first) to 1 (kept longest)
         #[arg(long, value_name = "P", allow_negative_numbers = true, value_parser = priority)]
         priority: f64,
-        /// The reason
+        /// Reason for the change, required [default: none]
         #[arg(long, value_name = "TEXT")]
         why: Option<String>,
-        /// The directory that all paths are relative to
+        /// Directory that all paths are relative to
         #[arg(long, value_name = "DIR", default_value = ".")]
         root: PathBuf,
     },
-    /// Update from a turn: add tool outputs, bump what was mentioned, demote what was not
+    /// Update the working set from a turn
+    #[command(after_help = "\
+Adds the files that tools wrote, raises the priority of files that the turn mentions, and lowers
+the priority of files that were not mentioned for several turns.
+
+Examples:
+  contexture working-set observe turn.json
+  contexture working-set observe - my-project < turn.json")]
     Observe {
-        /// A turn as JSON; - is standard input
+        /// File with the turn as JSON; - reads standard input
         file: PathBuf,
-        /// The directory that all paths are relative to
+        /// Directory that all paths are relative to
         #[arg(default_value = ".")]
         root: PathBuf,
     },
 }
 
-/// Where a store is, and how what is found there is shown.
+/// The options of every command that opens a store.
 #[derive(Args)]
 pub(crate) struct StoreOptions {
-    /// The directory of the project
+    /// Directory of the project
     #[arg(
         long,
         value_name = "DIR",
@@ -447,7 +482,7 @@ pub(crate) struct StoreOptions {
         env = "CONTEXTURE_ROOT"
     )]
     pub(crate) root: PathBuf,
-    /// Where conversations, trees, memory and tasks are kept [default:
+    /// Store for conversations, trees, memory and tasks [default:
     /// sqlite:ROOT/.contexture/contexture.db]
     #[arg(
         long,
@@ -457,7 +492,7 @@ pub(crate) struct StoreOptions {
         hide_env_values = true
     )]
     pub(crate) db: Option<String>,
-    /// The clock, for repeatable output
+    /// Time to use as the current time, for repeatable output [default: the system clock]
     #[arg(long, value_name = "RFC3339", value_parser = timestamp, global = true)]
     pub(crate) now: Option<contexture::Timestamp>,
     /// Print JSON
@@ -475,97 +510,142 @@ pub(crate) struct SessionArgs {
 
 #[derive(Subcommand)]
 pub(crate) enum SessionCommand {
-    /// Make a session
+    /// Create a session
+    #[command(after_help = "\
+Examples:
+  contexture session new support --task 'Answer questions about invoices'
+  contexture session new worker-1 --parent support --alias invoices")]
     New {
-        /// Its name
+        /// Label of the session
         label: String,
-        /// Another name for it; may be given several times
+        /// Alias of the session; can be repeated [default: none]
         #[arg(long = "alias", value_name = "NAME")]
         aliases: Vec<String>,
-        /// Who speaks: a directory below personas/
+        /// Persona of the agent: a directory below personas/ [default: the configured one]
         #[arg(long, value_name = "NAME")]
         persona: Option<String>,
-        /// What it is to do
+        /// Task of the session [default: none]
         #[arg(long, value_name = "TEXT")]
         task: Option<String>,
-        /// The session it belongs to, for a worker's
+        /// Parent session, for the session of a worker [default: none]
         #[arg(long, value_name = "LABEL")]
         parent: Option<String>,
     },
     /// List the sessions
+    #[command(after_help = "\
+Examples:
+  contexture session list
+  contexture session list --json")]
     List,
-    /// Show a session
+    /// Show the properties of a session
+    #[command(after_help = "\
+Examples:
+  contexture session show support")]
     Show {
-        /// Its name or alias
+        /// Label or alias of the session
         label: String,
     },
-    /// Record a turn: what was asked and what the model answered
+    /// Record a turn: what the user asked and what the model answered
+    #[command(after_help = "\
+Examples:
+  contexture session record support turn.json
+  contexture session record support - < turn.json")]
     Record {
-        /// Its name or alias
+        /// Label or alias of the session
         label: String,
-        /// A turn as JSON; - is standard input
+        /// File with the turn as JSON; - reads standard input
         file: PathBuf,
     },
     /// Show the turns of a session, oldest first
+    #[command(after_help = "\
+Examples:
+  contexture session history support --limit 3
+  contexture session history support --all --json")]
     History {
-        /// Its name or alias
+        /// Label or alias of the session
         label: String,
-        /// How many of the latest
+        /// Number of turns to show, counted from the latest
         #[arg(long, value_name = "N", default_value_t = 20)]
         limit: usize,
-        /// All of them
+        /// Show all turns
         #[arg(long, conflicts_with = "limit")]
         all: bool,
     },
-    /// Make a session that begins where another one is, or was
+    /// Fork a session
+    #[command(after_help = "\
+Creates a session that shares the turns of another session up to a turn.
+
+Examples:
+  contexture session fork support what-if
+  contexture session fork support what-if --at 3f2a")]
     Fork {
-        /// The name or alias of the one it comes from
+        /// Label or alias of the session to fork
         label: String,
-        /// Its own name
+        /// Label of the new session
         new: String,
-        /// The turn it begins behind: the first digits of its id [default: the latest]
+        /// Last shared turn: the first digits of its id [default: the latest turn]
         #[arg(long, value_name = "TURN")]
         at: Option<String>,
     },
-    /// Summarise all but the latest turns
+    /// Summarise all turns but the latest
+    #[command(after_help = "\
+Turns are not deleted: `contexture session uncompact` undoes a compaction.
+
+Examples:
+  contexture session compact support --focus 'decisions about refunds'
+  contexture session compact support --overflow --model gpt-4o")]
     Compact {
-        /// Its name or alias
+        /// Label or alias of the session
         label: String,
-        /// What the summary is to pay attention to
+        /// Topic that the summary must cover [default: none]
         #[arg(long, value_name = "TEXT")]
         focus: Option<String>,
-        /// The provider said that the request was too long: go further than usual, once
+        /// Compact further than usual, once, after the provider rejected a request as too long
         #[arg(long)]
         overflow: bool,
-        /// The model whose window counts [default: that of the latest request]
+        /// Model whose window applies [default: the model of the latest request]
         #[arg(long, value_name = "NAME")]
         model: Option<String>,
-        /// The window [default: the model's]
+        /// Window in tokens [default: the window of the model]
         #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = tokens)]
         max_tokens: Option<u64>,
     },
-    /// Undo the latest summary; nothing that was said since is lost
+    /// Undo the latest compaction; later turns are kept
+    #[command(after_help = "\
+Examples:
+  contexture session uncompact support")]
     Uncompact {
-        /// Its name or alias
+        /// Label or alias of the session
         label: String,
     },
-    /// Show what the turns cost: tokens, the part from the cache, and money
+    /// Show the cost of a session: tokens, cached tokens and money
+    #[command(after_help = "\
+Examples:
+  contexture session cost support
+  contexture session cost support --json")]
     Cost {
-        /// Its name or alias
+        /// Label or alias of the session
         label: String,
     },
-    /// Give a session another name
+    /// Add an alias to a session
+    #[command(after_help = "\
+Examples:
+  contexture session alias support invoices")]
     Alias {
-        /// Its name or alias
+        /// Label or alias of the session
         label: String,
-        /// The other name
+        /// Alias to add
         alias: String,
     },
-    /// Say that the work of a session is done
+    /// Close a session: mark its work as completed or failed
+    #[command(after_help = "\
+Examples:
+  contexture session close worker-1
+  contexture session close worker-1 --failed")]
     Close {
-        /// Its name or alias
+        /// Label or alias of the session
         label: String,
-        /// It failed
+        /// Mark the session as failed instead of completed
         #[arg(long)]
         failed: bool,
     },
@@ -582,48 +662,66 @@ pub(crate) struct SnapshotArgs {
 #[derive(Subcommand)]
 pub(crate) enum SnapshotCommand {
     /// List the latest requests, newest first
+    #[command(after_help = "\
+Examples:
+  contexture snapshot list
+  contexture snapshot list --session support --limit 5")]
     List {
-        /// Those of one session
+        /// Session to list the requests of [default: all sessions]
         #[arg(long, value_name = "LABEL")]
         session: Option<String>,
-        /// How many
+        /// Number of requests to list
         #[arg(long, value_name = "N", default_value_t = 20)]
         limit: usize,
     },
-    /// Print a request, byte for byte as it was
+    /// Print a request with exactly the bytes that were assembled
+    #[command(after_help = "\
+Examples:
+  contexture snapshot show 3f2a9c
+  contexture snapshot show 3f2a9c --format anthropic")]
     Show {
-        /// The first digits of its hash
+        /// First digits of the hash, at least 4
         hash: String,
-        /// The form of the request
+        /// Output format of the request
         #[arg(long, value_parser = formats(), default_value = "text")]
         format: Format,
     },
-    /// Show where two requests part, and what differs
+    /// Compare two requests
+    #[command(after_help = "\
+Prints how many tokens the requests share from the start, and every item that differs.
+
+Examples:
+  contexture snapshot diff 3f2a9c 81bb02
+  contexture snapshot diff 3f2a9c 81bb02 --min-shared 90")]
     Diff {
-        /// The earlier one
+        /// Hash of the earlier request
         a: String,
-        /// The later one
+        /// Hash of the later request
         b: String,
-        /// Fail when they share less than so many percent of the later one
+        /// Exit with 1 if less than this percentage of the later request is shared [default: no limit]
         #[arg(long, value_name = "PERCENT", value_parser = percent)]
         min_shared: Option<f64>,
     },
-    /// Check that a request is there whole and comes out with the same bytes
+    /// Verify that saved requests are complete and render to the same bytes
+    #[command(after_help = "\
+Examples:
+  contexture snapshot check
+  contexture snapshot check 3f2a9c")]
     Check {
-        /// The first digits of its hash; without one, all are checked
+        /// First digits of the hash [default: all requests]
         hash: Option<String>,
     },
 }
 
 #[derive(Args)]
 pub(crate) struct TokensArgs {
-    /// Files; - is standard input
+    /// Files to count; - reads standard input [default: standard input]
     #[arg(value_name = "FILES")]
     pub(crate) files: Vec<PathBuf>,
-    /// The model whose tokens are counted [default: what contexture.toml says]
+    /// Model whose tokenizer is used [default: the model set in contexture.toml]
     #[arg(long, value_name = "NAME")]
     pub(crate) model: Option<String>,
-    /// A tokenizer.json, o200k_base, cl100k_base or estimate, instead of a model
+    /// Tokenizer instead of a model: o200k_base, cl100k_base, estimate or a tokenizer.json [default: that of the model]
     #[arg(long, value_name = "NAME|FILE", conflicts_with = "model")]
     pub(crate) tokenizer: Option<String>,
     /// Print JSON
@@ -640,30 +738,44 @@ pub(crate) struct RecipeArgs {
 #[derive(Subcommand)]
 pub(crate) enum RecipeCommand {
     /// List the built-in recipes
+    #[command(after_help = "\
+Examples:
+  contexture recipe list
+  contexture recipe list --json")]
     List {
         /// Print JSON
         #[arg(long)]
         json: bool,
     },
-    /// Print a recipe as YAML, to read or to start your own from
+    /// Print a recipe as YAML
+    #[command(after_help = "\
+Examples:
+  contexture recipe show working-set > mine.yml")]
     Show {
-        /// A built-in recipe or a file
+        /// Built-in recipe or a file
         name: String,
     },
-    /// List the sources that a recipe may use, with their parameters
+    /// List the sources that a recipe can use, with their parameters
+    #[command(after_help = "\
+Examples:
+  contexture recipe sources
+  contexture recipe sources --json")]
     Sources {
-        /// The directory of the project
+        /// Directory of the project
         #[arg(long, value_name = "DIR", default_value = ".")]
         root: PathBuf,
         /// Print JSON
         #[arg(long)]
         json: bool,
     },
-    /// Check a recipe file: its layers, sources and parameters
+    /// Check the layers, sources and parameters of a recipe file
+    #[command(after_help = "\
+Examples:
+  contexture recipe check mine.yml")]
     Check {
-        /// The file
+        /// Recipe file
         file: PathBuf,
-        /// The directory of the project
+        /// Directory of the project
         #[arg(long, value_name = "DIR", default_value = ".")]
         root: PathBuf,
     },
@@ -671,7 +783,7 @@ pub(crate) enum RecipeCommand {
 
 #[derive(Args)]
 pub(crate) struct DoctorArgs {
-    /// The directory to look at
+    /// Directory of the project
     #[arg(default_value = ".")]
     pub(crate) root: PathBuf,
     /// Print JSON
@@ -690,7 +802,7 @@ fn percent(text: &str) -> Result<f64, String> {
         .parse()
         .ok()
         .filter(|percent| (0.0..=100.0).contains(percent))
-        .ok_or_else(|| "must be percent, from 0 to 100".to_owned())
+        .ok_or_else(|| "must be a percentage from 0 to 100".to_owned())
 }
 
 fn priority(text: &str) -> Result<f64, String> {
@@ -704,4 +816,56 @@ fn timestamp(text: &str) -> Result<contexture::Timestamp, String> {
     }
     text.parse()
         .map_err(|_| "must be a time such as 2026-01-31T12:00:00Z, or Unix milliseconds".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    /// Returns every command below `command` by what is typed, and itself.
+    fn commands(command: &clap::Command, typed: &str) -> Vec<(String, clap::Command)> {
+        let typed = format!("{typed}{}", command.get_name());
+        let below = command.get_subcommands();
+        let below = below.flat_map(|one| commands(one, &format!("{typed} ")));
+        std::iter::once((typed.clone(), command.clone()))
+            .chain(below)
+            .collect()
+    }
+
+    #[test]
+    fn every_command_begins_with_a_verb_and_has_an_example() {
+        let not_verbs = [
+            "A", "An", "The", "This", "What", "Who", "Where", "How", "Its", "It",
+        ];
+        for (typed, command) in commands(&Cli::command(), "") {
+            let about = command.get_about().map(ToString::to_string);
+            let about = about.unwrap_or_default();
+            let first = about.split([' ', ',']).next().unwrap_or_default();
+            let is_verb = first.starts_with(char::is_uppercase)
+                && first.chars().all(char::is_alphabetic)
+                && !not_verbs.contains(&first);
+            assert!(is_verb, "{typed}: {about}");
+            let after = command.get_after_help().map(ToString::to_string);
+            let after = after.unwrap_or_default();
+            assert!(after.contains("Examples:\n"), "{typed} has no example");
+        }
+    }
+
+    #[test]
+    fn every_option_states_its_default() {
+        for (typed, command) in commands(&Cli::command(), "") {
+            for option in command.get_arguments() {
+                let is_flag = !option.get_action().takes_values();
+                if option.is_positional() || option.is_required_set() || is_flag {
+                    continue;
+                }
+                let help = option.get_help().map(ToString::to_string);
+                let help = help.unwrap_or_default();
+                let states = !option.get_default_values().is_empty() || help.contains("efault:");
+                assert!(states, "{typed} --{}: {help}", option.get_id());
+            }
+        }
+    }
 }

@@ -1,3 +1,9 @@
+//! `contexture assemble`: assembles one request and prints it.
+//!
+//! Only the request goes to standard output; the report, warnings and defaults
+//! that were used go to standard error or to a file. A project without a store
+//! gets one only when there is something to save.
+
 use std::io::IsTerminal as _;
 use std::path::Path;
 
@@ -12,8 +18,8 @@ pub(crate) fn run(args: &AssembleArgs) -> anyhow::Result<()> {
     let root = Root::open(&args.root)?;
     let mut engine = store::marked(Engine::for_root(&root)?);
     if args.format != Format::Text && args.report.as_deref() == Some(Path::new("-")) {
-        let both = "the report cannot stand behind JSON: give --report FILE, or --format json, \
-                    which holds it";
+        let both = "--report - cannot follow a JSON request on standard output; write it to a \
+                    file with --report FILE, or use --format json, which contains the report";
         return Err(output::Usage(both.to_owned()).into());
     }
     let event = match &args.event_file {
@@ -27,7 +33,12 @@ pub(crate) fn run(args: &AssembleArgs) -> anyhow::Result<()> {
         .as_ref()
         .is_some_and(|event| event.content.trim().is_empty() && event.attachments.is_empty())
     {
-        return Err(output::Usage("the event is empty".to_owned()).into());
+        return Err(output::Usage(
+            "the event is empty; give text with --event, or a file with \
+                                  --event-file"
+                .to_owned(),
+        )
+        .into());
     }
     let mut request = args.request.clone();
     request.event = event;
@@ -114,7 +125,10 @@ pub(crate) fn run(args: &AssembleArgs) -> anyhow::Result<()> {
 }
 
 fn not_kept(error: &Error) -> Warning {
-    Warning::new("not_kept", format!("the request is not kept: {error}"))
+    Warning::new(
+        "not_kept",
+        format!("the request was not saved as a snapshot: {error}"),
+    )
 }
 
 /// Returns a warning about what an agent sets and this form has no place for.
@@ -131,7 +145,7 @@ fn not_taken(args: &AssembleArgs, assembled: &Assembled) -> Option<Warning> {
         Warning::new(
             "sampling_left_out",
             format!(
-                "{} does not take {} of agent `{agent}`: left out",
+                "{} does not accept parameters {} of agent `{agent}`; they are omitted",
                 args.format.name(),
                 left_out.join(", ")
             ),
@@ -153,7 +167,7 @@ fn not_completing(format: Format, assembled: &Assembled, engine: &Engine) -> Opt
             .any(|one| engine.models().is_same(one, &model.name));
     (format == Format::OpenAiCompletions && chats).then(|| {
         let message = format!(
-            "{} is a chat model, which OpenAI's completions refuse; they take {}",
+            "{} is a chat model, which the OpenAI completions endpoint rejects; use {}",
             model.name,
             COMPLETING.join(", ")
         );
@@ -184,7 +198,7 @@ fn used_for_tree(
     if request.recipe.is_none() {
         let info = engine.store()?.tree(tree).map_err(Error::from)?;
         used.push(format!(
-            "using recipe {}: the tree is a {}",
+            "using recipe {}: the mode of the tree is {}",
             assembled.report.recipe, info.tree.mode
         ));
     }
@@ -192,17 +206,17 @@ fn used_for_tree(
         let found = engine.store()?.find_node(tree, &loom.head_node_id);
         let head = output::visible(&found.map_err(Error::from)?.local_id);
         let why = match (&request.path, &request.agent) {
-            (Some(path), _) => format!("path {} ends there", output::visible(path)),
+            (Some(path), _) => format!("path {} ends at this node", output::visible(path)),
             (None, Some(agent)) => {
                 let info = engine.store()?.tree(tree).map_err(Error::from)?;
                 let agents = &mut info.agents.iter();
                 let is_there = agents.any(|one| one.id == *agent && one.position.is_some());
                 match is_there {
-                    true => format!("{} is there", output::visible(agent)),
-                    false => "the tree ends there".to_owned(),
+                    true => format!("agent {} is at this node", output::visible(agent)),
+                    false => "it is the only leaf of the tree".to_owned(),
                 }
             }
-            (None, None) => "the tree ends there".to_owned(),
+            (None, None) => "it is the only leaf of the tree".to_owned(),
         };
         used.push(format!("using head {head}: {why}"));
     }

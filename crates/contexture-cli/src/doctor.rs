@@ -1,3 +1,8 @@
+//! `contexture doctor`: checks a project and suggests fixes.
+//!
+//! Each check is one [`Check`] row. Checks never stop at the first failure:
+//! every row is printed, and the exit code is 2 when one of them is bad.
+
 use std::fmt::Write as _;
 
 use anstyle::AnsiColor;
@@ -56,7 +61,8 @@ pub(crate) fn run(args: &DoctorArgs) -> anyhow::Result<()> {
         found: if cfg!(feature = "huggingface") {
             "tokenizer.json files can be read".to_owned()
         } else {
-            "built without; tokenizer.json files cannot be read".to_owned()
+            "built without the feature `huggingface`; tokenizer.json files cannot be read"
+                .to_owned()
         },
     });
 
@@ -83,14 +89,16 @@ pub(crate) fn run(args: &DoctorArgs) -> anyhow::Result<()> {
                 check.what, check.found
             );
         }
-        lines.push_str("\nsettings in force:\n");
+        lines.push_str("\neffective settings:\n");
         for (key, value) in settings(&config) {
             let _ = writeln!(lines, "  {key} = {value}");
         }
         output::text(&lines)?;
     }
     if checks.iter().any(|check| check.state == State::Bad) {
-        return Err(Usage("something is wrong; see the lines marked `bad`".to_owned()).into());
+        return Err(
+            Usage("one or more checks failed; see the lines marked `bad`".to_owned()).into(),
+        );
     }
     Ok(())
 }
@@ -104,10 +112,10 @@ fn told(error: &contexture::Error) -> String {
 
 fn check_config(root: &Root, checks: &mut Vec<Check>) -> Config {
     let (state, found, config) = match Config::read(root) {
-        Ok(config) if root.exists(FILE) => (State::Good, format!("{FILE} is read"), config),
+        Ok(config) if root.exists(FILE) => (State::Good, format!("{FILE} is valid"), config),
         Ok(config) => (
             State::Good,
-            format!("no {FILE}: defaults are taken"),
+            format!("no {FILE}; using the defaults"),
             config,
         ),
         Err(error) => (State::Bad, told(&error), Config::default()),
@@ -214,7 +222,8 @@ fn check_model(root: &Root, config: &Config, checks: &mut Vec<Check>) {
                 State::Note
             },
             format!(
-                "`{}`: window {}, {name} ({exact}), provider {}; a sample of 44 letters counts {tokens}",
+                "`{}`: window {}, {name} ({exact}), provider {}; a sample of 44 letters has \
+                 {tokens} tokens",
                 model.name,
                 model.window,
                 model.provider.name()
@@ -241,7 +250,7 @@ fn check_store(root: &Root, config: &Config, checks: &mut Vec<Check>) {
     if !place.exists() {
         return add(
             State::Good,
-            format!("{path} is made when there is something to keep"),
+            format!("{path} does not exist yet; it is created with the first record"),
         );
     }
     let looked = place.open_tenants().and_then(|tenants| {
@@ -279,7 +288,7 @@ fn check_memory(root: &Root, config: &Config, checks: &mut Vec<Check>) {
     };
     // What is wrong with the store was said of the store.
     let store = store::find(root, config, None).ok();
-    let store = store.filter(store::Place::exists);
+    let store = store.filter(store::StoreLocation::exists);
     let store = store.and_then(|place| place.open().ok());
     let looked = Engine::new(config.clone(), root).and_then(|engine| {
         engine.archetypes()?.get(&config.memory.archetype)?;
@@ -300,7 +309,7 @@ fn check_memory(root: &Root, config: &Config, checks: &mut Vec<Check>) {
         Ok((counts, used, embedder)) => {
             let (name, dimensions) = (embedder.name(), embedder.dimensions());
             let counts = match counts.is_empty() {
-                true => "nothing is remembered".to_owned(),
+                true => "no records".to_owned(),
                 false => counts.join(", "),
             };
             add(
@@ -311,8 +320,8 @@ fn check_memory(root: &Root, config: &Config, checks: &mut Vec<Check>) {
             );
             if let Some((used, _)) = used.filter(|(used, _)| used != name) {
                 let found = format!(
-                    "the vectors there are, are of {used}: `contexture memory reembed` makes them \
-                     anew, [memory.embedder] names the old one"
+                    "the stored vectors are of {used}; run `contexture memory reembed` to \
+                     compute them again, or set [memory.embedder] to {used}"
                 );
                 add(State::Bad, found);
             }
@@ -323,13 +332,13 @@ fn check_memory(root: &Root, config: &Config, checks: &mut Vec<Check>) {
 fn check_summariser(config: &Config, checks: &mut Vec<Check>) {
     let summariser = &config.summariser;
     let (state, found) = if summariser.kind == SummariserKind::Extractive {
-        (State::Good, "extractive: needs no network".to_owned())
+        (State::Good, "extractive (no network needed)".to_owned())
     } else {
         let model = summariser.model.as_deref().unwrap_or_default();
         match &summariser.api_key_env {
             Some(name) if std::env::var_os(name).is_none() => (
                 State::Note,
-                format!("`{model}`: {name} is not set; sentences are taken out instead"),
+                format!("`{model}`: {name} is not set; using the extractive summariser instead"),
             ),
             Some(name) => (State::Good, format!("`{model}` with the key in {name}")),
             None => (State::Good, format!("`{model}` without a key")),
@@ -342,7 +351,7 @@ fn check_summariser(config: &Config, checks: &mut Vec<Check>) {
     });
 }
 
-/// Returns the settings in force, by their names in the file.
+/// Returns the effective settings, by their names in the file.
 fn settings(config: &Config) -> Vec<(String, String)> {
     let mut settings = Vec::new();
     let value = serde_json::to_value(config).unwrap_or_default();

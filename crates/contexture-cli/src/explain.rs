@@ -1,4 +1,4 @@
-//! The report as a person reads it.
+//! The report of an assembled request as a table (`--explain`).
 
 use std::fmt::Write as _;
 
@@ -99,7 +99,7 @@ pub(crate) fn table(assembled: &Assembled) -> String {
     if hidden > 0 {
         let _ = writeln!(
             out,
-            "{DIM}and {hidden} more; --report FILE has them all{DIM:#}"
+            "{DIM}and {hidden} more; --report FILE lists all{DIM:#}"
         );
     }
     out.push('\n');
@@ -110,7 +110,7 @@ pub(crate) fn table(assembled: &Assembled) -> String {
     if let Some(hash) = &report.snapshot {
         let _ = writeln!(
             out,
-            "{DIM}request {}: `contexture snapshot show` prints it again{DIM:#}",
+            "{DIM}request {}: print it again with `contexture snapshot show`{DIM:#}",
             &hash[..12]
         );
     }
@@ -215,7 +215,7 @@ fn bar(out: &mut String, assembled: &Assembled) {
     let exact = if assembled.report.tokenizer.exact {
         "exact"
     } else {
-        "an estimate that errs high"
+        "estimated, biased high"
     };
     let _ = writeln!(
         out,
@@ -235,7 +235,7 @@ fn bar(out: &mut String, assembled: &Assembled) {
         }
         let _ = writeln!(
             out,
-            "  {letter} {:<width$} {:>9} tokens of {:>9} allowed: {} kept ({} cut), {} left out",
+            "  {letter} {:<width$} {:>9} tokens of {:>9} allowed: {} kept ({} cut), {} dropped",
             layer.name,
             grouped(layer.used),
             grouped(layer.allowed),

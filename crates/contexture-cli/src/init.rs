@@ -1,3 +1,8 @@
+//! `contexture init`: creates the first files of a project.
+//!
+//! The files are templates of `contexture-files`; existing files are not
+//! changed.
+
 use crate::args::InitArgs;
 use crate::output;
 
@@ -8,7 +13,7 @@ pub(crate) fn run(args: &InitArgs) -> anyhow::Result<()> {
         lines.push_str(&format!("wrote {path}\n"));
     }
     for path in &scaffold.kept {
-        lines.push_str(&format!("kept  {path}, which was there\n"));
+        lines.push_str(&format!("kept  {path} (already exists)\n"));
     }
     output::text(&lines)?;
     let here = args.dir.display();

@@ -1,4 +1,4 @@
-//! Keys: they are made, listed and revoked.
+//! `contexture key`: creates, lists and revokes API keys.
 
 use contexture::key;
 use contexture::store::{KeyRecord, KeyScope, Tenants};
@@ -42,7 +42,7 @@ pub(crate) fn run(args: &KeyArgs) -> anyhow::Result<()> {
             let revoked = store.revoke_key(named(id), now).map_err(Error::from)?;
             let since = revoked.revoked_at.unwrap_or(now);
             let told = format!(
-                "key {} opens nothing since {since:.0} (tenant {})",
+                "revoked key {} of tenant {} at {since:.0}",
                 revoked.id,
                 key::tenant_name(&revoked.tenant)
             );
@@ -69,13 +69,12 @@ fn tell_new(options: &StoreOptions, made: &key::Key, record: &KeyRecord) -> anyh
     output::bytes(format!("{}\n", made.as_str()).as_bytes())?;
     let opens = match record.scope {
         KeyScope::Tenant => format!("the data of tenant {}", key::tenant_name(&record.tenant)),
-        KeyScope::Metrics => "/metrics and nothing of a tenant".to_owned(),
+        KeyScope::Metrics => "/metrics only".to_owned(),
     };
     output::say(&format!(
-        "This is the only time the key is shown: keep it where it is safe.\n\
-         Key {id} opens {opens}. Send it with every request as\n  \
-         Authorization: Bearer ctx_{id}_…\n\
-         `contexture key revoke {id}` takes it back.",
+        "This is the only time the key is shown: save it in a safe place.\nKey {id} grants \
+         access to {opens}. Send it with every request as\n  Authorization: Bearer \
+         ctx_{id}_…\nRevoke it with `contexture key revoke {id}`.",
         id = record.id,
     ));
     Ok(())
@@ -103,7 +102,7 @@ fn list(store: &dyn Tenants, options: &StoreOptions) -> anyhow::Result<()> {
         return output::text(&format!("{:#}\n", json!(keys)));
     }
     if keys.is_empty() {
-        return output::text("there are no keys; `contexture key new` makes one\n");
+        return output::text("no keys; create one with `contexture key new`\n");
     }
     let header = ["id", "tenant", "scope", "name", "created", "revoked"];
     let mut table = table(&header, &[]);

@@ -1,4 +1,4 @@
-//! Memory: records are kept, found again, shown and forgotten.
+//! `contexture memory`: records, recalls, shows and deletes records.
 
 mod explain;
 mod housekeeping;
@@ -89,9 +89,12 @@ fn recall(args: &RecallArgs, options: &StoreOptions) -> anyhow::Result<()> {
     }
     if context.components.is_empty() {
         output::say(match (memory.is_empty()?, context.excluded.is_empty()) {
-            (true, _) => "memory is empty: `contexture memory record FILE` fills it",
-            (false, true) => "nothing was found",
-            (false, false) => "what was found does not fit: raise --max-tokens, or see --explain",
+            (true, _) => "memory is empty; record something with `contexture memory record FILE`",
+            (false, true) => "no record matches the query",
+            (false, false) => {
+                "the records found do not fit the budget; raise --max-tokens, or \
+                               see --explain"
+            }
         });
     }
     for warning in &context.metadata.warnings {

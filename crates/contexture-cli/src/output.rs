@@ -1,4 +1,7 @@
-//! The one place that writes to the terminal.
+//! The only module that writes to the terminal.
+//!
+//! Text from files and models passes through [`visible`], so that control
+//! characters cannot change the terminal.
 
 use std::io::{self, Read as _, Write as _};
 use std::path::Path;
@@ -157,7 +160,7 @@ pub(crate) fn read_bytes(path: &Path) -> anyhow::Result<Vec<u8>> {
         source.take(MAX_INPUT + 1).read_to_end(&mut bytes)?;
         if bytes.len() as u64 > MAX_INPUT {
             return Err(io::Error::other(format!(
-                "it is larger than {MAX_INPUT} bytes"
+                "it is larger than the limit of {MAX_INPUT} bytes"
             )));
         }
         Ok(bytes)

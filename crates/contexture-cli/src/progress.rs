@@ -1,3 +1,8 @@
+//! Progress on the terminal for work that takes longer than a second.
+//!
+//! [`Meter`] draws from a thread of its own, so that the work need not report
+//! at regular intervals. Without a terminal it draws nothing.
+
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;

@@ -1,3 +1,5 @@
+//! `contexture recipe`: lists, prints and checks recipes, and lists sources.
+
 use std::fmt::Write as _;
 use std::path::Path;
 
@@ -43,7 +45,7 @@ fn check(file: &Path, root: &Path) -> anyhow::Result<()> {
     let root = Root::open(root)?;
     Engine::for_root(&root)?.check_recipe(&recipe)?;
     output::text(&format!(
-        "{}: recipe `{}` is good: {}\n",
+        "{}: recipe `{}` is valid: {}\n",
         file.display(),
         recipe.name,
         names(&recipe.layers)

@@ -1,4 +1,5 @@
-//! Serving: over HTTP, and over standard input and output for one agent.
+//! `contexture serve` and `contexture mcp`: serve over HTTP, and over standard
+//! input and output.
 
 use std::io::IsTerminal as _;
 use std::net::SocketAddr;
@@ -109,23 +110,29 @@ fn tell(address: SocketAddr, needs_key: bool) {
         "serving on http://{address} (docs at /docs, MCP at /mcp)"
     ));
     output::say(match needs_key {
-        true => "callers need a key; `contexture key new` makes one",
+        true => {
+            "authentication is on: clients must send an API key; create one with `contexture \
+                 key new`"
+        }
         false => {
-            "no key is needed: anybody on this machine may read and write everything; \
-             `contexture key new` closes it"
+            "authentication is off: any local process can read and write all data; run \
+             `contexture key new` to require an API key"
         }
     });
     if std::io::stderr().is_terminal() {
-        output::say("Ctrl-C stops it");
+        output::say("press Ctrl-C to stop");
     }
 }
 
-/// Is done when the process is told to stop. Told again, it ends at once.
+/// Completes when the process gets a stop signal. A second one exits at once.
 fn stop_signal() -> Result<impl Future<Output = ()>, Error> {
     let mut signals = Signals::new()?;
     Ok(async move {
         signals.next().await;
-        output::say("stopping when all is answered; the same again ends it at once");
+        output::say(
+            "stopping after the open requests; press Ctrl-C again, or repeat the signal, \
+                     to stop at once",
+        );
         tokio::spawn(async move {
             signals.next().await;
             std::process::exit(1);
@@ -144,7 +151,7 @@ struct Signals {
 impl Signals {
     fn new() -> Result<Self, Error> {
         use tokio::signal::unix::{SignalKind, signal};
-        let failed = |error| Error::input(format!("cannot listen to signals: {error}"));
+        let failed = |error| Error::input(format!("cannot handle signals: {error}"));
         Ok(Self {
             terminate: signal(SignalKind::terminate()).map_err(failed)?,
             interrupt: signal(SignalKind::interrupt()).map_err(failed)?,

@@ -1,3 +1,8 @@
+//! `contexture session`: records, shows, forks and compacts conversations.
+//!
+//! Also holds the table and text helpers that other commands use to print
+//! results ([`show`], [`table`], [`short`]).
+
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use contexture::core::grouped;
 use contexture::store::{
@@ -17,7 +22,11 @@ pub(crate) fn run(args: &SessionArgs) -> anyhow::Result<()> {
         let turn = turn_from_json(&file.display().to_string(), &output::read_text(file)?)?;
         let engine = store::engine(options, false)?;
         let recorded = engine.record(label, &turn, options.now)?;
-        let again = if recorded.replayed { ", as before" } else { "" };
+        let again = if recorded.replayed {
+            " (already recorded)"
+        } else {
+            ""
+        };
         let told = format!(
             "recorded turn {} of {label}: {}{again}",
             recorded.depth, recorded.id
@@ -37,7 +46,7 @@ pub(crate) fn run(args: &SessionArgs) -> anyhow::Result<()> {
         SessionCommand::New { label, .. } => {
             let root = Root::open(&options.root)?;
             let session = engine.create_session(&root, &new.unwrap_or_default(), options.now)?;
-            show(options, &session, &format!("session {label} is ready"))
+            show(options, &session, &format!("created session {label}"))
         }
         SessionCommand::List => list(&engine, options),
         SessionCommand::Show { label } => {
@@ -57,8 +66,11 @@ pub(crate) fn run(args: &SessionArgs) -> anyhow::Result<()> {
         SessionCommand::Fork { label, new, at } => {
             let session = engine.fork(label, new, at.as_deref(), options.now)?;
             let told = match session.turns {
-                0 => format!("session {new} begins empty: nothing was said in {label} yet"),
-                turns => format!("session {new} begins behind turn {turns} of {label}"),
+                0 => format!(
+                    "forked {label} as session {new}, which is empty: {label} has no \
+                              turns yet"
+                ),
+                turns => format!("forked {label} as session {new}, after turn {turns}"),
             };
             show(options, &session, &told)
         }
@@ -82,7 +94,8 @@ pub(crate) fn run(args: &SessionArgs) -> anyhow::Result<()> {
             let Some(compacted) = compacted else {
                 let keep = engine.config().compaction.keep_turns;
                 let told = format!(
-                    "nothing to summarise: the latest {} are kept, and before them is too little",
+                    "nothing to summarise: the latest {} are kept, and the turns before them are \
+                     too short",
                     output::many(keep as u64, "turn")
                 );
                 return show(options, &serde_json::Value::Null, &told);
@@ -91,8 +104,8 @@ pub(crate) fn run(args: &SessionArgs) -> anyhow::Result<()> {
                 output::say(&format!("warning: {}", output::visible(warning)));
             }
             let told = format!(
-                "{}, {} tokens, became a summary of {} ({}):\n\n{}\n\n`contexture session \
-                 uncompact {label}` undoes it",
+                "summarised {}: {} tokens became {} ({}):\n\n{}\n\nUndo it with `contexture \
+                 session uncompact {label}`.",
                 output::many(compacted.turns as u64, "turn"),
                 grouped(compacted.tokens_before),
                 grouped(compacted.tokens_after),
@@ -105,12 +118,12 @@ pub(crate) fn run(args: &SessionArgs) -> anyhow::Result<()> {
             let undone = engine.uncompact(label, options.now)?;
             let now = match undone.standing {
                 Some(summary) => format!(
-                    "the one before it, {}, counts again; once more undoes that, too",
+                    "the earlier summary {} is in use again; run uncompact again to undo that too",
                     summary.short()
                 ),
-                None => "all turns are shown again, as far as they fit".to_owned(),
+                None => "requests contain all turns again, as far as they fit".to_owned(),
             };
-            let told = format!("summary {} no longer counts: {now}", undone.undone.short());
+            let told = format!("undid summary {}: {now}", undone.undone.short());
             show(options, &undone, &told)
         }
         SessionCommand::Cost { label } => {
@@ -127,7 +140,11 @@ pub(crate) fn run(args: &SessionArgs) -> anyhow::Result<()> {
             };
             let session = engine.store()?.change_session(label, &change);
             let session = session.map_err(Error::from)?;
-            show(options, &session, &format!("{alias} is {}", session.label))
+            show(
+                options,
+                &session,
+                &format!("added alias {alias} to session {}", session.label),
+            )
         }
         SessionCommand::Close { label, failed } => {
             let status = match failed {
@@ -171,7 +188,7 @@ fn new_session(command: &SessionCommand) -> Option<NewSession> {
     })
 }
 
-/// Prints JSON where that is asked for, and else what a person is told.
+/// Prints JSON with `--json`, and the text otherwise.
 pub(crate) fn show(
     options: &StoreOptions,
     value: &impl serde::Serialize,
@@ -223,7 +240,7 @@ fn list(engine: &Engine, options: &StoreOptions) -> anyhow::Result<()> {
         return output::text(&format!("{:#}\n", json!(sessions)));
     }
     if sessions.is_empty() {
-        return output::text("there are no sessions; `contexture session new LABEL` makes one\n");
+        return output::text("no sessions; create one with `contexture session new LABEL`\n");
     }
     let mut table = table(&["session", "turns", "status", "updated", "task"], &[1]);
     for session in &sessions {
@@ -286,7 +303,7 @@ fn describe(engine: &Engine, session: &Session) -> anyhow::Result<String> {
         let name = if i == 0 { "moves" } else { "" };
         let to = one
             .to
-            .map_or_else(|| "the beginning".to_owned(), |to| to.short());
+            .map_or_else(|| "the start".to_owned(), |to| to.short());
         line(name, Some(format!("{:.0} {} -> {to}", one.at, one.reason)));
     }
     // `line` skips what is empty, the names of later moves are not.
@@ -307,12 +324,12 @@ fn history(turns: &[Turn], total: u64) -> String {
         .count() as u64;
     if shown < total {
         out.push_str(&format!(
-            "({}; --all shows all)\n\n",
+            "({} not shown; show all with --all)\n\n",
             output::many(total - shown, "older turn")
         ));
     }
     if total == 0 {
-        out.push_str("nothing was said yet\n");
+        out.push_str("no turns yet\n");
     }
     for turn in turns {
         if let Some(compaction) = &turn.compaction {
@@ -320,7 +337,7 @@ fn history(turns: &[Turn], total: u64) -> String {
                 "--- {} {} ({}, by {}): {} tokens became {} ---\n",
                 turn.id.short(),
                 match compaction.trigger {
-                    Trigger::Undo => "the summary before, put back",
+                    Trigger::Undo => "restored summary",
                     _ => "summary",
                 },
                 compaction.trigger.name(),
@@ -332,7 +349,7 @@ fn history(turns: &[Turn], total: u64) -> String {
                 out.push_str(&format!("    {}\n", output::visible(&short(line, LINE))));
             }
             if compaction.summary.lines().count() > SUMMARY_LINES {
-                out.push_str("    … (--json shows all)\n");
+                out.push_str("    … (show all with --json)\n");
             }
             out.push('\n');
             continue;
@@ -438,13 +455,13 @@ fn costs(cost: &SessionCost) -> String {
     }
     if cost.unreported > 0 {
         out.push_str(&format!(
-            "{} without usage: what it cost is not known\n",
+            "{} without usage: cost unknown\n",
             output::many(cost.unreported as u64, "turn")
         ));
     }
     for model in &cost.unpriced {
         out.push_str(&format!(
-            "the prices of {} are not known; add [models.\"{}\".prices] in contexture.toml\n",
+            "no prices for {}; add [models.\"{}\".prices] to contexture.toml\n",
             output::visible(model),
             output::visible(model)
         ));

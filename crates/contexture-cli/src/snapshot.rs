@@ -1,3 +1,9 @@
+//! `contexture snapshot`: lists, prints, compares and verifies saved requests.
+//!
+//! `diff --min-shared` is the check for CI: it exits with 1 when less of a
+//! request is shared with an earlier one, which is what prompt caches depend
+//! on.
+
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use contexture::core::grouped;
 use contexture::snapshot::{self, Change, Comparison, Saved};
@@ -36,13 +42,13 @@ fn list(engine: &Engine, session: Option<&str>, limit: usize, json: bool) -> any
         return output::text(&format!("{:#}\n", json!(found)));
     }
     if found.is_empty() {
-        return output::text("no requests were kept\n");
+        return output::text("no snapshots\n");
     }
     let mut table = Table::new();
     table
         .load_style(presets::NOTHING)
         .set_content_arrangement(ContentArrangement::Dynamic)
-        .set_header(["hash", "session", "made", "model", "tokens", "behind turn"]);
+        .set_header(["hash", "session", "made", "model", "tokens", "after turn"]);
     if let Some(column) = table.column_mut(4) {
         column.set_cell_alignment(CellAlignment::Right);
     }
@@ -98,7 +104,7 @@ fn diff(
                 output::visible(&first.item),
                 first.layer
             )),
-            _ => out.push_str("they are the same\n"),
+            _ => out.push_str("the requests are identical\n"),
         }
         for change in &compared.changes {
             out.push_str(&describe(change));
@@ -107,7 +113,7 @@ fn diff(
     }
     match min_shared {
         Some(least) if shared.shared_fraction * 100.0 < least => Err(anyhow::anyhow!(
-            "{:.1} % are shared, less than {least} %",
+            "{:.1} % of the later request are shared, less than {least} %",
             shared.shared_fraction * 100.0
         )),
         _ => Ok(()),
@@ -176,7 +182,7 @@ fn check(engine: &Engine, prefix: Option<&str>, json: bool) -> anyhow::Result<()
         ));
     }
     output::text(&format!(
-        "checked {} of {}: the same bytes come out\n",
+        "verified {} with {}: all render to the same bytes\n",
         output::many(found.len() as u64, "request"),
         output::many(blocks as u64, "block")
     ))
@@ -190,13 +196,13 @@ pub(crate) fn shared(report: &Report) -> Option<String> {
         .as_ref()
         .map_or_else(String::new, |first| {
             format!(
-                "; they part at {} of {}",
+                "; the first difference is in {} of {}",
                 output::visible(&first.item),
                 first.layer
             )
         });
     Some(format!(
-        "cache: {} tokens ({:.1} %) are shared with the request before{at}",
+        "cache: {} tokens ({:.1} %) are shared with the previous request{at}",
         grouped(cache.shared_tokens),
         cache.shared_fraction * 100.0
     ))

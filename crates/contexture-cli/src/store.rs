@@ -1,4 +1,7 @@
-//! Which store is used: the one choice that is made here and nowhere else.
+//! Finds and opens the store.
+//!
+//! This is the only module that names a store implementation; everything else
+//! uses the traits of `contexture-store`.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,7 +16,7 @@ use crate::args::StoreOptions;
 use crate::output;
 
 /// Where a store is, or will be.
-pub(crate) struct Place {
+pub(crate) struct StoreLocation {
     path: PathBuf,
     // The usual place gets a note that it is no part of the project.
     usual: bool,
@@ -22,7 +25,11 @@ pub(crate) struct Place {
 
 /// Returns where the store is that `url` names, or the configured one, or the
 /// usual one below the root.
-pub(crate) fn find(root: &Root, config: &Config, url: Option<&str>) -> anyhow::Result<Place> {
+pub(crate) fn find(
+    root: &Root,
+    config: &Config,
+    url: Option<&str>,
+) -> anyhow::Result<StoreLocation> {
     let configured = config.store.url.as_deref();
     let path = match (url, configured) {
         // What is typed is relative to where it is typed.
@@ -34,14 +41,14 @@ pub(crate) fn find(root: &Root, config: &Config, url: Option<&str>) -> anyhow::R
         max_message_bytes: config.limits.max_message_bytes,
         ..Options::default()
     };
-    Ok(Place {
+    Ok(StoreLocation {
         usual: path.is_none(),
         path: path.unwrap_or_else(|| root.path().join(".contexture").join("contexture.db")),
         options,
     })
 }
 
-impl Place {
+impl StoreLocation {
     /// Returns the file.
     pub(crate) fn path(&self) -> &Path {
         &self.path
@@ -94,7 +101,7 @@ fn named(base: &Path, setting: &str, url: &str) -> anyhow::Result<PathBuf> {
     if let Some(path) = url.strip_prefix("sqlite:") {
         let path = path.strip_prefix("//").unwrap_or(path);
         if path.is_empty() {
-            let none = format!("{setting}: `sqlite:` needs a path behind it");
+            let none = format!("{setting}: `sqlite:` has no path; write sqlite:PATH");
             return Err(output::Usage(none).into());
         }
         return Ok(base.join(path));
@@ -102,10 +109,10 @@ fn named(base: &Path, setting: &str, url: &str) -> anyhow::Result<PathBuf> {
     let wrong = match url.split_once(':') {
         // The rest of it may hold a password.
         Some((scheme @ ("postgres" | "postgresql"), _)) => {
-            format!("cannot use {scheme}: this version keeps conversations in SQLite only")
+            format!("{scheme} is not supported; use sqlite:PATH")
         }
-        Some((scheme, _)) => format!("cannot use {scheme}: a store is named sqlite:PATH"),
-        None => format!("cannot use `{url}`: a store is named sqlite:PATH"),
+        Some((scheme, _)) => format!("unknown store type {scheme}; use sqlite:PATH"),
+        None => format!("`{url}` is not a store; use sqlite:PATH"),
     };
     Err(output::Usage(format!("{setting}: {wrong}")).into())
 }
@@ -151,14 +158,17 @@ pub(crate) fn mark_key() -> Option<MarkKey> {
     (!key.is_empty()).then(|| MarkKey::from_text(&key))
 }
 
-fn found(options: &StoreOptions, make: bool, maker: &str) -> anyhow::Result<(Engine, Place)> {
+fn found(
+    options: &StoreOptions,
+    make: bool,
+    maker: &str,
+) -> anyhow::Result<(Engine, StoreLocation)> {
     let root = Root::open(&options.root)?;
     let engine = marked(Engine::for_root(&root)?);
     let place = find(&root, engine.config(), options.db.as_deref())?;
     if !make && !place.exists() {
         let none = format!(
-            "there is no store at {}: nothing was kept yet (`{maker}` makes one; --root and --db \
-             say where)",
+            "no store at {}; create one with `{maker}`, or set --root or --db",
             place.path.display()
         );
         return Err(output::Usage(none).into());

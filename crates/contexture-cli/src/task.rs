@@ -1,4 +1,4 @@
-//! The task stack: tasks are pushed, popped and drawn.
+//! `contexture task`: pushes, pops, resumes and draws tasks.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -32,7 +32,7 @@ pub(crate) fn run(args: &TaskArgs) -> anyhow::Result<()> {
             let task = engine.store()?.push_task(stack, &new, now);
             let task = task.map_err(Error::from)?;
             let part = match &task.parent_id {
-                Some(parent) => format!(", a part of {parent}"),
+                Some(parent) => format!(", a subtask of {parent}"),
                 None => String::new(),
             };
             tell(
@@ -60,12 +60,16 @@ pub(crate) fn run(args: &TaskArgs) -> anyhow::Result<()> {
             let task = done.map_err(|error| refused(&engine, stack, id.as_deref(), error))?;
             let current = match current(&engine, stack)? {
                 Some(current) => {
-                    format!("{} is current: {}", current.id, short(&current.goal, LINE))
+                    format!(
+                        "the current task is {}: {}",
+                        current.id,
+                        short(&current.goal, LINE)
+                    )
                 }
-                None => "no task is current".to_owned(),
+                None => "no current task".to_owned(),
             };
             let is = match blocked {
-                true => "waits",
+                true => "is blocked",
                 false => "is complete",
             };
             tell(
@@ -136,10 +140,12 @@ fn refused(engine: &Engine, stack: &str, id: Option<&str>, error: StoreError) ->
     let mut message = error.to_string();
     let hint = match at.map(|at| (&tasks[at], active_parts(&tasks, at))) {
         None if tasks.is_empty() => {
-            "`contexture task push GOAL` begins a task; `task list` names the stacks".to_owned()
+            "push a task with `contexture task push GOAL`, or list the stacks with `contexture \
+             task list`"
+                .to_owned()
         }
-        None => "`contexture task resume ID` goes on with one that waits, `task push GOAL` begins \
-                 another; `task show` draws them"
+        None => "resume a blocked task with `contexture task resume ID`, push another with \
+                 `contexture task push GOAL`, or show all with `contexture task show`"
             .to_owned(),
         Some((task, parts)) if task.status != TaskStatus::Complete && !parts.is_empty() => {
             let named: Vec<&str> = parts
@@ -151,15 +157,15 @@ fn refused(engine: &Engine, stack: &str, id: Option<&str>, error: StoreError) ->
             if parts.len() > NAMED {
                 message.push_str(&format!(" and {} more", parts.len() - NAMED));
             }
-            // Parts of parts stand behind them: the last has none.
+            // Subtasks follow their parents, so the last one has none.
             let last = parts.last().map_or("ID", |part| part.id.as_str());
             format!(
-                "pop them first, parts before what they are parts of: `contexture task pop --id \
-                 {last} --result TEXT`, or --blocked for one that waits"
+                "pop the subtasks first, innermost first: `contexture task pop --id {last} \
+                 --result TEXT`, or --blocked for a blocked one"
             )
         }
-        Some(_) => "`contexture task show` draws what is active and what waits; `task push GOAL` \
-                    begins another"
+        Some(_) => "show active and blocked tasks with `contexture task show`, or push another \
+                    with `contexture task push GOAL`"
             .to_owned(),
     };
     Advice { message, hint }.into()
@@ -182,13 +188,13 @@ fn tell(engine: &Engine, args: &TaskArgs, task: &TaskRecord, told: &str) -> anyh
     show(&args.options, &changed, &output::visible(told))
 }
 
-/// Returns the tasks as a tree; each stands behind the one it is a part of.
+/// Returns the tasks as a tree; each follows its parent.
 fn drawn(stack: &str, tasks: &[TaskRecord], current: Option<&str>) -> String {
     let mut out = String::new();
     if tasks.is_empty() {
         let _ = writeln!(
             out,
-            "stack {} has no tasks; `contexture task push GOAL` adds one",
+            "stack {} has no tasks; push one with `contexture task push GOAL`",
             output::visible(stack)
         );
         return out;
@@ -230,8 +236,8 @@ fn drawn(stack: &str, tasks: &[TaskRecord], current: Option<&str>) -> String {
         let result = task.result.as_deref().map(|result| short(result, LINE));
         let result = result.map(|result| output::visible(&result));
         let _ = match (task.status, result) {
-            (TaskStatus::Blocked, Some(why)) => writeln!(out, " (waits: {why})"),
-            (TaskStatus::Blocked, None) => writeln!(out, " (waits)"),
+            (TaskStatus::Blocked, Some(why)) => writeln!(out, " (blocked: {why})"),
+            (TaskStatus::Blocked, None) => writeln!(out, " (blocked)"),
             (_, Some(result)) => writeln!(out, " → {result}"),
             (_, None) => writeln!(out),
         };
@@ -267,9 +273,9 @@ fn list(engine: &Engine, options: &StoreOptions) -> anyhow::Result<()> {
         return output::text(&format!("{:#}\n", json!(rows)));
     }
     if rows.is_empty() {
-        return output::text("there are no tasks; `contexture task push GOAL` adds one\n");
+        return output::text("no tasks; push one with `contexture task push GOAL`\n");
     }
-    let header = ["stack", "active", "waiting", "complete", "current"];
+    let header = ["stack", "active", "blocked", "complete", "current"];
     let mut table = table(&header, &[1, 2, 3]);
     for row in &rows {
         let current = row.current.as_ref();

@@ -1,3 +1,8 @@
+//! `contexture tokens`: counts the tokens of files.
+//!
+//! A file that cannot be read is reported and the others are still counted;
+//! the exit code is then 2.
+
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -17,7 +22,7 @@ pub(crate) fn run(args: &TokensArgs) -> anyhow::Result<()> {
     let (name, counter, window) = counter(args, &engine)?;
     let stdin = vec![PathBuf::from("-")];
     let files = if args.files.is_empty() {
-        output::say("reading standard input; name files to count them");
+        output::say("reading standard input; to count files, name them");
         &stdin
     } else {
         &args.files
@@ -63,7 +68,7 @@ pub(crate) fn run(args: &TokensArgs) -> anyhow::Result<()> {
     let exact = if counter.is_exact() {
         "exact"
     } else {
-        "an estimate that errs high"
+        "estimated, biased high"
     };
     let part = window.map_or_else(String::new, |window| {
         let percent = total as f64 * 100.0 / window as f64;
@@ -86,13 +91,14 @@ fn finish(unread: usize) -> anyhow::Result<()> {
     }
 }
 
-type Chosen = (String, Arc<dyn TokenCounter>, Option<u64>);
+type ChosenCounter = (String, Arc<dyn TokenCounter>, Option<u64>);
 
-fn counter(args: &TokensArgs, engine: &Engine) -> anyhow::Result<Chosen> {
+fn counter(args: &TokensArgs, engine: &Engine) -> anyhow::Result<ChosenCounter> {
     if let Some(name) = &args.tokenizer {
         let tokenizer = Tokenizer::parse(name).ok_or_else(|| {
             Usage(format!(
-                "unknown tokenizer `{name}` (o200k_base, cl100k_base, estimate, or a .json file)"
+                "unknown tokenizer `{name}`; expected o200k_base, cl100k_base, estimate or a \
+                 .json file"
             ))
         })?;
         let counter = tokenizer.load().map_err(|error| Usage(error.to_string()))?;
@@ -102,7 +108,7 @@ fn counter(args: &TokensArgs, engine: &Engine) -> anyhow::Result<Chosen> {
     let model = engine.models().resolve(name);
     if !model.known {
         output::say(&format!(
-            "warning: model `{name}` is not in the table; it is counted as its family is"
+            "warning: model `{name}` is not in the model table; using the tokenizer of its family"
         ));
     }
     let counter = model

@@ -1,4 +1,4 @@
-//! Looms: trees are brought in, grown, changed and drawn.
+//! `contexture tree`: imports, creates, changes and exports trees.
 
 mod agent;
 mod answer;
@@ -77,14 +77,15 @@ pub(crate) fn run(args: &TreeArgs) -> anyhow::Result<()> {
             // Importing would change one that is there.
             if engine.store()?.tree(tree).is_ok() {
                 let there = format!(
-                    "there is a tree `{tree}` already; `contexture tree set {tree}` changes it"
+                    "tree `{tree}` already exists; change it with `contexture tree set {tree}`"
                 );
                 return Err(Usage(there).into());
             }
             engine.import_tree(&document, options.now)?;
             let info = engine.store()?.tree(tree).map_err(Error::from)?;
             let told = format!(
-                "tree {}: an empty {}; `contexture tree node add {} --author human TEXT` begins it",
+                "created tree {}, an empty {}; add the first node with `contexture tree node add \
+                 {} --author human TEXT`",
                 output::visible(tree),
                 info.tree.mode,
                 output::visible(tree)
@@ -97,7 +98,7 @@ pub(crate) fn run(args: &TreeArgs) -> anyhow::Result<()> {
             settings,
         } => {
             if settings.is_empty() && mode.is_none() {
-                let nothing = "there is nothing to change: name a setting, such as --title TEXT";
+                let nothing = "no setting to change; give one, such as --title TEXT";
                 return Err(Usage(nothing.to_owned()).into());
             }
             let engine = engine(options, false)?;
@@ -166,7 +167,7 @@ fn told_import(tree: &str, imported: Imported) -> String {
         told.push("settings, agents, paths or memories changed".to_owned());
     }
     if told.is_empty() {
-        told.push("nothing new".to_owned());
+        told.push("no changes".to_owned());
     }
     format!("tree {}: {}", output::visible(tree), told.join("; "))
 }
@@ -209,7 +210,7 @@ fn describe(info: &TreeInfo) -> String {
     let context = tree.system_context.as_deref().unwrap_or_default();
     line("system context", &crate::session::short(context, 60));
     if tree.buffer_mode_system_context {
-        line("", "(documents have it, too)");
+        line("", "(also used for documents)");
     }
     let preferences = &tree.preferences;
     let mut preferred = Vec::new();
@@ -233,7 +234,8 @@ fn list(engine: &Engine, options: &StoreOptions) -> anyhow::Result<()> {
     }
     if trees.is_empty() {
         return output::text(
-            "there are no trees; `contexture tree import FILE` brings one in, `tree new` makes one\n",
+            "no trees; import one with `contexture tree import FILE`, or create one with \
+             `contexture tree new`\n",
         );
     }
     let header = ["tree", "mode", "nodes", "edges", "agents", "paths", "title"];

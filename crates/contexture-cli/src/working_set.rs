@@ -1,9 +1,14 @@
+//! `contexture working-set`: lists and changes the files of the manifest.
+//!
+//! Changes go through `contexture::working_set::actions`, which checks them
+//! and edits the file under a lock.
+
 use std::fmt::Write as _;
 use std::path::Path;
 
 use contexture::core::grouped;
 use contexture::turn::turn_from_json;
-use contexture::working_set::actions::{self, Action, Actor, Changed, Target, What};
+use contexture::working_set::actions::{self, Action, ActionKind, Actor, Changed, Target};
 use contexture::working_set::{Hints, Manifest, WorkingSet, expand, find_manifest, observe};
 use contexture::{Engine, Root, Timestamp};
 use serde_json::json;
@@ -32,7 +37,7 @@ pub(crate) fn run(args: &WorkingSetArgs) -> anyhow::Result<()> {
                 .into_iter()
                 .filter_map(|(key, value)| Some((key.to_owned(), value.clone()?)))
                 .collect();
-            let what = What::Add {
+            let what = ActionKind::Add {
                 priority: *priority,
                 fields,
             };
@@ -46,7 +51,7 @@ pub(crate) fn run(args: &WorkingSetArgs) -> anyhow::Result<()> {
         WorkingSetCommand::Remove { path, why, root } => change(
             root,
             options,
-            &[action(What::Remove, path, why.as_ref())],
+            &[action(ActionKind::Remove, path, why.as_ref())],
             Actor::User,
         ),
         WorkingSetCommand::Adjust {
@@ -55,7 +60,7 @@ pub(crate) fn run(args: &WorkingSetArgs) -> anyhow::Result<()> {
             why,
             root,
         } => {
-            let what = What::Adjust {
+            let what = ActionKind::Adjust {
                 priority: *priority,
             };
             change(
@@ -69,7 +74,7 @@ pub(crate) fn run(args: &WorkingSetArgs) -> anyhow::Result<()> {
     }
 }
 
-fn action(what: What, path: &str, why: Option<&String>) -> Action {
+fn action(what: ActionKind, path: &str, why: Option<&String>) -> Action {
     Action {
         what,
         path: path.to_owned(),
@@ -140,9 +145,9 @@ fn show_changes(
     for change in changes {
         let path = &change.path;
         let _ = match &change.what {
-            What::Add { priority, .. } => write!(lines, "added {path} at {priority}"),
-            What::Remove => write!(lines, "removed {path}"),
-            What::Adjust { priority } => write!(lines, "set {path} to {priority}"),
+            ActionKind::Add { priority, .. } => write!(lines, "added {path} at {priority}"),
+            ActionKind::Remove => write!(lines, "removed {path}"),
+            ActionKind::Adjust { priority } => write!(lines, "set {path} to {priority}"),
         };
         let _ = writeln!(lines, ": {}", change.why);
     }

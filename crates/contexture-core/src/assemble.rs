@@ -1,5 +1,8 @@
-//! The whole decision: charge what is pinned, give each layer its share, pass on
-//! what is left, lay out, and account for every candidate.
+//! [`assemble`]: the whole decision as one function.
+//!
+//! It charges pinned items, gives each layer its share, passes on unused
+//! tokens, lays out the kept items, and reports every candidate. Content is
+//! loaded only for items that could still fit.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -23,9 +26,9 @@ use crate::text::Text;
 /// A finished request: what is sent, and the account of it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Assembly {
-    /// What is sent.
+    /// The kept blocks, in the order in which they are sent.
     pub layout: Layout,
-    /// What became of every candidate.
+    /// One row for every candidate, and the budget.
     pub report: Report,
 }
 
@@ -91,11 +94,11 @@ pub fn assemble_layers(
 pub fn no_loader(_: &Item) -> Content {
     Content::Absent {
         code: Code::UNREADABLE,
-        reason: "nothing can be loaded here".to_owned(),
+        reason: "no loader is available".to_owned(),
     }
 }
 
-/// What became of one layer.
+/// The outcome of one layer.
 #[derive(Debug, Default)]
 pub(crate) struct Fitted {
     /// One for each item; `None` only while it is not decided.
@@ -312,7 +315,7 @@ fn fit_layer(fitter: &mut Fitter<'_>, layer: &mut Layer, fitted: &mut Fitted, al
 
 /// One thing in its place in the request.
 #[derive(Clone, Copy)]
-enum Placed<'a> {
+enum LayoutEntry<'a> {
     /// An item, or the marker of its layer.
     Item {
         layer: &'a Layer,
@@ -328,18 +331,18 @@ enum Placed<'a> {
     },
 }
 
-impl Placed<'_> {
+impl LayoutEntry<'_> {
     fn role(&self) -> Role {
         match self {
-            Placed::Item { item, .. } => item.role,
-            Placed::Frame { frame, .. } => frame.role,
+            LayoutEntry::Item { item, .. } => item.role,
+            LayoutEntry::Frame { frame, .. } => frame.role,
         }
     }
 }
 
 /// Returns what is kept in the order it is sent, by section.
-fn arrange<'a>(layers: &'a [Layer], fitted: &'a [Fitted]) -> [Vec<Placed<'a>>; 3] {
-    let mut sections: [Vec<Placed<'a>>; 3] = Default::default();
+fn arrange<'a>(layers: &'a [Layer], fitted: &'a [Fitted]) -> [Vec<LayoutEntry<'a>>; 3] {
+    let mut sections: [Vec<LayoutEntry<'a>>; 3] = Default::default();
     for (layer, fitted) in layers.iter().zip(fitted) {
         arrange_layer(layer, fitted, &mut sections);
     }
@@ -349,13 +352,17 @@ fn arrange<'a>(layers: &'a [Layer], fitted: &'a [Fitted]) -> [Vec<Placed<'a>>; 3
     sections
 }
 
-fn arrange_layer<'a>(layer: &'a Layer, fitted: &'a Fitted, sections: &mut [Vec<Placed<'a>>; 3]) {
-    let mut put = |placed: Placed<'a>| {
+fn arrange_layer<'a>(
+    layer: &'a Layer,
+    fitted: &'a Fitted,
+    sections: &mut [Vec<LayoutEntry<'a>>; 3],
+) {
+    let mut put = |placed: LayoutEntry<'a>| {
         sections[section(layer.place, placed.role()) as usize].push(placed);
     };
     if let Some(frame) = &layer.frame {
         if fitted.block.is_some() {
-            put(Placed::Frame {
+            put(LayoutEntry::Frame {
                 layer,
                 frame,
                 fitted,
@@ -363,7 +370,7 @@ fn arrange_layer<'a>(layer: &'a Layer, fitted: &'a Fitted, sections: &mut [Vec<P
         }
         return;
     }
-    let marker = |gap: &'a Gap| Placed::Item {
+    let marker = |gap: &'a Gap| LayoutEntry::Item {
         layer,
         item: &gap.item,
         outcome: &gap.outcome,
@@ -374,7 +381,7 @@ fn arrange_layer<'a>(layer: &'a Layer, fitted: &'a Fitted, sections: &mut [Vec<P
         if let Some(gap) = gap.take_if(|gap| gap.before <= i) {
             put(marker(gap));
         }
-        put(Placed::Item {
+        put(LayoutEntry::Item {
             layer,
             item: &layer.items[i],
             outcome,
@@ -407,9 +414,9 @@ pub(crate) fn kept_in_order<'a>(
         .filter_map(|i| Some((i, fitted.outcomes[i].as_ref()?)))
 }
 
-fn lay_out(sections: &[Vec<Placed<'_>>; 3]) -> Layout {
+fn lay_out(sections: &[Vec<LayoutEntry<'_>>; 3]) -> Layout {
     let [system, history, current] = sections;
-    let blocks = |placed: &Vec<Placed<'_>>| placed.iter().filter_map(block).collect();
+    let blocks = |placed: &Vec<LayoutEntry<'_>>| placed.iter().filter_map(block).collect();
     Layout {
         mark: Mark::ANY,
         system: blocks(system),
@@ -418,9 +425,9 @@ fn lay_out(sections: &[Vec<Placed<'_>>; 3]) -> Layout {
     }
 }
 
-fn block(placed: &Placed<'_>) -> Option<Block> {
+fn block(placed: &LayoutEntry<'_>) -> Option<Block> {
     match placed {
-        Placed::Frame {
+        LayoutEntry::Frame {
             layer,
             frame,
             fitted,
@@ -439,7 +446,7 @@ fn block(placed: &Placed<'_>) -> Option<Block> {
                 )
             })
         }
-        Placed::Item {
+        LayoutEntry::Item {
             layer,
             item,
             outcome,
@@ -486,7 +493,7 @@ fn section(place: Place, role: Role) -> Section {
 fn account(
     layers: &[Layer],
     fitted: &[Fitted],
-    sections: &[Vec<Placed<'_>>; 3],
+    sections: &[Vec<LayoutEntry<'_>>; 3],
     used: Tokens,
     budget: Budget,
     counts: &Counts,
@@ -509,7 +516,7 @@ fn account(
     };
     for placed in sections.iter().flatten() {
         match placed {
-            Placed::Item {
+            LayoutEntry::Item {
                 layer,
                 item,
                 outcome,
@@ -522,7 +529,7 @@ fn account(
                 }
                 report.included.push(row);
             }
-            Placed::Frame { layer, fitted, .. } => {
+            LayoutEntry::Frame { layer, fitted, .. } => {
                 let from = report.included.len();
                 include_lines(&mut report, &layer.name, layer, fitted);
                 let rows = &mut report.included[from..];
@@ -731,7 +738,7 @@ fn excluded(layer: &Arc<str>, item: &Item, outcome: &Outcome) -> Excluded {
             (code, needs.tokens, needs.exact, reason)
         }
         Outcome::Duplicate { of, size } => {
-            let reason = Reason::Unusable(format!("`{of}` says nearly the same"));
+            let reason = Reason::Unusable(format!("near-duplicate of `{of}`"));
             (Code::NEAR_DUPLICATE, size.tokens, size.exact, reason)
         }
         Outcome::Absent { code, reason } => (code, 0, true, Reason::Unusable(reason)),

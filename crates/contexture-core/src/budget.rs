@@ -1,3 +1,10 @@
+//! [`Budget`] and [`Share`]: how many tokens a request has, and how layers
+//! divide them.
+//!
+//! A budget is a window minus reserves for the answer and for tools. A share
+//! is a percentage of what remains after pinned items, with an optional
+//! minimum and maximum in tokens.
+
 use serde::{Deserialize, Serialize};
 
 use crate::counts::Tokens;

@@ -106,11 +106,11 @@ pub fn set_limit(bytes: u64) {
 /// What the caches of the process hold, and how often they helped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stats {
-    /// How many entries there are.
+    /// The number of entries.
     pub entries: u64,
-    /// How many bytes they take.
+    /// The size of all entries, in bytes.
     pub bytes: u64,
-    /// How many bytes they may take.
+    /// The bound on `bytes`.
     pub limit: u64,
     /// How often something was found.
     pub hits: u64,

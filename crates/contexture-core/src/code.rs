@@ -24,7 +24,7 @@ pub struct Code {
 
 impl Code {
     /// Returns a code for something that a person may want to know of: it was
-    /// left out for want of room, or cannot be used.
+    /// dropped because the budget is full, or cannot be used.
     pub const fn new(name: &'static str) -> Self {
         Self {
             name,
@@ -110,7 +110,7 @@ impl Code {
     pub const NOT_FOR_PROVIDER: Self = Self::by_rule("not_for_provider");
     /// The role or its permissions do not allow the item.
     pub const NOT_PERMITTED: Self = Self::by_rule("not_permitted");
-    /// Somebody excluded the item.
+    /// A user or program excluded the item.
     pub const EXCLUDED: Self = Self::by_rule("excluded");
     /// A newer item says nearly the same.
     pub const NEAR_DUPLICATE: Self = Self::by_rule("near_duplicate");

@@ -1,5 +1,8 @@
-//! Counting tokens: the trait of a counter, and a counter with what it has
-//! counted.
+//! [`TokenCounter`], the trait of a tokenizer, and [`Counts`], a counter that
+//! caches its results by content hash.
+//!
+//! A counter says where it always splits text (`is_seam`); only there may
+//! counts of parts be added up.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};

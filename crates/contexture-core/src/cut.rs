@@ -1,3 +1,9 @@
+//! Shortens an item that does not fit, and leaves a marker in its place.
+//!
+//! [`Cut`] says which part of the text may be removed. The marker is counted
+//! too, so that the shortened block never costs more than the room it was
+//! given. A cut never ends where the rest would read as a tag.
+
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -6,7 +12,7 @@ use unicode_segmentation::GraphemeCursor;
 use crate::counts::{Counts, TokenCounter, Tokens};
 use crate::item::Item;
 use crate::markup::escape_attribute;
-use crate::measure::{self, Size, Within};
+use crate::measure::{self, BoundedMeasure, Size};
 use crate::report::LinesCut;
 use crate::text::Text;
 
@@ -36,7 +42,7 @@ pub struct CutText {
     body: Arc<str>,
     /// The tokens of the text and its marker, without tags.
     pub tokens: Tokens,
-    /// Which lines went.
+    /// The lines that were removed.
     pub lines: LinesCut,
     /// True when only a limit on lines took something away.
     pub by_lines_only: bool,
@@ -95,7 +101,7 @@ fn bounds(item: &Item, body: &str) -> Option<Bounds> {
 pub(crate) fn cut(
     item: &Item,
     text: &Text,
-    measured: Within<'_>,
+    measured: BoundedMeasure<'_>,
     counts: &Counts,
     room: Tokens,
     least: Tokens,
@@ -140,7 +146,7 @@ pub(crate) fn cut(
 struct Cutter<'a> {
     item: &'a Item,
     body: &'a str,
-    measured: Within<'a>,
+    measured: BoundedMeasure<'a>,
     counter: &'a dyn TokenCounter,
     bounds: Bounds,
 }

@@ -1,3 +1,9 @@
+//! [`Error`]: why no request could be assembled.
+//!
+//! A dropped candidate is not an error but a row of the report. An error means
+//! that no request fits at all, for example because pinned items alone exceed
+//! the budget.
+
 use std::fmt;
 
 use crate::counts::Tokens;
@@ -111,12 +117,12 @@ impl fmt::Display for Error {
             }
             Kind::ReservesExceedWindow { reserves, window } => write!(
                 f,
-                "reserves of {reserves} tokens leave nothing of a window of {window}"
+                "the reserves of {reserves} tokens use up the whole window of {window}"
             ),
             Kind::CountDoesNotSettle { counted, available } => write!(
                 f,
-                "the rendered request counts {counted} tokens but {available} are available, \
-                 and leaving out more does not help with this tokenizer"
+                "the rendered request has {counted} tokens but {available} are available, and \
+                 dropping more items does not reduce the count with this tokenizer"
             ),
         }
     }

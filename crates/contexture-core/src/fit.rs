@@ -1,4 +1,8 @@
-//! Which items of a layer are kept: by priority, by score, or along a path.
+//! Decides which items of a layer are kept: by priority, by score, or along a
+//! path.
+//!
+//! First-fit is in this file; [`path`] and [`score`] hold the other two. A fit
+//! never exceeds the tokens it is given.
 
 mod frame;
 mod path;
@@ -18,7 +22,7 @@ use crate::measure::Size;
 use crate::text::Text;
 
 pub(crate) use path::Gap;
-pub use path::{Anchor, Marker, Path, Unseen};
+pub use path::{Anchor, Marker, Path, UnofferedRange};
 pub use score::ByScore;
 
 /// How it is decided which items of a layer are kept.
@@ -53,7 +57,7 @@ enum CutScope {
     All,
 }
 
-/// What became of an item.
+/// The outcome of an item.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Outcome {
     Whole {
@@ -515,7 +519,7 @@ pub(crate) fn highest_first(items: Vec<usize>, rank: impl Fn(usize) -> f64) -> V
     ranked.into_iter().map(|(_, i)| i).collect()
 }
 
-/// Returns true for what was dropped for want of room, not because something
+/// Returns true for what was dropped because the budget is full, not because something
 /// else is missing.
 fn is_out_of_room(outcome: &Outcome) -> bool {
     matches!(outcome, Outcome::Dropped { code, .. } if *code != Code::GROUP_DROPPED)

@@ -26,9 +26,9 @@ pub enum FormKind {
 /// A shorter form of an item.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Form {
-    /// What kind of form it is.
+    /// Whether it is a passage or a summary.
     pub kind: FormKind,
-    /// How it reads.
+    /// The text of the form.
     pub text: Text,
 }
 

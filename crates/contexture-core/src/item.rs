@@ -1,4 +1,7 @@
-//! Candidates for a request.
+//! [`Item`]: a candidate for a request, with its content, priority and rules
+//! for cutting.
+//!
+//! Content can be loaded later: an item that cannot fit is never read.
 
 use std::any::Any;
 use std::borrow::Cow;
@@ -125,7 +128,7 @@ pub enum Trust {
     Retrieved,
 }
 
-/// What an item holds.
+/// The content of an item.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Content {
     /// Text that can be used.
@@ -135,7 +138,7 @@ pub enum Content {
     Pending {
         /// Its size, as far as is known before reading.
         bytes: u64,
-        /// How it is to be guarded.
+        /// The guard's policy for the content.
         policy: Policy,
     },
     /// Nothing, and why.
@@ -154,9 +157,9 @@ pub struct Item {
     pub id: Arc<str>,
     /// Where it comes from, when it is a file.
     pub path: Option<Arc<str>>,
-    /// Whose words it holds.
+    /// The role: system, user, assistant, context and others.
     pub role: Role,
-    /// What kind of thing it is.
+    /// The kind of content: text, a tool call, media and others.
     pub part: Part,
     /// How it stands to the one before it.
     pub join: Join,
@@ -170,9 +173,9 @@ pub struct Item {
     pub base_priority: Option<f64>,
     /// How well it matched, where it was ranked.
     pub score: Option<f64>,
-    /// What the score is made of.
+    /// The parts of the score, by name.
     pub scores: Arc<Scores>,
-    /// How it may be shortened.
+    /// Which part may be removed when it does not fit.
     pub cut: Cut,
     /// Most lines to show, before tokens are looked at.
     pub max_lines: Option<u32>,
@@ -188,7 +191,7 @@ pub struct Item {
     pub forms: Vec<Form>,
     /// What its source wants to know of it again: see [`Curator`](crate::Curator).
     pub data: Option<Data>,
-    /// What it holds.
+    /// The content, or how to load it.
     pub content: Content,
 }
 

@@ -1,4 +1,4 @@
-//! How a text is written in JSON.
+//! Writes text as JSON so that it cannot contain a tag.
 
 /// Writes `text` as a string of JSON, quotation marks included. What is written
 /// as it is, is copied in one go.

@@ -16,9 +16,9 @@ use crate::text::Text;
 pub enum Place {
     /// The static part, first.
     System,
-    /// What grows from turn to turn.
+    /// The conversation, which grows from turn to turn.
     History,
-    /// What is new each time, last.
+    /// Content that is new in each request, placed last.
     #[default]
     Current,
     /// The header and system items to the static part, the rest to the last.
@@ -44,7 +44,7 @@ pub enum Order {
 /// its items are rows of their own in the report.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Frame {
-    /// Whose words the block holds.
+    /// The role of the block.
     pub role: Role,
     /// The path in its tag, when the role shows one.
     pub path: Option<Arc<str>>,
@@ -52,7 +52,7 @@ pub struct Frame {
     pub trust: Trust,
 }
 
-/// A line that stands before the items of a layer inside a [`Frame`].
+/// A line before the items of a layer inside a [`Frame`].
 ///
 /// It is written, and paid for, only when one of the layer's items is kept. A
 /// blank line stands between two layers of a frame.
@@ -60,7 +60,7 @@ pub struct Frame {
 pub struct Heading {
     /// The line; nothing is written when it is empty.
     pub text: Text,
-    /// Whether a blank line stands behind it.
+    /// Whether a blank line follows it.
     pub spaced: bool,
 }
 
@@ -72,9 +72,9 @@ pub struct Heading {
 pub struct Layer {
     /// The layer's name in the report.
     pub name: Arc<str>,
-    /// Its part of the budget.
+    /// The layer's share of the budget.
     pub share: Share,
-    /// How it is decided what is kept.
+    /// The rule that decides which items are kept.
     pub fit: Fit,
     /// Where the kept items go.
     pub place: Place,
@@ -86,7 +86,7 @@ pub struct Layer {
     /// The block that its items are lines of, when they have no tags of their
     /// own.
     pub frame: Option<Frame>,
-    /// What stands before its items, when it is inside a frame.
+    /// The heading before its items, when it is inside a frame.
     pub heading: Option<Heading>,
     /// What its source can tell about the items, for those of the layers inside
     /// it too.

@@ -1,3 +1,8 @@
+//! [`Layout`]: the kept items in the order in which they are sent.
+//!
+//! Sections are ordered by how often they change: system, history, current. A
+//! provider's prompt cache covers the bytes up to the first change.
+
 use std::sync::Arc;
 
 use contexture_guard::{Mark, MarkKey};
@@ -29,17 +34,17 @@ pub struct Block {
     pub id: Arc<str>,
     /// The layer it belongs to.
     pub layer: Arc<str>,
-    /// Whose words it holds.
+    /// The role: system, user, assistant, context and others.
     pub role: Role,
-    /// What kind of thing it is.
+    /// The kind of content: text, a tool call, media and others.
     pub part: Part,
     /// How it stands to the one before it.
     pub join: Join,
     /// How far it is to be believed.
     pub trust: Trust,
-    /// Its path, when it is a file.
+    /// The path, if it is a file.
     pub path: Option<Arc<str>>,
-    /// What it costs, tags included.
+    /// The size in tokens, tags included.
     pub tokens: Tokens,
     /// How much of that is neither text nor tags.
     pub surcharge: Tokens,
@@ -129,16 +134,16 @@ impl Block {
     }
 }
 
-/// What is sent, in order.
+/// The blocks of a request, in the order in which they are sent.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Layout {
     /// The mark of its boundary tags: no block holds it.
     pub mark: Mark,
     /// The static part.
     pub system: Vec<Block>,
-    /// What grows.
+    /// The conversation so far.
     pub history: Vec<Block>,
-    /// What is new.
+    /// Blocks that are new in each request.
     pub current: Vec<Block>,
 }
 

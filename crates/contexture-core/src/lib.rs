@@ -59,7 +59,7 @@ pub use code::Code;
 pub use counts::{Counts, TokenCounter, Tokens};
 pub use cut::{Cut, CutText, MIN_USEFUL_TOKENS, grouped};
 pub use error::{Error, Piece as ErrorPiece};
-pub use fit::{Anchor, ByScore, Fit, Marker, Path, Unseen};
+pub use fit::{Anchor, ByScore, Fit, Marker, Path, UnofferedRange};
 pub use form::{Curator, Form, FormKind};
 pub use item::{Content, Data, Item, Join, Role, Scores, Trust};
 pub use layer::{Frame, Heading, Layer, Order, Place};

@@ -184,7 +184,7 @@ pub type Attributes = Vec<(String, String)>;
 /// A block read back from text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Parsed {
-    /// Whose words these are.
+    /// The role of the block.
     pub role: Role,
     /// The path attribute, for a context block.
     pub path: Option<String>,

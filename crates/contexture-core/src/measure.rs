@@ -1,4 +1,7 @@
-//! The token counts of a text, piece by piece.
+//! Token counts of a text, piece by piece.
+//!
+//! Counting stops when the budget could use no more of the text. The result is
+//! then a lower bound, and reports say "about".
 
 use smallvec::SmallVec;
 
@@ -110,9 +113,9 @@ impl Measured {
     ///
     /// What was measured further, for some other use, must not show: a result
     /// may not depend on what happens to be cached.
-    pub(crate) fn within(&self, limit: Tokens) -> Within<'_> {
+    pub(crate) fn within(&self, limit: Tokens) -> BoundedMeasure<'_> {
         if self.tokens <= limit {
-            return Within {
+            return BoundedMeasure {
                 pieces: &self.pieces,
                 tokens: self.tokens,
                 limit,
@@ -129,7 +132,7 @@ impl Measured {
                 tokens <= limit
             })
             .count();
-        Within {
+        BoundedMeasure {
             pieces: &self.pieces[..fitting],
             tokens: self.pieces[..fitting]
                 .iter()
@@ -150,7 +153,7 @@ fn sample_of(body: &str, end: usize, counter: &dyn TokenCounter) -> Option<Token
 
 /// A measurement as far as some limit.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Within<'m> {
+pub(crate) struct BoundedMeasure<'m> {
     pieces: &'m [Piece],
     tokens: Tokens,
     limit: Tokens,
@@ -165,7 +168,7 @@ pub(crate) struct Size {
     pub(crate) exact: bool,
 }
 
-impl Within<'_> {
+impl BoundedMeasure<'_> {
     /// Returns true when the whole text is within the limit.
     pub(crate) fn is_complete(&self) -> bool {
         self.complete

@@ -1,3 +1,9 @@
+//! [`Part`]: what kind of content a block is, for providers that treat it
+//! specially.
+//!
+//! Text needs no part. Tool calls, tool results, thinking, media and tool
+//! definitions have one, which the provider's format reads.
+
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};

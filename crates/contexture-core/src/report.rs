@@ -20,15 +20,15 @@ use contexture_guard::Finding;
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Report {
-    /// What counted the tokens.
+    /// The tokenizer.
     pub tokenizer: TokenizerInfo,
-    /// What was spent, and on what.
+    /// The budget: its limits and what each layer used.
     pub budget: BudgetReport,
     /// What is in the request, in the order it is sent.
     pub included: Vec<Included>,
     /// What is not, in the order it was offered, and why.
     pub excluded: Vec<Excluded>,
-    /// What the guard changed.
+    /// Every change that the guard made.
     pub guard: Vec<GuardLine>,
 }
 
@@ -256,7 +256,7 @@ impl Excluded {
 pub struct GuardLine {
     /// The path or id of the item.
     pub item: Arc<str>,
-    /// What was changed.
+    /// The change.
     #[serde(flatten)]
     pub finding: Finding,
 }
@@ -265,9 +265,9 @@ pub struct GuardLine {
 /// they are asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reason {
-    /// It is pinned.
+    /// The item is pinned.
     Pinned,
-    /// It fitted.
+    /// The item fits whole.
     Fits,
     /// Only its own limit on lines shortened it.
     LineLimit {
@@ -276,23 +276,23 @@ pub enum Reason {
     },
     /// It marks where something was cut.
     Marker,
-    /// It was cut.
+    /// The item was cut.
     Cut {
         /// How many more tokens would have shown it whole.
         missing: Tokens,
     },
-    /// It was dropped.
+    /// The item was dropped.
     Dropped {
         /// Why.
         code: Code,
-        /// What it needs.
+        /// The tokens that the item needs.
         needed: Tokens,
         /// Whether that is a count.
         exact: bool,
-        /// What was left.
+        /// The tokens that were left.
         left: Tokens,
     },
-    /// It cannot be used.
+    /// The item cannot be used, with the reason.
     Unusable(String),
 }
 
@@ -301,12 +301,12 @@ impl fmt::Display for Reason {
         match self {
             Reason::Pinned => f.write_str("pinned: charged before everything else"),
             Reason::Fits => f.write_str("fits whole"),
-            Reason::Marker => f.write_str("marks where a part of the path was cut"),
-            Reason::LineLimit { max_lines } => write!(f, "cut to its max_lines of {max_lines}"),
+            Reason::Marker => f.write_str("marks where part of the path was cut"),
+            Reason::LineLimit { max_lines } => write!(f, "cut to max_lines {max_lines}"),
             Reason::Cut { missing } => {
                 write!(
                     f,
-                    "cut: needed {} more tokens to be whole",
+                    "cut: {} more tokens would have kept it whole",
                     grouped(*missing)
                 )
             }
@@ -324,24 +324,26 @@ impl fmt::Display for Reason {
                 match *code {
                     Code::TOO_LARGE => write!(
                         f,
-                        "needs {about}{needed} tokens whole and may not be cut; \
-                         {about}{missing} more than the {left} left would have kept it"
+                        "needs {about}{needed} tokens and must not be cut; {left} left, \
+                         {about}{missing} more would have kept it"
                     ),
                     Code::BELOW_MINIMUM => write!(
                         f,
-                        "needs {about}{needed} tokens, and of the {left} left too little would \
-                         be content; {about}{missing} more would have kept it whole"
+                        "needs {about}{needed} tokens; {left} left is too little for a useful \
+                         part, {about}{missing} more would have kept it whole"
                     ),
-                    Code::GROUP_DROPPED => f.write_str("a member of its group is not there"),
-                    Code::BEFORE_WINDOW => f.write_str("older than what the window holds"),
+                    Code::GROUP_DROPPED => f.write_str("another item of its group was dropped"),
+                    Code::BEFORE_WINDOW => {
+                        f.write_str("older than the start of the history window")
+                    }
                     // Others that are nearer to what is kept came first.
                     Code::CUT_FROM_PATH if would_fit => write!(
                         f,
-                        "in the part of the path that was cut, {about}{needed} tokens"
+                        "in the part of the path that was cut; {about}{needed} tokens"
                     ),
                     Code::CUT_FROM_PATH => write!(
                         f,
-                        "in the part of the path that was cut: needs {about}{needed} tokens, \
+                        "in the part of the path that was cut; needs {about}{needed} tokens, \
                          {left} left"
                     ),
                     _ => write!(

@@ -12,7 +12,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 
 use crate::text::ContentHash;
 
-/// Returns a generator of schemas for what is taken.
+/// Returns a generator of schemas for input.
 pub fn input() -> SchemaGenerator {
     settings().for_deserialize().into_generator()
 }
@@ -136,7 +136,7 @@ impl JsonSchema for ContentHash {
     }
 }
 
-/// Returns the pattern of so many hexadecimal digits. Capital ones are taken;
+/// Returns the pattern of so many hexadecimal digits. Capital ones are accepted;
 /// small ones are given.
 pub fn hexadecimal(generator: &SchemaGenerator, digits: usize) -> String {
     match generator.contract().is_deserialize() {

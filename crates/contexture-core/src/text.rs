@@ -1,3 +1,9 @@
+//! [`Text`]: content that has passed the guard.
+//!
+//! Every text in a request is a `Text`, and the guard is the only way to
+//! create one. A text keeps its hash and its token counts, so that cloning is
+//! cheap and content is counted once.
+
 use std::fmt;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -77,7 +83,7 @@ impl<'de> Deserialize<'de> for ContentHash {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let digits = String::deserialize(deserializer)?;
         Self::from_hex(&digits).ok_or_else(|| {
-            serde::de::Error::custom(format!("`{digits}` is not a hash of 64 digits"))
+            serde::de::Error::custom(format!("`{digits}` is not a hash of 64 hexadecimal digits"))
         })
     }
 }

@@ -1,3 +1,5 @@
+//! [`Usage`]: the token counts that a provider reports for a call.
+
 use serde::{Deserialize, Serialize};
 
 use crate::counts::Tokens;

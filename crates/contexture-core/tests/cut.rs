@@ -262,7 +262,7 @@ fn a_cut_inside_a_line_makes_no_tag() {
 }
 
 #[test]
-fn lines_keep_their_numbers_behind_a_masked_key() {
+fn lines_keep_their_numbers_after_a_masked_key() {
     let key = format!(
         "-----BEGIN RSA PRIVATE KEY-----\n{}-----END RSA PRIVATE KEY-----\n",
         "MIIEpAIBAAKCAQEA7bq3x9Zk1yTt5m0Qw8Vn2LrS4uXcE6hJpDfGaYoKiBvNzRsM\n".repeat(20)

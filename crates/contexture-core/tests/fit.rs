@@ -41,7 +41,7 @@ fn ties_are_broken_by_the_order_given() {
 }
 
 #[test]
-fn a_smaller_one_behind_may_still_fit() {
+fn a_smaller_item_after_a_dropped_one_can_fit() {
     check(
         "
         budget 40
@@ -60,7 +60,7 @@ fn a_smaller_one_behind_may_still_fit() {
 }
 
 #[test]
-fn what_may_not_be_cut_and_is_larger_than_everything_is_too_large() {
+fn an_uncuttable_item_larger_than_the_budget_is_too_large() {
     check(
         "
         budget 40
@@ -215,7 +215,7 @@ fn each_layer_gets_its_share() {
 }
 
 #[test]
-fn what_a_layer_leaves_is_passed_on_in_order() {
+fn unused_tokens_of_a_layer_are_passed_on_in_order() {
     check(
         "
         budget 100
@@ -254,7 +254,7 @@ fn max_caps_what_is_passed_on() {
 }
 
 #[test]
-fn min_is_kept_for_layers_behind() {
+fn min_is_reserved_for_later_layers() {
     check(
         "
         budget 100

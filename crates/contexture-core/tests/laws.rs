@@ -10,7 +10,7 @@ use contexture_core::guard::{self, FindingKind, Mark, MarkKey, Policy, Template}
 use contexture_core::markup::{self, Parsed};
 use contexture_core::{
     Anchor, Budget, ByScore, Code, Counts, Cut, Fit, Item, Join, Layer, Marker, Order, Part, Path,
-    Place, Role, Share, Text, TokenCounter, Unseen, assemble, no_loader,
+    Place, Role, Share, Text, TokenCounter, UnofferedRange, assemble, no_loader,
 };
 use proptest::prelude::*;
 use support::{Sticky, Words, words};
@@ -223,7 +223,7 @@ fn path() -> impl Strategy<Value = Path> {
         noun: "node".into(),
         role,
     });
-    let unseen = (0..8usize, 0..2_000u64).prop_map(|(at, count)| Unseen { at, count });
+    let unseen = (0..8usize, 0..2_000u64).prop_map(|(at, count)| UnofferedRange { at, count });
     (
         0..5usize,
         prop::sample::select(vec![0.0, 0.3, 0.9]),

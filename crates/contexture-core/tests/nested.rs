@@ -200,7 +200,7 @@ fn the_best_is_shown_as_a_passage_rather_than_not_at_all() {
 }
 
 #[test]
-fn what_scores_lowest_is_summarised_for_what_scores_higher() {
+fn the_lowest_scores_are_summarised_to_make_room() {
     let layer = |summarise| {
         let mut layer = framed(
             0,
@@ -266,8 +266,8 @@ fn of_what_says_the_same_the_newest_is_kept_and_the_others_are_rows() {
     assert_eq!(
         rows,
         [
-            "older near_duplicate: `newest` says nearly the same",
-            "oldest near_duplicate: `newest` says nearly the same"
+            "older near_duplicate: near-duplicate of `newest`",
+            "oldest near_duplicate: near-duplicate of `newest`"
         ]
     );
 }
@@ -377,9 +377,9 @@ fn groups_inside_a_layer_of_a_frame_have_headings_and_no_shares() {
     let assembly = run(framed(0, vec![facts]), 20);
     assert_eq!(
         shown(&assembly),
-        "<context path=\"notes\">\n## Facts\n\n[monday]\na w1 w2\n\n[friday]\nc w1 w2\n\
-         </context>\nout b too_large: needs about 28 tokens whole and may not be cut; about 21 \
-         more than the 7 left would have kept it\n"
+        "<context path=\"notes\">\n## Facts\n\n[monday]\na w1 w2\n\n[friday]\nc w1 \
+         w2\n</context>\nout b too_large: needs about 28 tokens and must not be cut; 7 left, \
+         about 21 more would have kept it\n"
     );
     // A group is no layer to anybody.
     let row = &assembly.report.excluded[0];

@@ -7,7 +7,7 @@ mod support;
 use contexture_core::guard::Policy;
 use contexture_core::{
     Budget, Code, Cut, Fit, Item, Join, Layer, Marker, Path, Place, Role, Text, TokenCounter,
-    Trust, Unseen, assemble, no_loader,
+    Trust, UnofferedRange, assemble, no_loader,
 };
 use proptest::prelude::*;
 use support::{Words, check, run, words};
@@ -58,7 +58,7 @@ fn the_newest_come_first_and_a_marker_says_what_went() {
 }
 
 #[test]
-fn the_oldest_get_their_part_behind_the_newest() {
+fn the_oldest_nodes_get_their_share_after_the_newest() {
     // Of 93 tokens beside the marker, 27 are for the oldest.
     check(
         "
@@ -85,7 +85,7 @@ fn the_oldest_get_their_part_behind_the_newest() {
 }
 
 #[test]
-fn what_the_newest_leave_goes_to_the_oldest() {
+fn tokens_unused_by_the_newest_nodes_go_to_the_oldest() {
     check(
         "
         budget 100
@@ -140,7 +140,7 @@ fn of_the_newest_the_oldest_go_first_and_the_reason_has_the_numbers() {
         .collect();
     assert_eq!(
         reasons,
-        ["in the part of the path that was cut: needs 22 tokens, 9 left"; 2]
+        ["in the part of the path that was cut; needs 22 tokens, 9 left"; 2]
     );
 }
 
@@ -263,7 +263,7 @@ fn without_a_head_and_a_marker_it_is_a_rolling_window() {
 }
 
 #[test]
-fn what_was_not_offered_is_marked_where_it_was() {
+fn unoffered_nodes_are_marked_in_place() {
     check(
         "
         budget 100
@@ -386,7 +386,7 @@ fn a_group_is_one_unit() {
 }
 
 #[test]
-fn what_is_left_of_other_layers_is_used() {
+fn unused_tokens_of_other_layers_are_used() {
     check(
         "
         budget 100
@@ -487,7 +487,7 @@ fn among_messages_the_marker_is_a_paragraph_of_the_one_before() {
     assert_eq!((row.tokens, row.trust), (7, Trust::Operator));
     assert_eq!(
         row.reason.to_string(),
-        "marks where a part of the path was cut"
+        "marks where part of the path was cut"
     );
     assert_eq!(assembly.report.budget.layers[0].used, 15);
     assert_eq!(assembly.report.budget.layers[0].kept, 2);
@@ -539,7 +539,7 @@ proptest! {
             min_recent,
             head,
             marker: with_marker.then(|| nodes(Role::User).unwrap()),
-            unseen: unseen.map(|(at, count)| Unseen { at: at.min(sizes.len()), count }),
+            unseen: unseen.map(|(at, count)| UnofferedRange { at: at.min(sizes.len()), count }),
             ..Path::default()
         };
         layer.fit = Fit::Path(path.clone());

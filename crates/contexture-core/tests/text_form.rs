@@ -50,7 +50,7 @@ fn paragraphs_of_one_role_stand_between_the_same_tags() {
 }
 
 #[test]
-fn nothing_joins_what_stands_apart_or_is_not_text() {
+fn separate_blocks_and_media_are_not_joined() {
     let picture = Part::ToolCall {
         id: "1".into(),
         name: "look".into(),
@@ -93,7 +93,7 @@ fn a_file_does_not_join_another() {
 }
 
 #[test]
-fn a_document_stands_bare_and_nothing_is_put_in() {
+fn a_document_has_no_tags_and_no_additions() {
     let system = vec![
         Item::new("header", Role::Header, Text::new("Go on.")),
         Item::new("rules", Role::System, Text::new("No rhymes.")),
@@ -123,7 +123,7 @@ fn tags_in_a_document_are_the_authors_words() {
 }
 
 #[test]
-fn what_was_guarded_for_a_document_is_guarded_again_between_tags() {
+fn document_text_is_guarded_again_between_tags() {
     let raw = "</user> <\\user> <|im_end|> \u{202E}";
     let text = Text::guarded(raw, Policy::default().in_document());
     let item = Item::new("a", Role::User, text.clone());

@@ -1,4 +1,5 @@
-//! What a report says beyond the rows: fates of files, warnings, the log.
+//! Completes the report after assembly: warnings, hint verdicts and the event
+//! log.
 
 use contexture_core::guard::FindingKind;
 use contexture_core::{Code, Tokens};
@@ -33,7 +34,7 @@ pub(crate) fn summarise(report: &Report) -> Vec<Warning> {
         let more = unusable.len() - MOST_NAMED;
         lines.push(Warning::new(
             "unusable",
-            format!("{more} more files cannot be used; the report names them"),
+            format!("{more} more files cannot be used; see the report"),
         ));
     }
     if !over.is_empty() {
@@ -41,7 +42,7 @@ pub(crate) fn summarise(report: &Report) -> Vec<Warning> {
             .iter()
             .map(|row| format!("`{}` ({})", row.id, row.code.as_str()))
             .collect();
-        let message = format!("left out for want of tokens: {}", named(&names));
+        let message = format!("dropped because the budget is full: {}", named(&names));
         lines.push(Warning::new("over_budget", message));
     }
     let halved: Vec<String> = report

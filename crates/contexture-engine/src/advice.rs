@@ -53,89 +53,84 @@ pub enum Advice {
     },
 }
 
-/// An operation of the product, by what it does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-#[non_exhaustive]
-pub enum Operation {
+/// Declares the operations: the enum, the list of all of them, and their words,
+/// from one list, so that none can be forgotten.
+macro_rules! operations {
+    ($($(#[$doc:meta])* $operation:ident: $name:literal, $effect:literal;)*) => {
+        /// An operation of the product, by its effect.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+        #[non_exhaustive]
+        pub enum Operation {
+            $($(#[$doc])* $operation,)*
+        }
+
+        impl Operation {
+            /// All operations. Tests of a face check each of them.
+            pub const ALL: &'static [Operation] = &[$(Operation::$operation,)*];
+
+            fn words(self) -> (&'static str, &'static str) {
+                match self {
+                    $(Operation::$operation => ($name, $effect),)*
+                }
+            }
+        }
+    };
+}
+
+operations! {
     /// Lists the sessions.
-    ListSessions,
+    ListSessions: "list_sessions", "lists the sessions";
     /// Creates a session.
-    CreateSession,
+    CreateSession: "create_session", "creates a session";
     /// Shows the turns of a session.
-    ShowHistory,
+    ShowHistory: "show_history", "shows the turns";
     /// Undoes the latest compaction of a session.
-    UndoCompaction,
+    UndoCompaction: "undo_compaction", "undoes the compaction";
     /// Lists the trees.
-    ListTrees,
+    ListTrees: "list_trees", "lists the trees";
     /// Imports a tree.
-    ImportTree,
+    ImportTree: "import_tree", "imports a tree";
     /// Shows the nodes of a tree.
-    ShowTree,
+    ShowTree: "show_tree", "shows the nodes";
     /// Adds a node to a tree.
-    AddNode,
+    AddNode: "add_node", "adds a node";
     /// Excludes a node of a tree from requests, or includes it again.
-    FlagNode,
+    FlagNode: "flag_node", "excludes or includes a node";
     /// Saves a path through a tree.
-    SavePath,
+    SavePath: "save_path", "saves a path";
     /// Shows the tasks of a stack.
-    ShowTasks,
+    ShowTasks: "show_tasks", "shows the tasks";
     /// Lists the stacks of tasks.
-    ListStacks,
+    ListStacks: "list_stacks", "lists the stacks";
     /// Adds a task.
-    PushTask,
+    PushTask: "push_task", "adds a task";
     /// Records something in memory.
-    RecordMemory,
+    RecordMemory: "record_memory", "records something";
     /// Prints all records of memory.
-    ExportMemory,
+    ExportMemory: "export_memory", "prints all records";
     /// Computes the vectors of memory again.
-    ReembedMemory,
+    ReembedMemory: "reembed_memory", "computes the vectors again";
     /// Lists the API keys.
-    ListKeys,
+    ListKeys: "list_keys", "lists the keys";
     /// Lists the snapshots.
-    ListSnapshots,
+    ListSnapshots: "list_snapshots", "lists the snapshots";
     /// Lists the files of the working set.
-    ListWorkingSet,
+    ListWorkingSet: "list_working_set", "lists the files";
     /// Creates the first files of a project.
-    CreateProject,
+    CreateProject: "create_project", "creates the files of a project";
     /// Prints the settings with their defaults.
-    ShowSettings,
+    ShowSettings: "show_settings", "prints the settings and their defaults";
 }
 
 impl Operation {
-    /// Returns the word for the operation in data.
+    /// Returns the name of the operation in data.
     pub fn name(self) -> &'static str {
         self.words().0
     }
 
-    /// Returns what the operation does, in the third person.
+    /// Returns the effect of the operation, in the third person.
     pub fn effect(self) -> &'static str {
         self.words().1
-    }
-
-    fn words(self) -> (&'static str, &'static str) {
-        match self {
-            Operation::ListSessions => ("list_sessions", "lists the sessions"),
-            Operation::CreateSession => ("create_session", "creates a session"),
-            Operation::ShowHistory => ("show_history", "shows the turns"),
-            Operation::UndoCompaction => ("undo_compaction", "undoes the compaction"),
-            Operation::ListTrees => ("list_trees", "lists the trees"),
-            Operation::ImportTree => ("import_tree", "imports a tree"),
-            Operation::ShowTree => ("show_tree", "shows the nodes"),
-            Operation::AddNode => ("add_node", "adds a node"),
-            Operation::FlagNode => ("flag_node", "excludes or includes a node"),
-            Operation::SavePath => ("save_path", "saves a path"),
-            Operation::ShowTasks => ("show_tasks", "shows the tasks"),
-            Operation::ListStacks => ("list_stacks", "lists the stacks"),
-            Operation::PushTask => ("push_task", "adds a task"),
-            Operation::RecordMemory => ("record_memory", "records something"),
-            Operation::ExportMemory => ("export_memory", "prints all records"),
-            Operation::ReembedMemory => ("reembed_memory", "computes the vectors again"),
-            Operation::ListKeys => ("list_keys", "lists the keys"),
-            Operation::ListSnapshots => ("list_snapshots", "lists the snapshots"),
-            Operation::ListWorkingSet => ("list_working_set", "lists the files"),
-            Operation::CreateProject => ("create_project", "creates the files of a project"),
-            Operation::ShowSettings => ("show_settings", "prints the settings and their defaults"),
-        }
     }
 }
 
@@ -342,7 +337,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_face_says_it_in_its_words() {
+    fn a_warning_is_phrased_with_the_names_of_the_face() {
         let warning = Warning::new("too_long", "it is too long")
             .advise(Advice::raise("max_tokens"))
             .advise(Advice::call(Operation::CreateProject))

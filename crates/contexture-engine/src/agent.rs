@@ -1,4 +1,4 @@
-//! Who an agent is: its persona, and what it may use.
+//! [`Agent`]: the persona of an agent and its permissions.
 
 use contexture_core::guard::Policy;
 use serde::{Deserialize, Serialize};
@@ -15,7 +15,7 @@ pub struct Agent {
     pub persona: Option<String>,
     /// The directory of its persona.
     pub persona_dir: String,
-    /// What it may use.
+    /// The names that the agent may and may not use.
     pub permissions: Permissions,
 }
 
@@ -66,14 +66,17 @@ pub fn persona_dir(root: &Root, dir: &str, name: Option<&str>) -> Result<String,
     };
     let path = format!("{dir}/{name}");
     if name.contains('/') || files::check_path(&path).is_err() {
-        return Err(Error::input(format!("`{name}` is no name of a persona")));
+        return Err(Error::input(format!(
+            "`{name}` is not a valid persona name"
+        )));
     }
     let place = place_of(root, &path);
     if !root.is_dir(&place) {
-        return Err(Error::input(format!(
-            "there is no persona `{name}`: {place} is no directory"
-        ))
-        .advise("create it, with SOUL.md and IDENTITY.md, or set persona.dir in contexture.toml"));
+        return Err(
+            Error::input(format!("no persona `{name}`: {place} is not a directory")).advise(
+                "create it, with SOUL.md and IDENTITY.md, or set persona.dir in contexture.toml",
+            ),
+        );
     }
     Ok(place)
 }
@@ -85,7 +88,7 @@ pub fn persona_dir(root: &Root, dir: &str, name: Option<&str>) -> Result<String,
 pub struct Permissions {
     /// What is allowed; everything, when nothing is named.
     pub allow: Vec<String>,
-    /// What is not.
+    /// Names that are denied.
     pub deny: Vec<String>,
 }
 
@@ -104,7 +107,7 @@ impl Permissions {
         }
         let read = || {
             let text = root.read_required(&path)?;
-            let hint = "permissions are two lists of names: `allow` and `deny`";
+            let hint = "write permissions as two lists of names: `allow` and `deny`";
             from_yaml(&path, &text).map_err(|error| error.advise(hint))
         };
         let more: Self = known.get(root, &path, Policy::default(), read)?;
@@ -138,7 +141,7 @@ impl Permissions {
         allowed.cloned().chain(denied).collect()
     }
 
-    /// Returns what the agent is told of them.
+    /// Returns the permissions as text for the system prompt.
     pub fn text(&self) -> String {
         if self.allow.is_empty() && self.deny.is_empty() {
             return String::new();
@@ -182,7 +185,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_star_stands_for_anything() {
+    fn a_star_matches_any_value() {
         for (pattern, name, expected) in [
             ("shell", "shell", true),
             ("shell", "shell2", false),

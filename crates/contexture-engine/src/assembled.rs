@@ -1,4 +1,7 @@
-//! An assembled request.
+//! [`Assembled`]: an assembled request with its report.
+//!
+//! It renders the request in any format; the snapshot hash identifies it in
+//! the store.
 
 use std::sync::Arc;
 
@@ -15,11 +18,11 @@ use crate::source::{Concept, Details};
 /// An assembled request and its account.
 #[derive(Debug, Clone)]
 pub struct Assembled {
-    /// What is sent, in order.
+    /// The blocks of a request, in the order in which they are sent.
     pub layout: Layout,
-    /// What became of every candidate.
+    /// One row for every candidate, and the budget.
     pub report: Report,
-    /// What might be spent.
+    /// The budget of the request.
     pub budget: Budget,
     /// The model it is for.
     pub model: Model,
@@ -35,7 +38,7 @@ pub struct Assembled {
     pub role: Option<AgentRole>,
     /// The set that the tools were taken from.
     pub toolset_name: Option<String>,
-    /// What the agent may use.
+    /// The names that the agent may use.
     pub permissions_granted: Vec<String>,
     /// The event that is answered.
     pub source_event_id: Option<String>,
@@ -55,7 +58,7 @@ pub struct Assembled {
 /// A layer of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LayerInfo {
-    /// Its name.
+    /// The name.
     pub name: Arc<str>,
     /// Which part of an agent's context it holds.
     pub concept: Concept,

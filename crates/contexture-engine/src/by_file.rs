@@ -1,4 +1,5 @@
-//! What was made of files, kept while they do not change.
+//! [`ByFile`]: a cache of values computed from files, valid while the files do
+//! not change.
 
 use std::path::PathBuf;
 

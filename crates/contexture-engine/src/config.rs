@@ -1,4 +1,7 @@
-//! `contexture.toml`: every setting has a default.
+//! `contexture.toml`: every setting, with its default.
+//!
+//! Unknown settings are errors. Limits and ranges are checked once, in
+//! `Config::read`.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -19,7 +22,7 @@ pub use server::{ServerConfig, TenantConfig};
 /// The name of the configuration file.
 pub const FILE: &str = "contexture.toml";
 
-/// The settings in force.
+/// The effective settings.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
@@ -31,17 +34,17 @@ pub struct Config {
     pub models: BTreeMap<String, ModelConfig>,
     /// Limits.
     pub limits: Limits,
-    /// What is done about secrets.
+    /// How secrets in content are treated.
     pub secrets: Secrets,
-    /// What the boot header says.
+    /// The content of the boot header.
     pub boot: Boot,
     /// What the orchestrator changes after a turn.
     pub observe: Habits,
     /// The workspace's files.
     pub workspace: Workspace,
-    /// Who speaks.
+    /// The persona of the agent.
     pub persona: Persona,
-    /// What the agent can do.
+    /// The capabilities of the agent.
     pub environment: Environment,
     /// Where it runs.
     pub runtime: Runtime,
@@ -49,13 +52,13 @@ pub struct Config {
     pub tools: Tools,
     /// Tools by the name of their set.
     pub toolsets: BTreeMap<String, Vec<String>>,
-    /// What it may use.
+    /// The names that the agent may and may not use.
     pub permissions: Permissions,
     /// When and how history is summarised.
     pub compaction: CompactionConfig,
-    /// What writes summaries.
+    /// The summariser for compaction.
     pub summariser: Summariser,
-    /// What is preferred in looms.
+    /// Defaults for looms.
     pub loom: LoomConfig,
     /// What is remembered, and how it comes into requests.
     pub memory: MemoryConfig,
@@ -109,7 +112,7 @@ pub struct ModelConfig {
     /// Whose API it is called through. Default: what the table says, else
     /// other.
     pub provider: Option<Provider>,
-    /// What it costs.
+    /// Prices in dollars per million tokens.
     pub prices: Option<Prices>,
 }
 
@@ -217,7 +220,7 @@ impl Default for Habits {
     }
 }
 
-/// What is done about secrets.
+/// How secrets in content are treated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Secrets {
@@ -231,7 +234,7 @@ impl Default for Secrets {
     }
 }
 
-/// What the boot header says.
+/// The content of the boot header.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Boot {
@@ -265,7 +268,7 @@ impl Default for Workspace {
     }
 }
 
-/// Who speaks.
+/// The persona of the agent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Persona {
@@ -286,7 +289,7 @@ impl Default for Persona {
     }
 }
 
-/// What the agent can do.
+/// The capabilities of the agent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Environment {
@@ -323,7 +326,7 @@ pub struct Runtime {
 pub struct Tools {
     /// Their definitions. Default: `tools.json` or `.yml`, if one is there.
     pub file: Option<String>,
-    /// The set that is taken when none is named.
+    /// The default toolset.
     pub toolset: Option<String>,
 }
 
@@ -362,7 +365,7 @@ impl Default for CompactionConfig {
     }
 }
 
-/// What writes summaries.
+/// The summariser for compaction.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Summariser {
@@ -431,13 +434,13 @@ pub struct MemoryConfig {
     /// Where in them. Default: where the recipe has it, which for a broker is
     /// the current message.
     pub position: Option<MemoryPosition>,
-    /// How it reads there.
+    /// The format of memory in a request.
     pub format: MemoryFormat,
     /// The most tokens it may take there. Default: what the recipe says.
     pub max_tokens: Option<Tokens>,
     /// After how long a request goes on without it.
     pub deadline_ms: u64,
-    /// What makes vectors.
+    /// The embedder, which turns texts into vectors.
     pub embedder: EmbedderConfig,
     /// How many records there may be, by kind.
     pub caps: Caps,
@@ -487,8 +490,8 @@ pub enum MemoryFormat {
     Summary,
 }
 
-/// How many records there may be, by kind; beyond that the least valuable are
-/// put aside.
+/// The maximum number of records by kind; beyond it, the least valuable are
+/// archived.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Caps {
@@ -530,7 +533,7 @@ impl Caps {
     }
 }
 
-/// What turns texts into vectors.
+/// The embedder, which turns texts into vectors.
 ///
 /// With a `base_url` it is a model behind it, which speaks OpenAI's embeddings;
 /// with a `model` alone it is a folder on this machine, which needs no network.
@@ -609,7 +612,7 @@ impl Config {
         Ok(config)
     }
 
-    /// Refuses numbers that make no sense.
+    /// Rejects values that are out of range.
     fn check(&self) -> Result<(), Error> {
         let refuse =
             |name: String, must: &str| Err(Error::input(format!("{FILE}: {name}: must be {must}")));
@@ -638,7 +641,7 @@ impl Config {
             ("summary", self.compaction.summary),
         ] {
             if !(1.0..=100.0).contains(&percent) {
-                return refuse(format!("compaction.{name}"), "percent, from 1 to 100");
+                return refuse(format!("compaction.{name}"), "a percentage from 1 to 100");
             }
         }
         if self.compaction.target > self.compaction.threshold {
@@ -648,7 +651,11 @@ impl Config {
             );
         }
         if self.summariser.kind != SummariserKind::Extractive && self.summariser.model.is_none() {
-            return refuse("summariser.model".to_owned(), "given with this kind");
+            return refuse(
+                "summariser.model".to_owned(),
+                "set when summariser.kind is not \
+                                                          `extractive`",
+            );
         }
         self.server.check()
     }
@@ -664,7 +671,7 @@ impl Config {
                     let known = ["o200k_base", "cl100k_base", "estimate"];
                     let what = crate::error::not_one_of("tokenizer", tokenizer, &known);
                     Error::input(format!("{FILE}: models.{name}.tokenizer: {what}"))
-                        .advise("or name a tokenizer.json")
+                        .advise("or give the path of a tokenizer.json")
                 })?,
                 None if table.known => table.tokenizer.clone(),
                 None => Tokenizer::Estimate(1.0),
@@ -672,7 +679,7 @@ impl Config {
             let window = model.window.or(table.known.then_some(table.window));
             let window = window.ok_or_else(|| {
                 Error::input(format!("{FILE}: models.{name}.window: is missing"))
-                    .advise("say how many tokens the model takes")
+                    .advise("set the size of the model's window in tokens")
             })?;
             match (&mut tokenizer, model.factor) {
                 (Tokenizer::Estimate(own), Some(factor)) => *own = factor,

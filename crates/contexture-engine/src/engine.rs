@@ -1,4 +1,8 @@
-//! The engine: what it is made of, and what it keeps between requests.
+//! [`Engine`]: the registered sources, recipes, store and models, and the
+//! caches between requests.
+//!
+//! An engine can be used from many threads. The pipeline that assembles a
+//! request is in `pipeline.rs`.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -252,7 +256,7 @@ macro_rules! part {
 }
 
 fn no_store(what: &str) -> Error {
-    Error::input(format!("there is no store of {what} here")).advise(Advice::set("db"))
+    Error::input(format!("no store for {what} is configured")).advise(Advice::set("db"))
 }
 
 impl Engine {
@@ -278,7 +282,7 @@ impl Engine {
         self.store_key = OnceLock::new();
     }
 
-    /// Returns the settings in force.
+    /// Returns the effective settings.
     pub fn config(&self) -> &Config {
         &self.config
     }
@@ -433,9 +437,7 @@ impl Engine {
             let below = if self.confined { " below the root" } else { "" };
             Error::input(crate::error::not_one_of("recipe", name, &known))
                 .at("recipe")
-                .advise(format!(
-                    "name a built-in recipe, or a file of your own{below}"
-                ))
+                .advise(format!("name a built-in recipe, or a recipe file{below}"))
         };
         if self.confined {
             if root.is_absent(name) {
@@ -531,7 +533,7 @@ impl Engine {
     ) -> Result<Model, Error> {
         let name = named.unwrap_or(&self.config.model);
         if name.trim().is_empty() {
-            return Err(Error::input("the model has no name").advise(Advice::set("model")));
+            return Err(Error::input("the name of the model is empty").advise(Advice::set("model")));
         }
         let model = self.models.resolve(name);
         let provider = format.and_then(provider_of);
@@ -548,7 +550,8 @@ impl Engine {
             warnings.push(Warning::new(
                 "other_provider",
                 format!(
-                    "{} is a model of {}, but the request is {}'s: its tokens are counted as {}'s",
+                    "model {} belongs to {}, but the request format is for {}: tokens are \
+                     counted for {}",
                     model.name,
                     model.provider.name(),
                     provider.name(),
@@ -661,7 +664,7 @@ impl Engine {
                         Ok(()) => kept.set_durability(Durability::Saved),
                         Err(error) => {
                             kept.set_durability(Durability::Failed);
-                            let why = format!("an earlier request was not kept: {}", why(&error));
+                            let why = format!("an earlier request was not saved: {}", why(&error));
                             *lock(&last_error) = Some(why);
                         }
                     }),
@@ -675,7 +678,7 @@ impl Engine {
                 self.remember(label, &saved);
                 if let Err(error) = store.put_snapshot(&snapshot, &blobs) {
                     saved.set_durability(Durability::Failed);
-                    let message = format!("the request was not kept: {error}");
+                    let message = format!("the request was not saved: {error}");
                     return Ok(Some(Warning::new("not_kept", message)));
                 }
             }
@@ -729,14 +732,14 @@ fn usual_model(provider: Provider) -> Option<&'static str> {
     }
 }
 
-/// Says why a request was not kept, without where the store is: whoever reads
-/// the report need not know.
+/// Returns why a request was not saved, without the path of the store, which
+/// readers of the report need not know.
 fn why(error: &StoreError) -> &'static str {
     match error {
         StoreError::Busy { .. } => "the store was locked by another process",
-        StoreError::ReadOnly { .. } => "the store cannot be written",
+        StoreError::ReadOnly { .. } => "the store is read-only",
         StoreError::Full { .. } => "the store is full",
-        StoreError::NotFound { .. } => "the request that it builds on was not kept either",
+        StoreError::NotFound { .. } => "the request before it was not saved either",
         _ => "the store failed",
     }
 }

@@ -1,4 +1,7 @@
-//! Errors that a user can act on.
+//! [`Error`]: an error with a cause, a field and advice.
+//!
+//! The message says what happened; [`Advice`] says what to do, as data,
+//! because only a face knows how its caller writes fields.
 
 use std::fmt;
 
@@ -25,17 +28,17 @@ pub struct Error {
 /// What is to blame, as far as it decides what a caller does next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cause {
-    /// What was asked for makes no sense.
+    /// The request is invalid.
     Input,
-    /// What never gives way does not fit into the budget.
+    /// Pinned content does not fit the budget.
     OverBudget,
     /// There is nothing of that name.
     Missing,
     /// There is something of that name already.
     Exists,
-    /// Somebody else was faster.
+    /// Another writer changed the session since it was read.
     Conflict,
-    /// It is off limits.
+    /// The caller is not permitted.
     Denied,
     /// The store cannot be used now: it is locked, cannot be written, or is
     /// gone.
@@ -212,7 +215,7 @@ impl From<contexture_core::Error> for Error {
         match error.is_over_budget() {
             true => told
                 .because(Cause::OverBudget)
-                .advise("use a model with a larger window, or unpin the largest"),
+                .advise("use a model with a larger window, or unpin the largest items"),
             false => told.advise(Advice::lower("reserve_response")),
         }
     }
@@ -243,24 +246,27 @@ fn store_advice(error: &StoreError) -> Vec<Advice> {
         StoreError::Invalid { field, .. } if field == "task" || field == "stack" => {
             calls(&[ShowTasks, PushTask])
         }
-        StoreError::Full { .. } => text("make room on the disk, or move the store to a larger one"),
+        StoreError::Full { .. } => text("free disk space, or move the store to a larger disk"),
         StoreError::Unavailable { .. } => {
-            text("put the file back where it was; the store finds it without a restart")
+            text("restore the file at its path; no restart is needed")
         }
         StoreError::Conflict { .. } => {
-            text("assemble again, so that the turn answers the current state, and record that turn")
+            text("assemble again to get the current state, then record the new turn")
         }
-        StoreError::KeyReused { .. } => text("use a new key for another turn"),
-        StoreError::Busy { .. } => text("try again when the other process is done"),
+        StoreError::KeyReused { .. } => text("use a new idempotency key for each turn"),
+        StoreError::Busy { .. } => text("retry when the other process has finished"),
         StoreError::ReadOnly { .. } => vec![
             Advice::from("check the permissions of the file and its directory"),
             Advice::set("db"),
         ],
         StoreError::Newer { .. } => {
-            vec![Advice::from("install the newer version"), Advice::set("db")]
+            vec![
+                Advice::from("install the newer version of Contexture"),
+                Advice::set("db"),
+            ]
         }
         StoreError::NotAStore { .. } => vec![
-            Advice::from("move the file away; nothing was written to it"),
+            Advice::from("move the file; it was not changed"),
             Advice::set("db"),
         ],
         _ => Vec::new(),
@@ -316,7 +322,7 @@ pub fn not_one_of(what: &str, word: &str, known: &[&str]) -> String {
         None => String::new(),
     };
     let which = match known {
-        [] => "there is none".to_owned(),
+        [] => "none is defined".to_owned(),
         known => format!("one of {}", known.join(", ")),
     };
     format!("unknown {what} `{word}`{meant} ({which})")
@@ -331,13 +337,10 @@ pub fn plain(message: &str) -> String {
         ("expected f64", "expected a number"),
         ("expected a boolean", "expected true or false"),
         ("unknown variant", "unknown value"),
-        (
-            "EOF while parsing a value",
-            "it ends where a value should be",
-        ),
+        ("EOF while parsing a value", "it ends before a value"),
         ("EOF while parsing an object", "it ends inside an object"),
         ("EOF while parsing a list", "it ends inside a list"),
-        ("EOF while parsing a string", "it ends inside a text"),
+        ("EOF while parsing a string", "it ends inside a string"),
     ]
     .into_iter()
     .fold(message.to_owned(), |message, (theirs, ours)| {
@@ -351,7 +354,7 @@ pub fn from_yaml<T: serde::de::DeserializeOwned>(path: &str, text: &str) -> Resu
         // The line itself, drawn below the message, is more than one line says.
         let message = error.without_snippet().to_string();
         let message = match message.starts_with("budget breached") {
-            true => "has too many values; do aliases multiply them?".to_owned(),
+            true => "has too many values, possibly multiplied by aliases".to_owned(),
             false => plain(&message),
         };
         Error::input(format!("{path}: {message}"))

@@ -1,4 +1,5 @@
-//! The event at hand: what is asked now, and what is known about it.
+//! [`Event`]: the current question or event, with sender, platform,
+//! attachments and hooks.
 
 use contexture_store::Source;
 use serde::{Deserialize, Serialize};
@@ -132,7 +133,7 @@ impl Event {
             return Ok(Self::from(text.trim_end()));
         }
         let event: Self = json_with_path(name, text).map_err(|error| {
-            error.advise("an event is `{\"content\":\"…\",\"timezone\":\"Europe/Berlin\"}`")
+            error.advise("write an event as `{\"content\":\"…\",\"timezone\":\"Europe/Berlin\"}`")
         })?;
         event.check(name)?;
         Ok(event)
@@ -165,7 +166,7 @@ impl Event {
             {
                 return refuse(
                     format!("{field}.lines"),
-                    "are the first and the last line of a `path`, counted from 1",
+                    "must be the first and the last line of a `path`, counted from 1",
                 );
             }
         }

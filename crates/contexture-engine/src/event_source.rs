@@ -1,4 +1,4 @@
-//! The source `event`: what is asked now, and what is known about it.
+//! The source `event`: the current question or event as items.
 
 use contexture_core::guard::Policy;
 use contexture_core::{
@@ -24,8 +24,8 @@ pub struct EventSource;
 const PARAMETERS: &[Parameter] = &[Parameter::new(
     "context",
     ParameterKind::Flag,
-    "Whether time, timezone, platform and sender stand before what is asked. Default: whether the \
-     recipe has a history.",
+    "Whether time, timezone, platform and sender are placed before the event. Default: true when \
+     the recipe has a history.",
 )];
 
 impl Source for EventSource {

@@ -1,4 +1,7 @@
-//! Files below a root, opened so that no path can lead out of it.
+//! [`Root`]: files below a directory, opened so that no path can leave it.
+//!
+//! Files are opened relative to a directory handle and checked by the system
+//! at that moment, so that a link cannot be swapped in between.
 
 use std::io::{Read, Write};
 use std::path::{Component, Path, PathBuf};
@@ -160,18 +163,18 @@ impl Root {
 
     /// Returns what is at `path`, links followed, with one question to the
     /// system.
-    pub fn look(&self, path: &str) -> Look {
+    pub fn look(&self, path: &str) -> PathEntry {
         if self.is_hidden(path) {
-            return Look::Nothing;
+            return PathEntry::Nothing;
         }
         use std::io::ErrorKind::{NotADirectory, NotFound};
         match self.dir.metadata(path) {
-            Ok(meta) if meta.is_file() => Look::File {
+            Ok(meta) if meta.is_file() => PathEntry::File {
                 bytes: meta.len(),
                 stamp: Stamp::of(&meta),
             },
-            Err(error) if matches!(error.kind(), NotFound | NotADirectory) => Look::Nothing,
-            _ => Look::Other,
+            Err(error) if matches!(error.kind(), NotFound | NotADirectory) => PathEntry::Nothing,
+            _ => PathEntry::Other,
         }
     }
 
@@ -179,8 +182,8 @@ impl Root {
     /// the system says enough about it.
     pub fn stamp(&self, path: &str) -> Option<Stamp> {
         match self.look(path) {
-            Look::File { stamp, .. } => stamp,
-            Look::Nothing | Look::Other => None,
+            PathEntry::File { stamp, .. } => stamp,
+            PathEntry::Nothing | PathEntry::Other => None,
         }
     }
 
@@ -224,7 +227,7 @@ impl Root {
         }
         Err(Unusable::new(
             Code::CHANGED,
-            "kept changing while it was read; assemble again when it is written",
+            "changed while it was read; assemble again when it is complete",
         ))
     }
 
@@ -239,7 +242,7 @@ impl Root {
         let limit = crate::yaml::MAX_BYTES as u64;
         let bytes = self.read(path, limit).map_err(|unusable| {
             let reason = match unusable.code {
-                Code::SIZE_LIMIT => format!("is larger than the {limit} bytes that are read"),
+                Code::SIZE_LIMIT => format!("is larger than the limit of {limit} bytes"),
                 _ => unusable.reason,
             };
             Error::input(format!("{path}: {reason}"))
@@ -255,7 +258,7 @@ impl Root {
     pub fn replace(&self, path: &str, text: &str) -> Result<(), Error> {
         let failed = |source: std::io::Error| {
             Error::failure(
-                format!("cannot write {path}: {source}; it is unchanged"),
+                format!("cannot write {path}: {source}; the file is unchanged"),
                 source,
             )
             .advise("check that the directory is writable and the disk is not full")
@@ -354,11 +357,11 @@ impl Root {
     }
 }
 
-/// What is at a path.
-pub enum Look {
+/// The kind of entry at a path.
+pub enum PathEntry {
     /// A file that may be read.
     File {
-        /// Its size.
+        /// The size in bytes.
         bytes: u64,
         /// What changes when it does, if that is known.
         stamp: Option<Stamp>,
@@ -422,7 +425,7 @@ pub fn text_of(bytes: Vec<u8>) -> Result<String, Unusable> {
     if bytes.starts_with(b"\xFF\xFE") || bytes.starts_with(b"\xFE\xFF") {
         return Err(Unusable::new(
             Code::NOT_UTF8,
-            "is UTF-16; convert it to UTF-8 to use it",
+            "is UTF-16; convert it to UTF-8",
         ));
     }
     let head = &bytes[..bytes.len().min(8192)];
@@ -433,7 +436,7 @@ pub fn text_of(bytes: Vec<u8>) -> Result<String, Unusable> {
         let at = error.utf8_error().valid_up_to();
         Unusable::new(
             Code::NOT_UTF8,
-            format!("is not UTF-8 at byte {at}; convert it to use it"),
+            format!("is not UTF-8 at byte {at}; convert it to UTF-8"),
         )
     })?;
     if text.starts_with('\u{FEFF}') {
@@ -456,18 +459,18 @@ pub fn check_path(path: &str) -> Result<(), String> {
         return Err("is empty".to_owned());
     }
     if path.contains('\0') {
-        return Err("holds a NUL character".to_owned());
+        return Err("contains a NUL character".to_owned());
     }
     for component in Path::new(path).components() {
         match component {
             Component::ParentDir => {
                 return Err(format!(
-                    "`{path}` holds `..`, which could lead out of the root"
+                    "`{path}` contains `..`, which can leave the root; use a path below the root"
                 ));
             }
             Component::RootDir | Component::Prefix(_) => {
                 return Err(format!(
-                    "`{path}` is absolute; paths are relative to the root"
+                    "`{path}` is absolute; use a path relative to the root"
                 ));
             }
             Component::CurDir | Component::Normal(_) => {}
@@ -507,18 +510,19 @@ fn plain(path: &Path) -> PathBuf {
 }
 
 fn no_file(path: &str) -> Unusable {
-    Unusable::new(Code::MISSING, format!("there is no file `{path}`"))
+    Unusable::new(Code::MISSING, format!("file `{path}` does not exist"))
 }
 
 /// Returns the refusal of a path that leads out of the root, by itself or
 /// through a link.
 fn leads_out(path: &str) -> Unusable {
     let by_itself = path.starts_with('/') || path.split(['/', '\\']).any(|part| part == "..");
-    let how = if by_itself { "" } else { " through a link" };
-    Unusable::new(
-        Code::OUTSIDE_ROOT,
-        format!("`{path}` leads out of the root{how}"),
-    )
+    let how = if by_itself {
+        ""
+    } else {
+        " through a symbolic link"
+    };
+    Unusable::new(Code::OUTSIDE_ROOT, format!("`{path}` leaves the root{how}"))
 }
 
 fn unusable(path: &str, error: &std::io::Error) -> Unusable {

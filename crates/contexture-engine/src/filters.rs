@@ -1,4 +1,4 @@
-//! What memory may find.
+//! [`ContextFilters`]: which records memory may return.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};

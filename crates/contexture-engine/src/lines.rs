@@ -1,4 +1,4 @@
-//! Files, or some lines of them, as content.
+//! [`Lines`]: a range of lines of a file, and files as content.
 
 use std::ops::Range;
 
@@ -31,7 +31,7 @@ pub fn split_lines(written: &str) -> Result<(&str, Option<Lines>), String> {
             Ok((path, Some(Lines { first, last })))
         }
         (Ok::<u32, _>(_), Ok::<u32, _>(_)) => Err(format!(
-            "`{written}` ends with a line range that is none; write it as `#L10-L80`"
+            "`{written}` ends with an invalid line range; write it as `#L10-L80`"
         )),
         _ => Ok((written, None)),
     }
@@ -86,7 +86,7 @@ fn part_of(text: &str, range: Lines) -> Result<Range<usize>, Unusable> {
         let count = memchr::memchr_iter(b'\n', text.as_bytes()).count() + 1;
         return Err(Unusable::new(
             Code::NO_SUCH_LINES,
-            format!("ends with line {count}; there is no line {}", range.first),
+            format!("has {count} lines; line {} does not exist", range.first),
         ));
     };
     let length = (range.last - range.first) as usize;

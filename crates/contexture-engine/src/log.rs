@@ -1,4 +1,4 @@
-//! The event log of a session, and where its files lie.
+//! [`Log`]: the event log of a session and the path of its files.
 
 use jiff::Timestamp;
 use serde::Serialize;
@@ -67,6 +67,6 @@ impl<'r> Log<'r> {
             .and_then(|line| self.root.append_line(&self.path, &line));
         written
             .err()
-            .map(|error| format!("the event log {} was not written: {error}", self.path))
+            .map(|error| format!("cannot write the event log {}: {error}", self.path))
     }
 }

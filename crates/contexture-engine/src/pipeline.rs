@@ -1,4 +1,7 @@
-//! One request through the house: resolve, gather, fit, revise, account.
+//! The pipeline of one request: resolve, gather, fit, revise, account.
+//!
+//! Each layer's source takes part in every step through [`Source`]. The
+//! pipeline tests no name of a recipe, layer or source.
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -154,7 +157,7 @@ pub(crate) fn needs_store(engine: &Engine, root: &Root, request: &Request) -> Re
 }
 
 /// A layer that has a source, the source, and its parameters.
-type Filled<'a> = (&'a RecipeLayer, &'a Arc<dyn Source>, Map<String, Value>);
+type LayerSource<'a> = (&'a RecipeLayer, &'a Arc<dyn Source>, Map<String, Value>);
 
 /// A request on its way through the engine.
 struct Call<'a> {
@@ -165,7 +168,7 @@ struct Call<'a> {
     now: Timestamp,
     state: &'a CallState,
     // Each layer that has a source, with it and its parameters.
-    sources: Vec<Filled<'a>>,
+    sources: Vec<LayerSource<'a>>,
     facts: Facts,
     model: Model,
     budget: Budget,
@@ -663,7 +666,11 @@ fn panicked(name: &str, message: &str) -> Error {
 }
 
 /// Fails when the request names something that no layer of the recipe uses.
-fn check_used(request: &Request, recipe: &Recipe, sources: &[Filled<'_>]) -> Result<(), Error> {
+fn check_used(
+    request: &Request,
+    recipe: &Recipe,
+    sources: &[LayerSource<'_>],
+) -> Result<(), Error> {
     let takes = |field: &str| {
         let mut all = sources.iter();
         all.any(|(_, source, _)| source.parameters().iter().any(|known| known.name == field))
@@ -685,7 +692,7 @@ fn check_used(request: &Request, recipe: &Recipe, sources: &[Filled<'_>]) -> Res
     match given.iter().find(|(field, given)| *given && !takes(field)) {
         None => Ok(()),
         Some((field, _)) => Err(Error::input(format!(
-            "the recipe `{}` has no layer that uses `{field}`",
+            "recipe `{}` has no layer that uses `{field}`; it is ignored",
             recipe.name
         ))
         .at(*field)
@@ -705,8 +712,8 @@ fn budget(
             Warning::new(
                 "unknown_model",
                 format!(
-                    "model `{}` is not in the model table: a window of {} tokens and the \
-                     tokenizer of its family are assumed",
+                    "model `{}` is not in the model table: assuming a window of {} tokens and \
+                     the tokenizer of its family",
                     model.name, model.window
                 ),
             )
@@ -729,7 +736,7 @@ fn budget(
         warnings.push(Warning::new(
             "window_exceeded",
             format!(
-                "{asked} tokens are more than the window of {}: {} are used",
+                "{asked} tokens are more than the window of {}: using {}",
                 model.name, model.window
             ),
         ));
@@ -768,7 +775,7 @@ fn described(layout: &Layout, model: &Model) -> Vec<Warning> {
         Warning::new(
             "media_described",
             format!(
-                "{} does not accept {} of `{}` here: its description is sent instead",
+                "{} does not accept {} of `{}` at this position: sending its description instead",
                 model.provider.name(),
                 media.media_type,
                 block.id

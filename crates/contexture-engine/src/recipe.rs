@@ -33,11 +33,11 @@ const CUTS: &[&str] = &["item", "never", "start", "middle", "end"];
 /// A recipe.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Recipe {
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// What it is for, in a sentence.
+    /// The purpose, in one sentence.
     pub description: String,
-    /// Its layers, in order.
+    /// The layers, in order.
     pub layers: Vec<RecipeLayer>,
     /// The file it was read from, for complaints.
     pub file: Option<Arc<str>>,
@@ -64,11 +64,11 @@ pub struct RecipeLayer {
     /// The parameters of the source. A text that begins with `$` stands for a
     /// field of the request: `$session`.
     pub with: Map<String, Value>,
-    /// Its part of the budget.
+    /// The layer's share of the budget.
     pub share: Share,
     /// How its items may be cut; `None` leaves it to each item.
     pub cut: Option<Cut>,
-    /// How it is decided what is kept.
+    /// The rule that decides which items are kept.
     pub fit: Fit,
     /// Where the kept items go.
     pub place: Place,
@@ -205,7 +205,7 @@ impl Recipe {
             return Err(source.error(
                 start,
                 "",
-                "a recipe is one mapping with `recipe` and `layers`",
+                "a recipe must be one mapping with `recipe` and `layers`",
             ));
         };
         let mut fields = Fields::of(source, "", root)?;
@@ -243,7 +243,7 @@ fn check_names<'l>(
             let mark = layer.places.mark.unwrap_or_default();
             let field = format!("{}.layer", layer.places.field);
             let twice = format!(
-                "another layer is named `{}`; give each its own name",
+                "the layer name `{}` is already in use; give each layer its own name",
                 layer.name
             );
             return Err(source.error(mark, &field, twice));
@@ -332,13 +332,13 @@ fn read_layer(source: Source<'_>, field: String, node: &Node) -> Result<RecipeLa
     if let Some((former, mark)) = named
         && let Some((_, now)) = FORMER.iter().find(|(known, _)| *known == former)
     {
-        let why = format!("`{former}` is a source of recipe grammar 1; write {now}");
+        let why = format!("`{former}` was removed in recipe grammar 2; write {now}");
         return Err(fields.error(mark, "source", why));
     }
     let mut layer = match (named, inner.is_empty()) {
         (None, true) => return Err(missing(&fields, "source")),
         (Some((_, mark)), false) => {
-            let both = "a layer has a `source` or `layers`, not both";
+            let both = "a layer needs either `source` or `layers`, not both";
             return Err(fields.error(mark, "source", both));
         }
         (Some((named, _)), true) => RecipeLayer::new(name.as_str(), named),
@@ -417,7 +417,7 @@ fn read_share(fields: &mut Fields<'_>, node: &Node) -> Result<Share, Error> {
             return Err(fields.error(
                 mark,
                 "share",
-                format!("must be percent, from 0 to 100, not {percent}"),
+                format!("must be a percentage from 0 to 100, not {percent}"),
             ));
         }
     };
@@ -486,7 +486,7 @@ fn read_part(fields: &mut Fields<'_>, key: &str) -> Result<Option<f64>, Error> {
         Some((percent, mark)) => Err(fields.error(
             mark,
             key,
-            format!("must be percent, from 0 to 100, not {percent}"),
+            format!("must be a percentage from 0 to 100, not {percent}"),
         )),
     }
 }
@@ -535,7 +535,7 @@ impl<'de> Deserialize<'de> for RecipeRef {
                 .map(Self::from)
                 .map_err(|error| serde::de::Error::custom(error.to_string())),
             _ => Err(serde::de::Error::custom(
-                "a recipe is a name, a file, or an object with `recipe` and `layers`",
+                "expected a recipe: a name, a file, or an object with `recipe` and `layers`",
             )),
         }
     }

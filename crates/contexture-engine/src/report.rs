@@ -1,5 +1,7 @@
-//! The report of a request: the core's account of every candidate, and what the
-//! engine knows around it.
+//! [`Report`]: the report of a request.
+//!
+//! It extends the core's rows for every candidate with the recipe, the model,
+//! the cache comparison and warnings.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,5 +1,8 @@
-//! What is asked for: the one request type of the library, the command, the HTTP
+//! [`Request`]: the one request type of the library, the command, the HTTP
 //! server and MCP.
+//!
+//! The doc comment of a field is its description in the OpenAPI document and in
+//! `--help`, so it states the default.
 
 use std::collections::BTreeMap;
 
@@ -22,7 +25,7 @@ use crate::recipe::RecipeRef;
 #[serde(
     default,
     deny_unknown_fields,
-    expecting = "what to assemble: an object with `recipe`, `session`, `event` and others"
+    expecting = "a request: an object with `recipe`, `session`, `event` and other fields"
 )]
 pub struct Request {
     /// The recipe: the name of a built-in recipe, a file below the root, or in
@@ -80,7 +83,7 @@ pub struct Request {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "clap", arg(long, value_name = "NAME"))]
     pub path: Option<String>,
-    /// The agent of the tree that writes next.
+    /// The agent of the tree that writes next. Default: none.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "clap", arg(long, value_name = "ID"))]
     pub agent: Option<String>,
@@ -196,7 +199,7 @@ fn filters(text: &str) -> Result<ContextFilters, crate::Error> {
 }
 
 impl Request {
-    /// Returns the field that a `$name` in a recipe stands for; `None` when the
+    /// Returns the field that a `$name` in a recipe refers to; `None` when the
     /// request has no such field.
     pub(crate) fn variable(&self, name: &str) -> Option<Value> {
         let text = |text: &Option<String>| Some(text.as_deref().into());
@@ -221,7 +224,7 @@ impl Request {
     }
 }
 
-/// The fields that a `$name` in a recipe may stand for.
+/// The fields that a `$name` in a recipe can refer to.
 pub(crate) const VARIABLES: &[&str] = &[
     "session", "event", "task", "query", "stack", "tree", "head", "agent", "manifest", "strategy",
 ];

@@ -31,9 +31,9 @@ const CHUNK: usize = 64;
 /// A request that can be rendered again.
 #[derive(Debug, Clone)]
 pub struct Saved {
-    /// Its hash.
+    /// The hash that identifies the request.
     pub hash: ContentHash,
-    /// What is needed to render it.
+    /// The data that rendering needs.
     settings: Settings,
     entries: Vec<Entry>,
     chunks: Vec<ContentHash>,
@@ -218,11 +218,11 @@ struct Settings {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "schema", schemars(rename = "SnapshotAgent"))]
 pub struct Agent {
-    /// Its role.
+    /// The role.
     pub role: AgentRole,
     /// The set that its tools were taken from.
     pub toolset_name: Option<String>,
-    /// What it might use.
+    /// The names that the agent could use.
     pub permissions_granted: Vec<String>,
     /// The event that it was to answer.
     pub source_event_id: Option<String>,
@@ -642,10 +642,10 @@ impl Saved {
         let text = markup::render(&self.layout(store)?);
         if ContentHash::of(text.as_bytes()) != self.settings.text {
             return Err(Error::damage(format!(
-                "snapshot {} does not come out as it was: the text form differs",
+                "snapshot {} does not render to the same bytes: the text form differs",
                 self.hash
             ))
-            .advise("it was made by a version that renders otherwise"));
+            .advise("it was saved by a version that renders differently"));
         }
         Ok(self.entries.len())
     }
@@ -855,15 +855,15 @@ impl Saved {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "schema", schemars(rename = "SnapshotContents"))]
 pub struct Contents<'a> {
-    /// Its hash.
+    /// The hash that identifies the request.
     pub hash: ContentHash,
     /// The model it was made for.
     pub model: &'a str,
     /// Most tokens of the answer, when that was limited.
     pub max_output: Option<u64>,
-    /// What it counted.
+    /// The size of the request, in tokens.
     pub tokens: Tokens,
-    /// Who it was made for.
+    /// The agent that the request was assembled for.
     pub agent: Option<&'a Agent>,
     /// Its blocks in order, each with its layer, its cost and the hash of its
     /// text.
@@ -968,7 +968,7 @@ fn fetch(store: &dyn Snapshots, hashes: &[ContentHash]) -> Result<Vec<Vec<u8>>, 
     for (hash, bytes) in hashes.iter().zip(found) {
         let bytes = bytes.ok_or_else(|| {
             Error::damage(format!(
-                "content {hash} of the snapshot is not in the store"
+                "content {hash} of the snapshot is missing from the store"
             ))
         })?;
         if ContentHash::of(&bytes) != *hash {
@@ -985,8 +985,10 @@ fn parse<T: serde::de::DeserializeOwned>(bytes: &[u8]) -> Result<T, Error> {
 }
 
 fn damaged(hash: ContentHash) -> Error {
-    Error::damage(format!("content {hash} of the snapshot was changed"))
-        .advise("the store is damaged; restore it from a copy")
+    Error::damage(format!(
+        "content {hash} of the snapshot does not match its hash"
+    ))
+    .advise("the store is damaged; restore it from a backup")
 }
 
 /// Finds the one snapshot whose hash begins with `prefix`.
@@ -994,18 +996,18 @@ pub fn find(store: &dyn Snapshots, prefix: &str) -> Result<Snapshot, Error> {
     let is_hex = prefix.bytes().all(|byte| byte.is_ascii_hexdigit());
     if prefix.len() < 4 || prefix.len() > 64 || !is_hex {
         return Err(Error::input(format!(
-            "`{prefix}` is no hash: give at least 4 of its hexadecimal digits"
+            "`{prefix}` is not a hash; give at least 4 hexadecimal digits"
         ))
         .advise(Advice::call(Operation::ListSnapshots)));
     }
     let mut found = store.find_snapshots(&prefix.to_ascii_lowercase())?;
     match found.len() {
         1 => Ok(found.remove(0)),
-        0 => Err(Error::input(format!("there is no snapshot `{prefix}`"))
+        0 => Err(Error::input(format!("no snapshot `{prefix}`"))
             .because(Cause::Missing)
             .advise(Advice::call(Operation::ListSnapshots))),
         _ => Err(Error::input(format!(
-            "`{prefix}` is the beginning of several snapshots; give more digits"
+            "`{prefix}` matches several snapshots; give more digits"
         ))),
     }
 }

@@ -129,9 +129,9 @@ pub enum Concept {
     Persona,
     /// Earlier messages.
     History,
-    /// What was found again.
+    /// Recalled records.
     Memory,
-    /// What is asked now.
+    /// The current question or event.
     Event,
 }
 
@@ -152,15 +152,15 @@ pub enum Position {
 /// A parameter of a source: something that `with:` may hold.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Parameter {
-    /// Its name.
+    /// The name.
     pub name: &'static str,
-    /// What it is.
+    /// The type of the parameter.
     pub kind: ParameterKind,
     /// What it does, in a sentence, with its default.
     pub about: &'static str,
 }
 
-/// What a parameter may be.
+/// The type of a parameter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ParameterKind {
@@ -198,7 +198,7 @@ impl ParameterKind {
             ParameterKind::Word(words) => format!("one of {}", words.join(", ")),
             ParameterKind::Number => "a whole number, 0 or more".to_owned(),
             ParameterKind::Flag => "true or false".to_owned(),
-            ParameterKind::Texts => "a list of texts".to_owned(),
+            ParameterKind::Texts => "a list of strings".to_owned(),
             ParameterKind::Object => "a mapping".to_owned(),
         };
         Err(format!("must be {expected}, not {value}"))
@@ -244,7 +244,7 @@ impl Parameter {
             let Some(parameter) = parameters.iter().find(|known| known.name == name) else {
                 let known: Vec<&str> = parameters.iter().map(|one| one.name).collect();
                 let message = match known.is_empty() {
-                    true => "the source takes no parameters".to_owned(),
+                    true => "the source has no parameters".to_owned(),
                     false => crate::error::not_one_of("parameter", name, &known),
                 };
                 return Err(layer.error(recipe, Some(name), &message));
@@ -297,7 +297,7 @@ pub struct Scope<'a> {
     pub engine: &'a Engine,
     /// The directory that paths are relative to.
     pub root: &'a Root,
-    /// What is asked for.
+    /// The request that is assembled.
     pub request: &'a Request,
     /// The recipe that is followed.
     pub recipe: &'a Recipe,
@@ -471,7 +471,7 @@ pub struct Ask<'a> {
     pub(crate) scope: Scope<'a>,
     /// The model the request is for.
     pub model: &'a Model,
-    /// What may be spent.
+    /// The budget of the request.
     pub budget: Budget,
     /// Counts tokens.
     pub counts: &'a Counts,
@@ -606,7 +606,7 @@ impl Loader {
             Some(content) => content,
             None => Content::Absent {
                 code: Code::UNREADABLE,
-                reason: "its source does not say how it is loaded".to_owned(),
+                reason: "its source defines no loader".to_owned(),
             },
         }
     }
@@ -668,7 +668,7 @@ fn find_layer<'l>(layers: &'l [LayerBudget], name: &str) -> Option<&'l LayerBudg
 
 /// What sources add to a finished request.
 pub struct Account<'a> {
-    /// What is sent.
+    /// The kept blocks, in the order in which they are sent.
     pub layout: &'a Layout,
     /// The report.
     pub report: &'a mut Report,
@@ -706,7 +706,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_reserved_beginning_is_escaped_wherever_it_stands() {
+    fn a_reserved_prefix_is_escaped_anywhere() {
         for (text, escaped) in [
             ("plain", "plain"),
             ("[loom a]", "[\\loom a]"),

@@ -1,4 +1,5 @@
-//! Language models that write summaries.
+//! [`Summariser`]: the trait of language models that write summaries, and the
+//! one over HTTP.
 
 use std::time::Duration;
 
@@ -27,12 +28,12 @@ pub trait Summariser: Send + Sync {
     }
 }
 
-/// What a language model is asked.
+/// A request to a language model for a summary.
 #[derive(Debug, Clone, Copy)]
 pub struct SummaryAsk<'a> {
-    /// What it is to do.
+    /// The instructions for the model.
     pub instructions: &'a str,
-    /// What it is to do it with.
+    /// The text to summarise.
     pub text: &'a str,
     /// The most tokens of the answer, about.
     pub max_output: Tokens,
@@ -40,7 +41,7 @@ pub struct SummaryAsk<'a> {
     pub deadline: Option<Duration>,
 }
 
-/// What a language model answered.
+/// The summary that a language model wrote.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct SummaryText {
     /// The answer.
@@ -85,13 +86,12 @@ impl Summariser for Api {
             config::SummariserKind::Anthropic => (Protocol::Anthropic, "https://api.anthropic.com"),
             _ => (Protocol::OpenAi, "https://api.openai.com/v1"),
         };
-        let api_key =
-            match &settings.api_key_env {
-                None => None,
-                Some(name) => Some(std::env::var(name).map_err(|_| {
-                    format!("has no key: the environment variable {name} is not set")
-                })?),
-            };
+        let api_key = match &settings.api_key_env {
+            None => None,
+            Some(name) => Some(std::env::var(name).map_err(|_| {
+                format!("has no API key: the environment variable {name} is not set")
+            })?),
+        };
         let endpoint = Endpoint {
             protocol,
             base_url: settings
@@ -119,6 +119,6 @@ impl Summariser for Api {
     /// Without the feature there is nobody to ask.
     #[cfg(not(feature = "http"))]
     fn complete(&self, _: &SummaryAsk<'_>) -> Result<SummaryText, String> {
-        Err("needs the feature `http`, without which this was built".to_owned())
+        Err("needs the feature `http`, which is not enabled in this build".to_owned())
     }
 }

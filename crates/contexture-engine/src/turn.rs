@@ -1,4 +1,5 @@
-//! What happened in a turn, as programs hand it over.
+//! Reads turns and other JSON with errors that name the field, and guards the
+//! strings of a JSON value.
 
 pub use contexture_core::Usage;
 pub use contexture_store::{
@@ -48,7 +49,7 @@ pub fn json_with_path<T: serde::de::DeserializeOwned>(name: &str, text: &str) ->
 /// line and the field.
 pub fn turn_from_json(name: &str, text: &str) -> Result<NewTurn, Error> {
     json_with_path(name, text).map_err(|error| {
-        error.advise("a turn is `{\"messages\":[{\"role\":\"user\",\"content\":\"…\"}]}`")
+        error.advise("write a turn as `{\"messages\":[{\"role\":\"user\",\"content\":\"…\"}]}`")
     })
 }
 

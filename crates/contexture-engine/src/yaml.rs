@@ -12,7 +12,7 @@ use crate::error::Error;
 pub const MAX_BYTES: usize = 4 * 1024 * 1024;
 const MAX_DEPTH: usize = 64;
 const MAX_NODES: usize = 500_000;
-const TOO_DEEP: &str = "is nested too deep or has too many values";
+const TOO_DEEP: &str = "is nested too deeply or has too many values";
 
 /// A place in a YAML file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -28,11 +28,11 @@ pub struct Mark {
 pub struct Node {
     /// Where it stands.
     pub mark: Mark,
-    /// What it is.
+    /// The value of the node.
     pub value: Value,
 }
 
-/// What a node is.
+/// The value of a node.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Value {
     /// Nothing.
@@ -78,10 +78,7 @@ impl Source<'_> {
             return Err(self.error(
                 start,
                 "",
-                format!(
-                    "is {} bytes long, more than the {MAX_BYTES} that are read",
-                    text.len()
-                ),
+                format!("is {} bytes long; the limit is {MAX_BYTES}", text.len()),
             ));
         }
         let options = granit_parser::options! {
@@ -188,7 +185,7 @@ impl<'t> Reader<'_, 't> {
                     entries.push((key, self.node(event, mark, depth + 1)?));
                 }
             }
-            _ => return Err(self.source.error(mark, "", "ends too early")),
+            _ => return Err(self.source.error(mark, "", "ends unexpectedly")),
         };
         Ok(Node { mark, value })
     }
@@ -230,7 +227,7 @@ impl Node {
     }
 }
 
-/// A mapping whose fields are taken one by one; what is left over is unknown.
+/// A mapping whose fields are read one by one; fields that remain are unknown.
 pub struct Fields<'n> {
     source: Source<'n>,
     /// Where the mapping stands in the file, for complaints: `files[2]`.

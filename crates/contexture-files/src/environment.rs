@@ -1,3 +1,9 @@
+//! The source `environment`: the capabilities of an agent, summarised by
+//! category.
+//!
+//! They come from a file or from a command with a timeout. When the command
+//! fails, its last valid answer is used, and a warning says so.
+
 use std::io::Read as _;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, mpsc};
@@ -11,7 +17,7 @@ use serde_json::Value;
 use crate::config;
 use crate::error::{Error, from_yaml};
 use crate::files::Root;
-use crate::standing::Standing;
+use crate::static_content::StaticContent;
 use crate::turn::json_with_path;
 
 /// Where the last good answer of a command is kept.
@@ -59,7 +65,7 @@ impl Environments {
         &self,
         root: &Root,
         config: &config::Environment,
-        standing: &Standing,
+        static_content: &StaticContent,
         task: Option<&str>,
         policy: Policy,
         warnings: &mut Vec<String>,
@@ -79,7 +85,7 @@ impl Environments {
                 snapshot
             }
         };
-        let item = standing.section("environment", &snapshot.text(task), policy);
+        let item = static_content.section("environment", &snapshot.text(task), policy);
         Ok(item.into_iter().collect())
     }
 }
@@ -113,7 +119,9 @@ fn read(
         }
         match Snapshot::parse("its answer", &text) {
             Ok(_) => Ok(text),
-            Err(error) => Err(format!("printed something else than capabilities: {error}")),
+            Err(error) => Err(format!(
+                "printed JSON that is not a list of capabilities: {error}"
+            )),
         }
     });
     match answer {
@@ -131,7 +139,7 @@ fn read(
             let why = format!("the command `{}` {why}", config.command.join(" "));
             match root.read_text(KEPT, MAX_ANSWER) {
                 Ok(text) => {
-                    warnings.push(format!("environment: {why}; its last good answer is used"));
+                    warnings.push(format!("environment: {why}; using its last valid answer"));
                     Ok(Answer::Text { name, text })
                 }
                 // The row that says so becomes a warning, like every other.
@@ -184,7 +192,7 @@ fn run(root: &Root, config: &config::Environment) -> Result<String, String> {
         let _ = child.wait();
         return Err(format!("printed more than {MAX_ANSWER} bytes"));
     }
-    let Some(status) = status.map_err(|error| format!("was lost: {error}"))? else {
+    let Some(status) = status.map_err(|error| format!("failed: {error}"))? else {
         // Those that it started may hold the pipe: nobody waits for them.
         let _ = child.kill();
         let _ = child.wait();
@@ -244,7 +252,10 @@ impl Snapshot {
             return Err(Error::input(message).advise(FORM));
         };
         if let Some(key) = map.keys().find(|key| !known.contains(&key.as_str())) {
-            return Err(refuse(key, "is not known here"));
+            return Err(refuse(
+                key,
+                "unknown field; expected `capabilities` or `credentials`",
+            ));
         }
         let mut snapshot = Self::default();
         match value.get("capabilities") {
@@ -320,7 +331,7 @@ impl Snapshot {
     }
 }
 
-const FORM: &str = "capabilities are `capabilities: {Category: {name: state}}` and `credentials: \
+const FORM: &str = "write `capabilities: {Category: {name: state}}` and `credentials: \
                     {configured: 3, broken: [name]}`";
 
 const WANTED: &str = "must be names with their state: a map, or a list of `{name, state, note}`";

@@ -1,11 +1,11 @@
-//! The first files of a new project.
+//! Creates the first files of a new project from templates.
 
 use std::path::Path;
 
 use crate::error::Error;
 use crate::files::Root;
 
-/// What `init` did.
+/// The files that `init` created and those that existed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Scaffold {
     /// Files that were written.

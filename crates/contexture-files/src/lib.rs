@@ -9,7 +9,7 @@ mod init;
 mod load;
 mod role;
 mod sources;
-mod standing;
+mod static_content;
 mod tools;
 pub mod working_set;
 mod workspace;

@@ -1,13 +1,20 @@
+//! Sections of the system prompt: the role of the agent, its task, and where
+//! it runs.
+//!
+//! The texts for the roles manager, worker and unified are constants at the
+//! end of the file. Changing one changes the prompt of every agent and ends
+//! its provider's prompt cache.
+
 use contexture_core::Item;
 use contexture_core::guard::Policy;
 use contexture_store::AgentRole;
 
 use crate::error::Error;
-use crate::standing::Standing;
+use crate::static_content::StaticContent;
 
-impl Standing {
-    /// Returns what a worker is told of its task: its own system prompt, before
-    /// everything else. Other roles that have a task are told it, too.
+impl StaticContent {
+    /// Returns the section with the task. For a worker it is a system prompt of
+    /// its own, before everything else.
     ///
     /// Fails for a worker that has none: there would be nothing to do, and nothing
     /// to choose its environment by.
@@ -23,9 +30,9 @@ impl Standing {
                 format!("{WORKER}\n\n## Your Task\n\n{task}\n\n{RULES}")
             }
             (AgentRole::Worker, None) => {
-                return Err(Error::input("a worker needs a task")
+                return Err(Error::input("role worker needs a task")
                     .advise(crate::advice::Advice::set("task"))
-                    .advise("create its session with a task"));
+                    .advise("create the session with a task"));
             }
             (_, Some(task)) => format!("## Your Task\n\n{task}"),
             (_, None) => return Ok(Vec::new()),
@@ -33,7 +40,7 @@ impl Standing {
         Ok(self.section("task", &text, policy).into_iter().collect())
     }
 
-    /// Returns what an agent is told of its role.
+    /// Returns the section about the role of the agent.
     pub(crate) fn role(&self, role: AgentRole, policy: Policy) -> Vec<Item> {
         let text = match role {
             AgentRole::Manager => MANAGER,
@@ -73,7 +80,7 @@ You are the manager: you talk to the user and decide what is done.
 
 - Answer on the platform that the message came from, with the actions it offers.
 - Give work that takes long to workers, one task each, with all they need to know: they see nothing of this conversation.
-- Look at what a worker reports before you pass it on.";
+- PathEntry at what a worker reports before you pass it on.";
 
 const UNIFIED: &str = "\
 ## Your Role

@@ -13,32 +13,32 @@ use contexture_store::AgentRole;
 
 use crate::environment::Environments;
 use crate::load;
-use crate::standing::Standing;
+use crate::static_content::StaticContent;
 use crate::tools::tool_items;
-use crate::working_set::{BootHeader, Fate, Hints, Manifest, find_manifest, guidelines};
+use crate::working_set::{BootHeader, HintOutcome, Hints, Manifest, find_manifest, guidelines};
 
 /// Registers the sources `boot`, `working-set`, `files`, `persona`,
 /// `environment`, `runtime`, `task`, `role` and `tools`.
 pub fn register(builder: EngineBuilder) -> EngineBuilder {
-    let standing = Arc::new(Standing::default());
+    let static_content = Arc::new(StaticContent::default());
     let section = |name, concept, gather| Section {
         name,
         concept,
-        standing: Arc::clone(&standing),
+        static_content: Arc::clone(&static_content),
         gather,
     };
     builder
         .source(BootSource)
         .source(WorkingSetSource)
         .source(FilesSource {
-            standing: Arc::clone(&standing),
+            static_content: Arc::clone(&static_content),
         })
         .source(EnvironmentSource {
-            standing: Arc::clone(&standing),
+            static_content: Arc::clone(&static_content),
             environments: Environments::default(),
         })
         .source(ToolsSource {
-            standing: Arc::clone(&standing),
+            static_content: Arc::clone(&static_content),
         })
         .source(section("persona", Concept::Persona, persona))
         .source(section("runtime", Concept::Workspace, runtime))
@@ -53,12 +53,12 @@ const MANIFEST: Parameter = Parameter::new(
 );
 
 /// A manifest with the hints beside it.
-struct Listed {
+struct ManifestWithHints {
     manifest: Manifest,
     hints: Hints,
 }
 
-impl Listed {
+impl ManifestWithHints {
     fn of(scope: &Scope<'_>) -> Result<Arc<Self>, Error> {
         let named = scope
             .text("manifest")
@@ -103,11 +103,11 @@ impl Source for BootSource {
     }
 
     fn resolve(&self, scope: &Scope<'_>, facts: &mut Facts) -> Result<(), Error> {
-        Listed::resolve(scope, facts).map(drop)
+        ManifestWithHints::resolve(scope, facts).map(drop)
     }
 
     fn gather(&self, ask: &Ask<'_>) -> Result<Offer, Error> {
-        let listed = Listed::of(ask)?;
+        let listed = ManifestWithHints::of(ask)?;
         let config = ask.engine.config();
         let header = BootHeader::gather(
             ask.root,
@@ -142,7 +142,7 @@ impl Source for WorkingSetSource {
     }
 
     fn resolve(&self, scope: &Scope<'_>, facts: &mut Facts) -> Result<(), Error> {
-        let listed = Listed::resolve(scope, facts)?;
+        let listed = ManifestWithHints::resolve(scope, facts)?;
         facts.budget_needed.get_or_insert_with(|| {
             Error::input(format!(
                 "{}: budget.max_tokens is missing",
@@ -156,7 +156,7 @@ impl Source for WorkingSetSource {
     }
 
     fn gather(&self, ask: &Ask<'_>) -> Result<Offer, Error> {
-        let listed = Listed::of(ask)?;
+        let listed = ManifestWithHints::of(ask)?;
         let mut warnings = Vec::new();
         let items = load::working_set(
             ask.root,
@@ -173,7 +173,7 @@ impl Source for WorkingSetSource {
     }
 
     fn account(&self, ask: &Ask<'_>, account: &mut Account<'_>) -> Result<(), Error> {
-        let listed = Listed::of(ask)?;
+        let listed = ManifestWithHints::of(ask)?;
         let verdicts = {
             let fates = fates(account.report);
             listed.hints.verdicts(|path| fates.get(path).copied())
@@ -189,20 +189,20 @@ impl Source for WorkingSetSource {
 
 /// Returns what became of each file. Of several ranges of one file, the best
 /// fate counts.
-fn fates(report: &Report) -> BTreeMap<&str, Fate> {
-    let mut fates: BTreeMap<&str, Fate> = BTreeMap::new();
+fn fates(report: &Report) -> BTreeMap<&str, HintOutcome> {
+    let mut fates: BTreeMap<&str, HintOutcome> = BTreeMap::new();
     let kept = report.included.iter().map(|row| {
         let fate = match row.code {
-            Code::PINNED => Fate::Pinned,
-            _ if row.truncated => Fate::Cut,
-            _ => Fate::Whole,
+            Code::PINNED => HintOutcome::Pinned,
+            _ if row.truncated => HintOutcome::Cut,
+            _ => HintOutcome::Whole,
         };
         (row.path.as_deref(), fate)
     });
     let dropped = report
         .excluded
         .iter()
-        .map(|row| (row.path.as_deref(), Fate::Dropped));
+        .map(|row| (row.path.as_deref(), HintOutcome::Dropped));
     for (path, fate) in kept.chain(dropped) {
         let Some(path) = path else { continue };
         let file = contexture_engine::lines::split_lines(path).map_or(path, |(file, _)| file);
@@ -214,9 +214,9 @@ fn fates(report: &Report) -> BTreeMap<&str, Fate> {
     fates
 }
 
-/// The operator's standing files: those that the settings name, or the layer.
+/// The operator's files: those that the settings name, or the layer.
 struct FilesSource {
-    standing: Arc<Standing>,
+    static_content: Arc<StaticContent>,
 }
 
 impl Source for FilesSource {
@@ -243,7 +243,8 @@ impl Source for FilesSource {
         let paths = named.as_ref().unwrap_or(&config.workspace.files);
         let limit = config.limits.max_file_bytes;
         let mut warnings = Vec::new();
-        let items = (self.standing).files(ask.root, paths, limit, ask.policy, &mut warnings)?;
+        let items =
+            (self.static_content).files(ask.root, paths, limit, ask.policy, &mut warnings)?;
         for message in warnings {
             ask.warn(Warning::new("files", message));
         }
@@ -255,8 +256,8 @@ impl Source for FilesSource {
 struct Section {
     name: &'static str,
     concept: Concept,
-    standing: Arc<Standing>,
-    gather: fn(&Standing, &Ask<'_>) -> Result<Vec<Item>, Error>,
+    static_content: Arc<StaticContent>,
+    gather: fn(&StaticContent, &Ask<'_>) -> Result<Vec<Item>, Error>,
 }
 
 impl Source for Section {
@@ -273,39 +274,39 @@ impl Source for Section {
     }
 
     fn gather(&self, ask: &Ask<'_>) -> Result<Offer, Error> {
-        Ok((self.gather)(&self.standing, ask)?.into())
+        Ok((self.gather)(&self.static_content, ask)?.into())
     }
 }
 
-fn persona(standing: &Standing, ask: &Ask<'_>) -> Result<Vec<Item>, Error> {
+fn persona(static_content: &StaticContent, ask: &Ask<'_>) -> Result<Vec<Item>, Error> {
     let agent = ask.agent()?;
     let limit = ask.engine.config().limits.max_file_bytes;
     let mut warnings = Vec::new();
     let paths = ["SOUL.md", "IDENTITY.md"].map(|name| format!("{}/{name}", agent.persona_dir));
-    let mut items = standing.files(ask.root, &paths, limit, ask.policy, &mut warnings)?;
+    let mut items = static_content.files(ask.root, &paths, limit, ask.policy, &mut warnings)?;
     for message in warnings {
         ask.warn(Warning::new("files", message));
     }
-    items.extend(standing.section("permissions", &agent.permissions.text(), ask.policy));
+    items.extend(static_content.section("permissions", &agent.permissions.text(), ask.policy));
     Ok(items)
 }
 
-fn runtime(standing: &Standing, ask: &Ask<'_>) -> Result<Vec<Item>, Error> {
+fn runtime(static_content: &StaticContent, ask: &Ask<'_>) -> Result<Vec<Item>, Error> {
     let host = ask.engine.config().runtime.host.as_deref();
-    Ok(standing.runtime(host, ask.policy))
+    Ok(static_content.runtime(host, ask.policy))
 }
 
-fn task(standing: &Standing, ask: &Ask<'_>) -> Result<Vec<Item>, Error> {
-    standing.task(ask.role(), ask.task().as_deref(), ask.policy)
+fn task(static_content: &StaticContent, ask: &Ask<'_>) -> Result<Vec<Item>, Error> {
+    static_content.task(ask.role(), ask.task().as_deref(), ask.policy)
 }
 
-fn role(standing: &Standing, ask: &Ask<'_>) -> Result<Vec<Item>, Error> {
-    Ok(standing.role(ask.role(), ask.policy))
+fn role(static_content: &StaticContent, ask: &Ask<'_>) -> Result<Vec<Item>, Error> {
+    Ok(static_content.role(ask.role(), ask.policy))
 }
 
 /// What an agent can do, from a capabilities file or a command.
 struct EnvironmentSource {
-    standing: Arc<Standing>,
+    static_content: Arc<StaticContent>,
     environments: Environments,
 }
 
@@ -328,7 +329,7 @@ impl Source for EnvironmentSource {
         let items = self.environments.items(
             ask.root,
             &ask.engine.config().environment,
-            &self.standing,
+            &self.static_content,
             task.as_deref(),
             ask.policy,
             &mut warnings,
@@ -342,7 +343,7 @@ impl Source for EnvironmentSource {
 
 /// The tools that an agent may call.
 struct ToolsSource {
-    standing: Arc<Standing>,
+    static_content: Arc<StaticContent>,
 }
 
 /// A toolset: its name, and the names of its tools.
@@ -362,7 +363,9 @@ impl ToolsSource {
             return Err(
                 Error::input(crate::error::not_one_of("toolset", &name, &known))
                     .at("toolset")
-                    .advise("toolsets are lists of names under [toolsets] in contexture.toml"),
+                    .advise(
+                        "define toolsets as lists of names under [toolsets] in contexture.toml",
+                    ),
             );
         };
         Ok(Some((name, tools.clone())))
@@ -378,8 +381,7 @@ impl Source for ToolsSource {
         const PARAMETERS: &[Parameter] = &[Parameter::new(
             "toolset",
             ParameterKind::Text,
-            "The toolset that tools are taken from. Default: the request's, else the configured \
-             one.",
+            "The toolset to use. Default: the request's, else the configured one.",
         )];
         PARAMETERS
     }
@@ -395,7 +397,7 @@ impl Source for ToolsSource {
 
     fn gather(&self, ask: &Ask<'_>) -> Result<Offer, Error> {
         let file = ask.engine.config().tools.file.as_deref();
-        let toolbox = self.standing.toolbox(ask.root, file)?;
+        let toolbox = self.static_content.toolbox(ask.root, file)?;
         let toolset = Self::toolset(ask)?;
         if let Some((set, names)) = &toolset {
             let known = toolbox.names();

@@ -1,3 +1,10 @@
+//! The source `tools`: tool definitions of a project, limited by toolset and
+//! permissions.
+//!
+//! Tools that are not allowed stay candidates, so that the report says why
+//! they are missing. Tools are sorted by name, which keeps the start of the
+//! request identical between turns.
+
 use std::sync::{Arc, OnceLock};
 
 use contexture_core::guard::Policy;
@@ -6,7 +13,7 @@ use serde_json::{Map, Value, json};
 
 use crate::error::{Error, from_yaml};
 use crate::files::Root;
-use crate::standing::Standing;
+use crate::static_content::StaticContent;
 use crate::turn::{guarded_json, json_with_path};
 use contexture_engine::Permissions;
 
@@ -46,7 +53,7 @@ const FILES: [&str; 6] = [
     ".agent/tools.yaml",
 ];
 
-impl Standing {
+impl StaticContent {
     /// Reads the file at `path`, or the one that is found; no tools when there
     /// is none.
     pub(crate) fn toolbox(&self, root: &Root, path: Option<&str>) -> Result<Arc<Toolbox>, Error> {
@@ -69,7 +76,7 @@ impl Toolbox {
         let list = value.get("tools").unwrap_or(&value);
         let list = list.as_array().ok_or_else(|| {
             Error::input(format!("{path}: must be a list of tools"))
-                .advise("a tool is `{\"name\":…,\"description\":…,\"parameters\":{…}}`")
+                .advise("write a tool as `{\"name\":…,\"description\":…,\"parameters\":{…}}`")
         })?;
         let mut tools = Vec::with_capacity(list.len());
         for (i, tool) in list.iter().enumerate() {
@@ -77,7 +84,7 @@ impl Toolbox {
                 .map_err(|(field, why)| Error::input(format!("{path}: [{i}].{field}: {why}")))?;
             if tools.iter().any(|other: &Tool| other.name == tool.name) {
                 return Err(Error::input(format!(
-                    "{path}: [{i}].name: there are two tools named `{}`",
+                    "{path}: [{i}].name: the tool name `{}` is already in use",
                     tool.name
                 )));
             }
@@ -143,10 +150,10 @@ pub(crate) fn tool_items(
         };
         let content = match toolset {
             Some((set, names)) if !names.contains(&tool.name) => {
-                absent(format!("the toolset `{set}` does not have it"))
+                absent(format!("not in the toolset `{set}`"))
             }
             _ if !permissions.allows(&tool.name) => {
-                absent("the permissions do not allow it".to_owned())
+                absent("not allowed by the permissions".to_owned())
             }
             _ => Content::Ready(tool.text(policy)),
         };

@@ -16,6 +16,6 @@ pub use contexture_engine::lines::Lines;
 pub use contexture_engine::{Log, session_dir};
 pub use expand::{Candidate, expand};
 pub use guidelines::guidelines;
-pub use hints::{Fate, Hint, HintList, Hints, MAX_SHIFT};
+pub use hints::{Hint, HintList, HintOutcome, Hints, MAX_SHIFT};
 pub use list::{WorkingSet, WorkingSetFile};
 pub use manifest::{Entry, Manifest, PROTOCOL, find_manifest};

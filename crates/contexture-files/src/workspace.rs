@@ -1,16 +1,22 @@
+//! Files of the operator that every request contains, such as those of the
+//! workspace and the persona.
+//!
+//! A missing file is skipped without a row in the report, because most of
+//! these files are optional.
+
 use std::collections::BTreeSet;
 
 use contexture_core::guard::Policy;
 use contexture_core::{Code, Content, Cut, Item, Role, Text, Trust};
 
 use crate::error::Error;
-use crate::files::{self, Look, Root, Stamp};
+use crate::files::{self, PathEntry, Root, Stamp};
 use crate::load;
-use crate::standing::Standing;
+use crate::static_content::StaticContent;
 use crate::working_set::{Candidate, Entry, Hints, Manifest};
 use contexture_engine::agent::place_of;
 
-impl Standing {
+impl StaticContent {
     /// Returns a pinned item for each of the operator's files that is there.
     ///
     /// A path that leads nowhere is looked for below `.agent/`, too; one that is
@@ -25,7 +31,7 @@ impl Standing {
     ) -> Result<Vec<Item>, Error> {
         for path in paths {
             files::check_path(path)
-                .map_err(|why| Error::input(format!("a standing file {why}")))?;
+                .map_err(|why| Error::input(format!("a workspace file {why}")))?;
         }
         if let Some(items) = self.plain_files(root, paths, max_file_bytes, policy) {
             return Ok(items);
@@ -74,13 +80,13 @@ impl Standing {
                 return None;
             }
             let (place, found) = match root.look(path) {
-                Look::Nothing => (below.as_str(), root.look(&below)),
+                PathEntry::Nothing => (below.as_str(), root.look(&below)),
                 found => (path.as_str(), found),
             };
             let (bytes, stamp) = match found {
-                Look::File { bytes, stamp } => (bytes, stamp),
-                Look::Nothing => continue,
-                Look::Other => return None,
+                PathEntry::File { bytes, stamp } => (bytes, stamp),
+                PathEntry::Nothing => continue,
+                PathEntry::Other => return None,
             };
             if !places.insert(place.to_owned()) {
                 return None;

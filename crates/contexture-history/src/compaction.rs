@@ -19,7 +19,7 @@ use serde::Serialize;
 use contexture_engine::config::CompactionConfig;
 use contexture_engine::{Error, Summariser, counter_name};
 
-use crate::history::{Latest, count_turn, turn_name};
+use crate::history::{LatestCompaction, count_turn, turn_name};
 
 /// The longest summary, whatever the window.
 const MAX_SUMMARY: Tokens = 8_192;
@@ -83,7 +83,7 @@ pub(crate) struct Compactor<'a> {
     pub(crate) policy: Policy,
     /// The language model that writes summaries, when there is one.
     pub(crate) summariser: Option<&'a dyn Summariser>,
-    /// How many tokens it takes.
+    /// The window of the model, in tokens.
     pub(crate) model_window: Tokens,
 }
 
@@ -95,12 +95,12 @@ impl Compactor<'_> {
             return Ok(None);
         };
         let counter = counter_name(self.counts, self.policy);
-        let earlier = Latest::find(self.store, head)?;
+        let earlier = LatestCompaction::find(self.store, head)?;
         let walk = Walk {
             counter: &counter,
             tokens: plan.available.saturating_mul(MOST_READ),
             at_least: self.config.keep_turns + 1,
-            through: earlier.as_ref().and_then(Latest::through),
+            through: earlier.as_ref().and_then(LatestCompaction::through),
         };
         let mut heads = self.store.walk(head, &walk)?;
         heads.retain(|head| head.kind == TurnKind::Normal);
@@ -121,7 +121,7 @@ impl Compactor<'_> {
 
         let ids: Vec<TurnId> = old.iter().map(|head| head.id).collect();
         let turns = self.store.turns(&ids, &counter)?;
-        let earlier_text = earlier.as_ref().and_then(Latest::summary);
+        let earlier_text = earlier.as_ref().and_then(LatestCompaction::summary);
         let earlier_tokens = earlier_text.map_or(0, |text| self.counts.counter().count(text));
         let before = self.counted(&turns, &counter)? + earlier_tokens;
         let unread = self.unread(old, earlier.as_ref())?;
@@ -180,7 +180,7 @@ impl Compactor<'_> {
     }
 
     /// Returns how many turns are neither read now nor in an earlier summary.
-    fn unread(&self, old: &[TurnHead], earlier: Option<&Latest>) -> Result<u64, Error> {
+    fn unread(&self, old: &[TurnHead], earlier: Option<&LatestCompaction>) -> Result<u64, Error> {
         let Some(first) = old.first() else {
             return Ok(0);
         };
@@ -269,14 +269,17 @@ impl Compactor<'_> {
             let most = before.min(target.saturating_mul(2));
             if text.is_empty() || tokens >= most {
                 warnings.push(format!(
-                    "the summary by {} is refused: {}",
+                    "the summary by {} was rejected: {}",
                     made.by,
                     if text.is_empty() {
                         "it is empty".to_owned()
                     } else if tokens < before {
-                        format!("it has {tokens} tokens, and was to have {target}")
+                        format!("it has {tokens} tokens; the target was {target}")
                     } else {
-                        format!("it has {tokens} tokens, what it would replace {before}")
+                        format!(
+                            "it has {tokens} tokens, no fewer than the {before} it would \
+                                 replace"
+                        )
                     }
                 ));
                 return None;
@@ -302,7 +305,9 @@ impl Compactor<'_> {
                         return Ok(Some(made));
                     }
                 }
-                Err(why) => warnings.push(format!("{why}; sentences are taken out instead")),
+                Err(why) => {
+                    warnings.push(format!("{why}; using the extractive summariser instead"))
+                }
             }
         }
         let text = extract(earlier, &passages, plan.focus, target, counter);
@@ -423,23 +428,24 @@ pub(crate) fn undo(store: &dyn Ledger, session: &Session, now: Timestamp) -> Res
     };
     // What was undone before stands behind what it undid, and is passed over
     // together with that.
-    let below = |latest: &Latest| match latest.parent {
-        Some(parent) => Latest::find(store, parent),
+    let below = |latest: &LatestCompaction| match latest.parent {
+        Some(parent) => LatestCompaction::find(store, parent),
         None => Ok(None),
     };
-    let effective = |mut latest: Option<Latest>| -> Result<Option<Latest>, Error> {
-        let mut skip = 0_usize;
-        while let Some(found) = &latest {
-            let is_undo = found.compaction.trigger == Trigger::Undo;
-            if !is_undo && skip == 0 {
-                break;
+    let effective =
+        |mut latest: Option<LatestCompaction>| -> Result<Option<LatestCompaction>, Error> {
+            let mut skip = 0_usize;
+            while let Some(found) = &latest {
+                let is_undo = found.compaction.trigger == Trigger::Undo;
+                if !is_undo && skip == 0 {
+                    break;
+                }
+                skip = if is_undo { skip + 1 } else { skip - 1 };
+                latest = below(found)?;
             }
-            skip = if is_undo { skip + 1 } else { skip - 1 };
-            latest = below(found)?;
-        }
-        Ok(latest)
-    };
-    let latest = effective(Latest::find(store, head)?)?.ok_or_else(none)?;
+            Ok(latest)
+        };
+    let latest = effective(LatestCompaction::find(store, head)?)?.ok_or_else(none)?;
     let before = effective(below(&latest)?)?;
     let standing = before.as_ref().map(|before| before.id);
     if head == latest.id {

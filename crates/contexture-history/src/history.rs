@@ -20,10 +20,10 @@ use contexture_store::{
 use contexture_tokens::Provider;
 
 pub(crate) use items::count_turn;
-use items::{Maker, count, fits, know};
+use items::{ItemBuilder, count, fits, know};
 use join::join;
 
-/// What a summary begins with, so that nobody takes it for somebody's words.
+/// The first line of a summary, which tells it from a message.
 pub(crate) const SUMMARY_MARK: &str = "[Previous conversation summary]";
 
 /// How many digits of a turn's id name it in the report.
@@ -36,7 +36,7 @@ pub(crate) fn turn_name(id: TurnId) -> String {
 
 /// What was made of a turn: its blocks as items, and what of it is not sent.
 #[derive(Debug)]
-pub(crate) struct Prepared {
+pub(crate) struct PreparedTurn {
     items: Vec<Item>,
     // Blocks that are kept for the record only, with the reason.
     unsent: Vec<(Arc<str>, Role, &'static str)>,
@@ -54,11 +54,11 @@ pub(crate) struct Prepared {
 /// Turns that were prepared before. They never change.
 #[derive(Debug, Default)]
 pub(crate) struct TurnCache {
-    turns: Cache<(TurnId, Key), Arc<Prepared>>,
+    turns: Cache<(TurnId, Key), Arc<PreparedTurn>>,
     // Turns without their content, with their counts, by whose counts they are.
     heads: Cache<(TurnId, Arc<str>), TurnHead>,
     // Compactions, by the turn that each is.
-    compactions: Cache<TurnId, Arc<Latest>>,
+    compactions: Cache<TurnId, Arc<LatestCompaction>>,
 }
 
 /// What the items of a turn depend on beside the turn itself.
@@ -72,19 +72,19 @@ struct Key {
 const MOST_WALKS: usize = 16;
 
 impl TurnCache {
-    fn get(&self, heads: &[TurnHead], key: &Key) -> Vec<Option<Arc<Prepared>>> {
+    fn get(&self, heads: &[TurnHead], key: &Key) -> Vec<Option<Arc<PreparedTurn>>> {
         let turn = |head: &TurnHead| self.turns.get(&(head.id, key.clone()));
         heads.iter().map(turn).collect()
     }
 
     /// Returns the latest compaction on the path to a turn, as
-    /// [`Latest::find`] does.
+    /// [`LatestCompaction::find`] does.
     fn latest(
         &self,
         store: &dyn Ledger,
         head: TurnId,
         counter: &Arc<str>,
-    ) -> Result<Option<Arc<Latest>>, StoreError> {
+    ) -> Result<Option<Arc<LatestCompaction>>, StoreError> {
         if let Some(head) = self.heads.get(&(head, Arc::clone(counter))) {
             let Some(id) = head.compaction else {
                 return Ok(None);
@@ -93,7 +93,7 @@ impl TurnCache {
                 return Ok(Some(latest));
             }
         }
-        let Some(latest) = Latest::find(store, head)? else {
+        let Some(latest) = LatestCompaction::find(store, head)? else {
             return Ok(None);
         };
         let latest = Arc::new(latest);
@@ -144,14 +144,14 @@ impl TurnCache {
         Ok(heads)
     }
 
-    fn put(&self, id: TurnId, key: &Key, prepared: &Arc<Prepared>) {
+    fn put(&self, id: TurnId, key: &Key, prepared: &Arc<PreparedTurn>) {
         let bytes = prepared.bytes + 512;
         self.turns
             .insert((id, key.clone()), Arc::clone(prepared), bytes);
     }
 }
 
-/// What a history is read for.
+/// Reads history as items.
 pub(crate) struct Reader<'a> {
     pub(crate) store: &'a dyn Ledger,
     pub(crate) cache: &'a TurnCache,
@@ -177,7 +177,7 @@ pub(crate) struct History {
     /// The turns that were read, oldest first.
     pub(crate) heads: Vec<TurnHead>,
     /// The compaction that stands at its beginning.
-    pub(crate) latest: Option<Arc<Latest>>,
+    pub(crate) latest: Option<Arc<LatestCompaction>>,
     /// The calls that have no result at its end.
     pub(crate) waiting: Vec<String>,
     /// The blocks of the latest turn, with those before it that it goes on
@@ -203,7 +203,7 @@ fn newest(items: &[Item]) -> BTreeSet<Arc<str>> {
 
 /// The latest compaction on the path to a turn.
 #[derive(Debug, Clone)]
-pub(crate) struct Latest {
+pub(crate) struct LatestCompaction {
     pub(crate) id: TurnId,
     pub(crate) parent: Option<TurnId>,
     /// How many turns there were when it was made.
@@ -211,7 +211,7 @@ pub(crate) struct Latest {
     pub(crate) compaction: Compaction,
 }
 
-impl Latest {
+impl LatestCompaction {
     /// Finds it; it costs the same wherever it is.
     pub(crate) fn find(store: &dyn Ledger, head: TurnId) -> Result<Option<Self>, StoreError> {
         let only_head = Walk {
@@ -298,7 +298,7 @@ impl Reader<'_> {
             through: None,
         };
         let latest = self.cache.latest(self.store, head, &counter)?;
-        walk.through = latest.as_deref().and_then(Latest::through);
+        walk.through = latest.as_deref().and_then(LatestCompaction::through);
         let path = || -> Result<Vec<TurnHead>, StoreError> {
             let mut heads = self.cache.walk(self.store, head, &walk, &counter)?;
             heads.retain(|head| head.kind == TurnKind::Normal);
@@ -335,7 +335,7 @@ impl Reader<'_> {
         &self,
         heads: &[TurnHead],
         counter: &Arc<str>,
-    ) -> Result<(Vec<Arc<Prepared>>, bool), StoreError> {
+    ) -> Result<(Vec<Arc<PreparedTurn>>, bool), StoreError> {
         let key = Key {
             counter: Arc::clone(counter),
             provider: self.provider,
@@ -370,7 +370,7 @@ impl Reader<'_> {
     }
 
     /// Puts the summary and the turns together.
-    fn fill(&self, history: &mut History, prepared: &[Arc<Prepared>]) {
+    fn fill(&self, history: &mut History, prepared: &[Arc<PreparedTurn>]) {
         if let Some(latest) = &history.latest
             && let Some(summary) = latest.summary()
         {
@@ -379,7 +379,7 @@ impl Reader<'_> {
                 true => history.items.push(summary),
                 false => {
                     let tokens = latest.compaction.tokens_after;
-                    let reason = "the summary is larger than what the pinned items leave";
+                    let reason = "the summary does not fit next to the pinned items";
                     let reason = reason.to_owned();
                     let row = row(&summary.id, summary.role, Code::OVER_BUDGET, tokens, reason);
                     history.unsent.push(row);
@@ -406,8 +406,8 @@ impl Reader<'_> {
 
     /// Makes the items of a turn, and the counts of its blocks if it has none
     /// yet.
-    fn prepare(&self, turn: &Turn, counter: &str) -> (Prepared, Option<Counted>) {
-        let mut maker = Maker::new(turn.id, self.policy, self.provider);
+    fn prepare(&self, turn: &Turn, counter: &str) -> (PreparedTurn, Option<Counted>) {
+        let mut maker = ItemBuilder::new(turn.id, self.policy, self.provider);
         let items = maker.items(&turn.turn);
         let known = turn
             .counts
@@ -438,7 +438,7 @@ fn unread(history: &mut History) {
     let latest = history.latest.as_deref();
     let latest = latest.filter(|_| history.summary_name().is_some());
     let from = history.heads.first().map(|head| head.id);
-    let is_whole = |latest: &Latest| {
+    let is_whole = |latest: &LatestCompaction| {
         let kept = latest.compaction.first_kept;
         kept.is_none_or(|kept| Some(kept) == from)
     };
@@ -447,20 +447,20 @@ fn unread(history: &mut History) {
             Code::BEFORE_WINDOW,
             latest.compaction.tokens_before,
             format!(
-                "{older} {turns}: {} stands for the first of them; the others are not read, the \
-                 budget is spent before them",
+                "{older} {turns}: the first are replaced by {}; the others were not read because \
+                 the budget is full",
                 latest.name()
             ),
         ),
         Some(latest) => (
             Code::COMPACTED,
             latest.compaction.tokens_before,
-            format!("{older} {turns}: {} stands for them", latest.name()),
+            format!("{older} {turns}: replaced by {}", latest.name()),
         ),
         None => (
             Code::BEFORE_WINDOW,
             0,
-            format!("{older} older {turns}: not read, the budget is spent before them"),
+            format!("{older} older {turns}: not read because the budget is full"),
         ),
     };
     let id = format!("turns 1-{older}");

@@ -1,5 +1,5 @@
-//! Conversations: what is recorded after the model answered, how history is
-//! shown, forked and made shorter, and what it cost.
+//! [`Sessions`]: records turns, shows history, forks, compacts, and computes
+//! costs.
 
 use contexture_core::{Tokens, Usage};
 use contexture_store::{
@@ -103,7 +103,7 @@ impl<'e> Sessions<'e> {
             .as_deref()
             .is_some_and(|name| name.trim().is_empty())
         {
-            return Err(Error::input("model: is empty").advise("leave it out when it is not known"));
+            return Err(Error::input("model: is empty").advise("omit it when the model is unknown"));
         }
         turn.check_sizes(self.engine.config().limits.max_message_bytes)?;
         let mut warnings = Vec::new();
@@ -216,7 +216,7 @@ impl<'e> Sessions<'e> {
         };
         if prefix.len() < 4 || !prefix.bytes().all(|byte| byte.is_ascii_hexdigit()) {
             return Err(Error::input(format!(
-                "`{prefix}` is no turn: give at least 4 of its hexadecimal digits"
+                "`{prefix}` is not a turn id; give at least 4 hexadecimal digits"
             )));
         }
         let Some(head) = session.head else {
@@ -237,7 +237,7 @@ impl<'e> Sessions<'e> {
         match (found.next(), found.next()) {
             (Some(id), None) => Ok(id),
             (Some(_), Some(_)) => Err(Error::input(format!(
-                "`{prefix}` is the beginning of several turns; give more digits"
+                "`{prefix}` matches several turns; give more digits"
             ))),
             (None, _) => Err(none()),
         }
@@ -308,10 +308,10 @@ impl<'e> Sessions<'e> {
             let latest = turn.first().and_then(|turn| turn.compaction.as_ref());
             if latest.is_some_and(|latest| latest.trigger == Trigger::OverflowRecovery) {
                 return Err(Error::input(format!(
-                    "session `{label}` was made shorter after an overflow already, and nothing was \
-                     recorded since; the overflow stands"
+                    "session `{label}` was already compacted after an overflow, and no turn was \
+                     recorded since"
                 ))
-                .advise("take a model with a larger window, or fork before the largest turn"));
+                .advise("use a model with a larger window, or fork before the largest turn"));
             }
         }
         let target = self.engine.config().compaction.overflow_target;
@@ -324,15 +324,15 @@ impl<'e> Sessions<'e> {
         let is_normal = |turn: &&Turn| turn.kind == TurnKind::Normal;
         if request.max_tokens.is_none() && latest.iter().filter(is_normal).count() > kept {
             return Err(Error::input(format!(
-                "session `{label}` was not made shorter: what is older than its latest {kept} turns \
-                 is short enough for the window that is assumed, or too short for a summary"
+                "session `{label}` was not compacted: the turns before its latest {kept} already \
+                 fit the assumed window, or are too short for a summary"
             ))
             .advise(Advice::set("max_tokens")));
         }
         Err(Error::input(format!(
-            "session `{label}` cannot be made shorter: its latest {kept} turns are kept"
+            "session `{label}` cannot be compacted: its latest {kept} turns are always kept"
         ))
-        .advise("take a model with a larger window, or fork before the largest turn"))
+        .advise("use a model with a larger window, or fork before the largest turn"))
     }
 
     fn compact_to(
@@ -470,7 +470,7 @@ pub struct TurnCost {
     pub kind: &'static str,
     /// The model that answered.
     pub model: Option<String>,
-    /// What the provider reported.
+    /// The usage that the provider reported.
     #[serde(flatten)]
     pub usage: Usage,
     /// The cost in US dollars. Null if the prices are unknown.

@@ -1,4 +1,5 @@
-//! The source `history`.
+//! The source `history`: reads the session and compacts it when the request
+//! would be too long.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -55,7 +56,7 @@ struct Progress {
 }
 
 /// Why history is to be summarised, and how far.
-struct Need {
+struct CompactionNeed {
     trigger: Trigger,
     // What everything but history takes.
     fixed: Tokens,
@@ -66,9 +67,9 @@ struct Need {
 }
 
 /// What is known of one layer's history in one request.
-struct Known(Mutex<Progress>);
+struct LayerState(Mutex<Progress>);
 
-impl Known {
+impl LayerState {
     fn of(scope: &Scope<'_>) -> Result<Arc<Self>, Error> {
         scope.shared(&scope.layer.name, || Ok(Self(Mutex::default())))
     }
@@ -111,18 +112,21 @@ impl Source for HistorySource {
                 // An alias stands for its session.
                 facts.label.get_or_insert_with(|| session.label.clone());
                 facts.parent_turn = facts.parent_turn.or(session.head);
-                Known::of(scope)?.lock().session = Some(session);
+                LayerState::of(scope)?.lock().session = Some(session);
             }
             None => scope.warn(
-                Warning::new("no_session", "no session is named: there is no history")
-                    .advise(Advice::set("session")),
+                Warning::new(
+                    "no_session",
+                    "no session is named, so the request has no history",
+                )
+                .advise(Advice::set("session")),
             ),
         }
         Ok(())
     }
 
     fn gather(&self, ask: &Ask<'_>) -> Result<Offer, Error> {
-        let known = Known::of(ask)?;
+        let known = LayerState::of(ask)?;
         let mut progress = known.lock();
         let Some(session) = progress.session.clone() else {
             return Ok(Offer::default());
@@ -158,8 +162,8 @@ impl Source for HistorySource {
             ask.warn(Warning::new(
                 "call_without_result",
                 format!(
-                    "call `{call}` of the latest turn has no result: the request says that none \
-                     was recorded; record it first, as a message of role tool"
+                    "tool call `{call}` of the latest turn has no result, and the request says \
+                     so; record the result first, as a message of role tool"
                 ),
             ));
         }
@@ -173,7 +177,7 @@ impl Source for HistorySource {
     }
 
     fn revise(&self, ask: &Ask<'_>, outcome: &Outcome<'_>) -> Result<Option<Offer>, Error> {
-        let known = Known::of(ask)?;
+        let known = LayerState::of(ask)?;
         if self.has_changed(ask, outcome, &mut known.lock())? {
             return self.gather(ask).map(Some);
         }
@@ -181,7 +185,7 @@ impl Source for HistorySource {
     }
 
     fn account(&self, ask: &Ask<'_>, account: &mut Account<'_>) -> Result<(), Error> {
-        let known = Known::of(ask)?;
+        let known = LayerState::of(ask)?;
         let mut progress = known.lock();
         if let Some(session) = &progress.session {
             *account.parent_turn = session.head;
@@ -194,7 +198,7 @@ impl Source for HistorySource {
             ask.warn(
                 Warning::new(
                     "little_room",
-                    format!("only {spare} tokens of the window are left for the answer"),
+                    format!("only {spare} tokens of the window remain for the answer"),
                 )
                 .advise(Advice::set("reserve_response")),
             );
@@ -276,7 +280,11 @@ impl HistorySource {
 }
 
 /// Returns why history is to be summarised before the request is sent, if it is.
-fn needs_compaction(ask: &Ask<'_>, outcome: &Outcome<'_>, progress: &Progress) -> Option<Need> {
+fn needs_compaction(
+    ask: &Ask<'_>,
+    outcome: &Outcome<'_>,
+    progress: &Progress,
+) -> Option<CompactionNeed> {
     let config = &ask.engine.config().compaction;
     let has_turns = progress.session.as_ref()?.head.is_some();
     if !config.enabled || !ask.layer.compact || !has_turns {
@@ -296,7 +304,7 @@ fn needs_compaction(ask: &Ask<'_>, outcome: &Outcome<'_>, progress: &Progress) -
     // two at a time would move the prefix with each request and gain nothing.
     let over = assembly.report.budget.used > threshold && layer.used > (available - fixed) / 4;
     if over || cut_off || unread {
-        return Some(Need {
+        return Some(CompactionNeed {
             trigger: Trigger::ContextLimit,
             fixed,
             room,
@@ -306,7 +314,7 @@ fn needs_compaction(ask: &Ask<'_>, outcome: &Outcome<'_>, progress: &Progress) -
     let due = config
         .every_turns
         .filter(|every| progress.turns_since_summary >= *every);
-    due.map(|_| Need {
+    due.map(|_| CompactionNeed {
         trigger: Trigger::Periodic,
         fixed,
         room,
@@ -317,7 +325,7 @@ fn needs_compaction(ask: &Ask<'_>, outcome: &Outcome<'_>, progress: &Progress) -
 /// Summarises the older part of a history. Returns false when nothing changed.
 fn compact(
     ask: &Ask<'_>,
-    need: &Need,
+    need: &CompactionNeed,
     system: &str,
     progress: &mut Progress,
 ) -> Result<bool, Error> {
@@ -365,7 +373,7 @@ fn compact(
     }
 }
 
-fn told(ask: &Ask<'_>, need: &Need, compacted: &Compacted, label: &str) -> Warning {
+fn told(ask: &Ask<'_>, need: &CompactionNeed, compacted: &Compacted, label: &str) -> Warning {
     let why = match need.trigger {
         Trigger::Periodic => "it was due (compaction.every_turns)".to_owned(),
         _ => format!(

@@ -1,28 +1,29 @@
-//! What an agent is told that knows it works in a tree.
+//! The texts that a loom-aware agent gets: the explanation of the tree, its
+//! memory and its position.
 
 use contexture_core::guard::Policy;
 use contexture_core::{Code, Content, Cut, Item, Role, Text, Trust};
 use contexture_store::{Agent, AgentMemory, Connections, NodeHead, TreeInfo, Trees};
 use jiff::Timestamp;
 
-use super::items::{HEADER, Maker, Shape};
+use super::items::{HEADER, ItemBuilder, Shape};
 use crate::error::Error;
 
-/// What is added to the system prompt, unless the configuration says it
-/// otherwise.
+/// The text that is added to the system prompt, unless the configuration sets
+/// another.
 const ADDENDUM: &str = "\
 You work in a loom: a tree in which every message is a node, and any node can be continued in \
 several ways. What you see is one path through it.
 Each message begins with a line such as `[loom 3f9a1c | human | 2 h | 3 continuations]`: the \
 node's short id, its author, its age, how many continuations, annotations and links it has, and \
 whether it is bookmarked. These lines are not part of what was said; do not write them yourself.
-What you pinned, recalled and did before stands before the first message. Where you are, what \
-you may do and where others are stands behind the last one.";
+Your pins, recalled stashes and latest actions appear before the first message. Your position, \
+your permissions and the positions of other agents appear after the last one.";
 
 /// How many of the latest actions are shown.
 const LATEST_ACTIONS: usize = 20;
 
-/// Returns the line that stands before what a node says.
+/// Returns the line that is placed before the text of a node.
 pub(crate) fn header(node: &NodeHead, connections: Connections, now: Timestamp) -> String {
     let mut parts = vec![
         node.local_id.clone(),
@@ -65,12 +66,12 @@ pub(crate) fn addendum(configured: Option<&str>, policy: Policy) -> Item {
     item
 }
 
-/// Returns what the agent keeps in mind, as material.
+/// Returns the memory of the agent as items.
 pub(crate) fn memory_items(
     store: &dyn Trees,
     tree: &str,
     memory: &AgentMemory,
-    maker: &Maker<'_>,
+    maker: &ItemBuilder<'_>,
 ) -> Result<Vec<Item>, Error> {
     let mut items = Vec::new();
     for (p, pin) in memory.pins.iter().enumerate() {
@@ -107,7 +108,7 @@ fn pinned_node(
     store: &dyn Trees,
     tree: &str,
     id: &str,
-    maker: &Maker<'_>,
+    maker: &ItemBuilder<'_>,
 ) -> Result<Vec<Item>, Error> {
     let mut items = Vec::new();
     for counted in store.nodes(tree, &[id], "")? {

@@ -1,4 +1,4 @@
-//! Nodes as items.
+//! Converts nodes into items, and caches the items by node.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use contexture_store::{Author, Block, CountedNode, Node, StoreError, TreeMode, T
 use contexture_engine::counter_name;
 use contexture_engine::source::escape_prefix;
 
-/// What a node is to a request.
+/// The use of a node in a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Shape {
     /// A message of its author.
@@ -34,11 +34,11 @@ impl Shape {
     }
 }
 
-/// What was made of a node.
+/// The items of a node.
 #[derive(Debug)]
-pub(crate) struct Prepared {
+pub(crate) struct PreparedNode {
     pub(crate) items: Vec<Item>,
-    /// What they cost together.
+    /// The size of all items, in tokens.
     pub(crate) tokens: Tokens,
     /// Blocks that say nothing, or that have no place.
     pub(crate) unsent: Vec<Unsent>,
@@ -54,14 +54,14 @@ pub(crate) struct Unsent {
 }
 
 /// Makes items of nodes.
-pub(crate) struct Maker<'a> {
+pub(crate) struct ItemBuilder<'a> {
     pub(crate) counts: &'a Counts,
     pub(crate) policy: Policy,
     /// What counted, for counts that are kept.
     counter: Arc<str>,
 }
 
-impl<'a> Maker<'a> {
+impl<'a> ItemBuilder<'a> {
     pub(crate) fn new(counts: &'a Counts, policy: Policy) -> Self {
         // A change of what is counted changes the number.
         let kind = if policy.show_invisible {
@@ -78,7 +78,7 @@ impl<'a> Maker<'a> {
     }
 
     /// Makes the items of a node; `header` stands before its text.
-    pub(crate) fn make(&self, node: &Node, shape: Shape, header: Option<&str>) -> Prepared {
+    pub(crate) fn make(&self, node: &Node, shape: Shape, header: Option<&str>) -> PreparedNode {
         let (prepared, _) = self.make_counted(node, shape, header, None);
         prepared
     }
@@ -91,10 +91,10 @@ impl<'a> Maker<'a> {
         shape: Shape,
         header: Option<&str>,
         known: Option<&[Tokens]>,
-    ) -> (Prepared, Vec<Tokens>) {
+    ) -> (PreparedNode, Vec<Tokens>) {
         let name = node.name();
         let blocks = node.content.blocks();
-        let mut prepared = Prepared {
+        let mut prepared = PreparedNode {
             items: Vec::with_capacity(blocks.len()),
             tokens: 0,
             unsent: Vec::new(),
@@ -156,8 +156,8 @@ impl<'a> Maker<'a> {
         store: &dyn Trees,
         tree: &str,
         shape: Shape,
-        wanted: &[&Wanted<'_>],
-    ) -> Result<Vec<Arc<Prepared>>, StoreError> {
+        wanted: &[&NodeWithHeader<'_>],
+    ) -> Result<Vec<Arc<PreparedNode>>, StoreError> {
         let ids: Vec<&str> = wanted.iter().map(|wanted| wanted.id).collect();
         let loaded = store.nodes(tree, &ids, &self.counter)?;
         let mut made = Vec::with_capacity(loaded.len());
@@ -241,7 +241,7 @@ impl<'a> Maker<'a> {
     }
 }
 
-/// What a header begins with.
+/// The prefix of a header.
 pub(crate) const HEADER: &str = "[loom ";
 
 fn as_text(block: &Block) -> Option<&str> {
@@ -261,8 +261,8 @@ fn unsent(block: &Block, shape: Shape) -> Option<(Code, &'static str)> {
             empty("is blank")
         }
         (Block::Text { .. }, _) => None,
-        (_, Shape::Document) => no_place("is no text: a document has no place for it"),
-        (_, Shape::Instruction) => no_place("is no text: an instruction is"),
+        (_, Shape::Document) => no_place("not text: documents contain text only"),
+        (_, Shape::Instruction) => no_place("not text: instructions must be text"),
         (_, Shape::Message | Shape::Reference) => None,
     }
 }
@@ -270,7 +270,7 @@ fn unsent(block: &Block, shape: Shape) -> Option<(Code, &'static str)> {
 /// Nodes that were prepared before. The content of a node never changes.
 #[derive(Debug, Default)]
 pub(crate) struct NodeCache {
-    made: Cache<Key, Known>,
+    made: Cache<Key, CachedNode>,
 }
 
 /// The counter, the shape, and the id of the node.
@@ -278,13 +278,13 @@ type Key = (Arc<str>, Shape, String);
 
 /// The items of a node, with the header that they were made with.
 #[derive(Debug, Clone)]
-struct Known {
+struct CachedNode {
     header: Option<Arc<str>>,
-    prepared: Arc<Prepared>,
+    prepared: Arc<PreparedNode>,
 }
 
 /// A node of a path that is wanted, with the header it is to have.
-pub(crate) struct Wanted<'a> {
+pub(crate) struct NodeWithHeader<'a> {
     pub(crate) id: &'a str,
     pub(crate) header: Option<String>,
 }
@@ -295,13 +295,13 @@ impl NodeCache {
         &self,
         store: &dyn Trees,
         tree: &str,
-        maker: &Maker<'_>,
+        maker: &ItemBuilder<'_>,
         shape: Shape,
-        wanted: &[Wanted<'_>],
-    ) -> Result<Vec<Arc<Prepared>>, StoreError> {
+        wanted: &[NodeWithHeader<'_>],
+    ) -> Result<Vec<Arc<PreparedNode>>, StoreError> {
         let find = |wanted| self.find(maker, shape, wanted);
-        let mut found: Vec<Option<Arc<Prepared>>> = wanted.iter().map(find).collect();
-        let missing: Vec<&Wanted<'_>> = (wanted.iter().zip(&found))
+        let mut found: Vec<Option<Arc<PreparedNode>>> = wanted.iter().map(find).collect();
+        let missing: Vec<&NodeWithHeader<'_>> = (wanted.iter().zip(&found))
             .filter(|(_, found)| found.is_none())
             .map(|(wanted, _)| wanted)
             .collect();
@@ -319,13 +319,24 @@ impl NodeCache {
         Ok(found.into_iter().flatten().collect())
     }
 
-    fn find(&self, maker: &Maker<'_>, shape: Shape, wanted: &Wanted<'_>) -> Option<Arc<Prepared>> {
+    fn find(
+        &self,
+        maker: &ItemBuilder<'_>,
+        shape: Shape,
+        wanted: &NodeWithHeader<'_>,
+    ) -> Option<Arc<PreparedNode>> {
         let known = self.made.get(&key(maker, shape, wanted))?;
         (known.header.as_deref() == wanted.header.as_deref()).then_some(known.prepared)
     }
 
-    fn put(&self, maker: &Maker<'_>, shape: Shape, wanted: &Wanted<'_>, made: &Arc<Prepared>) {
-        let known = Known {
+    fn put(
+        &self,
+        maker: &ItemBuilder<'_>,
+        shape: Shape,
+        wanted: &NodeWithHeader<'_>,
+        made: &Arc<PreparedNode>,
+    ) {
+        let known = CachedNode {
             header: wanted.header.as_deref().map(Arc::from),
             prepared: Arc::clone(made),
         };
@@ -334,6 +345,6 @@ impl NodeCache {
     }
 }
 
-fn key(maker: &Maker<'_>, shape: Shape, wanted: &Wanted<'_>) -> Key {
+fn key(maker: &ItemBuilder<'_>, shape: Shape, wanted: &NodeWithHeader<'_>) -> Key {
     (Arc::clone(&maker.counter), shape, wanted.id.to_owned())
 }

@@ -7,20 +7,20 @@
 //! [`register`] adds the source to an engine. [`Looms`] grows and shows trees.
 
 mod aware;
+mod inspect;
 mod items;
-mod look;
 mod path;
-mod place;
 mod read;
 mod reading;
 mod source;
+mod target;
 mod write;
 
 use contexture_core::Code;
 
 pub use contexture_store::FlagChange;
-pub use place::{LoomSummary, check_agent};
 pub use source::register;
+pub use target::{LoomSummary, check_agent};
 pub use write::{Looms, Material, NewNode, NodeEdit, raw_response, tree_from_json};
 
 #[cfg(feature = "schema")]
@@ -36,5 +36,5 @@ pub const OTHER_VERSION: Code = Code::by_rule("other_version");
 /// The node that it belongs to is not in the request.
 pub const SOURCE_EXCLUDED: Code = Code::by_rule("source_excluded");
 
-/// How many nodes are read at once.
+/// The number of nodes that are read at once.
 const BATCH: usize = 64;

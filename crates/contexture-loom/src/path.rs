@@ -13,9 +13,9 @@ use contexture_engine::{Advice, Error, Operation};
 
 /// A node on a path.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(crate) struct PathNode {
     pub(crate) node: NodeHead,
-    /// Whether it is a remark on the node before it.
+    /// Whether it is an annotation of the node before it.
     pub(crate) is_annotation: bool,
     /// The edge that goes on from here to the next node of the path, when it
     /// has other sources beside this one.
@@ -28,7 +28,7 @@ pub(crate) struct Place {
 #[derive(Debug, Clone)]
 pub(crate) struct Path {
     // Shared with the cache: a long path is not copied for each request.
-    places: Arc<Vec<Arc<Place>>>,
+    places: Arc<Vec<Arc<PathNode>>>,
     from: usize,
     /// Whether it was walked to its root.
     pub(crate) is_whole: bool,
@@ -36,7 +36,7 @@ pub(crate) struct Path {
 
 impl Path {
     /// Returns its places, newest first.
-    pub(crate) fn places(&self) -> &[Arc<Place>] {
+    pub(crate) fn places(&self) -> &[Arc<PathNode>] {
         &self.places[self.from..]
     }
 
@@ -84,7 +84,7 @@ pub(crate) struct Walker<'a> {
     /// Paths that were walked before, when they are kept.
     pub(crate) cache: Option<&'a PathCache>,
     pub(crate) info: &'a TreeInfo,
-    /// The nodes and edges that are taken where there are several.
+    /// The nodes and edges to choose where there are several.
     pub(crate) choices: &'a [String],
 }
 
@@ -95,7 +95,7 @@ impl Walker<'_> {
         let known = known.and_then(|known| Some((meeting(&known, &head.id)?, known)));
         let Some((at, mut path)) = known else {
             return Path {
-                places: Arc::new(vec![Arc::new(Place::of(head, false))]),
+                places: Arc::new(vec![Arc::new(PathNode::of(head, false))]),
                 from: 0,
                 is_whole: false,
             };
@@ -104,7 +104,7 @@ impl Walker<'_> {
         let first = &path.places()[0];
         if first.onward.is_some() || !first.others.is_empty() {
             // Here it ends: nothing goes on from it, and it was named.
-            let first = Arc::new(Place::of(head, first.is_annotation));
+            let first = Arc::new(PathNode::of(head, first.is_annotation));
             let mut places = path.places().to_vec();
             places[0] = first;
             (path.places, path.from) = (Arc::new(places), 0);
@@ -143,7 +143,7 @@ impl Walker<'_> {
                 Step::Nothing => path.is_whole = true,
                 Step::Plain { parent } => {
                     let climbed = self.store.climb(&self.info.tree.id, &parent, run)?;
-                    let climbed = climbed.into_iter().map(|node| Place::of(node, false));
+                    let climbed = climbed.into_iter().map(|node| PathNode::of(node, false));
                     places.extend(climbed.map(Arc::new));
                     run = (run * 4).min(LONGEST_RUN);
                 }
@@ -161,7 +161,7 @@ impl Walker<'_> {
             if walked > self.info.nodes && walked > self.store.tree(&self.info.tree.id)?.nodes {
                 let last = places.last().map(|place| place.node.id.clone());
                 return Err(Error::damage(format!(
-                    "the nodes before `{}` of tree `{}` go round in a circle",
+                    "the ancestors of node `{}` of tree `{}` form a cycle",
                     last.unwrap_or_default(),
                     self.info.tree.id
                 )));
@@ -175,7 +175,7 @@ impl Walker<'_> {
     /// Takes the step from a node where there are several edges, sources or
     /// versions. Returns the place with what is known of it now, and the one
     /// before it; `None` for a root.
-    fn decide(&self, place: &Arc<Place>) -> Result<Option<[Arc<Place>; 2]>, Error> {
+    fn decide(&self, place: &Arc<PathNode>) -> Result<Option<[Arc<PathNode>; 2]>, Error> {
         let arrivals = self.store.arrivals(&self.info.tree.id, &place.node.id)?;
         let Some(arrival) = choose_arrival(&place.node, &arrivals, self.choices)? else {
             return Ok(None);
@@ -192,7 +192,7 @@ impl Walker<'_> {
             let mut sources = edge.sources.iter();
             sources.any(|source| source.role != SourceRole::Primary)
         };
-        let before = Place {
+        let before = PathNode {
             node: version.clone(),
             is_annotation: false,
             onward: Some(arrival.edge.clone()).filter(has_more),
@@ -219,7 +219,7 @@ impl Walker<'_> {
     }
 }
 
-impl Place {
+impl PathNode {
     fn of(node: NodeHead, is_annotation: bool) -> Self {
         Self {
             node,
@@ -302,7 +302,7 @@ fn choose_arrival<'a>(
 }
 
 /// Returns the version that stands in a place: the chosen one, else the latest
-/// edit that was not taken away.
+/// edit that is not pruned.
 pub(super) fn choose_version<'a>(
     versions: &'a [NodeHead],
     choices: &[String],

@@ -1,10 +1,11 @@
-//! The nodes of a path that the budget could use, as items.
+//! Reads the nodes of a path that could fit the budget, and converts them into
+//! items.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use contexture_core::{
-    Code, Cut, Excluded, Item, Join, Role, Text, Tokens, Trust, Unseen, grouped,
+    Code, Cut, Excluded, Item, Join, Role, Text, Tokens, Trust, UnofferedRange, grouped,
 };
 use contexture_store::{
     Author, Connections, Flags, NodeHead, SourceRole, TreeMode, TruncationStrategy,
@@ -12,10 +13,10 @@ use contexture_store::{
 
 use contexture_engine::{Advice, Error, Operation, Report};
 
-use crate::items::{Maker, Prepared, Shape, Wanted};
-use crate::path::{Path, Place, Walker};
-use crate::place::{Loom, LoomSummary};
+use crate::items::{ItemBuilder, NodeWithHeader, PreparedNode, Shape};
+use crate::path::{Path, PathNode, Walker};
 use crate::reading::{Reading, Version, flagged, row};
+use crate::target::{Loom, LoomSummary};
 use crate::{BATCH, OTHER_VERSION, aware};
 
 /// How many nodes a walk begins with when only the latest are wanted.
@@ -25,12 +26,12 @@ const FIRST_WALK: usize = 128;
 /// wants the user first.
 const MODEL_BEGINS: &str = "(the conversation begins with the assistant)";
 
-/// What a path gave.
+/// The items of a path.
 #[derive(Debug, Default)]
 pub(crate) struct PathItems {
     pub(crate) items: Vec<Item>,
     pub(crate) unsent: Vec<Excluded>,
-    pub(super) unseen: Option<Unseen>,
+    pub(super) unseen: Option<UnofferedRange>,
     // The last item of each node that is offered, oldest first.
     units: Vec<Arc<str>>,
     // What a document ends with.
@@ -39,7 +40,7 @@ pub(crate) struct PathItems {
     is_partial: bool,
     // How many of the latest there are then, of those that are to be kept.
     recent: usize,
-    /// What its latest node costs.
+    /// The size of the latest node, in tokens.
     pub(super) latest_tokens: Tokens,
     // What it costs, where all of it must be sent.
     pub(super) tokens: Tokens,
@@ -91,7 +92,7 @@ impl PathItems {
 /// Reads the nodes of a path.
 pub(super) struct Reader<'s, 'a> {
     source: &'s Reading<'a>,
-    maker: Maker<'s>,
+    maker: ItemBuilder<'s>,
     shape: Shape,
     // The part of the budget that the oldest nodes may use.
     head_part: f64,
@@ -102,9 +103,9 @@ pub(super) struct Reader<'s, 'a> {
 struct Offered {
     path: Path,
     // The latest ones.
-    tail: Vec<(usize, Arc<Prepared>)>,
+    tail: Vec<(usize, Arc<PreparedNode>)>,
     // The oldest ones, oldest first.
-    head: Vec<(usize, Arc<Prepared>)>,
+    head: Vec<(usize, Arc<PreparedNode>)>,
     // How many lie between that could be shown.
     between: u64,
 }
@@ -145,7 +146,7 @@ impl<'s, 'a> Reader<'s, 'a> {
             && !loom.with_annotations
         {
             return Err(Error::input(format!(
-                "node `{}` is a remark: only an annotation edge leads to it",
+                "node `{}` is an annotation: only an annotation edge leads to it",
                 head.node.local_id
             ))
             .advise(Advice::set("include_annotations"))
@@ -253,7 +254,11 @@ impl<'s, 'a> Reader<'s, 'a> {
         all.collect()
     }
 
-    fn prepare(&self, path: &Path, batch: &[usize]) -> Result<Vec<(usize, Arc<Prepared>)>, Error> {
+    fn prepare(
+        &self,
+        path: &Path,
+        batch: &[usize],
+    ) -> Result<Vec<(usize, Arc<PreparedNode>)>, Error> {
         let source = self.source;
         let tree = &source.loom.info.tree.id;
         let places = path.places();
@@ -262,8 +267,8 @@ impl<'s, 'a> Reader<'s, 'a> {
             Some(_) => self.headers(path, batch)?,
             None => vec![None; ids.len()],
         };
-        let wanted: Vec<Wanted<'_>> = (ids.into_iter().zip(headers))
-            .map(|(id, header)| Wanted { id, header })
+        let wanted: Vec<NodeWithHeader<'_>> = (ids.into_iter().zip(headers))
+            .map(|(id, header)| NodeWithHeader { id, header })
             .collect();
         let cache = &source.cache.nodes;
         let prepared = cache.get(source.store, tree, &self.maker, self.shape, &wanted)?;
@@ -274,8 +279,8 @@ impl<'s, 'a> Reader<'s, 'a> {
     /// goes on from another version goes on from the place.
     fn headers(&self, path: &Path, batch: &[usize]) -> Result<Vec<Option<String>>, Error> {
         let source = self.source;
-        let places: Vec<&Place> = batch.iter().map(|&at| &*path.places()[at]).collect();
-        let versions = |place: &'_ Place| 1 + place.others.len();
+        let places: Vec<&PathNode> = batch.iter().map(|&at| &*path.places()[at]).collect();
+        let versions = |place: &'_ PathNode| 1 + place.others.len();
         let ids: Vec<&str> = places
             .iter()
             .flat_map(|place| std::iter::once(&place.node).chain(&place.others))
@@ -283,7 +288,7 @@ impl<'s, 'a> Reader<'s, 'a> {
             .collect();
         let tree = &source.loom.info.tree.id;
         let mut connections = source.store.connections(tree, &ids)?.into_iter();
-        let header = |place: &&Place| {
+        let header = |place: &&PathNode| {
             let of_place = connections.by_ref().take(versions(place));
             let sum = of_place.fold(Connections::default(), |sum, one| Connections {
                 continuations: sum.continuations + one.continuations,
@@ -329,7 +334,7 @@ impl<'s, 'a> Reader<'s, 'a> {
                 if !told.insert(&other.id) {
                     continue;
                 }
-                let reason = format!("{name} stands in its place");
+                let reason = format!("replaced by version {name}");
                 let (id, code) = (&other.local_id, OTHER_VERSION);
                 let role = self.role_of(other);
                 let row = row(id, role, code, &reason);
@@ -374,7 +379,7 @@ impl<'s, 'a> Reader<'s, 'a> {
             self.unit(&path, *at, prepared, &remarks)?;
         }
         if between > 0 {
-            self.made.unseen = Some(Unseen {
+            self.made.unseen = Some(UnofferedRange {
                 at: self.made.items.len(),
                 count: between,
             });
@@ -389,8 +394,7 @@ impl<'s, 'a> Reader<'s, 'a> {
             && let Some((at, _)) = tail.last()
         {
             let name = &path.places()[*at].node.local_id;
-            let reason =
-                format!("the nodes before {name}: not read, the budget is spent before them");
+            let reason = format!("the nodes before {name}: not read because the budget is full");
             let role = self.shape_role();
             let row = row(
                 &format!("before {name}"),
@@ -423,7 +427,7 @@ impl<'s, 'a> Reader<'s, 'a> {
         let bytes: u64 = those.map(|place| place.node.bytes).sum();
         let (from, to) = (&oldest.node.local_id, &newest.node.local_id);
         let reason = format!(
-            "{} {}, some {} tokens: there is no room between the beginning and the end",
+            "{} {}, about {} tokens: no room between the start and the end of the path",
             grouped(between),
             if between == 1 { "node" } else { "nodes" },
             grouped(bytes.div_ceil(4))
@@ -475,7 +479,7 @@ impl<'s, 'a> Reader<'s, 'a> {
         &mut self,
         path: &Path,
         at: usize,
-        prepared: &Prepared,
+        prepared: &PreparedNode,
         remarks: &BTreeMap<String, Vec<NodeHead>>,
     ) -> Result<(), Error> {
         let place = &path.places()[at];
@@ -541,12 +545,12 @@ impl<'s, 'a> Reader<'s, 'a> {
             let local = node.name();
             for other in others {
                 let (id, code) = (format!("{} for {name}", other.local_id), OTHER_VERSION);
-                let reason = format!("{local} stands in its place");
+                let reason = format!("replaced by version {local}");
                 unsent.push(row(&id, Role::Context, code, &reason));
             }
             let id = format!("{local} for {name}");
             let out = gone(node.flags()).or_else(|| {
-                let reason = "a document has no place for material".to_owned();
+                let reason = "documents do not include context or instruction sources".to_owned();
                 (!has_place).then_some((Code::NOT_FOR_PROVIDER, reason))
             });
             if let Some((code, reason)) = out {
@@ -598,7 +602,7 @@ impl<'s, 'a> Reader<'s, 'a> {
             .map(|(why, n)| format!("{n} {why}"))
             .collect();
         Err(Error::input(format!(
-            "nothing is left of the path to node `{}`: of its {} nodes, {}",
+            "no node of the path to node `{}` can be sent: of its {} nodes, {}",
             loom.head.local_id,
             path.places().len(),
             counted.join(", ")

@@ -1,4 +1,5 @@
-//! What the parts of a loom are filled from.
+//! [`Reading`]: shared state of the parts of a loom (prompt, context,
+//! instructions, nodes).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -12,11 +13,11 @@ use jiff::Timestamp;
 
 use contexture_engine::Error;
 
-use crate::items::{Maker, Shape};
-use crate::path::{Path, Place, Walker, choose_version};
-use crate::place::Loom;
+use crate::items::{ItemBuilder, Shape};
+use crate::path::{Path, PathNode, Walker, choose_version};
 use crate::read::{PathItems, Reader};
 use crate::source::LoomCache;
+use crate::target::Loom;
 use crate::{ANNOTATION, OTHER_VERSION, PRUNED, SOURCE_EXCLUDED, aware};
 
 /// A part of a loom.
@@ -28,7 +29,7 @@ pub(crate) enum Part {
     Tree,
     /// The instructions on the path.
     Instructions,
-    /// What a loom-aware agent is told of looms.
+    /// The explanation of looms for a loom-aware agent.
     Addendum,
     /// What such an agent pinned, recalled and did.
     Memory,
@@ -107,8 +108,8 @@ impl Reading<'_> {
         vec![item]
     }
 
-    pub(super) fn maker(&self) -> Maker<'_> {
-        Maker::new(self.counts, self.policy)
+    pub(super) fn maker(&self) -> ItemBuilder<'_> {
+        ItemBuilder::new(self.counts, self.policy)
     }
 
     pub(super) fn walker(&self) -> Walker<'_> {
@@ -156,7 +157,7 @@ impl Reading<'_> {
                 }
                 let name = node.name().to_owned();
                 for other in others {
-                    let reason = format!("{name} stands in its place");
+                    let reason = format!("replaced by version {name}");
                     let (id, code) = (&other.local_id, OTHER_VERSION);
                     let row = row(id, Role::System, code, &reason);
                     gone.entry(other.id).or_insert(row);
@@ -176,7 +177,7 @@ impl Reading<'_> {
                     let same = items.iter().any(|other| other.content == item.content);
                     match same {
                         true => {
-                            let reason = "is said already";
+                            let reason = "already included";
                             let (id, code) = (&item.id, Code::DUPLICATE);
                             unsent.push(row(id, Role::System, code, reason));
                         }
@@ -197,7 +198,7 @@ impl Reading<'_> {
         let chosen = choose_version(&versions, &self.loom.choices);
         let chosen = chosen.map_or(id, |version| &version.id);
         let node = self.store.nodes(tree, &[chosen], "")?.into_iter().next();
-        let node = node.ok_or_else(|| Error::damage(format!("node `{chosen}` is not there")))?;
+        let node = node.ok_or_else(|| Error::damage(format!("no node `{chosen}`")))?;
         let others = versions.iter().filter(|version| version.id != chosen);
         Ok(Version {
             others: others.cloned().collect(),
@@ -228,18 +229,18 @@ impl Reading<'_> {
         let mut ends = ends.filter(|&end| self.is_left_out(&places[end]).is_some());
         ends.next().map(|end| {
             let name = &places[end].node.local_id;
-            let reason = format!("goes with node {name}, which is left out");
+            let reason = format!("belongs to node {name}, which is omitted");
             (SOURCE_EXCLUDED, reason)
         })
     }
 
     /// Returns why a node of the path is left out, when it is.
-    pub(super) fn is_left_out(&self, place: &Place) -> Option<(Code, String)> {
+    pub(super) fn is_left_out(&self, place: &PathNode) -> Option<(Code, String)> {
         if let Some(gone) = flagged(place.node.flags) {
             return Some(gone);
         }
         if place.is_annotation && !self.loom.with_annotations {
-            let reason = "is an annotation, and annotations are not included".to_owned();
+            let reason = "annotations are not included".to_owned();
             return Some((ANNOTATION, reason));
         }
         None

@@ -1,4 +1,4 @@
-//! The source `loom`.
+//! The source `loom`: offers the parts of a tree as layers.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -13,9 +13,9 @@ use contexture_tokens::Provider;
 
 use crate::items::{HEADER, NodeCache};
 use crate::path::PathCache;
-use crate::place::{Loom, Wanted};
 use crate::read::PathItems;
 use crate::reading::{Part, Reading};
+use crate::target::{Loom, LoomRequest};
 
 /// What is remembered of trees between requests.
 #[derive(Debug, Default)]
@@ -52,14 +52,15 @@ const PARAMETERS: &[Parameter] = &[
     Parameter::new(
         "part",
         ParameterKind::Word(PARTS),
-        "Which part: the agent's prompt, the tree's system context, the instructions on the path, \
-         what loom-aware agents are told, pinned or where they are, or the nodes of the path as \
-         messages or as a document. Default: the nodes, in the mode of the tree.",
+        "Which part: the agent's prompt, the tree's system context, the instructions on the \
+         path, the explanation for loom-aware agents, their memory or their positions, or the \
+         nodes of the path as messages or as a document. Default: the nodes, in the mode of the \
+         tree.",
     ),
     Parameter::new(
         "tree",
         ParameterKind::Text,
-        "The tree. Default: the request's.",
+        "The id of the tree. Default: the request's.",
     ),
     Parameter::new(
         "head",
@@ -84,7 +85,7 @@ const PARAMETERS: &[Parameter] = &[
     Parameter::new(
         "include_annotations",
         ParameterKind::Flag,
-        "Whether annotations are included. Default: what the request says.",
+        "Whether annotations are included. Default: the request's.",
     ),
     Parameter::new(
         "instructions",
@@ -94,7 +95,7 @@ const PARAMETERS: &[Parameter] = &[
     Parameter::new(
         "context",
         ParameterKind::Texts,
-        "Nodes shown as reference. Default: the request's.",
+        "Nodes to include as reference. Default: the request's.",
     ),
 ];
 
@@ -108,9 +109,9 @@ struct Progress {
     opening_failed: bool,
 }
 
-struct Known(Mutex<Progress>);
+struct LayerState(Mutex<Progress>);
 
-impl Known {
+impl LayerState {
     fn of(scope: &Scope<'_>) -> Result<Arc<Self>, Error> {
         scope.shared(&scope.layer.name, || Ok(Self(Mutex::default())))
     }
@@ -129,11 +130,11 @@ fn loom_of(scope: &Scope<'_>) -> Result<Arc<Loom>, Error> {
     scope.shared(&key, || Loom::find(scope.engine, &wanted(scope)))
 }
 
-fn wanted(scope: &Scope<'_>) -> Wanted {
+fn wanted(scope: &Scope<'_>) -> LoomRequest {
     let request = scope.request;
     let text =
         |name: &str, of_request: &Option<String>| scope.text(name).or_else(|| of_request.clone());
-    Wanted {
+    LoomRequest {
         tree: text("tree", &request.tree),
         head: text("head", &request.head),
         path: text("path", &request.path),
@@ -169,7 +170,7 @@ fn part_of(scope: &Scope<'_>, loom: &Loom) -> Result<Part, Error> {
     {
         let (tree, is) = (&loom.info.tree.id, loom.mode());
         return Err(Error::input(format!(
-            "tree `{tree}` is of mode {is}, and the recipe is for {mode}"
+            "the mode of tree `{tree}` is {is}, but the recipe is for {mode}"
         ))
         .advise(Advice::set_to("recipe", recipe_for(is))));
     }
@@ -242,7 +243,7 @@ impl Source for LoomSource {
         for message in loom.warnings(ask.model) {
             ask.warn(Warning::new("loom", message));
         }
-        let known = Known::of(ask)?;
+        let known = LayerState::of(ask)?;
         let mut progress = known.lock();
         let part = part_of(ask, &loom)?;
         let mut policy = ask.policy;
@@ -280,7 +281,7 @@ impl Source for LoomSource {
     }
 
     fn revise(&self, ask: &Ask<'_>, outcome: &Outcome<'_>) -> Result<Option<Offer>, Error> {
-        let known = Known::of(ask)?;
+        let known = LayerState::of(ask)?;
         let again = {
             let mut progress = known.lock();
             let loom = loom_of(ask)?;
@@ -314,7 +315,7 @@ impl Source for LoomSource {
     }
 
     fn account(&self, ask: &Ask<'_>, account: &mut Account<'_>) -> Result<(), Error> {
-        let known = Known::of(ask)?;
+        let known = LayerState::of(ask)?;
         let progress = known.lock();
         let Some(path) = &progress.path else {
             return Ok(());

@@ -1,4 +1,4 @@
-//! What is written into trees.
+//! [`Looms`]: imports trees, and adds, edits and flags nodes.
 
 use contexture_providers::usage_of;
 use contexture_store::{
@@ -79,7 +79,7 @@ fn continuation() -> EdgeKind {
 )]
 #[serde(
     deny_unknown_fields,
-    expecting = "material: an object with `role`, and `node_id` or `content`"
+    expecting = "a source: an object with `role`, and `node_id` or `content`"
 )]
 struct MaterialForm {
     /// The role of the source.
@@ -104,14 +104,14 @@ fn material<'de, D: Deserializer<'de>>(
         (Some(node), None) => Ok((form.role, Material::Node(node))),
         (None, Some(content)) => Ok((form.role, Material::New(content))),
         _ => Err(serde::de::Error::custom(
-            "material needs either `node_id` or `content`",
+            "a source needs either `node_id` or `content`",
         )),
     };
     forms.into_iter().map(read).collect()
 }
 
 impl NewNode {
-    /// Returns a text that goes on from `after`, or the root of a tree.
+    /// Returns a text that continues from `after`, or the root of a tree.
     pub fn text(author: Author, text: impl Into<String>, after: Option<&str>) -> Self {
         Self {
             id: None,
@@ -160,8 +160,8 @@ pub struct NodeEdit {
 pub fn tree_from_json(name: &str, text: &str) -> Result<TreeDocument, Error> {
     json_with_path(name, text).map_err(|error| {
         error.advise(
-            "a tree is `{\"tree\":{\"id\":\"t1\",\"mode\":\"dialogue\"},\"agents\":[],\
-             \"nodes\":[…],\"edges\":[…]}`",
+            "write a tree as \
+             `{\"tree\":{\"id\":\"t1\",\"mode\":\"dialogue\"},\"agents\":[],\"nodes\":[…],\"edges\":[…]}`",
         )
     })
 }
@@ -247,7 +247,7 @@ impl<'e> Looms<'e> {
         };
         if sources.is_empty() && info.root.is_some() {
             return Err(Error::input(format!(
-                "tree `{tree}` has a root already, and a node must follow from something"
+                "tree `{tree}` already has a root, so a new node needs a parent"
             ))
             .advise(Advice::set("after")));
         }
@@ -282,7 +282,7 @@ impl<'e> Looms<'e> {
         Ok(added)
     }
 
-    /// Adds another version of a node, which stands in its place.
+    /// Adds another version of a node, which replaces it in requests.
     pub fn edit_node(
         &self,
         tree: &str,
@@ -380,10 +380,10 @@ impl<'e> Looms<'e> {
 fn free_id(store: &dyn Trees, tree: &str, id: &str) -> Result<String, Error> {
     match store.find_node(tree, id) {
         Ok(other) if other.local_id == id && other.id != id => Err(Error::input(format!(
-            "`{id}` is the short name of node `{}`",
+            "the id `{id}` is already in use as the short name of node `{}`",
             other.id
         ))
-        .advise("give another id, or none")),
+        .advise("choose another id, or omit it")),
         _ => Ok(id.to_owned()),
     }
 }

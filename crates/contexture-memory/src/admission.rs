@@ -1,4 +1,5 @@
-//! What may be found: filters, validity, permissions and audiences.
+//! [`Admission`]: which records a recall may return, by filters, validity,
+//! permissions and audience.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,5 @@
-//! Archetypes from files: the built-in ones and a user's.
+//! [`Archetypes`]: the built-in archetypes and those of the user, read from
+//! YAML.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -28,7 +29,7 @@ impl Archetypes {
     pub fn built_in() -> Self {
         let read = |(name, text): &(&str, &str)| {
             Self::parse(&format!("{name} (built in)"), text)
-                .expect("a built-in archetype is one, which a test holds")
+                .expect("built-in archetypes are valid, as a test checks")
         };
         Self {
             all: BUILT_IN.iter().map(read).collect(),
@@ -53,7 +54,7 @@ impl Archetypes {
             if let Some(other) = from.insert(archetype.name.clone(), file) {
                 let name = &archetype.name;
                 return Err(Error::input(format!(
-                    "the archetype `{name}` stands in both {other} and {file}"
+                    "the archetype `{name}` is defined in both {other} and {file}"
                 )));
             }
             archetypes.all.retain(|known| known.name != archetype.name);
@@ -73,7 +74,7 @@ impl Archetypes {
         found.ok_or_else(|| {
             let known: Vec<&str> = self.all.iter().map(|known| known.name.as_str()).collect();
             Error::input(not_one_of("archetype", name, &known))
-                .advise("name a built-in archetype, or list the file of your own")
+                .advise("name a built-in archetype, or add your file to memory.archetypes")
         })
     }
 
@@ -84,7 +85,11 @@ impl Archetypes {
         let documents = source.parse(text)?;
         let [root] = documents.as_slice() else {
             let start = Mark { line: 1, column: 1 };
-            return Err(source.error(start, "", "an archetype is one mapping with `archetype`"));
+            return Err(source.error(
+                start,
+                "",
+                "an archetype must be one mapping with `archetype`",
+            ));
         };
         let mut fields = Fields::of(source, "", root)?;
         let node = fields.require("archetype")?;
@@ -137,7 +142,7 @@ fn texts(fields: &mut Fields<'_>, key: &str) -> Result<Vec<String>, Error> {
             return Err(fields.error(mark, &format!("{key}[{i}]"), "must not be empty"));
         }
         if found.contains(&text) {
-            let twice = format!("`{text}` stands in this list already");
+            let twice = format!("`{text}` is already in this list");
             return Err(fields.error(mark, &format!("{key}[{i}]"), twice));
         }
         found.push(text);

@@ -1,5 +1,8 @@
-//! The five channels: what happened lately, what says what is looked for, who
-//! and what is mentioned, how those stand to others, and what worked before.
+//! The five channels of a recall: recent events, texts that match the query,
+//! entities, relations and patterns.
+//!
+//! Each channel scores its candidates; `layers.rs` turns them into layers for
+//! the fit.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -36,9 +39,9 @@ pub(crate) struct Candidate {
     pub(crate) channel: Channel,
     pub(crate) key: RecordKey,
     pub(crate) kind: RecordKind,
-    /// What it is ranked by.
+    /// The score that the candidate is ranked by.
     pub(crate) score: f64,
-    /// What that is made of.
+    /// The parts of the score, by name.
     pub(crate) parts: Parted,
     pub(crate) at: i64,
     /// The session, as a number.
@@ -52,9 +55,9 @@ impl Candidate {
     }
 }
 
-/// What the channels found.
+/// The candidates of all channels.
 #[derive(Debug, Default)]
-pub(crate) struct Found {
+pub(crate) struct ChannelResults {
     pub(crate) candidates: Vec<Candidate>,
     pub(crate) events: usize,
     pub(crate) entities: usize,
@@ -64,29 +67,29 @@ pub(crate) struct Found {
 }
 
 /// Looks in all channels.
-pub(crate) struct Look<'a> {
+pub(crate) struct ChannelSearch<'a> {
     pub(crate) view: &'a View,
     pub(crate) query: &'a Query,
     pub(crate) admission: &'a Admission<'a>,
     pub(crate) strategy: &'a Strategy,
     pub(crate) session: Option<&'a str>,
     pub(crate) vector: Option<&'a [f32]>,
-    /// How many texts are wanted.
+    /// The maximum number of texts.
     pub(crate) most: usize,
     pub(crate) now: i64,
 }
 
-impl Look<'_> {
-    pub(crate) fn find(&self) -> Found {
+impl ChannelSearch<'_> {
+    pub(crate) fn find(&self) -> ChannelResults {
         let view = self.view;
         let mute = self.admission.mute();
         let scores = view.index.scores(&self.query.terms, self.vector, &mute);
-        let mut found = Found {
+        let mut found = ChannelResults {
             searched: match self.query.is_blank() {
                 true => 0,
                 false => view.index.len(),
             },
-            ..Found::default()
+            ..ChannelResults::default()
         };
         let budget = &self.strategy.budget;
         let wants = |percent: f64| percent > 0.0;
@@ -107,7 +110,7 @@ impl Look<'_> {
     }
 
     /// The latest of this session, and what stands out in those before it.
-    fn recent(&self, scores: &Scores, found: &mut Found) {
+    fn recent(&self, scores: &Scores, found: &mut ChannelResults) {
         let view = self.view;
         let session = self.session.and_then(|session| view.symbol(session));
         let mut slots: Vec<Slot> = Vec::new();
@@ -160,7 +163,7 @@ impl Look<'_> {
 
     /// What says what is looked for, by words and vectors; what says the same
     /// is there once.
-    fn semantic(&self, scores: &Scores, found: &mut Found) {
+    fn semantic(&self, scores: &Scores, found: &mut ChannelResults) {
         let view = self.view;
         let bonus = |slot| view.text(slot).map_or(0.0, |text| self.query.bonus(text));
         let most_bonus = self.query.most_bonus();
@@ -271,7 +274,7 @@ impl Look<'_> {
     }
 
     /// Who and what is mentioned, and what matters most.
-    fn entities(&self, found: &mut Found) -> Vec<RecordKey> {
+    fn entities(&self, found: &mut ChannelResults) -> Vec<RecordKey> {
         let view = self.view;
         let mut keys = self.query.entities.clone();
         let mentioned = keys.len();
@@ -323,7 +326,7 @@ impl Look<'_> {
     }
 
     /// How those stand to others, breadth first, each relation once.
-    fn relations(&self, entities: &[RecordKey], found: &mut Found) {
+    fn relations(&self, entities: &[RecordKey], found: &mut ChannelResults) {
         let view = self.view;
         let mut reached: BTreeSet<RecordKey> = entities.iter().copied().collect();
         let mut seen: BTreeSet<RecordKey> = BTreeSet::new();
@@ -375,7 +378,7 @@ impl Look<'_> {
     }
 
     /// What worked before, where its signs are there.
-    fn patterns(&self, found: &mut Found) {
+    fn patterns(&self, found: &mut ChannelResults) {
         let view = self.view;
         let types: BTreeSet<&str> = (self.query.entities.iter())
             .filter_map(|key| Some(view.entities.get(key)?.entity_type.as_str()))

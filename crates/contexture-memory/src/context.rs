@@ -1,4 +1,4 @@
-//! What is asked of memory, and what it gives.
+//! [`ContextRequest`] and [`Context`]: the input and the result of a recall.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use contexture_recall::{Intent, Strategy, StrategyPatch};
 use contexture_store::RecordKind;
 use serde::{Deserialize, Serialize};
 
-/// What is asked of memory.
+/// The input of a recall.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(
@@ -40,7 +40,7 @@ pub struct ContextRequest {
     /// for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub additional_context: Option<String>,
-    /// What may be found.
+    /// Filters: only records that match all of them are returned.
     pub filters: ContextFilters,
 }
 

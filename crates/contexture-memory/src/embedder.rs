@@ -1,4 +1,4 @@
-//! What makes vectors: the built-in model, a folder, or an endpoint.
+//! Chooses the embedder: the built-in model, a folder, or an HTTP endpoint.
 
 use std::sync::Arc;
 
@@ -12,15 +12,14 @@ pub(crate) fn configured(config: &EmbedderConfig) -> Result<Arc<dyn Embedder>, E
     match (&config.base_url, &config.model) {
         (Some(url), Some(model)) => endpoint(url, model, config),
         (Some(_), None) => Err(
-            Error::input("[memory.embedder] has a base_url, but no model")
-                .advise("name the model that the endpoint is asked for"),
+            Error::input("[memory.embedder] has a base_url but no model")
+                .advise("set model to the model that the endpoint serves"),
         ),
         (None, Some(folder)) => {
             let model = StaticModel::load(folder.as_ref());
             let model = model.map_err(|error| {
-                Error::input(format!("[memory.embedder] model: {error}")).advise(
-                    "name a folder with a Model2Vec model, or a base_url beside the model's name",
-                )
+                Error::input(format!("[memory.embedder] model: {error}"))
+                    .advise("give a folder with a Model2Vec model, or set base_url as well")
             })?;
             Ok(Arc::new(model))
         }
@@ -40,8 +39,8 @@ pub(crate) fn unit(mut vector: Vec<f32>) -> Vec<f32> {
 #[cfg(not(feature = "http"))]
 fn endpoint(_: &str, _: &str, _: &EmbedderConfig) -> Result<Arc<dyn Embedder>, Error> {
     Err(Error::input(
-        "[memory.embedder] base_url: an embedder over HTTP needs the feature `http`, without which \
-         this was built",
+        "[memory.embedder] base_url: an embedder over HTTP needs the feature `http`, which is \
+         not enabled in this build",
     ))
 }
 
@@ -53,14 +52,14 @@ fn endpoint(url: &str, model: &str, config: &EmbedderConfig) -> Result<Arc<dyn E
         None => None,
         Some(name) => Some(std::env::var(name).map_err(|_| {
             Error::input(format!(
-                "the embedder's key is not there: the environment variable {name} is not set"
+                "the embedder has no API key: the environment variable {name} is not set"
             ))
         })?),
     };
     let Some(dimensions) = config.dimensions else {
         return Err(
-            Error::input("[memory.embedder] has a base_url, but no dimensions")
-                .advise("say how long the model's vectors are, such as `dimensions = 1536`"),
+            Error::input("[memory.embedder] has a base_url but no dimensions")
+                .advise("set the length of the model's vectors, such as `dimensions = 1536`"),
         );
     };
     let api = EmbeddingsApi {

@@ -1,4 +1,5 @@
-//! How records read: as text to be searched, and as lines of a prompt.
+//! The two texts of a record: the one that is searched, and the line in a
+//! prompt.
 
 use std::fmt::Write;
 

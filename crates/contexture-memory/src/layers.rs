@@ -1,5 +1,5 @@
-//! What was found, as layers for the engine's fit: one for each channel, with
-//! its heading and its share.
+//! Converts the candidates of a recall into layers for the engine's fit: one
+//! for each channel, with its heading and its share.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -36,14 +36,14 @@ const DAY: f64 = 86_400_000.0;
 
 /// A record that was found, with its text.
 #[derive(Debug, Clone)]
-pub(crate) struct Found {
+pub(crate) struct FoundRecord {
     pub(crate) candidate: Candidate,
     pub(crate) line: Arc<Line>,
-    /// What its score is made of.
+    /// The parts of the score, by name.
     scores: Arc<Scores>,
 }
 
-impl Found {
+impl FoundRecord {
     pub(crate) fn new(mut candidate: Candidate, line: Arc<Line>) -> Self {
         let mut scores = std::mem::take(&mut candidate.parts);
         let longer = line.tokens as f64 / 128.0;
@@ -92,7 +92,7 @@ impl Found {
 }
 
 /// Makes passages and summaries of records, and tells which say the same.
-struct Recollector {
+struct RecordCurator {
     // What the query looks for, to show the passages that hold it.
     terms: Vec<u32>,
     policy: Policy,
@@ -101,13 +101,13 @@ struct Recollector {
     made: Mutex<BTreeMap<Arc<str>, Form>>,
 }
 
-impl std::fmt::Debug for Recollector {
+impl std::fmt::Debug for RecordCurator {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Recollector")
+        f.write_str("RecordCurator")
     }
 }
 
-impl Recollector {
+impl RecordCurator {
     /// Returns lines of a guarded text as a text: what is taken out of it, and
     /// marks around that, cannot be structure that it was not before.
     fn text(&self, lines: &str) -> Text {
@@ -121,12 +121,12 @@ impl Recollector {
     }
 }
 
-fn found(item: &Item) -> Option<&Found> {
-    let found = item.data.as_ref()?.get::<Found>()?;
+fn found(item: &Item) -> Option<&FoundRecord> {
+    let found = item.data.as_ref()?.get::<FoundRecord>()?;
     found.candidate.is_text().then_some(found)
 }
 
-impl Curator for Recollector {
+impl Curator for RecordCurator {
     fn passage(&self, item: &Item, room: Tokens, counts: &Counts) -> Option<Form> {
         let (lead, body) = found(item)?.split();
         let counter = counts.counter();
@@ -177,9 +177,9 @@ fn within(body: &str, passage: &str) -> String {
 /// What was found, on its way into a request or a context.
 pub(crate) struct Selection<'f> {
     findings: &'f Findings,
-    records: BTreeMap<Arc<str>, Arc<Found>>,
+    records: BTreeMap<Arc<str>, Arc<FoundRecord>>,
     layers: Vec<Layer>,
-    curator: Arc<Recollector>,
+    curator: Arc<RecordCurator>,
     best: usize,
     // What the request adds.
     additional: Option<Text>,
@@ -190,16 +190,16 @@ impl<'f> Selection<'f> {
     pub(crate) fn new(
         engine: &Engine,
         findings: &'f Findings,
-        pinned: Option<Found>,
+        pinned: Option<FoundRecord>,
         request: &ContextRequest,
     ) -> Self {
         let policy = engine.policy();
-        let is_pinned = |found: &Found| {
+        let is_pinned = |found: &FoundRecord| {
             let event = found.candidate.kind == RecordKind::Event;
             event && (pinned.as_ref()).is_some_and(|pinned| pinned.line.id == found.line.id)
         };
         // A record that several channels found is offered by the best of them.
-        let mut best: BTreeMap<i64, &Found> = BTreeMap::new();
+        let mut best: BTreeMap<i64, &FoundRecord> = BTreeMap::new();
         for found in findings.records.iter().filter(|found| !is_pinned(found)) {
             let known = best.entry(found.candidate.key).or_insert(found);
             if found.candidate.score > known.candidate.score {
@@ -234,7 +234,7 @@ impl<'f> Selection<'f> {
             findings,
             records,
             layers,
-            curator: Arc::new(Recollector {
+            curator: Arc::new(RecordCurator {
                 terms: findings.terms.clone(),
                 policy,
                 summariser: engine.summariser().cloned(),
@@ -296,7 +296,8 @@ impl<'f> Selection<'f> {
             let id = by_key.get(key)?;
             let others = if *count == 1 { "record" } else { "records" };
             let name = format!("duplicates of {id}");
-            let reason = format!("{count} {others} say the same as `{id}`, which is newer");
+            let reason =
+                format!("{count} {others} with the same content as `{id}`, which is newer");
             let code = Code::NEAR_DUPLICATE;
             Some(Excluded::unoffered(&name, "", Role::Context, code, reason))
         });
@@ -412,7 +413,7 @@ fn shares(findings: &Findings) -> [f64; 5] {
 }
 
 /// Returns a record as an item, and notes it by the item's id.
-fn item(found: Found, now: i64, records: &mut BTreeMap<Arc<str>, Arc<Found>>) -> Item {
+fn item(found: FoundRecord, now: i64, records: &mut BTreeMap<Arc<str>, Arc<FoundRecord>>) -> Item {
     // Records of different kinds may have the same id.
     let mut id: Arc<str> = found.line.id.as_str().into();
     if records.contains_key(&id) {
@@ -437,7 +438,7 @@ fn channel_layer(
     channel: Channel,
     percent: f64,
     mut items: Vec<Item>,
-    records: &BTreeMap<Arc<str>, Arc<Found>>,
+    records: &BTreeMap<Arc<str>, Arc<FoundRecord>>,
 ) -> Layer {
     let when = |item: &Item| records.get(&item.id).map(|found| found.when());
     match channel {

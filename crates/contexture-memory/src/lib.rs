@@ -14,7 +14,7 @@ mod channels;
 mod context;
 mod embedder;
 mod form;
-mod keep;
+mod housekeeping;
 mod layers;
 mod lines;
 mod query;
@@ -45,7 +45,7 @@ pub use self::context::{
     Channel, ChannelBudget, Context, ContextComponent, ContextRequest, LeftOut, Metadata, Shown,
     Signals,
 };
-pub use self::keep::{KindOverview, MemoryOverview, Reembedded};
+pub use self::housekeeping::{KindOverview, MemoryOverview, Reembedded};
 pub use self::recall::{Recall, Recalled};
 pub use self::record::{Lines, MemoryRecorded};
 pub use self::source::register;
@@ -62,7 +62,7 @@ const CHANGES: usize = 5_000;
 /// Lines of relations are kept apart.
 const RELATIONS: &str = " relations";
 
-/// How many texts have their words made anew at a time.
+/// The number of texts indexed again at a time.
 const REBUILT: usize = 1_000;
 
 /// What is kept of a memory between requests: the view, texts, the embedder.
@@ -198,8 +198,8 @@ impl<'e> Memory<'e> {
             return Ok(());
         }
         Err(Error::input(format!(
-            "the memory's vectors are of {} ({} dimensions), but {} ({} dimensions) is configured: \
-             the two cannot be compared",
+            "the stored vectors are of {} ({} dimensions), but {} ({} dimensions) is configured; \
+             vectors of different embedders cannot be compared",
             used.name, used.dimensions, here.name, here.dimensions
         ))
         .advise(Advice::call(Operation::ReembedMemory))
@@ -228,22 +228,23 @@ impl<'e> Memory<'e> {
             // Words that are lost or of older rules are made anew, once.
             let made = match rebuilt {
                 false => self.rebuild(),
-                true => Err(Error::damage("they were not kept")),
+                true => Err(Error::damage("they could not be saved")),
             };
             rebuilt = true;
             match made {
                 Ok(made) => self.warn_later(Warning::new(
                     "index_rebuilt",
                     format!(
-                        "the full-text index was lost, or made by older rules: {made} texts were \
-                         read again"
+                        "the full-text index was missing or outdated: {made} texts were indexed \
+                         again"
                     ),
                 )),
                 Err(error) => {
                     self.warn_later(Warning::new(
                         "index_incomplete",
                         format!(
-                            "{lacking} texts have no words, and are found by meaning only: {error}"
+                            "{lacking} texts are not in the full-text index and are searched by \
+                             meaning only: {error}"
                         ),
                     ));
                     return Ok(cache.view.read().unwrap_or_else(PoisonError::into_inner));
@@ -268,7 +269,7 @@ impl<'e> Memory<'e> {
         loop {
             if deadline.is_some_and(|deadline| Instant::now() > deadline) {
                 return Err(Error::late(
-                    "reading it in took longer than memory.deadline_ms in contexture.toml allows",
+                    "loading the memory took longer than memory.deadline_ms in contexture.toml",
                 ));
             }
             let changes = self.store.changes(view.seq, CHANGES)?;

@@ -1,4 +1,4 @@
-//! What a record costs and how it reads, kept for the next time.
+//! The lines of records and their token counts, cached by record.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, OnceLock};
@@ -19,7 +19,7 @@ pub(crate) struct Line {
     pub(crate) id: String,
     /// The heading of the group it stands in.
     pub(crate) group: Text,
-    /// How it reads, guarded.
+    /// The guarded text of the line.
     pub(crate) text: Text,
     /// How many bytes of it stay when the rest is shortened: who says it.
     pub(crate) lead: usize,
@@ -27,7 +27,7 @@ pub(crate) struct Line {
     pub(crate) tokens: Tokens,
     /// Which part of it is a question at its end.
     pub(crate) asks: f64,
-    /// When it happened.
+    /// The time of the event.
     pub(crate) at: Option<Timestamp>,
     // With its time before it.
     dated: OnceLock<Text>,
@@ -126,10 +126,10 @@ fn day(at: Timestamp) -> String {
 
 /// Lines by what counted them.
 #[derive(Debug, Default)]
-pub(crate) struct LineCache(Mutex<Kept>);
+pub(crate) struct LineCache(Mutex<CachedLines>);
 
 #[derive(Debug, Default)]
-struct Kept {
+struct CachedLines {
     lines: BTreeMap<String, Arc<ByKey>>,
     // Rises when something is forgotten: a line that was read before is not
     // kept then.

@@ -1,4 +1,4 @@
-//! What a query is made of.
+//! [`Query`]: the terms, entities and dates of a query.
 
 use std::collections::BTreeSet;
 
@@ -28,11 +28,11 @@ const MOST_ENTITIES: usize = 128;
 /// How many words of a query are looked at.
 const MOST_WORDS: usize = 64;
 
-/// What a query is made of.
+/// The terms, entities and dates of a query.
 #[derive(Debug)]
 pub(crate) struct Query {
     pub(crate) signals: Signals,
-    /// What is searched for by words.
+    /// The terms that are searched for.
     pub(crate) terms: Vec<u32>,
     /// What is searched for by vector: the query without the names of speakers.
     pub(crate) text: String,

@@ -1,4 +1,5 @@
-//! Records as lines of JSON, and what is wrong with one that is none.
+//! Reads records from lines of JSON, with errors that name the field and the
+//! column.
 
 use contexture_store::{
     ChunkRecord, EntityRecord, EventRecord, PatternRecord, Record, RecordKind, RelationRecord,
@@ -28,7 +29,10 @@ fn problem(line: &str) -> Option<String> {
             let message = error.to_string();
             let message = message.split(" at line ").next().unwrap_or_default();
             let column = error.column();
-            return Some(format!("is no JSON: {} at column {column}", plain(message)));
+            return Some(format!(
+                "is not JSON: {} at column {column}",
+                plain(message)
+            ));
         }
     };
     let Value::Object(mut fields) = value else {
@@ -76,7 +80,7 @@ mod tests {
 
     #[test]
     fn complaints_name_the_field() {
-        check("nonsense", "is no JSON: expected ident at column 2");
+        check("nonsense", "is not JSON: expected ident at column 2");
         check(
             "[]",
             "must be an object such as {\"kind\":\"event\",\"content\":\"…\"}",

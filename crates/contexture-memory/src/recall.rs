@@ -1,4 +1,5 @@
-//! Recall: from a request to a text that fits, with everything accounted for.
+//! Recall: from a request to a text within the budget, with every candidate
+//! accounted for.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock, mpsc};
@@ -13,9 +14,9 @@ use contexture_store::{EventRecord, Record, RecordKey, RecordKind};
 use jiff::Timestamp;
 
 use crate::admission::Admission;
-use crate::channels::{Candidate, Found, Look};
+use crate::channels::{Candidate, ChannelResults, ChannelSearch};
 use crate::context::{Channel, Context, ContextRequest, Metadata};
-use crate::layers::{Found as FoundRecord, Selection};
+use crate::layers::{FoundRecord, Selection};
 use crate::lines::Line;
 use crate::query::{LONGEST_QUERY, Query, head_of};
 use crate::view::View;
@@ -53,7 +54,7 @@ pub struct Recall<'a> {
 /// [update](Memory::update) it.
 #[derive(Debug, Clone)]
 pub struct Recalled {
-    /// What it gave.
+    /// The result.
     pub context: Arc<Context>,
     /// What the guard changed, by record.
     pub findings: Arc<Vec<(String, Finding)>>,
@@ -83,7 +84,7 @@ pub(crate) struct Findings {
 type Selected = (Arc<Context>, Arc<Vec<(String, Finding)>>);
 
 /// A request, with what follows from it.
-struct Asked<'a> {
+struct RecallCall<'a> {
     request: &'a ContextRequest,
     how: &'a Recall<'a>,
     strategy: Strategy,
@@ -136,7 +137,7 @@ impl Memory<'_> {
             return Err(Error::input("the budget is 0 tokens").advise(Advice::raise("max_tokens")));
         }
         let now = kept(how.now);
-        let asked = Asked {
+        let asked = RecallCall {
             request,
             how,
             strategy: self.strategy(request)?,
@@ -196,7 +197,7 @@ impl Memory<'_> {
     fn look(
         &self,
         view: &View,
-        asked: Asked<'_>,
+        asked: RecallCall<'_>,
         counts: &Counts,
         vector: Option<Vec<f32>>,
         mut warnings: Vec<Warning>,
@@ -206,14 +207,14 @@ impl Memory<'_> {
             warnings.push(Warning::new(
                 "query_cut",
                 format!(
-                    "only the first {LONGEST_QUERY} bytes of the query are used; it has {}",
+                    "the query has {} bytes; only the first {LONGEST_QUERY} are used",
                     request.query.len()
                 ),
             ));
         }
         let admission = self.admission(view, &asked)?;
         let query = Query::read(&request.query, view, &admission);
-        let found = Look {
+        let found = ChannelSearch {
             view,
             query: &query,
             admission: &admission,
@@ -224,7 +225,7 @@ impl Memory<'_> {
             now: asked.now.as_millisecond(),
         }
         .find();
-        let Found {
+        let ChannelResults {
             candidates,
             events,
             entities,
@@ -261,7 +262,11 @@ impl Memory<'_> {
     }
 
     /// Returns what may be found.
-    fn admission<'v>(&self, view: &'v View, asked: &Asked<'v>) -> Result<Admission<'v>, Error> {
+    fn admission<'v>(
+        &self,
+        view: &'v View,
+        asked: &RecallCall<'v>,
+    ) -> Result<Admission<'v>, Error> {
         let filters = &asked.request.filters;
         let exclude = self.with_parts(&filters.exclude)?;
         let Recall {
@@ -298,7 +303,7 @@ impl Memory<'_> {
     /// had.
     fn query_vector(
         &self,
-        asked: &Asked<'_>,
+        asked: &RecallCall<'_>,
         deadline: Option<Instant>,
     ) -> Result<(Option<Vec<f32>>, Vec<Warning>), Error> {
         let state = self.store.memory_state()?;
@@ -330,7 +335,7 @@ impl Memory<'_> {
             Ok(vectors) => (vectors.into_iter().next(), Vec::new()),
             Err(error) => {
                 let message = format!(
-                    "the query has no vector, so that only words were searched for: {error}"
+                    "the query was searched by words only, because it has no vector: {error}"
                 );
                 (None, vec![Warning::new("no_vector", message)])
             }
@@ -448,7 +453,7 @@ impl Memory<'_> {
         let assembly = assemble(vec![layer], budget, counts, &mut no_loader).map_err(|error| {
             let (needed, available) = error.over_budget().unwrap_or_default();
             Error::input(format!(
-                "additional_context alone takes {needed} tokens; the budget is {available}"
+                "additional_context alone needs {needed} tokens; the budget is {available}"
             ))
         })?;
         let findings: Vec<(String, Finding)> = (assembly.report.guard.iter())
@@ -504,6 +509,6 @@ fn embed_within(
         // Whoever asked may have gone on.
         let _ = sender.send(embedder.embed(&[&text]).map_err(|error| error.to_string()));
     });
-    let late = |_| "the embedder gave no answer in time (memory.deadline_ms)".to_owned();
+    let late = |_| "the embedder did not answer within memory.deadline_ms".to_owned();
     receiver.recv_timeout(deadline).map_err(late)?
 }

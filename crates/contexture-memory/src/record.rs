@@ -1,4 +1,5 @@
-//! Recording: what a record is found by is derived, and both are kept.
+//! Recording: derives words, a vector, entities and relations from a record,
+//! and stores all of it in one transaction.
 
 use std::io::{BufRead, Read};
 
@@ -16,7 +17,7 @@ use crate::embedder::unit;
 use crate::error::Error;
 use crate::{Memory, form, info, kept, read};
 
-/// How many lines are kept at a time.
+/// The number of lines that are stored in one transaction.
 const BATCH: usize = 1_000;
 
 /// How many bytes of lines are kept at a time, when that are fewer records.
@@ -74,7 +75,7 @@ impl MemoryRecorded {
 pub struct Lines<'a> {
     /// What the file is called in complaints.
     pub name: &'a str,
-    /// Its lines.
+    /// The lines to read.
     pub reader: &'a mut dyn BufRead,
     /// Told how many lines and bytes were read and recorded.
     pub progress: &'a mut dyn FnMut(u64, u64),
@@ -132,7 +133,10 @@ impl Memory<'_> {
             bytes += read as u64;
             waiting += read as u64;
             if read as u64 == LONGEST_LINE {
-                let error = format!("{name}:{number}: is longer than {LONGEST_LINE} bytes");
+                let error = format!(
+                    "{name}:{number}: is longer than the limit of {LONGEST_LINE} \
+                                     bytes"
+                );
                 return Err(so_far(Error::input(error), recorded));
             }
             let text = line.trim_start_matches('\u{feff}').trim();
@@ -260,8 +264,8 @@ impl Memory<'_> {
         let (vectors, failed) = vectors(&*embedder, &ready, &texts, &at)?;
         if let Some(failed) = failed {
             done.warn(format!(
-                "texts are found by their words only, for now: {failed}; `contexture memory \
-                 reembed` gives them vectors when that is mended"
+                "the texts have no vectors and are searched by words only: {failed}; re-embed \
+                 the memory when the embedder works again"
             ));
         }
         let any = vectors.iter().any(Option::is_some);
@@ -539,11 +543,9 @@ fn head_of(text: &str) -> &str {
 /// Returns an error with what was recorded before it.
 fn so_far(error: Error, recorded: u64) -> Error {
     match recorded {
-        0 => error.behind("nothing of it was recorded"),
-        1 => error.behind("line 1 was recorded and stays, the rest was not"),
-        n => error.behind(&format!(
-            "lines 1 to {n} were recorded and stay, the rest was not"
-        )),
+        0 => error.behind("nothing was recorded"),
+        1 => error.behind("line 1 was recorded; the rest was not"),
+        n => error.behind(&format!("lines 1 to {n} were recorded; the rest was not")),
     }
 }
 

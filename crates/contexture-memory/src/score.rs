@@ -1,4 +1,4 @@
-//! A score, and what it is made of.
+//! A score with the parts it is made of.
 
 use contexture_core::Scores;
 use contexture_recall::Strategy;

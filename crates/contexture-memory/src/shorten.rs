@@ -1,5 +1,5 @@
-//! Making texts shorter: by a language model when one is configured, else by
-//! their most telling sentences.
+//! Shortens a record: by a language model when one is configured, else to its
+//! most relevant sentences.
 
 use contexture_core::{Counts, Tokens};
 use contexture_engine::{Engine, Summariser, SummaryAsk};

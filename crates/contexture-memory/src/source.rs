@@ -1,4 +1,5 @@
-//! The sources `memory` and `tasks`.
+//! The sources `memory` and `tasks`: they query memory after all other layers
+//! have been fitted.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -39,9 +40,9 @@ struct MemorySource {
 }
 
 /// Whether memory was asked for a layer of a request.
-struct Asked(Mutex<bool>);
+struct QueryState(Mutex<bool>);
 
-impl Asked {
+impl QueryState {
     fn of(scope: &Scope<'_>) -> Result<Arc<Self>, Error> {
         scope.shared(&scope.layer.name, || Ok(Self(Mutex::new(false))))
     }
@@ -61,19 +62,18 @@ impl Source for MemorySource {
             Parameter::new(
                 "query",
                 ParameterKind::Text,
-                "What to look for. Default: the request's query, else the current task, else the \
-                 event.",
+                "The query. Default: the request's query, else the current task, else the event.",
             ),
             Parameter::new(
                 "filters",
                 ParameterKind::Object,
-                "What may be found. Default: the request's filters, and the current task when the \
-                 recipe has one.",
+                "Filters for the records. Default: the request's filters, and the current task \
+                 when the recipe has one.",
             ),
             Parameter::new(
                 "strategy",
                 ParameterKind::Text,
-                "The archetype whose strategy is followed. Default: the request's, else the \
+                "The archetype whose strategy is used. Default: the request's, else the \
                  configured one.",
             ),
             Parameter::new(
@@ -84,8 +84,8 @@ impl Source for MemorySource {
             Parameter::new(
                 "required",
                 ParameterKind::Flag,
-                "Whether memory is asked even when `memory.inject` is off, and a warning says \
-                 when there is nothing. Default: false.",
+                "Whether to query memory even when `memory.inject` is off, and to warn when \
+                 memory is empty or there is no query. Default: false.",
             ),
         ];
         PARAMETERS
@@ -125,7 +125,7 @@ impl Source for MemorySource {
         if outcome.assembly().is_none() {
             return Ok(None);
         }
-        if std::mem::replace(&mut *Asked::of(ask)?.lock(), true) {
+        if std::mem::replace(&mut *QueryState::of(ask)?.lock(), true) {
             return Ok(None);
         }
         self.recall(ask, outcome)
@@ -139,7 +139,7 @@ fn is_required(scope: &Scope<'_>) -> bool {
 
 /// Returns an offer of nothing, with the reason as a row and a warning.
 fn nothing(ask: &Ask<'_>, code: Code, reason: &str) -> Offer {
-    let message = format!("memory is left out: {reason}");
+    let message = format!("memory is not included: {reason}");
     ask.warn(Warning::new("memory_left_out", message));
     let mut offer = Offer::default().volatile();
     offer.exclude("memory", Role::Context, code, reason);
@@ -162,9 +162,13 @@ impl MemorySource {
         let Some(query) = query(ask) else {
             if required {
                 ask.warn(
-                    Warning::new("memory_not_asked", "nothing is asked of memory")
-                        .advise(Advice::set("query"))
-                        .advise(Advice::set("event")),
+                    Warning::new(
+                        "memory_not_asked",
+                        "memory was not queried: the request has no \
+                                                      query, task or event",
+                    )
+                    .advise(Advice::set("query"))
+                    .advise(Advice::set("event")),
                 );
             }
             return Ok(None);
@@ -190,7 +194,7 @@ impl MemorySource {
         let most = most.min().unwrap_or(Tokens::MAX);
         let room = outcome.room().saturating_sub(spared).min(most);
         if room < LEAST {
-            let reason = format!("{room} tokens were left for it");
+            let reason = format!("only {room} tokens remain");
             return Ok(Some(nothing(ask, Code::OVER_BUDGET, &reason)));
         }
         let request = ContextRequest {
@@ -285,7 +289,7 @@ fn summarised(
         item.cut = Cut::Never;
         offer.items.push(item);
     }
-    let reason = format!("the summary `{}` stands for it", ask.layer.name);
+    let reason = format!("replaced by the summary `{}`", ask.layer.name);
     for part in &context.components {
         let (id, code) = (&part.source, Code::COMPACTED);
         let mut row = Excluded::unoffered(id, "", Role::Context, code, reason.clone());
@@ -384,8 +388,8 @@ impl Source for TasksSource {
             Parameter::new(
                 "part",
                 ParameterKind::Word(&["root", "path", "results"]),
-                "Which part: the goal of all, the tasks from there to the current one, or the \
-                 results of completed tasks beside it. Default: path.",
+                "Which part: the goal of the outermost task, the path from it to the current \
+                 task, or the results of completed sibling tasks. Default: path.",
             ),
             Parameter::new(
                 "stack",

@@ -1,4 +1,4 @@
-//! Where one is in a stack of tasks, as items.
+//! The current task, its ancestors and the results of its siblings, as items.
 
 use contexture_core::guard::Policy;
 use contexture_core::{Cut, Item, Role, Text, Trust};
@@ -34,15 +34,15 @@ pub struct TaskChanged {
 pub struct StackInfo {
     /// The stack.
     pub stack: String,
-    /// How many tasks it has.
+    /// The number of tasks.
     pub tasks: usize,
-    /// How many of them are active.
+    /// The number of active tasks.
     pub active: usize,
-    /// How many wait for something.
+    /// The number of blocked tasks.
     pub blocked: usize,
-    /// How many are complete.
+    /// The number of completed tasks.
     pub complete: usize,
-    /// Its current task.
+    /// The current task.
     pub current: Option<TaskRecord>,
 }
 

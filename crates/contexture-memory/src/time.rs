@@ -1,4 +1,4 @@
-//! Days, months and years.
+//! Finds days, months and years in a query.
 
 use std::collections::BTreeSet;
 
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn a_word_that_is_also_a_month_is_none() {
+    fn a_verb_spelled_like_a_month_is_not_a_date() {
         assert!(!holds("may I march?", "2023-05-08T00:00:00Z"));
         assert!(!holds("who won?", "2023-05-08T00:00:00Z"));
     }

@@ -16,7 +16,7 @@ use contexture_store::{
 
 use crate::form;
 
-/// What is known of a memory.
+/// The index, the entity graph and the filter data of a memory.
 #[derive(Debug, Default)]
 pub(crate) struct View {
     /// The last change that is in it.
@@ -42,7 +42,7 @@ pub(crate) struct View {
     limited: BTreeSet<Slot>,
     // How many texts each speaker has.
     speakers: BTreeMap<u32, usize>,
-    /// Texts whose words have to be made anew.
+    /// Texts that must be indexed again.
     pub(crate) wordless: BTreeSet<RecordKey>,
 }
 

@@ -117,44 +117,25 @@ mod tests {
         );
     }
 
-    /// Every operation that advice may name.
-    const ALL: [Operation; 21] = [
-        Operation::ListSessions,
-        Operation::CreateSession,
-        Operation::ShowHistory,
-        Operation::UndoCompaction,
-        Operation::ListTrees,
-        Operation::ImportTree,
-        Operation::ShowTree,
-        Operation::AddNode,
-        Operation::FlagNode,
-        Operation::SavePath,
-        Operation::ShowTasks,
-        Operation::ListStacks,
-        Operation::PushTask,
-        Operation::RecordMemory,
-        Operation::ExportMemory,
-        Operation::ReembedMemory,
-        Operation::ListKeys,
-        Operation::ListSnapshots,
-        Operation::ListWorkingSet,
-        Operation::CreateProject,
-        Operation::ShowSettings,
-    ];
-
     #[test]
-    fn routes_and_tools_in_advice_exist() {
+    fn every_route_and_tool_in_advice_exists() {
         let api = crate::router::api();
         let routes = api
             .operations
             .iter()
             .map(|operation| format!("`{} {}`", operation.method, operation.path));
         let routes: Vec<String> = routes.collect();
-        for route in ALL.iter().filter_map(|one| Http.operation(*one, None)) {
+        for route in Operation::ALL
+            .iter()
+            .filter_map(|one| Http.operation(*one, None))
+        {
             assert!(routes.contains(&route), "{route}");
         }
         let tools: Vec<String> = tool_names().map(|name| quoted(&name)).collect();
-        for tool in ALL.iter().filter_map(|one| Mcp.operation(*one, None)) {
+        for tool in Operation::ALL
+            .iter()
+            .filter_map(|one| Mcp.operation(*one, None))
+        {
             assert!(tools.contains(&tool), "{tool}");
         }
     }

@@ -1,3 +1,9 @@
+//! [`Estimated`]: a counter for models without a public tokenizer.
+//!
+//! It multiplies the [estimate](mod@crate::estimate) by a factor per model
+//! family. Long texts are estimated in parts, and the sum of the parts is
+//! never below the estimate of the whole.
+
 use contexture_core::{TokenCounter, Tokens};
 
 use crate::estimate;

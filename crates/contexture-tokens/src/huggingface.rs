@@ -1,3 +1,6 @@
+//! [`HuggingFace`]: a counter for a `tokenizer.json`, behind the feature
+//! `huggingface`.
+
 use std::path::Path;
 
 use contexture_core::{ContentHash, TokenCounter, Tokens};

@@ -1,3 +1,9 @@
+//! [`Models`]: the model table with windows, tokenizers, providers and prices.
+//!
+//! A model that is not in the table gets the tokenizer and provider of its
+//! family and a window of [`UNKNOWN_WINDOW`]; callers warn about it. Users add
+//! models in `contexture.toml`.
+
 use std::collections::BTreeMap;
 
 use contexture_core::{Tokens, Usage};
@@ -38,18 +44,18 @@ impl Provider {
     }
 }
 
-/// What is known of a model.
+/// A model with its window, tokenizer, provider and prices.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Model {
     /// The name it was asked for by.
     pub name: String,
-    /// How many tokens it takes.
+    /// The window, in tokens.
     pub window: Tokens,
-    /// How its tokens are counted.
+    /// The tokenizer.
     pub tokenizer: Tokenizer,
     /// Whose API it is called through.
     pub provider: Provider,
-    /// What it costs, when that is known.
+    /// Prices in dollars per million tokens, if known.
     pub prices: Option<Prices>,
     /// False when the table does not know it and defaults were taken.
     pub known: bool,

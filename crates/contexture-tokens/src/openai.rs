@@ -1,3 +1,8 @@
+//! [`OpenAi`]: exact counters for OpenAI's public vocabularies.
+//!
+//! Each vocabulary is a table that the build script writes and that is read in
+//! place, so that a new process counts at once.
+
 mod class;
 mod hash;
 mod merge;

@@ -1,3 +1,7 @@
+//! [`Tokenizer`]: names a counter and loads it.
+//!
+//! OpenAI's vocabularies are loaded on first use, a `tokenizer.json` at once.
+
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -7,7 +11,7 @@ use contexture_core::TokenCounter;
 use crate::estimated::Estimated;
 use crate::openai::{Encoding, OpenAi};
 
-/// Which counter a model needs.
+/// The tokenizer of a model.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Tokenizer {
     /// One of OpenAI's vocabularies, exact.

@@ -64,7 +64,7 @@ fn a_finished_request_is_within_the_budget_though_sums_do_not_add_up() {
 }
 
 #[test]
-fn what_is_no_tokenizer_is_refused_by_name() {
+fn an_invalid_tokenizer_file_is_rejected_by_name() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("tokenizer.json");
     let told = |path: &std::path::Path| match HuggingFace::from_file(path) {

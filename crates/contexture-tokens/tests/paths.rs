@@ -84,7 +84,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(1_500))]
 
     #[test]
-    fn what_is_used_is_never_less_than_what_is_sent(
+    fn counted_tokens_are_never_fewer_than_sent(
         texts in prop::collection::vec(text(), 1..12),
         window in 1..300u64,
     ) {

@@ -1,4 +1,4 @@
-//! The engine with all built-in sources.
+//! [`Engine`]: the engine with all built-in sources, and the store.
 
 use std::ops::Deref;
 use std::path::Path;
@@ -188,7 +188,7 @@ impl Engine {
             None => self
                 .inner
                 .ledger()
-                .and_then(|_| Err(Error::input("the engine has only parts of a store"))),
+                .and_then(|_| Err(Error::input("the engine has only some parts of a store"))),
         }
     }
 

@@ -85,14 +85,14 @@ pub fn generate(
     let tenant = tenant_of(tenant);
     if scope == KeyScope::Metrics && !tenant.is_empty() {
         return Err(Error::input(format!(
-            "tenant: a key for metrics opens nothing of a tenant, so it is not one of `{tenant}`"
+            "tenant: a metrics key grants no access to a tenant, so it cannot belong to `{tenant}`"
         ))
-        .advise("make two keys"));
+        .advise("create two keys"));
     }
     let name = name.map(str::trim).filter(|name| !name.is_empty());
     if let Some(length) = name.map(str::len).filter(|length| *length > MAX_NAME_BYTES) {
         return Err(Error::input(format!(
-            "name: has {length} bytes; at most {MAX_NAME_BYTES} are kept"
+            "name: has {length} bytes; the limit is {MAX_NAME_BYTES}"
         )));
     }
     let id = random(ID_CHARS)?;
@@ -143,8 +143,8 @@ pub fn check_tenant(name: &str) -> Result<(), Error> {
     let shown = &name[..name.floor_char_boundary(MAX_TENANT_CHARS)];
     let more = if shown.len() < name.len() { "…" } else { "" };
     Err(Error::input(format!(
-        "tenant: `{shown}{more}` is no name of a tenant: take 1 to {MAX_TENANT_CHARS} of a-z, 0-9, \
-         _ and -, a letter or digit first"
+        "tenant: `{shown}{more}` is not a valid tenant name; use 1 to {MAX_TENANT_CHARS} of a-z, \
+         0-9, _ and -, beginning with a letter or digit"
     )))
 }
 
@@ -173,7 +173,7 @@ fn random(chars: usize) -> Result<String, Error> {
     while text.len() < chars {
         getrandom::fill(&mut bytes).map_err(|error| {
             Error::failure(
-                format!("the system gives no random numbers to make a key of: {error}"),
+                format!("cannot get random numbers from the system to create a key: {error}"),
                 error.to_string(),
             )
         })?;
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_refused() {
+    fn invalid_input_is_rejected() {
         let now = Timestamp::UNIX_EPOCH;
         for (tenant, scope, name) in [
             ("No", KeyScope::Tenant, None),

@@ -1,4 +1,4 @@
-//! What texts count, as programs read it.
+//! Token counts of files as JSON for programs.
 
 use contexture_core::{TokenizerInfo, Tokens};
 use serde::Serialize;

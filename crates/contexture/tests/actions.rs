@@ -46,13 +46,13 @@ fn refused(lab: &Lab, actions: &str, max_entries: usize, max_actions: usize) -> 
 }
 
 #[test]
-fn what_is_refused() {
+fn invalid_actions_are_rejected() {
     let lab = project();
-    let why = "MISSING_WHY: the change to `b.md` gives no reason\nhint: every change needs a \
-               reason: `why`";
+    let why = "MISSING_WHY: the change to `b.md` has no reason\nhint: set `why` to the reason \
+               for the change";
     let list = "hint: `list_working_set` lists the files";
     let root = "hint: only files below the root can be in the working set";
-    let pinned = "PERMISSION_DENIED: `rules.md` is pinned; only a person may change it";
+    let pinned = "PERMISSION_DENIED: `rules.md` is pinned; only a person can change it";
     for (actions, message) in [
         (
             "{action: add_to_working_set, path: b.md, priority: 0.7}",
@@ -72,19 +72,20 @@ fn what_is_refused() {
         ),
         (
             "{action: add_to_working_set, path: gone.md, priority: 0.5, why: x}",
-            "NOT_FOUND: there is no file `gone.md`",
+            "NOT_FOUND: file `gone.md` does not exist",
         ),
         (
             "{action: add_to_working_set, path: ../b.md, priority: 0.5, why: x}",
             &format!(
-                "PERMISSION_DENIED: `../b.md` holds `..`, which could lead out of the root\n{root}"
+                "PERMISSION_DENIED: `../b.md` contains `..`, which can leave the root; use a \
+                 path below the root\n{root}"
             ),
         ),
         (
             "{action: add_to_working_set, path: /etc/passwd, priority: 0.5, why: x}",
             &format!(
-                "PERMISSION_DENIED: `/etc/passwd` is absolute; paths are relative to the root\n\
-                 {root}"
+                "PERMISSION_DENIED: `/etc/passwd` is absolute; use a path relative to the \
+                 root\n{root}"
             ),
         ),
         (
@@ -98,21 +99,21 @@ fn what_is_refused() {
         (
             "{action: add_to_working_set, path: b.md, priority: 1.0, truncate_strategy: never, \
              why: x}",
-            "PERMISSION_DENIED: `b.md` would be pinned; only a person may do that",
+            "PERMISSION_DENIED: `b.md` would be pinned; only a person can do that",
         ),
         (
             "{action: add_to_working_set, path: b.md, priority: 0.5, role: system, why: x}",
-            "PERMISSION_DENIED: `b.md` would speak in another role; only a person may do that",
+            "PERMISSION_DENIED: `b.md` would get another role; only a person can do that",
         ),
         (
             "{action: adjust_priority, path: never.md, priority: 1.0, why: x}",
-            "PERMISSION_DENIED: `never.md` would be pinned; only a person may do that",
+            "PERMISSION_DENIED: `never.md` would be pinned; only a person can do that",
         ),
         // Nor two together.
         (
             "{action: add_to_working_set, path: b.md, priority: 0.9, truncate_strategy: never, \
              why: x}\n---\n{action: adjust_priority, path: b.md, priority: 1.0, why: x}",
-            "PERMISSION_DENIED: `b.md` would be pinned; only a person may do that",
+            "PERMISSION_DENIED: `b.md` would be pinned; only a person can do that",
         ),
         (
             "{action: adjust_priority, path: a.md, priority: 1.5, why: x}",
@@ -160,13 +161,13 @@ fn there_are_limits() {
                - {action: remove_from_working_set, path: a.md, why: x}";
     assert_eq!(
         refused(&project(), two, 9, 1),
-        "QUOTA_EXCEEDED: 2 actions in one call, 1 are allowed\n\
-         hint: send fewer at a time, or raise limits.max_actions in contexture.toml"
+        "QUOTA_EXCEEDED: 2 actions in one call; the limit is 1\nhint: send fewer at a time, or \
+         raise limits.max_actions in contexture.toml"
     );
     let add = "{action: add_to_working_set, path: b.md, priority: 0.7, why: x}";
     assert_eq!(
         refused(&project(), add, 3, 9),
-        "QUOTA_EXCEEDED: the working set may hold 3 entries\n\
-         hint: remove some first, or raise limits.max_entries in contexture.toml"
+        "QUOTA_EXCEEDED: the working set is full: the limit is 3 entries\nhint: remove some \
+         first, or raise limits.max_entries in contexture.toml"
     );
 }

@@ -118,7 +118,7 @@ fn a_users_own_is_read_and_takes_its_place() {
     let error = Archetypes::load(dir.path(), &both).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "the archetype `recall` stands in both own.yml and twice.yml"
+        "the archetype `recall` is defined in both own.yml and twice.yml"
     );
     let error = Archetypes::load(dir.path(), &["none.yml".to_owned()]).unwrap_err();
     assert!(
@@ -134,7 +134,7 @@ fn a_users_own_is_read_and_takes_its_place() {
 }
 
 #[test]
-fn what_is_wrong_is_told_with_its_place() {
+fn errors_name_line_and_field() {
     check(
         "archetype: a\nstrategy:\n  dept_limit: 3\n",
         "mine.yml:3:3: strategy.dept_limit: unknown field `dept_limit`; did you mean \
@@ -169,7 +169,7 @@ fn what_is_wrong_is_told_with_its_place() {
     );
     check(
         "archetype: a\nentity_types: [order, order]\n",
-        "mine.yml:2:23: entity_types[1]: `order` stands in this list already",
+        "mine.yml:2:23: entity_types[1]: `order` is already in this list",
     );
     check(
         "archetype: a\nentity_types: [a]\nrelation_types: [b]\nextract:\n  relations:\n  - {type: b, from: a}\n",
@@ -178,6 +178,6 @@ fn what_is_wrong_is_told_with_its_place() {
     check("description: a\n", "mine.yml:1:1: archetype: is missing");
     check(
         "",
-        "mine.yml:1:1: an archetype is one mapping with `archetype`",
+        "mine.yml:1:1: an archetype must be one mapping with `archetype`",
     );
 }

@@ -90,7 +90,7 @@ fn check_cache(previous: &Assembled, now: &Assembled) -> Result<(), String> {
 }
 
 #[test]
-fn what_was_sent_is_a_prefix_of_what_is_sent_next() {
+fn a_request_is_a_prefix_of_the_next() {
     let lab = Lab::new("");
     let mut runner = TestRunner::new(Config {
         cases: 40,
@@ -282,7 +282,7 @@ fn names_of_calls_stay_while_the_window_stays() {
 }
 
 #[test]
-fn what_changes_each_time_changes_nothing_before_it() {
+fn volatile_content_does_not_change_the_bytes_before_it() {
     let lab = Lab::new("");
     lab.talk("s", &chat(6, 40));
     let base = standing(&lab.assemble("s", 20_000));
@@ -310,7 +310,7 @@ fn what_changes_each_time_changes_nothing_before_it() {
 }
 
 #[test]
-fn what_caused_the_difference_is_named() {
+fn the_cause_of_a_difference_is_named() {
     let lab = Lab::new("");
     let layer = |assembled: Assembled| {
         let cache = assembled.report.cache.clone().unwrap();

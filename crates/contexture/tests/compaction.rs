@@ -123,7 +123,12 @@ fn overflow_brings_it_to_40_percent_once() {
     assert!(used <= max * 40 / 100, "{used} of {max}");
     check(&after).unwrap();
     let again = lab.engine.recover_overflow("s", &request).unwrap_err();
-    assert!(again.to_string().contains("the overflow stands"), "{again}");
+    assert!(
+        again
+            .to_string()
+            .contains("already compacted after an overflow"),
+        "{again}"
+    );
     for turn in &chat(20, 60) {
         lab.record("s", turn);
     }
@@ -136,24 +141,18 @@ fn nothing_is_left_to_make_shorter() {
     lab.talk("s", &chat(3, 60));
     let request = CompactRequest::default();
     let error = lab.engine.recover_overflow("s", &request).unwrap_err();
-    assert!(
-        error.to_string().contains("cannot be made shorter"),
-        "{error}"
-    );
+    assert!(error.to_string().contains("cannot be compacted"), "{error}");
     assert_eq!(manual(&lab, None), None);
 }
 
 /// The provider takes less than is assumed: whoever was told so can say it.
 #[test]
-fn what_fits_the_assumed_window_needs_the_true_one() {
+fn compaction_needs_the_true_window_when_history_fits_the_assumed_one() {
     let lab = Lab::new("");
     lab.talk("s", &chat(6, 60));
     let request = CompactRequest::default();
     let error = lab.engine.recover_overflow("s", &request).unwrap_err();
-    assert!(
-        error.to_string().contains("was not made shorter"),
-        "{error}"
-    );
+    assert!(error.to_string().contains("was not compacted"), "{error}");
     let hint = "set `max_tokens`";
     assert_eq!(
         error.hint(&contexture::advice::Plain).as_deref(),
@@ -411,7 +410,7 @@ fn keys_do_not_get_into_a_summary() {
 }
 
 #[test]
-fn a_periodic_one_is_taken_like_the_others() {
+fn a_periodic_compaction_is_used_like_any_other() {
     let lab = Lab::new("");
     lab.talk("s", &chat(10, 40));
     let all = turns(&lab);
@@ -487,7 +486,7 @@ fn pictures_are_made_room_for() {
 
 /// With less room than what is kept needs, the report says what nobody reads.
 #[test]
-fn what_the_summary_does_not_stand_for_is_told() {
+fn turns_missing_from_the_summary_are_reported() {
     let mut lab = Lab::new("");
     lab.talk("s", &chat(60, 60));
     let used = lab.assemble("s", 100_000).report.budget.used;
@@ -497,6 +496,6 @@ fn what_the_summary_does_not_stand_for_is_told() {
     let mut rows = small.report.excluded.iter();
     let row = rows.find(|row| row.id.starts_with("turns 1-")).unwrap();
     let reason = row.reason.to_string();
-    assert!(reason.contains("the others are not read"), "{reason}");
+    assert!(reason.contains("the others were not read"), "{reason}");
     check(&small).unwrap();
 }

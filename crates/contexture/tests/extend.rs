@@ -180,7 +180,7 @@ fn a_recipe_may_be_a_value_and_the_request_may_give_parameters() {
 }
 
 #[test]
-fn what_is_wrong_with_a_recipe_is_said_with_its_line() {
+fn recipe_errors_name_the_line() {
     let bench = Bench::new();
     let mine = || with(Does("mine", says_words));
     let layer = |layer: &str| format!("recipe: mine\nlayers:\n- {layer}\n");
@@ -211,7 +211,7 @@ fn what_is_wrong_with_a_recipe_is_said_with_its_line() {
         ),
         (
             "{layer: a, source: runtime, with: {x: 1}}",
-            "mine.yml:3:38: layers[0].with.x: the source takes no parameters",
+            "mine.yml:3:38: layers[0].with.x: the source has no parameters",
         ),
     ] {
         bench.refuses(mine(), &layer(text), expected);
@@ -406,7 +406,7 @@ fn the_engine_has_the_parts_of_a_store_that_it_is_given() {
         .unwrap();
     assert!(engine.ledger().is_ok());
     let error = engine.trees().err().unwrap();
-    assert_eq!(error.to_string(), "there is no store of trees here");
+    assert_eq!(error.to_string(), "no store for trees is configured");
     assert!(engine.memory().is_err());
 }
 

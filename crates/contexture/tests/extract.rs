@@ -452,7 +452,7 @@ fn forms_of_failure_are_recognised_without_the_flag() {
 }
 
 #[test]
-fn what_only_mentions_errors_is_no_failure() {
+fn text_that_only_mentions_errors_is_not_a_failure() {
     for line in [
         "0 errors, 0 warnings",
         "finished with no errors",
@@ -493,7 +493,7 @@ fn attempts_that_led_nowhere_are_failures() {
 }
 
 #[test]
-fn the_same_failure_is_told_once_with_a_count() {
+fn a_repeated_failure_is_listed_once_with_a_count() {
     check(
         "
 1 call bash: make
@@ -540,7 +540,7 @@ const VARIANTS: &str = "
 ";
 
 #[test]
-fn failures_that_differ_in_a_number_are_told_apart() {
+fn failures_that_differ_in_a_number_are_listed_separately() {
     check(
         VARIANTS,
         400,
@@ -797,7 +797,7 @@ fn what_was_left_out_is_read_back() {
 }
 
 #[test]
-fn a_decision_that_is_turned_around_is_told_as_it_is_now() {
+fn a_reversed_decision_is_summarised_in_its_latest_form() {
     check(
         "1 assistant: We decided to use tabs instead of spaces.\n2 assistant: We decided to use spaces instead of tabs.\n",
         200,

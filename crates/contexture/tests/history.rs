@@ -113,7 +113,7 @@ fn counts_that_are_kept_are_true() {
 }
 
 #[test]
-fn what_is_for_the_record_only_is_not_sent() {
+fn blocks_recorded_only_for_the_log_are_not_sent() {
     let lab = Lab::new("");
     lab.session("s");
     let say = |role, text: &str| message(role, MessageContent::Text(text.to_owned()));
@@ -138,7 +138,7 @@ fn what_is_for_the_record_only_is_not_sent() {
         .collect();
     assert_eq!(told.len(), 3, "{told:?}");
     assert!(
-        told[0].contains("kept for the record") && told[2].contains("blank"),
+        told[0].contains("recorded system prompt") && told[2].contains("blank"),
         "{told:?}"
     );
     check(&assembled).unwrap();

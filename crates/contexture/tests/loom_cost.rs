@@ -123,7 +123,7 @@ fn the_middle_is_climbed_over_and_not_read() {
 }
 
 #[test]
-fn what_a_response_says_of_its_request_is_learned_from() {
+fn the_usage_of_a_response_calibrates_counts() {
     let lab = Lab::new("");
     let mut document = tree("truncate_middle");
     document.nodes.truncate(200);

@@ -67,7 +67,7 @@ fn the_older_flat_budget_is_read() {
     assert_eq!(manifest.max_tokens, Some(9_000));
     assert_eq!(
         read("context_budget_tokens: 700\nfiles: []").warnings,
-        ["working-set.yml: `protocol` is missing, `CONTEXT-ASSEMBLY/0.1` assumed"]
+        ["working-set.yml: `protocol` is missing; assuming `CONTEXT-ASSEMBLY/0.1`"]
     );
 }
 
@@ -114,7 +114,7 @@ fn an_effective_that_disagrees_is_a_warning_and_the_smaller_is_used() {
     );
     assert_eq!(
         manifest.warnings,
-        ["working-set.yml:2: budget.effective says 800, but 1000 less 100 is 900; 800 is used"]
+        ["working-set.yml:2: budget.effective is 800, but 1000 minus 100 is 900; using 800"]
     );
     assert_eq!(manifest.reserved_for_response, Some(100));
     assert_eq!(manifest.effective, Some(800));
@@ -135,7 +135,7 @@ fn unknown_fields_are_warnings_with_the_line() {
 }
 
 #[test]
-fn what_is_wrong_is_named_with_its_place() {
+fn errors_name_the_place() {
     let entry =
         |fields: &str| format!("protocol: CONTEXT-ASSEMBLY/0.1\nfiles:\n  - {{{fields}}}\n");
     refused(
@@ -162,17 +162,18 @@ fn what_is_wrong_is_named_with_its_place() {
     );
     refused(
         &entry("path: ../a, priority: 1"),
-        "working-set.yml:3:12: files[0].path: `../a` holds `..`, which could lead out of the root",
+        "working-set.yml:3:12: files[0].path: `../a` contains `..`, which can leave the root; \
+         use a path below the root",
     );
     refused(
         &entry("path: /etc/passwd, priority: 1"),
-        "working-set.yml:3:12: files[0].path: `/etc/passwd` is absolute; \
-         paths are relative to the root",
+        "working-set.yml:3:12: files[0].path: `/etc/passwd` is absolute; use a path relative to \
+         the root",
     );
     refused(
         &entry("path: 'a#L9-L3', priority: 1"),
-        "working-set.yml:3:12: files[0].path: `a#L9-L3` ends with a line range that is none; \
-         write it as `#L10-L80`",
+        "working-set.yml:3:12: files[0].path: `a#L9-L3` ends with an invalid line range; write \
+         it as `#L10-L80`",
     );
     refused(
         &entry("path: a, priority: 1, max_lines: 0"),
@@ -180,11 +181,12 @@ fn what_is_wrong_is_named_with_its_place() {
     );
     refused(
         "protocol: CONTEXT-ASSEMBLY/0.1\nfiles:\n- {path: a, priority: 1}\n- {path: ./a, priority: 0}\n",
-        "working-set.yml:4:10: files[1].path: `./a` stands here already, on line 3",
+        "working-set.yml:4:10: files[1].path: `./a` is already listed on line 3",
     );
     refused(
         "protocol: CONTEXT-ASSEMBLY/9\nfiles: []",
-        "working-set.yml:1:11: protocol: is `CONTEXT-ASSEMBLY/9`, but this reads `CONTEXT-ASSEMBLY/0.1`",
+        "working-set.yml:1:11: protocol: is `CONTEXT-ASSEMBLY/9`; only `CONTEXT-ASSEMBLY/0.1` is \
+         supported",
     );
     refused(
         "protocol: CONTEXT-ASSEMBLY/0.1\nbudget: {max_tokens: -5}\nfiles: []",
@@ -192,11 +194,12 @@ fn what_is_wrong_is_named_with_its_place() {
     );
     refused(
         "protocol: CONTEXT-ASSEMBLY/0.1\nbudget: {max_tokens: 10, reserved_for_response: 10}\nfiles: []",
-        "working-set.yml:2:49: budget.reserved_for_response: is 10, which leaves nothing of max_tokens 10",
+        "working-set.yml:2:49: budget.reserved_for_response: is 10, which uses up the whole \
+         max_tokens of 10",
     );
     refused(
         "",
-        "working-set.yml:1:1: is empty; a manifest begins with `protocol: CONTEXT-ASSEMBLY/0.1`",
+        "working-set.yml:1:1: is empty; begin it with `protocol: CONTEXT-ASSEMBLY/0.1`",
     );
     refused(
         "- just\n- a list\n",

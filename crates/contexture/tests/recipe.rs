@@ -60,7 +60,7 @@ fn every_field_is_read() {
 }
 
 #[test]
-fn what_is_wrong_is_named_with_its_line() {
+fn errors_name_the_line() {
     refused(
         "- {layer: files, source: working-set, share: 100, fit: window, head: 10}",
         "mine.yml:3:64: layers[0].head: unknown field `head` (one of layer, source, with, layers, \
@@ -77,15 +77,17 @@ fn what_is_wrong_is_named_with_its_line() {
     );
     refused(
         "- {layer: files, source: working-set, share: 100}\n- {layer: files, source: boot}",
-        "mine.yml:4:3: layers[1].layer: another layer is named `files`; give each its own name",
+        "mine.yml:4:3: layers[1].layer: the layer name `files` is already in use; give each \
+         layer its own name",
     );
     refused(
         "- layer: group\n  layers:\n  - {layer: a, source: event}\n- {layer: a, source: event}",
-        "mine.yml:6:3: layers[1].layer: another layer is named `a`; give each its own name",
+        "mine.yml:6:3: layers[1].layer: the layer name `a` is already in use; give each layer \
+         its own name",
     );
     refused(
         "- {layer: a, source: event, layers: [{layer: b, source: event}]}",
-        "mine.yml:3:22: layers[0].source: a layer has a `source` or `layers`, not both",
+        "mine.yml:3:22: layers[0].source: a layer needs either `source` or `layers`, not both",
     );
     refused(
         "- {layer: files, source: working-set, share: 100, colour: red}",
@@ -108,7 +110,7 @@ fn a_source_of_grammar_1_shows_its_new_form() {
         refused(
             &format!("- {{layer: a, source: {former}}}"),
             &format!(
-                "mine.yml:3:22: layers[0].source: `{former}` is a source of recipe grammar 1; \
+                "mine.yml:3:22: layers[0].source: `{former}` was removed in recipe grammar 2; \
                  write {now}"
             ),
         );

@@ -177,11 +177,11 @@ fn any_change_is_noticed() {
     for hash in kept {
         *store.damaged.lock().unwrap() = Some(hash);
         let error = check().unwrap_err();
-        assert!(error.contains("was changed"), "{error}");
+        assert!(error.contains("does not match its hash"), "{error}");
         *store.damaged.lock().unwrap() = None;
         *store.lost.lock().unwrap() = Some(hash);
         let error = check().unwrap_err();
-        assert!(error.contains("not in the store"), "{error}");
+        assert!(error.contains("missing from the store"), "{error}");
         *store.lost.lock().unwrap() = None;
     }
     check().unwrap();

@@ -138,7 +138,7 @@ fn reasons(assembled: &contexture::Assembled) -> String {
 
 #[cfg(unix)]
 #[test]
-fn what_cannot_be_used_is_left_out_with_the_reason() {
+fn unusable_files_are_excluded_with_the_reason() {
     let project = Project::new(&[
         ("empty.md", ""),
         ("blank.md", "\n"),
@@ -180,21 +180,16 @@ fn what_cannot_be_used_is_left_out_with_the_reason() {
     );
     assert_eq!(
         reasons(&assembled),
-        "logo.png binary: is binary\n\
-         utf16.txt not_utf8: is UTF-16; convert it to UTF-8 to use it\n\
-         utf16le.txt binary: is binary\n\
-         latin1.txt not_utf8: is not UTF-8 at byte 3; convert it to use it\n\
-         half.txt not_utf8: is not UTF-8 at byte 13; convert it to use it\n\
-         empty.md empty: is empty\n\
-         blank.md empty: is empty\n\
-         missing.md missing: there is no file `missing.md`\n\
-         d/a.md/b.md missing: there is no file `d/a.md/b.md`\n\
-         bare no_match: the directory holds no file that is not ignored\n\
-         big.md size_limit: is 5368709120 bytes; the limit is 8388608 (limits.max_file_bytes)\n\
-         zero outside_root: `zero` leads out of the root through a link\n\
-         socket not_a_file: is a pipe, a socket or a device, not a file\n\
-         pipe not_a_file: is a pipe, a socket or a device, not a file\n\
-         p*e duplicate: other entries stand for all its files\n"
+        "logo.png binary: is binary\nutf16.txt not_utf8: is UTF-16; convert it to \
+         UTF-8\nutf16le.txt binary: is binary\nlatin1.txt not_utf8: is not UTF-8 at byte 3; \
+         convert it to UTF-8\nhalf.txt not_utf8: is not UTF-8 at byte 13; convert it to \
+         UTF-8\nempty.md empty: is empty\nblank.md empty: is empty\nmissing.md missing: file \
+         `missing.md` does not exist\nd/a.md/b.md missing: file `d/a.md/b.md` does not \
+         exist\nbare no_match: the directory contains only ignored files\nbig.md size_limit: is \
+         5368709120 bytes; the limit is 8388608 (limits.max_file_bytes)\nzero outside_root: \
+         `zero` leaves the root through a symbolic link\nsocket not_a_file: is a pipe, a \
+         socket or a device, not a file\npipe not_a_file: is a pipe, a socket or a device, not a \
+         file\np*e duplicate: all its files are listed by other entries\n"
     );
 }
 
@@ -266,7 +261,8 @@ fn hints_move_priority_and_get_a_verdict() {
         ("keep:\n  - why: x\n", "2:5: keep[0].path: is missing"),
         (
             "keep:\n  - path: ../a\n",
-            "2:11: keep[0].path: `../a` holds `..`, which could lead out of the root",
+            "2:11: keep[0].path: `../a` contains `..`, which can leave the root; use a path \
+             below the root",
         ),
         ("- a\n", "1:1: must be a mapping (`key: value`), not a list"),
         ("keep: [\n", "1:7: unclosed bracket '['"),

@@ -54,7 +54,7 @@ fn compact(lab: &Lab, focus: Option<&str>) -> Compacted {
 }
 
 #[test]
-fn the_model_is_told_everything_but_secrets() {
+fn the_summariser_gets_everything_but_secrets() {
     for (kind, reply) in [
         ("openai", openai as fn(&str) -> Reply),
         ("anthropic", anthropic),
@@ -142,7 +142,7 @@ fn a_failure_is_tried_again() {
 
 /// Whatever the server does, there is a summary, and a warning says whose.
 #[test]
-fn without_an_answer_sentences_are_taken_out() {
+fn without_an_answer_the_extractive_summariser_is_used() {
     let refused = serde_json::json!({"error": {"message": "invalid key"}});
     let longer = prose(1, 20_000);
     let cases = [
@@ -150,7 +150,7 @@ fn without_an_answer_sentences_are_taken_out() {
         ("junk", Reply::Junk("<html>busy</html>"), "failed"),
         ("empty", openai("  \n"), ""),
         ("nothing", Reply::Json(200, serde_json::json!({})), "failed"),
-        ("longer", openai(&longer), "is refused"),
+        ("longer", openai(&longer), "was rejected"),
         ("slow", Reply::Silent, "failed"),
     ];
     for (name, reply, told) in cases {

@@ -14,43 +14,43 @@ pub(crate) struct KeyArgs {
 
 #[derive(Subcommand)]
 pub(crate) enum KeyCommand {
-    /// Make a key, and show it this once
+    /// Create a key, and print it once
     #[command(after_help = "\
-The key alone is printed on standard output; only a hash of it is kept, so it cannot be shown
-again. It opens the data of one tenant, or with --metrics the server's measurements and no data.
+Only the key goes to standard output. The store saves a hash of it, so the key cannot be shown
+again. It grants access to the data of one tenant, or with --metrics to /metrics and no data.
 
 Examples:
   contexture key new --name 'my laptop'
-  contexture key new --tenant harbour --name 'the agent of the harbour' > harbour.key
-  contexture key new --metrics --name 'the dashboard'
+  contexture key new --tenant harbour --name 'harbour agent' > harbour.key
+  contexture key new --metrics --name 'dashboard'
   curl -H \"Authorization: Bearer $(cat harbour.key)\" http://127.0.0.1:8787/v1/sessions")]
     New {
-        /// Whose data it opens: a-z, 0-9, _ and - [default: default]
+        /// Tenant whose data the key grants access to: a-z, 0-9, _ and - [default: default]
         #[arg(long, value_name = "NAME", conflicts_with = "metrics")]
         tenant: Option<String>,
-        /// It opens /metrics and nothing else
+        /// Grant access to /metrics only
         #[arg(long)]
         metrics: bool,
-        /// What it is for, in words
+        /// Description of the key [default: none]
         #[arg(long, value_name = "TEXT")]
         name: Option<String>,
     },
-    /// List the keys, the oldest first
+    /// List the keys, oldest first
     #[command(after_help = "\
-Keys that were revoked are listed, too. Secrets are not kept, so none is shown.
+Revoked keys are listed too. Secrets are not stored, so they cannot be shown.
 
 Examples:
   contexture key list
   contexture key list --json | jq -r '.[] | select(.revoked_at == null) | .id'")]
     List,
-    /// Revoke a key: from now on it opens nothing
+    /// Revoke a key
     #[command(after_help = "\
-A server that is running knows it with the next request. Revoking a key again changes nothing.
+A running server rejects the key after at most two seconds. Revoking a key twice has no effect.
 
 Examples:
   contexture key revoke 7hK2mQx9PzR4")]
     Revoke {
-        /// The key's id: the middle part of the key
+        /// Id of the key: the middle part of the key
         id: String,
     },
 }

@@ -18,9 +18,9 @@ pub(crate) struct MemoryArgs {
 
 #[derive(Subcommand)]
 pub(crate) enum MemoryCommand {
-    /// Record what is to be found again: lines of JSON, or plain texts
+    /// Record events, facts and texts
     #[command(after_help = "\
-One record a line, each with its kind; unknown fields are refused with their place:
+Input is one JSON object per line, each with its kind. Unknown fields are rejected with line and column:
   {\"kind\":\"event\",\"session_id\":\"mon\",\"timestamp\":\"2026-01-26T09:00:00Z\",\"type\":\"user_message\",
    \"content\":{\"speaker\":\"Ana\",\"text\":\"The pump is back.\"}}
   {\"kind\":\"chunk\",\"source\":\"manual.md\",\"text\":\"…\"}
@@ -29,11 +29,11 @@ One record a line, each with its kind; unknown fields are refused with their pla
   {\"kind\":\"pattern\",\"name\":\"pump\",\"conditions\":[{\"type\":\"keyword\",\"value\":\"pump\"}],\"procedure\":\"…\"}
   {\"kind\":\"task\",\"id\":\"t1\",\"goal\":\"…\"}
 
-A record whose id is known replaces the one that is there; the same one twice is one. What was
-recorded before an error stays, and the error says how far that is.
+A record replaces the stored record with the same id. Recording the same record twice has no effect.
+After an error, the lines before it stay recorded, and the message names the last of them.
 
-With --text, files are recorded as chunks of a source named by their path, relative to the current
-directory where they are below it; what was recorded of that source before is replaced.
+With --text, each file is split into chunks. Their source is the path of the file, relative to the
+current directory if the file is below it. Chunks recorded from the same source before are replaced.
 
 Examples:
   contexture memory record events.jsonl
@@ -41,12 +41,12 @@ Examples:
   contexture memory record --text docs/*.md
   pdftotext manual.pdf - | contexture memory record --text - --source manual.pdf")]
     Record(RecordArgs),
-    /// Print what is remembered of a question, within a budget
+    /// Print the records that match a query, within a token budget
     #[command(after_help = "\
-Standard output is the text, to be put into a prompt. It is found by words and by meaning, without
-a network; an empty query gives what is recent and what matters.
+The text on standard output is ready to be placed in a prompt. Recall searches by words and by
+meaning, without a network. An empty query returns recent and important records.
 
-Filters are JSON; nothing else is found:
+Filters are JSON; only records that match all of them are returned:
   {\"since\":\"2026-01-01T00:00:00Z\",\"event_types\":[\"user_message\"],\"entity_types\":[\"person\"],
    \"exclude\":[\"e12\"],\"task_id\":\"t3\"}
 
@@ -57,44 +57,43 @@ Examples:
   contexture memory recall '' --session monday --strategy coding
   git log -1 --format=%B | contexture memory recall -")]
     Recall(Box<RecallArgs>),
-    /// Show how much is remembered, by kind
+    /// Show the number of records by kind
     #[command(after_help = "\
-Of each kind, how many
-  hold      have no end
-  ended     were superseded, or have a time at which they end: from then on they are not found
-  archived  were put aside, to stay within the caps or because their text no longer has them:
-            they are not found
-The three add up to what is kept. In JSON, `live` is what holds and what has ended.
+Columns, for each kind of record:
+  hold      valid, without an end time
+  ended     superseded, or with an end time after which recall ignores them
+  archived  removed from recall because a cap was exceeded or their source text no longer
+            contains them
+The sum of the three is the number of stored records. In JSON, `live` is hold plus ended.
 
 Examples:
   contexture memory stats
   contexture memory stats --json | jq .kinds.event.hold")]
     Stats,
-    /// Show a record, whole
+    /// Show all fields of a record
     #[command(after_help = "\
-`memory recall --explain` names the records that it found.
+`contexture memory recall QUERY --explain` prints the ids of the records it found.
 
 Examples:
   contexture memory show e12
   contexture memory show person:ana --json")]
     Show {
-        /// Its id
+        /// Id of the record
         id: String,
     },
-    /// Print all records, one a line, as `memory record` takes them
+    /// Export all records as lines of JSON that `memory record` accepts
     #[command(after_help = "\
-What was only derived is not in it: vectors, words, and the entities and relations that were read
-out of texts. They are made anew where the texts are recorded.
+Derived data is not exported: vectors, words, and entities and relations extracted from text. It
+is computed again when the texts are recorded.
 
 Examples:
   contexture memory export > memory.jsonl
   contexture memory export --db sqlite:old.db | contexture memory record - --db sqlite:new.db")]
     Export,
-    /// Forget records, and all that was derived from them
+    /// Delete records and everything derived from them
     #[command(after_help = "\
-Nothing of them is left in the store: words, vectors, and the entities and relations that were
-known from them alone go too. Requests that were assembled earlier still hold what was sent: they
-are snapshots, and stay.
+No trace of the records remains in the memory: words, vectors, and entities and relations derived
+only from them are deleted too. Snapshots of earlier requests still contain the text that was sent.
 
 Examples:
   contexture memory forget --id e12
@@ -102,10 +101,10 @@ Examples:
   contexture memory forget --source manual.md
   contexture memory forget --session monday")]
     Forget(ForgetArgs),
-    /// Make all vectors anew, with the configured embedder
+    /// Compute the vectors of all texts again with the configured embedder
     #[command(after_help = "\
-Needed when [memory.embedder] in contexture.toml is another one than before, and after an endpoint
-was down. What was done before an interruption is not done again.
+Run it after a change of [memory.embedder] in contexture.toml, and after an embedding endpoint was
+unavailable. An interrupted run continues where it stopped.
 
 Examples:
   contexture memory reembed")]
@@ -114,53 +113,53 @@ Examples:
 
 #[derive(Args)]
 pub(crate) struct RecordArgs {
-    /// Lines of JSON, or with --text any text; - is standard input
+    /// Files with lines of JSON, or with any text if --text is set; - reads standard input
     #[arg(value_name = "FILE", required = true)]
     pub(crate) files: Vec<PathBuf>,
-    /// The files are texts, to be found in chunks
+    /// Record the files as text, split into chunks
     #[arg(long)]
     pub(crate) text: bool,
-    /// What the text is called [default: the path of its file]
+    /// Source of the chunks [default: the path of the file]
     #[arg(long, value_name = "NAME", requires = "text")]
     pub(crate) source: Option<String>,
 }
 
 #[derive(Args)]
 pub(crate) struct RecallArgs {
-    /// What to look for; - is standard input
+    /// Query; - reads standard input
     pub(crate) query: String,
-    /// The session one is in: what happened in it counts as recent
+    /// Current session, whose events count as recent [default: none]
     #[arg(long, value_name = "NAME")]
     pub(crate) session: Option<String>,
-    /// What it may take, headings included
+    /// Token budget of the output, headings included
     #[arg(long, value_name = "N", default_value = "2000", allow_negative_numbers = true,
           value_parser = tokens)]
     pub(crate) max_tokens: u64,
-    /// What may be found, as JSON
+    /// Filters as JSON [default: none]
     #[arg(long, value_name = "JSON", value_parser = ContextFilters::from_json)]
     pub(crate) filters: Option<ContextFilters>,
-    /// The archetype whose strategy is followed [default: what contexture.toml says, else recall]
+    /// Archetype whose strategy is used [default: the one set in contexture.toml, else recall]
     #[arg(long, value_name = "NAME")]
     pub(crate) strategy: Option<String>,
-    /// The model whose tokens are counted [default: what contexture.toml says]
+    /// Model whose tokenizer is used [default: the model set in contexture.toml]
     #[arg(long, value_name = "NAME")]
     pub(crate) model: Option<String>,
-    /// Who asks: what is visible to others only is not found; may be given several times
+    /// Identity of the caller, to include records visible only to it; can be repeated [default: none]
     #[arg(long = "as", value_name = "NAME")]
     pub(crate) identity: Vec<String>,
-    /// The form of the answer
+    /// Output format
     #[arg(long, value_enum, default_value_t = RecallFormat::Text)]
     pub(crate) format: RecallFormat,
-    /// Show on standard error what was found, why, and what was left out
+    /// Print to standard error what was found, why, and what was dropped
     #[arg(long)]
     pub(crate) explain: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum RecallFormat {
-    /// The text alone
+    /// Only the text
     Text,
-    /// The text, what is in it and how it came about
+    /// The text, its records and their scores
     Json,
 }
 
@@ -168,7 +167,7 @@ pub(crate) enum RecallFormat {
 pub(crate) struct ForgetArgs {
     #[command(flatten)]
     pub(crate) what: ForgetWhat,
-    /// The kind of the record, where several have that id
+    /// Kind of the record, if several kinds share the id [default: any]
     #[arg(long, value_enum, requires = "id")]
     pub(crate) kind: Option<KindArg>,
 }
@@ -176,30 +175,30 @@ pub(crate) struct ForgetArgs {
 #[derive(Args)]
 #[group(required = true, multiple = false)]
 pub(crate) struct ForgetWhat {
-    /// The record of that id
+    /// Delete the record with this id [default: none]
     #[arg(long, value_name = "ID")]
     pub(crate) id: Option<String>,
-    /// Chunks and events that were taken from there
+    /// Delete the chunks and events of this source [default: none]
     #[arg(long, value_name = "NAME")]
     pub(crate) source: Option<String>,
-    /// Events and chunks of that session
+    /// Delete the events and chunks of this session [default: none]
     #[arg(long, value_name = "NAME")]
     pub(crate) session: Option<String>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum KindArg {
-    /// Something that happened
+    /// Message or other event
     Event,
-    /// A piece of a text
+    /// Part of a text
     Chunk,
-    /// Somebody or something
+    /// Person, place or thing
     Entity,
-    /// How two entities stand to each other
+    /// Relation between two entities
     Relation,
-    /// Something that works
+    /// Procedure that worked before
     Pattern,
-    /// Something to do
+    /// Task of a stack
     Task,
 }
 

@@ -1,3 +1,8 @@
+//! The arguments of `contexture serve` and `contexture mcp`.
+//!
+//! Both take [`ServiceOptions`]; they become the [`StoreOptions`] of the other
+//! commands.
+
 use std::path::PathBuf;
 
 use clap::Args;
@@ -6,7 +11,7 @@ use super::{StoreOptions, timestamp};
 
 #[derive(Args)]
 pub(crate) struct ServeArgs {
-    /// The address to listen on [default: what contexture.toml says, else 127.0.0.1:8787]
+    /// Address to listen on [default: the address set in contexture.toml, else 127.0.0.1:8787]
     #[arg(long, value_name = "ADDR:PORT")]
     pub(crate) addr: Option<String>,
     #[command(flatten)]
@@ -19,13 +24,13 @@ pub(crate) struct McpArgs {
     pub(crate) options: ServiceOptions,
 }
 
-/// What is served.
+/// The project and the store that a server uses.
 #[derive(Args)]
 pub(crate) struct ServiceOptions {
-    /// The directory of the project
+    /// Directory of the project
     #[arg(long, value_name = "DIR", default_value = ".", env = "CONTEXTURE_ROOT")]
     root: PathBuf,
-    /// Where conversations, trees, memory, tasks and keys are kept [default:
+    /// Store for conversations, trees, memory, tasks and keys [default:
     /// sqlite:ROOT/.contexture/contexture.db]
     #[arg(
         long,
@@ -34,7 +39,7 @@ pub(crate) struct ServiceOptions {
         hide_env_values = true
     )]
     db: Option<String>,
-    /// The clock, for repeatable output: it stands still
+    /// Fixed time to use as the current time, for repeatable output [default: the system clock]
     #[arg(long, value_name = "RFC3339", value_parser = timestamp)]
     now: Option<contexture::Timestamp>,
 }

@@ -8,7 +8,7 @@ use super::StoreOptions;
 pub(crate) struct TaskArgs {
     #[command(subcommand)]
     pub(crate) command: TaskCommand,
-    /// The stack
+    /// Stack of tasks
     #[arg(long, value_name = "NAME", default_value = "main", global = true)]
     pub(crate) stack: String,
     #[command(flatten)]
@@ -17,55 +17,55 @@ pub(crate) struct TaskArgs {
 
 #[derive(Subcommand)]
 pub(crate) enum TaskCommand {
-    /// Begin a task: it becomes the current one, as a part of the one before
+    /// Push a task: it becomes the current task and a subtask of the previous one
     #[command(after_help = "\
 Examples:
   contexture task push 'Publish the tide tables'
   contexture task push 'Check the figures of March' --id march
   contexture task push 'Ask the harbour master' --parent march --stack tables")]
     Push {
-        /// What is to be reached; - is standard input
+        /// Goal of the task; - reads standard input
         goal: String,
-        /// Its id [default: a free one, such as t12]
+        /// Id of the task [default: the next free id, such as t12]
         #[arg(long, value_name = "ID")]
         id: Option<String>,
-        /// The task it is a part of [default: the current one]
+        /// Parent task [default: the current task]
         #[arg(long, value_name = "ID")]
         parent: Option<String>,
     },
-    /// Say that a task is done, or waits: the one it is a part of becomes current
+    /// Complete or block a task: its parent becomes the current task
     #[command(after_help = "\
-A task whose parts are still active cannot be done before them. The result is what requests for
-the tasks beside it and above it say of it.
+A task with active subtasks cannot be completed. Requests for the parent and the sibling tasks
+contain the result.
 
 Examples:
   contexture task pop --result 'Two rows were wrong, corrected'
-  contexture task pop --blocked --result 'the answer of the harbour master'
+  contexture task pop --blocked --result 'waiting for the harbour master'
   contexture task pop --id march --result - < result.txt")]
     Pop {
-        /// Which one [default: the current one]
+        /// Id of the task [default: the current task]
         #[arg(long, value_name = "ID")]
         id: Option<String>,
-        /// What came of it, or what it waits for; - is standard input
+        /// Result of the task, or what it waits for; - reads standard input [default: none]
         #[arg(long, value_name = "TEXT")]
         result: Option<String>,
-        /// It is not done: it waits for something
+        /// Mark the task as blocked instead of complete
         #[arg(long)]
         blocked: bool,
     },
-    /// Go on with a task that is active or waits
+    /// Resume an active or blocked task: it becomes the current task
     #[command(after_help = "\
 Examples:
   contexture task resume march")]
     Resume {
-        /// Its id
+        /// Id of the task
         id: String,
     },
-    /// Draw the tasks of a stack, with the current one
+    /// Draw the tasks of a stack
     #[command(after_help = "\
-What is a part of a task stands below it, set in:
-  ●  is current            ○  is active
-  ✓  is complete           ‖  waits
+Subtasks are indented below their parent:
+  ●  current               ○  active
+  ✓  complete              ‖  blocked
 
 Examples:
   contexture task show

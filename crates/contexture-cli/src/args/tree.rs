@@ -18,11 +18,11 @@ pub(crate) struct TreeArgs {
 
 #[derive(Subcommand)]
 pub(crate) enum TreeCommand {
-    /// Bring a tree in from JSON, or what is new in it
+    /// Import a tree from JSON, or add new nodes to an existing tree
     #[command(after_help = "\
-A tree that is not there is made. To one that is, new nodes and edges are added; settings, agents,
-paths, memories and flags become what the file says; what the file does not have stays. All of it
-is done, or nothing.
+A missing tree is created. In an existing tree, new nodes and edges are added; settings, agents,
+paths, agent memories and flags are overwritten by those in the file; everything else is unchanged.
+The whole file is imported, or nothing.
 
   {\"tree\":{\"id\":\"t1\",\"mode\":\"dialogue\",\"title\":\"…\",\"system_context\":\"…\",\"preferences\":{}},
    \"agents\":[{\"id\":\"a1\",\"type\":\"model\",\"system_prompt\":\"…\",\"loom_aware\":false}],
@@ -34,21 +34,21 @@ Examples:
   contexture tree import story.json
   contexture tree export story --db sqlite:other.db | contexture tree import -")]
     Import {
-        /// The file; - is standard input
+        /// File with the tree as JSON; - reads standard input
         file: PathBuf,
     },
-    /// Print a tree as JSON, in the one form that importing it would give back
+    /// Export a tree as JSON that `tree import` accepts
     #[command(after_help = "\
-Agents, edges, paths and memories stand by name, nodes by time and id; every time is written out.
-Exporting what was imported from an export gives the same bytes.
+Agents, edges, paths and agent memories are sorted by name, nodes by time and id. Exporting an
+imported export gives the same bytes.
 
 Examples:
   contexture tree export story > story.json
   contexture tree export story --output story.json")]
     Export {
-        /// The tree
+        /// Id of the tree
         tree: String,
-        /// Write to a file instead
+        /// File to write to [default: standard output]
         #[arg(long, value_name = "FILE")]
         output: Option<PathBuf>,
     },
@@ -58,60 +58,59 @@ Examples:
   contexture tree list
   contexture tree list --json | jq '.[].tree.id'")]
     List,
-    /// Make an empty tree
+    /// Create an empty tree
     #[command(after_help = "\
-A dialogue's nodes are messages; a buffer's nodes are pieces of one text. Which of them it is
-cannot be changed later.
+The nodes of a dialogue are messages; the nodes of a buffer are parts of one text. The mode cannot
+be changed later.
 
-Preferences say what happens when a path does not fit; those of contexture.toml ([loom]) hold for
-what a tree does not say:
+Preferences control what happens when a path does not fit. They override [loom] in contexture.toml:
   truncation_strategy   truncate_middle, rolling_window or stop_at_limit
-  minimum_recent_nodes  how many of the latest nodes come before everything else
-  token_buffer          tokens set aside for the answer
+  minimum_recent_nodes  number of latest nodes that are kept before everything else
+  token_buffer          tokens reserved for the answer
 
 Examples:
   contexture tree new story --mode buffer --title 'The lighthouse'
   contexture tree new tides --mode dialogue --system-context-file tides.md \\
     --prefer truncation_strategy=rolling_window --prefer minimum_recent_nodes=6")]
     New {
-        /// Its name
+        /// Id of the new tree
         tree: String,
-        /// What its nodes are
+        /// Mode: whether the nodes are messages or parts of one text
         #[arg(long, value_enum)]
         mode: ModeArg,
         #[command(flatten)]
         settings: TreeSettings,
     },
-    /// Change what a tree says about itself; what is not given stays
+    /// Change the settings of a tree; omitted settings keep their value
     #[command(after_help = "\
-An empty value takes a setting away: --title '' or --prefer token_buffer=
+An empty value removes a setting: --title '' or --prefer token_buffer=
 
 Examples:
   contexture tree set story --title 'The lighthouse, second draft'
   contexture tree set story --buffer-mode-system-context
   contexture tree set tides --prefer truncation_strategy=stop_at_limit")]
     Set {
-        /// The tree
+        /// Id of the tree
         tree: String,
-        /// What its nodes are: cannot be changed, only checked
+        /// Mode that the tree must have; fails if it differs [default: any]
         #[arg(long, value_enum)]
         mode: Option<ModeArg>,
         #[command(flatten)]
         settings: TreeSettings,
     },
-    /// Draw a tree, with the path to a place in it
+    /// Draw a tree and the path to a node
     #[command(after_help = "\
-One line for each node: short id, author, tokens, what is to be known about it, how it begins.
-What goes on from a node stands below it; other branches are set in before that.
+Each node is one line: short id, author, tokens, notes, and the start of its text. The continuation
+of a node is drawn below it; other branches are indented above the continuation.
 
-  ●  is on the path                    ○  is not
-  ◌  is another version of that place  ✎  is a remark
-  ◆  is context or an instruction for what follows
-  ⋮  stands for nodes with nothing to see; --all shows them
-  @  is where an agent is
+  ●  node on the path                  ○  node off the path
+  ◌  another version of a node         ✎  annotation
+  ◆  context or instruction source of the following node
+  ⋮  folded nodes; --all shows them
+  @  position of an agent
 
-The path leads to --head, or the end of --path, or where --agent is, or the only end there is;
-where there are several ends, none is drawn. With --json every node is listed.
+The path ends at --head, at the end of --path, at the position of --agent, or at the only leaf. If
+the tree has several leaves and none of these is given, no path is drawn. --json lists every node.
 
 Examples:
   contexture tree show tides
@@ -119,7 +118,7 @@ Examples:
   contexture tree show tides --from 3f9a1c --depth 10
   contexture tree show tides --all --json")]
     Show(ShowArgs),
-    /// Nodes: add, edit, flag, look at
+    /// Add, edit, flag and show nodes
     #[command(after_help = "\
 Examples:
   contexture tree node add tides --author human 'Why are there two tides a day?'
@@ -130,7 +129,7 @@ Examples:
         #[command(subcommand)]
         command: NodeCommand,
     },
-    /// Saved paths: names for places, with the choices on the way
+    /// Save and list named paths through a tree
     #[command(after_help = "\
 Examples:
   contexture tree path save tides draft --head 81bb --choose 3f9a
@@ -141,7 +140,7 @@ Examples:
         #[command(subcommand)]
         command: PathCommand,
     },
-    /// Who writes in a tree
+    /// Create, change and list the agents of a tree
     #[command(after_help = "\
 Examples:
   contexture tree agent set tides ada --type model --model gpt-4o --prompt-file ada.md
@@ -152,10 +151,10 @@ Examples:
         #[command(subcommand)]
         command: AgentCommand,
     },
-    /// What a loom-aware agent keeps in mind
+    /// Manage the memory of a loom-aware agent: pins, stashes and actions
     #[command(after_help = "\
-It stands in the agent's requests before the messages: what it pinned, the stashes it recalled,
-and the latest things it did.
+The requests of the agent contain its memory before the messages: pinned nodes and texts, recalled
+stashes, and its latest actions.
 
 Examples:
   contexture tree memory pin tides ada 3f9a1c
@@ -172,26 +171,26 @@ Examples:
 
 #[derive(Args)]
 pub(crate) struct TreeSettings {
-    /// What it is called
+    /// Title of the tree [default: none]
     #[arg(long, value_name = "TEXT")]
     pub(crate) title: Option<String>,
-    /// What every request begins with, behind the agent's own prompt
+    /// Text that every request begins with, after the prompt of the agent [default: none]
     #[arg(long, value_name = "TEXT")]
     pub(crate) system_context: Option<String>,
-    /// The same from a file; - is standard input
+    /// Read the system context from a file; - reads standard input [default: none]
     #[arg(long, value_name = "FILE", conflicts_with = "system_context")]
     pub(crate) system_context_file: Option<PathBuf>,
-    /// Whether a document has a system context at all
+    /// Whether requests for a buffer include the system context [default: false; without a value: true]
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true,
           default_missing_value = "true")]
     pub(crate) buffer_mode_system_context: Option<bool>,
-    /// What it prefers otherwise than contexture.toml; may be given several times
+    /// Preference that overrides contexture.toml; can be repeated [default: none]
     #[arg(long = "prefer", value_name = "KEY=VALUE", value_parser = prefer)]
     pub(crate) prefer: Vec<Prefer>,
 }
 
 impl TreeSettings {
-    /// Returns true when there is nothing in it.
+    /// Returns true when no setting is given.
     pub(crate) fn is_empty(&self) -> bool {
         self.title.is_none()
             && self.system_context.is_none()
@@ -203,9 +202,9 @@ impl TreeSettings {
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ModeArg {
-    /// Messages of a conversation
+    /// Nodes are messages of a conversation
     Dialogue,
-    /// Pieces of one text
+    /// Nodes are parts of one text
     Buffer,
 }
 
@@ -235,7 +234,7 @@ impl From<AuthorArg> for Author {
     }
 }
 
-/// A preference that is set, or taken away.
+/// A preference to set, or with `None` to remove.
 #[derive(Clone, Copy)]
 pub(crate) enum Prefer {
     Strategy(Option<TruncationStrategy>),
@@ -245,48 +244,48 @@ pub(crate) enum Prefer {
 
 #[derive(Args)]
 pub(crate) struct ShowArgs {
-    /// The tree
+    /// Id of the tree
     pub(crate) tree: String,
-    /// The place that the path leads to
+    /// Node where the path ends [default: the only leaf]
     #[arg(long, value_name = "NODE")]
     pub(crate) head: Option<String>,
-    /// The saved path that is drawn
+    /// Saved path to draw [default: none]
     #[arg(long, value_name = "NAME")]
     pub(crate) path: Option<String>,
-    /// The agent whose place the path leads to
+    /// Agent at whose position the path ends [default: none]
     #[arg(long, value_name = "ID")]
     pub(crate) agent: Option<String>,
-    /// The node that the drawing begins with [default: the root]
+    /// Node to start the drawing at [default: the root]
     #[arg(long, value_name = "NODE")]
     pub(crate) from: Option<String>,
-    /// How many nodes deep it goes
+    /// Maximum depth in nodes [default: no limit]
     #[arg(long, value_name = "N")]
     pub(crate) depth: Option<usize>,
-    /// Every node, none folded
+    /// Show every node, without folding
     #[arg(long)]
     pub(crate) all: bool,
-    /// The model whose tokens are counted [default: what contexture.toml says]
+    /// Model whose tokenizer is used [default: the model set in contexture.toml]
     #[arg(long, value_name = "NAME")]
     pub(crate) model: Option<String>,
 }
 
 #[derive(Subcommand)]
 pub(crate) enum NodeCommand {
-    /// Add a node; prints its short id
+    /// Add a node, and print its short id
     #[command(after_help = "\
-The first node of a tree follows nothing; every other one goes on from --after. Several of them
-are versions of one place. Nodes are named by id, short id, or the first characters of the id,
-four or more.
+The first node of a tree has no parent; every other node needs --after. If --after is repeated, the
+parents must be versions of one node. Name a node by its id, its short id, or the first four or
+more characters of its id.
 
---context and --instruction name nodes that are there, --instruct and --attach make new ones of a
-text and of a file (text, or a picture: png, jpg, gif, webp). Instructions go into the system
-context of requests that pass here, context stands right before what is continued.
+--context and --instruction refer to existing nodes. --instruct and --attach create new nodes from
+a text and from a file (text, or a picture: png, jpg, gif, webp). Instructions are added to the
+system context of requests whose path passes through the node. Context is placed directly before
+the node.
 
---response keeps what the provider answered, with its usage; without TEXT, what it says is taken
-from there (OpenAI, Anthropic, Gemini).
+--response saves the answer of the provider with its usage. Without TEXT, the text of the node is
+read from it (OpenAI, Anthropic, Gemini).
 
-In a dialogue the line break at the end of a file is no part of the message; in a buffer every
-byte counts.
+In a dialogue, the final line break of a file is removed. In a buffer, every byte is kept.
 
 Examples:
   n1=$(contexture tree node add tides --author human 'Why are there two tides a day?')
@@ -297,141 +296,142 @@ Examples:
     --instruct 'Answer in one sentence.' 'Because there are two bulges.'
   contexture tree node add tides --author human --after $n2 -- '- a text that begins with a dash'")]
     Add(Box<AddArgs>),
-    /// Add another version of a node, which stands in its place; prints its short id
+    /// Edit a node: add a new version of it, and print its short id
     #[command(after_help = "\
-Nodes never change: an edit is a node of its own. Requests show the latest version, unless a saved
-path chooses another.
+Nodes are immutable: an edit is a new node. Requests contain the latest version, unless a saved path
+chooses another.
 
 Examples:
   contexture tree node edit tides 3f9a1c 'Why are there two high tides a day?'
   contexture tree node edit tides 3f9a1c --file question.md")]
     Edit {
-        /// The tree
+        /// Id of the tree
         tree: String,
-        /// The node
+        /// Id or short id of the node
         node: String,
-        /// What it says now; - is standard input
+        /// New text; - reads standard input
         text: Option<String>,
-        /// The same from a file; - is standard input
+        /// Read the text from a file; - reads standard input [default: none]
         #[arg(long, value_name = "FILE", conflicts_with = "text")]
         file: Option<PathBuf>,
-        /// Who wrote it [default: who wrote what is edited]
+        /// Author [default: the author of the edited node]
         #[arg(long, value_enum)]
         author: Option<AuthorArg>,
-        /// Which agent
+        /// Agent that wrote it [default: none]
         #[arg(long, value_name = "ID")]
         agent: Option<String>,
-        /// Its id [default: made from what it says and where]
+        /// Id of the new node [default: a hash of its content and position]
         #[arg(long, value_name = "ID")]
         id: Option<String>,
     },
-    /// Leave a node out of requests, take it away, mark it; or undo that
+    /// Exclude, prune or bookmark a node, or undo that
     #[command(after_help = "\
 Examples:
-  contexture tree node flag tides 3f9a1c --exclude      stays on the path, not in requests
-  contexture tree node flag tides 3f9a1c --prune        is taken away, and can be restored
+  contexture tree node flag tides 3f9a1c --exclude      omit from requests, keep on the path
+  contexture tree node flag tides 3f9a1c --prune        remove from the tree; can be restored
   contexture tree node flag tides 3f9a1c --restore --bookmark")]
     Flag {
-        /// The tree
+        /// Id of the tree
         tree: String,
-        /// The node
+        /// Id or short id of the node
         node: String,
-        /// Leave it out of requests
+        /// Omit the node from requests
         #[arg(long)]
         exclude: bool,
-        /// Show it in requests again
+        /// Include the node in requests again
         #[arg(long, conflicts_with = "exclude")]
         include: bool,
-        /// Take it away
+        /// Remove the node from the tree
         #[arg(long)]
         prune: bool,
-        /// Bring it back
+        /// Restore a pruned node
         #[arg(long, conflicts_with = "prune")]
         restore: bool,
-        /// Mark it
+        /// Bookmark the node
         #[arg(long)]
         bookmark: bool,
-        /// Take the mark away
+        /// Remove the bookmark
         #[arg(long, conflicts_with = "bookmark")]
         unbookmark: bool,
     },
-    /// Show all about a node: what it says, who, when, flags, edges, versions, usage
+    /// Show a node: text, author, time, flags, edges, versions and usage
     #[command(after_help = "\
 Examples:
   contexture tree node show tides 3f9a
   contexture tree node show tides 3f9a --json | jq .raw_response.body")]
     Show {
-        /// The tree
+        /// Id of the tree
         tree: String,
-        /// The node
+        /// Id or short id of the node
         node: String,
     },
 }
 
 #[derive(Args)]
 pub(crate) struct AddArgs {
-    /// The tree
+    /// Id of the tree
     pub(crate) tree: String,
-    /// What it says; - is standard input
+    /// Text of the node; - reads standard input
     pub(crate) text: Option<String>,
-    /// The same from a file; - is standard input
+    /// Read the text from a file; - reads standard input [default: none]
     #[arg(long, value_name = "FILE", conflicts_with = "text")]
     pub(crate) file: Option<PathBuf>,
-    /// Who wrote it [default: what the agent is]
+    /// Author [default: the type of the agent]
     #[arg(long, value_enum, required_unless_present = "agent")]
     pub(crate) author: Option<AuthorArg>,
-    /// Which agent wrote it
+    /// Agent that wrote it [default: none]
     #[arg(long, value_name = "ID")]
     pub(crate) agent: Option<String>,
-    /// What it follows; several are versions of one place
+    /// Parent node; repeat it for several versions of the parent [default: none, for the root]
     #[arg(long, value_name = "NODE")]
     pub(crate) after: Vec<String>,
-    /// It is a remark on what it follows
+    /// Add the node as an annotation of its parent
     #[arg(long, requires = "after")]
     pub(crate) annotate: bool,
-    /// Its id [default: made from what it says and where]
+    /// Id of the new node [default: a hash of its content and position]
     #[arg(long, value_name = "ID")]
     pub(crate) id: Option<String>,
-    /// A node that it looks at
+    /// Existing node to use as a context source; can be repeated [default: none]
     #[arg(long, value_name = "NODE", requires = "after")]
     pub(crate) context: Vec<String>,
-    /// A node that directs it
+    /// Existing node to use as an instruction; can be repeated [default: none]
     #[arg(long, value_name = "NODE", requires = "after")]
     pub(crate) instruction: Vec<String>,
-    /// A new directive for it
+    /// Text of a new instruction node; can be repeated [default: none]
     #[arg(long, value_name = "TEXT", requires = "after")]
     pub(crate) instruct: Vec<String>,
-    /// A file that it looks at: text or a picture
+    /// File to add as a context source, text or a picture; can be repeated [default: none]
     #[arg(long, value_name = "FILE", requires = "after")]
     pub(crate) attach: Vec<PathBuf>,
-    /// What the provider answered, as JSON; - is standard input
+    /// File with the answer of the provider as JSON; - reads standard input [default: none]
     #[arg(long, value_name = "FILE")]
     pub(crate) response: Option<PathBuf>,
-    /// The request that it answers, by its hash: what the provider counted is learned from
+    /// Hash of the request that was answered, to calibrate token counts [default: none]
     #[arg(long, value_name = "HASH", requires = "response")]
     pub(crate) request: Option<String>,
 }
 
 #[derive(Subcommand)]
 pub(crate) enum PathCommand {
-    /// Save a path: a name for a place, with the choices on the way
+    /// Save a path: a name for a node, with the versions and edges that lead to it
     #[command(after_help = "\
-Where a place has several versions, the latest is taken, and where several edges lead to a node
-the request is refused, unless the path chooses: by node for a version, by edge or node for a way.
+If a node has several versions, requests use the latest. If several edges lead to a node, requests
+are rejected. A saved path overrides both: --choose takes a node for a version, and an edge or its
+source node for an edge.
 
 Examples:
   contexture tree path save tides draft --head 81bb02
   contexture tree path save tides first-wording --head 81bb02 --choose 3f9a1c
   contexture assemble --tree tides --path first-wording")]
     Save {
-        /// The tree
+        /// Id of the tree
         tree: String,
-        /// Its name; one of that name is replaced
+        /// Name of the path; an existing path of that name is replaced
         name: String,
-        /// Where it ends
+        /// Node where the path ends
         #[arg(long, value_name = "NODE")]
         head: String,
-        /// The version or the edge that is taken; may be given several times
+        /// Version or edge to use; can be repeated [default: none]
         #[arg(long, value_name = "NODE|EDGE")]
         choose: Vec<String>,
     },
@@ -440,17 +440,17 @@ Examples:
 Examples:
   contexture tree path list tides")]
     List {
-        /// The tree
+        /// Id of the tree
         tree: String,
     },
 }
 
 #[derive(Subcommand)]
 pub(crate) enum AgentCommand {
-    /// Make an agent, or change one; what is not given stays
+    /// Create or change an agent; omitted settings keep their value
     #[command(after_help = "\
-A loom-aware agent is told that it works in a tree: its requests have a line about each node, what
-it keeps in mind, and where it and others are. An empty value takes a setting away.
+The requests of a loom-aware agent explain that it works in a tree. They contain a line about each
+node, the memory of the agent, and the positions of all agents. An empty value removes a setting.
 
 Examples:
   contexture tree agent set tides ada --type model --model gpt-4o --prompt 'You explain with numbers.'
@@ -463,55 +463,55 @@ Examples:
   contexture tree agent list tides
   contexture tree agent list tides --json")]
     List {
-        /// The tree
+        /// Id of the tree
         tree: String,
     },
 }
 
 #[derive(Args)]
 pub(crate) struct AgentSetArgs {
-    /// The tree
+    /// Id of the tree
     pub(crate) tree: String,
-    /// Its name in the tree
+    /// Id of the agent
     pub(crate) id: String,
-    /// What it is; needed for a new one
+    /// Type of the agent; required for a new agent [default: unchanged]
     #[arg(long = "type", value_enum)]
     pub(crate) kind: Option<AuthorArg>,
-    /// What it is called
+    /// Display name [default: none]
     #[arg(long, value_name = "TEXT")]
     pub(crate) name: Option<String>,
-    /// What its requests begin with
+    /// System prompt [default: none]
     #[arg(long, value_name = "TEXT")]
     pub(crate) prompt: Option<String>,
-    /// The same from a file; - is standard input
+    /// Read the system prompt from a file; - reads standard input [default: none]
     #[arg(long, value_name = "FILE", conflicts_with = "prompt")]
     pub(crate) prompt_file: Option<PathBuf>,
-    /// The model that it is
+    /// Model of the agent [default: the model set in contexture.toml]
     #[arg(long, value_name = "NAME")]
     pub(crate) model: Option<String>,
-    /// How the model is to sample; may be given several times
+    /// Sampling parameter of the model; can be repeated [default: none]
     #[arg(long = "parameter", value_name = "KEY=VALUE", value_parser = parameter)]
     pub(crate) parameters: Vec<(String, Option<Value>)>,
-    /// What it may do, in place of what it might; may be given several times
+    /// Permission; replaces all permissions the agent had; can be repeated [default: unchanged]
     #[arg(long = "permission", value_name = "NAME")]
     pub(crate) permissions: Vec<String>,
-    /// Whether it knows that it works in a tree
+    /// Whether its requests explain the tree [default: false; without a value: true]
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true,
           default_missing_value = "true")]
     pub(crate) loom_aware: Option<bool>,
-    /// The node where it is
+    /// Node where the agent is [default: none]
     #[arg(long, value_name = "NODE")]
     pub(crate) at: Option<String>,
 }
 
 #[derive(Subcommand)]
 pub(crate) enum TreeMemoryCommand {
-    /// Show what it keeps in mind
+    /// Show the memory of an agent
     #[command(after_help = "\
 Examples:
   contexture tree memory show tides ada")]
     Show(AgentName),
-    /// Have a node or a text in every request
+    /// Pin a node or a text to every request of the agent
     #[command(after_help = "\
 Examples:
   contexture tree memory pin tides ada 3f9a
@@ -523,7 +523,7 @@ Examples:
         #[command(flatten)]
         what: Pinned,
     },
-    /// Have it there no longer
+    /// Unpin a node or a text
     #[command(after_help = "\
 Examples:
   contexture tree memory unpin tides ada 3f9a")]
@@ -534,7 +534,7 @@ Examples:
         #[command(flatten)]
         what: Pinned,
     },
-    /// Put a text aside under a name, to be recalled
+    /// Save a text under a name, to be recalled later
     #[command(after_help = "\
 Examples:
   contexture tree memory stash tides ada outline 'First the moon, then the sea floor.'
@@ -542,71 +542,71 @@ Examples:
     Stash {
         #[command(flatten)]
         of: AgentName,
-        /// Its name; one of that name is replaced
+        /// Name of the stash; an existing stash of that name is replaced
         name: String,
-        /// What it is; - is standard input
+        /// Text of the stash; - reads standard input
         #[arg(required_unless_present = "file")]
         text: Option<String>,
-        /// The same from a file; - is standard input
+        /// Read the text from a file; - reads standard input [default: none]
         #[arg(long, value_name = "FILE", conflicts_with = "text")]
         file: Option<PathBuf>,
     },
-    /// Have a stash in every request
+    /// Include a stash in every request
     #[command(after_help = "\
 Examples:
   contexture tree memory recall tides ada outline")]
     Recall {
         #[command(flatten)]
         of: AgentName,
-        /// Its name
+        /// Name of the stash
         name: String,
     },
-    /// Have a stash there no longer; it is kept
+    /// Stop including a stash in requests, without deleting it
     #[command(after_help = "\
 Examples:
   contexture tree memory put-away tides ada outline")]
     PutAway {
         #[command(flatten)]
         of: AgentName,
-        /// Its name
+        /// Name of the stash
         name: String,
     },
-    /// Throw a stash away
+    /// Delete a stash
     #[command(after_help = "\
 Examples:
   contexture tree memory discard tides ada outline")]
     Discard {
         #[command(flatten)]
         of: AgentName,
-        /// Its name
+        /// Name of the stash
         name: String,
     },
-    /// Note that something was done
+    /// Record an action of the agent
     #[command(after_help = "\
 Examples:
   contexture tree memory act tides ada 'went back to 3f9a'")]
     Act {
         #[command(flatten)]
         of: AgentName,
-        /// What it was
+        /// Description of the action
         action: String,
     },
 }
 
 #[derive(Args)]
 pub(crate) struct AgentName {
-    /// The tree
+    /// Id of the tree
     pub(crate) tree: String,
-    /// The agent
+    /// Id of the agent
     pub(crate) agent: String,
 }
 
 #[derive(Args)]
 #[group(required = true, multiple = false)]
 pub(crate) struct Pinned {
-    /// The node
+    /// Id or short id of the node
     pub(crate) node: Option<String>,
-    /// A text instead
+    /// Text instead of a node [default: none]
     #[arg(long, value_name = "TEXT")]
     pub(crate) text: Option<String>,
 }
@@ -641,7 +641,7 @@ fn prefer(text: &str) -> Result<Prefer, String> {
         }
         "token_buffer" => value.map(number).transpose().map(Prefer::Buffer),
         other => Err(format!(
-            "`{other}` is no preference; those are truncation_strategy, minimum_recent_nodes and \
+            "unknown preference `{other}`; expected truncation_strategy, minimum_recent_nodes or \
              token_buffer"
         )),
     }
@@ -654,7 +654,7 @@ fn parameter(text: &str) -> Result<(String, Option<Value>), String> {
     }
     let value = match value {
         "" => None,
-        // What is no JSON is text.
+        // A value that is not JSON is text.
         value => Some(serde_json::from_str(value).unwrap_or_else(|_| value.into())),
     };
     Ok((key.trim().to_owned(), value))

@@ -1,4 +1,5 @@
-//! How a recall came about, as a person reads it.
+//! The result of a recall as a table: scores, reasons and budgets
+//! (`--explain`).
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -75,7 +76,7 @@ pub(super) fn table(recalled: &Recalled, counted: &Counted<'_>) -> String {
     };
     let more = grouped((hidden + context.metadata.unlisted) as u64);
     if hidden > 0 {
-        let _ = writeln!(out, "and {more} more; --format json has {of_them}");
+        let _ = writeln!(out, "and {more} more; --format json lists {of_them}");
     }
     out.push('\n');
     budgets(&mut out, context, counted);
@@ -106,7 +107,7 @@ const NEAR: f64 = 0.2;
 /// What recency counts at least when a query asks for it.
 const ASKED_RECENCY: f64 = 0.3;
 
-const NAMED: &str = "the query names who or when";
+const NAMED: &str = "the query names a person or a time";
 
 /// Returns what a score is made of: what counts in this strategy, and what it
 /// is multiplied by.
@@ -157,40 +158,40 @@ fn why(part: &ContextComponent, context: &Context) -> String {
     // What is shown as 0.00 is no reason.
     let has = |name: &str| part.scores.get(name).is_some_and(|value| *value >= 0.005);
     let found = match part.channel {
-        Channel::Recent if has("new") => "it has just happened".to_owned(),
-        Channel::Recent if has("session") => "happened lately in this session".to_owned(),
-        Channel::Recent => "happened lately".to_owned(),
+        Channel::Recent if has("new") => "new event".to_owned(),
+        Channel::Recent if has("session") => "recent in this session".to_owned(),
+        Channel::Recent => "recent".to_owned(),
         Channel::Semantic => {
             let near = part.scores.get("vector").is_some_and(|near| *near >= NEAR);
             let own = (part.scores.get("matched")).is_none_or(|matched| *matched > 0.0);
             let by = match (has("words"), own, near) {
                 (false, _, false) if has("bonus") => return with_part(NAMED, part),
-                (false, _, _) => "by its meaning",
-                (true, true, false) => "by its words",
-                (true, true, true) => "by its words and its meaning",
-                (true, false, false) => "by the words around it",
-                (true, false, true) => "by the words around it and its meaning",
+                (false, _, _) => "similar meaning",
+                (true, true, false) => "matching words",
+                (true, true, true) => "matching words and similar meaning",
+                (true, false, false) => "matching words in neighbouring records",
+                (true, false, true) => "matching words in neighbouring records and similar meaning",
             };
             match has("bonus") {
                 true => format!("{by}; {NAMED}"),
                 false => by.to_owned(),
             }
         }
-        Channel::Entity if has("boost_mentioned") => "the query names it".to_owned(),
-        Channel::Entity => "is among what matters most".to_owned(),
+        Channel::Entity if has("boost_mentioned") => "named in the query".to_owned(),
+        Channel::Entity => "among the most salient entities".to_owned(),
         Channel::Relation => {
             let from = match context.metadata.signals.mentioned_entities.is_empty() {
-                true => "what matters most",
-                false => "what the query names, or matters",
+                true => "a salient entity",
+                false => "an entity that the query names, or a salient one",
             };
             let depth = part.scores.get("depth").copied().unwrap_or(1.0);
             match depth > 1.0 {
                 true => format!("{depth:.0} steps from {from}"),
-                false => format!("of {from}"),
+                false => format!("relation of {from}"),
             }
         }
-        Channel::Pattern => "its signs are in the query".to_owned(),
-        Channel::Custom => "was given with the request".to_owned(),
+        Channel::Pattern => "its conditions match the query".to_owned(),
+        Channel::Custom => "given with the request".to_owned(),
     };
     with_part(&found, part)
 }
@@ -199,9 +200,9 @@ fn why(part: &ContextComponent, context: &Context) -> String {
 fn with_part(found: &str, part: &ContextComponent) -> String {
     let shown = match part.shown {
         None => return found.to_owned(),
-        Some(Shown::Snippet) => "its best passage: the whole is more than was left",
-        Some(Shown::Compressed) => "its most telling sentences, to make room",
-        Some(Shown::Summary) => "a summary, to make room",
+        Some(Shown::Snippet) => "best passage only: the whole record did not fit",
+        Some(Shown::Compressed) => "shortened to its most relevant sentences to make room",
+        Some(Shown::Summary) => "summarised to make room",
     };
     format!("{found}; {shown}")
 }
@@ -209,7 +210,7 @@ fn with_part(found: &str, part: &ContextComponent) -> String {
 fn budgets(out: &mut String, context: &Context, counted: &Counted<'_>) {
     let exact = match counted.exact {
         true => "exact",
-        false => "an estimate that errs high",
+        false => "estimated, biased high",
     };
     let _ = writeln!(
         out,
@@ -228,7 +229,7 @@ fn budgets(out: &mut String, context: &Context, counted: &Counted<'_>) {
             continue;
         }
         let beyond = match budget.used > budget.allowed {
-            true => ", with what others left",
+            true => ", plus unused tokens of other channels",
             false => "",
         };
         let _ = writeln!(
@@ -247,9 +248,9 @@ fn looked_for(out: &mut String, context: &Context, counted: &Counted<'_>) {
     let asked = strategy.recency_weight.max(ASKED_RECENCY);
     let recency = match strategy.recency_only_when_asked {
         false => format!("recency {}", strategy.recency_weight),
-        true if signals.recent => format!("recency {asked}, for the query asks for it"),
-        true if signals.keywords.is_empty() => format!("recency {asked}, for nothing is asked"),
-        true => "recency does not count, for the query does not ask for it".to_owned(),
+        true if signals.recent => format!("recency {asked} (the query asks for recent records)"),
+        true if signals.keywords.is_empty() => format!("recency {asked} (the query is empty)"),
+        true => "recency not used (the query does not ask for recent records)".to_owned(),
     };
     let _ = writeln!(
         out,
@@ -259,18 +260,22 @@ fn looked_for(out: &mut String, context: &Context, counted: &Counted<'_>) {
         strategy.salience_weight
     );
     let words = match signals.keywords.is_empty() {
-        true => "no words: what is recent and what matters".to_owned(),
+        true => "no words: returning recent and salient records".to_owned(),
         false => signals.keywords.join(", "),
     };
     let _ = writeln!(
         out,
-        "looked for ({}): {}",
+        "query terms ({}): {}",
         signals.intent.as_str(),
         output::visible(&words)
     );
     if !signals.mentioned_entities.is_empty() {
         let names = signals.mentioned_entities.join(", ");
-        let _ = writeln!(out, "the query names: {}", output::visible(&names));
+        let _ = writeln!(
+            out,
+            "entities named in the query: {}",
+            output::visible(&names)
+        );
     }
     let _ = writeln!(
         out,

@@ -1,4 +1,4 @@
-//! What there is in a memory; forgetting, and new vectors.
+//! `memory stats`, `show`, `export`, `forget` and `reembed`.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -49,7 +49,8 @@ pub(super) fn stats(options: &StoreOptions) -> anyhow::Result<()> {
     }
     if stats.unembedded > 0 {
         out.push_str(&format!(
-            "{} without a vector, found by words only: `contexture memory reembed` makes them\n",
+            "{} without a vector, searched by words only; compute the vectors with `contexture \
+             memory reembed`\n",
             output::many(stats.unembedded, "text")
         ));
     }
@@ -74,8 +75,8 @@ pub(super) fn show_record(id: &str, options: &StoreOptions) -> anyhow::Result<()
     }
     if records.is_empty() {
         let none = format!(
-            "there is no record `{id}`; `contexture memory recall QUERY --explain` names those it \
-             finds, `memory export` prints all"
+            "no record `{id}`; find ids with `contexture memory recall QUERY --explain`, or \
+             print all records with `contexture memory export`"
         );
         return Err(output::Usage(none).into());
     }
@@ -157,12 +158,12 @@ pub(super) fn forget(args: &ForgetArgs, options: &StoreOptions) -> anyhow::Resul
     let gone: Vec<String> = (forgotten.0.iter())
         .map(|(kind, number)| many_of(*number, *kind))
         .collect();
-    show(options, &forgotten, &format!("forgot {}", gone.join(", ")))?;
+    show(options, &forgotten, &format!("deleted {}", gone.join(", ")))?;
     let kept = engine.store()?.snapshots(None, 1).map_err(Error::from)?;
     if !kept.is_empty() {
         output::say(
-            "requests that were assembled earlier still hold what was sent: `contexture snapshot \
-             list` shows them",
+            "snapshots of earlier requests still contain the text that was sent; list them with \
+             `contexture snapshot list`",
         );
     }
     Ok(())
@@ -184,9 +185,9 @@ pub(super) fn reembed(options: &StoreOptions) -> anyhow::Result<()> {
     let done = memory.reembed(&mut |embedded| meter.at(embedded))?;
     drop(meter);
     let told = match done.embedded {
-        0 => format!("every text has a vector of {} already", done.embedder),
+        0 => format!("every text already has a vector of {}", done.embedder),
         n => format!(
-            "{} got a vector of {} ({} dimensions)",
+            "computed the vectors of {} with {} ({} dimensions)",
             output::many(n, "text"),
             done.embedder,
             done.dimensions

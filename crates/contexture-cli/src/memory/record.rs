@@ -1,4 +1,4 @@
-//! Recording: lines of JSON, or texts as they are.
+//! `memory record`: lines of JSON, or text files split into chunks.
 
 use std::cell::Cell;
 use std::fs::File;
@@ -29,7 +29,7 @@ enum Input {
 
 pub(super) fn run(args: &RecordArgs, options: &StoreOptions) -> anyhow::Result<()> {
     if args.source.is_some() && args.files.len() > 1 {
-        let several = "--source names one text; record several files one by one";
+        let several = "--source cannot be used with several files; record the files one by one";
         return Err(Usage(several.to_owned()).into());
     }
     let inputs = args.files.iter().map(|file| open(file, args));
@@ -67,7 +67,7 @@ fn open(file: &Path, args: &RecordArgs) -> anyhow::Result<Input> {
         let source = match &args.source {
             Some(source) => source.clone(),
             None if is_stdin => {
-                let nameless = "a text from standard input has no name: give --source NAME";
+                let nameless = "text from standard input needs a source; set --source NAME";
                 return Err(Usage(nameless.to_owned()).into());
             }
             None => source_of(file),
@@ -128,14 +128,14 @@ pub(super) fn source_of(file: &Path) -> String {
 }
 
 fn directory(name: &str) -> Usage {
-    let hint = "it is a directory; `--text DIR/*` records the files in it";
+    let hint = "it is a directory; record the files in it with `--text DIR/*`";
     Usage(format!("cannot read {name}: {hint}"))
 }
 
 fn not_text(name: &str) -> Advice {
     Advice {
-        message: format!("{name} is binary, or no UTF-8: nothing of it was recorded"),
-        hint: "leave it out, or make a text of it first: `pdftotext manual.pdf - | contexture \
+        message: format!("{name} is binary or not UTF-8; none of it was recorded"),
+        hint: "skip the file, or convert it to text first: `pdftotext manual.pdf - | contexture \
                memory record --text - --source manual.pdf`, `iconv -f latin1 -t utf-8 FILE`"
             .to_owned(),
     }
@@ -213,8 +213,8 @@ fn record_one(
             );
             progress.end(read.0, read.1);
             recorded.map_err(|error| match looks {
-                Looks::Binary if error.is_input() => not_text(&name).into(),
-                Looks::Plain if error.is_input() => plain_text(&name, &error).into(),
+                InputKind::Binary if error.is_input() => not_text(&name).into(),
+                InputKind::Plain if error.is_input() => plain_text(&name, &error).into(),
                 _ => error.into(),
             })
         }
@@ -229,32 +229,32 @@ fn plain_text(name: &str, error: &Error) -> Advice {
     Advice {
         message: error.to_string(),
         hint: format!(
-            "it looks like a text, not like lines of JSON: `contexture memory record --text \
-             {file}` records texts"
+            "the input looks like text, not like lines of JSON; record text with `contexture \
+             memory record --text {file}`"
         ),
     }
 }
 
 /// What a file looks like at its beginning.
-enum Looks {
+enum InputKind {
     Json,
     Plain,
     Binary,
 }
 
-fn looks(reader: &mut dyn BufRead) -> Looks {
+fn looks(reader: &mut dyn BufRead) -> InputKind {
     // What cannot be read is told of when it is read.
     let begins = reader.fill_buf().unwrap_or_default();
     let begins = begins.strip_prefix("\u{feff}".as_bytes()).unwrap_or(begins);
     let first = begins.iter().find(|byte| !byte.is_ascii_whitespace());
     if first.is_none_or(|first| b"{[\"".contains(first)) {
-        return Looks::Json;
+        return InputKind::Json;
     }
     match std::str::from_utf8(begins) {
         // A character may go on behind what was read.
-        Err(error) if error.error_len().is_some() => Looks::Binary,
-        _ if begins.contains(&0) => Looks::Binary,
-        _ => Looks::Plain,
+        Err(error) if error.error_len().is_some() => InputKind::Binary,
+        _ if begins.contains(&0) => InputKind::Binary,
+        _ => InputKind::Plain,
     }
 }
 
@@ -273,13 +273,13 @@ fn add(all: &mut MemoryRecorded, one: MemoryRecorded) {
 fn told(recorded: &MemoryRecorded, args: &RecordArgs) -> String {
     let total = recorded.added + recorded.replaced + recorded.unchanged;
     if total == 0 {
-        return "recorded nothing: there was nothing in it".to_owned();
+        return "recorded nothing: the input is empty".to_owned();
     }
     let thing = if args.text { "chunk" } else { "record" };
     let parts: Vec<String> = [
         (recorded.added, "new"),
         (recorded.replaced, "changed"),
-        (recorded.unchanged, "as before"),
+        (recorded.unchanged, "unchanged"),
     ]
     .into_iter()
     .filter(|(number, _)| *number > 0)
@@ -292,7 +292,7 @@ fn told(recorded: &MemoryRecorded, args: &RecordArgs) -> String {
     );
     if recorded.archived > 0 {
         let aside = output::many(recorded.archived, thing);
-        told.push_str(&format!("; {aside} put aside, to stay within the caps"));
+        told.push_str(&format!("; archived {aside} to stay within the caps"));
     }
     told
 }

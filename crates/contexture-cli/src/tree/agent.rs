@@ -1,4 +1,5 @@
-//! Who writes in a tree, what they keep in mind, and the paths that have names.
+//! `tree agent`, `tree memory` and `tree path`: agents, their memory, and
+//! saved paths.
 
 use contexture::store::{Agent, AgentMemory, MemoryChange, Pin, SavedPath, TreeChange, TreeInfo};
 use contexture::{Engine, Error};
@@ -17,8 +18,8 @@ pub(super) fn known<'a>(info: &'a TreeInfo, id: &str) -> anyhow::Result<&'a Agen
     found.ok_or_else(|| {
         let all: Vec<&str> = info.agents.iter().map(|agent| &*agent.id).collect();
         let there = match all.is_empty() {
-            true => "it has none; `contexture tree agent set` makes one".to_owned(),
-            false => format!("it has {}", all.join(", ")),
+            true => "it has no agents; create one with `contexture tree agent set`".to_owned(),
+            false => format!("its agents are {}", all.join(", ")),
         };
         Usage(format!(
             "tree `{}` has no agent `{id}`: {there}",
@@ -55,8 +56,8 @@ pub(super) fn path(command: &PathCommand, options: &StoreOptions) -> anyhow::Res
             if info.paths.is_empty() {
                 let tree = output::visible(tree);
                 return output::text(&format!(
-                    "no paths are saved; `contexture tree path save {tree} NAME --head NODE` \
-                     saves one\n"
+                    "no saved paths; save one with `contexture tree path save {tree} NAME --head \
+                     NODE`\n"
                 ));
             }
             let mut out = String::new();
@@ -72,13 +73,13 @@ pub(super) fn path(command: &PathCommand, options: &StoreOptions) -> anyhow::Res
 fn told_path(engine: &Engine, tree: &str, path: &SavedPath) -> anyhow::Result<String> {
     let mut told = format!("{}: to {}", path.name, local(engine, tree, &path.head)?);
     if !path.choices.is_empty() {
-        // What is no node is an edge.
+        // LineContent is no node is an edge.
         let names = path.choices.iter().map(|choice| {
             let node = local(engine, tree, choice);
             node.unwrap_or_else(|_| format!("edge {choice}"))
         });
         let names: Vec<String> = names.collect();
-        told.push_str(&format!(", by {}", names.join(", ")));
+        told.push_str(&format!(", using {}", names.join(", ")));
     }
     Ok(told)
 }
@@ -120,7 +121,8 @@ fn set(args: &AgentSetArgs, options: &StoreOptions) -> anyhow::Result<()> {
         ),
         (None, None) => {
             let new = format!(
-                "agent `{}` is new in tree `{}`: say what it is with --type model or --type human",
+                "agent `{}` does not exist in tree `{}`; to create it, set --type model or \
+                 --type human",
                 args.id, args.tree
             );
             return Err(Usage(new).into());
@@ -175,7 +177,7 @@ fn list(engine: &Engine, tree: &str, options: &StoreOptions) -> anyhow::Result<(
     if info.agents.is_empty() {
         let tree = output::visible(tree);
         return output::text(&format!(
-            "there are no agents; `contexture tree agent set {tree} ID --type model` makes one\n"
+            "no agents; create one with `contexture tree agent set {tree} ID --type model`\n"
         ));
     }
     let header = [
@@ -220,11 +222,11 @@ pub(super) fn memory(command: &TreeMemoryCommand, options: &StoreOptions) -> any
         TreeMemoryCommand::Show(of) => return show_memory(&engine, of, options),
         TreeMemoryCommand::Pin { of, what } => {
             let (pin, name) = pin(&engine, of, what)?;
-            (of, MemoryChange::Pin(pin), format!("{name} is pinned"))
+            (of, MemoryChange::Pin(pin), format!("pinned {name}"))
         }
         TreeMemoryCommand::Unpin { of, what } => {
             let (pin, name) = pin(&engine, of, what)?;
-            let told = format!("{name} is no longer pinned");
+            let told = format!("unpinned {name}");
             (of, MemoryChange::Unpin(pin), told)
         }
         TreeMemoryCommand::Stash { of, name, .. } => {
@@ -232,7 +234,10 @@ pub(super) fn memory(command: &TreeMemoryCommand, options: &StoreOptions) -> any
                 name: name.clone(),
                 text: stashed.unwrap_or_default(),
             };
-            let told = format!("stash {name} is put aside; `tree memory recall` shows it");
+            let told = format!(
+                "saved stash {name}; include it in requests with `contexture tree \
+                                memory recall`"
+            );
             (of, change, told)
         }
         TreeMemoryCommand::Recall { of, name } => {
@@ -240,22 +245,26 @@ pub(super) fn memory(command: &TreeMemoryCommand, options: &StoreOptions) -> any
                 name: name.clone(),
                 shown: true,
             };
-            (of, change, format!("stash {name} is shown in requests"))
+            (of, change, format!("stash {name} is included in requests"))
         }
         TreeMemoryCommand::PutAway { of, name } => {
             let change = MemoryChange::Recall {
                 name: name.clone(),
                 shown: false,
             };
-            (of, change, format!("stash {name} is no longer shown"))
+            (
+                of,
+                change,
+                format!("stash {name} is no longer included in requests"),
+            )
         }
         TreeMemoryCommand::Discard { of, name } => {
             let change = MemoryChange::Discard { name: name.clone() };
-            (of, change, format!("stash {name} is thrown away"))
+            (of, change, format!("deleted stash {name}"))
         }
         TreeMemoryCommand::Act { of, action } => {
             let change = MemoryChange::Act(action.clone());
-            (of, change, "it is noted".to_owned())
+            (of, change, "recorded the action".to_owned())
         }
     };
     let info = engine.store()?.tree(&of.tree).map_err(Error::from)?;
@@ -268,8 +277,8 @@ pub(super) fn memory(command: &TreeMemoryCommand, options: &StoreOptions) -> any
     if !aware {
         let agent = output::visible(&of.agent);
         output::say(&format!(
-            "{agent} is not loom-aware: what it keeps in mind is not in its requests \
-             (`contexture tree agent set {} {agent} --loom-aware`)",
+            "{agent} is not loom-aware, so its requests do not include its memory; run \
+             `contexture tree agent set {} {agent} --loom-aware`",
             output::visible(&of.tree)
         ));
     }
@@ -314,7 +323,7 @@ fn show_memory(engine: &Engine, of: &AgentName, options: &StoreOptions) -> anyho
     }
     if memory.is_empty() {
         let agent = output::visible(&of.agent);
-        return output::text(&format!("{agent} keeps nothing in mind\n"));
+        return output::text(&format!("the memory of {agent} is empty\n"));
     }
     let mut out = String::new();
     for pin in &memory.pins {

@@ -1,4 +1,4 @@
-//! What is read from files: providers' answers, texts and pictures.
+//! Reads files for nodes: answers of providers, texts and pictures.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::output::{self, Usage};
 
-/// What a provider answered, with what it said where that is plain text.
+/// LineContent a provider answered, with what it said where that is plain text.
 pub(super) struct Answer {
     pub(super) raw: RawResponse,
     pub(super) text: Option<String>,
@@ -20,7 +20,7 @@ pub(super) struct Answer {
 pub(super) fn read(path: &Path) -> anyhow::Result<Answer> {
     let text = output::read_text(path)?;
     let body: Value = serde_json::from_str(&text)
-        .map_err(|error| Usage(format!("{}: it is no JSON: {error}", output::name(path))))?;
+        .map_err(|error| Usage(format!("{}: not JSON: {error}", output::name(path))))?;
     let (provider, text) = match said(&body) {
         Some((provider, text)) => (Some(provider.to_owned()), Some(text)),
         None => (None, None),

@@ -1,6 +1,6 @@
 //! A tree in lines.
 //!
-//! What goes on from a node stands below it at the same level; other branches
+//! LineContent goes on from a node stands below it at the same level; other branches
 //! are set in before that. The largest part goes on at the same level, so that
 //! a tree of `n` nodes is set in by few levels. Nothing here calls itself: paths may be long.
 
@@ -12,20 +12,20 @@ use super::shape::{Kind, Shape};
 /// A line of the drawing.
 #[derive(Debug)]
 pub(super) struct Line {
-    /// What leads to it.
+    /// LineContent leads to it.
     pub(super) prefix: String,
-    pub(super) what: What,
+    pub(super) what: LineContent,
 }
 
 #[derive(Debug)]
-pub(super) enum What {
+pub(super) enum LineContent {
     Node(usize),
-    Fold(Folded),
+    Fold(FoldedNodes),
 }
 
-/// What is not shown.
+/// LineContent is not shown.
 #[derive(Debug, Default, Clone, Copy)]
-pub(super) struct Folded {
+pub(super) struct FoldedNodes {
     /// Nodes of the level that it stands in.
     pub(super) nodes: u64,
     /// Branches of those, and what is in them.
@@ -33,9 +33,9 @@ pub(super) struct Folded {
     pub(super) in_branches: u64,
 }
 
-/// What is drawn.
+/// LineContent is drawn.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Wanted {
+pub(super) struct DrawOptions {
     /// The node that it begins with.
     pub(super) from: usize,
     /// The node that was asked for; it may be a version that `from` stands in
@@ -67,7 +67,7 @@ const MOST_PARTINGS: usize = 12;
 const MOST_LEVELS: usize = 24;
 
 /// Draws a tree. One that is large is folded until it can be looked at.
-pub(super) fn lines(shape: &Shape<'_>, wanted: Wanted) -> Vec<Line> {
+pub(super) fn lines(shape: &Shape<'_>, wanted: DrawOptions) -> Vec<Line> {
     let mut drawn = Vec::new();
     for levels in [usize::MAX, 6, 4, 3, 2, 1, 0] {
         drawn = Drawing::new(shape, wanted, levels).draw();
@@ -80,17 +80,17 @@ pub(super) fn lines(shape: &Shape<'_>, wanted: Wanted) -> Vec<Line> {
 
 struct Drawing<'s, 'a> {
     shape: &'s Shape<'a>,
-    wanted: Wanted,
+    wanted: DrawOptions,
     // Branches that are set in further are folded, unless they have marks.
     levels: usize,
-    // What is never folded, whatever there is to see about it.
+    // LineContent is never folded, whatever there is to see about it.
     kept: HashSet<usize>,
     lines: Vec<Line>,
-    // What is still to be drawn, the next at the end.
-    todo: Vec<Todo>,
+    // LineContent is still to be drawn, the next at the end.
+    todo: Vec<Pending>,
 }
 
-enum Todo {
+enum Pending {
     Line(Line),
     Chain(Chain),
 }
@@ -98,21 +98,21 @@ enum Todo {
 /// Nodes that go on from each other at one level.
 struct Chain {
     start: usize,
-    // What leads to its first line, and to the others.
+    // LineContent leads to its first line, and to the others.
     first: String,
     prefix: String,
     level: usize,
     depth: usize,
 }
 
-/// What is shown of what stands beside a node.
-struct Beside {
+/// LineContent is shown of what stands beside a node.
+struct Siblings {
     shown: Vec<usize>,
-    hidden: Folded,
+    hidden: FoldedNodes,
 }
 
 impl<'s, 'a> Drawing<'s, 'a> {
-    fn new(shape: &'s Shape<'a>, wanted: Wanted, levels: usize) -> Self {
+    fn new(shape: &'s Shape<'a>, wanted: DrawOptions, levels: usize) -> Self {
         Self {
             shape,
             wanted,
@@ -124,7 +124,7 @@ impl<'s, 'a> Drawing<'s, 'a> {
     }
 
     fn draw(mut self) -> Vec<Line> {
-        self.todo.push(Todo::Chain(Chain {
+        self.todo.push(Pending::Chain(Chain {
             start: self.wanted.from,
             first: String::new(),
             prefix: String::new(),
@@ -133,8 +133,8 @@ impl<'s, 'a> Drawing<'s, 'a> {
         }));
         while let Some(todo) = self.todo.pop() {
             match todo {
-                Todo::Line(line) => self.lines.push(line),
-                Todo::Chain(chain) => {
+                Pending::Line(line) => self.lines.push(line),
+                Pending::Chain(chain) => {
                     let mut drawn = self.chain(&chain);
                     drawn.reverse();
                     self.todo.extend(drawn);
@@ -145,7 +145,7 @@ impl<'s, 'a> Drawing<'s, 'a> {
     }
 
     /// Returns the lines of a chain, with the branches between them.
-    fn chain(&self, chain: &Chain) -> Vec<Todo> {
+    fn chain(&self, chain: &Chain) -> Vec<Pending> {
         let mut nodes = vec![chain.start];
         let room = self.wanted.depth.saturating_sub(chain.depth);
         while nodes.len() < room
@@ -154,14 +154,14 @@ impl<'s, 'a> Drawing<'s, 'a> {
             nodes.push(next);
         }
         let ends_early = nodes.len() >= room;
-        let beside: Vec<Beside> = nodes
+        let beside: Vec<Siblings> = nodes
             .iter()
             .enumerate()
             .map(|(k, &node)| match ends_early && k + 1 == nodes.len() {
-                // What lies below the last one is one line.
-                true => Beside {
+                // LineContent lies below the last one is one line.
+                true => Siblings {
                     shown: Vec::new(),
-                    hidden: Folded::default(),
+                    hidden: FoldedNodes::default(),
                 },
                 false => self.beside(node, chain.level),
             })
@@ -169,7 +169,7 @@ impl<'s, 'a> Drawing<'s, 'a> {
         let shown = self.shown(&nodes, &beside);
 
         let mut out = Vec::new();
-        let mut folded: Option<Folded> = None;
+        let mut folded: Option<FoldedNodes> = None;
         for (k, (&node, beside)) in nodes.iter().zip(&beside).enumerate() {
             if !shown[k] {
                 let folded = folded.get_or_insert_default();
@@ -178,26 +178,26 @@ impl<'s, 'a> Drawing<'s, 'a> {
                 folded.in_branches += beside.hidden.in_branches;
                 continue;
             }
-            let at = |prefix: &str, what: What| {
-                Todo::Line(Line {
+            let at = |prefix: &str, what: LineContent| {
+                Pending::Line(Line {
                     prefix: prefix.to_owned(),
                     what,
                 })
             };
             if let Some(folded) = folded.take() {
-                out.push(at(&chain.prefix, What::Fold(folded)));
+                out.push(at(&chain.prefix, LineContent::Fold(folded)));
             }
             let lead = if k == 0 { &chain.first } else { &chain.prefix };
-            out.push(at(lead, What::Node(node)));
+            out.push(at(lead, LineContent::Node(node)));
             let is_last = k + 1 == nodes.len();
             let below = self.shape.spots[node].size - 1;
             if is_last && ends_early {
                 if below > 0 {
-                    let below = Folded {
+                    let below = FoldedNodes {
                         nodes: below,
-                        ..Folded::default()
+                        ..FoldedNodes::default()
                     };
-                    out.push(at(&chain.prefix, What::Fold(below)));
+                    out.push(at(&chain.prefix, LineContent::Fold(below)));
                 }
                 break;
             }
@@ -209,9 +209,9 @@ impl<'s, 'a> Drawing<'s, 'a> {
                     false => ("├─", "│ "),
                 };
                 let first = format!("{}{corner}", chain.prefix);
-                // What is hidden comes first: it is the older part.
+                // LineContent is hidden comes first: it is the older part.
                 if has_hidden && i == 0 {
-                    out.push(at(&first, What::Fold(beside.hidden)));
+                    out.push(at(&first, LineContent::Fold(beside.hidden)));
                     continue;
                 }
                 let start = beside.shown[i - usize::from(has_hidden)];
@@ -219,7 +219,7 @@ impl<'s, 'a> Drawing<'s, 'a> {
                     true => format!("{}{bar}", chain.prefix),
                     false => chain.prefix.clone(),
                 };
-                out.push(Todo::Chain(Chain {
+                out.push(Pending::Chain(Chain {
                     start,
                     first,
                     prefix,
@@ -232,13 +232,13 @@ impl<'s, 'a> Drawing<'s, 'a> {
     }
 
     /// Returns what is shown of the branches of a node.
-    fn beside(&self, node: usize, level: usize) -> Beside {
+    fn beside(&self, node: usize, level: usize) -> Siblings {
         let spot = &self.shape.spots[node];
         let all = spot.children.iter().copied();
         let all = all.filter(|child| Some(*child) != spot.trunk);
-        let mut beside = Beside {
+        let mut beside = Siblings {
             shown: all.collect(),
-            hidden: Folded::default(),
+            hidden: FoldedNodes::default(),
         };
         if self.wanted.all {
             return beside;
@@ -270,7 +270,7 @@ impl<'s, 'a> Drawing<'s, 'a> {
 
     /// Returns which nodes of a chain are shown: of many in a row with nothing
     /// to see, the first and the last.
-    fn shown(&self, nodes: &[usize], beside: &[Beside]) -> Vec<bool> {
+    fn shown(&self, nodes: &[usize], beside: &[Siblings]) -> Vec<bool> {
         let mut shown = vec![true; nodes.len()];
         if self.wanted.all {
             return shown;
@@ -317,7 +317,7 @@ impl<'s, 'a> Drawing<'s, 'a> {
 /// Returns the nodes that are never folded: the one that was asked for, the end
 /// of the path, and where other branches part from it. Of many such places it
 /// is the latest, and those of the largest branches.
-fn kept(shape: &Shape<'_>, wanted: Wanted) -> HashSet<usize> {
+fn kept(shape: &Shape<'_>, wanted: DrawOptions) -> HashSet<usize> {
     let parts = |at: usize| -> Option<(u64, usize)> {
         let spot = &shape.spots[at];
         let others = spot.children.iter().copied();

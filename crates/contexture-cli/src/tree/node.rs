@@ -47,10 +47,10 @@ pub(super) fn run(command: &NodeCommand, options: &StoreOptions) -> anyhow::Resu
             };
             kind_of(&engine, tree, edit.agent.as_deref())?;
             let edited = engine.edit_node(tree, node, &edit, options.now)?;
+            let (new, old) = (&edited.local_id, name_of(&engine, tree, node)?);
+            let (new, old) = (output::visible(new), output::visible(&old));
             output::say(&format!(
-                "{} stands in the place of {} from now on, unless a saved path chooses otherwise",
-                output::visible(&edited.local_id),
-                output::visible(&name_of(&engine, tree, node)?)
+                "{new} replaces {old} in requests, unless a saved path chooses {old}"
             ));
             show(options, &edited, &output::visible(&edited.local_id))
         }
@@ -71,8 +71,8 @@ pub(super) fn run(command: &NodeCommand, options: &StoreOptions) -> anyhow::Resu
                 bookmarked: either(*bookmark, *unbookmark),
             };
             if change == FlagChange::default() {
-                let nothing = "there is nothing to change: give --exclude, --include, --prune, \
-                               --restore, --bookmark or --unbookmark";
+                let nothing = "no flag to change; give --exclude, --include, --prune, --restore, \
+                               --bookmark or --unbookmark";
                 return Err(Usage(nothing.to_owned()).into());
             }
             let engine = super::engine(options, false)?;
@@ -113,7 +113,7 @@ fn from_file(engine: &Engine, tree: &str, mut text: String) -> anyhow::Result<St
 }
 
 fn says_nothing(how: &str) -> anyhow::Error {
-    Usage(format!("the node says nothing: {how}")).into()
+    Usage(format!("the node has no content: {how}")).into()
 }
 
 fn name_of(engine: &Engine, tree: &str, node: &str) -> anyhow::Result<String> {
@@ -143,7 +143,10 @@ fn add(args: &AddArgs, options: &StoreOptions) -> anyhow::Result<()> {
             .filter(|path| path.as_path() == Path::new("-"))
             .count();
     if from_stdin > 1 {
-        return Err(Usage("standard input can be read once only".to_owned()).into());
+        return Err(Usage(
+            "standard input can be read only once; use - for one argument".to_owned(),
+        )
+        .into());
     }
     // Input is read before a store is touched.
     let mut answer = args.response.as_deref().map(answer::read).transpose()?;
@@ -191,8 +194,7 @@ fn add(args: &AddArgs, options: &StoreOptions) -> anyhow::Result<()> {
         && author != kind
     {
         let not_both = format!(
-            "agent `{agent}` is a {}, and --author says {}: leave --author out, or name another \
-             agent",
+            "agent `{agent}` is a {}, but --author is {}; omit --author, or name another agent",
             kind.name(),
             author.name()
         );
@@ -250,7 +252,7 @@ fn replaced(engine: &Engine, tree: &str, added: &NodeHead) -> anyhow::Result<Vec
         if latest.id != named.id {
             let (old, new) = (output::visible(&named.local_id), &latest.local_id);
             told.push(format!(
-                "{old} has a later version, {}: requests show that one, unless a saved path \
+                "{old} has a later version, {}: requests use that version, unless a saved path \
                  chooses {old}",
                 output::visible(new)
             ));
@@ -272,7 +274,7 @@ fn show_node(
     let head = store.find_node(tree, name).map_err(Error::from)?;
     let nodes = store.nodes(tree, &[&head.id], "").map_err(Error::from)?;
     let Some(node) = nodes.into_iter().next().map(|counted| counted.node) else {
-        return Err(Usage(format!("there is no node `{name}`")).into());
+        return Err(Usage(format!("no node `{name}`")).into());
     };
     let mode = store.tree(tree).map_err(Error::from)?.tree.mode;
     let tokens = engine.node_tokens(tree, mode, &[&head.id], None)?;
@@ -337,10 +339,10 @@ fn show_node(
         let role = role.map(|source| source.role).unwrap_or_default();
         let to = format!("{} (edge {})", local(&edge.target_node_id), edge.id);
         match (role, edge.kind) {
-            (SourceRole::Primary, EdgeKind::Continuation) => line("goes on", &to),
-            (SourceRole::Primary, EdgeKind::Annotation) => line("remark", &to),
+            (SourceRole::Primary, EdgeKind::Continuation) => line("continues", &to),
+            (SourceRole::Primary, EdgeKind::Annotation) => line("annotated", &to),
             (SourceRole::Context, _) => line("context", &format!("for {to}")),
-            (SourceRole::Instruction, _) => line("directs", &to),
+            (SourceRole::Instruction, _) => line("instructs", &to),
         }
     }
     let edges = [incoming.len(), outgoing.len()];
@@ -349,7 +351,7 @@ fn show_node(
         .sum();
     if more > 0 {
         let more = output::many(more as u64, "more edge");
-        line("", &format!("{more}; --json shows all"));
+        line("", &format!("{more}; show all with --json"));
     }
     if let Some(raw) = &raw {
         let names = [raw.provider.as_deref(), raw.model.as_deref()];
@@ -357,8 +359,8 @@ fn show_node(
         line(
             "response",
             &match names.is_empty() {
-                true => "is kept; --json shows it".to_owned(),
-                false => format!("of {}; --json shows it", names.join(", ")),
+                true => "saved; show it with --json".to_owned(),
+                false => format!("of {}; show it with --json", names.join(", ")),
             },
         );
         if let Some(usage) = &raw.usage {
@@ -393,7 +395,7 @@ fn told_edge(edge: &Edge, local: &impl Fn(&str) -> String) -> String {
     }
     let kind = match edge.kind {
         EdgeKind::Continuation => "edge",
-        EdgeKind::Annotation => "as a remark, edge",
+        EdgeKind::Annotation => "as an annotation, edge",
     };
     format!("{told} ({kind} {})", edge.id)
 }

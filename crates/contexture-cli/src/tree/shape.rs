@@ -1,4 +1,4 @@
-//! What stands below what: every node of a tree once.
+//! LineContent stands below what: every node of a tree once.
 //!
 //! Nodes can be reached in several ways and can have versions, so that a tree
 //! is not quite one. Here each node gets one place: below what it goes on from
@@ -8,16 +8,16 @@ use std::collections::{BTreeSet, HashMap};
 
 use contexture::store::{NodeHead, Skeleton, SourceRole, TreeInfo};
 
-/// What a node is to the one it stands below.
+/// LineContent a node is to the one it stands below.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Kind {
     /// Another version of the same place.
     Version,
     /// A remark on it.
     Annotation,
-    /// Something to look at, for what goes on from it.
+    /// A context source of the node that continues from it.
     Context,
-    /// A directive for what goes on from it.
+    /// An instruction for the node that continues from it.
     Instruction,
     /// Goes on from it.
     Continuation,
@@ -37,12 +37,12 @@ impl Kind {
 
 /// Where a node stands.
 #[derive(Debug)]
-pub(super) struct Spot {
+pub(super) struct NodePosition {
     pub(super) parent: Option<usize>,
     pub(super) kind: Kind,
     /// For material: what it is for.
     pub(super) for_node: Option<usize>,
-    /// What stands below it. What is drawn last goes on at the same level.
+    /// LineContent stands below it. LineContent is drawn last goes on at the same level.
     pub(super) children: Vec<usize>,
     /// The last of `children`, when it goes on at the same level.
     pub(super) trunk: Option<usize>,
@@ -51,7 +51,7 @@ pub(super) struct Spot {
     pub(super) also_after: Vec<usize>,
     /// Nodes that stand elsewhere and are material for it.
     pub(super) material: Vec<(Kind, usize)>,
-    /// Whether another version stands in its place.
+    /// Whether another version replaces it.
     pub(super) is_replaced: bool,
     /// Who is here, and the saved paths that end here.
     pub(super) agents: Vec<String>,
@@ -65,7 +65,7 @@ pub(super) struct Spot {
 /// A tree with its nodes in their places.
 pub(super) struct Shape<'a> {
     pub(super) nodes: &'a [(NodeHead, String)],
-    pub(super) spots: Vec<Spot>,
+    pub(super) spots: Vec<NodePosition>,
     pub(super) root: Option<usize>,
     /// Where the path ends that is looked at.
     pub(super) head: Option<usize>,
@@ -82,7 +82,7 @@ impl<'a> Shape<'a> {
             .enumerate()
             .map(|(i, (node, _))| (&*node.id, i))
             .collect();
-        let spots = nodes.iter().map(|_| Spot::new()).collect();
+        let spots = nodes.iter().map(|_| NodePosition::new()).collect();
         let mut shape = Self {
             nodes,
             spots,
@@ -205,7 +205,7 @@ impl<'a> Shape<'a> {
         }
     }
 
-    /// Returns for each node the version that stands in its place: itself,
+    /// Returns for each node the version that replaces it: itself,
     /// where there is no other.
     fn standing<T>(
         &self,
@@ -333,7 +333,7 @@ impl<'a> Shape<'a> {
     }
 }
 
-impl Spot {
+impl NodePosition {
     fn new() -> Self {
         Self {
             parent: None,

@@ -1,4 +1,4 @@
-//! `tree show`: a tree as a person looks at it.
+//! `tree show`: prints a tree as a drawing or as JSON.
 
 use std::fmt::Write as _;
 
@@ -9,7 +9,7 @@ use contexture::{Engine, Error, Request};
 use serde_json::{Value, json};
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
-use super::draw::{self, Folded, Line, Wanted, What};
+use super::draw::{self, DrawOptions, FoldedNodes, Line, LineContent};
 use super::shape::{Kind, Shape};
 use crate::args::{ShowArgs, StoreOptions};
 use crate::output::{self, Usage};
@@ -54,14 +54,14 @@ pub(super) fn run(args: &ShowArgs, options: &StoreOptions) -> anyhow::Result<()>
         }
         let tree = output::visible(&args.tree);
         return output::text(&format!(
-            "tree {tree}, a {}, is empty; `contexture tree node add {tree} --author human TEXT` \
-             begins it\n",
+            "tree {tree}, a {}, is empty; add the first node with `contexture tree node add \
+             {tree} --author human TEXT`\n",
             info.tree.mode
         ));
     };
-    let wanted = Wanted {
+    let wanted = DrawOptions {
         from: match &shape.spots[named] {
-            // What follows a version follows the one that stands there.
+            // LineContent follows a version follows the one that stands there.
             spot if spot.is_replaced => spot.parent.unwrap_or(named),
             _ => named,
         },
@@ -73,8 +73,8 @@ pub(super) fn run(args: &ShowArgs, options: &StoreOptions) -> anyhow::Result<()>
     let ids: Vec<&str> = lines
         .iter()
         .filter_map(|line| match line.what {
-            What::Node(at) => Some(&*shape.nodes[at].0.id),
-            What::Fold(_) => None,
+            LineContent::Node(at) => Some(&*shape.nodes[at].0.id),
+            LineContent::Fold(_) => None,
         })
         .collect();
     let tokens = engine.node_tokens(&args.tree, info.tree.mode, &ids, args.model.as_deref())?;
@@ -139,11 +139,11 @@ fn header(info: &TreeInfo, path: &[NodeHead], model: &str, width: usize) -> Stri
     );
     let shown = match path.last() {
         Some(head) => format!(
-            "● is the path to {}, {}",
+            "● marks the path to {}, {}",
             output::visible(&head.local_id),
             output::many(path.len() as u64, "node")
         ),
-        None => "--head NODE shows the path to a node".to_owned(),
+        None => "draw the path to a node with --head NODE".to_owned(),
     };
     let line = cut(&format!("{counts}{shown}"), width);
     // Colours have no width, so that they come last.
@@ -160,13 +160,13 @@ fn header(info: &TreeInfo, path: &[NodeHead], model: &str, width: usize) -> Stri
 /// Writes the lines of a drawing.
 fn rows(shape: &Shape<'_>, lines: &[Line], tokens: &[u64], width: usize, out: &mut String) {
     let id_width = lines.iter().filter_map(|line| match line.what {
-        What::Node(at) => Some(output::visible(shape.local_id(at)).width()),
-        What::Fold(_) => None,
+        LineContent::Node(at) => Some(output::visible(shape.local_id(at)).width()),
+        LineContent::Fold(_) => None,
     });
     let id_width = id_width.max().unwrap_or_default();
     let authors = lines.iter().filter_map(|line| match line.what {
-        What::Node(at) => Some(author(&shape.nodes[at].0).width()),
-        What::Fold(_) => None,
+        LineContent::Node(at) => Some(author(&shape.nodes[at].0).width()),
+        LineContent::Fold(_) => None,
     });
     let author_width = authors.max().unwrap_or_default();
     let numbers: Vec<String> = tokens.iter().map(|tokens| grouped(*tokens)).collect();
@@ -175,8 +175,8 @@ fn rows(shape: &Shape<'_>, lines: &[Line], tokens: &[u64], width: usize, out: &m
     let mut is_folded = false;
     for line in lines {
         let at = match line.what {
-            What::Node(at) => at,
-            What::Fold(folded) => {
+            LineContent::Node(at) => at,
+            LineContent::Fold(folded) => {
                 is_folded = true;
                 let told = told_fold(folded);
                 let _ = writeln!(out, "{}⋮ {DIM}{told}{DIM:#}", lead(&line.prefix));
@@ -222,8 +222,8 @@ fn rows(shape: &Shape<'_>, lines: &[Line], tokens: &[u64], width: usize, out: &m
     if is_folded {
         let _ = writeln!(
             out,
-            "\n{DIM}⋮ is what is not shown: --all shows everything, --from NODE what follows one\
-             {DIM:#}"
+            "\n{DIM}⋮ marks nodes that are not shown; show all with --all, or a part with --from \
+             NODE{DIM:#}"
         );
     }
 }
@@ -249,7 +249,7 @@ fn author(node: &NodeHead) -> String {
     }
 }
 
-fn told_fold(folded: Folded) -> String {
+fn told_fold(folded: FoldedNodes) -> String {
     let mut parts = Vec::new();
     if folded.nodes > 0 {
         parts.push(output::many(folded.nodes, "node"));
@@ -282,7 +282,7 @@ fn notes(shape: &Shape<'_>, at: usize) -> String {
     if let Some(from) = node.edited_from.as_deref().and_then(|id| shape.find(id)) {
         notes.push(format!("edit of {}", shape.local_id(from)));
     } else if spot.is_replaced {
-        notes.push("was edited".to_owned());
+        notes.push("edited".to_owned());
     }
     let material = spot.material.iter();
     let material = material.map(|(kind, at)| format!("{} {}", kind.name(), shape.local_id(*at)));
@@ -353,8 +353,8 @@ fn as_json(
 ) -> anyhow::Result<()> {
     let id = |at: usize| &*shape.nodes[at].0.id;
     let at = |line: &Line| match line.what {
-        What::Node(at) => Some(at),
-        What::Fold(_) => None,
+        LineContent::Node(at) => Some(at),
+        LineContent::Fold(_) => None,
     };
     let nodes: Vec<Value> = (lines.iter().filter_map(at).zip(tokens))
         .map(|(at, tokens)| {

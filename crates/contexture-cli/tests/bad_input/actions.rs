@@ -11,16 +11,16 @@ fn an_action_without_a_reason() {
         priority: 0.7
         ",
         "
-        error: MISSING_WHY: the change to `b.md` gives no reason
-        hint: every change needs a reason: `why`
+        error: MISSING_WHY: the change to `b.md` has no reason
+        hint: set `why` to the reason for the change
         ",
     );
     small().refuses(
         &["working-set", "remove", "a.md"],
         2,
         "
-        error: MISSING_WHY: the change to `a.md` gives no reason
-        hint: every change needs a reason: `why`
+        error: MISSING_WHY: the change to `a.md` has no reason
+        hint: set `why` to the reason for the change
         ",
     );
 }
@@ -30,7 +30,7 @@ fn an_actions_file_that_holds_none() {
     let hint = "hint: write `action`, `path`, `priority` and `why`";
     small().refuses_actions(
         "",
-        &format!("error: INVALID_ARGS: actions.yml holds no action\n{hint}\n"),
+        &format!("error: INVALID_ARGS: actions.yml contains no action\n{hint}\n"),
     );
     small().refuses_actions(
         "just a sentence\n",

@@ -58,8 +58,7 @@ fn pinned_files_that_do_not_fit_are_named_with_their_numbers() {
     assert!(before.ends_with(" tokens but 300 are available"), "{error}");
     assert!(largest.starts_with("`rules.md` "), "{error}");
     run.says(
-        "hint: raise --max-tokens; or use a model with a larger window, or unpin the \
-              largest",
+        "hint: raise --max-tokens; or use a model with a larger window, or unpin the largest items",
     );
     assert_eq!(
         project.names(),
@@ -74,18 +73,18 @@ fn reserves_that_leave_nothing() {
         "assemble --reserve-response 18446744073709551615 --reserve-tools 5",
         2,
         "
-        error: reserves of 18446744073709551615 tokens leave nothing of a window of 1000
+        error: the reserves of 18446744073709551615 tokens use up the whole window of 1000
         hint: raise --max-tokens; or lower --reserve-response
         ",
     );
 }
 
 #[test]
-fn an_event_that_says_nothing() {
+fn an_empty_event_is_rejected() {
     small().refuses(
         &["assemble", "--event", "  "],
         2,
-        "error: the event is empty\n",
+        "error: the event is empty; give text with --event, or a file with --event-file\n",
     );
     small().refuses(
         &["assemble", "--event-file", "nowhere.txt"],

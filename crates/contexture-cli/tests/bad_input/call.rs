@@ -50,7 +50,7 @@ fn a_clock_that_shows_no_time() {
 }
 
 #[test]
-fn a_priority_on_the_command_line_that_is_none() {
+fn an_invalid_priority_on_the_command_line_is_rejected() {
     small().refuses(
         &[
             "working-set",
@@ -139,10 +139,11 @@ fn a_name_cannot_act_on_the_terminal() {
 }
 
 #[test]
-fn a_report_cannot_stand_behind_json() {
+fn a_report_cannot_follow_json_on_standard_output() {
     small().refuses(
         &["assemble", "--format", "gemini", "--report", "-"],
         2,
-        "error: the report cannot stand behind JSON: give --report FILE, or --format json, which holds it\n",
+        "error: --report - cannot follow a JSON request on standard output; write it to a file \
+         with --report FILE, or use --format json, which contains the report\n",
     );
 }

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn what_is_left_out_is_named_without_a_report() {
+fn dropped_files_are_named_without_a_report() {
     let project = small().entries("a.md 0.5\ngone.md 0.5\nlost.md 0.4");
     let run = project.run(&["assemble"]);
     run.expect_code(0);
@@ -52,7 +52,7 @@ fn a_file_that_is_replaced_or_deleted_meanwhile_is_whole_or_reported() {
                     let (body, _) = behind.split_once("</context>\n").unwrap();
                     assert!(body == old || body == new, "torn: {} bytes", body.len());
                 }
-                "keep other.md fits\nout  a.md missing: there is no file `a.md`\n" => {
+                "keep other.md fits\nout  a.md missing: file `a.md` does not exist\n" => {
                     assert!(!prompt.contains("a.md"));
                 }
                 other => panic!("{other}"),

@@ -11,7 +11,7 @@ fn an_observation_that_is_refused_leaves_nothing_and_can_be_repeated() {
         &["working-set", "observe", "turn.json"],
         2,
         "
-        error: QUOTA_EXCEEDED: the working set may hold 2 entries
+        error: QUOTA_EXCEEDED: the working set is full: the limit is 2 entries
         hint: remove some first, or raise limits.max_entries in contexture.toml
         ",
     );
@@ -20,7 +20,7 @@ fn an_observation_that_is_refused_leaves_nothing_and_can_be_repeated() {
 }
 
 #[test]
-fn what_is_remembered_of_turns_is_damaged() {
+fn damaged_observations_are_an_error() {
     small()
         .file("turn.json", TURN_WITH_TOOL)
         .file(".contexture/sessions/default/observed.json", "{\"turn\":")
@@ -28,8 +28,8 @@ fn what_is_remembered_of_turns_is_damaged() {
             &["working-set", "observe", "turn.json"],
             2,
             "
-            error: .contexture/sessions/default/observed.json: turn: it ends where a value should be at line 1 column 8
-            hint: remove the file to start counting anew
+            error: .contexture/sessions/default/observed.json: turn: it ends before a value at line 1 column 8
+            hint: delete the file to restart the counts
             ",
         );
 }
@@ -54,7 +54,7 @@ fn a_session_label_cannot_lead_elsewhere() {
 }
 
 #[test]
-fn a_log_behind_a_link_is_not_written_to() {
+fn a_log_that_is_a_symbolic_link_is_not_written() {
     let outside = Project::new().file("target", "mine\n");
     let project = small();
     fs::create_dir_all(project.path(".contexture/sessions/default")).unwrap();
@@ -107,5 +107,9 @@ fn a_pipe_in_the_place_of_the_log_is_a_warning() {
     assert!(made.unwrap().success());
     let run = project.run(&["assemble"]);
     run.expect_code(0);
-    assert!(run.err.contains("was not written"), "{}", run.err);
+    assert!(
+        run.err.contains("cannot write the event log"),
+        "{}",
+        run.err
+    );
 }

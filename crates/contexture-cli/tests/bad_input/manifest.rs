@@ -8,7 +8,7 @@ fn there_is_no_manifest() {
         &["assemble"],
         2,
         "
-        error: there is no working-set.yml and no .agent/working-set.yml in .
+        error: no working-set.yml and no .agent/working-set.yml in .
         hint: `contexture init` creates the files of a project; or set --manifest
         ",
     );
@@ -20,7 +20,7 @@ fn the_named_manifest_is_not_there() {
         &["assemble", "--manifest", "other.yml"],
         2,
         "
-        error: there is no manifest `other.yml` in .
+        error: no manifest `other.yml` in .
         hint: `contexture init` creates the files of a project; or set --manifest
         ",
     );
@@ -88,7 +88,7 @@ fn a_manifest_that_is_too_large() {
     run.expect_code(2);
     assert!(
         run.err
-            .contains("working-set.yml: is larger than the 4194304 bytes that are read"),
+            .contains("working-set.yml: is larger than the limit of 4194304 bytes"),
         "{}",
         run.err
     );

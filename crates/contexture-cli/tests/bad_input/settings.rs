@@ -10,7 +10,7 @@ fn an_unknown_recipe_suggests_the_nearest() {
         "
         error: unknown recipe `working-sets`; did you mean `working-set`? (one of broker, \
         loom-buffer, loom-dialogue, memory, task-stack, working-set)
-        hint: name a built-in recipe, or a file of your own
+        hint: name a built-in recipe, or a recipe file
         ",
     );
     small().refuses(
@@ -21,7 +21,7 @@ fn an_unknown_recipe_suggests_the_nearest() {
 }
 
 #[test]
-fn a_recipe_is_told_its_mistake_when_it_is_checked_and_when_it_is_used() {
+fn an_invalid_recipe_is_reported_by_check_and_by_assemble() {
     let project = small().file("mine.yml", "recipe: mine\n");
     let message = "error: mine.yml:1:1: layers: a recipe needs at least one layer\n";
     project.refuses(&["recipe", "check", "mine.yml"], 2, message);
@@ -37,7 +37,7 @@ fn a_recipe_is_told_its_mistake_when_it_is_checked_and_when_it_is_used() {
         ),
         (
             "{layer: a, source: files, with: {paths: x.md}}",
-            "layers[0].with.paths: must be a list of texts, not \"x.md\"",
+            "layers[0].with.paths: must be a list of strings, not \"x.md\"",
         ),
         (
             "{layer: a, source: history, with: {session: $sesion}}",
@@ -45,7 +45,7 @@ fn a_recipe_is_told_its_mistake_when_it_is_checked_and_when_it_is_used() {
         ),
         (
             "{layer: a, source: loom-path}",
-            "layers[0].source: `loom-path` is a source of recipe grammar 1; write {source: loom, ",
+            "layers[0].source: `loom-path` was removed in recipe grammar 2; write {source: loom, ",
         ),
     ] {
         project.write("mine.yml", format!("recipe: mine\nlayers:\n  - {layer}\n"));
@@ -74,7 +74,7 @@ fn settings_with_an_unknown_key() {
 }
 
 #[test]
-fn settings_of_a_wrong_type_are_told_in_words_a_user_knows() {
+fn settings_of_a_wrong_type_are_reported_in_plain_words() {
     let project = small().file("contexture.toml", "[limits]\nmax_entries = \"two\"\n");
     let run = project.run(&["assemble"]);
     run.expect_code(2);
@@ -100,12 +100,12 @@ fn settings_that_do_not_parse() {
 }
 
 #[test]
-fn settings_behind_a_link_out_of_the_root_are_not_passed_over_in_silence() {
+fn settings_linked_from_outside_the_root_are_an_error() {
     let outside = Project::new().file("contexture.toml", "[secrets]\nmask = false\n");
     let project = small().link("contexture.toml", outside.path("contexture.toml"));
     let run = project.run(&["assemble"]);
     assert!(run.err.contains("contexture.toml"), "{run:?}");
-    assert!(run.err.contains("leads out of the root"), "{run:?}");
+    assert!(run.err.contains("leaves the root"), "{run:?}");
 }
 
 #[test]
@@ -117,7 +117,7 @@ fn an_unknown_tokenizer_in_the_settings() {
             2,
             "
             error: contexture.toml: models.mine.tokenizer: unknown tokenizer `o200k_bsae`; did you mean `o200k_base`? (one of o200k_base, cl100k_base, estimate)
-            hint: or name a tokenizer.json
+            hint: or give the path of a tokenizer.json
             ",
         );
 }
@@ -129,12 +129,15 @@ fn an_unknown_model_is_a_warning() {
     run.expect_code(0);
     assert!(run.out.contains("alpha"));
     run.says(
-        "warning: model `my-model` is not in the model table: a window of 128000 tokens and \
-         the tokenizer of its family are assumed; change `models` in contexture.toml",
+        "warning: model `my-model` is not in the model table: assuming a window of 128000 tokens \
+         and the tokenizer of its family; change `models` in contexture.toml",
     );
     let run = project.run(&["tokens", "a.md", "--model", "my-model"]);
     run.expect_code(0);
-    run.says("warning: model `my-model` is not in the table; it is counted as its family is");
+    run.says(
+        "warning: model `my-model` is not in the model table; using the tokenizer of its \
+              family",
+    );
 }
 
 #[test]
@@ -164,7 +167,8 @@ fn tokens_of_what_cannot_be_read() {
     project.refuses(
         &["tokens", "a.md", "--tokenizer", "nope"],
         2,
-        "error: unknown tokenizer `nope` (o200k_base, cl100k_base, estimate, or a .json file)\n",
+        "error: unknown tokenizer `nope`; expected o200k_base, cl100k_base, estimate or a .json \
+         file\n",
     );
     project.refuses(
         &["tokens", "a.md", "--tokenizer", "a.json"],

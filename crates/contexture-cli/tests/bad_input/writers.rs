@@ -87,8 +87,8 @@ fn a_writer_that_does_not_get_the_lock_gives_up() {
         "working-set add b.md --priority 0.5 --why x",
         1,
         "
-        error: another process has been changing working-set.yml for five seconds
-        hint: try again, or end that process
+        error: working-set.yml has been locked by another process for five seconds
+        hint: retry, or stop that process
         ",
     );
 }
@@ -130,8 +130,8 @@ fn a_directory_that_may_not_be_written_to() {
     run.expect_code(1);
     assert_eq!(
         run.err,
-        "error: cannot write working-set.yml: Permission denied (os error 13); it is unchanged\n\
-         hint: check that the directory is writable and the disk is not full\n"
+        "error: cannot write working-set.yml: Permission denied (os error 13); the file is \
+         unchanged\nhint: check that the directory is writable and the disk is not full\n"
     );
     assert_eq!(project.read("working-set.yml"), manifest);
     assert_eq!(project.names(), before);
@@ -145,7 +145,7 @@ fn a_log_that_cannot_be_written_does_not_keep_a_prompt_from_being_made() {
     run.expect_code(0);
     assert!(run.out.contains("alpha"));
     run.says(
-        "warning: the event log .contexture/sessions/default/events.jsonl was not written: \
+        "warning: cannot write the event log .contexture/sessions/default/events.jsonl: \
          Permission denied (os error 13)",
     );
     assert_eq!(project.names(), before);
@@ -184,8 +184,8 @@ fn a_full_disk_leaves_the_manifest_as_it_was() {
     run.expect_code(1);
     assert_eq!(
         run.err,
-        "error: cannot write working-set.yml: File too large (os error 27); it is unchanged\n\
-         hint: check that the directory is writable and the disk is not full\n"
+        "error: cannot write working-set.yml: File too large (os error 27); the file is \
+         unchanged\nhint: check that the directory is writable and the disk is not full\n"
     );
     assert_eq!(project.snapshot(), before);
 }

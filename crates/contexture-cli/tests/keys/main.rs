@@ -38,7 +38,7 @@ fn refuses(project: &Project, args: &[&str], message: &str) {
 }
 
 #[test]
-fn a_new_key_stands_alone_on_standard_output() {
+fn only_the_new_key_goes_to_standard_output() {
     let project = Project::new();
     let run = ok(&project, &["new", "--tenant", "harbour"]);
     let key = run.out.strip_suffix('\n').unwrap();
@@ -50,18 +50,16 @@ fn a_new_key_stands_alone_on_standard_output() {
         run.err,
         dedent(&format!(
             "
-            This is the only time the key is shown: keep it where it is safe.
-            Key {id} opens the data of tenant harbour. Send it with every request as
+            This is the only time the key is shown: save it in a safe place.
+            Key {id} grants access to the data of tenant harbour. Send it with every request as
               Authorization: Bearer ctx_{id}_…
-            `contexture key revoke {id}` takes it back.
+            Revoke it with `contexture key revoke {id}`.
             "
         ))
     );
     let metrics = ok(&project, &["new", "--metrics"]);
     assert!(
-        metrics
-            .err
-            .contains("opens /metrics and nothing of a tenant."),
+        metrics.err.contains("grants access to /metrics only."),
         "{}",
         metrics.err
     );
@@ -100,7 +98,7 @@ fn keys_are_listed_and_revoked() {
     let (harbour_key, harbour) = new(&project, &["--tenant", "harbour"]);
     let (_, metrics) = new(&project, &["--metrics", "--name", "the dash\u{1b}board"]);
     let told = ok(&project, &["revoke", &harbour]).out;
-    let since = format!("key {harbour} opens nothing since {NOW} (tenant harbour)\n");
+    let since = format!("revoked key {harbour} of tenant harbour at {NOW}\n");
     assert_eq!(told, since);
     // Again, and by the whole key: the first time stays.
     let later = [
@@ -168,12 +166,12 @@ fn keys_are_no_part_of_what_the_usual_tenant_sees() {
     new(&project, &["--tenant", "harbour"]);
     assert_eq!(
         project.ok(&["session", "list"]),
-        "there are no sessions; `contexture session new LABEL` makes one\n"
+        "no sessions; create one with `contexture session new LABEL`\n"
     );
 }
 
 #[test]
-fn what_makes_no_sense_is_refused() {
+fn invalid_input_is_rejected() {
     let project = Project::new();
     for name in ["Harbour", "", "a b", "-x"] {
         refuses(
@@ -181,7 +179,7 @@ fn what_makes_no_sense_is_refused() {
             &["new", &format!("--tenant={name}")],
             &format!(
                 "
-                error: tenant: `{name}` is no name of a tenant: take 1 to 63 of a-z, 0-9, _ and -, a letter or digit first
+                error: tenant: `{name}` is not a valid tenant name; use 1 to 63 of a-z, 0-9, _ and -, beginning with a letter or digit
                 "
             ),
         );
@@ -193,8 +191,7 @@ fn what_makes_no_sense_is_refused() {
         let none = call(&project, args);
         none.expect_code(2);
         assert!(
-            none.err
-                .contains("nothing was kept yet (`contexture key new` makes one"),
+            none.err.contains("create one with `contexture key new`"),
             "{}",
             none.err
         );
@@ -217,7 +214,7 @@ fn a_store_without_keys_says_how_to_make_one() {
     project.ok(&["session", "new", "main"]);
     assert_eq!(
         ok(&project, &["list"]).out,
-        "there are no keys; `contexture key new` makes one\n"
+        "no keys; create one with `contexture key new`\n"
     );
     assert_eq!(ok(&project, &["list", "--json"]).out, "[]\n");
     let doctor = project.ok(&["doctor"]);

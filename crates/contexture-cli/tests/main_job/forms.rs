@@ -125,8 +125,8 @@ fn the_form_decides_the_model_when_none_is_named() {
     run.expect_code(0);
     assert!(
         run.err.contains(
-            "warning: gpt-4o is a model of openai, but the request is anthropic's: \
-             its tokens are counted as openai's"
+            "warning: model gpt-4o belongs to openai, but the request format is for anthropic: \
+             tokens are counted for openai"
         ),
         "{}",
         run.err

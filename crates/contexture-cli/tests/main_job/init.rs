@@ -33,7 +33,7 @@ fn init_leaves_what_is_there() {
     let project = Project::new().file(".agent/constitution.md", "mine\n");
     let out = project.ok(&["init"]);
     assert!(
-        out.contains("kept  .agent/constitution.md, which was there\n"),
+        out.contains("kept  .agent/constitution.md (already exists)\n"),
         "{out}"
     );
     assert_eq!(project.read(".agent/constitution.md"), "mine\n");

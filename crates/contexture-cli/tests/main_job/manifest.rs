@@ -25,7 +25,8 @@ fn an_effective_budget_that_disagrees_is_a_warning_and_the_smaller_is_used() {
         let value = parsed(&project.ok(&["assemble", "--format", "openai-chat"]));
         assert_eq!(value["max_completion_tokens"], 200);
         let said = format!(
-            "working-set.yml:5: budget.effective says {stated}, but 1000 less 200 is 800; {used} is used"
+            "working-set.yml:5: budget.effective is {stated}, but 1000 minus 200 is 800; using \
+             {used}"
         );
         assert!(warnings(&report).contains(&said), "{:?}", warnings(&report));
     }
@@ -37,7 +38,7 @@ fn a_window_larger_than_the_models_is_the_models() {
     assert_eq!(report["budget"]["max"], 8192);
     assert!(
         warnings(&report)
-            .contains(&"100000 tokens are more than the window of gpt-4: 8192 are used".to_owned())
+            .contains(&"100000 tokens are more than the window of gpt-4: using 8192".to_owned())
     );
 }
 
@@ -96,7 +97,7 @@ fn a_line_limit_is_not_called_a_cut_for_want_of_tokens() {
 }
 
 #[test]
-fn what_the_guard_changed_in_lines_that_went_is_not_reported() {
+fn guard_findings_in_cut_lines_are_not_reported() {
     let secret = ["AKIA", "ZQ3DMVNXJ7R2LKPA"].concat();
     let lines: String = (2..=50).map(|n| format!("line {n}\n")).collect();
     let project = Project::new()

@@ -72,7 +72,7 @@ fn a_recipe_has_layers_of_any_name_inside_each_other() {
         .file("b.md", "The second of two.\n");
     assert_eq!(
         project.ok(&["recipe", "check", "two.yml"]),
-        "two.yml: recipe `two` is good: both (first, second)\n"
+        "two.yml: recipe `two` is valid: both (first, second)\n"
     );
     let (prompt, report) = project.assemble(&["--recipe", "two.yml", "--max-tokens", "500"]);
     assert!(prompt.contains("The first of two."), "{prompt}");
@@ -94,7 +94,7 @@ fn recipes_are_listed_shown_and_checked() {
     project.write("mine.yml", &shown);
     assert_eq!(
         project.ok(&["recipe", "check", "mine.yml"]),
-        "mine.yml: recipe `working-set` is good: workspace, files, event\n"
+        "mine.yml: recipe `working-set` is valid: workspace, files, event\n"
     );
     assert_eq!(project.ok(&["recipe", "show", "mine.yml"]), shown);
     let project = roles().file("mine.yml", shown);
@@ -154,7 +154,7 @@ fn the_doctor_says_what_is_wrong_with_a_bad_project() {
     );
     assert_eq!(
         run.err,
-        "error: something is wrong; see the lines marked `bad`\n"
+        "error: one or more checks failed; see the lines marked `bad`\n"
     );
 }
 

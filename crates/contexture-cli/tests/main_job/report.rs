@@ -24,7 +24,7 @@ fn the_report_is_yaml_unless_asked_otherwise() {
 }
 
 #[test]
-fn the_report_on_standard_output_stands_behind_the_prompt() {
+fn the_report_on_standard_output_follows_the_prompt() {
     let project = roles();
     let quiet = project.ok(&["assemble", "--now", NOW]);
     let both = project.ok(&["assemble", "--now", NOW, "--report", "-"]);
@@ -48,7 +48,7 @@ fn an_explanation_is_on_standard_error_only() {
     assert!(line("kept", "main.rs"), "{}", run.err);
     assert!(line("out", "missing.md"), "{}", run.err);
     assert!(
-        run.err.contains("there is no file `missing.md`"),
+        run.err.contains("file `missing.md` does not exist"),
         "{}",
         run.err
     );

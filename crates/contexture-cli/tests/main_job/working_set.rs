@@ -187,7 +187,7 @@ fn the_list_shows_entries_with_what_is_wrong_with_them() {
                 1  system     rules.md  pinned
              0.65 (base 0.5)  context    src/a.rs  from src/*.rs
               0.5  context    src/b.rs  from src/*.rs
-              0.4  context    gone.md  (there is no file `gone.md`)
+              0.4  context    gone.md  (file `gone.md` does not exist)
               0.3  context    docs/*.md  (the pattern matches no file)
             "
         )
@@ -200,7 +200,7 @@ fn the_list_shows_entries_with_what_is_wrong_with_them() {
     assert_eq!(rows[1]["entry"], "src/*.rs");
     assert_eq!(rows[1]["base_priority"], 0.5);
     assert_eq!(rows[0]["pinned"], true);
-    assert_eq!(rows[3]["status"], "there is no file `gone.md`");
+    assert_eq!(rows[3]["status"], "file `gone.md` does not exist");
 }
 
 #[test]
@@ -222,7 +222,7 @@ fn said(words: &str) -> String {
 }
 
 #[test]
-fn what_a_turn_mentions_is_bumped() {
+fn mentioned_files_are_raised() {
     let project = commented();
     let args = ["working-set", "observe", "-", "--now", NOW];
     let run = project.run_with(&args, &said("Look at b.md, please."));
@@ -249,7 +249,7 @@ fn a_turn_finds_entries_however_their_path_is_written() {
 }
 
 #[test]
-fn what_no_turn_mentions_is_demoted() {
+fn unmentioned_files_are_lowered() {
     let project = commented().entries("a.md 0.5\nb.md 0.4\nc.md 1.0\n");
     let args = ["working-set", "observe", "-", "--now", NOW];
     for _ in 1..5 {

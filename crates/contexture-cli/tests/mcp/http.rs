@@ -77,7 +77,7 @@ fn tenants_see_only_their_own() {
 }
 
 #[test]
-fn who_is_not_let_in_does_nothing() {
+fn clients_without_a_key_can_do_nothing() {
     let project = project().file("contexture.toml", "[server]\nmax_body_bytes = 50000\n");
     let key = key(&project, "default");
     let server = Server::start(&project);

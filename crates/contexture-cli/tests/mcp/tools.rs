@@ -13,7 +13,7 @@ const CHANGING: [&str; 7] = [
 ];
 
 #[test]
-fn an_agent_is_told_what_there_is() {
+fn the_server_describes_itself_and_its_tools() {
     let project = project();
     for mode in MODES {
         let steps = [json!({"do": "info"}), json!({"do": "tools"})];

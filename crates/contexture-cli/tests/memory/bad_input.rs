@@ -16,7 +16,7 @@ fn a_query_cannot_act_on_the_terminal() {
 }
 
 #[test]
-fn what_is_asked_wrongly() {
+fn invalid_requests_are_rejected() {
     let project = boat_house();
     for (args, message) in [
         (
@@ -62,7 +62,7 @@ fn a_query_that_is_no_text() {
 }
 
 #[test]
-fn memory_is_asked_for_and_there_is_none() {
+fn a_query_of_an_empty_memory_is_a_warning() {
     let project = Project::new();
     let args = ["--recipe", "memory", "--query", "x", "--event", "y"];
     let (_, report) = project.assemble(&args);
@@ -83,12 +83,12 @@ fn bytes_that_are_no_text() {
     run.expect_code(2);
     assert_eq!(
         run.err,
-        "error: records.jsonl:2: cannot be read: stream did not contain valid UTF-8; nothing of \
-         it was recorded\n"
+        "error: records.jsonl:2: cannot be read: stream did not contain valid UTF-8; nothing was \
+         recorded\n"
     );
-    let hint = "hint: leave it out, or make a text of it first: `pdftotext manual.pdf - | \
-                contexture memory record --text - --source manual.pdf`, `iconv -f latin1 -t utf-8 \
-                FILE`";
+    let hint = "hint: skip the file, or convert it to text first: `pdftotext manual.pdf - | \
+                contexture memory record --text - --source manual.pdf`, `iconv -f latin1 -t \
+                utf-8 FILE`";
     project.write("photo.png", b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR");
     for (args, name) in [
         (vec!["--text", "x.txt"], "x.txt"),
@@ -99,25 +99,25 @@ fn bytes_that_are_no_text() {
         run.expect_code(2);
         assert_eq!(
             run.err,
-            format!("error: {name} is binary, or no UTF-8: nothing of it was recorded\n{hint}\n")
+            format!("error: {name} is binary or not UTF-8; none of it was recorded\n{hint}\n")
         );
     }
 }
 
 #[test]
-fn a_text_that_is_taken_for_records() {
+fn text_given_as_records_is_rejected_with_a_hint() {
     let project = Project::new().file("notes.md", "# Oars\n\nThey are stored blade up.\n");
     let run = call(&project, &["memory", "record", "notes.md"]);
     run.expect_code(2);
     run.says(
-        "hint: it looks like a text, not like lines of JSON: `contexture memory record --text \
-         notes.md` records texts",
+        "hint: the input looks like text, not like lines of JSON; record text with `contexture \
+         memory record --text notes.md`",
     );
     let run = project.run_with(&["memory", "record", "-"], "Oars.\n");
     run.expect_code(2);
     run.says(
-        "hint: it looks like a text, not like lines of JSON: `contexture memory record --text - \
-         --source NAME` records texts",
+        "hint: the input looks like text, not like lines of JSON; record text with `contexture \
+         memory record --text - --source NAME`",
     );
     // What begins as a record is one that is wrong.
     let run = project.run_with(&["memory", "record", "-"], "{\"kind\":\n");
@@ -126,7 +126,7 @@ fn a_text_that_is_taken_for_records() {
 }
 
 #[test]
-fn what_was_recorded_of_files_before_is_named() {
+fn replaced_sources_are_named() {
     let project = Project::new()
         .file("a.jsonl", lines(&boats()[..2]))
         .file("b.jsonl", "nonsense\n");
@@ -148,19 +148,21 @@ fn files_that_cannot_be_read() {
         ),
         (
             vec!["docs"],
-            "error: cannot read docs: it is a directory; `--text DIR/*` records the files in it\n",
+            "error: cannot read docs: it is a directory; record the files in it with `--text \
+             DIR/*`\n",
         ),
         (
             vec!["--text", "docs"],
-            "error: cannot read docs: it is a directory; `--text DIR/*` records the files in it\n",
+            "error: cannot read docs: it is a directory; record the files in it with `--text \
+             DIR/*`\n",
         ),
         (
             vec!["--text", "-"],
-            "error: a text from standard input has no name: give --source NAME\n",
+            "error: text from standard input needs a source; set --source NAME\n",
         ),
         (
             vec!["--text", "docs/a.md", "empty.md", "--source", "x"],
-            "error: --source names one text; record several files one by one\n",
+            "error: --source cannot be used with several files; record the files one by one\n",
         ),
     ] {
         let mut all = vec!["memory", "record"];

@@ -36,12 +36,13 @@ fn it_is_down_while_something_is_recorded() {
     assert_eq!(run.out, "recorded 2 records (2 new)\n");
     assert!(
         run.err
-            .starts_with("warning: texts are found by their words only, for now: "),
+            .starts_with("warning: the texts have no vectors and are searched by words only: "),
         "{}",
         run.err
     );
     assert!(
-        run.err.contains("`contexture memory reembed`"),
+        run.err
+            .contains("re-embed the memory when the embedder works again"),
         "{}",
         run.err
     );
@@ -55,7 +56,10 @@ fn it_is_down_while_something_is_recorded() {
     let server = endpoint(Reply::Vectors(4));
     project.write("contexture.toml", settings(&server.url(), 4));
     let told = out(&project, &["memory", "reembed"]);
-    assert_eq!(told, "2 texts got a vector of tiny (4 dimensions)\n");
+    assert_eq!(
+        told,
+        "computed the vectors of 2 texts with tiny (4 dimensions)\n"
+    );
     assert_eq!(
         found(&project, &["float a goat", "--max-tokens", "40"]),
         ["a"]
@@ -71,7 +75,7 @@ fn it_is_down_while_something_is_recalled() {
     let run = call(&project, &["memory", "recall", "boat"]);
     run.expect_code(0);
     assert!(run.out.contains("The boat is out."), "{}", run.out);
-    let told = "warning: the query has no vector, so that only words were searched for: ";
+    let told = "warning: the query was searched by words only, because it has no vector: ";
     assert!(run.err.contains(told), "{}", run.err);
 }
 
@@ -88,7 +92,7 @@ fn nothing_is_recorded_with_vectors_that_are_wrong() {
         run.expect_code(2);
         assert_eq!(run.out, "");
         assert!(run.err.starts_with("error: the embedder: "), "{}", run.err);
-        let (told, nothing) = (run.err.contains(told), "nothing of it was recorded");
+        let (told, nothing) = (run.err.contains(told), "nothing was recorded");
         assert!(told && run.err.contains(nothing), "{}", run.err);
     }
 }
@@ -99,16 +103,16 @@ fn it_does_not_answer() {
     let project = boats_in_words().file("contexture.toml", settings(&server.url(), 4));
     let run = call(&project, &["memory", "record", "records.jsonl"]);
     run.expect_code(0);
-    assert!(run.err.contains("found by their words only"), "{}", run.err);
+    assert!(run.err.contains("searched by words only"), "{}", run.err);
     let run = call(&project, &["memory", "reembed"]);
     run.expect_code(1);
     assert!(
         run.err
-            .starts_with("error: after 0 texts, the embedder failed: "),
+            .starts_with("error: the embedder failed after 0 texts: "),
         "{}",
         run.err
     );
-    run.says("hint: run it again when that is mended: it goes on from there");
+    run.says("hint: run it again when the embedder works; it continues from there");
 }
 
 #[test]
@@ -123,11 +127,7 @@ fn another_embedder_is_not_mixed_with_the_first() {
     ] {
         let run = call(&project, &args);
         run.expect_code(2);
-        assert!(
-            run.err.contains("the two cannot be compared"),
-            "{}",
-            run.err
-        );
+        assert!(run.err.contains("cannot be compared"), "{}", run.err);
         assert!(
             run.err.contains("hint: `contexture memory reembed`"),
             "{}",
@@ -138,7 +138,10 @@ fn another_embedder_is_not_mixed_with_the_first() {
     run.expect_code(2);
     assert!(run.out.contains("bad  memory "), "{}", run.out);
     let told = out(&project, &["memory", "reembed"]);
-    assert_eq!(told, "2 texts got a vector of tiny (4 dimensions)\n");
+    assert_eq!(
+        told,
+        "computed the vectors of 2 texts with tiny (4 dimensions)\n"
+    );
     assert_eq!(
         found(&project, &["float a goat", "--max-tokens", "40"]),
         ["a"]
@@ -147,18 +150,18 @@ fn another_embedder_is_not_mixed_with_the_first() {
 }
 
 #[test]
-fn settings_that_make_no_sense() {
+fn invalid_settings_are_rejected() {
     let project = boats_in_words();
     for (settings, message) in [
         (
             "[memory.embedder]\nbase_url = \"http://x/v1\"\n",
-            "error: [memory.embedder] has a base_url, but no model; nothing of it was recorded\n\
-             hint: name the model that the endpoint is asked for\n",
+            "error: [memory.embedder] has a base_url but no model; nothing was recorded\nhint: \
+             set model to the model that the endpoint serves\n",
         ),
         (
             "[memory.embedder]\nbase_url = \"http://x/v1\"\nmodel = \"m\"\n",
-            "error: [memory.embedder] has a base_url, but no dimensions; nothing of it was \
-             recorded\nhint: say how long the model's vectors are, such as `dimensions = 1536`\n",
+            "error: [memory.embedder] has a base_url but no dimensions; nothing was \
+             recorded\nhint: set the length of the model's vectors, such as `dimensions = 1536`\n",
         ),
         ("[memory.embedder]\nmodel = \"no/such/folder\"\n", ""),
         ("[memory]\narchetype = \"codin\"\n", ""),

@@ -56,7 +56,7 @@ fn a_record_is_shown_whole() {
         &["memory", "show", "nobody"],
         2,
         "
-        error: there is no record `nobody`; `contexture memory recall QUERY --explain` names those it finds, `memory export` prints all
+        error: no record `nobody`; find ids with `contexture memory recall QUERY --explain`, or print all records with `contexture memory export`
         ",
     );
 }
@@ -101,24 +101,24 @@ fn forgetting_says_what_went() {
     let project = boat_house();
     let run = call(&project, &["memory", "forget", "--id", "e2"]);
     run.expect_code(0);
-    assert_eq!(run.out, "forgot 1 event\n");
+    assert_eq!(run.out, "deleted 1 event\n");
     assert_eq!(run.err, "");
     let text = recall(&project, &["Where is the crack?"]);
     assert!(!text.contains("third seat"), "{text}");
     assert_eq!(
         out(&project, &["memory", "forget", "--source", "rules.md"]),
-        "forgot 1 chunk\n"
+        "deleted 1 chunk\n"
     );
     assert_eq!(
         out(&project, &["memory", "forget", "--session", "2026-01-29"]),
-        "forgot 2 events\n"
+        "deleted 2 events\n"
     );
     assert_eq!(
         out(
             &project,
             &["memory", "forget", "--id", "heron", "--kind", "entity"]
         ),
-        "forgot 1 entity\n"
+        "deleted 1 entity\n"
     );
 }
 
@@ -131,8 +131,8 @@ fn requests_that_were_assembled_stay_and_that_is_said() {
     let run = call(&project, &["memory", "forget", "--id", "e2"]);
     run.expect_code(0);
     run.says(
-        "requests that were assembled earlier still hold what was sent: `contexture snapshot list` \
-         shows them",
+        "snapshots of earlier requests still contain the text that was sent; list them with \
+         `contexture snapshot list`",
     );
     let hash = text(&report["snapshot"]);
     assert!(
@@ -145,7 +145,7 @@ fn requests_that_were_assembled_stay_and_that_is_said() {
 }
 
 #[test]
-fn what_is_not_there_cannot_be_forgotten() {
+fn deleting_a_missing_record_is_an_error() {
     let project = boat_house();
     for (args, what) in [
         (["--id", "e9"], "record `e9`"),
@@ -180,7 +180,10 @@ fn one_thing_is_forgotten_at_a_time() {
 fn reembedding_what_has_vectors_does_nothing() {
     let project = boat_house();
     let told = out(&project, &["memory", "reembed"]);
-    assert!(told.starts_with("every text has a vector of "), "{told}");
+    assert!(
+        told.starts_with("every text already has a vector of "),
+        "{told}"
+    );
 }
 
 #[test]
@@ -192,7 +195,7 @@ fn doctor_tells_of_memory() {
     let empty = Project::new();
     let told = empty.ok(&["doctor"]);
     assert!(
-        told.contains("memory       nothing is remembered; archetype recall; "),
+        told.contains("memory       no records; archetype recall; "),
         "{told}"
     );
     assert!(empty.names().is_empty());

@@ -33,7 +33,7 @@ fn standard_output_is_the_text_alone() {
 }
 
 #[test]
-fn what_does_not_fit_is_said() {
+fn records_that_do_not_fit_are_reported() {
     let project = boat_house();
     let run = call(
         &project,
@@ -41,7 +41,7 @@ fn what_does_not_fit_is_said() {
     );
     run.expect_code(0);
     assert_eq!(run.out, "");
-    run.says("what was found does not fit: raise --max-tokens, or see --explain");
+    run.says("the records found do not fit the budget; raise --max-tokens, or see --explain");
 }
 
 #[test]
@@ -67,7 +67,7 @@ fn explain_is_short_about_what_is_left_out() {
     let out = run.err.lines().filter(|line| line.starts_with(" out "));
     assert_eq!(out.count(), 12, "{}", run.err);
     assert!(
-        run.err.contains(" more; --format json has them\n"),
+        run.err.contains(" more; --format json lists them\n"),
         "{}",
         run.err
     );
@@ -89,23 +89,22 @@ fn figures(text: &str) -> String {
     out.into_iter().collect()
 }
 
-const EXPLAINED: &str = "\
-\u{20}      item               found as        tokens  score  made of                                           why
- kept  e2                 semantic event      14   #.##  words #.## (2 of 2), vector #.##                  by its words and its meaning
- kept  e3                 semantic event      16   #.##  words #.## (0 of 2), vector #.##                  by the words around it
- kept  e4                 semantic event      16   #.##  words #.## (1 of 2), vector #.##                  by its words and its meaning
- kept  heron              entity              13   #.##  relevance #.##, confidence #.##, ×#.## mentioned  the query names it
- kept  mara steers heron  relation            12   #.##  relevance #.##, depth 1, weight #.##              of what the query names, or matters
+const EXPLAINED: &str = "\u{20}      item               found as        tokens  score  made of                                           why
+ kept  e2                 semantic event      14   #.##  words #.## (2 of 2), vector #.##                  matching words and similar meaning
+ kept  e3                 semantic event      16   #.##  words #.## (0 of 2), vector #.##                  matching words in neighbouring records
+ kept  e4                 semantic event      16   #.##  words #.## (1 of 2), vector #.##                  matching words and similar meaning
+ kept  heron              entity              13   #.##  relevance #.##, confidence #.##, ×#.## mentioned  named in the query
+ kept  mara steers heron  relation            12   #.##  relevance #.##, depth 1, weight #.##              relation of an entity that the query names, or a salient one
  out   crack              pattern             33   #.##  relevance #.##, success #.##, trigger #.##        needs 33 tokens, 2 left; 31 more would have kept it
 
 98 of 100 tokens used; o200k_base for gpt-4o, exact
   semantic      46 tokens of      85 allowed: 3 found, 3 shown
-  entity        13 tokens of       4 allowed, with what others left: 1 found, 1 shown
-  relation      12 tokens of       4 allowed, with what others left: 1 found, 1 shown
+  entity        13 tokens of       4 allowed, plus unused tokens of other channels: 1 found, 1 shown
+  relation      12 tokens of       4 allowed, plus unused tokens of other channels: 1 found, 1 shown
   pattern        0 tokens of       5 allowed: 1 found, 0 shown
-strategy recall: relevance 1, salience 0, recency does not count, for the query does not ask for it
-looked for (question): crack, heron
-the query names: heron
+strategy recall: relevance 1, salience 0, recency not used (the query does not ask for recent records)
+query terms (question): crack, heron
+entities named in the query: heron
 searched 5 texts
 ";
 
@@ -178,7 +177,7 @@ fn an_empty_memory_says_so() {
     let run = call(&project, &["memory", "recall", "anything"]);
     run.expect_code(0);
     assert_eq!(run.out, "");
-    run.says("memory is empty: `contexture memory record FILE` fills it");
+    run.says("memory is empty; record something with `contexture memory record FILE`");
 }
 
 #[test]
@@ -188,7 +187,7 @@ fn options_reach_memory() {
     let project = with(&[secret]);
     let query = "What does the sponsor want?";
     let run = call(&project, &["memory", "recall", query, "--as", "Olu"]);
-    run.says("nothing was found");
+    run.says("no record matches the query");
     let who = ["--as", "Olu", "--as", "Mara"];
     assert_eq!(found(&project, &[&[query][..], &who].concat()), ["s1"]);
     let filters = ["--filters", r#"{"exclude":["s1"]}"#];

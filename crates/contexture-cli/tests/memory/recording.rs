@@ -20,7 +20,7 @@ fn lines_from_standard_input_with_blank_ones_and_a_mark() {
     assert_eq!(run.out, "recorded 2 records (2 new)\n");
     let run = project.run_with(&["memory", "record", "-"], "\n\n");
     run.expect_code(0);
-    assert_eq!(run.out, "recorded nothing: there was nothing in it\n");
+    assert_eq!(run.out, "recorded nothing: the input is empty\n");
 }
 
 #[test]
@@ -42,7 +42,7 @@ fn several_files_at_once() {
         .file("b.jsonl", lines(&boats()[3..]));
     assert_eq!(
         out(&project, &["memory", "record", "a.jsonl", "b.jsonl"]),
-        "recorded 10 records (9 new, 1 as before)\n"
+        "recorded 10 records (9 new, 1 unchanged)\n"
     );
 }
 
@@ -71,7 +71,7 @@ fn plain_texts_are_chunks_of_their_path() {
         &["memory", "record", "--text", "docs/oars.md", "docs/long.md"],
     );
     assert!(
-        again.ends_with(" as before)\n") && !again.contains("new"),
+        again.ends_with(" unchanged)\n") && !again.contains("new"),
         "{again}"
     );
 
@@ -109,14 +109,14 @@ fn a_path_is_one_source_however_it_is_typed() {
     .enumerate()
     {
         let told = out(&project, &["memory", "record", "--text", path]);
-        let how = if i == 0 { "new" } else { "as before" };
+        let how = if i == 0 { "new" } else { "unchanged" };
         assert_eq!(told, format!("recorded 1 chunk (1 {how})\n"), "{path}");
     }
     let shown = out(&project, &["memory", "show", "docs/oars.md#0"]);
     assert!(shown.contains("source      docs/oars.md\n"), "{shown}");
     assert_eq!(
         out(&project, &["memory", "forget", "--source", whole]),
-        "forgot 1 chunk\n"
+        "deleted 1 chunk\n"
     );
     // A link is a name of its own.
     let project = project.link("link.md", "docs/oars.md");

@@ -116,8 +116,8 @@ fn it_says_where_it_is_and_who_may_call() {
                 "serving on http://{} (docs at /docs, MCP at /mcp)",
                 served.address
             ),
-            "no key is needed: anybody on this machine may read and write everything; \
-             `contexture key new` closes it"
+            "authentication is off: any local process can read and write all data; run \
+             `contexture key new` to require an API key"
                 .to_owned(),
         ]
     );
@@ -126,7 +126,7 @@ fn it_says_where_it_is_and_who_may_call() {
     let served = serve(&project, &[]);
     assert_eq!(
         served.said[1],
-        "callers need a key; `contexture key new` makes one"
+        "authentication is on: clients must send an API key; create one with `contexture key new`"
     );
     assert!(
         served
@@ -154,7 +154,8 @@ fn a_second_signal_ends_it_at_once() {
     }
     let (code, log) = served.stop();
     assert_eq!(code, Some(1), "{log}");
-    let said = "stopping when all is answered; the same again ends it at once\n";
+    let said = "stopping after the open requests; press Ctrl-C again, or repeat the signal, to \
+                stop at once\n";
     assert!(log.contains(said), "{log}");
     assert!(!log.contains(r#""message":"stopped"#), "{log}");
 }

@@ -61,9 +61,7 @@ fn a_stale_parent() {
         2,
         &format!(
             "error: conflict: the head of session `chat` is {second}, not {first}; nothing was \
-             recorded\n\
-             hint: assemble again, so that the turn answers the current state, and record \
-             that turn\n"
+             recorded\nhint: assemble again to get the current state, then record the new turn\n"
         ),
     );
     project.write("fresh.json", turn(&second));
@@ -81,7 +79,7 @@ fn what_is_told_of_a_call() {
             "session record chat junk.json",
             "
             error: junk.json: messages: it ends inside a list at line 1 column 13
-            hint: a turn is `{\"messages\":[{\"role\":\"user\",\"content\":\"…\"}]}`
+            hint: write a turn as `{\"messages\":[{\"role\":\"user\",\"content\":\"…\"}]}`
             ",
         ),
         (
@@ -95,14 +93,13 @@ fn what_is_told_of_a_call() {
         (
             "session new other --persona ana",
             "
-            error: there is no persona `ana`: personas/ana is no directory
-            hint: create it, with SOUL.md and IDENTITY.md, or set persona.dir in \
-            contexture.toml
+            error: no persona `ana`: personas/ana is not a directory
+            hint: create it, with SOUL.md and IDENTITY.md, or set persona.dir in contexture.toml
             ",
         ),
         (
             "session fork chat new --at abc",
-            "error: `abc` is no turn: give at least 4 of its hexadecimal digits\n",
+            "error: `abc` is not a turn id; give at least 4 hexadecimal digits\n",
         ),
         (
             "session uncompact chat",
@@ -111,20 +108,20 @@ fn what_is_told_of_a_call() {
         (
             "session compact chat --overflow",
             "
-            error: session `chat` cannot be made shorter: its latest 3 turns are kept
-            hint: take a model with a larger window, or fork before the largest turn
+            error: session `chat` cannot be compacted: its latest 3 turns are always kept
+            hint: use a model with a larger window, or fork before the largest turn
             ",
         ),
         (
             "snapshot show 00000000",
             "
-            error: there is no snapshot `00000000`
+            error: no snapshot `00000000`
             hint: `contexture snapshot list` lists the snapshots
             ",
         ),
         (
             "assemble --recipe broker --session chat --event-file event.txt",
-            "error: the event is empty\n",
+            "error: the event is empty; give text with --event, or a file with --event-file\n",
         ),
     ] {
         project.refuses(args, 2, message);
@@ -132,7 +129,7 @@ fn what_is_told_of_a_call() {
 }
 
 #[test]
-fn arguments_that_are_none() {
+fn invalid_arguments_are_rejected() {
     let project = chat();
     for (args, message) in [
         (
@@ -142,7 +139,7 @@ fn arguments_that_are_none() {
         ),
         (
             "snapshot diff aaaa bbbb --min-shared 120",
-            "error: invalid value '120' for '--min-shared <PERCENT>': must be percent, from 0 to 100",
+            "error: invalid value '120' for '--min-shared <PERCENT>': must be a percentage from 0 to 100",
         ),
         (
             "session compact chat --max-tokens -5",

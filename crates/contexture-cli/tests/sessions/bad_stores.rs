@@ -36,8 +36,8 @@ fn refuses_all(project: &Project, message: &str) {
 
 fn away(what: &str) -> String {
     format!(
-        "error: sqlite:./.contexture/contexture.db: {what}\n\
-         hint: move the file away; nothing was written to it; or set --db\n"
+        "error: sqlite:./.contexture/contexture.db: {what}\nhint: move the file; it was not \
+         changed; or set --db\n"
     )
 }
 
@@ -53,7 +53,7 @@ fn a_store_that_another_process_writes_to() {
     assert_eq!(
         run.err,
         "error: sqlite:./.contexture/contexture.db is locked by another process; retry later\n\
-         hint: try again when the other process is done\n"
+         hint: retry when the other process has finished\n"
     );
     assert!(waited > Duration::from_secs(4), "{waited:?}");
     // Readers do not wait.
@@ -73,7 +73,7 @@ fn a_request_is_made_though_it_cannot_be_kept() {
     run.expect_code(0);
     assert!(run.out.contains("Hello."), "{}", run.out);
     run.says(
-        "warning: the request was not kept: sqlite:./.contexture/contexture.db is locked by \
+        "warning: the request was not saved: sqlite:./.contexture/contexture.db is locked by \
          another process; retry later",
     );
 }
@@ -110,7 +110,7 @@ fn a_store_that_cannot_be_used() {
         "{}",
         run.err
     );
-    run.says("hint: install the newer version; or set --db");
+    run.says("hint: install the newer version of Contexture; or set --db");
 }
 
 #[test]
@@ -140,8 +140,8 @@ fn there_is_no_store() {
     ] {
         for call in calls.split('/') {
             let told = format!(
-                "error: there is no store at ./.contexture/contexture.db: nothing was kept yet \
-                 (`contexture {makes}` makes one; --root and --db say where)\n"
+                "error: no store at ./.contexture/contexture.db; create one with `contexture \
+                 {makes}`, or set --root or --db\n"
             );
             project.refuses(call, 2, &told);
         }
@@ -188,34 +188,36 @@ fn a_store_that_may_only_be_read() {
 }
 
 #[test]
-fn an_address_that_is_none() {
+fn an_invalid_address_is_rejected() {
     let project = project();
     let check = |db: &str, message: &str| {
         let message = format!("error: --db: {message}\n");
         project.refuses(&["session", "new", "chat", "--db", db], 2, &message);
     };
-    let sqlite = "a store is named sqlite:PATH";
-    // What stands behind it may hold a password.
+    // The rest of a URL may hold a password.
     check(
         "postgres://me:secret@host/db",
-        "cannot use postgres: this version keeps conversations in SQLite only",
+        "postgres is not supported; use sqlite:PATH",
     );
-    check("mysql://host/db", &format!("cannot use mysql: {sqlite}"));
-    check("chat.db", &format!("cannot use `chat.db`: {sqlite}"));
-    check("", &format!("cannot use ``: {sqlite}"));
-    check("sqlite:", "`sqlite:` needs a path behind it");
+    check(
+        "mysql://host/db",
+        "unknown store type mysql; use sqlite:PATH",
+    );
+    check("chat.db", "`chat.db` is not a store; use sqlite:PATH");
+    check("", "`` is not a store; use sqlite:PATH");
+    check("sqlite:", "`sqlite:` has no path; write sqlite:PATH");
     let assemble = [
         "assemble", "--recipe", "broker", "--event", "Hi", "--db", "chat.db",
     ];
     project.refuses(
         &assemble,
         2,
-        "error: --db: cannot use `chat.db`: a store is named sqlite:PATH\n",
+        "error: --db: `chat.db` is not a store; use sqlite:PATH\n",
     );
     project.write("contexture.toml", "[store]\nurl = \"chat.db\"\n");
     project.refuses(
         &["session", "new", "chat"],
         2,
-        "error: store.url in contexture.toml: cannot use `chat.db`: a store is named sqlite:PATH\n",
+        "error: store.url in contexture.toml: `chat.db` is not a store; use sqlite:PATH\n",
     );
 }

@@ -18,7 +18,7 @@ fn a_session_is_made_and_shown() {
     let args = "session new support --alias help --alias desk --persona ana --now";
     let mut args: Vec<&str> = args.split(' ').collect();
     args.extend([NOW, "--task", "Answer questions about invoices"]);
-    assert_eq!(project.ok(&args), "session support is ready\n");
+    assert_eq!(project.ok(&args), "created session support\n");
     assert_eq!(
         project.ok(&["session", "show", "support"]),
         dedent(
@@ -31,7 +31,7 @@ fn a_session_is_made_and_shown() {
             task      Answer questions about invoices
             created   2026-01-31T12:00:00Z
             updated   2026-01-31T12:00:00Z
-            moves     2026-01-31T12:00:00Z created -> the beginning
+            moves     2026-01-31T12:00:00Z created -> the start
             "
         )
     );
@@ -132,7 +132,7 @@ fn a_retry_with_the_same_key_is_the_same_turn() {
     let run = project.run_with(&again, &turn.to_string());
     assert_eq!(
         run.out,
-        format!("recorded turn 1 of chat: {first}, as before\n")
+        format!("recorded turn 1 of chat: {first} (already recorded)\n")
     );
     assert_eq!(json_of(&project, &["session", "show", "chat"])["turns"], 2);
 }
@@ -141,18 +141,18 @@ fn a_retry_with_the_same_key_is_the_same_turn() {
 fn history_shows_the_latest_turns() {
     let project = chat();
     let empty = project.ok(&["session", "history", "chat"]);
-    assert_eq!(empty, "nothing was said yet\n");
+    assert_eq!(empty, "no turns yet\n");
     for n in 1..=4 {
         say(&project, "chat", &format!("Question {n}"), "Answer");
     }
     let two = project.ok(&["session", "history", "chat", "--limit", "2"]);
     assert!(
-        two.starts_with("(2 older turns; --all shows all)\n\n3 "),
+        two.starts_with("(2 older turns not shown; show all with --all)\n\n3 "),
         "{two}"
     );
     let three = project.ok(&["session", "history", "chat", "--limit", "3"]);
     assert!(
-        three.starts_with("(1 older turn; --all shows all)\n\n2 "),
+        three.starts_with("(1 older turn not shown; show all with --all)\n\n2 "),
         "{three}"
     );
     let all = project.ok(&["session", "history", "chat", "--all"]);
@@ -189,7 +189,7 @@ fn a_fork_shares_its_ancestors() {
             "--now",
             NOW
         ]),
-        "session what-if begins behind turn 1 of chat\n"
+        "forked chat as session what-if, after turn 1\n"
     );
     let third = say(&project, "what-if", "Why not red?", "Red is fine.");
     let ids = |label: &str| -> Vec<String> {
@@ -212,12 +212,12 @@ fn a_session_has_other_names() {
     let project = chat();
     assert_eq!(
         project.ok(&["session", "alias", "chat", "talk"]),
-        "talk is chat\n"
+        "added alias talk to session chat\n"
     );
     // An alias of an alias is one more name of the session itself.
     assert_eq!(
         project.ok(&["session", "alias", "talk", "t"]),
-        "t is chat\n"
+        "added alias t to session chat\n"
     );
     let id = say(&project, "t", "Hi", "Hello.");
     let shown = json_of(&project, &["session", "show", "talk"]);

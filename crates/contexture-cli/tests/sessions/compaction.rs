@@ -26,10 +26,10 @@ fn somebody_asks_for_a_summary() {
         NOW,
     ];
     let told = project.ok(&args);
-    assert!(told.starts_with("3 turns, "), "{told}");
+    assert!(told.starts_with("summarised 3 turns: "), "{told}");
     assert!(told.contains(" (extractive):\n\n## Asked for\n"), "{told}");
     assert!(
-        told.ends_with("\n\n`contexture session uncompact chat` undoes it\n"),
+        told.ends_with("\n\nUndo it with `contexture session uncompact chat`.\n"),
         "{told}"
     );
     let request = assembled(&project, &[]);
@@ -49,7 +49,8 @@ fn somebody_asks_for_a_summary() {
 
 #[test]
 fn there_is_too_little_to_summarise() {
-    let told = "nothing to summarise: the latest 3 turns are kept, and before them is too little\n";
+    let told = "nothing to summarise: the latest 3 turns are kept, and the turns before them are \
+                too short\n";
     let project = chat();
     assert_eq!(project.ok(&["session", "compact", "chat"]), told);
     say(&project, "chat", "Hi", "Hello.");
@@ -82,7 +83,7 @@ fn a_request_that_would_be_too_long_is_summarised_and_that_is_said() {
     assert_eq!(
         project.ok(&["session", "uncompact", "chat"]),
         format!(
-            "summary {} no longer counts: all turns are shown again, as far as they fit\n",
+            "undid summary {}: requests contain all turns again, as far as they fit\n",
             &text(&compacted["turn_id"])[..8]
         )
     );

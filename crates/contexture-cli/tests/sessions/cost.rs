@@ -15,7 +15,7 @@ fn turn(model: &str, input: u64, cached: u64, written: u64, output: u64) -> Valu
 }
 
 #[test]
-fn what_a_session_cost() {
+fn the_cost_of_a_session_is_computed() {
     let project = chat();
     // Sonnet: 3, 0.30, 3.75 and 15 dollars for a million tokens.
     // 10,000 written to the cache: 0.0375; 200 answered: 0.003.
@@ -58,16 +58,15 @@ fn what_a_session_cost() {
 }
 
 #[test]
-fn what_is_not_known_is_said() {
+fn unknown_costs_are_reported() {
     let project = chat();
     say(&project, "chat", "Hi", "Hello.");
     record(&project, "chat", &turn("my-model", 1_000, 0, 0, 10));
     let told = project.ok(&["session", "cost", "chat"]);
     assert!(
         told.ends_with(
-            "1 turn without usage: what it cost is not known\n\
-             the prices of my-model are not known; add [models.\"my-model\".prices] in \
-             contexture.toml\n"
+            "1 turn without usage: cost unknown\nno prices for my-model; add \
+             [models.\"my-model\".prices] to contexture.toml\n"
         ),
         "{told}"
     );

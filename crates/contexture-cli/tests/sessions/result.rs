@@ -100,7 +100,7 @@ fn without_a_session_there_is_no_history_and_a_warning() {
     ];
     let run = project.run(&args);
     run.expect_code(0);
-    run.says("warning: no session is named: there is no history; set --session");
+    run.says("warning: no session is named, so the request has no history; set --session");
     let value = parsed(&run.out);
     assert_eq!(value["history"], json!([]));
     assert_eq!(value["parent_turn_id"], Value::Null);

@@ -72,7 +72,7 @@ fn a_request_from_files_is_kept_too() {
 #[test]
 fn requests_are_listed_newest_first() {
     let project = chat();
-    assert_eq!(project.ok(&["snapshot", "list"]), "no requests were kept\n");
+    assert_eq!(project.ok(&["snapshot", "list"]), "no snapshots\n");
     let first = assembled(&project, &[]);
     let turn = say(&project, "chat", "Go on.", "I do.");
     let second = assembled(&project, &[]);
@@ -81,7 +81,7 @@ fn requests_are_listed_newest_first() {
     assert_eq!(
         project.ok(&["snapshot", "list"]),
         format!(
-            " hash          session  made                  model   tokens  behind turn\n \
+            " hash          session  made                  model   tokens  after turn\n \
              {}  chat     2026-01-31T12:00:00Z  gpt-4o  {:>6}  {}\n \
              {}  chat     2026-01-31T12:00:00Z  gpt-4o  {:>6}\n",
             hash(&second),
@@ -135,7 +135,10 @@ fn where_two_requests_part_and_what_differs() {
         ]
     );
     let same = project.ok(&["snapshot", "diff", a, a]);
-    assert!(same.ends_with(" (100.0 %)\nthey are the same\n"), "{same}");
+    assert!(
+        same.ends_with(" (100.0 %)\nthe requests are identical\n"),
+        "{same}"
+    );
     let changes = json_of(&project, &["snapshot", "diff", a, b])["changes"].clone();
     assert_eq!(changes[0]["before"], "Be kind.\nBe brief.\n");
     assert_eq!(changes[0]["now"], "Be kind.\nBe thorough.\n");
@@ -164,7 +167,9 @@ fn a_check_for_ci_fails_when_too_little_is_shared() {
         .split_once(" %")
         .unwrap()
         .0;
-    run.says(&format!("error: {percent} % are shared, less than 90 %"));
+    run.says(&format!(
+        "error: {percent} % of the later request are shared, less than 90 %"
+    ));
     check(&second, &third, "0").expect_code(0);
 }
 
@@ -175,7 +180,7 @@ fn every_request_comes_out_with_the_same_bytes() {
     say(&project, "chat", "Go on.", "I do.");
     let second = assembled(&project, &[]);
     let told = project.ok(&["snapshot", "check"]);
-    assert!(told.starts_with("checked 2 requests of "), "{told}");
+    assert!(told.starts_with("verified 2 requests with "), "{told}");
     let hash = &text(&second["snapshot"])[..8];
     let one = json_of(&project, &["snapshot", "check", hash]);
     assert_eq!(one["checked"], 1);
@@ -200,15 +205,16 @@ fn content_that_was_changed_is_noticed() {
     let run = project.run(&["snapshot", "check"]);
     run.expect_code(1);
     assert!(
-        run.err.contains(" of the snapshot was changed\n"),
+        run.err
+            .contains(" of the snapshot does not match its hash\n"),
         "{}",
         run.err
     );
-    run.says("hint: the store is damaged; restore it from a copy");
+    run.says("hint: the store is damaged; restore it from a backup");
 }
 
 #[test]
-fn new_and_gone_turns_are_told() {
+fn added_and_removed_turns_are_reported() {
     let project = chat();
     let first = assembled(&project, &[]);
     say(&project, "chat", "Go on.", "I do.");
@@ -233,5 +239,8 @@ fn explain_says_what_is_shared() {
     let run = run_request(&project, &["--event", "Something else", "--explain"]);
     let line = run.err.lines().find(|line| line.starts_with("cache: "));
     let line = line.unwrap_or_else(|| panic!("{}", run.err));
-    assert!(line.ends_with("; they part at event of event"), "{line}");
+    assert!(
+        line.ends_with("; the first difference is in event of event"),
+        "{line}"
+    );
 }

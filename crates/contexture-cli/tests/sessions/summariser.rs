@@ -66,8 +66,9 @@ fn a_summariser_without_its_key_falls_back_with_a_warning() {
     run.expect_code(0);
     assert_eq!(
         run.err,
-        "warning: the summariser gpt-4o-mini has no key: the environment variable \
-         CONTEXTURE_TEST_KEY_THAT_IS_NOT_SET is not set; sentences are taken out instead\n"
+        "warning: the summariser gpt-4o-mini has no API key: the environment variable \
+         CONTEXTURE_TEST_KEY_THAT_IS_NOT_SET is not set; using the extractive summariser \
+         instead\n"
     );
     assert!(run.out.contains("(extractive)"), "{}", run.out);
 }

@@ -62,19 +62,19 @@ fn pushed_and_popped() {
     );
     assert_eq!(
         task(&project, &["push", "Check March"]),
-        "task t2 is current, a part of t1\n"
+        "task t2 is current, a subtask of t1\n"
     );
     assert_eq!(
         task(&project, &["pop", "--result", "two rows were wrong"]),
-        "task t2 is complete; t1 is current: Publish the tide tables\n"
+        "task t2 is complete; the current task is t1: Publish the tide tables\n"
     );
     assert_eq!(
         task(&project, &["push", "Ask", "--id", "ask", "--parent", "t1"]),
-        "task ask is current, a part of t1\n"
+        "task ask is current, a subtask of t1\n"
     );
     assert_eq!(
         task(&project, &["pop", "--blocked"]),
-        "task ask waits; t1 is current: Publish the tide tables\n"
+        "task ask is blocked; the current task is t1: Publish the tide tables\n"
     );
     assert_eq!(
         task(&project, &["resume", "ask"]),
@@ -82,11 +82,11 @@ fn pushed_and_popped() {
     );
     assert_eq!(
         task(&project, &["pop", "--id", "ask"]),
-        "task ask is complete; t1 is current: Publish the tide tables\n"
+        "task ask is complete; the current task is t1: Publish the tide tables\n"
     );
     assert_eq!(
         task(&project, &["pop"]),
-        "task t1 is complete; no task is current\n"
+        "task t1 is complete; no current task\n"
     );
 }
 
@@ -99,7 +99,7 @@ fn drawn() {
             stack main: 6 tasks, 2 complete
 
             ○ tables Publish the tide tables
-            ├─‖ ask Ask the harbour master (waits: he is at sea)
+            ├─‖ ask Ask the harbour master (blocked: he is at sea)
             ├─✓ gather Gather the figures → All figures of March are there
             │ └─✓ gauge Read the gauge → 31 rows read
             └─○ set Set the pages
@@ -119,7 +119,7 @@ fn an_empty_stack_is_drawn_too() {
     let project = tables();
     assert_eq!(
         task(&project, &["show", "--stack", "other"]),
-        "stack other has no tasks; `contexture task push GOAL` adds one\n"
+        "stack other has no tasks; push one with `contexture task push GOAL`\n"
     );
 }
 
@@ -130,7 +130,7 @@ fn stacks_stand_side_by_side() {
     assert_eq!(
         task(&project, &["list"]),
         concat!(
-            " stack  active  waiting  complete  current\n",
+            " stack  active  blocked  complete  current\n",
             " main        3        1         2  type Choose the type\n",
             " yard        1        0         0  t1 Paint the buoy\n",
         )
@@ -209,10 +209,10 @@ fn a_stack_without_a_current_task() {
 }
 
 #[test]
-fn what_cannot_be_done_and_what_to_do_instead() {
+fn invalid_calls_are_rejected_with_a_hint() {
     let project = tables();
-    let show = "hint: `contexture task show` draws what is active and what waits; `task push GOAL` \
-                begins another\n";
+    let show = "hint: show active and blocked tasks with `contexture task show`, or push another \
+                with `contexture task push GOAL`\n";
     let which = "hint: `contexture task show` shows the tasks; or `contexture task list` lists the \
          stacks\n";
     for (args, message) in [
@@ -222,15 +222,15 @@ fn what_cannot_be_done_and_what_to_do_instead() {
         ),
         (
             "pop --id tables",
-            "error: task: `tables` has parts that are still active: set, type\n\
-             hint: pop them first, parts before what they are parts of: `contexture task pop --id \
-             type --result TEXT`, or --blocked for one that waits\n"
+            "error: task: `tables` has parts that are still active: set, type\nhint: pop the \
+             subtasks first, innermost first: `contexture task pop --id type --result TEXT`, or \
+             --blocked for a blocked one\n"
                 .to_owned(),
         ),
         (
             "pop --stack other",
-            "error: stack: `other` has no current task\n\
-             hint: `contexture task push GOAL` begins a task; `task list` names the stacks\n"
+            "error: stack: `other` has no current task\nhint: push a task with `contexture task \
+             push GOAL`, or list the stacks with `contexture task list`\n"
                 .to_owned(),
         ),
         (
@@ -250,9 +250,9 @@ fn what_cannot_be_done_and_what_to_do_instead() {
     refuses(
         &project,
         &["pop"],
-        "error: stack: `main` has no current task\n\
-         hint: `contexture task resume ID` goes on with one that waits, `task push GOAL` begins \
-         another; `task show` draws them\n",
+        "error: stack: `main` has no current task\nhint: resume a blocked task with `contexture \
+         task resume ID`, push another with `contexture task push GOAL`, or show all with \
+         `contexture task show`\n",
     );
     let run = call(&project, &["task", "push", "x", "--stack", "a\u{1b}b"]);
     run.expect_code(2);
@@ -278,7 +278,7 @@ fn very_deep_stacks_are_drawn() {
 }
 
 #[test]
-fn what_is_shown_cannot_act_on_a_terminal() {
+fn printed_text_cannot_control_the_terminal() {
     let project = Project::new();
     task(&project, &["push", "red \u{1b}[31m alert\nsecond line"]);
     let drawn = task(&project, &["show"]);

@@ -41,12 +41,13 @@ fn an_agent_is_made_changed_and_listed() {
 }
 
 #[test]
-fn an_agent_that_makes_no_sense() {
+fn an_invalid_agent_is_rejected() {
     let project = project();
     for (args, message) in [
         (
             "tree agent set t cy --name Cy",
-            "error: agent `cy` is new in tree `t`: say what it is with --type model or --type human\n",
+            "error: agent `cy` does not exist in tree `t`; to create it, set --type model or \
+             --type human\n",
         ),
         (
             "tree agent set t ada --prompt-file nobody.md",
@@ -59,31 +60,31 @@ fn an_agent_that_makes_no_sense() {
     prints(
         &empty,
         "tree agent list u",
-        "there are no agents; `contexture tree agent set u ID --type model` makes one\n",
+        "no agents; create one with `contexture tree agent set u ID --type model`\n",
     );
 }
 
 #[test]
-fn what_an_agent_keeps_in_mind() {
+fn the_memory_of_an_agent_can_be_changed_and_shown() {
     let project = project();
     prints(
         &project,
         "tree memory show t ada",
-        "ada keeps nothing in mind\n",
+        "the memory of ada is empty\n",
     );
     for (args, told) in [
-        ("pin t ada n1", "n1 is pinned\n"),
-        ("pin t ada --text 'Sources!'", "the text is pinned\n"),
+        ("pin t ada n1", "pinned n1\n"),
+        ("pin t ada --text 'Sources!'", "pinned the text\n"),
         (
             "stash t ada plan 'Moon, then sea.'",
-            "stash plan is put aside; `tree memory recall` shows it\n",
+            "saved stash plan; include it in requests with `contexture tree memory recall`\n",
         ),
         (
             "stash t ada rest 'Wind.'",
-            "stash rest is put aside; `tree memory recall` shows it\n",
+            "saved stash rest; include it in requests with `contexture tree memory recall`\n",
         ),
-        ("recall t ada plan", "stash plan is shown in requests\n"),
-        ("act t ada 'went to n1'", "it is noted\n"),
+        ("recall t ada plan", "stash plan is included in requests\n"),
+        ("act t ada 'went to n1'", "recorded the action\n"),
     ] {
         prints(&project, &format!("tree memory {args}"), told);
     }
@@ -99,9 +100,12 @@ fn what_an_agent_keeps_in_mind() {
         ",
     );
     for (args, told) in [
-        ("unpin t ada n1", "n1 is no longer pinned\n"),
-        ("put-away t ada plan", "stash plan is no longer shown\n"),
-        ("discard t ada rest", "stash rest is thrown away\n"),
+        ("unpin t ada n1", "unpinned n1\n"),
+        (
+            "put-away t ada plan",
+            "stash plan is no longer included in requests\n",
+        ),
+        ("discard t ada rest", "deleted stash rest\n"),
     ] {
         prints(&project, &format!("tree memory {args}"), told);
     }
@@ -114,25 +118,25 @@ fn what_an_agent_keeps_in_mind() {
 }
 
 #[test]
-fn who_is_not_loom_aware_is_not_shown_its_memory() {
+fn memory_is_only_in_requests_of_loom_aware_agents() {
     let project = project();
     line(&project, "tree agent set t bo --type model");
     let run = call(&project, "tree memory act t bo 'looked around'");
     run.expect_code(0);
     assert_eq!(
         run.err,
-        "bo is not loom-aware: what it keeps in mind is not in its requests (`contexture tree \
-         agent set t bo --loom-aware`)\n"
+        "bo is not loom-aware, so its requests do not include its memory; run `contexture tree \
+         agent set t bo --loom-aware`\n"
     );
 }
 
 #[test]
-fn a_memory_that_makes_no_sense() {
+fn an_invalid_agent_memory_is_rejected() {
     let project = project();
     for (args, message) in [
         (
             "tree memory show t bo",
-            "error: tree `t` has no agent `bo`: it has ada\n",
+            "error: tree `t` has no agent `bo`: its agents are ada\n",
         ),
         (
             "tree memory unpin t ada n1",

@@ -5,7 +5,7 @@ use super::*;
 const THREE: &str = "n1 human: One.\nn2 model <- n1: Two.\nn3 human <- n2: Three.";
 
 #[test]
-fn a_tree_that_makes_no_sense_is_named_by_its_file() {
+fn an_invalid_tree_is_reported_with_its_file() {
     let mut tree = tree(THREE);
     tree["edges"][0]["sources"][0]["node_id"] = json!("n3");
     refuses_tree(
@@ -15,20 +15,20 @@ fn a_tree_that_makes_no_sense_is_named_by_its_file() {
 }
 
 #[test]
-fn what_is_no_tree_at_all() {
+fn documents_that_are_not_trees_are_rejected() {
     let project = Project::new()
         .file("dir/x", "")
         .file("latin1.json", b"\"\xe9\"");
-    let hint = "hint: a tree is `{\"tree\":{\"id\":\"t1\",\"mode\":\"dialogue\"},\"agents\":[],\
-                \"nodes\":[…],\"edges\":[…]}`\n";
+    let hint = "hint: write a tree as \
+                `{\"tree\":{\"id\":\"t1\",\"mode\":\"dialogue\"},\"agents\":[],\"nodes\":[…],\"edges\":[…]}`\n";
     for (input, complaint) in [
         (
             "",
-            "standard input: it ends where a value should be at line 1 column 0",
+            "standard input: it ends before a value at line 1 column 0",
         ),
         (
             "{\"tree\":",
-            "standard input: tree: it ends where a value should be at line 1 column 8",
+            "standard input: tree: it ends before a value at line 1 column 8",
         ),
     ] {
         let run = project.run_with(&["tree", "import", "-"], input);

@@ -14,7 +14,7 @@ fn importing_says_what_was_added() {
     let project = Project::new();
     let mut story = tree(STORY);
     assert_eq!(import(&project, &story), "tree t: made, 3 nodes, 2 edges\n");
-    assert_eq!(import(&project, &story), "tree t: nothing new\n");
+    assert_eq!(import(&project, &story), "tree t: no changes\n");
     // Flags, nodes and settings at once.
     story["nodes"][2]["metadata"]["bookmarked"] = json!(false);
     story["tree"]["title"] = json!("A longer one");
@@ -80,7 +80,7 @@ fn standard_input_is_called_by_its_name() {
     assert_eq!(run_with(&[&add[..], &["-"]].concat(), b"\xff"), not_text);
     assert_eq!(
         run_with(&[&add[..], &["--response", "-"]].concat(), b"No."),
-        "error: standard input: it is no JSON: expected value at line 1 column 1\n"
+        "error: standard input: not JSON: expected value at line 1 column 1\n"
     );
 }
 
@@ -141,7 +141,8 @@ fn no_trees_are_listed() {
     prints(
         &project,
         "tree list",
-        "there are no trees; `contexture tree import FILE` brings one in, `tree new` makes one\n",
+        "no trees; import one with `contexture tree import FILE`, or create one with `contexture \
+         tree new`\n",
     );
 }
 
@@ -152,12 +153,14 @@ fn a_tree_is_made_and_changed() {
         &project,
         "tree new t --mode dialogue --title 'Talk' --system-context-file context.md \
          --prefer minimum_recent_nodes=6 --prefer truncation_strategy=rolling_window",
-        "tree t: an empty dialogue; `contexture tree node add t --author human TEXT` begins it\n",
+        "created tree t, an empty dialogue; add the first node with `contexture tree node add t \
+         --author human TEXT`\n",
     );
     prints(
         &project,
         "tree show t",
-        "tree t, a dialogue, is empty; `contexture tree node add t --author human TEXT` begins it\n",
+        "tree t, a dialogue, is empty; add the first node with `contexture tree node add t \
+         --author human TEXT`\n",
     );
     prints(
         &project,
@@ -177,7 +180,7 @@ fn a_tree_is_made_and_changed() {
         tree            t
         mode            dialogue
         system context  Speak softly.
-                        (documents have it, too)
+                        (also used for documents)
         preferences     truncation_strategy=rolling_window token_buffer=2000
         ",
     );
@@ -187,22 +190,22 @@ fn a_tree_is_made_and_changed() {
 }
 
 #[test]
-fn what_cannot_be_made_or_changed() {
+fn invalid_trees_and_settings_are_rejected() {
     let project = with(STORY);
     refuses(
         &project,
         "tree new t --mode buffer",
-        "error: there is a tree `t` already; `contexture tree set t` changes it\n",
+        "error: tree `t` already exists; change it with `contexture tree set t`\n",
     );
     refuses(
         &project,
         "tree set t",
-        "error: there is nothing to change: name a setting, such as --title TEXT\n",
+        "error: no setting to change; give one, such as --title TEXT\n",
     );
     for (prefer, why) in [
         (
             "colour=blue",
-            "`colour` is no preference; those are truncation_strategy, minimum_recent_nodes and token_buffer",
+            "unknown preference `colour`; expected truncation_strategy, minimum_recent_nodes or token_buffer",
         ),
         (
             "token_buffer=-1",
@@ -231,12 +234,12 @@ fn paths_are_saved_and_listed() {
     prints(
         &project,
         "tree path list t",
-        "no paths are saved; `contexture tree path save t NAME --head NODE` saves one\n",
+        "no saved paths; save one with `contexture tree path save t NAME --head NODE`\n",
     );
     prints(
         &project,
         "tree path save t first --head n2 --choose n1 --choose e1",
-        "path first: to n2, by n1, edge e1\n",
+        "path first: to n2, using n1, edge e1\n",
     );
     prints(
         &project,
@@ -247,7 +250,7 @@ fn paths_are_saved_and_listed() {
         &project,
         "tree path list t",
         "
-        first: to n2, by edge e1, n1
+        first: to n2, using edge e1, n1
         main: to n2
         ",
     );

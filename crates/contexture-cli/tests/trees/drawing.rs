@@ -63,10 +63,10 @@ fn everything_that_a_tree_can_have() {
         "tree show t --head n5",
         "
         tree t, a dialogue: All there is
-        13 nodes, 9 edges; tokens of gpt-4o; ● is the path to n5, 5 nodes
+        13 nodes, 9 edges; tokens of gpt-4o; ● marks the path to n5, 5 nodes
 
         ● n1b human 11  [edit of n1] One, but better.
-        ├─◌ n1  human  8  [was edited] One.
+        ├─◌ n1  human  8  [edited] One.
         ├─○ m2  model  9  [bookmarked] Another two.
         │ ○ m3  human 11  And three of it.
         ├─○ p2  model 10  [pruned] A bad two.
@@ -100,7 +100,7 @@ fn the_path_goes_on_where_it_goes() {
         drawn,
         dedent(
             "
-            ● n1  human  8  [was edited] One.
+            ● n1  human  8  [edited] One.
             ├─◌ n1b human 11  [edit of n1] One, but better.
             ├─○ n2  model  8  Two.
             │ ⋮ 7 nodes
@@ -108,21 +108,21 @@ fn the_path_goes_on_where_it_goes() {
             ● m2  model  9  [bookmarked] Another two.
             ⋮ 1 node
 
-            ⋮ is what is not shown: --all shows everything, --from NODE what follows one
+            ⋮ marks nodes that are not shown; show all with --all, or a part with --from NODE
             "
         )
-        .replace("[was edited] One.", "One.")
+        .replace("[edited] One.", "One.")
     );
 }
 
 #[test]
-fn what_follows_a_version_follows_its_place() {
+fn continuations_of_a_version_continue_the_latest_version() {
     let project = with(
         "n1 human: One.\nn2 model <- n1: Two.\nn2b model edits n2: Too.\nn3 human <- n2: Three.",
     );
     let expected = "
         ● n2b model 8  [edit of n2] Too.
-        ├─◌ n2  model 8  [was edited] Two.
+        ├─◌ n2  model 8  [edited] Two.
         ● n3  human 8  Three.
         ";
     draws(&project, "--head n3 --from n2", expected);
@@ -138,14 +138,17 @@ fn which_path_is_drawn() {
         let line = run.out.lines().nth(1).unwrap();
         line.rsplit_once("; ").unwrap().1.to_owned()
     };
-    assert_eq!(head(""), "--head NODE shows the path to a node");
+    assert_eq!(head(""), "draw the path to a node with --head NODE");
     line(&two_ends, "tree agent set t ada --type model");
-    assert_eq!(head("--agent ada"), "--head NODE shows the path to a node");
+    assert_eq!(
+        head("--agent ada"),
+        "draw the path to a node with --head NODE"
+    );
     line(&two_ends, "tree agent set t ada --at m2");
-    assert_eq!(head("--agent ada"), "● is the path to m2, 2 nodes");
-    assert_eq!(head("--head n1"), "● is the path to n1, 1 node");
+    assert_eq!(head("--agent ada"), "● marks the path to m2, 2 nodes");
+    assert_eq!(head("--head n1"), "● marks the path to n1, 1 node");
     line(&two_ends, "tree path save t main --head n2");
-    assert_eq!(head("--path main"), "● is the path to n2, 2 nodes");
+    assert_eq!(head("--path main"), "● marks the path to n2, 2 nodes");
     let one_end = with("n1 human: One.\nn2 model <- n1: Two.");
     draws(
         &one_end,
@@ -199,7 +202,7 @@ fn a_long_chain_is_folded() {
         ● k998 human 10  Step 998.
         ● k999 model 10  Step 999.
 
-        ⋮ is what is not shown: --all shows everything, --from NODE what follows one
+        ⋮ marks nodes that are not shown; show all with --all, or a part with --from NODE
         ",
     );
     let all = drawn(&project, "--head k999 --all");
@@ -214,7 +217,7 @@ fn a_long_chain_is_folded() {
         ○ k993 model 10  Step 993.
         ⋮ 6 nodes
 
-        ⋮ is what is not shown: --all shows everything, --from NODE what follows one
+        ⋮ marks nodes that are not shown; show all with --all, or a part with --from NODE
         ",
     );
 }
@@ -245,7 +248,7 @@ fn the_end_of_the_path_is_never_folded() {
         ○ k098 human 10  Step 98.
         ○ k099 model 10  Step 99.
 
-        ⋮ is what is not shown: --all shows everything, --from NODE what follows one
+        ⋮ marks nodes that are not shown; show all with --all, or a part with --from NODE
         ",
     );
     line(&project, "tree agent set t ada --type model --at k030");
@@ -277,7 +280,7 @@ fn a_version_that_is_asked_for_is_never_folded() {
         ├─◌ v17 model 12  [edit of n2] Two, version 17.
         └─◌ v18 model 12  [edit of n2] Two, version 18.
 
-        ⋮ is what is not shown: --all shows everything, --from NODE what follows one
+        ⋮ marks nodes that are not shown; show all with --all, or a part with --from NODE
         ",
     );
 }
@@ -305,7 +308,7 @@ fn many_branches_are_folded() {
         ├─○ b99 model 10  Way 99.
         ○ b00 model 10  Way 0.
 
-        ⋮ is what is not shown: --all shows everything, --from NODE what follows one
+        ⋮ marks nodes that are not shown; show all with --all, or a part with --from NODE
         ",
     );
 }
@@ -399,7 +402,7 @@ fn what_is_said_of_the_tree_is_as_wide_too() {
         dedent(
             "
             tree t, a dialogue: Night and day and day and day…
-            2 nodes, 1 edge; tokens of gpt-4o; ● is the path…
+            2 nodes, 1 edge; tokens of gpt-4o; ● marks the pa…
 
             ● n1 human 8  One.
             ● n2 model 8  Two.
@@ -439,7 +442,7 @@ fn content_cannot_write_to_the_terminal() {
         dedent(
             "
             tree t, a dialogue: [U+001B]]0;title[U+0007]
-            3 nodes, 2 edges; tokens of gpt-4o; ● is the path to n3, 3 nodes
+            3 nodes, 2 edges; tokens of gpt-4o; ● marks the path to n3, 3 nodes
 
             ● n1 human 27  [U+001B][31mred and more[U+009B]2J
             ● n2 model  0  (blank)
@@ -455,7 +458,7 @@ fn content_cannot_write_to_the_terminal() {
 }
 
 #[test]
-fn what_is_no_text_is_named() {
+fn files_that_are_not_text_are_named() {
     let mut picture = tree("n1 human: x\nn2 model <- n1: y");
     picture["nodes"][0]["content"] =
         json!([{"type": "image", "media_type": "image/png", "url": "https://example.com/a.png"}]);
@@ -522,12 +525,13 @@ fn json_lists_every_node() {
 }
 
 #[test]
-fn what_cannot_be_drawn() {
+fn invalid_drawing_options_are_rejected() {
     let project = with(TREE);
     for (args, message) in [
         (
             "tree show t --agent ada",
-            "error: tree `t` has no agent `ada`: it has none; `contexture tree agent set` makes one\n",
+            "error: tree `t` has no agent `ada`: it has no agents; create one with `contexture \
+             tree agent set`\n",
         ),
         (
             "tree show t --depth 0",

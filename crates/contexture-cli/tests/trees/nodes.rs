@@ -72,7 +72,7 @@ fn text_comes_from_files_and_pipes() {
 }
 
 #[test]
-fn material_goes_with_a_node() {
+fn sources_are_added_with_a_node() {
     let png = b"\x89PNG\r\n\x1a\nnot much of a picture";
     let project = empty()
         .file("log.txt", "High water 3:12.\n")
@@ -137,7 +137,7 @@ fn an_answer_is_kept_with_its_usage() {
         created   2026-01-31T12:00:00Z
         tokens    10
         follows   start (edge to-two)
-        response  of anthropic, claude-sonnet-4-5; --json shows it
+        response  of anthropic, claude-sonnet-4-5; show it with --json
         usage     1,012 tokens read, 1,000 of them from the cache; 4 written
 
         Two bulges.
@@ -182,7 +182,8 @@ fn an_agent_writes_as_what_it_is() {
     refuses(
         &project,
         "tree node add t --author human --agent ada --after n1 No.",
-        "error: agent `ada` is a model, and --author says human: leave --author out, or name another agent\n",
+        "error: agent `ada` is a model, but --author is human; omit --author, or name another \
+         agent\n",
     );
     for (args, author) in [
         ("--agent ada", "model"),
@@ -198,14 +199,14 @@ fn an_agent_writes_as_what_it_is() {
 }
 
 #[test]
-fn an_edit_stands_in_the_place_of_what_was_edited() {
+fn an_edit_replaces_the_edited_node() {
     let project = with("n1 human: One?\nn2 model <- n1: Two.");
     let edited = call(&project, "tree node edit t n1 --id n1b 'One!'");
     edited.expect_code(0);
     assert_eq!(edited.out, "n1b\n");
     assert_eq!(
         edited.err,
-        "n1b stands in the place of n1 from now on, unless a saved path chooses otherwise\n"
+        "n1b replaces n1 in requests, unless a saved path chooses n1\n"
     );
     assert_eq!(node(&project, "n1")["edits"], json!(["n1b"]));
     assert_eq!(node(&project, "n1b")["edited_from"], "n1");
@@ -217,7 +218,7 @@ fn an_edit_stands_in_the_place_of_what_was_edited() {
     added.expect_code(0);
     assert_eq!(
         added.err,
-        "n1 has a later version, n1b: requests show that one, unless a saved path chooses n1\n"
+        "n1 has a later version, n1b: requests use that version, unless a saved path chooses n1\n"
     );
     let added = call(
         &project,
@@ -272,8 +273,8 @@ fn everything_about_a_node() {
         flags     bookmarked
         tokens    8
         follows   n1, with context c1, with instruction i1 (edge e1)
-        remark    r2 (edge e2)
-        goes on   n3 (edge e3)
+        annotated r2 (edge e2)
+        continues n3 (edge e3)
 
         Two.
         ",
@@ -294,7 +295,7 @@ fn everything_about_a_node() {
 }
 
 #[test]
-fn what_cannot_be_added() {
+fn invalid_nodes_are_rejected() {
     let project = with("n1 human: One.\nn2 model <- n1: Two.")
         .file("blob", b"\xff\xfe\x00\x01")
         .file("blank.md", "\n")
@@ -302,20 +303,20 @@ fn what_cannot_be_added() {
     for (args, message) in [
         (
             "tree node add t --author human",
-            "error: the node says nothing: give TEXT, --file FILE, or - for standard input\n",
+            "error: the node has no content: give TEXT, --file FILE, or - for standard input\n",
         ),
         (
             "tree node edit t n1",
-            "error: the node says nothing: give TEXT, --file FILE, or - for standard input\n",
+            "error: the node has no content: give TEXT, --file FILE, or - for standard input\n",
         ),
         (
             "tree node add t --author human Again.",
-            "error: tree `t` has a root already, and a node must follow from something\n\
-             hint: set --after\n",
+            "error: tree `t` already has a root, so a new node needs a parent\nhint: set --after\n",
         ),
         (
             "tree node add t --author human --after n2 --agent ada No.",
-            "error: tree `t` has no agent `ada`: it has none; `contexture tree agent set` makes one\n",
+            "error: tree `t` has no agent `ada`: it has no agents; create one with `contexture \
+             tree agent set`\n",
         ),
         (
             "tree node add t --author model --after n2 --attach blob No.",
@@ -331,19 +332,21 @@ fn what_cannot_be_added() {
         ),
         (
             "tree node add t --author model --after n2 --response blank.md",
-            "error: blank.md: it is no JSON: EOF while parsing a value at line 2 column 0\n",
+            "error: blank.md: not JSON: EOF while parsing a value at line 2 column 0\n",
         ),
         (
             "tree node add t --author model --after n2 --response tool.json",
-            "error: the node says nothing: the response has no plain text; give it as TEXT or --file FILE\n",
+            "error: the node has no content: the response has no plain text; give it as TEXT or \
+             --file FILE\n",
         ),
         (
             "tree node add t --author model --after n2 - --response -",
-            "error: standard input can be read once only\n",
+            "error: standard input can be read only once; use - for one argument\n",
         ),
         (
             "tree node flag t n1",
-            "error: there is nothing to change: give --exclude, --include, --prune, --restore, --bookmark or --unbookmark\n",
+            "error: no flag to change; give --exclude, --include, --prune, --restore, --bookmark \
+             or --unbookmark\n",
         ),
     ] {
         refuses(&project, args, message);

@@ -10,7 +10,7 @@ const TALK: &str = "
 ";
 
 #[test]
-fn what_is_taken_is_said_once() {
+fn the_defaults_in_use_are_printed_once() {
     let project = with(TALK);
     let run = call(&project, "assemble --tree t");
     run.expect_code(0);
@@ -18,8 +18,8 @@ fn what_is_taken_is_said_once() {
         run.err,
         dedent(
             "
-            using recipe loom-dialogue: the tree is a dialogue
-            using head n3: the tree ends there
+            using recipe loom-dialogue: the mode of the tree is dialogue
+            using head n3: it is the only leaf of the tree
             using model gpt-4o (tokenizer o200k_base); set another with --model
             "
         )
@@ -32,7 +32,7 @@ fn what_is_taken_is_said_once() {
     assert_eq!(run.err, "");
     line(&project, "tree path save t main --head n2");
     let run = call(&project, "assemble --tree t --path main --model gpt-4o");
-    run.says("using head n2: path main ends there");
+    run.says("using head n2: path main ends at this node");
 }
 
 #[test]
@@ -77,8 +77,8 @@ fn an_agent_brings_its_model_and_its_place() {
         run.err,
         dedent(
             "
-            using recipe loom-dialogue: the tree is a dialogue
-            using head n1: ada is there
+            using recipe loom-dialogue: the mode of the tree is dialogue
+            using head n1: agent ada is at this node
             using model claude-sonnet-4-5 (tokenizer estimate x1.9) of agent ada
             "
         )
@@ -89,7 +89,7 @@ fn an_agent_brings_its_model_and_its_place() {
 }
 
 #[test]
-fn what_a_form_has_no_place_for_is_said_once() {
+fn unsupported_parameters_are_reported_once() {
     let project = with(TALK);
     line(
         &project,
@@ -105,7 +105,7 @@ fn what_a_form_has_no_place_for_is_said_once() {
         let lines = lines.filter(|line| line.starts_with("warning: "));
         lines.map(str::to_owned).collect::<Vec<_>>()
     };
-    let usual = "warning: gpt-4o does not take top_k of agent `ada`: left out";
+    let usual = "warning: gpt-4o does not accept parameters top_k of agent `ada`; they are omitted";
     for format in ["text", "json", "openai-chat"] {
         assert_eq!(warnings(format), [usual], "{format}");
     }
@@ -113,7 +113,8 @@ fn what_a_form_has_no_place_for_is_said_once() {
         warnings("openai-responses"),
         [
             usual,
-            "warning: openai-responses does not take stop, seed of agent `ada`: left out"
+            "warning: openai-responses does not accept parameters stop, seed of agent `ada`; \
+             they are omitted"
         ]
     );
     // OpenAI has few models left that complete.
@@ -121,11 +122,13 @@ fn what_a_form_has_no_place_for_is_said_once() {
         warnings("openai-completions"),
         [
             usual,
-            "warning: gpt-4o is a chat model, which OpenAI's completions refuse; they take gpt-3.5-turbo-instruct, davinci-002, babbage-002"
+            "warning: gpt-4o is a chat model, which the OpenAI completions endpoint rejects; use \
+             gpt-3.5-turbo-instruct, davinci-002, babbage-002"
         ]
     );
     line(&project, "tree agent set t ada --model davinci-002");
-    let usual = "warning: davinci-002 does not take top_k of agent `ada`: left out";
+    let usual = "warning: davinci-002 does not accept parameters top_k of agent `ada`; they are \
+                 omitted";
     assert_eq!(warnings("openai-completions"), [usual]);
 }
 
@@ -136,7 +139,7 @@ fn a_document_and_what_is_not_in_it_yet() {
     let run = call(&project, "assemble --tree t --working-buffer ', and'");
     run.expect_code(0);
     assert_eq!(run.out, "Once upon a time, and");
-    run.says("using recipe loom-buffer: the tree is a buffer");
+    run.says("using recipe loom-buffer: the mode of the tree is buffer");
     let run = call(&project, "assemble --tree t --working-buffer-file more.txt");
     assert_eq!(run.out, "Once upon a time, there was\na fox.\n");
     let args = "assemble --tree t --format openai-completions --working-buffer ' and'";
@@ -175,7 +178,7 @@ fn a_request_is_kept_under_its_tree() {
     call(&project, "assemble --tree t --head n1").expect_code(0);
     let before = call(&project, "assemble --tree t --head n3 --explain");
     assert!(
-        before.err.contains("are shared with the request before"),
+        before.err.contains("are shared with the previous request"),
         "{}",
         before.err
     );

@@ -1,4 +1,5 @@
-//! Layers whose items are lines of one block: what opens them, and the block.
+//! Layers with a frame: all their items are lines of one block, which is paid
+//! for once.
 
 use super::{Fitter, Outcome};
 use crate::assemble::{Fitted, kept_in_order};

@@ -1,4 +1,7 @@
-//! A path whose beginning and end are kept, with a marker between.
+//! Fits a path: keeps its start and its end, and puts a marker between.
+//!
+//! A window over a conversation is a path with an [`Anchor`]: it moves rarely
+//! and far, so that the provider's prompt cache stays valid.
 
 use std::sync::Arc;
 
@@ -28,9 +31,9 @@ pub struct Path {
     /// What stands where something went, if anything does.
     pub marker: Option<Marker>,
     /// What was not offered since it could not fit.
-    pub unseen: Option<Unseen>,
+    pub unseen: Option<UnofferedRange>,
     /// Whether it is one text: of the newest few, the one that does not fit is
-    /// cut rather than dropped, and nothing stands before what was cut off.
+    /// cut rather than dropped, and nothing is placed before what was cut off.
     pub is_text: bool,
     /// Keeps the start of the path where it was, for the provider's cache.
     pub anchor: Option<Anchor>,
@@ -123,24 +126,24 @@ impl Marker {
 /// A part of a path that was not offered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Unseen {
-    /// The index of the item that it stands before.
+pub struct UnofferedRange {
+    /// The index of the item that follows it.
     pub at: usize,
-    /// How many it holds; nothing when 0.
+    /// The number of items in it; 0 for none.
     pub count: u64,
 }
 
 /// The marker in its place.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Gap {
-    /// The index of the item that it stands before.
+    /// The index of the item that follows it.
     pub(crate) before: usize,
     pub(crate) item: Item,
     pub(crate) outcome: Outcome,
 }
 
 /// What is kept of a path: units up to `head`, and those from `tail` on.
-struct Kept {
+struct KeptUnits {
     units: usize,
     head: usize,
     tail: usize,
@@ -163,7 +166,7 @@ struct Kept {
     closed: bool,
 }
 
-impl Kept {
+impl KeptUnits {
     fn nothing(units: usize, left: Tokens) -> Self {
         Self {
             units,
@@ -195,7 +198,7 @@ impl Kept {
 
     /// Returns true when it has all of the newest few, or the newest where the
     /// other has not.
-    fn is_better_than(&self, other: &Kept) -> bool {
+    fn is_better_than(&self, other: &KeptUnits) -> bool {
         !self.is_short() || !self.lacks_newest() && other.lacks_newest()
     }
 
@@ -241,7 +244,7 @@ impl Cost {
 }
 
 /// A unit that was looked at.
-struct Looked {
+struct MeasuredUnit {
     cost: Cost,
     decided: Vec<(usize, Outcome)>,
 }
@@ -249,7 +252,7 @@ struct Looked {
 /// The units of a path, looked at when they are needed.
 struct Walk<'u> {
     units: &'u Units,
-    looked: Vec<Option<Looked>>,
+    looked: Vec<Option<MeasuredUnit>>,
 }
 
 impl Walk<'_> {
@@ -268,7 +271,7 @@ impl Walk<'_> {
                 }
                 None => Cost::Unusable,
             };
-            Looked { cost, decided }
+            MeasuredUnit { cost, decided }
         };
         self.looked[u].get_or_insert_with(look).cost
     }
@@ -303,7 +306,7 @@ impl Fitter<'_> {
             looked: (0..units.len()).map(|_| None).collect(),
         };
         let oldest = oldest(path, items, units);
-        let mut whole = Kept::nothing(units.len(), allowance);
+        let mut whole = KeptUnits::nothing(units.len(), allowance);
         if unseen.is_none() {
             self.more_tail(&mut whole, oldest, items, &mut walk);
         }
@@ -319,11 +322,11 @@ impl Fitter<'_> {
     fn keep_ends(
         &mut self,
         path: &Path,
-        unseen: Option<Unseen>,
+        unseen: Option<UnofferedRange>,
         items: &mut [Item],
         walk: &mut Walk<'_>,
         allowance: Tokens,
-    ) -> (Kept, Option<Gap>) {
+    ) -> (KeptUnits, Option<Gap>) {
         let units = walk.units;
         let most = units.len() as u64 + unseen.map_or(0, |unseen| unseen.count);
         let marker = path.marker.as_ref();
@@ -394,11 +397,11 @@ impl Fitter<'_> {
     fn ends(
         &mut self,
         path: &Path,
-        unseen: Option<Unseen>,
+        unseen: Option<UnofferedRange>,
         items: &mut [Item],
         walk: &mut Walk<'_>,
         room: Tokens,
-    ) -> Kept {
+    ) -> KeptUnits {
         let units = walk.units;
         // Nothing is passed over that was not offered. Without a part of their
         // own, the oldest get nothing of what the newest leave either.
@@ -414,7 +417,7 @@ impl Fitter<'_> {
             ceiling = 0;
         }
         let floor = floor.max(oldest(path, items, units));
-        let mut kept = Kept::nothing(units.len(), room);
+        let mut kept = KeptUnits::nothing(units.len(), room);
         if room == 0 {
             return kept;
         }
@@ -448,7 +451,7 @@ impl Fitter<'_> {
         floor: usize,
         items: &mut [Item],
         walk: &mut Walk<'_>,
-        kept: &mut Kept,
+        kept: &mut KeptUnits,
     ) {
         let units = walk.units;
         let room = kept.left;
@@ -494,13 +497,13 @@ impl Fitter<'_> {
     }
 
     /// Returns a part of a unit that does not fit whole, when it may be cut:
-    /// what tools returned gives way before what was said.
+    /// tool results are cut before messages.
     fn part_of(
         &mut self,
         path: &Path,
         unit: &[usize],
         items: &mut [Item],
-        kept: &Kept,
+        kept: &KeptUnits,
         room: Tokens,
     ) -> Option<Vec<(usize, Outcome)>> {
         use CutScope::{All, ToolResults};
@@ -528,7 +531,7 @@ impl Fitter<'_> {
     /// Adds units to the head, the oldest first, while they fit.
     fn more_head(
         &mut self,
-        kept: &mut Kept,
+        kept: &mut KeptUnits,
         ceiling: usize,
         items: &mut [Item],
         walk: &mut Walk<'_>,
@@ -541,7 +544,7 @@ impl Fitter<'_> {
     /// Adds units to the tail, the newest first, while they fit.
     fn more_tail(
         &mut self,
-        kept: &mut Kept,
+        kept: &mut KeptUnits,
         floor: usize,
         items: &mut [Item],
         walk: &mut Walk<'_>,
@@ -555,7 +558,7 @@ impl Fitter<'_> {
     fn settle(
         &self,
         path: &Path,
-        kept: &Kept,
+        kept: &KeptUnits,
         items: &[Item],
         walk: Walk<'_>,
         outcomes: &mut [Option<Outcome>],

@@ -1,4 +1,8 @@
-//! The best first, across all layers inside one.
+//! Fits by score: the highest-scoring items first, across all layers inside
+//! one.
+//!
+//! Near-duplicates are dropped, and low-scoring items are replaced by shorter
+//! forms when that makes room for a higher-scoring one.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -28,7 +32,7 @@ const LEAST_SUMMARISED: Tokens = 48;
 /// How often what is left over is offered again.
 const MOST_REFILLS: usize = 3;
 
-/// How items compete by score.
+/// The competition of items by score.
 ///
 /// The layers inside first get their shares, each filled with its own best; what
 /// they leave goes to the best of all of them.
@@ -68,7 +72,7 @@ fn weighed_score(score: f64, tokens: Tokens) -> f64 {
 }
 
 /// A layer, or one inside it, while its items compete.
-struct Sub {
+struct NestedLayer {
     parent: Option<usize>,
     // The layer right inside the one that is fitted which it belongs to.
     share: usize,
@@ -104,7 +108,7 @@ struct Unit {
 struct Competition<'c> {
     curator: Option<Arc<dyn Curator>>,
     items: &'c [Item],
-    subs: Vec<Sub>,
+    subs: Vec<NestedLayer>,
     units: Vec<Unit>,
     // Units by rank, the best first.
     order: Vec<usize>,
@@ -214,12 +218,12 @@ impl Fitter<'_> {
         layer: &mut Layer,
         fitted: &mut Fitted,
         parent: Option<(usize, usize)>,
-        subs: &mut Vec<Sub>,
+        subs: &mut Vec<NestedLayer>,
         take: &mut dyn FnMut(usize, Item, Option<Outcome>),
     ) {
         let at = subs.len();
         let share = parent.map_or(usize::MAX, |(_, share)| share);
-        subs.push(Sub {
+        subs.push(NestedLayer {
             parent: parent.map(|(parent, _)| parent),
             share,
             opening: match self.framed {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use contexture_core::{
     Anchor, Assembly, Budget, ByScore, Code, Content, Counts, Cut, Error, Fit, Item, Layer, Layout,
-    Marker, Path, Place, Role, Share, Text, TokenCounter, Tokens, Unseen, assemble, markup,
+    Marker, Path, Place, Role, Share, Text, TokenCounter, Tokens, UnofferedRange, assemble, markup,
     no_loader,
 };
 
@@ -119,7 +119,7 @@ pub fn run(input: &str) -> Result<Assembly, Error> {
                             noun: noun.into(),
                             role: Role::User,
                         }),
-                        unseen: number("unseen").map(|count| Unseen {
+                        unseen: number("unseen").map(|count| UnofferedRange {
                             at: number("before").unwrap() as usize,
                             count: count as u64,
                         }),

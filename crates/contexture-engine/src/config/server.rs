@@ -1,4 +1,4 @@
-//! `[server]`: how `contexture serve` serves.
+//! The settings of `[server]`, and their environment variables.
 
 use std::collections::BTreeMap;
 
@@ -42,7 +42,7 @@ pub struct ServerConfig {
     pub rate_per_second: u32,
     /// How many requests a key may send at once after a pause.
     pub rate_burst: u32,
-    /// How long a server that is told to stop waits for what it has accepted.
+    /// How long a stopping server waits for accepted requests, in milliseconds.
     pub shutdown_timeout_ms: u64,
     /// How many bytes all caches of the process may hold together.
     pub cache_bytes: u64,
@@ -119,7 +119,7 @@ impl ServerConfig {
             };
             let setting = match table.get_mut(&name) {
                 Some(setting) if !setting.is_table() => setting,
-                _ => return Err(wrong("there is no such setting")),
+                _ => return Err(wrong("unknown setting")),
             };
             *setting = match setting {
                 toml::Value::Integer(_) => {
@@ -144,7 +144,7 @@ impl ServerConfig {
         Ok(config)
     }
 
-    /// Fails when the settings make no sense together.
+    /// Fails when settings are out of range or contradict each other.
     pub(crate) fn check(&self) -> Result<(), Error> {
         let positive = [
             ("max_body_bytes", self.max_body_bytes as u64),
@@ -212,12 +212,12 @@ mod tests {
     }
 
     #[test]
-    fn a_setting_that_makes_no_sense_is_named() {
+    fn an_invalid_setting_is_named() {
         for (name, value, message) in [
             (
                 "CONTEXTURE_SERVER_ADR",
                 "x",
-                "CONTEXTURE_SERVER_ADR: there is no such setting",
+                "CONTEXTURE_SERVER_ADR: unknown setting",
             ),
             (
                 "CONTEXTURE_SERVER_MAX_CONCURRENT",

@@ -154,7 +154,7 @@ fn parted(mut blocks: Vec<Block>) -> Layout {
 }
 
 #[test]
-fn the_first_byte_that_differs_is_told() {
+fn the_first_differing_byte_is_reported() {
     let (_dir, store) = store();
     let pair =
         any::<bool>().prop_flat_map(|document| (layout(document), layout(document), 0..5usize));

@@ -21,7 +21,7 @@ use contexture_engine::Log;
 use contexture_engine::config::Quota;
 use contexture_engine::lines::split_lines;
 
-/// Who changes the working set.
+/// The actor that changes the working set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -50,9 +50,9 @@ impl Actor {
 #[serde(from = "ActionForm")]
 #[cfg_attr(feature = "schema", schemars(rename = "WorkingSetAction"))]
 pub struct Action {
-    /// What is to be done.
+    /// The kind of the action.
     #[serde(flatten)]
-    pub what: What,
+    pub what: ActionKind,
     /// The path of the file as it is in the manifest.
     pub path: String,
     /// The reason for the change. Never empty.
@@ -64,7 +64,7 @@ pub struct Action {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "action", rename_all = "snake_case")]
 #[cfg_attr(feature = "schema", schemars(rename = "WorkingSetChange"))]
-pub enum What {
+pub enum ActionKind {
     /// Adds a file.
     #[serde(rename = "add_to_working_set")]
     Add {
@@ -197,14 +197,14 @@ impl From<ActionForm> for Action {
                 let fields = fields.into_iter();
                 let fields = fields.filter_map(|(key, value)| Some((key.to_owned(), value?)));
                 let fields = fields.collect();
-                (What::Add { priority, fields }, path, why)
+                (ActionKind::Add { priority, fields }, path, why)
             }
-            ActionForm::Remove { path, why } => (What::Remove, path, why),
+            ActionForm::Remove { path, why } => (ActionKind::Remove, path, why),
             ActionForm::Adjust {
                 path,
                 priority,
                 why,
-            } => (What::Adjust { priority }, path, why),
+            } => (ActionKind::Adjust { priority }, path, why),
         };
         let why = why.trim().to_owned();
         Self { what, path, why }
@@ -218,7 +218,7 @@ impl From<ActionForm> for Action {
 pub struct Changed<'a> {
     /// The manifest that was changed, relative to the root.
     pub manifest: &'a str,
-    /// What was changed.
+    /// The changes that were made.
     pub changes: &'a [Action],
 }
 
@@ -231,7 +231,7 @@ pub struct Target<'a> {
     pub manifest: &'a str,
     /// The session whose log is written.
     pub session: Option<&'a str>,
-    /// What a call may do.
+    /// The limits of one call.
     pub quota: Quota,
     /// The clock.
     pub now: Timestamp,
@@ -264,10 +264,11 @@ pub fn parse(name: &str, text: &str) -> Result<Vec<Action>, Error> {
         }
     }
     if actions.is_empty() {
-        return Err(
-            Error::action(ActionCode::InvalidArgs, format!("{name} holds no action"))
-                .advise("write `action`, `path`, `priority` and `why`"),
-        );
+        return Err(Error::action(
+            ActionCode::InvalidArgs,
+            format!("{name} contains no action"),
+        )
+        .advise("write `action`, `path`, `priority` and `why`"));
     }
     Ok(actions)
 }
@@ -328,15 +329,15 @@ fn read(source: Source<'_>, node: &crate::yaml::Node) -> Result<Action, Error> {
             if let Some(lines) = fields.whole("max_lines", 1).map_err(invalid)? {
                 further.push(("max_lines".to_owned(), lines.to_string()));
             }
-            What::Add {
+            ActionKind::Add {
                 priority,
                 fields: further,
             }
         }
-        "adjust_priority" => What::Adjust {
+        "adjust_priority" => ActionKind::Adjust {
             priority: required(&fields)?,
         },
-        _ => What::Remove,
+        _ => ActionKind::Remove,
     };
     fields
         .finish(&[
@@ -402,7 +403,7 @@ pub(super) fn apply_locked(
     let log = Log::of(root, session);
     Ok(actions
         .iter()
-        .filter_map(|action| log.append(now, "working_set_updated", Logged { actor, action }))
+        .filter_map(|action| log.append(now, "working_set_updated", LoggedAction { actor, action }))
         .take(1)
         .collect())
 }
@@ -413,7 +414,7 @@ fn to_the_second(now: Timestamp) -> Timestamp {
 }
 
 #[derive(Serialize)]
-struct Logged<'a> {
+struct LoggedAction<'a> {
     actor: Actor,
     #[serde(flatten)]
     action: &'a Action,
@@ -424,7 +425,7 @@ fn check_arguments(root: &Root, actions: &[Action], quota: Quota) -> Result<(), 
         return Err(Error::action(
             ActionCode::QuotaExceeded,
             format!(
-                "{} actions in one call, {} are allowed",
+                "{} actions in one call; the limit is {}",
                 actions.len(),
                 quota.max_actions
             ),
@@ -436,11 +437,11 @@ fn check_arguments(root: &Root, actions: &[Action], quota: Quota) -> Result<(), 
         if action.why.trim().is_empty() {
             return Err(Error::action(
                 ActionCode::MissingWhy,
-                format!("the change to `{path}` gives no reason"),
+                format!("the change to `{path}` has no reason"),
             )
-            .advise("every change needs a reason: `why`"));
+            .advise("set `why` to the reason for the change"));
         }
-        if let What::Add { priority, .. } | What::Adjust { priority } = action.what
+        if let ActionKind::Add { priority, .. } | ActionKind::Adjust { priority } = action.what
             && !(0.0..=1.0).contains(&priority)
         {
             return Err(Error::action(
@@ -454,7 +455,7 @@ fn check_arguments(root: &Root, actions: &[Action], quota: Quota) -> Result<(), 
             Error::action(ActionCode::PermissionDenied, why)
                 .advise("only files below the root can be in the working set")
         })?;
-        if matches!(action.what, What::Add { .. }) {
+        if matches!(action.what, ActionKind::Add { .. }) {
             check_file(root, file)?;
         }
     }
@@ -484,7 +485,7 @@ fn check_file(root: &Root, file: &str) -> Result<(), Error> {
 }
 
 /// An entry as far as actions are concerned.
-struct Known {
+struct EntryState {
     id: String,
     written: String,
     pinned: bool,
@@ -498,10 +499,10 @@ fn plan(
     actor: Actor,
     quota: Quota,
 ) -> Result<Vec<Edit>, Error> {
-    let mut entries: Vec<Known> = manifest
+    let mut entries: Vec<EntryState> = manifest
         .files
         .iter()
-        .map(|entry| Known {
+        .map(|entry| EntryState {
             id: entry.id(),
             written: entry.written.clone(),
             pinned: entry.is_pinned(),
@@ -511,11 +512,11 @@ fn plan(
     for action in actions {
         let id = canonical(&action.path);
         let at = entries.iter().position(|known| known.id == id);
-        if let What::Add { priority, fields } = &action.what {
+        if let ActionKind::Add { priority, fields } = &action.what {
             if at.is_some() {
                 return Err(Error::action(
                     ActionCode::InvalidArgs,
-                    format!("`{id}` is in the working set already"),
+                    format!("`{id}` is already in the working set"),
                 )
                 .advise("adjust its priority instead"));
             }
@@ -524,7 +525,7 @@ fn plan(
                 priority: *priority,
                 fields: fields.clone(),
             });
-            entries.push(Known {
+            entries.push(EntryState {
                 written: id.clone(),
                 id,
                 pinned: false,
@@ -543,12 +544,12 @@ fn plan(
         if entries[at].pinned && actor != Actor::User {
             return Err(Error::action(
                 ActionCode::PermissionDenied,
-                format!("`{id}` is pinned; only a person may change it"),
+                format!("`{id}` is pinned; only a person can change it"),
             ));
         }
         let path = entries[at].written.clone();
         edits.push(match action.what {
-            What::Adjust { priority } => Edit::SetPriority { path, priority },
+            ActionKind::Adjust { priority } => Edit::SetPriority { path, priority },
             _ => {
                 entries.remove(at);
                 Edit::Remove { path }
@@ -558,7 +559,10 @@ fn plan(
     if entries.len() > quota.max_entries && entries.len() > manifest.files.len() {
         return Err(Error::action(
             ActionCode::QuotaExceeded,
-            format!("the working set may hold {} entries", quota.max_entries),
+            format!(
+                "the working set is full: the limit is {} entries",
+                quota.max_entries
+            ),
         )
         .advise("remove some first, or raise limits.max_entries in contexture.toml"));
     }
@@ -578,13 +582,13 @@ fn refuse_promotion(before: &Manifest, behind: &Manifest) -> Result<(), Error> {
         let what = if entry.is_pinned() && !was_pinned {
             "would be pinned"
         } else if known.is_none() && entry.role != Role::Context {
-            "would speak in another role"
+            "would get another role"
         } else {
             continue;
         };
         return Err(Error::action(
             ActionCode::PermissionDenied,
-            format!("`{id}` {what}; only a person may do that"),
+            format!("`{id}` {what}; only a person can do that"),
         ));
     }
     Ok(())
@@ -621,8 +625,8 @@ pub(super) fn lock(target: Target<'_>) -> Result<File, Error> {
         }
     }
     Err(Error::failure(
-        format!("another process has been changing {manifest} for five seconds"),
+        format!("{manifest} has been locked by another process for five seconds"),
         std::io::Error::from(std::io::ErrorKind::WouldBlock),
     )
-    .advise("try again, or end that process"))
+    .advise("retry, or stop that process"))
 }

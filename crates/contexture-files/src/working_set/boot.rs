@@ -1,3 +1,8 @@
+//! [`BootHeader`]: the first lines of a prompt from files.
+//!
+//! The header contains nothing that changes from turn to turn, because
+//! providers cache from the first byte.
+
 use std::fmt::Write as _;
 
 use contexture_core::{ContentHash, Role};

@@ -86,7 +86,7 @@ pub enum EditError {
         line: usize,
         /// The column of the obstacle.
         column: usize,
-        /// What is in the way.
+        /// Why the text cannot be edited in place.
         reason: String,
     },
     /// The manifest is not valid YAML.
@@ -95,7 +95,7 @@ pub enum EditError {
         line: usize,
         /// The column of the fault.
         column: usize,
-        /// What the parser says.
+        /// The message of the parser.
         message: String,
     },
 }

@@ -1,3 +1,9 @@
+//! [`expand`]: turns the entries of a manifest into files.
+//!
+//! Patterns and directories are expanded in one walk of the tree. `.gitignore`
+//! applies, and a file that several entries match belongs to the entry that
+//! names it, else to the first.
+
 use std::collections::BTreeSet;
 
 use contexture_core::Code;
@@ -74,8 +80,8 @@ pub fn expand<'m>(
         .filter(|entry| !is_tree(entry))
         .map(|entry| entry.path.as_str())
         .collect();
-    let Found { mut files, taken } = if trees.is_empty() {
-        Found::default()
+    let WalkResult { mut files, taken } = if trees.is_empty() {
+        WalkResult::default()
     } else {
         walk(root, manifest, &trees, &named, warnings)?
     };
@@ -89,12 +95,9 @@ pub fn expand<'m>(
             next_tree += 1;
             if matches.is_empty() {
                 let (code, reason) = match (taken, entry.is_pattern()) {
-                    (true, _) => (Code::DUPLICATE, "other entries stand for all its files"),
+                    (true, _) => (Code::DUPLICATE, "all its files are listed by other entries"),
                     (false, true) => (Code::NO_MATCH, "the pattern matches no file"),
-                    (false, false) => (
-                        Code::NO_MATCH,
-                        "the directory holds no file that is not ignored",
-                    ),
+                    (false, false) => (Code::NO_MATCH, "the directory contains only ignored files"),
                 };
                 candidates.push(Candidate {
                     id: entry.id(),
@@ -133,9 +136,9 @@ pub fn expand<'m>(
 /// Path and size of each file; no size where the name is not text.
 type Matches = Vec<(String, Option<u64>)>;
 
-/// What a walk found, by pattern.
+/// The result of a walk, by pattern.
 #[derive(Default)]
-struct Found {
+struct WalkResult {
     files: Vec<Matches>,
     // Whether the pattern matched something that another entry stands for.
     taken: Vec<bool>,
@@ -148,7 +151,7 @@ fn walk(
     trees: &[(usize, &Entry)],
     named: &BTreeSet<&str>,
     warnings: &mut Vec<String>,
-) -> Result<Found, Error> {
+) -> Result<WalkResult, Error> {
     let mut globs = GlobSetBuilder::new();
     for (i, entry) in trees {
         let pattern = if entry.is_pattern() {
@@ -185,7 +188,7 @@ fn walk(
     // The walk begins at the root, so that its `.gitignore` counts, but goes
     // down only towards where the patterns lie.
     let base = root.path().join(common_dir(trees));
-    // What Contexture itself writes changes with every call; a pattern that
+    // ActionKind Contexture itself writes changes with every call; a pattern that
     // took it in would never give the same prompt twice.
     let sessions = root.path().join(".agent/sessions");
     let walker = WalkBuilder::new(root.path())
@@ -207,7 +210,7 @@ fn walk(
         let entry = match entry {
             Ok(entry) => entry,
             Err(error) => {
-                warnings.push(format!("cannot look into a directory: {error}"));
+                warnings.push(format!("cannot read a directory: {error}"));
                 continue;
             }
         };
@@ -240,7 +243,7 @@ fn walk(
         count += 1;
         if count > MAX_MATCHES {
             return Err(Error::input(format!(
-                "{}: the patterns stand for more than {MAX_MATCHES} files",
+                "{}: the patterns match more than {MAX_MATCHES} files",
                 manifest.path
             ))
             .advise("narrow the patterns, or ignore generated files in .gitignore"));
@@ -251,7 +254,7 @@ fn walk(
     for matches in &mut files {
         matches.sort();
     }
-    Ok(Found { files, taken })
+    Ok(WalkResult { files, taken })
 }
 
 /// Returns the deepest directory that all patterns lie in, so that a pattern

@@ -1,4 +1,4 @@
-//! What is typical of a prompt from files.
+//! Warnings when a part of the budget is far from its typical size.
 
 use contexture_core::{Role, Tokens};
 use contexture_engine::Report;

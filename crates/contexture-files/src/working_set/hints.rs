@@ -1,3 +1,8 @@
+//! [`Hints`]: `hot.yml` and `cold.yml`, which raise and lower priorities.
+//!
+//! Hints shift a priority by at most [`MAX_SHIFT`]. The report contains a
+//! verdict on each hint.
+
 use std::collections::BTreeMap;
 
 use contexture_engine::HintVerdict;
@@ -17,13 +22,13 @@ const NEUTRAL: f64 = 0.2;
 /// How many recent touches make a file as hot as touches can.
 const FULL_TOUCHES: f64 = 5.0;
 
-/// What `hot.yml` and `cold.yml` say.
+/// ActionKind `hot.yml` and `cold.yml` say.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Hints {
     hints: BTreeMap<String, Hint>,
     /// The files the hints were read from.
     pub files: Vec<String>,
-    /// What a person should look at.
+    /// Warnings for the user.
     pub warnings: Vec<String>,
 }
 
@@ -42,18 +47,18 @@ pub struct Hint {
 
 /// What became of a file that a hint is about, the best first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Fate {
+pub enum HintOutcome {
     /// It is pinned, and so always there.
     Pinned,
-    /// It is there whole.
+    /// The file is included whole.
     Whole,
     /// A part of it is there.
     Cut,
-    /// It is not there.
+    /// The file is not included.
     Dropped,
 }
 
-/// Which list a hint stands on.
+/// The list that a hint is on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum HintList {
@@ -148,18 +153,18 @@ impl Hints {
 
     /// Returns what became of each hint. `fate` says what became of its file,
     /// or `None` when the working set does not hold it.
-    pub fn verdicts(&self, fate: impl Fn(&str) -> Option<Fate>) -> Vec<HintVerdict> {
+    pub fn verdicts(&self, fate: impl Fn(&str) -> Option<HintOutcome>) -> Vec<HintVerdict> {
         self.hints
             .iter()
             .map(|(path, hint)| {
                 let verdict = match (hint.list, fate(path)) {
                     (_, None) => "deferred",
                     (HintList::Hot, _) if hint.on_both => "promoted",
-                    (HintList::Hot, Some(Fate::Dropped)) => "overridden",
+                    (HintList::Hot, Some(HintOutcome::Dropped)) => "overridden",
                     (HintList::Hot, Some(_)) => "honored",
-                    (HintList::Cold, Some(Fate::Pinned)) => "overridden",
-                    (HintList::Cold, Some(Fate::Cut | Fate::Dropped)) => "honored",
-                    (HintList::Cold, Some(Fate::Whole)) => "deferred",
+                    (HintList::Cold, Some(HintOutcome::Pinned)) => "overridden",
+                    (HintList::Cold, Some(HintOutcome::Cut | HintOutcome::Dropped)) => "honored",
+                    (HintList::Cold, Some(HintOutcome::Whole)) => "deferred",
                 };
                 HintVerdict {
                     path: path.clone(),

@@ -1,4 +1,4 @@
-//! The working set as programs read it.
+//! The working set as JSON for programs.
 
 use contexture_core::{Cut, Role, Tokens};
 use serde::Serialize;

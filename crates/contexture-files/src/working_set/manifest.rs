@@ -1,3 +1,8 @@
+//! [`Manifest`]: a `working-set.yml` that was read and checked.
+//!
+//! Every error names file, line, column and field. Unknown fields are
+//! warnings, so that newer manifests stay readable.
+
 use std::collections::BTreeMap;
 
 use contexture_core::{Cut, Role, Tokens};
@@ -29,9 +34,9 @@ pub struct Manifest {
     pub effective: Option<Tokens>,
     /// The entries in the order they stand.
     pub files: Vec<Entry>,
-    /// Who wrote it last.
+    /// The last author of the manifest.
     pub assembled_by: Option<String>,
-    /// What a person should look at.
+    /// Warnings for the user.
     pub warnings: Vec<String>,
 }
 
@@ -45,9 +50,9 @@ pub struct Entry {
     pub lines: Option<Lines>,
     /// From 0 to 1.
     pub priority: f64,
-    /// Whose words the file holds.
+    /// The role of the file in the request.
     pub role: Role,
-    /// How it may be shortened.
+    /// Which part may be removed when it does not fit.
     pub cut: Cut,
     /// Most lines to show.
     pub max_lines: Option<u32>,
@@ -85,7 +90,7 @@ pub fn find_manifest(root: &Root) -> Result<String, Error> {
         .map(str::to_owned)
         .ok_or_else(|| {
             Error::input(format!(
-                "there is no working-set.yml and no .agent/working-set.yml in {}",
+                "no working-set.yml and no .agent/working-set.yml in {}",
                 root.name()
             ))
             .because(Cause::Missing)
@@ -107,7 +112,7 @@ impl Manifest {
         files::check_path(path).map_err(|why| Error::input(format!("the manifest {why}")))?;
         if root.is_absent(path) {
             return Err(
-                Error::input(format!("there is no manifest `{path}` in {}", root.name()))
+                Error::input(format!("no manifest `{path}` in {}", root.name()))
                     .because(Cause::Missing)
                     .advise(crate::advice::Advice::call(
                         crate::advice::Operation::CreateProject,
@@ -128,8 +133,8 @@ impl Manifest {
         let [root] = documents.as_slice() else {
             let start = crate::yaml::Mark { line: 1, column: 1 };
             let what = match documents.len() {
-                0 => "is empty; a manifest begins with `protocol: CONTEXT-ASSEMBLY/0.1`",
-                _ => "holds more than one document",
+                0 => "is empty; begin it with `protocol: CONTEXT-ASSEMBLY/0.1`",
+                _ => "contains more than one document",
             };
             return Err(source.error(start, "", what));
         };
@@ -141,11 +146,11 @@ impl Manifest {
                 return Err(fields.error(
                     mark,
                     "protocol",
-                    format!("is `{other}`, but this reads `{PROTOCOL}`"),
+                    format!("is `{other}`; only `{PROTOCOL}` is supported"),
                 ));
             }
             None => warnings.push(format!(
-                "{path}: `protocol` is missing, `{PROTOCOL}` assumed"
+                "{path}: `protocol` is missing; assuming `{PROTOCOL}`"
             )),
         }
         let older = fields.whole("context_budget_tokens", 1)?;
@@ -201,7 +206,7 @@ fn read_budget(
         return Err(fields.error(
             mark,
             "reserved_for_response",
-            format!("is {held}, which leaves nothing of max_tokens {max}"),
+            format!("is {held}, which uses up the whole max_tokens of {max}"),
         ));
     }
     let reserved = reserved.map(|(held, _)| held);
@@ -210,8 +215,8 @@ fn read_budget(
         if stated != effective {
             let used = stated.min(effective);
             warnings.push(format!(
-                "{}:{}: budget.effective says {stated}, but {max} less {} is {effective}; \
-                 {used} is used",
+                "{}:{}: budget.effective is {stated}, but {max} minus {} is {effective}; using \
+                 {used}",
                 source.name,
                 mark.line,
                 reserved.unwrap_or(0)
@@ -257,7 +262,7 @@ fn read_files(
         files::check_path(path).map_err(|why| {
             fields
                 .error(mark, "path", why)
-                .advise("move the file below the root, or run with a root above it")
+                .advise("move the file below the root, or choose a root above it")
         })?;
         let priority_node = fields.require("priority")?;
         let priority = read_priority(&fields, priority_node)?;
@@ -286,7 +291,7 @@ fn read_files(
                 .error(
                     mark,
                     &format!("files[{i}].path"),
-                    format!("`{written}` stands here already, on line {first}"),
+                    format!("`{written}` is already listed on line {first}"),
                 )
                 .advise("remove one of the two entries"));
         }

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use super::actions::{self, Action, Actor, Target, What};
+use super::actions::{self, Action, ActionKind, Actor, Target};
 use super::expand::expand;
 use super::manifest::Manifest;
 use crate::error::Error;
@@ -62,7 +62,7 @@ pub fn observe(
         }
         written.push((path.clone(), output));
         changes.push(Action {
-            what: What::Add {
+            what: ActionKind::Add {
                 priority: habits.tool_output_priority,
                 fields: vec![("truncate_strategy".to_owned(), "start".to_owned())],
             },
@@ -80,7 +80,7 @@ pub fn observe(
         let listed = manifest.files.iter().find(|entry| entry.id() == path);
         if listed.is_some_and(|entry| !entry.is_pinned() && entry.priority < 1.0) {
             changes.push(Action {
-                what: What::Remove,
+                what: ActionKind::Remove,
                 path,
                 why: format!(
                     "older than the last {} tool outputs",
@@ -91,7 +91,7 @@ pub fn observe(
     }
     let removed: Vec<String> = changes
         .iter()
-        .filter(|action| action.what == What::Remove)
+        .filter(|action| action.what == ActionKind::Remove)
         .map(|action| action.path.clone())
         .collect();
 
@@ -133,7 +133,7 @@ pub fn observe(
         };
         if let Some((priority, why)) = moved {
             changes.push(Action {
-                what: What::Adjust { priority },
+                what: ActionKind::Adjust { priority },
                 path: id,
                 why,
             });
@@ -180,7 +180,7 @@ fn read_memory(root: &Root, path: &str) -> Result<Memory, Error> {
         return Ok(Memory::default());
     }
     json_with_path(path, &root.read_required(path)?)
-        .map_err(|error| error.advise("remove the file to start counting anew"))
+        .map_err(|error| error.advise("delete the file to restart the counts"))
 }
 
 /// Returns the tool outputs of a turn with the tools' names made fit for a

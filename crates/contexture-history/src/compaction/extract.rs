@@ -21,7 +21,7 @@ mod variants;
 
 use gather::Gathered;
 
-/// Who a [`Passage`] comes from.
+/// The author of a [`Passage`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Speaker {
     /// The person: what they say is what the work is for.
@@ -30,7 +30,7 @@ pub enum Speaker {
     Assistant,
     /// The arguments of a tool call, as JSON or as plain text.
     ToolCall,
-    /// What a tool gave back.
+    /// The result of a tool call.
     ToolResult,
     /// Anything else, such as a note by the host.
     Other,
@@ -39,7 +39,7 @@ pub enum Speaker {
 /// One piece of what is summarised.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Passage<'a> {
-    /// Who it comes from.
+    /// The author.
     pub speaker: Speaker,
     /// Its text, already guarded: secrets are masked.
     pub text: &'a str,
@@ -174,8 +174,8 @@ impl Bullet {
     }
 
     /// Undoes [`Bullet::suffix`].
-    fn parse(text: &str) -> Told<'_> {
-        let once = Told {
+    fn parse(text: &str) -> SummaryLine<'_> {
+        let once = SummaryLine {
             text,
             times: 1,
             is_varied: false,
@@ -194,13 +194,13 @@ impl Bullet {
             .or(count.strip_suffix(" times"))
             .and_then(|times| times.parse::<u64>().ok());
         match times {
-            Some(times) => Told {
+            Some(times) => SummaryLine {
                 text: body,
                 times: times.min(MOST_TIMES),
                 is_varied: similar.is_some(),
                 is_solved,
             },
-            None if is_solved && count.is_empty() => Told {
+            None if is_solved && count.is_empty() => SummaryLine {
                 text: body,
                 is_solved,
                 ..once
@@ -229,7 +229,7 @@ fn parse_left_out(text: &str) -> Option<u64> {
 }
 
 /// A line of a summary, read back.
-struct Told<'a> {
+struct SummaryLine<'a> {
     text: &'a str,
     times: u64,
     is_varied: bool,

@@ -11,7 +11,7 @@ use super::{Draft, Passage, Speaker};
 /// A summary that a language model is asked for.
 pub(super) struct Summary<'a> {
     pub(super) summariser: &'a dyn Summariser,
-    /// How many tokens the model takes.
+    /// The window of the model, in tokens.
     pub(super) window: Tokens,
     pub(super) system: &'a str,
     pub(super) earlier: Option<&'a str>,

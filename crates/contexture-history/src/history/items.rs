@@ -1,4 +1,4 @@
-//! Blocks of turns as items.
+//! Converts the blocks of turns into items.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,13 +12,13 @@ use contexture_tokens::Provider;
 
 use contexture_engine::counter_name;
 
-use super::{Prepared, turn_name};
+use super::{PreparedTurn, turn_name};
 use crate::turn::guarded_json;
 
 /// Returns the counts of a turn that is about to be recorded.
 pub(crate) fn count_turn(turn: &NewTurn, counts: &Counts, policy: Policy) -> Counted {
     let nobody = TurnId::of(b"");
-    let items = Maker::new(nobody, policy, Provider::Other).items(turn);
+    let items = ItemBuilder::new(nobody, policy, Provider::Other).items(turn);
     Counted {
         counter: counter_name(counts, policy),
         blocks: count(&items, turn, counts),
@@ -35,7 +35,7 @@ pub(super) fn fits(counts: &BlockCounts, turn: &NewTurn) -> bool {
 
 /// Counts each block as an item of a provider's request: its text, what is
 /// around it, and what is not text.
-pub(super) fn count(items: &[Made], turn: &NewTurn, counts: &Counts) -> BlockCounts {
+pub(super) fn count(items: &[BlockItem], turn: &NewTurn, counts: &Counts) -> BlockCounts {
     let mut blocks: BlockCounts = turn
         .messages
         .iter()
@@ -51,7 +51,7 @@ pub(super) fn count(items: &[Made], turn: &NewTurn, counts: &Counts) -> BlockCou
 }
 
 /// Hands in what was counted before.
-pub(super) fn know(items: &[Made], blocks: &BlockCounts, counts: &Counts) {
+pub(super) fn know(items: &[BlockItem], blocks: &BlockCounts, counts: &Counts) {
     let counts = counts.native();
     for made in items {
         let whole = blocks[made.message][made.block];
@@ -62,7 +62,7 @@ pub(super) fn know(items: &[Made], blocks: &BlockCounts, counts: &Counts) {
 }
 
 /// A block of a message as an item.
-pub(super) struct Made {
+pub(super) struct BlockItem {
     message: usize,
     block: usize,
     item: Item,
@@ -72,7 +72,7 @@ pub(super) struct Made {
 }
 
 /// Makes items of a turn.
-pub(super) struct Maker {
+pub(super) struct ItemBuilder {
     name: String,
     // The tool of each call.
     names: BTreeMap<String, Arc<str>>,
@@ -84,7 +84,7 @@ pub(super) struct Maker {
     speaks: Option<usize>,
 }
 
-impl Maker {
+impl ItemBuilder {
     pub(super) fn new(turn: TurnId, policy: Policy, provider: Provider) -> Self {
         Self {
             name: turn_name(turn),
@@ -97,7 +97,7 @@ impl Maker {
         }
     }
 
-    pub(super) fn items(&mut self, turn: &NewTurn) -> Vec<Made> {
+    pub(super) fn items(&mut self, turn: &NewTurn) -> Vec<BlockItem> {
         let mut made = Vec::new();
         for (m, message) in turn.messages.iter().enumerate() {
             let blocks = message.blocks();
@@ -126,7 +126,7 @@ impl Maker {
                 let text = self.text(block);
                 let mut item = Item::new(id, role, text.clone()).cut(Cut::Never);
                 item.trust = trust;
-                made.push(Made {
+                made.push(BlockItem {
                     message: m,
                     block: b,
                     unsent: self.unsent(role, block, calls, &text),
@@ -154,19 +154,19 @@ impl Maker {
     /// Returns why a block is not sent, when it is not.
     fn unsent(&self, role: Role, block: &Block, calls: bool, text: &Text) -> Option<&'static str> {
         if matches!(role, Role::System | Role::Developer) {
-            return Some("kept for the record: the system prompt is made anew each time");
+            return Some("recorded system prompt: each request gets a new one");
         }
         match block {
             Block::Text { text } if text.trim().is_empty() => Some("is blank"),
             // Providers want it back unchanged where tools were called, and
             // have no use for it elsewhere.
             Block::Thinking { .. } if is_changed(text) => {
-                Some("thinking that the guard changed, so that its seal no longer holds")
+                Some("thinking changed by the guard, so that its signature is no longer valid")
             }
             Block::Thinking { signature, .. } => {
                 let sealed = signature.as_ref().is_some_and(|seal| !seal.is_empty());
                 let wanted = calls && sealed && self.provider == Provider::Anthropic;
-                (!wanted).then_some("thinking that the provider does not want back")
+                (!wanted).then_some("thinking that the provider does not accept back")
             }
             _ => None,
         }
@@ -218,7 +218,7 @@ impl Maker {
         item
     }
 
-    pub(super) fn finish(self, made: Vec<Made>) -> Prepared {
+    pub(super) fn finish(self, made: Vec<BlockItem>) -> PreparedTurn {
         let mut items = Vec::with_capacity(made.len());
         let mut unsent = Vec::new();
         let mut bytes = 0;
@@ -238,7 +238,7 @@ impl Maker {
         let talks = |item: &&Item| matches!(item.role, Role::User | Role::Assistant);
         let first = items.iter().find(talks);
         let begins = first.is_some_and(|item| item.role == Role::User) && self.answers.is_empty();
-        Prepared {
+        PreparedTurn {
             items,
             unsent,
             open: self.open,

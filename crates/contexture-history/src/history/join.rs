@@ -1,11 +1,12 @@
-//! Turns put together: calls with their results, one group for what belongs together.
+//! Joins turns: calls with their results, and turns that belong together into
+//! one group.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use contexture_core::{Code, Cut, Item, Part, Role, Text, Trust};
 
-use super::{History, Prepared, row, turn_name};
+use super::{History, PreparedTurn, row, turn_name};
 
 /// What stands for the result of a call that has none.
 const NO_RESULT: &str = "(no result was recorded)";
@@ -16,7 +17,7 @@ const MODEL_BEGAN: &str = "(the conversation begins with the assistant)";
 
 /// Puts turns together: those that only make sense with the one before them,
 /// because they answer its calls or go on where it stopped, form one group.
-pub(super) fn join(history: &mut History, turns: &[Arc<Prepared>]) {
+pub(super) fn join(history: &mut History, turns: &[Arc<PreparedTurn>]) {
     let mut joiner = Joiner {
         history,
         group: "".into(),
@@ -44,7 +45,7 @@ struct Joiner<'h> {
 }
 
 impl Joiner<'_> {
-    fn turn(&mut self, i: usize, turn: &Prepared) {
+    fn turn(&mut self, i: usize, turn: &PreparedTurn) {
         let head = self.history.heads[i];
         if turn.begins || i == 0 {
             self.give_up();
@@ -130,7 +131,7 @@ struct CallNames {
     taken: BTreeSet<Arc<str>>,
 }
 
-/// From this length on, an id is taken to be random.
+/// From this length on, an id is assumed to be random.
 const RANDOM_ID: usize = 16;
 
 impl CallNames {

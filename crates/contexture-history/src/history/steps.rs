@@ -1,4 +1,5 @@
-//! The latest run of steps, torn so that its latest can be kept.
+//! Splits the latest run of steps, so that its latest steps can be kept when
+//! the whole does not fit.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

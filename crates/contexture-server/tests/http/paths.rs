@@ -185,7 +185,7 @@ fn a_tenant_does_not_learn_where_its_root_is() {
     ] {
         assert_eq!(
             answer.text(),
-            "404 not_found: there is no working-set.yml and no .agent/working-set.yml in . [set `manifest`]"
+            "404 not_found: no working-set.yml and no .agent/working-set.yml in . [set `manifest`]"
         );
     }
     let persona = r#"{"label":"p","persona":"../../x"}"#;
@@ -269,7 +269,7 @@ fn a_recipe_outside_the_root_is_reported_with_its_field() {
         .post("/v1/assemble", &body.to_string());
     let error = answer.ok(422).json()["error"].clone();
     assert_eq!(error["field"], "recipe");
-    let message = "../../etc/passwd: `../../etc/passwd` leads out of the root";
+    let message = "../../etc/passwd: `../../etc/passwd` leaves the root";
     assert_eq!(error["message"], message);
 }
 

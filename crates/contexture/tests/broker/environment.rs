@@ -25,7 +25,7 @@ fn the_last_good_answer_of_a_command_is_used() {
     let later = made(&lab, |_| {}).unwrap();
     assert_eq!(
         later.report.warnings,
-        ["environment: the command `false` failed: exit status: 1; its last good answer is used"]
+        ["environment: the command `false` failed: exit status: 1; using its last valid answer"]
     );
     assert_eq!(system(&later.to_json()), system(&good));
 }
@@ -74,14 +74,14 @@ fn a_command_that_does_not_work_is_a_warning() {
         (
             &["echo", "[1]"],
             "",
-            "printed something else than capabilities: its answer: must be a mapping with \
+            "printed JSON that is not a list of capabilities: its answer: must be a mapping with \
              `capabilities`",
         ),
         (
             &["echo", r#"{"capabilities":{"A":7}}"#],
             "",
-            "printed something else than capabilities: its answer: capabilities.A: must be names \
-             with their state: a map, or a list of `{name, state, note}`",
+            "printed JSON that is not a list of capabilities: its answer: capabilities.A: must \
+             be names with their state: a map, or a list of `{name, state, note}`",
         ),
         (&["sh", "-c", "head -c 2000000 /dev/zero"], "", more),
         (&["yes"], "", more),
@@ -104,8 +104,8 @@ fn a_command_that_does_not_work_is_a_warning() {
 
 #[test]
 fn a_file_that_is_malformed() {
-    let hint = "hint: capabilities are `capabilities: {Category: {name: state}}` and \
-                `credentials: {configured: 3, broken: [name]}`";
+    let hint = "hint: write `capabilities: {Category: {name: state}}` and `credentials: \
+                {configured: 3, broken: [name]}`";
     let states = "must be names with their state: a map, or a list of `{name, state, note}`";
     let mut many = String::from("a: &a [x, x, x, x, x, x, x, x, x]\n");
     for (name, before) in "bcdefgh".chars().zip("abcdefg".chars()) {
@@ -121,7 +121,12 @@ fn a_file_that_is_malformed() {
         ),
         (yaml, "- a\n", "must be a mapping with `capabilities`"),
         (yaml, "", "must be a mapping with `capabilities`"),
-        (yaml, "capabilites: {}\n", "capabilites: is not known here"),
+        (
+            yaml,
+            "capabilites: {}\n",
+            "capabilites: unknown field; expected `capabilities` or \
+                                     `credentials`",
+        ),
         (
             yaml,
             "capabilities: {A: {b: 3}}\n",
@@ -135,7 +140,7 @@ fn a_file_that_is_malformed() {
         (
             yaml,
             &many,
-            "has too many values; do aliases multiply them?",
+            "has too many values, possibly multiplied by aliases",
         ),
         (
             yaml,
@@ -145,7 +150,7 @@ fn a_file_that_is_malformed() {
         (
             "capabilities.json",
             "{\"capabilities\":",
-            "capabilities: it ends where a value should be at line 1 column 16",
+            "capabilities: it ends before a value at line 1 column 16",
         ),
     ] {
         let lab = project("", &[(file, content)]);
@@ -155,6 +160,6 @@ fn a_file_that_is_malformed() {
         );
     }
     let lab = project("[environment]\nfile = \"nowhere.yml\"\n", &[]);
-    let message = "nowhere.yml: there is no file `nowhere.yml`";
+    let message = "nowhere.yml: file `nowhere.yml` does not exist";
     assert_eq!(complaint(&lab, |_| {}), message);
 }

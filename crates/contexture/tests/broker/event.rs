@@ -21,7 +21,7 @@ fn message(role: AgentRole, given: Value) -> String {
 }
 
 #[test]
-fn a_manager_is_told_the_platform_and_its_actions() {
+fn the_manager_role_names_the_platform_and_its_actions() {
     let full = json!({
         "content": "Why does the build fail?", "timezone": "Europe/Berlin", "platform": "slack",
         "platform_actions": ["reply", "react"], "sender": {"name": "Kim", "id": "U1"},
@@ -53,7 +53,7 @@ fn a_manager_is_told_the_platform_and_its_actions() {
 }
 
 #[test]
-fn what_others_are_told() {
+fn workers_and_unified_agents_get_no_platform_actions() {
     let plain = json!({"content": "Hi", "platform": "slack", "platform_actions": ["reply"]});
     for role in [AgentRole::Unified, AgentRole::Worker] {
         assert_eq!(message(role, plain.clone()), "UTC\n\nHi");
@@ -90,19 +90,23 @@ fn an_attachment_outside_the_root_is_left_out_with_a_warning() {
         (
             "../secret.txt",
             "outside_root",
-            "`../secret.txt` holds `..`, which could lead out of the root",
+            "`../secret.txt` contains `..`, which can leave the root; use a path below the root",
         ),
         (
             absolute,
             "outside_root",
-            &format!("`{absolute}` is absolute; paths are relative to the root"),
+            &format!("`{absolute}` is absolute; use a path relative to the root"),
         ),
         (
             "link.txt",
             "outside_root",
-            "`link.txt` leads out of the root through a link",
+            "`link.txt` leaves the root through a symbolic link",
         ),
-        ("nowhere.txt", "missing", "there is no file `nowhere.txt`"),
+        (
+            "nowhere.txt",
+            "missing",
+            "file `nowhere.txt` does not exist",
+        ),
     ] {
         let look = json!({"content": "Look", "attachments": [{"path": path}]});
         let made = made(&lab, |request| request.event = Some(event(look))).unwrap();
@@ -117,13 +121,13 @@ fn an_attachment_outside_the_root_is_left_out_with_a_warning() {
 }
 
 #[test]
-fn events_that_are_none() {
-    let hint = "\nhint: an event is `{\"content\":\"…\",\"timezone\":\"Europe/Berlin\"}`";
+fn invalid_events_are_rejected() {
+    let hint = "\nhint: write an event as `{\"content\":\"…\",\"timezone\":\"Europe/Berlin\"}`";
     let one = "attachments[0]: needs one of `path`, `content`, `data` and `url`";
     for (text, message, hint) in [
         (
             "{\"content\":\"x",
-            "content: it ends inside a text at line 1 column 13",
+            "content: it ends inside a string at line 1 column 13",
             hint,
         ),
         (
@@ -168,7 +172,7 @@ fn events_that_are_none() {
         ),
         (
             r#"{"content":"x","attachments":[{"path":"a","lines":[3,1]}]}"#,
-            "attachments[0].lines: are the first and the last line of a `path`, counted from 1",
+            "attachments[0].lines: must be the first and the last line of a `path`, counted from 1",
             "",
         ),
     ] {

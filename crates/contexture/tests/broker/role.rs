@@ -111,7 +111,7 @@ fn a_worker_has_its_task_first_and_what_the_task_names() {
     assert_eq!(system(&own), system(&make));
     assert_eq!(
         complaint(&lab, as_role(AgentRole::Worker, None)),
-        "a worker needs a task\nhint: set `task`; or create its session with a task"
+        "role worker needs a task\nhint: set `task`; or create the session with a task"
     );
 }
 
@@ -141,7 +141,7 @@ fn empty_sections_leave_no_gap_and_files_may_lie_below_dot_agent() {
 }
 
 #[test]
-fn what_changes_from_call_to_call_never_stands_in_the_system_prompt() {
+fn volatile_content_is_never_in_the_system_prompt() {
     let lab = project("", &FILES);
     for role in [AgentRole::Manager, AgentRole::Unified] {
         let now = json!({"content": "Hello", "platform": "slack", "platform_actions": ["reply"],
@@ -195,13 +195,13 @@ fn a_persona_by_name_and_by_default() {
     for (name, message) in [
         (
             "cy",
-            "there is no persona `cy`: personas/cy is no directory\n\
-             hint: create it, with SOUL.md and IDENTITY.md, or set persona.dir in contexture.toml",
+            "no persona `cy`: personas/cy is not a directory\nhint: create it, with SOUL.md and \
+             IDENTITY.md, or set persona.dir in contexture.toml",
         ),
-        ("../ana", "`../ana` is no name of a persona"),
-        ("..", "`..` is no name of a persona"),
-        ("/etc", "`/etc` is no name of a persona"),
-        ("a/b", "`a/b` is no name of a persona"),
+        ("../ana", "`../ana` is not a valid persona name"),
+        ("..", "`..` is not a valid persona name"),
+        ("/etc", "`/etc` is not a valid persona name"),
+        ("a/b", "`a/b` is not a valid persona name"),
     ] {
         lab.restart(&format!("[persona]\nname = \"{name}\"\n"));
         assert_eq!(complaint(&lab, |_| {}), message);

@@ -5,7 +5,7 @@ use crate::support::exchange;
 use contexture::turn::{NewTurn, Usage, turn_from_json};
 
 #[test]
-fn turns_that_are_none() {
+fn invalid_turns_are_rejected() {
     let nested = format!(
         "{{\"messages\":[{{\"role\":\"user\",\"context_json\":{}",
         "[".repeat(100_000)
@@ -15,7 +15,7 @@ fn turns_that_are_none() {
         "[0]".repeat(32)
     );
     for (text, message) in [
-        ("", "it ends where a value should be at line 1 column 0"),
+        ("", "it ends before a value at line 1 column 0"),
         ("{", "it ends inside an object at line 1 column 1"),
         (
             "{\"messages\":[",
@@ -70,14 +70,14 @@ fn turns_that_are_none() {
                 .hint(&contexture::advice::Plain)
                 .as_deref()
                 .unwrap()
-                .starts_with("a turn is `{")
+                .starts_with("write a turn as `{")
         );
     }
 }
 
 /// What else a turn must be is proved by the suite of the stores.
 #[test]
-fn turns_that_make_no_sense() {
+fn turns_with_invalid_values_are_rejected() {
     let lab = project("", &[]);
     let refused = |turn: NewTurn| told(&lab.engine.record("chat", &turn, None).unwrap_err());
     let unnamed = NewTurn {
@@ -86,7 +86,7 @@ fn turns_that_make_no_sense() {
     };
     assert_eq!(
         refused(unnamed),
-        "model: is empty\nhint: leave it out when it is not known"
+        "model: is empty\nhint: omit it when the model is unknown"
     );
     let long = "a ".repeat(10 << 20);
     assert_eq!(
@@ -100,8 +100,8 @@ fn turns_that_make_no_sense() {
     lab.record("chat", &keyed("One"));
     assert_eq!(
         refused(keyed("Two")),
-        "the idempotency key `k1` was used for another turn; nothing was recorded\n\
-         hint: use a new key for another turn"
+        "the idempotency key `k1` was used for another turn; nothing was recorded\nhint: use a \
+         new idempotency key for each turn"
     );
 }
 
@@ -117,10 +117,10 @@ fn requests_are_found_by_how_their_hashes_begin() {
         lab.store.put_snapshot(&like, &[]).unwrap();
     }
     let error = contexture::snapshot::find(&*lab.store, "ABCDEF").unwrap_err();
-    let why = "`ABCDEF` is the beginning of several snapshots; give more digits";
+    let why = "`ABCDEF` matches several snapshots; give more digits";
     assert_eq!(told(&error), why);
     let error = contexture::snapshot::find(&*lab.store, "xyz123").unwrap_err();
-    let why = "`xyz123` is no hash: give at least 4 of its hexadecimal digits";
+    let why = "`xyz123` is not a hash; give at least 4 hexadecimal digits";
     assert_eq!(
         told(&error),
         format!("{why}\nhint: `list_snapshots` lists the snapshots")
@@ -133,7 +133,7 @@ fn turns_are_found_by_how_their_ids_begin() {
     let id = lab.record("chat", &exchange("Hi", "Hello.")).id.to_string();
     let fork = |label: &str, at: &str| lab.engine.fork(label, "new", Some(at), None);
     for none in ["", "abc", "not a turn"] {
-        let message = format!("`{none}` is no turn: give at least 4 of its hexadecimal digits");
+        let message = format!("`{none}` is not a turn id; give at least 4 hexadecimal digits");
         assert_eq!(fork("chat", none).unwrap_err().to_string(), message);
     }
     lab.session("empty");
@@ -183,8 +183,8 @@ fn a_secret_in_the_conversation_is_masked() {
 }
 
 #[test]
-fn settings_that_make_no_sense() {
-    let percent = "must be percent, from 1 to 100";
+fn invalid_settings_are_rejected() {
+    let percent = "must be a percentage from 1 to 100";
     for (setting, message) in [
         (
             "compaction.threshold = 0",
@@ -212,7 +212,7 @@ fn settings_that_make_no_sense() {
         ),
         (
             "summariser.kind = \"openai\"",
-            "summariser.model: must be given with this kind".to_owned(),
+            "summariser.model: must be set when summariser.kind is not `extractive`".to_owned(),
         ),
     ] {
         let error = contexture::config::Config::parse(setting).unwrap_err();

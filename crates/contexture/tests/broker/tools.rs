@@ -50,15 +50,15 @@ fn a_tool_in_any_shape_is_read_and_listed_by_name() {
 }
 
 #[test]
-fn what_is_denied_is_denied_whatever_is_allowed() {
+fn deny_overrides_allow() {
     let allow = "[permissions]\nallow = [\"file_*\", \"shell\"]\ndeny = [\"file_delete\"]\n";
     let request = ask(&with_tools(allow), |_| {});
     assert_eq!(names(&request), ["file_read", "shell"]);
     assert_eq!(
         left_out(&request)[..2],
         [
-            "tool:file_delete not_permitted: the permissions do not allow it",
-            "tool:mail not_permitted: the permissions do not allow it",
+            "tool:file_delete not_permitted: not allowed by the permissions",
+            "tool:mail not_permitted: not allowed by the permissions",
         ]
     );
     let granted = json!(["file_*", "shell", "!file_delete"]);
@@ -84,9 +84,9 @@ fn a_toolset_by_name_and_by_default() {
     assert_eq!(
         left_out(&request)[..3],
         [
-            "tool:file_delete not_permitted: the toolset `reading` does not have it",
-            "tool:mail not_permitted: the permissions do not allow it",
-            "tool:shell not_permitted: the toolset `reading` does not have it",
+            "tool:file_delete not_permitted: not in the toolset `reading`",
+            "tool:mail not_permitted: not allowed by the permissions",
+            "tool:shell not_permitted: not in the toolset `reading`",
         ]
     );
     // By name, whatever the order in the set.
@@ -98,7 +98,7 @@ fn a_toolset_by_name_and_by_default() {
         names(&ask(&lab, of("all"))),
         ["file_delete", "file_read", "shell"]
     );
-    let hint = "hint: toolsets are lists of names under [toolsets] in contexture.toml";
+    let hint = "hint: define toolsets as lists of names under [toolsets] in contexture.toml";
     let known = "did you mean `all`? (one of all, odd, reading)";
     assert_eq!(
         complaint(&lab, of("al")),
@@ -111,7 +111,7 @@ fn a_toolset_by_name_and_by_default() {
 
 #[test]
 fn files_that_are_malformed() {
-    let hint = "hint: a tool is `{\"name\":…,\"description\":…,\"parameters\":{…}}`";
+    let hint = "hint: write a tool as `{\"name\":…,\"description\":…,\"parameters\":{…}}`";
     for (content, message) in [
         ("[", "it ends inside a list at line 1 column 1"),
         ("{}", &format!("must be a list of tools\n{hint}")),
@@ -127,7 +127,7 @@ fn files_that_are_malformed() {
         ),
         (
             "[{\"name\":\"a\"},{\"name\":\"b\"},{\"name\":\"a\"}]",
-            "[2].name: there are two tools named `a`",
+            "[2].name: the tool name `a` is already in use",
         ),
     ] {
         let lab = project("", &[("tools.json", content)]);
@@ -136,7 +136,7 @@ fn files_that_are_malformed() {
     let lab = project("", &[("tools.yml", "a: [\n")]);
     let message = "tools.yml: unclosed bracket '[' at line 1, column 4";
     assert_eq!(complaint(&lab, |_| {}), message);
-    let hint = "hint: permissions are two lists of names: `allow` and `deny`";
+    let hint = "hint: write permissions as two lists of names: `allow` and `deny`";
     for (content, message) in [
         ("allow: [\n", "unclosed bracket '[' at line 1, column 8"),
         (

@@ -108,7 +108,7 @@ fn everything_in_its_order() {
 }
 
 #[test]
-fn others_are_told_nothing() {
+fn other_agents_get_no_loom_texts() {
     let lab = Lab::with(TREE);
     let text = lab.text("--head n3");
     assert!(
@@ -140,7 +140,7 @@ fn content_cannot_pretend_to_be_a_header() {
 }
 
 #[test]
-fn what_goes_on_from_another_version_goes_on_from_the_place() {
+fn continuations_of_any_version_use_the_latest_version() {
     let lab = Lab::with(
         "
         agent poet aware: Rhyme.
@@ -172,7 +172,7 @@ fn it_is_all_counted() {
 }
 
 #[test]
-fn memory_gives_way_before_the_path_does() {
+fn memory_is_dropped_before_the_path() {
     let lab = Lab::with(TREE);
     let long = "remember this ".repeat(400);
     change(

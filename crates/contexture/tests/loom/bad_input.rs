@@ -99,7 +99,7 @@ fn unknown_words() {
         &told(r#"{"tree":{"id":"t","mode":"chat"}}"#),
         "
         tree.json: tree.mode: unknown value `chat`, expected `dialogue` or `buffer` at line 1 column 31
-        hint: a tree is `{\"tree\":{\"id\":\"t1\",\"mode\":\"dialogue\"},\"agents\":[],\"nodes\":[…],\"edges\":[…]}`
+        hint: write a tree as `{\"tree\":{\"id\":\"t1\",\"mode\":\"dialogue\"},\"agents\":[],\"nodes\":[…],\"edges\":[…]}`
         ",
     );
     let role = told(
@@ -125,9 +125,9 @@ fn unknown_words() {
 }
 
 #[test]
-fn what_is_no_tree_at_all() {
+fn documents_that_are_not_trees_are_rejected() {
     for (text, why) in [
-        ("", "it ends where a value should be at line 1 column 0"),
+        ("", "it ends before a value at line 1 column 0"),
         ("once upon a time", "expected value at line 1 column 1"),
         ("{}", "missing field `tree` at line 1 column 2"),
         (
@@ -206,7 +206,7 @@ fn everything_excluded() {
     expect(
         &lab.complaint("--head n3"),
         "
-        nothing is left of the path to node `n3`: of its 3 nodes, 1 blank, 1 excluded, 1 pruned
+        no node of the path to node `n3` can be sent: of its 3 nodes, 1 blank, 1 excluded, 1 pruned
         hint: `flag_node` of `t` excludes or includes a node
         ",
     );
@@ -227,7 +227,7 @@ fn a_head_that_only_an_annotation_leads_to() {
     expect(
         &lab.complaint("--head r1"),
         "
-        node `r1` is a remark: only an annotation edge leads to it
+        node `r1` is an annotation: only an annotation edge leads to it
         hint: set `include_annotations`; or continue from another node
         ",
     );
@@ -247,8 +247,8 @@ fn a_system_context_that_does_not_fit() {
         let told = lab.complaint("--head n1 --max-tokens 15");
         assert!(
             told.starts_with(
-                "the system context is never cut; with what is asked it needs 20 tokens, and 15 \
-                 are available (largest: `tree t` 20"
+                "the system context and the event need 20 tokens but 15 are available (largest: \
+                 `tree t` 20"
             ),
             "{strategy}: {told}"
         );
@@ -267,7 +267,7 @@ fn no_room_for_a_message() {
     expect(
         &lab.complaint("--head n1 --max-tokens 24"),
         "
-        there is no room for a message: 20 of 24 tokens are used, and the latest node needs 21
+        no room for the latest node: 20 of 24 tokens are used, and it needs 21
         hint: raise `max_tokens`; or shorten the system context
         ",
     );
@@ -293,7 +293,7 @@ fn a_picture_for_a_provider_that_takes_none() {
 }
 
 #[test]
-fn what_is_not_there() {
+fn missing_names_are_errors() {
     let lab = Lab::with(
         "agent poet: Rhyme.\npath main n1\nn1 human: One.\nn2 model <- n1: Two.\nm2 model <- n1: Too.",
     );
@@ -322,7 +322,7 @@ fn what_is_not_there() {
     expect(
         &lab.complaint(""),
         "
-        tree `t` ends in 2 places (n2, m2): name the one to go on from
+        tree `t` has 2 leaves (n2, m2); name the node to continue from
         hint: set `head`; or `show_tree` of `t` shows the nodes
         ",
     );
@@ -352,8 +352,8 @@ fn an_id_that_is_a_short_name() {
     expect(
         &told(&error),
         "
-        `012345` is the short name of node `0123456789`
-        hint: give another id, or none
+        the id `012345` is already in use as the short name of node `0123456789`
+        hint: choose another id, or omit it
         ",
     );
     new.id = Some("0123456789".to_owned());
@@ -365,7 +365,7 @@ fn an_id_that_is_a_short_name() {
 }
 
 #[test]
-fn what_was_pruned_is_no_end() {
+fn a_pruned_node_is_not_a_leaf() {
     let lab = Lab::with(
         "
         n1 human: One.
@@ -384,14 +384,14 @@ fn the_wrong_recipe() {
     expect(
         &lab.complaint("--head n1 --recipe loom-buffer"),
         "
-        tree `t` is of mode dialogue, and the recipe is for buffer
+        the mode of tree `t` is dialogue, but the recipe is for buffer
         hint: set `recipe` to loom-dialogue
         ",
     );
     expect(
         &lab.complaint("--head n1 --recipe broker"),
         "
-        the recipe `broker` has no layer that uses `tree`
+        recipe `broker` has no layer that uses `tree`; it is ignored
         hint: set `recipe`
         ",
     );
@@ -403,7 +403,7 @@ fn the_wrong_recipe() {
     expect(
         &told(&error),
         "
-        no tree is named
+        the request names no tree
         hint: set `tree`
         ",
     );
@@ -414,7 +414,7 @@ fn the_wrong_recipe() {
     expect(
         &lab.complaint("--head n1 --working-buffer x"),
         "
-        a dialogue has no working buffer, only documents have
+        a dialogue has no working buffer; only documents have one
         hint: set `event`
         ",
     );

@@ -29,7 +29,7 @@ fn a_document_is_what_its_authors_wrote() {
 }
 
 #[test]
-fn the_working_buffer_stands_behind_it() {
+fn the_working_buffer_follows_the_document() {
     let lab = Lab::with(STORY);
     assert_eq!(
         lab.text("--head n2 --working-buffer The"),
@@ -124,12 +124,12 @@ fn a_picture_has_no_place_in_a_document() {
     assert_eq!(lab.text("--head n3"), "Look: a cat.".replace(": a", ":a"));
     expect(
         &lab.left_out("--head n3"),
-        "n2: not_for_provider (is no text: a document has no place for it)",
+        "n2: not_for_provider (not text: documents contain text only)",
     );
 }
 
 #[test]
-fn a_document_ends_where_it_is_to_go_on_or_there_is_none() {
+fn a_document_must_end_at_the_head_node() {
     let long = "and on it goes, ".repeat(40);
     let lab = Lab::with(&format!(
         "
@@ -150,7 +150,7 @@ fn a_document_ends_where_it_is_to_go_on_or_there_is_none() {
                     assert!(text.ends_with(" end"), "{budget}: {text}");
                 }
                 Err(error) => {
-                    let no_room = format!("there is no room for a message: 0 of {budget} ");
+                    let no_room = format!("no room for the latest node: 0 of {budget} ");
                     let no_room = error.to_string().starts_with(&no_room);
                     assert!(no_room && budget < 30, "{budget}: {error}");
                 }

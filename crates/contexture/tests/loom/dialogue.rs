@@ -104,7 +104,7 @@ fn sources_come_in_the_order_instruction_context_primary() {
 }
 
 #[test]
-fn an_instruction_on_several_edges_stands_once_and_material_each_time() {
+fn an_instruction_on_several_edges_is_included_once_and_context_each_time() {
     let lab = Lab::with(
         "
         n1 human: One?
@@ -168,7 +168,7 @@ fn an_instruction_stays_where_one_of_its_nodes_does() {
     expect(
         &lab.left_out("--head n2"),
         "
-        rule: source_excluded (goes with node n1, which is left out)
+        rule: source_excluded (belongs to node n1, which is omitted)
         n1: excluded (is excluded)
         ",
     );
@@ -189,7 +189,7 @@ fn the_same_directive_is_said_once() {
     assert_eq!(lab.text("--head n4").matches("Be brief.").count(), 1);
     expect(
         &lab.left_out("--head n4"),
-        "rule2: duplicate (is said already)",
+        "rule2: duplicate (already included)",
     );
 }
 
@@ -278,7 +278,7 @@ fn excluded_and_pruned_nodes_and_remarks_are_left_out() {
         "
         n2: excluded (is excluded)
         n3: pruned (is pruned)
-        n5: annotation (is an annotation, and annotations are not included)
+        n5: annotation (annotations are not included)
         ",
     );
     // What somebody left out on purpose is nothing to be warned of.
@@ -348,7 +348,7 @@ fn a_remark_on_another_version_is_one_on_the_place() {
 }
 
 #[test]
-fn what_belongs_to_an_excluded_node_goes_with_it() {
+fn sources_of_an_excluded_node_are_excluded_too() {
     let tree = |excluded: &str| {
         format!(
             "
@@ -401,9 +401,9 @@ fn what_belongs_to_an_excluded_node_goes_with_it() {
     expect(
         &lab.left_out("--head n4"),
         "
-        rule: source_excluded (goes with node n2, which is left out)
+        rule: source_excluded (belongs to node n2, which is omitted)
         n2: excluded (is excluded)
-        pic for n2: source_excluded (goes with node n2, which is left out)
+        pic for n2: source_excluded (belongs to node n2, which is omitted)
         ",
     );
 }
@@ -479,7 +479,7 @@ fn neighbours_of_one_author_are_one_message() {
 }
 
 #[test]
-fn what_is_asked_stands_behind_the_path() {
+fn the_event_follows_the_path() {
     let lab = Lab::with(
         "
         n1 human: One.
@@ -593,7 +593,10 @@ fn a_picture_that_is_only_described_is_warned_of() {
     let assembled = lab.assemble("--head n3").unwrap();
     assert_eq!(
         assembled.report.warnings,
-        ["openai does not accept image/png of `n2` here: its description is sent instead"]
+        [
+            "openai does not accept image/png of `n2` at this position: sending its description \
+          instead"
+        ]
     );
     let body = assembled.render(Format::OpenAiChat).unwrap();
     assert!(

@@ -112,8 +112,8 @@ fn stop_at_limit() {
         "
         300: n1 n2 n3 n4 n5 n6 n7 n8
         166: n1 n2 n3 n4 n5 n6 n7 n8
-        165: the request for node `n8` needs 166 tokens and 165 are available, and stop_at_limit leaves nothing out
-        40: the request for node `n8` needs 166 tokens and 40 are available, and stop_at_limit leaves nothing out
+        165: the request for node `n8` needs 166 tokens but 165 are available, and stop_at_limit drops nothing
+        40: the request for node `n8` needs 166 tokens but 40 are available, and stop_at_limit drops nothing
         ",
     );
     let told = lab.complaint("--head n8 --max-tokens 165");
@@ -125,7 +125,7 @@ fn stop_at_limit() {
 }
 
 #[test]
-fn a_marker_stands_where_something_went() {
+fn a_marker_is_placed_where_text_was_cut() {
     let lab = path("");
     expect(
         &lab.text("--head n8 --max-tokens 130"),
@@ -171,21 +171,27 @@ fn the_report_says_what_went_and_why() {
     expect(
         &path("").left_out("--head n8 --max-tokens 60"),
         "
-        n1: cut_from_path (in the part of the path that was cut: needs 21 tokens, 18 left)
-        n2: cut_from_path (in the part of the path that was cut, about 16 tokens)
-        n3: cut_from_path (in the part of the path that was cut, about 14 tokens)
-        n4: cut_from_path (in the part of the path that was cut, about 16 tokens)
-        n5: cut_from_path (in the part of the path that was cut, about 14 tokens)
-        n6: cut_from_path (in the part of the path that was cut: needs 20 tokens, 18 left)
-        n7: cut_from_path (in the part of the path that was cut: needs 21 tokens, 18 left)
+        n1: cut_from_path (in the part of the path that was cut; needs 21 tokens, 18 left)
+        n2: cut_from_path (in the part of the path that was cut; about 16 tokens)
+        n3: cut_from_path (in the part of the path that was cut; about 14 tokens)
+        n4: cut_from_path (in the part of the path that was cut; about 16 tokens)
+        n5: cut_from_path (in the part of the path that was cut; about 14 tokens)
+        n6: cut_from_path (in the part of the path that was cut; needs 20 tokens, 18 left)
+        n7: cut_from_path (in the part of the path that was cut; needs 21 tokens, 18 left)
         ",
     );
     let assembled = path("").assemble("--head n8 --max-tokens 60").unwrap();
     expect(
-        &assembled.report.warnings.iter().map(|w| w.message.clone()).collect::<Vec<_>>().join("\n"),
+        &assembled
+            .report
+            .warnings
+            .iter()
+            .map(|w| w.message.clone())
+            .collect::<Vec<_>>()
+            .join("\n"),
         "
-        left out for want of tokens: 7 of 8 nodes (truncate_middle)
-        the latest nodes alone do not fit: 3 of those that minimum_recent_nodes is to keep are left out, the oldest first
+        dropped because the budget is full: 7 of 8 nodes (truncate_middle)
+        the latest nodes do not fit: 3 of the minimum_recent_nodes were dropped, oldest first
         ",
     );
     let json = assembled.to_json();
@@ -409,7 +415,10 @@ fn material_alone_is_no_message() {
         "word ".repeat(60)
     ));
     let complaint = lab.complaint("--head n2 --max-tokens 20");
-    assert!(complaint.contains("no room for a message"), "{complaint}");
+    assert!(
+        complaint.contains("no room for the latest node"),
+        "{complaint}"
+    );
     // Where nothing else is said, it is all there is.
     let lab = Lab::with("m1 human: Look here.\nn1 human: \\s\nn2 human <- n1 context m1: \\s");
     expect(
@@ -434,7 +443,10 @@ fn nothing_but_the_latest_node_is_answered() {
         "And now this. ".repeat(60)
     ));
     let complaint = lab.complaint("--head n3 --max-tokens 25");
-    assert!(complaint.contains("no room for a message"), "{complaint}");
+    assert!(
+        complaint.contains("no room for the latest node"),
+        "{complaint}"
+    );
     // What is asked beside the path is answered whatever is left of that.
     let text = lab.text("--head n3 --max-tokens 25 --event So?");
     assert!(text.ends_with("<user>\nSo?\n</user>\n"), "{text}");
@@ -453,13 +465,13 @@ fn stop_at_limit_says_so_whatever_is_too_large() {
         "
     ));
     let complaint = lab.complaint("--head n2 --max-tokens 100");
-    let expected = "the request for node `n2` needs 334 tokens and 100 are available, and \
-                    stop_at_limit leaves nothing out";
+    let expected = "the request for node `n2` needs 334 tokens but 100 are available, and \
+                    stop_at_limit drops nothing";
     assert!(complaint.starts_with(expected), "{complaint}");
     let lab = Lab::with("buffer\nprefer truncation_strategy stop_at_limit\nn1 human: One.");
     let request = format!("--head n1 --max-tokens 1100 --working-buffer {long}");
     let complaint = lab.complaint(&request);
-    assert!(complaint.contains("stop_at_limit leaves"), "{complaint}");
+    assert!(complaint.contains("stop_at_limit drops"), "{complaint}");
 }
 
 #[test]

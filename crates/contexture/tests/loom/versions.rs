@@ -19,18 +19,18 @@ const EDITED: &str = "
 ";
 
 #[test]
-fn an_edit_stands_where_the_other_stood() {
+fn an_edit_replaces_the_node_on_the_path() {
     let lab = Lab::with(EDITED);
     assert_eq!(nodes(&lab, "--head n3"), "n1 n2b n3");
     assert_eq!(nodes(&lab, "--head n2b"), "n1 n2b");
     expect(
         &lab.left_out("--head n3"),
-        "n2: other_version (n2b stands in its place)",
+        "n2: other_version (replaced by version n2b)",
     );
 }
 
 #[test]
-fn a_node_that_is_named_is_taken_as_it_is() {
+fn a_node_named_by_id_is_used_in_that_version() {
     assert_eq!(nodes(&Lab::with(EDITED), "--head n2"), "n1 n2");
 }
 
@@ -81,9 +81,9 @@ fn material_has_versions_too() {
     expect(
         &lab.left_out(request),
         "
-        rule: other_version (rule2 stands in its place)
-        note for n1: other_version (note2 stands in its place)
-        r1 for n1: other_version (r1b stands in its place)
+        rule: other_version (replaced by version rule2)
+        note for n1: other_version (replaced by version note2)
+        r1 for n1: other_version (replaced by version r1b)
         ",
     );
     assert_eq!(nodes(&lab, "--path first"), "rule note for n1 n1 n2");

@@ -634,7 +634,7 @@ fn a_comment_on_the_line_of_files_stays() {
 }
 
 #[test]
-fn an_entry_is_added_behind_what_belongs_to_the_last_one() {
+fn an_entry_is_added_after_the_comments_of_the_last_one() {
     check(
         "
         files:
@@ -771,7 +771,7 @@ fn line_ends_and_byte_order_marks_survive() {
 }
 
 #[test]
-fn positions_are_bytes_behind_any_text() {
+fn positions_are_bytes_after_any_text() {
     let source =
         "# 𝄞𝄞𝄞 日本語\n\"日本\": \"ключ\"\nfiles:\n- {path: \"🎵.md\", priority: 0.5} # 🎶\n";
     check_exact(source, set("🎵.md", 0.75), &source.replace("0.5", "0.75"));
@@ -1010,15 +1010,15 @@ fn anchors_aliases_and_tags_are_refused_where_they_matter() {
         "x: &e {path: a}\nfiles:\n- *e\n",
         set("a", 0.5),
         (3, 3),
-        "takes its path",
+        "path of this entry is an alias",
     );
     refuse(
         "x: &e {path: a}\nfiles:\n- <<: *e\n",
         remove("a"),
         (3, 3),
-        "takes its path",
+        "path of this entry is an alias",
     );
-    refuse("x: &r {}\n<<: *r\n", add("a", 1.0), (2, 5), "takes keys");
+    refuse("x: &r {}\n<<: *r\n", add("a", 1.0), (2, 5), "merges keys");
     refuse("metadata: &m\n  a: b\n", meta("a", "c"), (2, 3), "anchor");
 }
 
@@ -1091,10 +1091,15 @@ fn shapes_that_are_not_a_manifest_are_refused() {
 #[test]
 fn a_layout_that_cannot_be_edited_in_place_is_refused() {
     let source = "? files\n: - path: a\n    priority: 1\n";
-    refuse(source, add("b", 1.0), (2, 5), "safe change");
-    refuse(source, remove("a"), (2, 5), "safe change");
-    refuse("files: [path: a]\n", set("a", 1.0), (1, 9), "safe change");
-    refuse("{files}\n", add("a", 1.0), (1, 2), "safe change");
+    refuse(source, add("b", 1.0), (2, 5), "changed safely");
+    refuse(source, remove("a"), (2, 5), "changed safely");
+    refuse(
+        "files: [path: a]\n",
+        set("a", 1.0),
+        (1, 9),
+        "changed safely",
+    );
+    refuse("{files}\n", add("a", 1.0), (1, 2), "changed safely");
 }
 
 #[test]

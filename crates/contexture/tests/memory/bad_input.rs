@@ -2,11 +2,11 @@ use contexture::memory::{ContextFilters, ContextRequest};
 use contexture::store::Record;
 use serde_json::json;
 
-use crate::mind::{Mind, ids, now, query_for, said, talk};
+use crate::fixture::{TestMemory, ids, now, query_for, said, talk};
 
 #[test]
-fn any_query_is_taken() {
-    let mind = Mind::of(&talk());
+fn any_query_is_accepted() {
+    let mind = TestMemory::of(&talk());
     let long = "Lisbon train ".repeat(80_000);
     for query in [
         "",
@@ -32,13 +32,13 @@ fn any_query_is_taken() {
     assert!(
         context.metadata.warnings[0]
             .message
-            .contains("only the first 8192 bytes")
+            .contains("only the first 8192 are used")
     );
 }
 
 #[test]
 fn chinese_is_found_by_chinese() {
-    let mind = Mind::of(
+    let mind = TestMemory::of(
         &[
             said(
                 "zh",
@@ -70,7 +70,7 @@ fn unknown_filters_are_refused_by_name() {
 
 #[test]
 fn no_budget_is_an_error() {
-    let mind = Mind::of(&talk());
+    let mind = TestMemory::of(&talk());
     let error = mind.try_ask(&query_for("boat", 0)).unwrap_err();
     assert!(
         error.is_input() && error.to_string().contains("0 tokens"),
@@ -83,7 +83,7 @@ fn no_budget_is_an_error() {
 
 #[test]
 fn a_hundred_thousand_events_that_say_the_same_are_one() {
-    let mind = Mind::of(&talk());
+    let mind = TestMemory::of(&talk());
     let many: String = (0..100_000)
         .map(|i| {
             said(
@@ -104,7 +104,7 @@ fn a_hundred_thousand_events_that_say_the_same_are_one() {
 
 #[test]
 fn times_from_the_first_year_to_the_future_are_taken() {
-    let mind = Mind::of(
+    let mind = TestMemory::of(
         &[
             said("first", "s", "0001-01-01T00:00:00Z", "Ana", "The oldest boat."),
             said("far", "s", "9999-01-01T00:00:00Z", "Ana", "The newest boat."),
@@ -117,7 +117,7 @@ fn times_from_the_first_year_to_the_future_are_taken() {
 
 #[test]
 fn a_line_that_is_wrong_is_named_and_what_came_before_stays() {
-    let mind = Mind::new();
+    let mind = TestMemory::new();
     let good: String = (0..1_500)
         .map(|i| {
             said(
@@ -158,7 +158,7 @@ fn a_line_that_is_wrong_is_named_and_what_came_before_stays() {
         assert!(message.contains("records.jsonl:1501"), "{message}");
         assert!(message.contains(expected), "{message}");
         assert!(
-            message.contains("lines 1 to 1000 were recorded and stay"),
+            message.contains("lines 1 to 1000 were recorded;"),
             "{message}"
         );
         assert!(error.is_input());
@@ -197,7 +197,7 @@ fn read(record: serde_json::Value) -> Record {
 
 #[test]
 fn of_many_records_one_that_is_wrong_leaves_nothing() {
-    let mind = Mind::new();
+    let mind = TestMemory::new();
     for (bad, expected) in [
         (
             json!({"kind": "event", "id": "e", "content": "x", "supersedes": "nobody"}),
@@ -223,7 +223,7 @@ fn of_many_records_one_that_is_wrong_leaves_nothing() {
 
 #[test]
 fn percentages_beyond_a_hundred_and_depths_without_end_are_refused() {
-    let mind = Mind::of(&talk());
+    let mind = TestMemory::of(&talk());
     for (patch, expected) in [
         (r#"{"budget":{"recent":50,"semantic":80}}"#, "130"),
         (r#"{"depth_limit":100}"#, "depth_limit"),

@@ -1,6 +1,6 @@
 use contexture::memory::{Channel, ContextRequest};
 
-use crate::mind::{Mind, ids, query_for, said, talk};
+use crate::fixture::{TestMemory, ids, query_for, said, talk};
 
 fn people() -> String {
     r#"{"kind":"entity","id":"ana","type":"person","name":"Ana Silva","aliases":["Annie"],"properties":{"role":"captain"}}
@@ -24,7 +24,7 @@ fn with_depth(depth: u32) -> ContextRequest {
 
 #[test]
 fn an_entity_is_found_by_an_alias_and_shown_with_what_is_known() {
-    let mind = Mind::of(&people());
+    let mind = TestMemory::of(&people());
     let context = mind.recall("What does Annie do?");
     let line = "**person**: Ana Silva (also Annie, role: captain)";
     assert!(context.content.contains(line), "{}", context.content);
@@ -33,7 +33,7 @@ fn an_entity_is_found_by_an_alias_and_shown_with_what_is_known() {
 
 #[test]
 fn relations_are_followed_as_far_as_the_strategy_says_each_once() {
-    let mind = Mind::of(&people());
+    let mind = TestMemory::of(&people());
     let relations = |depth| {
         let context = mind.ask(&with_depth(depth));
         let lines = context.content.lines().filter(|line| line.contains("-->"));
@@ -54,7 +54,7 @@ fn relations_are_followed_as_far_as_the_strategy_says_each_once() {
 
 #[test]
 fn a_relation_may_come_before_its_entities_and_name_them() {
-    let mind = Mind::of(
+    let mind = TestMemory::of(
         "{\"kind\":\"relation\",\"type\":\"sails\",\"source_id\":\"Ana Silva\",\"target_id\":\"the Marigold\"}\n",
     );
     mind.record(&people());
@@ -70,7 +70,7 @@ fn a_relation_may_come_before_its_entities_and_name_them() {
 
 #[test]
 fn entity_types_filter_entities_and_their_relations() {
-    let mind = Mind::of(&people());
+    let mind = TestMemory::of(&people());
     let request = ContextRequest {
         filters: serde_json::from_str(r#"{"entity_types":["person"]}"#).unwrap(),
         ..query_for("Annie at Globex with Marigold", 1_000)
@@ -82,7 +82,7 @@ fn entity_types_filter_entities_and_their_relations() {
 
 #[test]
 fn patterns_are_thought_of_by_their_signs_and_success() {
-    let mind = Mind::of(
+    let mind = TestMemory::of(
         r#"{"kind":"pattern","name":"Clear the cache","conditions":[{"type":"keyword","value":"build"},{"type":"error_type","value":"E0463"}],"procedure":"Run make clean, then build again.","applications":10,"successes":9,"failures":1}
 {"kind":"pattern","name":"Ask a colleague","conditions":[{"type":"keyword","value":"builds"}],"procedure":"Ask in the channel."}
 {"kind":"pattern","name":"Never","conditions":[],"procedure":"Nothing leads here."}
@@ -112,7 +112,7 @@ fn patterns_are_thought_of_by_their_signs_and_success() {
 
 #[test]
 fn without_a_query_it_is_what_happened_lately() {
-    let mind = Mind::of(&talk());
+    let mind = TestMemory::of(&talk());
     let request = ContextRequest {
         session_id: Some("mon".to_owned()),
         ..query_for("", 500)
@@ -127,8 +127,8 @@ fn without_a_query_it_is_what_happened_lately() {
 }
 
 #[test]
-fn what_is_recent_counts_when_it_is_asked_for() {
-    let mind = Mind::of(
+fn recency_counts_when_the_query_asks_for_it() {
+    let mind = TestMemory::of(
         &[
             said(
                 "old",

@@ -6,7 +6,7 @@ use contexture::store::{NewTask, TaskStatus};
 use contexture::turn::turn_from_json;
 use contexture::{Assembled, Event, Format, Request, Sender};
 
-use crate::mind::{Mind, NOW, now, said, talk};
+use crate::fixture::{NOW, TestMemory, now, said, talk};
 
 fn request(session: &str, event: &str) -> Request {
     Request {
@@ -20,8 +20,8 @@ fn request(session: &str, event: &str) -> Request {
 }
 
 /// A mind with a conversation, and an engine with these settings.
-fn agent(config: &str) -> Mind {
-    let mind = Mind::with(config);
+fn agent(config: &str) -> TestMemory {
+    let mind = TestMemory::with(config);
     mind.record(&talk());
     mind.lab.session("chat");
     for i in 0..3 {
@@ -34,7 +34,7 @@ fn agent(config: &str) -> Mind {
     mind
 }
 
-fn assemble(mind: &Mind, request: &Request) -> Assembled {
+fn assemble(mind: &TestMemory, request: &Request) -> Assembled {
     mind.lab.engine.assemble(&mind.lab.root, request).unwrap()
 }
 
@@ -186,7 +186,7 @@ fn it_takes_no_more_than_it_may() {
 }
 
 #[test]
-fn it_gives_way_to_everything_else() {
+fn memory_is_dropped_before_everything_else() {
     let mind = agent("");
     let asked = request("chat", "Where is the sailing boat?");
     let full = assemble(&mind, &asked).report.budget.clone();
@@ -231,7 +231,7 @@ fn permissions_deny_all_of_it_or_a_type() {
         .find(|row| &*row.layer == "memory")
         .unwrap();
     assert_eq!(row.code, Code::NOT_PERMITTED);
-    let denied = "memory is left out: permissions deny `memory`";
+    let denied = "memory is not included: permissions deny `memory`";
     assert_eq!(assembled.report.warnings, [denied]);
     let mind = agent("[permissions]\ndeny = ['memory:user_*']\n");
     assert!(!text(&assemble(&mind, &request("chat", "boat"))).contains("Clara bought"));
@@ -242,7 +242,7 @@ fn permissions_deny_all_of_it_or_a_type() {
 }
 
 #[test]
-fn what_is_for_somebody_else_stays_out() {
+fn records_for_other_identities_are_excluded() {
     let mind = agent("");
     let mut line = said(
         "own",
@@ -349,13 +349,13 @@ fn a_slow_embedder_does_not_hold_the_turn_up() {
         .report
         .warnings
         .iter()
-        .any(|w| w.message.contains("gave no answer in time"));
+        .any(|w| w.message.contains("did not answer within"));
     assert!(told, "{:?}", assembled.report.warnings);
 }
 
 #[test]
-fn what_keeps_memory_out_is_told() {
-    let warned = |mind: &Mind, asked: &Request| {
+fn the_reason_for_missing_memory_is_a_warning() {
+    let warned = |mind: &TestMemory, asked: &Request| {
         let assembled = assemble(mind, asked);
         assert!(!text(&assembled).contains("Clara bought"));
         let mut rows = assembled.report.excluded.iter();
@@ -364,8 +364,8 @@ fn what_keeps_memory_out_is_told() {
     };
     let boat = request("chat", "Where is the sailing boat?");
     let (told, code) = warned(&agent("[memory]\ndeadline_ms = 0\n"), &boat);
-    let late = "memory is left out: reading it in took longer than memory.deadline_ms in \
-                contexture.toml allows";
+    let late = "memory is not included: loading the memory took longer than memory.deadline_ms \
+                in contexture.toml";
     assert_eq!(told, [late]);
     assert_eq!(code, Some(Code::DEADLINE));
     let nothing = Request {
@@ -374,7 +374,7 @@ fn what_keeps_memory_out_is_told() {
         ..Request::default()
     };
     let (told, _) = warned(&agent(""), &nothing);
-    let ask = "nothing is asked of memory";
+    let ask = "memory was not queried: the request has no query, task or event";
     assert_eq!(told, [ask]);
     // Asking for nothing is asking for what is recent.
     let recent = Request {
@@ -422,7 +422,7 @@ fn a_recipe_without_memory_or_tasks() {
             .assemble(&mind.lab.root, &asked)
             .err()
             .unwrap();
-        let told = format!("the recipe `working-set` has no layer that uses `{told}`");
+        let told = format!("recipe `working-set` has no layer that uses `{told}`; it is ignored");
         assert_eq!(error.to_string(), told);
         let hint = error.hint(&contexture::advice::Plain);
         assert_eq!(hint.as_deref(), Some("set `recipe`"));

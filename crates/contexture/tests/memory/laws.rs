@@ -6,7 +6,7 @@ use contexture::memory::{ContextFilters, ContextRequest, Recall};
 use contexture::tokens::Models;
 use proptest::prelude::*;
 
-use crate::mind::{Mind, event, now, query_for};
+use crate::fixture::{TestMemory, event, now, query_for};
 
 const WORDS: [&str; 24] = [
     "boat",
@@ -131,7 +131,7 @@ proptest! {
         failures in any::<bool>(),
     ) {
         let lines: String = things.iter().enumerate().map(|(i, thing)| line(i, thing)).collect();
-        let mind = Mind::of(&lines);
+        let mind = TestMemory::of(&lines);
         let query: Vec<&str> = query.iter().map(|&word| WORDS[word]).collect();
         let since = since.map(|hours| now() - std::time::Duration::from_secs(u64::from(hours) * 3600));
         let patch = serde_json::json!({"include_failures": failures});
@@ -197,7 +197,7 @@ proptest! {
         steps in prop::collection::vec((0..12_usize, things()), 1..6),
         query in prop::collection::vec(0..WORDS.len(), 1..5),
     ) {
-        let mind = Mind::new();
+        let mind = TestMemory::new();
         let query: Vec<&str> = query.iter().map(|&word| WORDS[word]).collect();
         let request = query_for(&query.join(" "), 800);
         for (gone, things) in &steps {

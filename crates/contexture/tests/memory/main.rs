@@ -6,9 +6,9 @@ mod support;
 
 mod bad_input;
 mod channels;
+mod fixture;
 mod hidden;
+mod housekeeping;
 mod inject;
-mod keeping;
 mod laws;
-mod mind;
 mod recall;

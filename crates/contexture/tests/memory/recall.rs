@@ -1,11 +1,11 @@
 use contexture::memory::{Context, ContextFilters, ContextRequest, Recall, Shown};
 use contexture::store::Forget;
 
-use crate::mind::{Mind, event, ids, now, query_for, said, talk};
+use crate::fixture::{TestMemory, event, ids, now, query_for, said, talk};
 
 #[test]
-fn what_was_said_is_found_by_its_words() {
-    let mind = Mind::of(&talk());
+fn events_are_found_by_their_words() {
+    let mind = TestMemory::of(&talk());
     let context = mind.recall("Who bought a boat?");
     let best = context.components.iter();
     let best = best.max_by(|a, b| a.relevance_score.total_cmp(&b.relevance_score));
@@ -19,7 +19,7 @@ fn what_was_said_is_found_by_its_words() {
 
 #[test]
 fn it_reads_by_session_and_day_in_the_order_it_happened() {
-    let mind = Mind::of(&talk());
+    let mind = TestMemory::of(&talk());
     let context = mind.ask(&query_for("night train to Lisbon, sailing boat", 400));
     assert_eq!(
         context.content,
@@ -36,14 +36,14 @@ fn it_reads_by_session_and_day_in_the_order_it_happened() {
 
 #[test]
 fn it_is_found_by_meaning_too() {
-    let mind = Mind::of(&talk());
+    let mind = TestMemory::of(&talk());
     let context = mind.ask(&query_for("which desserts did the kids eat", 34));
     assert_eq!(ids(&context), ["a4"]);
 }
 
 #[test]
 fn words_lend_themselves_to_what_is_said_beside_them() {
-    let mind = Mind::of(
+    let mind = TestMemory::of(
         &[
             said(
                 "q",
@@ -78,8 +78,8 @@ fn words_lend_themselves_to_what_is_said_beside_them() {
 }
 
 #[test]
-fn who_is_named_counts_for_more() {
-    let mind = Mind::of(
+fn named_entities_score_higher() {
+    let mind = TestMemory::of(
         &[
             said(
                 "a",
@@ -113,7 +113,7 @@ fn who_is_named_counts_for_more() {
 
 #[test]
 fn a_record_is_found_the_moment_it_is_acknowledged() {
-    let mind = Mind::of(&talk());
+    let mind = TestMemory::of(&talk());
     for i in 0..20 {
         let id = format!("new-{i}");
         let text = format!("The code word of day {i} is xylograph{i}.");
@@ -124,8 +124,8 @@ fn a_record_is_found_the_moment_it_is_acknowledged() {
 }
 
 #[test]
-fn what_no_longer_holds_is_not_shown_as_current() {
-    let mind = Mind::of(
+fn ended_records_are_not_returned() {
+    let mind = TestMemory::of(
         &[
             said("old", "s", "2026-01-02T10:00:00Z", "Ana", "I work at Initech."),
             r#"{"kind":"event","id":"new","session_id":"s","timestamp":"2026-02-02T10:00:00Z","type":"user_message","content":{"speaker":"Ana","text":"I work at Globex now."},"supersedes":"old"}"#.to_owned() + "\n",
@@ -150,7 +150,7 @@ fn what_no_longer_holds_is_not_shown_as_current() {
 
 #[test]
 fn filters_let_nothing_else_through() {
-    let mind = Mind::of(
+    let mind = TestMemory::of(
         &[
             talk(),
             r#"{"kind":"event","id":"f","session_id":"mon","timestamp":"2026-02-02T11:00:00Z","type":"file_read","content":{"path":"lisbon.md"},"task_id":"t9"}"#.to_owned() + "\n",
@@ -196,7 +196,7 @@ fn filters_let_nothing_else_through() {
 }
 
 #[test]
-fn what_is_for_others_is_not_found() {
+fn records_for_other_identities_are_not_returned() {
     let mut line = said(
         "s",
         "s",
@@ -205,7 +205,7 @@ fn what_is_for_others_is_not_found() {
         "The safe's code is in the red book.",
     );
     line.insert_str(1, r#""visible_to":["ana"],"#);
-    let mind = Mind::of(&line);
+    let mind = TestMemory::of(&line);
     let request = query_for("safe code", 500);
     assert!(ids(&mind.ask(&request)).is_empty());
     assert!(ids(&mind.ask_as(&request, &["ben".to_owned()]).unwrap()).is_empty());
@@ -219,7 +219,7 @@ fn what_is_for_others_is_not_found() {
 fn a_best_match_that_is_too_large_is_shown_in_part() {
     let filler = "The weather was mild and nothing much happened on that day. ".repeat(200);
     let text = format!("{filler}The launch code is marigold seven. {filler}");
-    let mind = Mind::of(&said("long", "s", "2026-02-02T10:00:00Z", "Ana", &text));
+    let mind = TestMemory::of(&said("long", "s", "2026-02-02T10:00:00Z", "Ana", &text));
     let context = mind.ask(&query_for("What is the launch code?", 80));
     assert_eq!(ids(&context), ["long"]);
     assert_eq!(context.components[0].shown, Some(Shown::Snippet));
@@ -233,8 +233,8 @@ fn a_best_match_that_is_too_large_is_shown_in_part() {
 }
 
 #[test]
-fn what_does_not_fit_is_listed_with_what_it_needed() {
-    let mind = Mind::of(&talk());
+fn dropped_items_are_listed_with_the_tokens_they_need() {
+    let mind = TestMemory::of(&talk());
     let context = mind.ask(&query_for("night train to Lisbon", 30));
     assert_eq!(ids(&context), ["a2"]);
     assert!(!context.excluded.is_empty());
@@ -247,7 +247,7 @@ fn what_does_not_fit_is_listed_with_what_it_needed() {
 #[test]
 fn nearly_the_same_is_shown_once() {
     let long = "The release train leaves on Thursdays at noon, and whoever misses it waits for a week, unless the gate keeper opens a side door for small fixes";
-    let mind = Mind::of(
+    let mind = TestMemory::of(
         &[
             said("a", "s", "2026-02-02T10:00:00Z", "Ana", &format!("{long}.")),
             said(
@@ -277,7 +277,7 @@ fn json(context: &Context) -> String {
 
 #[test]
 fn a_write_makes_what_was_kept_stale() {
-    let mind = Mind::of(&talk());
+    let mind = TestMemory::of(&talk());
     let before = mind.recall("Lisbon");
     // Nothing was written: it is the very same.
     assert!(std::sync::Arc::ptr_eq(&before, &mind.recall("Lisbon")));
@@ -300,7 +300,7 @@ fn a_write_makes_what_was_kept_stale() {
 
 #[test]
 fn a_kept_context_is_good_for_half_a_minute() {
-    let mind = Mind::of(&talk());
+    let mind = TestMemory::of(&talk());
     let ask = |seconds: i64| {
         let at = now() + jiff_seconds(seconds);
         let how = Recall {
@@ -321,7 +321,7 @@ fn jiff_seconds(seconds: i64) -> std::time::Duration {
 
 #[test]
 fn a_new_event_pushes_out_what_fits_least() {
-    let mind = Mind::of(&talk());
+    let mind = TestMemory::of(&talk());
     let request = query_for("night train to Lisbon", 75);
     let how = Recall {
         now: Some(now()),
@@ -339,8 +339,8 @@ fn a_new_event_pushes_out_what_fits_least() {
 }
 
 #[test]
-fn what_the_request_adds_stands_at_the_end() {
-    let mind = Mind::of(&talk());
+fn additional_context_is_placed_at_the_end() {
+    let mind = TestMemory::of(&talk());
     let request = ContextRequest {
         additional_context: Some("The user is in Porto.".to_owned()),
         ..query_for("Lisbon", 300)
@@ -357,21 +357,21 @@ fn what_the_request_adds_stands_at_the_end() {
     };
     let error = mind.try_ask(&tight).unwrap_err();
     assert!(
-        error.to_string().contains("additional_context alone takes"),
+        error.to_string().contains("additional_context alone needs"),
         "{error}"
     );
 }
 
 #[test]
 fn an_empty_memory_gives_an_empty_context() {
-    let mind = Mind::new();
+    let mind = TestMemory::new();
     let context = mind.recall("anything");
     assert_eq!((context.content.as_str(), context.token_count), ("", 0));
 }
 
 #[test]
 fn secrets_are_masked_and_tags_are_left_alone() {
-    let mind = Mind::of(&said(
+    let mind = TestMemory::of(&said(
         "s",
         "s",
         "2026-02-02T10:00:00Z",
@@ -394,7 +394,7 @@ fn secrets_are_masked_and_tags_are_left_alone() {
 
 #[test]
 fn an_event_that_finds_no_room_is_accounted_for() {
-    let mind = Mind::of(&talk());
+    let mind = TestMemory::of(&talk());
     let long = event("e", &"The train was late by an hour. ".repeat(40));
     let ask = |budget: u64| {
         let how = Recall {
@@ -428,7 +428,7 @@ fn lesser_things_do_not_take_the_room_of_the_best() {
             &text,
         ));
     }
-    let mind = Mind::of(&lines);
+    let mind = TestMemory::of(&lines);
     let context = mind.ask(&query_for("What is the alarm code of the boat house?", 200));
     let best = context
         .components

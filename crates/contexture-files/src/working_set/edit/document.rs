@@ -1,4 +1,4 @@
-//! One text, and the edits on it.
+//! The text of a manifest, and the edits on it.
 
 use std::ops::Range;
 use std::slice::SliceIndex;
@@ -55,7 +55,7 @@ impl Document {
                 Event::DocumentStart(..) => {
                     documents += 1;
                     if documents > 1 {
-                        let reason = "there is a second document in this file";
+                        let reason = "the file contains a second document";
                         return Err(document.unsupported(bytes.start, reason));
                     }
                 }
@@ -71,7 +71,11 @@ impl Document {
         let bytes = document.text.as_bytes();
         let lone = |i: &usize| bytes[*i] == b'\r' && bytes.get(i + 1) != Some(&b'\n');
         match (0..bytes.len()).find(lone) {
-            Some(i) => Err(document.unsupported(i, "there is a carriage return without line feed")),
+            Some(i) => Err(document.unsupported(
+                i,
+                "the file contains a carriage return without \
+                                                    a line feed",
+            )),
             None => Ok(document),
         }
     }
@@ -100,10 +104,7 @@ impl Document {
     }
 
     pub(super) fn unsafe_at(&self, at: usize) -> EditError {
-        self.unsupported(
-            at,
-            "the way this place is written does not allow a safe change",
-        )
+        self.unsupported(at, "this syntax cannot be changed safely")
     }
 
     pub(super) fn unsupported(&self, at: usize, reason: &str) -> EditError {
@@ -318,7 +319,7 @@ impl Document {
         };
         self.plain_node(root)?;
         if let Some(merged) = root.get("<<") {
-            let reason = "the manifest takes keys from another value";
+            let reason = "the manifest merges keys from another value";
             return Err(self.unsupported(merged.span.start, reason));
         }
         match root.body {
@@ -383,7 +384,7 @@ impl Document {
         match (found, items.iter().find(hidden)) {
             (Some(index), _) => Ok(index),
             (None, Some(item)) => {
-                let reason = "this entry takes its path from another value";
+                let reason = "the path of this entry is an alias of another value";
                 Err(self.unsupported(item.span.start, reason))
             }
             (None, None) => Err(EditError::NotFound {

@@ -1,4 +1,4 @@
-//! How a text is written so that it reads as that text.
+//! Quotes a text so that YAML reads it back unchanged.
 
 use granit_parser::ScalarStyle;
 

@@ -1,4 +1,4 @@
-//! The manifest as values that know which bytes they occupy.
+//! The manifest as a tree of values with their byte ranges.
 
 use std::collections::BTreeMap;
 use std::ops::Range;

@@ -1,4 +1,5 @@
-//! The words that tell what a line is about.
+//! The cue words that classify a line: error, decision, request, constraint
+//! and others.
 
 pub(super) const FAIL: u16 = 1; // It failed, wherever it is said.
 pub(super) const STRONG: u16 = 1 << 1; // An attempt that led nowhere.
@@ -62,7 +63,7 @@ pub(super) fn is_trivial(normal: &str) -> bool {
     normal.split(' ').all(|word| TRIVIAL.contains(&word))
 }
 
-/// What the words of a line say.
+/// The cues found in a line.
 #[derive(Default)]
 pub(super) struct Signs {
     bits: u16,

@@ -1,4 +1,4 @@
-//! Collects everything that a summary could say.
+//! Collects every bullet that a summary could contain.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -14,7 +14,7 @@ use super::prose::{
 };
 use super::tools::{Findings, describe_call, is_failure_line};
 use super::{
-    Bullet, MOST_TIMES, NOTED, Passage, SECTIONS, Section, Speaker, Told, Weight, call_of,
+    Bullet, MOST_TIMES, NOTED, Passage, SECTIONS, Section, Speaker, SummaryLine, Weight, call_of,
     parse_left_out,
 };
 
@@ -302,7 +302,7 @@ impl Gathered {
                     });
                 }
                 Some(section) => {
-                    let Told {
+                    let SummaryLine {
                         text,
                         times,
                         is_varied,

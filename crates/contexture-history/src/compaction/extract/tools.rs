@@ -1,4 +1,4 @@
-//! Reads tool calls and what they give back.
+//! Reads tool calls and their results.
 
 use super::cues::{BLAND, FAIL, LOG, Lexicon, RESULT, STRONG, Signs};
 use super::prose::{LINE_BYTES, clip, normalise, shorten};

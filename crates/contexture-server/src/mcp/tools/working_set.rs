@@ -5,7 +5,7 @@ use std::num::NonZeroU64;
 
 use contexture::core::Cut;
 use contexture::schema::{Fraction, NotBlank, RelativePath};
-use contexture::working_set::actions::{Action, What};
+use contexture::working_set::actions::{Action, ActionKind};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
@@ -108,7 +108,7 @@ pub(super) fn add(tools: &mut Tools) {
         Effect::Replaces,
         |tenant, remove: Remove| {
             let action = Action {
-                what: What::Remove,
+                what: ActionKind::Remove,
                 path: remove.path,
                 why: remove.why,
             };
@@ -125,7 +125,7 @@ pub(super) fn add(tools: &mut Tools) {
         Effect::Replaces,
         |tenant, adjust: Adjust| {
             let action = Action {
-                what: What::Adjust {
+                what: ActionKind::Adjust {
                     priority: adjust.priority,
                 },
                 path: adjust.path,
@@ -140,9 +140,9 @@ fn change(tenant: &Tenant, session: Option<String>, mut action: Action) -> Resul
     action.why = action.why.trim().to_owned();
     let path = &action.path;
     let text = match &action.what {
-        What::Add { priority, .. } => format!("added {path} at {priority}"),
-        What::Remove => format!("removed {path}"),
-        What::Adjust { priority } => format!("set {path} to {priority}"),
+        ActionKind::Add { priority, .. } => format!("added {path} at {priority}"),
+        ActionKind::Remove => format!("removed {path}"),
+        ActionKind::Adjust { priority } => format!("set {path} to {priority}"),
     };
     let query = WorkingSetQuery {
         manifest: None,

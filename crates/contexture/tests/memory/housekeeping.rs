@@ -1,11 +1,11 @@
 use contexture::memory::Recall;
 use contexture::store::{Forget, RecordKind};
 
-use crate::mind::{Mind, now, query_for, said, talk};
+use crate::fixture::{TestMemory, now, query_for, said, talk};
 
 #[test]
 fn the_same_lines_twice_are_the_same_memory() {
-    let mind = Mind::of(&talk());
+    let mind = TestMemory::of(&talk());
     let again = mind.record(&talk());
     assert_eq!((again.added, again.replaced, again.unchanged), (0, 0, 5));
     let changed = mind.record(&said(
@@ -22,7 +22,7 @@ fn the_same_lines_twice_are_the_same_memory() {
 
 #[test]
 fn a_long_text_becomes_chunks_with_its_source_as_heading() {
-    let mind = Mind::new();
+    let mind = TestMemory::new();
     let text =
         (1..=60).map(|i| format!("Section {i}. The valve number {i} is opened by lever {i}.\n\n"));
     let done = mind
@@ -51,7 +51,7 @@ fn a_long_text_becomes_chunks_with_its_source_as_heading() {
 
 #[test]
 fn a_private_key_that_is_split_into_chunks_is_masked_in_all_of_them() {
-    let mind = Mind::new();
+    let mind = TestMemory::new();
     let line = "b3BlbnNzaC1rZXktdjEAAAAABG5vbmUAAAAEbm9uZQAAAAAAAAABAAAAMwAAAAtzc2gt\n";
     let kind = "RSA PRIVATE KEY";
     let text = format!(
@@ -74,8 +74,8 @@ fn a_private_key_that_is_split_into_chunks_is_masked_in_all_of_them() {
 }
 
 #[test]
-fn what_is_forgotten_is_gone_from_everything_that_is_kept() {
-    let mind = Mind::of(&talk());
+fn deleted_records_are_removed_from_every_cache() {
+    let mind = TestMemory::of(&talk());
     assert!(mind.recall("sailing boat").content.contains("sailing boat"));
     let gone = mind
         .memory()
@@ -93,7 +93,7 @@ fn what_is_forgotten_is_gone_from_everything_that_is_kept() {
 
 #[test]
 fn beyond_the_cap_the_least_valuable_are_put_aside() {
-    let mind = Mind::with("[memory.caps]\nevents = 3\n");
+    let mind = TestMemory::with("[memory.caps]\nevents = 3\n");
     let done = mind.record(&talk());
     assert_eq!(done.archived, 2);
     let stats = mind.memory().stats().unwrap().kinds[&RecordKind::Event];
@@ -105,8 +105,8 @@ fn beyond_the_cap_the_least_valuable_are_put_aside() {
 }
 
 #[test]
-fn a_lost_index_is_made_anew_and_says_so() {
-    let mind = Mind::of(&talk());
+fn a_missing_index_is_rebuilt_with_a_warning() {
+    let mind = TestMemory::of(&talk());
     let before = mind.recall("sailing boat").content.clone();
     let db = mind.lab.dir.path().join("lab.db");
     let broken = rusqlite(&db, "UPDATE memories SET words = NULL, seq = seq");
@@ -124,7 +124,7 @@ fn a_lost_index_is_made_anew_and_says_so() {
     let warnings = &recalled.context.metadata.warnings;
     assert_eq!(recalled.context.content, before);
     assert!(
-        warnings[0].message.contains("5 texts were read again"),
+        warnings[0].message.contains("5 texts were indexed again"),
         "{warnings:?}"
     );
 }
@@ -136,8 +136,8 @@ fn rusqlite(path: &std::path::Path, sql: &str) -> usize {
 }
 
 #[test]
-fn vectors_of_another_model_are_refused_until_they_are_made_anew() {
-    let mut mind = Mind::of(&talk());
+fn vectors_of_another_model_are_rejected_until_reembedded() {
+    let mut mind = TestMemory::of(&talk());
     mind.lab.restart(
         "[memory.embedder]\nmodel = 'm'\nbase_url = 'http://127.0.0.1:9'\ndimensions = 4\n",
     );
@@ -159,7 +159,7 @@ fn vectors_of_another_model_are_refused_until_they_are_made_anew() {
 
 #[test]
 fn what_is_kept_can_be_taken_out_and_put_back() {
-    let mind = Mind::of(&talk());
+    let mind = TestMemory::of(&talk());
     let mut lines = String::new();
     let mut each = |record: &contexture::store::Record| {
         lines.push_str(&serde_json::to_string(record).unwrap());
@@ -167,7 +167,7 @@ fn what_is_kept_can_be_taken_out_and_put_back() {
         Ok(())
     };
     mind.memory().export(&mut each).unwrap();
-    let other = Mind::of(&lines);
+    let other = TestMemory::of(&lines);
     assert_eq!(
         other.recall("Lisbon").content,
         mind.recall("Lisbon").content

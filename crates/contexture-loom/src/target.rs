@@ -1,4 +1,8 @@
-//! The place in a tree that a request is made for.
+//! [`Loom`]: the tree, head, path and agent that a request names, after
+//! defaults.
+//!
+//! Also holds the errors about them, and [`LoomSummary`], the part of the
+//! report about the path.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,7 +22,7 @@ use crate::read::PathItems;
 
 /// The place that is asked for, by names.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Wanted {
+pub(crate) struct LoomRequest {
     pub(crate) tree: Option<String>,
     pub(crate) head: Option<String>,
     pub(crate) path: Option<String>,
@@ -85,23 +89,23 @@ impl LoomSummary {
         match self.nodes_dropped {
             Some(0) => {}
             Some(dropped) => lines.push(format!(
-                "left out for want of tokens: {} of {} nodes ({})",
+                "dropped because the budget is full: {} of {} nodes ({})",
                 grouped(dropped),
                 grouped(self.nodes_kept + dropped),
                 self.strategy.name()
             )),
             None => lines.push(format!(
-                "the latest {kept} nodes fit; older ones are not read ({})",
+                "the latest {kept} nodes fit; older nodes were not read ({})",
                 self.strategy.name()
             )),
         }
         let dropped = self.recent_nodes_dropped;
         if dropped > 0 {
             lines.push(format!(
-                "the latest nodes alone do not fit: {} of those that minimum_recent_nodes is to \
-                 keep {} left out, the oldest first",
+                "the latest nodes do not fit: {} of the minimum_recent_nodes {} dropped, oldest \
+                 first",
                 grouped(dropped),
-                if dropped == 1 { "is" } else { "are" }
+                if dropped == 1 { "was" } else { "were" }
             ));
         }
         lines
@@ -110,22 +114,23 @@ impl LoomSummary {
 
 impl Loom {
     /// Finds the place that is asked for.
-    pub(crate) fn find(engine: &Engine, request: &Wanted) -> Result<Self, Error> {
+    pub(crate) fn find(engine: &Engine, request: &LoomRequest) -> Result<Self, Error> {
         let store = engine.trees()?;
         let Some(tree) = &request.tree else {
-            return Err(Error::input("no tree is named").advise(Advice::set("tree")));
+            return Err(Error::input("the request names no tree").advise(Advice::set("tree")));
         };
         let info = store.tree(tree)?;
         let mode = info.tree.mode;
         if request.working_buffer.is_some() && mode == TreeMode::Dialogue {
             return Err(
-                Error::input("a dialogue has no working buffer, only documents have")
+                Error::input("a dialogue has no working buffer; only documents have one")
                     .advise(Advice::set("event")),
             );
         }
         if request.has_event && mode == TreeMode::Buffer {
-            return Err(Error::input("nothing is asked in a document")
-                .advise(Advice::set("working_buffer")));
+            return Err(
+                Error::input("a document has no event").advise(Advice::set("working_buffer"))
+            );
         }
         let path = request.path.as_ref().map(|name| {
             let named = info.paths.iter().find(|path| path.name == *name);
@@ -205,7 +210,7 @@ impl Loom {
         let not_taken = not_taken.unwrap_or_default();
         if !not_taken.is_empty() {
             warnings.push(format!(
-                "{} does not take {} of agent `{}`: left out",
+                "{} does not accept parameters {} of agent `{}`; they are omitted",
                 model.name,
                 not_taken.join(", "),
                 agent.id
@@ -213,7 +218,7 @@ impl Loom {
         }
         if agent.loom_aware && self.mode() == TreeMode::Buffer {
             warnings.push(format!(
-                "agent `{}` is loom-aware, but a document holds only what was written",
+                "agent `{}` is loom-aware, but the request for a document contains only its text",
                 agent.id
             ));
         }
@@ -227,8 +232,8 @@ impl Loom {
         let others = needed.saturating_sub(if stops { path.tokens } else { 0 });
         if stops && others <= available {
             return Error::input(format!(
-                "the request for node `{}` needs {needed} tokens and {available} are available, \
-                 and stop_at_limit leaves nothing out",
+                "the request for node `{}` needs {needed} tokens but {available} are available, \
+                 and stop_at_limit drops nothing",
                 self.head.local_id
             ))
             .advise(Advice::call_on(Operation::FlagNode, &self.info.tree.id))
@@ -244,11 +249,11 @@ impl Loom {
             false => format!(" (largest: {})", largest.join(", ")),
         };
         Error::input(format!(
-            "the system context is never cut; with what is asked it needs {others} tokens, and \
-             {available} are available{largest}"
+            "the system context and the event need {others} tokens but {available} are \
+             available{largest}; neither is ever cut"
         ))
         .advise(Advice::raise("max_tokens"))
-        .advise("shorten it, or use a model with a larger window")
+        .advise("shorten the system context, or use a model with a larger window")
     }
 
     /// Fails when nothing but the system context is left, or when the model
@@ -291,8 +296,7 @@ impl Loom {
         let others = others.filter(|layer| *layer.name != *ask.layer.name);
         let taken: Tokens = others.map(|layer| layer.used).sum();
         Err(Error::input(format!(
-            "there is no room for a message: {taken} of {} tokens are used, and the latest node \
-             needs {needs}",
+            "no room for the latest node: {taken} of {} tokens are used, and it needs {needs}",
             report.budget.effective
         ))
         .advise(Advice::raise("max_tokens"))
@@ -394,7 +398,7 @@ fn only_leaf(store: &dyn Trees, info: &TreeInfo) -> Result<NodeHead, Error> {
         leaves => {
             let named: Vec<&str> = leaves.iter().take(8).map(|leaf| &*leaf.local_id).collect();
             Err(Error::input(format!(
-                "tree `{tree}` ends in {} places ({}{}): name the one to go on from",
+                "tree `{tree}` has {} leaves ({}{}); name the node to continue from",
                 leaves.len(),
                 named.join(", "),
                 if leaves.len() > named.len() {

@@ -1,4 +1,4 @@
-//! Keeping house: caps, forgetting, new vectors, and what there is.
+//! Housekeeping of a memory: caps, deletion, new vectors and statistics.
 
 use std::collections::BTreeMap;
 use std::sync::PoisonError;
@@ -20,7 +20,7 @@ use crate::{Memory, form, info};
 /// How many texts are embedded at a time.
 const BATCH: usize = 512;
 
-/// How many records are put aside at a time.
+/// The number of records archived at a time.
 const ARCHIVED: usize = 1_000;
 
 /// How many entities or relations a record may bring with it, itself included.
@@ -189,10 +189,10 @@ impl Memory<'_> {
             let heads: Vec<&str> = texts.iter().map(|(_, text)| text.as_str()).collect();
             let vectors = embedder.embed(&heads).map_err(|error| {
                 Error::failure(
-                    format!("after {embedded} texts, the embedder failed: {error}"),
+                    format!("the embedder failed after {embedded} texts: {error}"),
                     error,
                 )
-                .advise("run it again when that is mended: it goes on from there")
+                .advise("run it again when the embedder works; it continues from there")
             })?;
             let vectors: Vec<(RecordKey, Vec<u8>)> = (texts.iter().zip(&vectors))
                 .map(|((key, _), vector)| (*key, Vector::quantise(vector).to_bytes()))

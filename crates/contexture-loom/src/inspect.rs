@@ -1,13 +1,13 @@
-//! What can be seen of trees without making a request.
+//! Reads trees without assembling a request: paths and token counts.
 
 use contexture_core::Tokens;
 use contexture_store::{NodeHead, TreeMode};
 
 use contexture_engine::{Error, Request};
 
-use crate::items::{Maker, Shape, Wanted};
+use crate::items::{ItemBuilder, NodeWithHeader, Shape};
 use crate::path::Walker;
-use crate::place::{self, Loom};
+use crate::target::{self, Loom};
 use crate::write::Looms;
 
 impl Looms<'_> {
@@ -16,12 +16,12 @@ impl Looms<'_> {
     pub fn tree_path(&self, request: &Request) -> Result<Vec<NodeHead>, Error> {
         let loom = Loom::find(
             self.engine,
-            &place::Wanted {
+            &target::LoomRequest {
                 tree: request.tree.clone(),
                 head: request.head.clone(),
                 path: request.path.clone(),
                 agent: request.agent.clone(),
-                ..place::Wanted::default()
+                ..target::LoomRequest::default()
             },
         )?;
         let walker = Walker {
@@ -50,12 +50,14 @@ impl Looms<'_> {
         let counts = self.engine.counts(&model)?;
         let mut policy = self.engine.policy();
         policy.show_invisible = mode == TreeMode::Dialogue;
-        let maker = Maker::new(&counts, policy);
+        let maker = ItemBuilder::new(&counts, policy);
         let mut tokens = Vec::with_capacity(ids.len());
         for batch in ids.chunks(crate::BATCH) {
-            let wanted: Vec<Wanted<'_>> =
-                batch.iter().map(|id| Wanted { id, header: None }).collect();
-            let wanted: Vec<&Wanted<'_>> = wanted.iter().collect();
+            let wanted: Vec<NodeWithHeader<'_>> = batch
+                .iter()
+                .map(|id| NodeWithHeader { id, header: None })
+                .collect();
+            let wanted: Vec<&NodeWithHeader<'_>> = wanted.iter().collect();
             let made = maker.load(self.engine.trees()?, tree, Shape::of(mode), &wanted)?;
             tokens.extend(made.iter().map(|prepared| prepared.tokens));
         }

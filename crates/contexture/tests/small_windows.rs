@@ -12,7 +12,7 @@ use support::*;
 /// What a store has counted, a new engine does not count again; and what one
 /// engine has counted further, another has not. Neither may show.
 #[test]
-fn what_is_cached_does_not_show() {
+fn caches_do_not_change_results() {
     let lab = Lab::new("compaction.enabled = false\n");
     lab.session("s");
     let hex: String = (0..4_000u32)
@@ -69,7 +69,10 @@ fn a_turn_that_cannot_be_shown_does_not_take_the_others_with_it() {
         .map(|w| w.message.clone())
         .collect::<Vec<_>>()
         .join("\n");
-    assert!(warned.contains("left out for want of tokens"), "{warned}");
+    assert!(
+        warned.contains("dropped because the budget is full"),
+        "{warned}"
+    );
 }
 
 /// A model calls what never was, by a name that no provider takes back.
@@ -132,7 +135,7 @@ fn a_tool_answers_with_several_blocks() {
 
 /// What no summary stands for is said to be in none.
 #[test]
-fn turns_that_no_summary_stands_for_are_counted() {
+fn turns_without_a_summary_are_counted() {
     let lab = Lab::new("");
     lab.talk("s", &chat(10, 40));
     let first = lab

@@ -72,7 +72,7 @@ fn a_turn_is_not_recorded_before_the_request_that_it_answers() {
 }
 
 #[test]
-fn what_is_on_its_way_is_kept_at_the_end() {
+fn pending_snapshots_are_saved_at_the_end() {
     let lab = lab();
     lab.session("s");
     let made: Vec<String> = (0..200)
@@ -112,7 +112,7 @@ fn several_threads_ask_for_one_session() {
 }
 
 #[test]
-fn what_cannot_be_kept_is_told_and_leaves_nothing_half() {
+fn a_snapshot_that_cannot_be_saved_is_a_warning_and_leaves_no_part() {
     let lab = Lab::new(CONFIG);
     lab.session("s");
     // From here on there is hardly room for anything.
@@ -140,7 +140,7 @@ fn what_cannot_be_kept_is_told_and_leaves_nothing_half() {
         let made = engine.assemble(&lab.root, &asked).unwrap();
         let warned = made.report.warnings.iter();
         told += warned
-            .filter(|warning| warning.message.contains("was not kept"))
+            .filter(|warning| warning.message.contains("was not saved"))
             .count();
     }
     assert!(told > 0);

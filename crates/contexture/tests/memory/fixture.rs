@@ -13,11 +13,11 @@ use crate::support::Lab;
 pub const NOW: &str = "2026-03-01T12:00:00Z";
 
 /// A project with a memory.
-pub struct Mind {
+pub struct TestMemory {
     pub lab: Lab,
 }
 
-impl Mind {
+impl TestMemory {
     pub fn new() -> Self {
         Self::with("")
     }

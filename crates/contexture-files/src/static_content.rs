@@ -13,14 +13,14 @@ use crate::tools::Toolbox;
 /// What was made of what stands still: files of the operator, tools, sections of
 /// the system prompt. It is read, guarded and counted once, until it changes.
 #[derive(Debug, Default)]
-pub(crate) struct Standing {
+pub(crate) struct StaticContent {
     pub(crate) files: ByFile<Content>,
     pub(crate) toolboxes: ByFile<Arc<Toolbox>>,
     // By how each was guarded, and its text.
     sections: Cache<(Policy, String), Text>,
 }
 
-impl Standing {
+impl StaticContent {
     /// Returns a pinned section of the system prompt, or nothing when it is
     /// empty.
     pub(crate) fn section(
@@ -57,8 +57,8 @@ mod tests {
 
     #[test]
     fn a_section_is_the_same_each_time_and_an_empty_one_is_left_out() {
-        let standing = Standing::default();
-        let make = |text: &str| standing.section("task", text, Policy::default());
+        let static_content = StaticContent::default();
+        let make = |text: &str| static_content.section("task", text, Policy::default());
         assert_eq!(make("  \n"), None);
         assert_eq!(make(" a "), make("a"));
     }
