@@ -65,7 +65,7 @@ pub(crate) fn table(assembled: &Assembled) -> String {
             grouped(row.original_tokens)
         );
         let why = match row.lines_cut {
-            Some(lines) => format!("{}; {} went", row.reason, lines),
+            Some(lines) => format!("{}; {} removed", row.reason, lines),
             None => row.reason.to_string(),
         };
         let mut cells = vec![fate.to_owned(), output::visible(&row.id)];

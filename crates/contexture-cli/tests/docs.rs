@@ -294,6 +294,21 @@ fn the_guide_to_recipes() {
 }
 
 #[test]
+fn the_guide_to_sessions() {
+    check("docs/sessions.md");
+}
+
+#[test]
+fn the_guide_to_working_sets() {
+    check("docs/working-set.md");
+}
+
+#[test]
+fn the_guide_to_reports() {
+    check("docs/report.md");
+}
+
+#[test]
 fn the_guide_for_agents() {
     check("docs/mcp.md");
 }

@@ -107,7 +107,7 @@ fn looms_give_requests_for_their_places() {
         "things from a kitchen?\n</user>",
         "half moon?\n\nAnd would a storm from the west show in it?\n</user>",
         "rise twice?\\n\\n[... 3 nodes cut ...]\\n\\n<context path=\\\"log\\\">",
-        " out   cat           user              0       0   0  is excluded",
+        " out   cat           user              0       0    0  is excluded",
         "<context path=\"stash spring tides\">",
         "count them every evening. On the first evening\n",
         "  \"prompt\": \"The lamp had been automatic",

@@ -44,7 +44,8 @@ pub struct Request {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "clap", arg(long, value_name = "FILE"))]
     pub manifest: Option<String>,
-    /// The session whose history is included: its label or alias.
+    /// The session whose history is included: its label or alias. Default:
+    /// none.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "clap", arg(long, value_name = "LABEL"))]
     pub session: Option<String>,
@@ -68,7 +69,7 @@ pub struct Request {
     #[cfg_attr(feature = "schema", schemars(with = "Option<EventOrText>"))]
     #[cfg_attr(feature = "clap", arg(skip))]
     pub event: Option<Event>,
-    /// The id of the loom tree.
+    /// The id of the loom tree. Default: none.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "clap", arg(long, value_name = "ID"))]
     pub tree: Option<String>,
@@ -79,7 +80,7 @@ pub struct Request {
     #[cfg_attr(feature = "clap", arg(long, value_name = "NODE"))]
     pub head: Option<String>,
     /// The saved path to follow. It selects the branch and the versions of
-    /// nodes.
+    /// nodes. Default: none.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "clap", arg(long, value_name = "NAME"))]
     pub path: Option<String>,
@@ -87,7 +88,7 @@ pub struct Request {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "clap", arg(long, value_name = "ID"))]
     pub agent: Option<String>,
-    /// Unsaved text at the end of a document.
+    /// Unsaved text at the end of a document. Default: none.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "clap", arg(long, value_name = "TEXT"))]
     pub working_buffer: Option<String>,
@@ -96,7 +97,7 @@ pub struct Request {
     #[cfg_attr(feature = "clap", arg(long))]
     pub include_annotations: bool,
     /// Instructions for the next node. They follow the instructions of the
-    /// path.
+    /// path. Default: none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[cfg_attr(
         feature = "clap",
@@ -104,7 +105,7 @@ pub struct Request {
     )]
     pub instructions: Vec<String>,
     /// Nodes of the tree to include as reference text for the next node, by id
-    /// or short name.
+    /// or short name. Default: none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[cfg_attr(
         feature = "clap",
@@ -115,7 +116,7 @@ pub struct Request {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "clap", arg(long, value_name = "TEXT"))]
     pub query: Option<String>,
-    /// Filters for the records that memory can return.
+    /// Filters for the records that memory can return. Default: none.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(
         feature = "clap",

@@ -257,7 +257,8 @@ impl Prompt<'_> {
         match self.limit() {
             Some(0) => Err(Refused {
                 rule: dialect.rules.window,
-                message: "an answer of 0 tokens is asked for: ask for at least one".to_owned(),
+                message: "the request reserves 0 tokens for the answer; reserve at least 1"
+                    .to_owned(),
             }),
             Some(limit) if limit > self.spare => Err(Refused {
                 rule: dialect.rules.window,

@@ -100,8 +100,9 @@ impl Serialize for TurnId {
 impl<'de> Deserialize<'de> for TurnId {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
-        text.parse()
-            .map_err(|_| serde::de::Error::custom(format!("`{text}` is no turn's id: {NotAnId}")))
+        text.parse().map_err(|_| {
+            serde::de::Error::custom(format!("`{text}` is not the id of a turn: {NotAnId}"))
+        })
     }
 }
 

@@ -239,10 +239,10 @@ fn what_is_not_there_is_an_error_of_the_protocol() {
     let messages = [
         "unknown tool `format_disk`",
         "unknown resource `contexture://secrets`",
-        "no request was assembled for session `nobody` yet",
+        "session `nobody` has no assembled request yet",
         "unknown prompt `haiku`",
         "unknown argument `budget`",
-        "max_tokens: expected a whole number, 0 or more",
+        "max_tokens: must be an integer of 0 or more",
     ];
     for (result, message) in drive(&stdio(&project), "auto", &steps).iter().zip(messages) {
         let error = &result["error"];

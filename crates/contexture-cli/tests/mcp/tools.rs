@@ -87,7 +87,7 @@ fn the_request_is_the_one_of_the_command_line() {
         &project,
         &[call("assemble", json!({})), call("assemble", arguments)],
     );
-    assert_eq!(without_mark(&text(&done[0])), expected);
+    assert_eq!(without_mark(text(&done[0])), expected);
     let about = &done[0]["structuredContent"];
     assert!(
         (900..=1000).contains(&about["tokens"].as_u64().unwrap()),
@@ -102,7 +102,7 @@ fn the_request_is_the_one_of_the_command_line() {
     // It is kept.
     let hash = about["snapshot"].as_str().unwrap();
     assert_eq!(
-        project.ok(&["snapshot", "show", hash, "--format", "text"]),
+        without_mark(&project.ok(&["snapshot", "show", hash, "--format", "text"])),
         expected
     );
 

@@ -106,7 +106,7 @@ fn a_store_that_cannot_be_used() {
     run.expect_code(2);
     assert!(
         run.err
-            .contains(" was written by a newer version: its schema is 99, and "),
+            .contains(" was written by a newer version: its schema version is 99, and "),
         "{}",
         run.err
     );
