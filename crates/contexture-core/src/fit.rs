@@ -18,6 +18,7 @@ use crate::counts::{Counts, Tokens};
 use crate::cut::{self, Cut, CutText, MIN_USEFUL_TOKENS};
 use crate::form::Form;
 use crate::item::{Content, Item, Role};
+use crate::measure;
 use crate::measure::Size;
 use crate::text::Text;
 
@@ -245,6 +246,12 @@ impl Fitter<'_> {
             && !may_be_cut
             && self.is_surely_over(bytes, left)
         {
+            if measure::is_binary_name(item.path.as_deref().unwrap_or(&item.id)) {
+                return Outcome::Absent {
+                    code: Code::BINARY,
+                    reason: "is binary, by its name".to_owned(),
+                };
+            }
             let never = item.cut == Cut::Never && self.is_surely_over(bytes, self.available);
             return Outcome::Dropped {
                 code: if never {
@@ -252,10 +259,7 @@ impl Fitter<'_> {
                 } else {
                     Code::OVER_BUDGET
                 },
-                needs: Size {
-                    tokens: bytes.div_ceil(4),
-                    exact: false,
-                },
+                needs: estimated_size(item),
                 left,
             };
         }
@@ -527,13 +531,15 @@ fn is_out_of_room(outcome: &Outcome) -> bool {
 
 /// Returns about what an item needs that is not worth counting.
 fn estimated_size(item: &Item) -> Size {
-    let bytes = match &item.content {
-        Content::Ready(text) => text.as_str().len() as u64,
-        Content::Pending { bytes, .. } => *bytes,
+    let tokens = match &item.content {
+        Content::Ready(text) => (text.as_str().len() as u64).div_ceil(4),
+        Content::Pending { bytes, .. } => {
+            measure::likely_tokens(item.path.as_deref().unwrap_or(&item.id), *bytes)
+        }
         Content::Absent { .. } => 0,
     };
     Size {
-        tokens: bytes.div_ceil(4),
+        tokens,
         exact: false,
     }
 }

@@ -29,6 +29,55 @@ pub(crate) struct Measured {
     sample: Option<Tokens>,
 }
 
+/// Bytes per token, in tenths, by the end of a file's name: of ten files of a
+/// kind nine have more, so that an estimate is seldom too low. Measured with
+/// `o200k_base` on crates, Python packages and headers.
+const TENTHS_OF_BYTES: [(&str, u64); 14] = [
+    ("rs", 32),
+    ("js", 34),
+    ("mjs", 34),
+    ("ts", 34),
+    ("tsx", 34),
+    ("jsx", 34),
+    ("md", 31),
+    ("rst", 35),
+    ("json", 29),
+    ("c", 28),
+    ("lock", 26),
+    ("csv", 20),
+    ("svg", 21),
+    ("txt", 23),
+];
+
+/// The same for other files.
+const USUAL_TENTHS: u64 = 30;
+
+/// Ends of the names of files that hold no text.
+const BINARY_ENDS: [&str; 36] = [
+    "png", "jpg", "jpeg", "gif", "webp", "ico", "bmp", "tiff", "pdf", "zip", "gz", "tgz", "xz",
+    "bz2", "zst", "7z", "tar", "jar", "whl", "exe", "dll", "so", "dylib", "a", "o", "wasm", "woff",
+    "woff2", "ttf", "otf", "eot", "mp3", "mp4", "mov", "sqlite", "db",
+];
+
+fn end_of(path: &str) -> Option<String> {
+    let (_, end) = path.rsplit_once('.')?;
+    Some(end.to_ascii_lowercase())
+}
+
+/// Returns about how many tokens a file has that is not worth reading.
+pub(crate) fn likely_tokens(path: &str, bytes: u64) -> Tokens {
+    let end = end_of(path);
+    let known = |(of, _): &&(&str, u64)| end.as_deref() == Some(of);
+    let tenths = TENTHS_OF_BYTES.iter().find(known);
+    let tenths = tenths.map_or(USUAL_TENTHS, |(_, tenths)| *tenths);
+    bytes.saturating_mul(10).div_ceil(tenths)
+}
+
+/// Returns true when a file's name says that it holds no text.
+pub(crate) fn is_binary_name(path: &str) -> bool {
+    end_of(path).is_some_and(|end| BINARY_ENDS.contains(&&*end))
+}
+
 /// How much of a line that is too long to count is counted to guess its size.
 const SAMPLE: usize = 4096;
 

@@ -47,7 +47,7 @@ pub use event_source::EventSource;
 pub use files::{Root, Unusable, check_path};
 pub use filters::ContextFilters;
 pub use log::{Log, session_dir};
-pub use recipe::{Recipe, RecipeInfo, RecipeLayer, RecipeRef};
+pub use recipe::{LayerOrder, Recipe, RecipeInfo, RecipeLayer, RecipeRef};
 pub use report::{CacheReport, Difference, HintVerdict, Report};
 pub use request::Request;
 pub use source::{Ask, Concept, Offer, Outcome, Parameter, ParameterKind, Source};

@@ -399,7 +399,9 @@ impl<'a> Call<'a> {
         // Those that take what the others leave are asked last.
         let mut order: Vec<usize> = (0..self.sources.len()).collect();
         order.sort_by_key(|&at| self.sources[at].1.yields());
-        let mut layers: Vec<Layer> = self.recipe.layers.iter().map(empty_layer).collect();
+        let in_session = self.facts.label.is_some();
+        let empty = |recipe: &RecipeLayer| empty_layer(recipe, in_session);
+        let mut layers: Vec<Layer> = self.recipe.layers.iter().map(empty).collect();
         let mut excluded: Vec<Vec<Excluded>> = vec![Vec::new(); self.sources.len()];
         let mut changed: Vec<(usize, Offer)> = offers.into_iter().enumerate().collect();
         for round in 0.. {
@@ -410,7 +412,7 @@ impl<'a> Call<'a> {
                 }
                 excluded[at] = std::mem::take(&mut offer.excluded);
                 if let Some(layer) = find_layer(&mut layers, &recipe.name) {
-                    *layer = empty_layer(recipe);
+                    *layer = empty(recipe);
                     fill(layer, recipe, offer);
                     self.read_ahead(layer);
                 }
@@ -601,14 +603,16 @@ impl<'a> Call<'a> {
 }
 
 /// Returns a layer of a recipe, and those inside it, without items.
-fn empty_layer(recipe: &RecipeLayer) -> Layer {
+fn empty_layer(recipe: &RecipeLayer, in_session: bool) -> Layer {
     Layer {
         share: recipe.share,
         fit: recipe.fit.clone(),
         place: recipe.place,
-        order: recipe.order,
+        order: recipe.order.resolve(in_session),
         volatile: recipe.volatile,
-        layers: recipe.layers.iter().map(empty_layer).collect(),
+        layers: (recipe.layers.iter())
+            .map(|recipe| empty_layer(recipe, in_session))
+            .collect(),
         ..Layer::new(Arc::clone(&recipe.name))
     }
 }

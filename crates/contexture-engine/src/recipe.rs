@@ -27,8 +27,33 @@ use crate::yaml::{Fields, Mark, Node, Source};
 
 const FITS: &[&str] = &["first-fit", "by-score", "window", "path"];
 const PLACES: &[&str] = &["system", "history", "current", "by-role"];
-const ORDERS: &[&str] = &["priority", "stable"];
+const ORDERS: &[&str] = &["auto", "priority", "stable"];
 const CUTS: &[&str] = &["item", "never", "start", "middle", "end"];
+
+/// The order of a layer's items in the request.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum LayerOrder {
+    /// As the source gives them, so that a change of priority moves nothing.
+    #[default]
+    Stable,
+    /// Highest priority first.
+    Priority,
+    /// By priority; in a session stable, so that the provider's prompt cache
+    /// survives a change of priority.
+    Auto,
+}
+
+impl LayerOrder {
+    /// Returns the order for a request, with a session or without.
+    pub fn resolve(self, in_session: bool) -> Order {
+        match self {
+            Self::Stable => Order::Stable,
+            Self::Auto if in_session => Order::Stable,
+            Self::Auto | Self::Priority => Order::Priority,
+        }
+    }
+}
 
 /// A recipe.
 #[derive(Debug, Clone, PartialEq)]
@@ -72,8 +97,8 @@ pub struct RecipeLayer {
     pub fit: Fit,
     /// Where the kept items go.
     pub place: Place,
-    /// In what order.
-    pub order: Order,
+    /// The order of the kept items.
+    pub order: LayerOrder,
     /// Whether secrets are masked.
     pub mask_secrets: bool,
     /// Whether all its items are pinned.
@@ -115,7 +140,7 @@ impl RecipeLayer {
             cut: None,
             fit: Fit::FirstFit,
             place: Place::Current,
-            order: Order::Stable,
+            order: LayerOrder::Stable,
             mask_secrets: true,
             pinned: false,
             compact: true,
@@ -398,8 +423,9 @@ fn read_layer(source: Source<'_>, field: String, node: &Node) -> Result<RecipeLa
         None | Some(_) => Place::Current,
     };
     layer.order = match fields.word("order", "order", ORDERS)? {
-        Some("priority") => Order::Priority,
-        None | Some(_) => Order::Stable,
+        Some("priority") => LayerOrder::Priority,
+        Some("auto") => LayerOrder::Auto,
+        None | Some(_) => LayerOrder::Stable,
     };
     layer.mask_secrets = fields.truth("mask_secrets")?.unwrap_or(true);
     layer.pinned = fields.truth("pinned")?.unwrap_or(false);
@@ -650,8 +676,10 @@ impl RecipeLayer {
         if self.place != Place::Current {
             set("place", json!(self.place));
         }
-        if self.order != Order::Stable {
-            set("order", json!(self.order));
+        match self.order {
+            LayerOrder::Stable => {}
+            LayerOrder::Priority => set("order", "priority".into()),
+            LayerOrder::Auto => set("order", "auto".into()),
         }
         for (key, value, usual) in [
             ("mask_secrets", self.mask_secrets, true),

@@ -77,8 +77,8 @@ pub use contexture_core as core;
 pub use contexture_engine::schema;
 pub use contexture_engine::{
     ActionCode, Advice, Ask, Attachment, CacheReport, Cause, Concept, Difference, Error, Event,
-    Face, HintVerdict, Hook, Offer, Operation, Outcome, Parameter, ParameterKind, Recipe,
-    RecipeInfo, RecipeLayer, RecipeRef, Report, Request, Root, Sender, Source, Summariser,
+    Face, HintVerdict, Hook, LayerOrder, Offer, Operation, Outcome, Parameter, ParameterKind,
+    Recipe, RecipeInfo, RecipeLayer, RecipeRef, Report, Request, Root, Sender, Source, Summariser,
     SummaryAsk, SummaryText, Unusable, Warning, advice, check_path, config, counter_name,
     provider_of, snapshot, source, turn, usual_format,
 };

@@ -1,8 +1,8 @@
 //! Recipes are data, and are checked as data.
 #![allow(clippy::unwrap_used)]
 
-use contexture::core::{Cut, Fit, Order, Place};
-use contexture::{Engine, Recipe, Root, recipes};
+use contexture::core::{Cut, Fit, Place};
+use contexture::{Engine, LayerOrder, Recipe, Root, recipes};
 
 #[track_caller]
 fn refused(layers: &str, expected: &str) {
@@ -28,7 +28,7 @@ fn the_built_in_recipes_are_good() {
     assert_eq!(files.cut, None);
     assert_eq!(files.fit, Fit::FirstFit);
     assert_eq!(files.place, Place::ByRole);
-    assert_eq!(files.order, Order::Priority);
+    assert_eq!(files.order, LayerOrder::Auto);
 }
 
 #[test]

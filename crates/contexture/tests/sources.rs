@@ -58,6 +58,51 @@ fn excluded(assembled: &contexture::Assembled) -> Vec<(String, Code)> {
 }
 
 #[test]
+fn files_keep_their_order_in_a_session() {
+    let project = Project::new(&[("a.md", "first"), ("b.md", "second")]);
+    let manifest = |a: f64, b: f64| {
+        format!("files: [{{path: a.md, priority: {a}}}, {{path: b.md, priority: {b}}}]")
+    };
+    let order = |session: Option<&str>, manifest: &str| {
+        project.assemble(manifest);
+        let root = Root::open(project.path()).unwrap();
+        let request = Request {
+            max_tokens: Some(20_000),
+            session: session.map(str::to_owned),
+            ..Request::default()
+        };
+        let engine = Engine::for_root(&root).unwrap();
+        included(&engine.assemble(&root, &request).unwrap())
+    };
+    assert_eq!(order(None, &manifest(0.4, 0.8)), ["b.md", "a.md"]);
+    assert_eq!(order(Some("s"), &manifest(0.4, 0.8)), ["a.md", "b.md"]);
+    assert_eq!(order(Some("s"), &manifest(0.8, 0.4)), ["a.md", "b.md"]);
+}
+
+#[test]
+fn a_large_file_that_was_not_read_has_an_estimate_and_a_binary_has_none() {
+    let code = "let value = compute(first, second);\n".repeat(40_000);
+    let picture = "x".repeat(4_000_000);
+    let project = Project::new(&[("big.rs", &code), ("big.png", &picture)]);
+    let assembled = project.assemble(
+        "files: [{path: big.rs, priority: 0.5, truncate_strategy: never}, \
+         {path: big.png, priority: 0.4, truncate_strategy: never}]",
+    );
+    let row = |id: &str| {
+        let mut rows = assembled.report.excluded.iter();
+        rows.find(|row| &*row.id == id).unwrap()
+    };
+    let tokens = row("big.rs").tokens;
+    let counted = 40_000 * 8;
+    assert!(tokens >= counted && tokens < counted * 2, "{tokens}");
+    assert!(row("big.rs").reason.to_string().contains("about"));
+    assert_eq!(
+        (row("big.png").code, row("big.png").tokens),
+        (Code::BINARY, 0)
+    );
+}
+
+#[test]
 fn patterns_and_directories_respect_gitignore_and_hidden_names() {
     let project = Project::new(&[
         ("src/a.rs", "a"),
