@@ -13,6 +13,7 @@ use contexture::{CompactRequest, Engine, Error, Root, SessionCost};
 use serde_json::json;
 
 use crate::args::{SessionArgs, SessionCommand, StoreOptions};
+use crate::face::CommandLine;
 use crate::{output, progress, store};
 
 pub(crate) fn run(args: &SessionArgs) -> anyhow::Result<()> {
@@ -101,7 +102,10 @@ pub(crate) fn run(args: &SessionArgs) -> anyhow::Result<()> {
                 return show(options, &serde_json::Value::Null, &told);
             };
             for warning in &compacted.warnings {
-                output::say(&format!("warning: {}", output::visible(warning)));
+                output::say(&format!(
+                    "warning: {}",
+                    output::visible(&warning.phrase(&CommandLine))
+                ));
             }
             let told = format!(
                 "summarised {}: {} tokens became {} ({}):\n\n{}\n\nUndo it with `contexture \

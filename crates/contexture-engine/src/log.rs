@@ -3,6 +3,7 @@
 use jiff::Timestamp;
 use serde::Serialize;
 
+use crate::advice::Warning;
 use crate::files::Root;
 
 /// Returns the directory of a session, with a slash behind it.
@@ -56,7 +57,7 @@ impl<'r> Log<'r> {
 
     /// Appends an event. A log that cannot be written is returned as a
     /// warning: it must not keep a turn from being made.
-    pub fn append(&self, now: Timestamp, event: &str, details: impl Serialize) -> Option<String> {
+    pub fn append(&self, now: Timestamp, event: &str, details: impl Serialize) -> Option<Warning> {
         let line = Line {
             time: now.to_string(),
             event,
@@ -65,8 +66,8 @@ impl<'r> Log<'r> {
         let written = serde_json::to_string(&line)
             .map_err(std::io::Error::other)
             .and_then(|line| self.root.append_line(&self.path, &line));
-        written
-            .err()
-            .map(|error| format!("cannot write the event log {}: {error}", self.path))
+        let error = written.err()?;
+        let message = format!("cannot write the event log {}: {error}", self.path);
+        Some(Warning::new("log_not_written", message))
     }
 }

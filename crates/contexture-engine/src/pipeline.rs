@@ -569,7 +569,7 @@ impl<'a> Call<'a> {
         warnings.extend(not_kept);
         let log = Log::of(self.root, self.request.session.as_deref());
         let logged = log.append(self.now, "assembled", Logged::of(&assembled));
-        warnings.extend(logged.map(|message| Warning::new("log_not_written", message)));
+        warnings.extend(logged);
         assembled.report.warnings = warnings;
         Ok(assembled)
     }

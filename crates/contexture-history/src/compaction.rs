@@ -17,7 +17,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 use contexture_engine::config::CompactionConfig;
-use contexture_engine::{Error, Summariser, counter_name};
+use contexture_engine::{Error, Summariser, Warning, counter_name};
 
 use crate::history::{LatestCompaction, count_turn, turn_name};
 
@@ -55,7 +55,7 @@ pub struct Compacted {
     pub summary: String,
     /// Warnings that the caller should read.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub warnings: Vec<String>,
+    pub warnings: Vec<Warning>,
 }
 
 /// What is to be made shorter, and how far.
@@ -255,12 +255,12 @@ impl Compactor<'_> {
         turns: &[Turn],
         target: Tokens,
         before: Tokens,
-        warnings: &mut Vec<String>,
+        warnings: &mut Vec<Warning>,
     ) -> Result<Option<Draft>, Error> {
         let script = Script::of(turns, self.policy);
         let passages = script.passages();
         let counter = self.counts.counter();
-        let worth = |made: Draft, warnings: &mut Vec<String>| -> Option<Draft> {
+        let worth = |made: Draft, warnings: &mut Vec<Warning>| -> Option<Draft> {
             // A model may spell out what it was told in other words.
             let text = guard::visible(made.text.trim(), self.policy);
             let tokens = counter.count(&text);
@@ -268,7 +268,7 @@ impl Compactor<'_> {
             // more harm than good.
             let most = before.min(target.saturating_mul(2));
             if text.is_empty() || tokens >= most {
-                warnings.push(format!(
+                let message = format!(
                     "the summary by {} was rejected: {}",
                     made.by,
                     if text.is_empty() {
@@ -281,7 +281,8 @@ impl Compactor<'_> {
                                  replace"
                         )
                     }
-                ));
+                );
+                warnings.push(Warning::new("summary_rejected", message));
                 return None;
             }
             let text = text.into_owned();
@@ -306,7 +307,8 @@ impl Compactor<'_> {
                     }
                 }
                 Err(why) => {
-                    warnings.push(format!("{why}; using the extractive summariser instead"))
+                    let message = format!("{why}; using the extractive summariser instead");
+                    warnings.push(Warning::new("summariser_failed", message));
                 }
             }
         }

@@ -346,8 +346,8 @@ fn compact(
     let sessions = Sessions::new(ask.engine);
     match sessions.compactor(ledger, ask.counts).compact(&plan) {
         Ok(Some(compacted)) => {
-            for message in &compacted.warnings {
-                ask.warn(Warning::new("summary", message));
+            for warning in &compacted.warnings {
+                ask.warn(warning.clone());
             }
             ask.warn(told(ask, need, &compacted, &session.label));
             progress.session = Some(Arc::new(ledger.session(&session.label)?));

@@ -4,6 +4,7 @@
 use std::io::{BufRead, Read};
 
 use contexture_core::guard::{self, Secret};
+use contexture_engine::{Advice, Operation, Warning};
 use contexture_recall::{
     ANALYSER, Embedder, Extracted, Extractor, Known, Vector, analyse, chunks, name_key,
 };
@@ -50,7 +51,7 @@ pub struct MemoryRecorded {
     pub archived: u64,
     /// Warnings that the caller should read.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub warnings: Vec<String>,
+    pub warnings: Vec<Warning>,
 }
 
 impl MemoryRecorded {
@@ -64,7 +65,7 @@ impl MemoryRecorded {
         }
     }
 
-    fn warn(&mut self, warning: String) {
+    fn warn(&mut self, warning: Warning) {
         if !self.warnings.contains(&warning) {
             self.warnings.push(warning);
         }
@@ -263,10 +264,12 @@ impl Memory<'_> {
         let texts: Vec<Option<String>> = ready.iter().map(form::searchable).collect();
         let (vectors, failed) = vectors(&*embedder, &ready, &texts, &at)?;
         if let Some(failed) = failed {
-            done.warn(format!(
-                "the texts have no vectors and are searched by words only: {failed}; re-embed \
-                 the memory when the embedder works again"
-            ));
+            let message = format!(
+                "the texts have no vectors and are searched by words only until the embedder \
+                 works again: {failed}"
+            );
+            let again = Advice::call(Operation::ReembedMemory);
+            done.warn(Warning::new("no_vectors", message).advise(again));
         }
         let any = vectors.iter().any(Option::is_some);
         let analysis = Analysis {

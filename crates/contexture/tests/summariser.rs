@@ -167,7 +167,7 @@ fn without_an_answer_the_extractive_summariser_is_used() {
             panic!("{name}: {:?}", compacted.warnings);
         };
         assert!(
-            warning.contains(told) && warning.contains("scribe"),
+            warning.message.contains(told) && warning.message.contains("scribe"),
             "{name}: {warning}"
         );
         check(&lab.assemble("s", 20_000)).unwrap();
@@ -185,7 +185,11 @@ fn a_key_that_is_not_there_is_a_warning_too() {
     talk(&lab);
     let compacted = compact(&lab, None);
     assert_eq!(compacted.summariser, "extractive");
-    assert!(compacted.warnings[0].contains("CONTEXTURE_TEST_NO_SUCH_KEY"));
+    assert!(
+        compacted.warnings[0]
+            .message
+            .contains("CONTEXTURE_TEST_NO_SUCH_KEY")
+    );
     assert!(server.asked().is_empty());
 }
 

@@ -10,6 +10,7 @@ use contexture::{Engine, Error};
 
 use super::engine;
 use crate::args::{RecordArgs, StoreOptions};
+use crate::face::CommandLine;
 use crate::output::{self, Advice, Usage};
 use crate::progress::Meter;
 use crate::session::show;
@@ -56,7 +57,10 @@ pub(super) fn run(args: &RecordArgs, options: &StoreOptions) -> anyhow::Result<(
         return Err(error);
     }
     for warning in &all.warnings {
-        output::say(&format!("warning: {}", output::visible(warning)));
+        output::say(&format!(
+            "warning: {}",
+            output::visible(&warning.phrase(&CommandLine))
+        ));
     }
     show(options, &all, &told(&all, args))
 }

@@ -35,14 +35,15 @@ fn it_is_down_while_something_is_recorded() {
     run.expect_code(0);
     assert_eq!(run.out, "recorded 2 records (2 new)\n");
     assert!(
-        run.err
-            .starts_with("warning: the texts have no vectors and are searched by words only: "),
+        run.err.starts_with(
+            "warning: the texts have no vectors and are searched by words only until "
+        ),
         "{}",
         run.err
     );
     assert!(
         run.err
-            .contains("re-embed the memory when the embedder works again"),
+            .contains("`contexture memory reembed` computes the vectors again"),
         "{}",
         run.err
     );

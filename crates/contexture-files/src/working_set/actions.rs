@@ -404,6 +404,7 @@ pub(super) fn apply_locked(
     Ok(actions
         .iter()
         .filter_map(|action| log.append(now, "working_set_updated", LoggedAction { actor, action }))
+        .map(|warning| warning.message)
         .take(1)
         .collect())
 }

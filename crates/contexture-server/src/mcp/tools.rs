@@ -57,7 +57,7 @@ fn note(
     session: Option<&str>,
     event: &str,
     reason: &Reason<'_>,
-) -> Option<String> {
+) -> Option<Warning> {
     Log::of(&tenant.root, session).append(tenant.now(), event, reason)
 }
 

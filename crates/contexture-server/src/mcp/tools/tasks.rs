@@ -120,6 +120,6 @@ fn log_reason(tenant: &Tenant, event: &str, why: &str, changed: &TaskChanged) {
         ..Reason::new(why)
     };
     if let Some(warning) = note(tenant, None, event, &reason) {
-        tracing::warn!(warning, "tool");
+        tracing::warn!(warning = warning.message, "tool");
     }
 }
