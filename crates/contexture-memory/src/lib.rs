@@ -37,7 +37,7 @@ use contexture_store::{Change, EmbedderInfo, Memories, MemoryState, Sketch};
 use jiff::Timestamp;
 
 use self::lines::LineCache;
-use self::recall::Kept;
+use self::recall::RecentFindings;
 use self::view::View;
 
 pub use self::archetype::Archetypes;
@@ -70,7 +70,7 @@ const REBUILT: usize = 1_000;
 pub struct MemoryCache {
     view: RwLock<Option<View>>,
     lines: LineCache,
-    contexts: Kept,
+    contexts: RecentFindings,
     embedder: OnceLock<Arc<dyn Embedder>>,
     archetypes: OnceLock<Archetypes>,
     extractor: OnceLock<Extractor>,

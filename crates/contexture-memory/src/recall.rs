@@ -93,7 +93,7 @@ struct RecallCall<'a> {
 
 /// What was found lately, by what was asked of which state. Each has the time
 /// at which it was found, in milliseconds.
-pub(crate) type Kept = Cache<String, (i64, Arc<Findings>)>;
+pub(crate) type RecentFindings = Cache<String, (i64, Arc<Findings>)>;
 
 impl Memory<'_> {
     /// Finds what a request asks for, and returns what of it fits.

@@ -6,7 +6,7 @@ use std::io::{BufRead, Read};
 use contexture_core::guard::{self, Secret};
 use contexture_engine::{Advice, Operation, Warning};
 use contexture_recall::{
-    ANALYSER, Embedder, Extracted, Extractor, Known, Vector, analyse, chunks, name_key,
+    ANALYSER, Embedder, Extracted, Extractor, TextContext, Vector, analyse, chunks, name_key,
 };
 use contexture_store::{
     Analysis, ChunkRecord, Derived, EntityRecord, Link, Mention, NewRecord, Record, RecordKey,
@@ -494,7 +494,7 @@ fn derive(
     };
     let speaker = form::speaker(record);
     let names: Vec<&str> = speaker.into_iter().collect();
-    let known = Known {
+    let known = TextContext {
         speaker,
         names: &names,
     };

@@ -13,11 +13,11 @@ use crate::{Prompt, Refused};
 /// A message, as far as the rules look at it.
 pub(crate) struct Turn<'a> {
     pub(crate) speaker: Speaker,
-    pub(crate) parts: Vec<Seen<'a>>,
+    pub(crate) parts: Vec<CheckedPart<'a>>,
 }
 
 /// A part of a message, as far as the rules look at it.
-pub(crate) enum Seen<'a> {
+pub(crate) enum CheckedPart<'a> {
     Text(&'a str),
     Call { id: Cow<'a, str>, name: &'a str },
     Result { id: Cow<'a, str> },
@@ -76,18 +76,18 @@ pub(crate) fn check(
                 .pieces
                 .iter()
                 .map(|piece| match &piece.content {
-                    Content::Text(text) => Seen::Text(text),
-                    Content::Call(call) => Seen::Call {
+                    Content::Text(text) => CheckedPart::Text(text),
+                    Content::Call(call) => CheckedPart::Call {
                         id: Cow::Borrowed(&call.id),
                         name: call.name,
                     },
-                    Content::Result(result) => Seen::Result {
+                    Content::Result(result) => CheckedPart::Result {
                         id: Cow::Borrowed(&result.id),
                     },
-                    Content::Thinking { signature, .. } => Seen::Thinking {
+                    Content::Thinking { signature, .. } => CheckedPart::Thinking {
                         signed: !signature.is_empty(),
                     },
-                    Content::Media(_) => Seen::Other,
+                    Content::Media(_) => CheckedPart::Other,
                 })
                 .collect(),
         })
@@ -209,14 +209,14 @@ pub(crate) fn check_turns(
 /// Checks what can be seen in one message.
 fn check_parts(dialect: &Dialect, turn: &Turn<'_>, number: usize) -> Result<(), Refused> {
     let rules = &dialect.rules;
-    let blank = |part: &Seen<'_>| matches!(part, Seen::Text(text) if is_blank(text));
+    let blank = |part: &CheckedPart<'_>| matches!(part, CheckedPart::Text(text) if is_blank(text));
     if turn.parts.is_empty() || turn.parts.iter().any(blank) {
         return Err(refused(
             rules.no_blank_text,
             format!("message {number} has a blank text block: remove it"),
         ));
     }
-    let thinking = |part: &Seen<'_>| matches!(part, Seen::Thinking { .. });
+    let thinking = |part: &CheckedPart<'_>| matches!(part, CheckedPart::Thinking { .. });
     let leading = turn.parts.iter().take_while(|part| thinking(part)).count();
     let wrong = if turn.parts.iter().skip(leading).any(thinking) {
         Some("does not start with its thinking block")
@@ -227,7 +227,7 @@ fn check_parts(dialect: &Dialect, turn: &Turn<'_>, number: usize) -> Result<(), 
     } else if turn
         .parts
         .iter()
-        .any(|part| matches!(part, Seen::Thinking { signed: false }))
+        .any(|part| matches!(part, CheckedPart::Thinking { signed: false }))
     {
         Some("has a thinking block without its signature")
     } else {
@@ -243,7 +243,7 @@ fn check_parts(dialect: &Dialect, turn: &Turn<'_>, number: usize) -> Result<(), 
     }
     for part in &turn.parts {
         match part {
-            Seen::Call { name, .. } => {
+            CheckedPart::Call { name, .. } => {
                 check_tool_name(dialect, name)?;
                 if turn.speaker == Speaker::User {
                     return Err(refused(
@@ -252,7 +252,7 @@ fn check_parts(dialect: &Dialect, turn: &Turn<'_>, number: usize) -> Result<(), 
                     ));
                 }
             }
-            Seen::Result { .. } if turn.speaker == Speaker::Model => {
+            CheckedPart::Result { .. } if turn.speaker == Speaker::Model => {
                 return Err(refused(
                     rules.roles,
                     format!("message {number} is a model message with a tool result"),
@@ -290,7 +290,7 @@ fn check_adjacent(rules: &Rules, turns: &[Turn<'_>], demands: Demands) -> Result
         if let Some(id) = unanswered.first() {
             return Err(not_answered(rules, id));
         }
-        let is_result = |part: &Seen<'_>| matches!(part, Seen::Result { .. });
+        let is_result = |part: &CheckedPart<'_>| matches!(part, CheckedPart::Result { .. });
         let mut behind = turn.parts.iter().skip_while(|part| is_result(part));
         if demands.results_first && behind.any(is_result) {
             return Err(refused(
@@ -326,14 +326,14 @@ fn check_anywhere(rules: &Rules, turns: &[Turn<'_>], demands: Demands) -> Result
 
 fn calls<'t>(turn: &'t Turn<'_>) -> impl Iterator<Item = &'t str> {
     turn.parts.iter().filter_map(|part| match part {
-        Seen::Call { id, .. } => Some(&**id),
+        CheckedPart::Call { id, .. } => Some(&**id),
         _ => None,
     })
 }
 
 fn results<'t>(turn: &'t Turn<'_>) -> impl Iterator<Item = &'t str> {
     turn.parts.iter().filter_map(|part| match part {
-        Seen::Result { id } => Some(&**id),
+        CheckedPart::Result { id } => Some(&**id),
         _ => None,
     })
 }

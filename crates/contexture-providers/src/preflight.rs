@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use crate::check::{Demands, Seen, Turn, check_tool_names, check_turns, refused};
+use crate::check::{CheckedPart, Demands, Turn, check_tool_names, check_turns, refused};
 use crate::conversation::{Speaker, is_blank};
 use crate::dialect::{Dialect, is_word};
 use crate::json::{Json, Node};
@@ -96,9 +96,9 @@ fn anthropic_request<N: Node>(request: &N, demands: Demands) -> Result<(), Refus
         };
         let blocks = message.list("content");
         collect_marks(blocks, &mut marks);
-        let mut parts: Vec<Seen<'_>> = blocks.iter().map(anthropic_block).collect();
+        let mut parts: Vec<CheckedPart<'_>> = blocks.iter().map(anthropic_block).collect();
         if let Some(words) = message.get("content").and_then(N::as_text) {
-            parts.push(Seen::Text(words));
+            parts.push(CheckedPart::Text(words));
         }
         blocks.iter().try_for_each(check_anthropic_block)?;
         turns.push(Turn { speaker, parts });
@@ -106,7 +106,7 @@ fn anthropic_request<N: Node>(request: &N, demands: Demands) -> Result<(), Refus
     check_turns(dialect, &turns, demands)?;
     if let Some(turn) = turns.last()
         && turn.speaker == Speaker::Model
-        && let Some(Seen::Text(text)) = turn.parts.last()
+        && let Some(CheckedPart::Text(text)) = turn.parts.last()
         && text.ends_with(char::is_whitespace)
     {
         return Err(refused(
@@ -117,23 +117,23 @@ fn anthropic_request<N: Node>(request: &N, demands: Demands) -> Result<(), Refus
     check_marks(request, &marks)
 }
 
-fn anthropic_block<N: Node>(block: &N) -> Seen<'_> {
+fn anthropic_block<N: Node>(block: &N) -> CheckedPart<'_> {
     match block.text("type") {
-        "text" => Seen::Text(block.text("text")),
-        "tool_use" => Seen::Call {
+        "text" => CheckedPart::Text(block.text("text")),
+        "tool_use" => CheckedPart::Call {
             id: Cow::Borrowed(block.text("id")),
             name: block.text("name"),
         },
-        "tool_result" => Seen::Result {
+        "tool_result" => CheckedPart::Result {
             id: Cow::Borrowed(block.text("tool_use_id")),
         },
-        "thinking" => Seen::Thinking {
+        "thinking" => CheckedPart::Thinking {
             signed: !block.text("signature").is_empty(),
         },
-        "redacted_thinking" => Seen::Thinking {
+        "redacted_thinking" => CheckedPart::Thinking {
             signed: !block.text("data").is_empty(),
         },
-        _ => Seen::Other,
+        _ => CheckedPart::Other,
     }
 }
 
@@ -259,20 +259,24 @@ fn chat_request(request: &Value) -> Result<(), Refused> {
                         .iter()
                         .find_map(|kind| call.get(*kind))
                         .unwrap_or(&Value::Null);
-                    parts.push(Seen::Call {
+                    parts.push(CheckedPart::Call {
                         id: Cow::Borrowed(id),
                         name: text(function, "name"),
                     });
                 }
                 // An empty text beside calls is what some clients write.
-                let calls = parts.iter().any(|part| matches!(part, Seen::Call { .. }));
-                parts.retain(|part| !calls || !matches!(part, Seen::Text(text) if is_blank(text)));
+                let calls = parts
+                    .iter()
+                    .any(|part| matches!(part, CheckedPart::Call { .. }));
+                parts.retain(|part| {
+                    !calls || !matches!(part, CheckedPart::Text(text) if is_blank(text))
+                });
                 Speaker::Model
             }
             "tool" => {
                 in_results = true;
                 let id = Cow::Borrowed(text(message, "tool_call_id"));
-                let result = Seen::Result { id };
+                let result = CheckedPart::Result { id };
                 // Each result is a message; together they answer the calls.
                 if let Some(turn) = turns.last_mut().filter(|_| was_in_results) {
                     turn.parts.push(result);
@@ -295,14 +299,14 @@ fn chat_request(request: &Value) -> Result<(), Refused> {
     check_turns(dialect, &turns, demands)
 }
 
-fn chat_texts(message: &Value) -> Vec<Seen<'_>> {
+fn chat_texts(message: &Value) -> Vec<CheckedPart<'_>> {
     match &message["content"] {
-        Value::String(text) => vec![Seen::Text(text)],
+        Value::String(text) => vec![CheckedPart::Text(text)],
         Value::Array(parts) => parts
             .iter()
             .map(|part| match text(part, "type") {
-                "text" => Seen::Text(text(part, "text")),
-                _ => Seen::Other,
+                "text" => CheckedPart::Text(text(part, "text")),
+                _ => CheckedPart::Other,
             })
             .collect(),
         _ => Vec::new(),
@@ -318,7 +322,7 @@ fn responses_request(request: &Value) -> Result<(), Refused> {
     check_tool_names(dialect, functions)?;
     let mut turns = Vec::new();
     if let Some(words) = request["input"].as_str() {
-        let parts = vec![Seen::Text(words)];
+        let parts = vec![CheckedPart::Text(words)];
         turns.push(Turn {
             speaker: Speaker::User,
             parts,
@@ -330,9 +334,9 @@ fn responses_request(request: &Value) -> Result<(), Refused> {
             "function_call" => {
                 check_arguments(dialect, &id(), &item["arguments"])?;
                 let name = text(item, "name");
-                (Speaker::Model, Seen::Call { id: id(), name })
+                (Speaker::Model, CheckedPart::Call { id: id(), name })
             }
-            "function_call_output" => (Speaker::User, Seen::Result { id: id() }),
+            "function_call_output" => (Speaker::User, CheckedPart::Result { id: id() }),
             "message" | "" => {
                 let speaker = match text(item, "role") {
                     "system" | "developer" => continue,
@@ -344,7 +348,7 @@ fn responses_request(request: &Value) -> Result<(), Refused> {
                 turns.push(Turn { speaker, parts });
                 continue;
             }
-            _ => (Speaker::Model, Seen::Other),
+            _ => (Speaker::Model, CheckedPart::Other),
         };
         let parts = vec![part];
         turns.push(Turn { speaker, parts });
@@ -363,16 +367,16 @@ fn responses_request(request: &Value) -> Result<(), Refused> {
     check_turns(dialect, &turns, demands)
 }
 
-fn responses_texts(item: &Value) -> Vec<Seen<'_>> {
+fn responses_texts(item: &Value) -> Vec<CheckedPart<'_>> {
     match &item["content"] {
-        Value::String(text) => vec![Seen::Text(text)],
+        Value::String(text) => vec![CheckedPart::Text(text)],
         content => content
             .as_array()
             .into_iter()
             .flatten()
             .map(|part| match text(part, "type") {
-                "input_text" | "output_text" => Seen::Text(text(part, "text")),
-                _ => Seen::Other,
+                "input_text" | "output_text" => CheckedPart::Text(text(part, "text")),
+                _ => CheckedPart::Other,
             })
             .collect(),
     }
@@ -410,18 +414,18 @@ fn gemini_request(request: &Value, demands: Demands) -> Result<(), Refused> {
         for part in list(content, "parts") {
             parts.push(if let Some(call) = part.get("functionCall") {
                 let name = text(call, "name");
-                Seen::Call {
+                CheckedPart::Call {
                     id: id(call, at),
                     name,
                 }
             } else if let Some(result) = part.get("functionResponse") {
-                Seen::Result {
+                CheckedPart::Result {
                     id: id(result, at.wrapping_sub(1)),
                 }
             } else if let Some(words) = part["text"].as_str() {
-                Seen::Text(words)
+                CheckedPart::Text(words)
             } else {
-                Seen::Other
+                CheckedPart::Other
             });
         }
         turns.push(Turn { speaker, parts });

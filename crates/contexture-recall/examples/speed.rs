@@ -39,7 +39,7 @@ fn main() {
         contexture_recall::chunks(text, None, 1000).len()
     });
     let extractor = contexture_recall::Extractor::new(&rules()).unwrap();
-    let known = contexture_recall::Known::default();
+    let known = contexture_recall::TextContext::default();
     time("extract", &texts, |text| {
         extractor.extract(text, &known).entities.len()
     });

@@ -170,7 +170,7 @@ pub struct Link {
 
 /// What is known besides the text.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Known<'k> {
+pub struct TextContext<'k> {
     /// Who says it: `I` in a relation.
     pub speaker: Option<&'k str>,
     /// Names of people that are taken for names at the beginning of a sentence,
@@ -312,7 +312,7 @@ impl Extractor {
     }
 
     /// Returns what the rules find in `text`.
-    pub fn extract(&self, text: &str, known: &Known<'_>) -> Extracted {
+    pub fn extract(&self, text: &str, known: &TextContext<'_>) -> Extracted {
         let text = &text[..text.floor_char_boundary(MOST_BYTES)];
         let found = self.find(text, known);
         let mut gathered = Gathered::default();
@@ -367,7 +367,7 @@ impl Extractor {
     }
 
     /// Returns what was found, in order, no two in the same place.
-    fn find(&self, text: &str, known: &Known<'_>) -> Vec<Found> {
+    fn find(&self, text: &str, known: &TextContext<'_>) -> Vec<Found> {
         let mut found = Vec::new();
         let names = self.wanted.iter().any(|find| find.is_name())
             || self.relations.iter().any(|rule| !rule.phrases.is_empty());

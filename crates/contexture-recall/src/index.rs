@@ -65,7 +65,7 @@ pub struct Index {
     postings: ByTerm,
     texts: Vec<Text>,
     // What a search looks at for every word that is found, close together.
-    beside: Vec<Beside>,
+    beside: Vec<Neighbours>,
     lengths: Vec<f32>,
     free: Vec<Slot>,
     live: usize,
@@ -100,7 +100,7 @@ struct Text {
 
 /// Who stands beside a text in its run.
 #[derive(Debug, Clone, Copy)]
-struct Beside {
+struct Neighbours {
     before: Slot,
     behind: Slot,
     // What half of the text's length leaves of words that are carried across it.
@@ -110,8 +110,8 @@ struct Beside {
 /// Nobody.
 const NONE: Slot = Slot::MAX;
 
-impl Beside {
-    const NOBODY: Beside = Beside {
+impl Neighbours {
+    const NOBODY: Neighbours = Neighbours {
         before: NONE,
         behind: NONE,
         half: 1.0,
@@ -221,9 +221,9 @@ impl Index {
             state: State::Live,
             position: entry.position,
         };
-        self.beside[at] = Beside {
+        self.beside[at] = Neighbours {
             half: (-(entry.words.total.max(1) as f32) / 2.0 / FADES).exp(),
-            ..Beside::NOBODY
+            ..Neighbours::NOBODY
         };
         if let Some(run) = run {
             self.enter(slot, run);
@@ -244,8 +244,8 @@ impl Index {
         self.length -= text.wide;
         text.wide = 0;
         self.scales[slot as usize] = 0.0;
-        let Beside { before, behind, .. } = self.beside[slot as usize];
-        self.beside[slot as usize] = Beside::NOBODY;
+        let Neighbours { before, behind, .. } = self.beside[slot as usize];
+        self.beside[slot as usize] = Neighbours::NOBODY;
         self.join(before, behind);
         for beside in [before, behind] {
             if beside != NONE {
@@ -382,7 +382,7 @@ impl Index {
     #[inline]
     fn around(&self, slot: Slot, mut each: impl FnMut(Slot, u32)) {
         each(slot, ONE as u32);
-        let Beside {
+        let Neighbours {
             mut before,
             mut behind,
             half,
@@ -441,7 +441,7 @@ impl Index {
             state: State::Free,
             position: (0, 0),
         });
-        self.beside.push(Beside::NOBODY);
+        self.beside.push(Neighbours::NOBODY);
         self.lengths.push(0.0);
         let longer = self.vectors.len() + self.dimensions;
         self.vectors.resize(longer, 0);

@@ -39,7 +39,8 @@ pub use chunk::{Chunk, chunks};
 pub use compress::shorten;
 pub use embed::{EmbedError, Embedder, ModelError, StaticModel};
 pub use extract::{
-    EntityRule, Extracted, Extractor, Find, Known, Link, Mention, RelationRule, RuleError, Rules,
+    EntityRule, Extracted, Extractor, Find, Link, Mention, RelationRule, RuleError, Rules,
+    TextContext,
 };
 pub use index::{Entry, Index, Scores, Slot};
 pub use near::{NEAR_DUPLICATE, similar};

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use contexture_recall::extract::{MOST_LINKS, MOST_MENTIONS};
-use contexture_recall::{EntityRule, Extractor, Find, Known, RelationRule, Rules};
+use contexture_recall::{EntityRule, Extractor, Find, RelationRule, Rules, TextContext};
 use proptest::prelude::*;
 
 fn rule(kind: &str, find: Find) -> EntityRule {
@@ -69,7 +69,7 @@ fn everything() -> Rules {
 #[track_caller]
 fn check_said(speaker: Option<&str>, text: &str, expected: &str) {
     let extractor = Extractor::new(&everything()).unwrap();
-    let known = Known {
+    let known = TextContext {
         speaker,
         names: &["Caroline"],
     };
@@ -250,7 +250,7 @@ fn custom_patterns_are_applied() {
     let extractor = Extractor::new(&rules).unwrap();
     let found = extractor.extract(
         "so customer Ana met Bob and customer ana",
-        &Known::default(),
+        &TextContext::default(),
     );
     let told: Vec<String> = found
         .entities
@@ -302,7 +302,7 @@ fn keywords_are_the_most_specific_terms() {
     let extractor = Extractor::new(&rules).unwrap();
     let text = "The lake is big. A parse_http bug at the lake, at my house by the lake";
     assert_eq!(
-        extractor.extract(text, &Known::default()).keywords,
+        extractor.extract(text, &TextContext::default()).keywords,
         ["lake", "parse_http", "house"]
     );
 }
@@ -324,13 +324,13 @@ fn a_megabyte_of_text_gives_bounded_output() {
         "x. Y",
     ] {
         let text = part.repeat(1_000_000 / part.len());
-        let found = extractor.extract(&text, &Known::default());
+        let found = extractor.extract(&text, &TextContext::default());
         assert!(found.entities.len() <= MOST_MENTIONS && found.relations.len() <= MOST_LINKS);
     }
     let many: String = (0..5000)
         .map(|i| format!("see file{i}.rs and Error{i}Error. "))
         .collect();
-    let found = extractor.extract(&many, &Known::default());
+    let found = extractor.extract(&many, &TextContext::default());
     assert_eq!(found.entities.len(), MOST_MENTIONS);
 }
 
@@ -338,7 +338,7 @@ proptest! {
     #[test]
     fn any_text_can_be_read(text in "([A-Za-z]{1,8}|[ .,:;!?\"'`()#@/_-]|[éÉ中“”’…\n]|::|I |in |Ana |https://|2023-05-08){0,60}") {
         let extractor = Extractor::new(&everything()).unwrap();
-        let known = Known { speaker: Some("Ana"), names: &["Bob"] };
+        let known = TextContext { speaker: Some("Ana"), names: &["Bob"] };
         let found = extractor.extract(&text, &known);
         let distinct: BTreeSet<_> = found.entities.iter().map(|m| (&m.kind, &m.name)).collect();
         prop_assert_eq!(distinct.len(), found.entities.len());

@@ -11,7 +11,7 @@ use axum::http::StatusCode;
 use schemars::Schema;
 use serde_json::{Map, Value, json};
 
-use crate::operation::{Api, Gives, Operation};
+use crate::operation::{Api, Operation, ResponseBody};
 use crate::problem::ErrorAnswer;
 use crate::schema::Schemas;
 
@@ -435,15 +435,15 @@ fn responses(operation: &Operation, error: &Schema, answer: Option<&Value>) -> V
         StatusCode::CREATED => "Created",
         _ => "Success",
     };
-    let done = match &operation.gives {
-        Gives::Json(schema) => {
+    let done = match &operation.response {
+        ResponseBody::Json(schema) => {
             let mut content = json!({"schema": schema});
             if let Some(answer) = answer {
                 content["example"] = answer.clone();
             }
             json!({"description": success, "content": {"application/json": content}})
         }
-        Gives::Stream { media, schema } => {
+        ResponseBody::Stream { media, schema } => {
             let name = schema.get("$ref").and_then(Value::as_str);
             let name = name
                 .and_then(|name| name.rsplit('/').next())
@@ -452,7 +452,7 @@ fn responses(operation: &Operation, error: &Schema, answer: Option<&Value>) -> V
             let schema = json!({"type": "string", "description": about});
             json!({"description": success, "content": {*media: {"schema": schema}}})
         }
-        Gives::Nothing => json!({"description": success}),
+        ResponseBody::Nothing => json!({"description": success}),
     };
     responses.insert(operation.status.as_u16().to_string(), done);
     for (status, about) in refusals {

@@ -53,7 +53,7 @@ pub(crate) struct Operation {
     /// The parts of a call.
     pub(crate) takes: Takes,
     /// The content of a successful answer.
-    pub(crate) gives: Gives,
+    pub(crate) response: ResponseBody,
 }
 
 /// A call that the document shows and a test makes.
@@ -79,7 +79,7 @@ pub(crate) struct Takes {
 
 /// The content of a successful answer.
 #[derive(Default)]
-pub(crate) enum Gives {
+pub(crate) enum ResponseBody {
     /// JSON with this schema.
     Json(Schema),
     /// A stream of lines or events with this schema.
@@ -114,7 +114,7 @@ impl Operation {
             refusals: &[],
             example: None,
             takes: Takes::default(),
-            gives: Gives::default(),
+            response: ResponseBody::default(),
         }
     }
 
@@ -187,7 +187,7 @@ impl Api {
         B: DeserializeOwned + JsonSchema + Send + 'static,
         A: Serialize + JsonSchema + Send + 'static,
     {
-        operation.gives = Gives::Json(self.outputs.subschema_for::<A>());
+        operation.response = ResponseBody::Json(self.outputs.subschema_for::<A>());
         let (id, status) = (operation.id, operation.status);
         let call = move |State(app): State<App>, request: Request<Body>| async move {
             answer(&app, request, (id, status), work).await

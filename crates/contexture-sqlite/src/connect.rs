@@ -42,7 +42,7 @@ static MAKING: Mutex<()> = Mutex::new(());
 
 /// Where a store is and how it is opened.
 #[derive(Debug, Clone)]
-pub(crate) struct Place {
+pub(crate) struct StoreLocation {
     pub(crate) path: PathBuf,
     pub(crate) address: String,
     pub(crate) options: Options,
@@ -56,9 +56,9 @@ pub(crate) struct Reader {
     pub(crate) reusable: bool,
 }
 
-impl Place {
-    pub(crate) fn new(path: &Path, options: Options, read_only: bool) -> Place {
-        Place {
+impl StoreLocation {
+    pub(crate) fn new(path: &Path, options: Options, read_only: bool) -> StoreLocation {
+        StoreLocation {
             // The process may go to another directory while the store is open.
             path: std::path::absolute(path).unwrap_or_else(|_| path.to_owned()),
             address: format!("sqlite:{}", path.display()),
@@ -481,7 +481,7 @@ mod tests {
     fn every_connection_that_writes_waits_for_the_disk() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("store.db");
-        let place = Place::new(&path, Options::default(), false);
+        let place = StoreLocation::new(&path, Options::default(), false);
         let store = crate::SqliteStore::open(&path).unwrap();
         // The two places that open a connection for writing.
         let migrates = place.connect(OpenFlags::SQLITE_OPEN_READ_WRITE).unwrap();

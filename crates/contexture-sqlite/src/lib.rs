@@ -41,7 +41,7 @@ use std::time::{Duration, Instant};
 use contexture_store::{Store, StoreError, Waited, Watch};
 use rusqlite::{Connection, OptionalExtension};
 
-use crate::connect::Place;
+use crate::connect::StoreLocation;
 use crate::error::Fault;
 use crate::open::Open;
 use crate::writer::After;
@@ -101,7 +101,7 @@ pub struct SqliteStore {
 }
 
 struct Shared {
-    place: Place,
+    place: StoreLocation,
     current: RwLock<Arc<Open>>,
     // Held while other files are looked for where these were.
     reopening: Mutex<()>,
@@ -129,15 +129,15 @@ impl SqliteStore {
 
     /// Opens the store in the file at `path`, for reading only. It must exist.
     pub fn open_read_only(path: impl AsRef<Path>) -> Result<Self, StoreError> {
-        Self::open_place(Place::new(path.as_ref(), Options::default(), true))
+        Self::open_place(StoreLocation::new(path.as_ref(), Options::default(), true))
     }
 
     /// Opens a store like [`open`](Self::open), with other options.
     pub fn open_with(path: impl AsRef<Path>, options: Options) -> Result<Self, StoreError> {
-        Self::open_place(Place::new(path.as_ref(), options, false))
+        Self::open_place(StoreLocation::new(path.as_ref(), options, false))
     }
 
-    fn open_place(place: Place) -> Result<Self, StoreError> {
+    fn open_place(place: StoreLocation) -> Result<Self, StoreError> {
         let first = place.prepare().map_err(|fault| fault.at(&place.address))?;
         let shared = Shared {
             place,
@@ -318,12 +318,12 @@ struct Tenant {
     name: Arc<str>,
     // Known as soon as it was read once: a tenant keeps its key as long as the
     // file is the same one.
-    key: Arc<Mutex<Option<Known>>>,
+    key: Arc<Mutex<Option<CachedTenantKey>>>,
 }
 
 /// The key of a tenant in one of the files that have been at the path.
 #[derive(Clone, Copy)]
-struct Known {
+struct CachedTenantKey {
     open: u64,
     key: i64,
 }
@@ -351,7 +351,8 @@ impl Tenant {
         let Some(key) = Self::select(connection, &self.name)? else {
             return Ok(Self::NOBODY);
         };
-        *self.key.lock().unwrap_or_else(PoisonError::into_inner) = Some(Known { open, key });
+        *self.key.lock().unwrap_or_else(PoisonError::into_inner) =
+            Some(CachedTenantKey { open, key });
         Ok(key)
     }
 

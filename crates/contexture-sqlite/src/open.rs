@@ -10,7 +10,7 @@ use contexture_store::StoreError;
 use rusqlite::Connection;
 
 use crate::Shared;
-use crate::connect::{Place, Reader};
+use crate::connect::{Reader, StoreLocation};
 use crate::error::{self, Fault};
 use crate::presence::Files;
 use crate::readers::Readers;
@@ -83,13 +83,13 @@ impl Open {
     }
 
     /// Makes another connection that reads these files.
-    pub(crate) fn reader(&self, place: &Place) -> Result<Reader, Fault> {
+    pub(crate) fn reader(&self, place: &StoreLocation) -> Result<Reader, Fault> {
         let reader = place.reader();
         self.still_there(place, reader)
     }
 
     /// Returns the thread that writes; `None` when these files were left.
-    fn writer(&self, place: &Place) -> Result<Option<Arc<Writer>>, Fault> {
+    fn writer(&self, place: &StoreLocation) -> Result<Option<Arc<Writer>>, Fault> {
         let mut current = self.lock_writer();
         if self.readers.are_closed() {
             return Ok(None);
@@ -119,7 +119,7 @@ impl Open {
 
     /// Returns what was opened, unless it may be of other files than these. That
     /// nothing could be opened where a store is, too, means that it is gone.
-    fn still_there<T>(&self, place: &Place, opened: Result<T, Fault>) -> Result<T, Fault> {
+    fn still_there<T>(&self, place: &StoreLocation, opened: Result<T, Fault>) -> Result<T, Fault> {
         if !self.files.are_there() {
             return Err(Fault::Refused(error::gone(&place.address)));
         }

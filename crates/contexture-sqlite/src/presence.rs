@@ -17,13 +17,13 @@ pub(crate) struct Files {
     path: PathBuf,
     main: FileId,
     // Both lie beside the file itself, wherever a link to it may be.
-    log: Beside,
-    index: Beside,
+    log: CompanionFile,
+    index: CompanionFile,
 }
 
 /// A file beside the main one; without an id when there was none.
 #[derive(Debug, Clone)]
-struct Beside {
+struct CompanionFile {
     path: PathBuf,
     id: Option<FileId>,
 }
@@ -64,13 +64,13 @@ impl FileId {
     }
 }
 
-impl Beside {
-    fn look(main: &Path, suffix: &str) -> Beside {
+impl CompanionFile {
+    fn look(main: &Path, suffix: &str) -> CompanionFile {
         let mut path = OsString::from(main);
         path.push(suffix);
         let path = PathBuf::from(path);
         let id = FileId::at(&path).ok();
-        Beside { path, id }
+        CompanionFile { path, id }
     }
 
     fn is_there(&self) -> bool {
@@ -87,8 +87,8 @@ impl Files {
         Ok(Files {
             path: path.to_owned(),
             main,
-            log: Beside::look(&real, "-wal"),
-            index: Beside::look(&real, "-shm"),
+            log: CompanionFile::look(&real, "-wal"),
+            index: CompanionFile::look(&real, "-shm"),
         })
     }
 

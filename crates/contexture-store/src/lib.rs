@@ -52,9 +52,9 @@ pub use task::{NewTask, TaskRecord, TaskStatus, TaskView, Tasks};
 pub use time::lenient::deserialize as lenient_time;
 pub use tree::{
     Action, Agent, AgentMemory, Arrival, Author, Connections, CountedNode, Edge, EdgeKind,
-    EdgeSource, FlagChange, Flags, Growth, Imported, Known, LOCAL_ID_CHARS, MemoryChange, Merged,
-    Node, NodeHead, PREVIEW_CHARS, Pin, Preferences, PreferencesChange, RawResponse, SavedPath,
-    SettingsChange, Skeleton, SourceRole, Stash, Step, Surroundings, Tree, TreeChange,
+    EdgeSource, FlagChange, Flags, Growth, Imported, KnownNode, LOCAL_ID_CHARS, MemoryChange,
+    Merged, Node, NodeHead, PREVIEW_CHARS, Pin, Preferences, PreferencesChange, RawResponse,
+    SavedPath, SettingsChange, Skeleton, SourceRole, Stash, Step, Surroundings, Tree, TreeChange,
     TreeDocument, TreeInfo, TreeMode, Trees, TruncationStrategy, in_another_tree, local_id,
     no_node,
 };

@@ -25,7 +25,7 @@ use crate::time;
 
 pub use change::{FlagChange, PreferencesChange, SettingsChange, TreeChange};
 pub use check::local_id;
-pub use grow::{Known, Surroundings, in_another_tree, no_node};
+pub use grow::{KnownNode, Surroundings, in_another_tree, no_node};
 pub use memory::{Action, AgentMemory, MemoryChange, Pin, Stash};
 pub use merge::Merged;
 

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 use contexture::Archetypes;
-use contexture::recall::{Extractor, Find, Known};
+use contexture::recall::{Extractor, Find, TextContext};
 
 #[track_caller]
 fn check(text: &str, complaint: &str) {
@@ -66,7 +66,7 @@ fn a_built_in_one_finds_what_it_is_for() {
     let archetypes = Archetypes::built_in();
     let told = |name: &str, text: &str| {
         let extractor = Extractor::new(&archetypes.get(name).unwrap().rules).unwrap();
-        let known = Known {
+        let known = TextContext {
             speaker: Some("Melanie"),
             names: &[],
         };

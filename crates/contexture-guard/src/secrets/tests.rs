@@ -1,3 +1,5 @@
+//! Unit tests of the rules for secrets.
+
 use super::{Secret, find_secrets, merge};
 
 /// Finds the secrets of `text` and compares them, one line each: the rule, then the value.

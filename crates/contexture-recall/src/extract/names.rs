@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use super::find::is_month;
-use super::{Find, Found, Known, MOST_MENTIONS, What};
+use super::{Find, Found, MOST_MENTIONS, TextContext, What};
 use crate::sentence::sentences;
 
 /// Words with a capital that are nobody's name: weekdays, languages and
@@ -107,7 +107,7 @@ struct Word<'t> {
 }
 
 /// Finds the proper names of `text`.
-pub(super) fn names(text: &str, known: &Known<'_>, found: &mut Vec<Found>) {
+pub(super) fn names(text: &str, known: &TextContext<'_>, found: &mut Vec<Found>) {
     let mut sure: BTreeSet<&str> = known.names.iter().copied().collect();
     sure.extend(known.speaker);
     let runs = runs(text);

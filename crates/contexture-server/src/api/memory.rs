@@ -26,7 +26,7 @@ use tokio::sync::mpsc;
 
 use crate::app::{App, Watch};
 use crate::body::{self, Media};
-use crate::operation::{self, Api, Gives, Nothing, Operation, json_response};
+use crate::operation::{self, Api, Nothing, Operation, ResponseBody, json_response};
 use crate::problem::Problem;
 use crate::tenant::Tenant;
 
@@ -161,7 +161,7 @@ pub(crate) fn add(api: &mut Api) {
             ]}),
         );
     recording.takes.lines = true;
-    recording.gives = Gives::Json(api.outputs.subschema_for::<MemoryRecorded>());
+    recording.response = ResponseBody::Json(api.outputs.subschema_for::<MemoryRecorded>());
     let id = recording.id;
     api.add_route::<Nothing, Nothing, RecordsBody>(recording, |filter| {
         on(filter, move |State(app), request| record(app, request, id))
@@ -215,7 +215,7 @@ pub(crate) fn add(api: &mut Api) {
         "Returns all records, one JSON object per line. Importing the lines elsewhere gives the \
          same recall results.",
     );
-    export.gives = Gives::Stream {
+    export.response = ResponseBody::Stream {
         media: "application/x-ndjson",
         schema: api.outputs.subschema_for::<Record>(),
     };

@@ -28,7 +28,7 @@ use tokio::sync::broadcast::error::RecvError;
 use crate::api::page::{Limit, Page};
 use crate::app::{App, Watch};
 use crate::events::{Listener, SessionEvent};
-use crate::operation::{self, Api, Gives, Nothing, Operation};
+use crate::operation::{self, Api, Nothing, Operation, ResponseBody};
 use crate::problem::Problem;
 use crate::tenant::Tenant;
 
@@ -286,7 +286,7 @@ pub(crate) fn add(api: &mut Api) {
          reconnect, read the history to catch up. A client that reads too slowly receives \
          `missed` with the number of lost events.",
     );
-    listening.gives = Gives::Stream {
+    listening.response = ResponseBody::Stream {
         media: "text/event-stream",
         schema: api.outputs.subschema_for::<SessionEvent>(),
     };

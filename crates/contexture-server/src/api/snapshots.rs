@@ -22,7 +22,7 @@ struct ByHash {
 /// The query of the list of snapshots.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
-struct Wanted {
+struct ListQuery {
     /// The label of the session. Default: every session.
     session: Option<String>,
     /// The maximum number of snapshots, from 1 to 1000. Default: 100.
@@ -96,7 +96,7 @@ pub(crate) fn add(api: &mut Api) {
                 "Returns the latest assembled requests, newest first, without their content.",
             )
             .example("/v1/snapshots?session=support&limit=1", None),
-        |tenant: &Tenant, _: Nothing, wanted: Wanted, _: Nothing| -> Result<Latest, Problem> {
+        |tenant: &Tenant, _: Nothing, wanted: ListQuery, _: Nothing| -> Result<Latest, Problem> {
             let session = wanted.session.as_deref();
             let snapshots = tenant.store()?.snapshots(session, wanted.limit.get())?;
             Ok(Latest { snapshots })

@@ -3,12 +3,12 @@
 use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-use contexture_store::{Edge, Growth, Known, NodeHead, Surroundings, local_id};
+use contexture_store::{Edge, Growth, KnownNode, NodeHead, Surroundings, local_id};
 use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension};
 
 use super::head::Heads;
-use super::insert::{Inserts, Place, created_at, in_order, key_of, place_agent};
+use super::insert::{Inserts, NodeRow, created_at, in_order, key_of, place_agent};
 use super::{TreeRow, agent_key, change, node_id, step};
 use crate::error::Fault;
 
@@ -44,12 +44,12 @@ pub(super) fn grow(
     for i in in_order(growth.nodes.len(), needs) {
         let node = &growth.nodes[i];
         let from = node.edited_from.as_deref();
-        let place = Place {
+        let place = NodeRow {
             agent: (node.author_agent_id.as_deref()).and_then(|id| agents.get(id).copied()),
             edited_from: from.map(|id| key_of(&keys, id)).transpose()?,
             arrivals: arrivals.get(&*node.id).copied().unwrap_or(0),
             // Worked out below.
-            ..Place::default()
+            ..NodeRow::default()
         };
         let key = inserts.node(&tree, node, &local_ids[i], created_at(node, now), place)?;
         keys.insert(node.id.clone(), key);
@@ -63,7 +63,7 @@ pub(super) fn grow(
         }
         arrive.execute((key_of(&keys, target)?, *more as i64))?;
         // It no longer stands in another's place.
-        if let Some(Known {
+        if let Some(KnownNode {
             reached: false,
             edited_from: Some(from),
             ..
@@ -185,7 +185,7 @@ fn surroundings(
         // that edits of edits need not be gone through.
         let reached = reached || place_reached && !leads_back;
         let edited_from = edited_from.filter(|_| !reached);
-        let mut known = Known {
+        let mut known = KnownNode {
             reached,
             sources: Vec::new(),
             edited_from: edited_from.map(|key| node_id(db, key)).transpose()?,

@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::insert::{
-    Inserts, Place, check_sizes, created_at, in_order, key_of, place_agent, put_agent, put_path,
+    Inserts, NodeRow, check_sizes, created_at, in_order, key_of, place_agent, put_agent, put_path,
 };
 use super::{TreeRow, change, export, memory, step};
 use crate::error::Fault;
@@ -203,7 +203,7 @@ fn insert(
             Step::Look => (2, None),
         };
         let from = node.edited_from.as_deref();
-        let place = Place {
+        let place = NodeRow {
             agent: (node.author_agent_id.as_deref()).and_then(|id| agents.get(id).copied()),
             edited_from: from.map(|id| key_of(keys, id)).transpose()?,
             arrivals: arrivals.get(&*node.id).copied().unwrap_or(0),

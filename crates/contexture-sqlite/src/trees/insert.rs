@@ -14,7 +14,7 @@ use crate::row::{Json, Time, Word, number};
 
 /// What is known of a node when its row is made.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Place {
+pub(super) struct NodeRow {
     pub(super) agent: Option<i64>,
     pub(super) edited_from: Option<i64>,
     pub(super) arrivals: usize,
@@ -62,7 +62,7 @@ impl<'db> Inserts<'db> {
         node: &Node,
         local_id: &str,
         created_at: Timestamp,
-        place: Place,
+        place: NodeRow,
     ) -> Result<i64, Fault> {
         let bytes = node.content.bytes() as u64;
         self.node.execute(params![

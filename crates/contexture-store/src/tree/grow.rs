@@ -22,7 +22,7 @@ pub struct Surroundings {
     ///
     /// When an edge leads to a node that was there before, also everything
     /// that comes before that edge's sources.
-    pub nodes: BTreeMap<String, Known>,
+    pub nodes: BTreeMap<String, KnownNode>,
     /// Those of the nodes that are in another tree, and in which.
     pub elsewhere: BTreeMap<String, String>,
     /// Those of the short names that nodes of the tree have, and which.
@@ -31,7 +31,7 @@ pub struct Surroundings {
 
 /// What is known of a node that is there.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Known {
+pub struct KnownNode {
     /// Whether an edge leads to it. When no edge of the growth leads to a node
     /// that was there before, one to where it stands is enough.
     pub reached: bool,

@@ -54,7 +54,7 @@ struct Remember {
 /// The arguments of `recall`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Wanted {
+struct RecallArguments {
     /// A question or keywords. If empty, recent and important records are
     /// returned.
     query: String,
@@ -127,7 +127,7 @@ pub(super) fn add(tools: &mut Tools) {
         Effect::AddsOnce,
         remember,
     );
-    tools.add::<Found, Wanted>(
+    tools.add::<Found, RecallArguments>(
         "recall",
         (
             "Recall facts",
@@ -216,7 +216,7 @@ fn remember(tenant: &Tenant, remember: Remember) -> Result<Answer, Problem> {
     Ok(Answer::new(text, &Remembered { id, recorded }))
 }
 
-fn recall(tenant: &Tenant, wanted: Wanted) -> Result<Answer, Problem> {
+fn recall(tenant: &Tenant, wanted: RecallArguments) -> Result<Answer, Problem> {
     let context = memory::recall(
         tenant,
         RecallBody {
