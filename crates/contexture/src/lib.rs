@@ -80,7 +80,7 @@ pub use contexture_engine::{
     Face, HintVerdict, Hook, Offer, Operation, Outcome, Parameter, ParameterKind, Recipe,
     RecipeInfo, RecipeLayer, RecipeRef, Report, Request, Root, Sender, Source, Summariser,
     SummaryAsk, SummaryText, Unusable, Warning, advice, check_path, config, counter_name,
-    provider_of, snapshot, source, turn, usual_format,
+    provider_of, snapshot, source, trust, turn, usual_format,
 };
 pub use contexture_files::{Scaffold, init, working_set};
 pub use contexture_history::{CompactRequest, SessionCost, TurnCost, compaction};

@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use super::edit::{self, Edit, EditError};
 use super::manifest::{Entry, Manifest, ROLES, STRATEGIES, cut_name, id_of};
+use super::observe;
 use crate::advice::{Advice, Operation};
 use crate::error::{ActionCode, Error, nearest};
 use crate::files::{self, Root};
@@ -361,7 +362,13 @@ fn read(source: Source<'_>, node: &crate::yaml::Node) -> Result<Action, Error> {
 pub fn apply(target: Target<'_>, actions: &[Action], actor: Actor) -> Result<Vec<String>, Error> {
     check_arguments(target.root, actions, target.quota)?;
     let _lock = lock(target)?;
-    apply_locked(target, actions, actor)
+    let warnings = apply_locked(target, actions, actor)?;
+    let removed = actions
+        .iter()
+        .filter(|action| action.what == ActionKind::Remove)
+        .map(|action| action.path.clone());
+    observe::delete_unlisted(target.root, target.manifest, removed)?;
+    Ok(warnings)
 }
 
 /// The same for a caller that holds the lock and has checked the arguments.
