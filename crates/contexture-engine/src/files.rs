@@ -16,7 +16,7 @@ mod temporary;
 
 use crate::error::Error;
 use cap_fs_ext::DirExt as _;
-pub use temporary::replace_file;
+pub use temporary::{replace_file, replace_private_file};
 use temporary::Temporary;
 
 /// The directories that belong to Contexture by their name.
@@ -307,7 +307,9 @@ impl Root {
         let write = || {
             let mut temporary = Temporary::create(&parent, name, private || permissions.is_some())?;
             temporary.write(text.as_bytes(), permissions.filter(|_| !private))?;
-            temporary.rename(name)
+            temporary.sync()?;
+            temporary.rename(name)?;
+            parent.open(".")?.sync_all()
         };
         write().map_err(failed)
     }

@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 use crate::advice::{Advice, Operation, Warning};
 use crate::config::{ActiveSetting, Config, FILE};
 use crate::error::Error;
-use crate::files::{Root, replace_file};
+use crate::files::{Root, replace_private_file};
 
 /// The environment variable that names the list of trusted files.
 pub const VARIABLE: &str = "CONTEXTURE_TRUST_FILE";
@@ -393,7 +393,7 @@ impl TrustFile {
             text.push_str(&line);
             text.push('\n');
         }
-        replace_file(path, text.as_bytes(), true).map_err(failed)?;
+        replace_private_file(path, text.as_bytes()).map_err(failed)?;
         Ok(true)
     }
 }

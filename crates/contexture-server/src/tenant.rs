@@ -137,7 +137,7 @@ impl Tenants {
         // paths elsewhere are the operator's to set: a tenant's file can come
         // with content that others wrote.
         builder = match name.is_empty() || root.is_absent(config::FILE) {
-            true => builder.config(self.config.clone()).folder(root.path()),
+            true => builder.config(self.config.clone()).folder(&self.root),
             false => builder.settings(Settings::of_tenant(&root, &self.active)?),
         };
         if let Some(key) = &self.mark_key {

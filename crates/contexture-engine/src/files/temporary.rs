@@ -74,16 +74,20 @@ impl<'d> Temporary<'d> {
 
     pub(super) fn write(&mut self, bytes: &[u8], mode: Option<Permissions>) -> io::Result<()> {
         self.file.write_all(bytes)?;
-        if let Some(mode) = mode {
-            self.file.set_permissions(mode)?;
+        match mode {
+            Some(mode) => self.file.set_permissions(mode),
+            None => Ok(()),
         }
+    }
+
+    /// Waits until the content is on disk.
+    pub(super) fn sync(&self) -> io::Result<()> {
         self.file.sync_all()
     }
 
     /// Puts the file in the place of `target`.
-    pub(super) fn rename(self, target: &str) -> io::Result<()> {
-        self.dir.rename(&self.name, self.dir, target)?;
-        self.dir.open(".")?.sync_all()
+    pub(super) fn rename(self, target: impl AsRef<Path>) -> io::Result<()> {
+        self.dir.rename(&self.name, self.dir, target)
     }
 
     /// Puts the file at `target`. Fails when there is a file.
@@ -101,26 +105,45 @@ impl Drop for Temporary<'_> {
 }
 
 /// Replaces the file at `path`: the old or the new one is there at any moment.
-/// With `private`, only its owner can read it; otherwise an existing file keeps
-/// its permissions.
+/// An existing file keeps its permissions.
 ///
 /// A symbolic link is replaced, not followed.
-pub fn replace_file(path: &Path, bytes: &[u8], private: bool) -> io::Result<()> {
-    let name = path.file_name().and_then(|name| name.to_str());
-    let name = name.ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput))?;
+pub fn replace_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    replace(path, bytes, false)
+}
+
+/// The same for a file that only its owner can read, and that is complete also
+/// after the machine fails.
+pub fn replace_private_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    replace(path, bytes, true)
+}
+
+fn replace(path: &Path, bytes: &[u8], private: bool) -> io::Result<()> {
+    let file_name = path.file_name();
+    let file_name = file_name.ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput))?;
+    let name = file_name.to_string_lossy();
     let parent = path
         .parent()
         .filter(|parent| !parent.as_os_str().is_empty());
     let parent = parent.unwrap_or(Path::new("."));
     let dir = Dir::open_ambient_dir(parent, ambient_authority())?;
-    remove_left_over(&dir, |left| left.target == shortened(name));
-    let mode = match dir.symlink_metadata(name) {
+    remove_left_over(&dir, |left| {
+        left.is_certain && left.target == shortened(&name)
+    });
+    let mode = match dir.symlink_metadata(file_name) {
         Ok(meta) if meta.is_file() && !private => Some(meta.permissions()),
         _ => None,
     };
-    let mut temporary = Temporary::create(&dir, name, private || mode.is_some())?;
+    let mut temporary = Temporary::create(&dir, &name, private || mode.is_some())?;
     temporary.write(bytes, mode)?;
-    temporary.rename(name)
+    if private {
+        temporary.sync()?;
+    }
+    temporary.rename(file_name)?;
+    match private {
+        true => dir.open(".")?.sync_all(),
+        false => Ok(()),
+    }
 }
 
 /// The parts of a temporary file's name.
@@ -303,7 +326,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("f");
         std::fs::write(&path, "old").unwrap();
-        replace_file(&path, b"new", true).unwrap();
+        replace_private_file(&path, b"new").unwrap();
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "new");
         let mode = std::fs::metadata(&path).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
