@@ -244,10 +244,10 @@ Examples:
     Doctor(DoctorArgs),
     /// Trust the contexture.toml of a project, so that all its settings are active
     #[command(after_help = "\
-A project can come from somebody else. Settings that run commands, send content or environment
-variables to a URL, use paths outside the root, or open a server to host names and web pages are
-inactive until you trust the file. The other settings always work. Trust is for the exact content:
-a changed file must be trusted again. The command prints what becomes active.
+A cloned project brings a contexture.toml that other people wrote. Settings that run commands, send
+content or environment variables to a URL, use paths outside the root, or open a server to host
+names and web pages are inactive until you trust the file. The other settings always work. Trust is
+for the exact content: a changed file must be trusted again. The command prints what becomes active.
 
 The list of trusted files is $XDG_DATA_HOME/contexture/trusted (~/.local/share by default).
 CONTEXTURE_TRUST_FILE sets another path. See docs/trust.md.

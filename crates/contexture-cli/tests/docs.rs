@@ -175,7 +175,8 @@ impl Page {
             .current_dir(self.dir.path())
             .env("PATH", &self.search)
             .env("COLUMNS", "100")
-            .env("CONTEXTURE_MARK_KEY", "docs");
+            .env("CONTEXTURE_MARK_KEY", "docs")
+            .env("CONTEXTURE_TRUST_FILE", self.dir.path().join(".trusted"));
         shell
     }
 

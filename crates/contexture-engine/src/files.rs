@@ -16,8 +16,8 @@ mod temporary;
 
 use crate::error::Error;
 use cap_fs_ext::DirExt as _;
-pub use temporary::{replace_file, replace_private_file};
 use temporary::Temporary;
+pub use temporary::{replace_file, replace_private_file};
 
 /// The directories that belong to Contexture by their name.
 const OWN: [&str; 3] = [".contexture", ".contexture/sessions", ".agent/sessions"];

@@ -123,15 +123,15 @@ impl Settings {
             Trust::Refused => format!("the {FILE} of a tenant cannot activate every setting"),
             _ => format!("{FILE} is not trusted"),
         };
-        let warning = Warning::new("settings_inactive", format!("{why}: {names} {are} inactive"));
+        let warning = Warning::new(
+            "settings_inactive",
+            format!("{why}: {names} {are} inactive"),
+        );
         Some(match &self.trust {
             Trust::Refused => warning.advise("the operator of the server can set them"),
             _ => warning.advise(match self.root.as_path() == Path::new(".") {
                 true => Advice::call(Operation::TrustSettings),
-                false => Advice::call_on(
-                    Operation::TrustSettings,
-                    self.root.display().to_string(),
-                ),
+                false => Advice::call_on(Operation::TrustSettings, self.root.display().to_string()),
             }),
         })
     }
@@ -281,9 +281,7 @@ impl TrustFile {
             return Err(Error::input(format!(
                 "other users can write the list of trusted files {shown}"
             ))
-            .advise(format!(
-                "check the list, then run `chmod 600 {shown}`"
-            )));
+            .advise(format!("check the list, then run `chmod 600 {shown}`")));
         }
         let mut text = String::new();
         std::io::Read::by_ref(&mut file)

@@ -73,9 +73,9 @@ mod token_counts;
 
 pub use assembled::{Assembled, AssembledForm};
 pub use contexture_core as core;
+pub use contexture_engine::files::replace_file;
 #[cfg(feature = "schema")]
 pub use contexture_engine::schema;
-pub use contexture_engine::files::replace_file;
 pub use contexture_engine::{
     ActionCode, Advice, Ask, Attachment, CacheReport, Cause, Concept, Difference, Error, Event,
     Face, HintVerdict, Hook, Offer, Operation, Outcome, Parameter, ParameterKind, Recipe,

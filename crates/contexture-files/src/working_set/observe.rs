@@ -143,17 +143,18 @@ pub fn observe(
         .last_mention
         .retain(|id, _| manifest.files.iter().any(|entry| entry.id() == *id));
 
+    // Checked first: a change that is refused leaves no file.
+    let prepared = match changes.is_empty() {
+        true => None,
+        false => Some(actions::prepare(target, &changes, Actor::Orchestrator)?),
+    };
     let apply = || -> Result<Vec<String>, Error> {
         for (path, output) in &written {
             // Tools print keys; a file of their output is read by more than the
             // model.
             root.write_private(path, &masked(output))?;
         }
-        if changes.is_empty() {
-            return Ok(Vec::new());
-        }
-        let actor = Actor::Orchestrator;
-        actions::apply_locked(target, &changes, actor)
+        prepared.map_or_else(|| Ok(Vec::new()), actions::Prepared::write)
     };
     let applied = apply().inspect_err(|_| {
         for (path, _) in &written {
@@ -304,7 +305,10 @@ mod tests {
         for (path, expected) in [
             (".agent/sessions/default/tool/000001-01-shell.txt", true),
             (".contexture/sessions/a b/tool/1000001-100-a-b.txt", true),
-            (".agent/sessions/default/tool/000001-01-shell.txt.bak", false),
+            (
+                ".agent/sessions/default/tool/000001-01-shell.txt.bak",
+                false,
+            ),
             (".agent/sessions/default/tool/notes-01-shell.txt", false),
             (".agent/sessions/default/tool/000001-shell.txt", false),
             (".agent/sessions/default/tool/.gitignore", false),
