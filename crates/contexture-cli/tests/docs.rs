@@ -305,6 +305,11 @@ fn the_memory_of_the_examples() {
 }
 
 #[test]
+fn the_guide_to_trust() {
+    check("docs/trust.md");
+}
+
+#[test]
 fn the_readme() {
     check("README.md");
 }
