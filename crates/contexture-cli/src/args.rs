@@ -9,6 +9,7 @@ mod memory;
 mod serve;
 mod task;
 mod tree;
+mod trust;
 
 use std::path::PathBuf;
 
@@ -27,6 +28,7 @@ pub(crate) use tree::{
     AddArgs, AgentCommand, AgentName, AgentSetArgs, NodeCommand, PathCommand, Pinned, Prefer,
     ShowArgs, TreeArgs, TreeCommand, TreeMemoryCommand, TreeSettings,
 };
+pub(crate) use trust::TrustArgs;
 
 /// Assembles requests for language models within a token budget, and reports what was left out.
 #[derive(Parser)]
@@ -240,6 +242,23 @@ Examples:
   contexture doctor
   contexture doctor my-project --json")]
     Doctor(DoctorArgs),
+    /// Trust the contexture.toml of a project, so that all its settings are active
+    #[command(after_help = "\
+A cloned project brings a contexture.toml that other people wrote. Settings that run commands, send
+content or environment variables to a URL, use paths outside the root, or open a server to host
+names and web pages are inactive until you trust the file. The other settings always work. Trust is
+for the exact content: a changed file must be trusted again. The command prints what becomes active.
+
+The list of trusted files is $XDG_DATA_HOME/contexture/trusted (~/.local/share by default).
+CONTEXTURE_TRUST_FILE sets another path. See docs/trust.md.
+
+Examples:
+  contexture trust --show                      print what would become active
+  contexture trust
+  contexture trust my-project
+  contexture trust --list
+  contexture trust my-project --revoke")]
+    Trust(TrustArgs),
     /// Print a completion script for your shell
     #[command(after_help = "\
 Examples:

@@ -16,6 +16,7 @@ use crate::{explain, output, progress, store};
 
 pub(crate) fn run(args: &AssembleArgs) -> anyhow::Result<()> {
     let root = Root::open(&args.root)?;
+    root.remove_left_over();
     let mut engine = store::marked(Engine::for_root(&root)?);
     if args.format != Format::Text && args.report.as_deref() == Some(Path::new("-")) {
         let both = "--report - cannot follow a JSON request on standard output; write it to a \
@@ -62,7 +63,11 @@ pub(crate) fn run(args: &AssembleArgs) -> anyhow::Result<()> {
         },
         Err(error) => return Err(error),
     }
-    let mut assembled = progress::with_spinner("assembling", || engine.assemble(&root, &request))?;
+    let assembled = progress::with_spinner("assembling", || engine.assemble(&root, &request));
+    // Without a report, the warning can say why the call failed.
+    let mut assembled = assembled.inspect_err(|_| {
+        engine.settings_warnings().iter().for_each(output::warn);
+    })?;
     if keep_later && engine.config().snapshots.keep {
         match store::find(&root, engine.config(), args.db.as_deref())?.open() {
             Ok(store) => {

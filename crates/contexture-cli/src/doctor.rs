@@ -7,6 +7,7 @@ use std::fmt::Write as _;
 
 use anstyle::AnsiColor;
 use contexture::config::{Config, FILE, SummariserKind};
+use contexture::trust::{self, Settings, TrustFile};
 use contexture::working_set::{Hints, Manifest, expand, find_manifest};
 use contexture::{Engine, Root};
 use serde_json::{Value, json};
@@ -111,21 +112,31 @@ fn told(error: &contexture::Error) -> String {
 }
 
 fn check_config(root: &Root, checks: &mut Vec<Check>) -> Config {
-    let (state, found, config) = match Config::read(root) {
-        Ok(config) if root.exists(FILE) => (State::Good, format!("{FILE} is valid"), config),
-        Ok(config) => (
-            State::Good,
-            format!("no {FILE}; using the defaults"),
-            config,
-        ),
-        Err(error) => (State::Bad, told(&error), Config::default()),
+    let mut add = |what, state, found| checks.push(Check { what, state, found });
+    let settings = match Settings::read(root, &TrustFile::of_user()) {
+        Ok(settings) => settings,
+        Err(error) => {
+            add("settings", State::Bad, told(&error));
+            return Config::default();
+        }
     };
-    checks.push(Check {
-        what: "settings",
-        state,
-        found,
-    });
-    config
+    let found = match root.exists(FILE) {
+        true => format!("{FILE} is valid"),
+        false => format!("no {FILE}; using the defaults"),
+    };
+    add("settings", State::Good, found);
+    if let Some(warning) = settings.warning() {
+        let found = output::visible(&warning.phrase(&CommandLine));
+        add("trust", State::Note, found);
+    } else if !settings.active.is_empty() {
+        let names = trust::names(&settings.active);
+        let found = format!("{FILE} is trusted: {names} can act outside the project");
+        add("trust", State::Good, output::visible(&found));
+    } else {
+        let found = "no setting needs trust".to_owned();
+        add("trust", State::Good, found);
+    }
+    settings.config
 }
 
 fn check_recipe(root: &Root, config: &Config, checks: &mut Vec<Check>) {

@@ -39,6 +39,7 @@ impl Face for CommandLine {
             Operation::ListWorkingSet => ("working-set list", None),
             Operation::CreateProject => ("init", None),
             Operation::ShowSettings => ("doctor", None),
+            Operation::TrustSettings => ("trust", None),
             _ => return None,
         };
         let object = match (operation, on) {
@@ -46,6 +47,7 @@ impl Face for CommandLine {
                 let goal = placeholder.map(|goal| format!(" {goal}"));
                 Some(format!("{} --stack {stack}", goal.unwrap_or_default()))
             }
+            (Operation::TrustSettings, Some(root)) => Some(format!(" {}", quoted(root))),
             (Operation::ListSnapshots, Some(session)) => Some(format!(" --session {session}")),
             // A list is of everything, whatever the advice is about.
             (_, on) => placeholder.map(|usual| format!(" {}", on.unwrap_or(usual))),
@@ -61,6 +63,15 @@ impl Face for CommandLine {
             "`contexture {command}{}{rest}`",
             object.unwrap_or_default()
         ))
+    }
+}
+
+/// Returns a path as a shell takes it.
+fn quoted(path: &str) -> String {
+    let plain = |c: char| c.is_alphanumeric() || "-_./:=@%+,".contains(c);
+    match path.chars().all(plain) && !path.starts_with('-') {
+        true => path.to_owned(),
+        false => format!("'{}'", path.replace('\'', r"'\''")),
     }
 }
 
@@ -84,6 +95,16 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn a_root_is_quoted_for_the_shell() {
+        let call = |root| CommandLine.operation(Operation::TrustSettings, Some(root));
+        assert_eq!(call("a/b.c").as_deref(), Some("`contexture trust a/b.c`"));
+        assert_eq!(
+            call("it's $HOME").as_deref(),
+            Some(r"`contexture trust 'it'\''s $HOME'`")
+        );
     }
 
     #[test]

@@ -21,6 +21,7 @@ mod store;
 mod task;
 mod tokens;
 mod tree;
+mod trust;
 mod working_set;
 
 use std::process::ExitCode;
@@ -58,6 +59,7 @@ fn main() -> ExitCode {
         Command::Tokens(args) => tokens::run(&args),
         Command::Recipe(args) => recipe::run(&args),
         Command::Doctor(args) => doctor::run(&args),
+        Command::Trust(args) => trust::run(&args),
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "contexture", &mut script);

@@ -103,25 +103,10 @@ pub(crate) fn file(path: &Path, text: &str) -> anyhow::Result<()> {
             .and_then(|mut file| file.write_all(text.as_bytes()))
             .with_context(cannot);
     }
-    let name = path
-        .file_name()
-        .ok_or_else(|| Usage(format!("{} is not a file name", path.display())))?;
-    let temporary = path.with_file_name(format!(
-        ".{}.{}.tmp",
-        name.to_string_lossy(),
-        std::process::id()
-    ));
-    // Never through a link that someone put there.
-    let written = std::fs::OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .open(&temporary)
-        .and_then(|mut file| file.write_all(text.as_bytes()))
-        .and_then(|()| std::fs::rename(&temporary, path));
-    if written.is_err() {
-        let _ = std::fs::remove_file(&temporary);
+    if path.file_name().is_none() {
+        return Err(Usage(format!("{} is not a file name", path.display())).into());
     }
-    written.with_context(cannot)
+    contexture::replace_file(path, text.as_bytes()).with_context(cannot)
 }
 
 /// Returns what a file that the user named is called.

@@ -5,8 +5,8 @@ use std::io::IsTerminal as _;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use contexture::config::Config;
 use contexture::store::Tenants;
+use contexture::trust::{Settings, TrustFile};
 use contexture::{Error, Root};
 use contexture_server::{Metrics, Server, Service};
 
@@ -49,7 +49,8 @@ pub(crate) fn mcp(args: &McpArgs) -> anyhow::Result<()> {
 
 fn service(options: &StoreOptions) -> anyhow::Result<Service> {
     let root = Root::open(&options.root)?;
-    let mut config = Config::read(&root)?;
+    // Opening the store warns about what is inactive.
+    let mut config = Settings::read(&root, &TrustFile::of_user())?.config;
     let variables = std::env::vars_os().filter_map(|(name, value)| {
         // What is no text is none of ours.
         Some((name.into_string().ok()?, value.into_string().ok()?))

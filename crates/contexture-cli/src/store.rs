@@ -158,13 +158,21 @@ pub(crate) fn mark_key() -> Option<MarkKey> {
     (!key.is_empty()).then(|| MarkKey::from_text(&key))
 }
 
+/// Returns the engine of a root, and warns about its inactive settings.
+pub(crate) fn engine_of(root: &Root) -> Result<Engine, Error> {
+    root.remove_left_over();
+    let engine = Engine::for_root(root)?;
+    engine.settings_warnings().iter().for_each(output::warn);
+    Ok(engine)
+}
+
 fn found(
     options: &StoreOptions,
     make: bool,
     maker: &str,
 ) -> anyhow::Result<(Engine, StoreLocation)> {
     let root = Root::open(&options.root)?;
-    let engine = marked(Engine::for_root(&root)?);
+    let engine = marked(engine_of(&root)?);
     let place = find(&root, engine.config(), options.db.as_deref())?;
     if !make && !place.exists() {
         let none = format!(

@@ -14,11 +14,11 @@ use serde_json::json;
 
 use crate::args::TokensArgs;
 use crate::output::{self, Usage};
-use crate::progress;
+use crate::{progress, store};
 
 pub(crate) fn run(args: &TokensArgs) -> anyhow::Result<()> {
     let root = Root::open(".")?;
-    let engine = Engine::for_root(&root)?;
+    let engine = store::engine_of(&root)?;
     let (name, counter, window) = counter(args, &engine)?;
     let stdin = vec![PathBuf::from("-")];
     let files = if args.files.is_empty() {

@@ -111,6 +111,7 @@ fn change(
     actor: Actor,
 ) -> anyhow::Result<()> {
     let root = Root::open(root)?;
+    root.remove_left_over();
     let engine = Engine::for_root(&root)?;
     let manifest = manifest_of(&root, options)?;
     let target = target(&root, &manifest, &engine, options);
@@ -121,6 +122,7 @@ fn change(
 fn observe_turn(file: &Path, root: &Path, options: &WorkingSetOptions) -> anyhow::Result<()> {
     let turn = turn_from_json(&file.display().to_string(), &output::read_text(file)?)?;
     let root = Root::open(root)?;
+    root.remove_left_over();
     let engine = Engine::for_root(&root)?;
     let manifest = manifest_of(&root, options)?;
     let target = target(&root, &manifest, &engine, options);

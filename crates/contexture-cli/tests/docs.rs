@@ -175,7 +175,8 @@ impl Page {
             .current_dir(self.dir.path())
             .env("PATH", &self.search)
             .env("COLUMNS", "100")
-            .env("CONTEXTURE_MARK_KEY", "docs");
+            .env("CONTEXTURE_MARK_KEY", "docs")
+            .env("CONTEXTURE_TRUST_FILE", self.dir.path().join(".trusted"));
         shell
     }
 
@@ -316,6 +317,11 @@ fn the_guide_for_agents() {
 #[test]
 fn the_memory_of_the_examples() {
     check("examples/memory/README.md");
+}
+
+#[test]
+fn the_guide_to_trust() {
+    check("docs/trust.md");
 }
 
 #[test]

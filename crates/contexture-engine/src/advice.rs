@@ -120,6 +120,8 @@ operations! {
     CreateProject: "create_project", "creates the files of a project";
     /// Prints the settings with their defaults.
     ShowSettings: "show_settings", "prints the settings and their defaults";
+    /// Trusts the settings file of a project.
+    TrustSettings: "trust_settings", "shows what they do and activates them";
 }
 
 impl Operation {

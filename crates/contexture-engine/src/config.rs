@@ -11,12 +11,14 @@ use contexture_store::{RecordKind, TruncationStrategy};
 use contexture_tokens::{Model, Models, Prices, Provider, Tokenizer};
 use serde::{Deserialize, Serialize};
 
+mod active;
 mod server;
 
 use crate::advice::{Advice, Operation};
 pub use crate::agent::Permissions;
 use crate::error::{Error, plain};
 use crate::files::Root;
+pub use active::{ActiveSetting, Effect};
 pub use server::{ServerConfig, TenantConfig};
 
 /// The name of the configuration file.
@@ -589,6 +591,10 @@ impl Default for SnapshotConfig {
 
 impl Config {
     /// Reads `contexture.toml` in `root`; defaults when there is none.
+    ///
+    /// The settings are those of the file, also those that run commands or
+    /// name endpoints. For a project that others wrote, see
+    /// [`Settings`](crate::trust::Settings).
     pub fn read(root: &Root) -> Result<Self, Error> {
         if root.is_absent(FILE) {
             return Ok(Self::default());
@@ -656,6 +662,26 @@ impl Config {
                 "set when summariser.kind is not \
                                                           `extractive`",
             );
+        }
+        let embedder = &self.memory.embedder;
+        for (setting, url, key) in [
+            (
+                "summariser",
+                &self.summariser.base_url,
+                &self.summariser.api_key_env,
+            ),
+            ("memory.embedder", &embedder.base_url, &embedder.api_key_env),
+        ] {
+            if let (Some(url), Some(_)) = (url, key)
+                && !contexture_providers::may_carry_key(url)
+            {
+                let message = format!(
+                    "{FILE}: {setting}.base_url: must be an https:// address, or http:// on this \
+                     machine, because {setting}.api_key_env is set"
+                );
+                return Err(Error::input(message)
+                    .advise("use https://, or remove api_key_env if the server needs no key"));
+            }
         }
         self.server.check()
     }

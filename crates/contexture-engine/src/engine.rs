@@ -32,6 +32,7 @@ use crate::request::Request;
 use crate::snapshot::{self, Durability, RecentRequests, Saved};
 use crate::source::{Parameter, Source};
 use crate::summariser::Summariser;
+use crate::trust::Settings;
 
 /// The parts of a store that an engine has.
 #[derive(Clone, Default)]
@@ -56,6 +57,7 @@ pub struct EngineBuilder {
     confined: bool,
     background_snapshots: bool,
     mark_key: Option<MarkKey>,
+    warnings: Vec<Warning>,
 }
 
 impl EngineBuilder {
@@ -63,6 +65,13 @@ impl EngineBuilder {
     pub fn config(mut self, config: Config) -> Self {
         self.config = config;
         self
+    }
+
+    /// Uses the settings of a root, and takes it for what paths in them are
+    /// relative to. Every report warns about the settings that are inactive.
+    pub fn settings(mut self, settings: Settings) -> Self {
+        self.warnings.extend(settings.warning());
+        self.config(settings.config).folder(&settings.root)
     }
 
     /// Sets the directory that paths in the settings are relative to.
@@ -193,6 +202,7 @@ impl EngineBuilder {
             confined: self.confined,
             background_snapshots: self.background_snapshots,
             mark_key: self.mark_key,
+            warnings: self.warnings,
             store_key: OnceLock::new(),
             own_key: OnceLock::new(),
             counts: Mutex::default(),
@@ -219,6 +229,8 @@ pub struct Engine {
     // Whether a request is kept while it is already being used.
     background_snapshots: bool,
     mark_key: Option<MarkKey>,
+    // What every report warns about.
+    warnings: Vec<Warning>,
     // The store's own key, once it was read, and one for a store without.
     store_key: OnceLock<MarkKey>,
     own_key: OnceLock<[u8; 32]>,
@@ -273,6 +285,7 @@ impl Engine {
             confined: false,
             background_snapshots: false,
             mark_key: None,
+            warnings: Vec::new(),
         }
     }
 
@@ -280,6 +293,11 @@ impl Engine {
     pub fn set_store(&mut self, store: Arc<dyn Store>) {
         self.parts = Engine::builder().store(store).parts;
         self.store_key = OnceLock::new();
+    }
+
+    /// Returns the warnings about the settings, which every report has.
+    pub fn settings_warnings(&self) -> &[Warning] {
+        &self.warnings
     }
 
     /// Returns the effective settings.

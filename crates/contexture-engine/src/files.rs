@@ -9,10 +9,30 @@ use std::sync::Arc;
 
 use cap_fs_ext::{OpenOptionsFollowExt as _, OpenOptionsSyncExt as _};
 use cap_std::ambient_authority;
-use cap_std::fs::{Dir, OpenOptions};
+use cap_std::fs::{Dir, DirBuilder, OpenOptions};
 use contexture_core::Code;
 
+mod temporary;
+
 use crate::error::Error;
+use cap_fs_ext::DirExt as _;
+use temporary::Temporary;
+pub use temporary::{replace_file, replace_private_file};
+
+/// The directories that belong to Contexture by their name.
+const OWN: [&str; 3] = [".contexture", ".contexture/sessions", ".agent/sessions"];
+
+/// The most sessions that are searched for temporary files at a start, so that
+/// a start takes no longer the more there are.
+const MOST_SESSIONS: usize = 256;
+
+/// Has a file created for its owner only.
+fn owner_only(options: &mut OpenOptions) {
+    #[cfg(unix)]
+    cap_std::fs::OpenOptionsExt::mode(options, 0o600);
+    #[cfg(not(unix))]
+    let _ = options;
+}
 
 /// A directory that everything is read from.
 ///
@@ -256,6 +276,10 @@ impl Root {
     /// Replaces the file at `path` with `text`: the old or the new one is
     /// there at any moment, also after a crash.
     pub fn replace(&self, path: &str, text: &str) -> Result<(), Error> {
+        self.replace_with(path, text, false)
+    }
+
+    fn replace_with(&self, path: &str, text: &str, private: bool) -> Result<(), Error> {
         let failed = |source: std::io::Error| {
             Error::failure(
                 format!("cannot write {path}: {source}; the file is unchanged"),
@@ -279,27 +303,32 @@ impl Root {
             Ok(meta) => Some(meta.permissions()),
             Err(_) => None,
         };
-        let temporary = format!(".{name}.{}.tmp", std::process::id());
-        let write = || -> std::io::Result<()> {
-            let mut options = OpenOptions::new();
-            options.write(true).create_new(true);
-            let mut file = parent.open_with(&temporary, &options)?;
-            file.write_all(text.as_bytes())?;
-            if let Some(permissions) = permissions.clone() {
-                file.set_permissions(permissions)?;
-            }
-            file.sync_all()?;
-            parent.rename(&temporary, &parent, name)?;
+        self.remove_left_over_for(&parent, name);
+        let write = || {
+            let mut temporary = Temporary::create(&parent, name, private || permissions.is_some())?;
+            temporary.write(text.as_bytes(), permissions.filter(|_| !private))?;
+            temporary.sync()?;
+            temporary.rename(name)?;
             parent.open(".")?.sync_all()
         };
-        write().map_err(|source| {
-            let _ = parent.remove_file(&temporary);
-            failed(source)
-        })
+        write().map_err(failed)
+    }
+
+    fn remove_left_over_for(&self, dir: &Dir, name: &str) {
+        temporary::remove_left_over(dir, |left| left.target == temporary::shortened(name));
+    }
+
+    /// Writes a file of Contexture's own, with the directories above it: only
+    /// its owner can read it, and git ignores it. A file that is there is
+    /// replaced.
+    pub fn write_private(&self, path: &str, text: &str) -> Result<(), Error> {
+        self.create_private_dir_of(path)
+            .map_err(|source| Error::failure(format!("cannot write {path}: {source}"), source))?;
+        self.replace_with(path, text, true)
     }
 
     /// Appends `line` to the file at `path`, creating it and the directories
-    /// above it.
+    /// above it for their owner only.
     pub fn append_line(&self, path: &str, line: &str) -> std::io::Result<()> {
         let mut options = OpenOptions::new();
         // A pipe in the log's place must not make every call wait.
@@ -308,9 +337,10 @@ impl Root {
             .create(true)
             .nonblock(true)
             .follow(cap_fs_ext::FollowSymlinks::No);
+        owner_only(&mut options);
         let mut file = match self.dir.open_with(path, &options) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                self.create_dir_of(path)?;
+                self.create_private_dir_of(path)?;
                 self.dir.open_with(path, &options)?
             }
             opened => opened?,
@@ -323,16 +353,14 @@ impl Root {
     /// or not at all. Fails when there is one.
     pub fn write_new(&self, path: &str, text: &str) -> std::io::Result<()> {
         self.create_dir_of(path)?;
-        let temporary = format!("{path}.{}.tmp", std::process::id());
-        let mut options = OpenOptions::new();
-        options.write(true).create_new(true);
-        let written = self
-            .dir
-            .open_with(&temporary, &options)
-            .and_then(|mut file| file.write_all(text.as_bytes()))
-            .and_then(|()| self.dir.hard_link(&temporary, &self.dir, path));
-        let _ = self.dir.remove_file(&temporary);
-        written
+        let (parent, name) = match path.rsplit_once('/') {
+            Some((parent, name)) => (self.dir.open_dir(parent)?, name),
+            None => (self.dir.try_clone()?, path),
+        };
+        self.remove_left_over_for(&parent, name);
+        let mut temporary = Temporary::create(&parent, name, false)?;
+        temporary.write(text.as_bytes(), None)?;
+        temporary.link(name)
     }
 
     /// Removes a file that this process wrote.
@@ -346,6 +374,84 @@ impl Root {
             Some((parent, _)) => self.dir.create_dir_all(parent),
             None => Ok(()),
         }
+    }
+
+    /// Creates the directories above `path` for their owner only. Each new one
+    /// gets a `.gitignore` that ignores everything in it.
+    ///
+    /// The directories that belong to Contexture by their name get one as well
+    /// when they have none, because earlier versions made them without.
+    pub fn create_private_dir_of(&self, path: &str) -> std::io::Result<()> {
+        let mut builder = DirBuilder::new();
+        #[cfg(unix)]
+        cap_std::fs::DirBuilderExt::mode(&mut builder, 0o700);
+        for (at, _) in path.match_indices('/') {
+            let directory = &path[..at];
+            match self.dir.create_dir_with(directory, &builder) {
+                Ok(()) => self.ignore_in_git(directory),
+                Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
+                    if OWN.contains(&directory) {
+                        self.ignore_in_git(directory);
+                    }
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes a `.gitignore` unless there is one. Not being able to is no
+    /// reason to fail.
+    fn ignore_in_git(&self, directory: &str) {
+        let mut options = OpenOptions::new();
+        options.write(true).create_new(true);
+        owner_only(&mut options);
+        let path = format!("{directory}/.gitignore");
+        let file = self.dir.open_with(path, &options);
+        let _ = file.and_then(|mut file| file.write_all(b"*\n"));
+    }
+
+    /// Removes the temporary files that killed processes left where Contexture
+    /// writes: in the root, in `.agent/`, in `.contexture/` and in the
+    /// directories of sessions.
+    pub fn remove_left_over(&self) {
+        // In the root, a name that another program could have chosen is left
+        // alone.
+        temporary::remove_left_over(&self.dir, |left| {
+            left.is_certain || left.target.starts_with("working-set.")
+        });
+        for above in [".agent", ".contexture"] {
+            let Ok(above) = self.dir.open_dir_nofollow(above) else {
+                continue;
+            };
+            temporary::remove_left_over(&above, |_| true);
+            let Ok(sessions) = above.open_dir_nofollow("sessions") else {
+                continue;
+            };
+            let names = sessions.entries().into_iter().flatten().flatten();
+            for session in names.take(MOST_SESSIONS) {
+                let Ok(session) = sessions.open_dir_nofollow(session.file_name()) else {
+                    continue;
+                };
+                temporary::remove_left_over(&session, |_| true);
+                if let Ok(outputs) = session.open_dir_nofollow("tool") {
+                    temporary::remove_left_over(&outputs, |_| true);
+                }
+            }
+        }
+    }
+
+    /// Returns the names in a directory, sorted; none when there is no such
+    /// directory.
+    pub fn names_in(&self, directory: &str) -> Vec<String> {
+        if self.is_really_hidden(directory) {
+            return Vec::new();
+        }
+        let entries = self.dir.read_dir(directory).into_iter().flatten().flatten();
+        let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+        let mut names: Vec<String> = names.collect();
+        names.sort_unstable();
+        names
     }
 
     /// Opens the directory that `path` lies in, which is what its writers

@@ -34,6 +34,7 @@ pub mod schema;
 pub mod snapshot;
 pub mod source;
 mod summariser;
+pub mod trust;
 pub mod turn;
 pub mod yaml;
 
@@ -46,7 +47,7 @@ pub use event::{Attachment, Event, Hook, Sender};
 pub use event_source::EventSource;
 pub use files::{Root, Unusable, check_path};
 pub use filters::ContextFilters;
-pub use log::{Log, session_dir};
+pub use log::{Log, masked, masked_json, session_dir};
 pub use recipe::{LayerOrder, Recipe, RecipeInfo, RecipeLayer, RecipeRef};
 pub use report::{CacheReport, Difference, HintVerdict, Report};
 pub use request::Request;

@@ -1,7 +1,9 @@
 //! [`Log`]: the event log of a session and the path of its files.
 
+use contexture_core::guard::{find_secrets, mask};
 use jiff::Timestamp;
 use serde::Serialize;
+use serde_json::Value;
 
 use crate::advice::Warning;
 use crate::files::Root;
@@ -28,6 +30,40 @@ pub fn session_dir(root: &Root, session: Option<&str>) -> String {
     let label = label.trim_start_matches('.');
     let label = if label.is_empty() { "default" } else { label };
     format!("{above}/sessions/{label}/")
+}
+
+/// Returns a text with its secrets masked, as everything that Contexture writes
+/// to disk outside of its store.
+pub fn masked(text: &str) -> String {
+    mask(text, &find_secrets(text))
+}
+
+/// Returns JSON in one line with its secrets masked.
+pub fn masked_json(mut value: Value) -> String {
+    // A value that spans lines is recognised only without escapes.
+    mask_values(&mut value);
+    let line = value.to_string();
+    // Others are recognised only next to their key. A mask that takes more than
+    // the value would break the line.
+    let whole = masked(&line);
+    match serde_json::from_str::<serde::de::IgnoredAny>(&whole) {
+        Ok(_) => whole,
+        Err(_) => line,
+    }
+}
+
+fn mask_values(value: &mut Value) {
+    match value {
+        Value::String(text) => {
+            let found = find_secrets(text);
+            if !found.is_empty() {
+                *text = mask(text, &found);
+            }
+        }
+        Value::Array(values) => values.iter_mut().for_each(mask_values),
+        Value::Object(values) => values.values_mut().for_each(mask_values),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
 }
 
 /// The append-only log of a session: what was included, when, at what budget,
@@ -63,9 +99,9 @@ impl<'r> Log<'r> {
             event,
             details,
         };
-        let written = serde_json::to_string(&line)
+        let written = serde_json::to_value(&line)
             .map_err(std::io::Error::other)
-            .and_then(|line| self.root.append_line(&self.path, &line));
+            .and_then(|line| self.root.append_line(&self.path, &masked_json(line)));
         let error = written.err()?;
         let message = format!("cannot write the event log {}: {error}", self.path);
         Some(Warning::new("log_not_written", message))

@@ -525,7 +525,8 @@ impl<'a> Call<'a> {
             };
             guarded(source.name(), || source.account(&ask, &mut account))?;
         }
-        let mut warnings = self.state.take_warnings();
+        let mut warnings = self.engine.settings_warnings().to_vec();
+        warnings.extend(self.state.take_warnings());
         warnings.extend(summarise(&report));
         warnings.extend(described(&layout, &self.model));
         let agent = match self.facts.is_agent {

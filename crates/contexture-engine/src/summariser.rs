@@ -7,6 +7,12 @@ use contexture_core::{Tokens, Usage};
 
 use crate::config;
 
+/// The address of OpenAI's API.
+pub(crate) const OPENAI: &str = "https://api.openai.com/v1";
+
+/// The address of Anthropic's API.
+pub(crate) const ANTHROPIC: &str = "https://api.anthropic.com";
+
 /// Writes summaries with a language model. A program may bring its own.
 pub trait Summariser: Send + Sync {
     /// Returns the name of the model, for reports.
@@ -83,8 +89,8 @@ impl Summariser for Api {
 
         let settings = &self.settings;
         let (protocol, usual) = match settings.kind {
-            config::SummariserKind::Anthropic => (Protocol::Anthropic, "https://api.anthropic.com"),
-            _ => (Protocol::OpenAi, "https://api.openai.com/v1"),
+            config::SummariserKind::Anthropic => (Protocol::Anthropic, ANTHROPIC),
+            _ => (Protocol::OpenAi, OPENAI),
         };
         let api_key = match &settings.api_key_env {
             None => None,

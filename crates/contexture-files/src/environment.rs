@@ -127,11 +127,13 @@ fn read(
     match answer {
         Ok(text) => {
             // Kept for the next time it fails; not being able to is no harm.
+            let masked = serde_json::from_str(&text).map(contexture_engine::masked_json);
+            let masked = masked.unwrap_or_default();
             let unchanged = root
                 .read_text(KEPT, MAX_ANSWER)
-                .is_ok_and(|kept| kept == text.trim_end());
-            if !unchanged && root.create_dir_of(KEPT).is_ok() {
-                let _ = root.replace(KEPT, &text);
+                .is_ok_and(|kept| kept == masked);
+            if !unchanged {
+                let _ = root.write_private(KEPT, &masked);
             }
             Ok(Answer::Text { name, text })
         }

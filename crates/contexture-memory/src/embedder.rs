@@ -1,5 +1,6 @@
 //! Chooses the embedder: the built-in model, a folder, or an HTTP endpoint.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use contexture_recall::{Embedder, StaticModel};
@@ -7,8 +8,9 @@ use contexture_recall::{Embedder, StaticModel};
 use crate::config::EmbedderConfig;
 use crate::error::Error;
 
-/// Returns the embedder that the settings name.
-pub(crate) fn configured(config: &EmbedderConfig) -> Result<Arc<dyn Embedder>, Error> {
+/// Returns the embedder that the settings name. The folder of a model is
+/// relative to `base`.
+pub(crate) fn configured(base: &Path, config: &EmbedderConfig) -> Result<Arc<dyn Embedder>, Error> {
     match (&config.base_url, &config.model) {
         (Some(url), Some(model)) => endpoint(url, model, config),
         (Some(_), None) => Err(
@@ -16,7 +18,7 @@ pub(crate) fn configured(config: &EmbedderConfig) -> Result<Arc<dyn Embedder>, E
                 .advise("set model to the model that the endpoint serves"),
         ),
         (None, Some(folder)) => {
-            let model = StaticModel::load(folder.as_ref());
+            let model = StaticModel::load(&base.join(folder));
             let model = model.map_err(|error| {
                 Error::input(format!("[memory.embedder] model: {error}"))
                     .advise("give a folder with a Model2Vec model, or set base_url as well")

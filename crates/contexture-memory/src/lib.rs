@@ -124,7 +124,7 @@ impl<'e> Memory<'e> {
         if let Some(known) = cache.embedder.get() {
             return Ok(Arc::clone(known));
         }
-        let made = embedder::configured(&engine.config().memory.embedder)?;
+        let made = embedder::configured(engine.folder(), &engine.config().memory.embedder)?;
         Ok(Arc::clone(cache.embedder.get_or_init(|| made)))
     }
 

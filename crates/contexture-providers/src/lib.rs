@@ -33,6 +33,7 @@ mod check;
 pub mod client;
 mod conversation;
 mod dialect;
+mod endpoint;
 mod gemini;
 mod json;
 mod marks;
@@ -54,6 +55,7 @@ use serde_json::Value;
 use crate::dialect::Dialect;
 use crate::json::Json;
 
+pub use endpoint::may_carry_key;
 pub use media::{describe, media_tokens};
 pub use preflight::{preflight, preflight_continued};
 pub use response::{ErrorKind, error_kind, usage_of};

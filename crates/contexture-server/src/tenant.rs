@@ -8,10 +8,11 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use contexture::config::{self, Config};
+use contexture::config::{self, ActiveSetting, Config};
 use contexture::core::guard::MarkKey;
 use contexture::key::check_tenant;
 use contexture::store::{Store, Tenants as Stores};
+use contexture::trust::Settings;
 use contexture::{Engine, Error, Root, Timestamp};
 use tokio::sync::Semaphore;
 
@@ -71,6 +72,8 @@ pub(crate) struct Tenants {
     stores: Arc<dyn Stores>,
     root: PathBuf,
     config: Config,
+    // The operator's settings that act outside the project.
+    active: Vec<ActiveSetting>,
     metrics: Arc<Metrics>,
     now: Option<Timestamp>,
     mark_key: Option<MarkKey>,
@@ -98,6 +101,7 @@ impl Tenants {
             incarnation: AtomicU64::new(stores.incarnation()),
             stores,
             root: root.to_owned(),
+            active: config.active_settings(root),
             config,
             metrics,
             now,
@@ -127,13 +131,15 @@ impl Tenants {
             return Ok(tenant);
         }
         let root = self.root_of(name)?;
-        // A tenant can have settings of its own, in a directory that only the
-        // operator can write.
-        let config = match name.is_empty() || root.is_absent(config::FILE) {
-            true => self.config.clone(),
-            false => Config::read(&root)?,
-        };
+        root.remove_left_over();
         let mut builder = Engine::builder();
+        // A tenant can have settings of its own. Commands, endpoints, keys and
+        // paths elsewhere are the operator's to set: a tenant's file can come
+        // with content that others wrote.
+        builder = match name.is_empty() || root.is_absent(config::FILE) {
+            true => builder.config(self.config.clone()).folder(&self.root),
+            false => builder.settings(Settings::of_tenant(&root, &self.active)?),
+        };
         if let Some(key) = &self.mark_key {
             let key = match name {
                 "" => key.clone(),
@@ -142,8 +148,6 @@ impl Tenants {
             builder = builder.mark_key(key);
         }
         let engine = builder
-            .config(config)
-            .folder(root.path())
             .store(self.stores.tenant(name))
             .confined()
             .background_snapshots()
@@ -192,10 +196,15 @@ impl Tenants {
             Some(path) => Ok(Root::open(self.root.join(path))?.called(HERE)),
             None => {
                 let path = self.root.join(".contexture").join("tenants").join(name);
-                // Only the operator puts files there.
-                make_private(&path).map_err(|error| {
-                    Error::input(format!("cannot create {}: {error}", path.display()))
-                })?;
+                // Only the operator puts files there. The tenant's own directory
+                // gets no `.gitignore`, because patterns in its working set would
+                // match nothing.
+                Root::open(&self.root)?
+                    .create_private_dir_of(&format!(".contexture/tenants/{name}"))
+                    .and_then(|()| make_private(&path))
+                    .map_err(|error| {
+                        Error::input(format!("cannot create {}: {error}", path.display()))
+                    })?;
                 Ok(Root::open(path)?.called(HERE))
             }
         }

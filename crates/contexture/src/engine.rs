@@ -7,6 +7,7 @@ use std::sync::Arc;
 use contexture_core::guard::MarkKey;
 use contexture_core::{TokenCounter, Tokens};
 use contexture_engine::config::Config;
+use contexture_engine::trust::{Settings, TrustFile};
 use contexture_engine::{
     Error, EventSource, Recipe, RecipeRef, Request, Root, Source, Summariser, Warning,
 };
@@ -46,6 +47,9 @@ impl EngineBuilder {
     pass_on! {
         /// Sets the settings. Default: those of an empty `contexture.toml`.
         config(config: Config);
+        /// Uses the settings of a root. Every report warns about those that
+        /// are inactive.
+        settings(settings: Settings);
         /// Sets what paths in the settings are relative to.
         folder(folder: &Path);
         /// Gives the engine a ledger of conversations.
@@ -82,11 +86,14 @@ impl EngineBuilder {
     /// Uses the settings of `root`, and takes it for what paths in them are
     /// relative to.
     ///
+    /// Settings that run commands, name endpoints, send environment variables
+    /// or leave the root are active only when the user has trusted the file
+    /// ([`contexture_engine::trust`]). A program that trusts its file itself
+    /// passes `Config::read(root)` to [`config`](Self::config).
+    ///
     /// Fails when its `contexture.toml` cannot be read.
-    pub fn root(mut self, root: &Root) -> Result<Self, Error> {
-        let config = Config::read(root)?;
-        self.inner = self.inner.config(config).folder(root.path());
-        Ok(self)
+    pub fn root(self, root: &Root) -> Result<Self, Error> {
+        Ok(self.settings(Settings::read(root, &TrustFile::of_user())?))
     }
 
     /// Gives the engine all parts of a store.
@@ -151,7 +158,8 @@ impl Engine {
         }
     }
 
-    /// Returns an engine with the settings of `root`, without a store.
+    /// Returns an engine with the settings of `root`, without a store. See
+    /// [`EngineBuilder::root`] for the settings that need trust.
     pub fn for_root(root: &Root) -> Result<Self, Error> {
         Self::builder().root(root)?.build()
     }

@@ -73,6 +73,7 @@ mod token_counts;
 
 pub use assembled::{Assembled, AssembledForm};
 pub use contexture_core as core;
+pub use contexture_engine::files::replace_file;
 #[cfg(feature = "schema")]
 pub use contexture_engine::schema;
 pub use contexture_engine::{
@@ -80,7 +81,7 @@ pub use contexture_engine::{
     Face, HintVerdict, Hook, LayerOrder, Offer, Operation, Outcome, Parameter, ParameterKind,
     Recipe, RecipeInfo, RecipeLayer, RecipeRef, Report, Request, Root, Sender, Source, Summariser,
     SummaryAsk, SummaryText, Unusable, Warning, advice, check_path, config, counter_name,
-    provider_of, snapshot, source, turn, usual_format,
+    provider_of, snapshot, source, trust, turn, usual_format,
 };
 pub use contexture_files::{Scaffold, init, working_set};
 pub use contexture_history::{CompactRequest, SessionCost, TurnCost, compaction};

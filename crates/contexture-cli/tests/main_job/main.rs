@@ -10,6 +10,7 @@ mod guard;
 mod init;
 mod manifest;
 mod others;
+mod private;
 mod report;
 mod working_set;
 

@@ -15,6 +15,19 @@ fn settings(url: &str, dimensions: usize) -> String {
     )
 }
 
+/// Writes the settings and trusts them.
+fn configure(project: &Project, settings: &str) {
+    project.write("contexture.toml", settings);
+    project.trust();
+}
+
+/// A project with two texts and trusted settings.
+fn configured(settings: &str) -> Project {
+    let project = boats_in_words();
+    configure(&project, settings);
+    project
+}
+
 fn boats_in_words() -> Project {
     Project::new().file(
         "records.jsonl",
@@ -30,7 +43,7 @@ const DEAD: &str = "http://127.0.0.1:9";
 
 #[test]
 fn it_is_down_while_something_is_recorded() {
-    let project = boats_in_words().file("contexture.toml", settings(DEAD, 4));
+    let project = configured(&settings(DEAD, 4));
     let run = call(&project, &["memory", "record", "records.jsonl"]);
     run.expect_code(0);
     assert_eq!(run.out, "recorded 2 records (2 new)\n");
@@ -55,7 +68,7 @@ fn it_is_down_while_something_is_recorded() {
 
     // Mended, it is made up for.
     let server = endpoint(Reply::Vectors(4));
-    project.write("contexture.toml", settings(&server.url(), 4));
+    configure(&project, &settings(&server.url(), 4));
     let told = out(&project, &["memory", "reembed"]);
     assert_eq!(
         told,
@@ -70,7 +83,7 @@ fn it_is_down_while_something_is_recorded() {
 #[test]
 fn it_is_down_while_something_is_recalled() {
     let server = endpoint(Reply::Vectors(4));
-    let project = boats_in_words().file("contexture.toml", settings(&server.url(), 4));
+    let project = configured(&settings(&server.url(), 4));
     out(&project, &["memory", "record", "records.jsonl"]);
     drop(server);
     let run = call(&project, &["memory", "recall", "boat"]);
@@ -88,7 +101,7 @@ fn nothing_is_recorded_with_vectors_that_are_wrong() {
         (Reply::Vectors(3), "3"),
     ] {
         let server = endpoint(reply);
-        let project = boats_in_words().file("contexture.toml", settings(&server.url(), 4));
+        let project = configured(&settings(&server.url(), 4));
         let run = call(&project, &["memory", "record", "records.jsonl"]);
         run.expect_code(2);
         assert_eq!(run.out, "");
@@ -101,7 +114,7 @@ fn nothing_is_recorded_with_vectors_that_are_wrong() {
 #[test]
 fn it_does_not_answer() {
     let server = endpoint(Reply::Silent);
-    let project = boats_in_words().file("contexture.toml", settings(&server.url(), 4));
+    let project = configured(&settings(&server.url(), 4));
     let run = call(&project, &["memory", "record", "records.jsonl"]);
     run.expect_code(0);
     assert!(run.err.contains("searched by words only"), "{}", run.err);
@@ -121,7 +134,7 @@ fn another_embedder_is_not_mixed_with_the_first() {
     let project = boats_in_words();
     out(&project, &["memory", "record", "records.jsonl"]);
     let server = endpoint(Reply::Vectors(4));
-    project.write("contexture.toml", settings(&server.url(), 4));
+    configure(&project, &settings(&server.url(), 4));
     for args in [
         vec!["memory", "recall", "boat"],
         vec!["memory", "record", "records.jsonl"],
@@ -170,6 +183,8 @@ fn invalid_settings_are_rejected() {
         ("[memory]\nbogus = 1\n", ""),
     ] {
         project.write("contexture.toml", settings);
+        // Some of them are no settings at all.
+        project.run("trust");
         let run = call(&project, &["memory", "record", "records.jsonl"]);
         run.expect_code(2);
         assert_eq!(run.out, "");

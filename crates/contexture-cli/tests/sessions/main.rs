@@ -18,6 +18,7 @@ mod cost;
 mod result;
 mod snapshots;
 mod summariser;
+mod trust;
 mod writers;
 
 use serde_json::{Value, json};

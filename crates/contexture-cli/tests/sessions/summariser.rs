@@ -16,6 +16,7 @@ fn compact(project: &Project, server: &Server, args: &[&str]) -> Run {
              base_url = \"{url}/v1\"\nattempts = 1\napi_key_env = \"{KEY}\"\n"
         ),
     );
+    project.trust();
     let mut command = project.command(&[&["session", "compact", "chat"], args].concat());
     command.env(KEY, "the-key");
     support::run(command, "")
@@ -62,6 +63,7 @@ fn a_summariser_without_its_key_falls_back_with_a_warning() {
             ",
         ),
     );
+    project.trust();
     let run = project.run(&["session", "compact", "chat"]);
     run.expect_code(0);
     assert_eq!(

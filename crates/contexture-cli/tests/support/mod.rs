@@ -31,6 +31,8 @@ const DIRECTORY: &str = "a directory";
 /// A directory with files, gone when the test ends.
 pub(crate) struct Project {
     dir: TempDir,
+    // The user's data, such as the list of trusted files.
+    data: TempDir,
 }
 
 /// What a run of the command left.
@@ -90,7 +92,8 @@ impl Project {
             .prefix("contexture-test-")
             .tempdir()
             .unwrap();
-        Self { dir }
+        let data = TempDir::new().unwrap();
+        Self { dir, data }
     }
 
     /// Adds a file, with the directories above it.
@@ -153,8 +156,20 @@ impl Project {
         command
             .args(args.words())
             .current_dir(self.dir.path())
-            .env("CONTEXTURE_MARK_KEY", MARK_KEY);
+            .env("CONTEXTURE_MARK_KEY", MARK_KEY)
+            .env("CONTEXTURE_TRUST_FILE", self.trust_file());
         command
+    }
+
+    /// Returns the list of trusted files, which is not below the project.
+    pub(crate) fn trust_file(&self) -> PathBuf {
+        self.data.path().join("trusted")
+    }
+
+    /// Trusts the project's `contexture.toml`.
+    #[track_caller]
+    pub(crate) fn trust(&self) {
+        self.run("trust").expect_code(0);
     }
 
     pub(crate) fn run(&self, args: &(impl Call + ?Sized)) -> Run {

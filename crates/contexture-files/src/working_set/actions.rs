@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use super::edit::{self, Edit, EditError};
 use super::manifest::{Entry, Manifest, ROLES, STRATEGIES, cut_name, id_of};
+use super::observe;
 use crate::advice::{Advice, Operation};
 use crate::error::{ActionCode, Error, nearest};
 use crate::files::{self, Root};
@@ -361,21 +362,36 @@ fn read(source: Source<'_>, node: &crate::yaml::Node) -> Result<Action, Error> {
 pub fn apply(target: Target<'_>, actions: &[Action], actor: Actor) -> Result<Vec<String>, Error> {
     check_arguments(target.root, actions, target.quota)?;
     let _lock = lock(target)?;
-    apply_locked(target, actions, actor)
+    let warnings = prepare(target, actions, actor)?.write()?;
+    let removed = actions
+        .iter()
+        .filter(|action| action.what == ActionKind::Remove)
+        .map(|action| action.path.clone());
+    observe::delete_unlisted(target.root, target.manifest, removed)?;
+    Ok(warnings)
 }
 
-/// The same for a caller that holds the lock and has checked the arguments.
-pub(super) fn apply_locked(
-    target: Target<'_>,
-    actions: &[Action],
+/// A change of a manifest that has been checked and not yet written.
+pub(super) struct Prepared<'a> {
+    target: Target<'a>,
+    actions: &'a [Action],
     actor: Actor,
-) -> Result<Vec<String>, Error> {
+    updated: String,
+}
+
+/// Checks a change for a caller that holds the lock and has checked the
+/// arguments. Nothing is written.
+pub(super) fn prepare<'a>(
+    target: Target<'a>,
+    actions: &'a [Action],
+    actor: Actor,
+) -> Result<Prepared<'a>, Error> {
     let Target {
         root,
         manifest,
-        session,
         quota,
         now,
+        ..
     } = target;
     let source = Manifest::read_text(root, manifest)?;
     let current = Manifest::parse(manifest, &source)?;
@@ -399,14 +415,32 @@ pub(super) fn apply_locked(
     if actor != Actor::User {
         refuse_promotion(&current, &changed)?;
     }
-    root.replace(manifest, &updated)?;
-    let log = Log::of(root, session);
-    Ok(actions
-        .iter()
-        .filter_map(|action| log.append(now, "working_set_updated", LoggedAction { actor, action }))
-        .map(|warning| warning.message)
-        .take(1)
-        .collect())
+    Ok(Prepared {
+        target,
+        actions,
+        actor,
+        updated,
+    })
+}
+
+impl Prepared<'_> {
+    /// Writes the manifest and logs the changes. Returns warnings.
+    pub(super) fn write(self) -> Result<Vec<String>, Error> {
+        let Target {
+            root,
+            manifest,
+            session,
+            now,
+            ..
+        } = self.target;
+        root.replace(manifest, &self.updated)?;
+        let log = Log::of(root, session);
+        let actor = self.actor;
+        let logged =
+            |action| log.append(now, "working_set_updated", LoggedAction { actor, action });
+        let warnings = self.actions.iter().filter_map(logged).take(1);
+        Ok(warnings.map(|warning| warning.message).collect())
+    }
 }
 
 /// A person reads this in their own file; the log has the fractions.

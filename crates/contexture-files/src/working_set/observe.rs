@@ -18,7 +18,7 @@ use crate::error::Error;
 use crate::files::Root;
 use crate::turn::{Block, MessageContent, MessageRole, NewTurn, json_with_path};
 use contexture_engine::config::Habits;
-use contexture_engine::session_dir;
+use contexture_engine::{masked, session_dir};
 
 /// What is remembered from turn to turn, in the session's directory.
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -143,15 +143,18 @@ pub fn observe(
         .last_mention
         .retain(|id, _| manifest.files.iter().any(|entry| entry.id() == *id));
 
+    // Checked first: a change that is refused leaves no file.
+    let prepared = match changes.is_empty() {
+        true => None,
+        false => Some(actions::prepare(target, &changes, Actor::Orchestrator)?),
+    };
     let apply = || -> Result<Vec<String>, Error> {
         for (path, output) in &written {
-            write(root, path, output)?;
+            // Tools print keys; a file of their output is read by more than the
+            // model.
+            root.write_private(path, &masked(output))?;
         }
-        if changes.is_empty() {
-            return Ok(Vec::new());
-        }
-        let actor = Actor::Orchestrator;
-        actions::apply_locked(target, &changes, actor)
+        prepared.map_or_else(|| Ok(Vec::new()), actions::Prepared::write)
     };
     let applied = apply().inspect_err(|_| {
         for (path, _) in &written {
@@ -160,15 +163,49 @@ pub fn observe(
     })?;
     let text = serde_json::to_string_pretty(&memory)
         .map_err(|error| Error::failure(format!("cannot write {memory_path}"), error))?;
-    write(root, &memory_path, &text)?;
+    root.write_private(&memory_path, &text)?;
+    // Also those that were removed from the manifest by hand.
+    let names = root.names_in(&format!("{dir}tool")).into_iter();
+    let outputs = names.map(|name| format!("{dir}tool/{name}"));
+    delete_unlisted(root, target.manifest, outputs)?;
     warnings.extend(applied);
     Ok((changes, warnings))
 }
 
-fn write(root: &Root, path: &str, text: &str) -> Result<(), Error> {
-    root.create_dir_of(path)
-        .map_err(|source| Error::failure(format!("cannot write {path}: {source}"), source))?;
-    root.replace(path, text)
+/// Deletes the tool outputs in `paths` that the manifest does not list any
+/// more. Only files that [`observe`] wrote are deleted.
+pub(super) fn delete_unlisted(
+    root: &Root,
+    manifest: &str,
+    paths: impl Iterator<Item = String>,
+) -> Result<(), Error> {
+    let mut outputs = paths.filter(|path| is_output(path)).peekable();
+    if outputs.peek().is_none() {
+        return Ok(());
+    }
+    let manifest = Manifest::read(root, manifest)?;
+    for path in outputs {
+        if !manifest.files.iter().any(|entry| entry.path == path) {
+            root.remove(&path);
+        }
+    }
+    Ok(())
+}
+
+/// Returns true for the path of a tool output, such as
+/// `.agent/sessions/default/tool/000012-01-shell.txt`.
+fn is_output(path: &str) -> bool {
+    let parts: Vec<&str> = path.split('/').collect();
+    let [".agent" | ".contexture", "sessions", _, "tool", name] = parts[..] else {
+        return false;
+    };
+    let number = |part: Option<&str>, digits: usize| {
+        part.is_some_and(|part| part.len() >= digits && part.bytes().all(|b| b.is_ascii_digit()))
+    };
+    let mut parts = name.splitn(3, '-');
+    number(parts.next(), 6)
+        && number(parts.next(), 2)
+        && parts.next().is_some_and(|tool| tool.ends_with(".txt"))
 }
 
 fn round(priority: f64) -> f64 {
@@ -261,7 +298,27 @@ fn names_path(text: &str, path: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::names_path;
+    use super::{is_output, names_path};
+
+    #[test]
+    fn only_files_that_observe_wrote_are_outputs() {
+        for (path, expected) in [
+            (".agent/sessions/default/tool/000001-01-shell.txt", true),
+            (".contexture/sessions/a b/tool/1000001-100-a-b.txt", true),
+            (
+                ".agent/sessions/default/tool/000001-01-shell.txt.bak",
+                false,
+            ),
+            (".agent/sessions/default/tool/notes-01-shell.txt", false),
+            (".agent/sessions/default/tool/000001-shell.txt", false),
+            (".agent/sessions/default/tool/.gitignore", false),
+            (".agent/sessions/default/000001-01-shell.txt", false),
+            ("src/sessions/default/tool/000001-01-shell.txt", false),
+            (".agent/sessions/../tool/x/000001-01-shell.txt", false),
+        ] {
+            assert_eq!(is_output(path), expected, "{path}");
+        }
+    }
 
     #[test]
     fn a_path_is_mentioned_as_a_whole() {

@@ -17,6 +17,7 @@ use ureq::{Agent, Body};
 use super::error::{public_url, quote};
 use super::wire::ServerError;
 use super::{CallError, CallErrorKind, Endpoint, Protocol};
+use crate::endpoint::{self, may_carry_key};
 use crate::response::{ErrorKind, error_kind};
 
 /// The version of Anthropic's Messages API.
@@ -387,6 +388,16 @@ fn key_header(endpoint: &Endpoint) -> Result<Option<(&'static str, HeaderValue)>
     let Some(key) = endpoint.key() else {
         return Ok(None);
     };
+    if !may_carry_key(&endpoint.base_url) {
+        let shown = quote(&public_url(&endpoint.base_url), Some(key));
+        return Err(Failure::lasting(
+            CallErrorKind::Unreachable,
+            format!(
+                "base_url `{shown}` cannot be used with a key: the key would be sent in clear \
+                 text; use https://, or a server on this machine"
+            ),
+        ));
+    }
     let (name, value) = match endpoint.protocol {
         Protocol::OpenAi => ("authorization", format!("Bearer {key}")),
         Protocol::Anthropic => ("x-api-key", key.to_owned()),
@@ -422,11 +433,7 @@ fn agent(uri: &Uri) -> Agent {
 
 fn is_loopback(uri: &Uri) -> bool {
     let host = uri.host().unwrap_or_default();
-    let address = host.trim_start_matches('[').trim_end_matches(']');
-    host.eq_ignore_ascii_case("localhost")
-        || address
-            .parse()
-            .is_ok_and(|address: std::net::IpAddr| address.is_loopback())
+    endpoint::is_loopback(host.trim_start_matches('[').trim_end_matches(']'))
 }
 
 #[cfg(test)]

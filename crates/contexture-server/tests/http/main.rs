@@ -16,3 +16,4 @@ mod slow;
 mod stopping;
 mod store;
 mod tenants;
+mod trust;
