@@ -3,10 +3,11 @@
 use std::fmt::Write as _;
 
 use anstyle::{AnsiColor, Style};
-use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Table, Width, presets};
+use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use contexture::Assembled;
 use contexture::core::grouped;
 use contexture::core::guard::{Finding, FindingKind};
+use unicode_width::UnicodeWidthStr as _;
 
 use crate::face::CommandLine;
 use crate::output;
@@ -22,8 +23,29 @@ const BAR: usize = 60;
 /// Most rows of files that are shown; the report has them all.
 const MOST_ROWS: usize = 60;
 
-/// Returns a table of what became of every candidate, and a bar of the budget.
-pub(crate) fn table(assembled: &Assembled) -> String {
+/// The narrowest terminal that has room for all columns.
+const ALL_COLUMNS: usize = 72;
+
+/// The narrowest that lines are made for.
+const NARROWEST: usize = 30;
+
+/// Returns a table of what became of every candidate, and a bar of the budget,
+/// in lines of at most `width` columns, if that is known.
+pub(crate) fn table(assembled: &Assembled, width: Option<usize>) -> String {
+    let width = width.map(|width| width.max(NARROWEST));
+    let out = match width {
+        Some(width) if width < ALL_COLUMNS => narrow_rows(assembled, width),
+        width => rows(assembled, width),
+    };
+    let out = account(out, assembled, width);
+    match width {
+        Some(width) => wrapped(&out, width),
+        None => out,
+    }
+}
+
+/// Returns a row for each candidate.
+fn rows(assembled: &Assembled, width: Option<usize>) -> String {
     let report = &assembled.report;
     // What is remembered has a score instead of a priority.
     let scored = report.included.iter().any(|row| row.score.is_some())
@@ -43,9 +65,14 @@ pub(crate) fn table(assembled: &Assembled) -> String {
             column.set_cell_alignment(CellAlignment::Right);
         }
     }
-    if let Some(column) = table.column_mut(1) {
-        column.set_constraint(ColumnConstraint::UpperBoundary(Width::Percentage(45)));
+    if let Some(width) = width {
+        table.set_width(u16::try_from(width).unwrap_or(u16::MAX));
     }
+    let item = |id: &str| {
+        let id = output::visible(id);
+        // Names get a third of the line; the reasons need the rest.
+        width.map_or(id.clone(), |width| output::shortened(&id, width / 3))
+    };
     let worth = |own: f64, base: Option<f64>, score: Option<f64>| {
         let priority = match (score, base) {
             (Some(_), _) => String::new(),
@@ -68,16 +95,15 @@ pub(crate) fn table(assembled: &Assembled) -> String {
             Some(lines) => format!("{}; {} went", row.reason, lines),
             None => row.reason.to_string(),
         };
-        let mut cells = vec![fate.to_owned(), output::visible(&row.id)];
+        let mut cells = vec![fate.to_owned(), item(&row.id)];
         cells.push(row.role.name().to_owned());
         cells.extend(worth(row.priority, row.base_priority, row.score));
         cells.extend([grouped(row.tokens), of, why]);
         table.add_row(cells);
     }
-    let room = MOST_ROWS.saturating_sub(report.included.len()).max(10);
-    for row in report.excluded.iter().take(room) {
+    for row in report.excluded.iter().take(room_for_excluded(assembled)) {
         let of = format!("{}{}", about(row.estimated), grouped(row.tokens));
-        let mut cells = vec!["out".to_owned(), output::visible(&row.id)];
+        let mut cells = vec!["out".to_owned(), item(&row.id)];
         cells.push(row.role.name().to_owned());
         cells.extend(worth(row.priority, row.base_priority, row.score));
         cells.extend(["0".to_owned(), of, output::visible(&row.reason.to_string())]);
@@ -94,6 +120,49 @@ pub(crate) fn table(assembled: &Assembled) -> String {
         };
         let _ = writeln!(out, "{style}{}{style:#}", line.trim_end());
     }
+    out
+}
+
+/// Returns how many rows of what was left out are shown.
+fn room_for_excluded(assembled: &Assembled) -> usize {
+    let included = assembled.report.included.len();
+    MOST_ROWS.saturating_sub(included).max(10)
+}
+
+/// Returns a row for each candidate of what matters most, and the reason below
+/// the row where it is not plain.
+fn narrow_rows(assembled: &Assembled, width: usize) -> String {
+    let report = &assembled.report;
+    let mut out = String::new();
+    let mut row = |fate: &str, id: &str, tokens: u64, why: Option<String>| {
+        let style = match fate {
+            "kept" => GOOD,
+            "cut" => CUT,
+            _ => OUT,
+        };
+        // Before the name: the fate, the tokens, and blanks.
+        let name = output::shortened(&output::visible(id), width - 16);
+        let tokens = grouped(tokens);
+        let _ = writeln!(out, "{style}{fate:<4} {tokens:>8}  {name}{style:#}");
+        if let Some(why) = why {
+            let _ = writeln!(out, "    {}", output::visible(&why));
+        }
+    };
+    for one in report.included.iter().take(MOST_ROWS) {
+        let why = one.truncated.then(|| one.reason.to_string());
+        let fate = if one.truncated { "cut" } else { "kept" };
+        row(fate, &one.id, one.tokens, why);
+    }
+    for one in report.excluded.iter().take(room_for_excluded(assembled)) {
+        row("out", &one.id, 0, Some(one.reason.to_string()));
+    }
+    out
+}
+
+/// Adds what is said below the rows.
+fn account(mut out: String, assembled: &Assembled, width: Option<usize>) -> String {
+    let report = &assembled.report;
+    let room = room_for_excluded(assembled);
     let hidden = report.included.len().saturating_sub(MOST_ROWS)
         + report.excluded.len().saturating_sub(room);
     if hidden > 0 {
@@ -103,7 +172,7 @@ pub(crate) fn table(assembled: &Assembled) -> String {
         );
     }
     out.push('\n');
-    bar(&mut out, assembled);
+    bar(&mut out, assembled, width);
     for line in &report.guard {
         let _ = writeln!(out, "{}", guard_line(&line.item, &line.finding));
     }
@@ -130,6 +199,33 @@ pub(crate) fn table(assembled: &Assembled) -> String {
     for warning in &report.warnings {
         let warning = output::visible(&warning.phrase(&CommandLine));
         let _ = writeln!(out, "{CUT}warning:{CUT:#} {warning}");
+    }
+    out.truncate(out.trim_end().len());
+    out
+}
+
+/// Breaks lines at blanks so that none is wider than `width`; what goes on is
+/// indented. Colours take no room.
+fn wrapped(text: &str, width: usize) -> String {
+    let mut out = String::with_capacity(text.len());
+    for line in text.lines() {
+        let indent = line.len() - line.trim_start().len();
+        let (mut column, mut is_first) = (0, true);
+        for word in line.split(' ') {
+            let needs = anstream::adapter::strip_str(word).to_string().width();
+            if column > indent && column + 1 + needs > width {
+                out.push('\n');
+                out.push_str(&" ".repeat(indent + 2));
+                column = indent + 2;
+            } else if !is_first {
+                out.push(' ');
+                column += 1;
+            }
+            is_first = false;
+            out.push_str(word);
+            column += needs;
+        }
+        out.push('\n');
     }
     out.truncate(out.trim_end().len());
     out
@@ -178,10 +274,12 @@ fn letters<'n>(names: impl Iterator<Item = &'n str>) -> Vec<char> {
 
 /// Draws the budget: a letter of each layer's name for its part, dots for what
 /// is free, and dashes for what is reserved.
-fn bar(out: &mut String, assembled: &Assembled) {
+fn bar(out: &mut String, assembled: &Assembled, width: Option<usize>) {
     let budget = &assembled.report.budget;
+    // The brackets take two columns.
+    let bar = width.map_or(BAR, |width| BAR.min(width - 2));
     let cells = |tokens: u64| -> usize {
-        (tokens as f64 / budget.max.max(1) as f64 * BAR as f64).round() as usize
+        (tokens as f64 / budget.max.max(1) as f64 * bar as f64).round() as usize
     };
     let colours = [
         AnsiColor::Cyan,
@@ -203,14 +301,14 @@ fn bar(out: &mut String, assembled: &Assembled) {
     for ((layer, letter), colour) in layers().zip(&letters).zip(colours.iter().cycle()) {
         let width = cells(layer.used)
             .max(usize::from(layer.used > 0))
-            .min(BAR - drawn);
+            .min(bar - drawn);
         let style = colour.on_default();
         let part: String = std::iter::repeat_n(letter, width).collect();
         let _ = write!(line, "{style}{part}{style:#}");
         drawn += width;
     }
-    let reserved = cells(budget.reserved).min(BAR - drawn);
-    let free = BAR - drawn - reserved;
+    let reserved = cells(budget.reserved).min(bar - drawn);
+    let free = bar - drawn - reserved;
     let _ = writeln!(out, "[{line}{}{}]", ".".repeat(free), "-".repeat(reserved));
     let exact = if assembled.report.tokenizer.exact {
         "exact"
