@@ -17,13 +17,13 @@ use clap::{Arg, Args, Parser, Subcommand, ValueEnum};
 use contexture::turn::AgentRole;
 use contexture::{Format, Request};
 
+use crate::root;
 pub(crate) use key::{KeyArgs, KeyCommand};
 pub(crate) use memory::{
     ForgetArgs, MemoryArgs, MemoryCommand, RecallArgs, RecallFormat, RecordArgs,
 };
 pub(crate) use serve::{McpArgs, ServeArgs};
 pub(crate) use task::{TaskArgs, TaskCommand};
-use crate::root;
 
 pub(crate) use tree::{
     AddArgs, AgentCommand, AgentName, AgentSetArgs, NodeCommand, PathCommand, Pinned, Prefer,

@@ -85,7 +85,9 @@ complete -F _contexture_names -o nosort -o bashdefault -o default contexture 2>/
 fn zsh(script: &str) -> String {
     let mut out = String::new();
     for line in script.lines() {
-        let flag = FLAGS.iter().find(|(flag, _)| line.contains(&format!("--{flag}=[")));
+        let flag = FLAGS
+            .iter()
+            .find(|(flag, _)| line.contains(&format!("--{flag}=[")));
         let positional = match () {
             () if line.contains(" -- Label or alias of the session") => Some("sessions"),
             () if line.contains(":tree -- ") => Some("trees"),
@@ -96,7 +98,11 @@ fn zsh(script: &str) -> String {
         match kind {
             Some(kind) => {
                 let names = format!(":_contexture_{kind}'");
-                out.push_str(&line.replace(":_default'", &names).replace(":_files'", &names));
+                out.push_str(
+                    &line
+                        .replace(":_default'", &names)
+                        .replace(":_files'", &names),
+                );
             }
             None => out.push_str(line),
         }
@@ -192,7 +198,16 @@ mod tests {
     fn names_that_a_shell_would_expand_are_left_out() {
         assert!(is_plain("worker-1"));
         assert!(is_plain("história"));
-        for name in ["$(rm -rf x)", "a b", "`x`", "a;b", "-x", "", "a\u{202e}b", "a'b"] {
+        for name in [
+            "$(rm -rf x)",
+            "a b",
+            "`x`",
+            "a;b",
+            "-x",
+            "",
+            "a\u{202e}b",
+            "a'b",
+        ] {
             assert!(!is_plain(name), "{name}");
         }
     }

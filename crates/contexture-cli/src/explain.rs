@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 use anstyle::{AnsiColor, Style};
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use contexture::Assembled;
-use contexture::core::grouped;
 use contexture::core::guard::{Finding, FindingKind};
+use contexture::core::{Code, Excluded, grouped};
 use unicode_width::UnicodeWidthStr as _;
 
 use crate::face::CommandLine;
@@ -101,7 +101,7 @@ fn rows(assembled: &Assembled, width: Option<usize>) -> String {
         cells.extend([grouped(row.tokens), of, why]);
         table.add_row(cells);
     }
-    for row in report.excluded.iter().take(room_for_excluded(assembled)) {
+    for row in excluded(assembled) {
         let of = format!("{}{}", about(row.estimated), grouped(row.tokens));
         let mut cells = vec!["out".to_owned(), item(&row.id)];
         cells.push(row.role.name().to_owned());
@@ -129,6 +129,16 @@ fn room_for_excluded(assembled: &Assembled) -> usize {
     MOST_ROWS.saturating_sub(included).max(10)
 }
 
+/// Returns the rows of what was left out that are shown: files without content
+/// last, because there is nothing to do about them.
+fn excluded(assembled: &Assembled) -> impl Iterator<Item = &Excluded> {
+    let is_empty = |row: &&Excluded| row.code == Code::EMPTY;
+    let rows = || assembled.report.excluded.iter();
+    let empty = rows().filter(is_empty);
+    let others = rows().filter(move |row| !is_empty(row));
+    others.chain(empty).take(room_for_excluded(assembled))
+}
+
 /// Returns a row for each candidate of what matters most, and the reason below
 /// the row where it is not plain.
 fn narrow_rows(assembled: &Assembled, width: usize) -> String {
@@ -153,7 +163,7 @@ fn narrow_rows(assembled: &Assembled, width: usize) -> String {
         let fate = if one.truncated { "cut" } else { "kept" };
         row(fate, &one.id, one.tokens, why);
     }
-    for one in report.excluded.iter().take(room_for_excluded(assembled)) {
+    for one in excluded(assembled) {
         row("out", &one.id, 0, Some(one.reason.to_string()));
     }
     out

@@ -122,7 +122,11 @@ fn describe(proposal: &Proposal, tokenizer: &str, width: Option<usize>) -> Strin
         );
     }
     for (pattern, why) in &proposal.exclude {
-        let _ = writeln!(lines, "   exclude                   {} ({why})", output::visible(pattern));
+        let _ = writeln!(
+            lines,
+            "   exclude                   {} ({why})",
+            output::visible(pattern)
+        );
     }
     let available = proposal.max_tokens - proposal.reserved_for_response;
     let budget = format!(
@@ -140,9 +144,7 @@ fn describe(proposal: &Proposal, tokenizer: &str, width: Option<usize>) -> Strin
         ),
     };
     if !proposal.has_files() {
-        lines.push_str(
-            "no source files were found; add files with `contexture working-set add`\n",
-        );
+        lines.push_str("no source files were found; add files with `contexture working-set add`\n");
     }
     lines
 }

@@ -28,7 +28,9 @@ pub(crate) fn project(named: Option<PathBuf>) -> PathBuf {
     match above(&current) {
         Some((root, mark)) => {
             let shown = output::visible(&root.display().to_string());
-            output::say(&format!("using root {shown}, which has {mark}; set another with --root"));
+            output::say(&format!(
+                "using root {shown}, which has {mark}; set another with --root"
+            ));
             root
         }
         None => here,
@@ -42,7 +44,11 @@ pub(crate) fn project(named: Option<PathBuf>) -> PathBuf {
 /// directory of another owner: who may write above must not choose the settings
 /// of others.
 fn above(current: &Path) -> Option<(PathBuf, &'static str)> {
-    let mark_of = |dir: &Path| MARKS.into_iter().find(|mark| is_own(current, &dir.join(mark)));
+    let mark_of = |dir: &Path| {
+        MARKS
+            .into_iter()
+            .find(|mark| is_own(current, &dir.join(mark)))
+    };
     if mark_of(current).is_some() || current.join(STORE).exists() {
         return None;
     }

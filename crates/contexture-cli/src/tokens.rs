@@ -59,7 +59,12 @@ pub(crate) fn run(args: &TokensArgs) -> anyhow::Result<()> {
     }
     let mut lines = String::new();
     for row in &rows {
-        let _ = writeln!(lines, "{:>12}  {}", grouped(row.tokens), output::visible(&row.path));
+        let _ = writeln!(
+            lines,
+            "{:>12}  {}",
+            grouped(row.tokens),
+            output::visible(&row.path)
+        );
     }
     if rows.len() > 1 {
         let _ = writeln!(lines, "{:>12}  total", grouped(total));

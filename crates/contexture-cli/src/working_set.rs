@@ -164,7 +164,10 @@ fn list(options: &WorkingSetOptions) -> anyhow::Result<()> {
     let budget = manifest.max_tokens.map_or_else(String::new, |max| {
         let reserved = manifest.reserved_for_response.unwrap_or(0);
         let effective = max.saturating_sub(reserved);
-        format!(" of a budget of {}", grouped(manifest.effective.unwrap_or(effective)))
+        format!(
+            " of a budget of {}",
+            grouped(manifest.effective.unwrap_or(effective))
+        )
     });
     let files = listed.files.iter().filter(|file| file.status == "ok");
     let _ = writeln!(
@@ -202,7 +205,11 @@ fn list(options: &WorkingSetOptions) -> anyhow::Result<()> {
     }
     output::text(&lines)?;
     let (name, exact) = (counts.counter().name(), counts.counter().is_exact());
-    let exact = if exact { "exact" } else { "estimated, biased high" };
+    let exact = if exact {
+        "exact"
+    } else {
+        "estimated, biased high"
+    };
     output::say(&format!("tokens: {name} for {}, {exact}", model.name));
     Ok(())
 }

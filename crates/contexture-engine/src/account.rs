@@ -39,7 +39,10 @@ pub(crate) fn summarise(report: &Report) -> Vec<Warning> {
             format!("{more} more files cannot be used; see the report"),
         ));
     }
-    let over: Vec<_> = over.into_iter().filter(|row| row.priority >= WANTED).collect();
+    let over: Vec<_> = over
+        .into_iter()
+        .filter(|row| row.priority >= WANTED)
+        .collect();
     if !over.is_empty() {
         let names: Vec<String> = over
             .iter()

@@ -46,11 +46,7 @@ const TEMPLATES: &[(&str, &str)] = &[
 ///
 /// `window` is the size of the model's window in tokens, which the proposed
 /// budget never exceeds. Nothing is written.
-pub fn propose(
-    dir: &Path,
-    counter: &dyn TokenCounter,
-    window: Tokens,
-) -> Result<Proposal, Error> {
+pub fn propose(dir: &Path, counter: &dyn TokenCounter, window: Tokens) -> Result<Proposal, Error> {
     let (_, template) = TEMPLATES[0];
     if !dir.exists() {
         return Ok(Proposal::of_nothing(counter, window, template));

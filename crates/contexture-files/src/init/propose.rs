@@ -10,7 +10,7 @@ use contexture_core::{Cut, Role, TokenCounter, Tokens};
 
 use super::render;
 use super::survey::{
-    Kind, Skip, Survey, SurveyFile, ending_of, generated_name, language_of, languages,
+    Kind, Skip, Survey, SurveyFile, copy_dir, ending_of, generated_name, language_of, languages,
     marking_dir, name_of, test_name, vendored_dir,
 };
 use crate::error::Error;
@@ -146,8 +146,11 @@ const DESIGNS: &[&str] = &["ARCHITECTURE.md", "DESIGN.md", "CONTRIBUTING.md"];
 
 /// Names, without their ends, of files where a program or a library begins.
 const BEGINNINGS: &[&str] = &[
-    "main", "lib", "index", "app", "__main__", "__init__", "mod", "cli", "server", "program",
+    "main", "lib", "app", "cli", "server", "program", "__main__", "index", "__init__",
 ];
+
+/// Of these, those that every directory may have: only the shallowest counts.
+const IN_EVERY_DIRECTORY: &[&str] = &["__main__", "index", "__init__"];
 
 /// Looks at the project below `root` and returns what to put into its working
 /// set.
@@ -166,7 +169,12 @@ pub(super) fn propose(
     fixed.extend(entry_points(root, &sources));
     let marked = [
         marked_entries(&survey, Kind::Test, 0.2, "tests"),
-        marked_entries(&survey, Kind::Example, 0.25, "examples, benchmarks and scripts"),
+        marked_entries(
+            &survey,
+            Kind::Example,
+            0.25,
+            "examples, benchmarks and scripts",
+        ),
         marked_entries(&survey, Kind::Doc, 0.2, "documentation"),
     ]
     .concat();
@@ -174,7 +182,12 @@ pub(super) fn propose(
     let total: Tokens = survey
         .files
         .iter()
-        .filter(|file| matches!(file.kind, Kind::Source | Kind::Test | Kind::Example | Kind::Doc))
+        .filter(|file| {
+            matches!(
+                file.kind,
+                Kind::Source | Kind::Test | Kind::Example | Kind::Doc
+            )
+        })
         .map(|file| file.tokens)
         .sum();
     let rest: Tokens = fixed.iter().map(|entry| entry.tokens).sum();
@@ -243,7 +256,10 @@ fn fixed_entries(
         let Ok(text) = root.read_text(name, super::survey::HUGE_BYTES) else {
             continue;
         };
-        let refers = text.trim().strip_prefix('@').is_some_and(|to| INSTRUCTIONS.contains(&to));
+        let refers = text
+            .trim()
+            .strip_prefix('@')
+            .is_some_and(|to| INSTRUCTIONS.contains(&to));
         if text.trim().is_empty() || refers || !seen.insert(text) {
             continue;
         }
@@ -256,10 +272,18 @@ fn fixed_entries(
     entries.extend(readme.map(|file| ProposedEntry::new(&file.path, 0.8, "what the project is")));
     let manifests = MANIFESTS.iter().filter_map(named);
     for file in manifests.take(MOST_MANIFESTS) {
-        entries.push(ProposedEntry::new(&file.path, 0.7, "dependencies and build"));
+        entries.push(ProposedEntry::new(
+            &file.path,
+            0.7,
+            "dependencies and build",
+        ));
     }
     for file in DESIGNS.iter().filter_map(named) {
-        entries.push(ProposedEntry::new(&file.path, 0.3, "how the project is made"));
+        entries.push(ProposedEntry::new(
+            &file.path,
+            0.3,
+            "how the project is made",
+        ));
     }
     entries
 }
@@ -267,7 +291,9 @@ fn fixed_entries(
 /// Returns entries for the files where the program or library begins.
 fn entry_points(root: &Root, sources: &[&SurveyFile]) -> Vec<ProposedEntry> {
     let directory = root.path().canonicalize().ok();
-    let directory = directory.as_ref().and_then(|path| path.file_name()?.to_str());
+    let directory = directory
+        .as_ref()
+        .and_then(|path| path.file_name()?.to_str());
     // `express-5.1.0` and `express` are the same project.
     let project = directory.map(|name| {
         let version = name.rfind('-').filter(|at| {
@@ -296,11 +322,15 @@ fn entry_points(root: &Root, sources: &[&SurveyFile]) -> Vec<ProposedEntry> {
         .filter_map(|file| Some((file.depth(), rank(&file)?, file.path.as_str())))
         .collect();
     found.sort_unstable();
-    // A file in a directory as deep as four others is not where things begin.
     let shallowest = found.first().map_or(0, |(depth, ..)| *depth);
+    let is_beginning = |(depth, _, path): &(usize, usize, &str)| {
+        let stem = name_of(path).split('.').next().unwrap_or_default();
+        let deeper = usize::from(!IN_EVERY_DIRECTORY.contains(&stem));
+        *depth <= shallowest + deeper
+    };
     found
         .into_iter()
-        .filter(|(depth, ..)| *depth <= shallowest + 1)
+        .filter(is_beginning)
         .take(MOST_ENTRY_POINTS)
         .map(|(_, _, path)| ProposedEntry::new(path, 0.6, "where the code begins").cut(Cut::Middle))
         .collect()
@@ -476,6 +506,10 @@ impl Proposal {
             if let Some(Kind::Skipped(skip)) = known.get(path.as_str()).map(|file| file.kind) {
                 let pattern = match (skip, vendored_dir(path), generated_name(path)) {
                     (Skip::Vendored, Some(dir), _) => format!("{}/", globset::escape(dir)),
+                    (Skip::Copy, ..) => {
+                        let dir = copy_dir(path).unwrap_or(path);
+                        format!("{}/", globset::escape(dir))
+                    }
                     (Skip::Generated, _, Some(pattern)) => pattern.to_owned(),
                     _ => globset::escape(path),
                 };
@@ -485,8 +519,13 @@ impl Proposal {
         // Hundreds of generated files are a directory of them.
         if exclude.len() > MOST_EXCLUDED {
             let shorter = exclude.into_iter().map(|(pattern, why)| {
-                let dir = pattern.rsplit_once('/').filter(|(_, name)| !name.is_empty());
-                (dir.map_or(pattern.clone(), |(dir, _)| format!("{dir}/")), why)
+                let dir = pattern
+                    .rsplit_once('/')
+                    .filter(|(_, name)| !name.is_empty());
+                (
+                    dir.map_or(pattern.clone(), |(dir, _)| format!("{dir}/")),
+                    why,
+                )
             });
             exclude = shorter.collect();
         }
@@ -561,6 +600,8 @@ impl Proposal {
     /// Returns true when something of the project was found, not only the rules
     /// that `init` writes.
     pub fn has_files(&self) -> bool {
-        self.entries.iter().any(|entry| name_of(&entry.path) != name_of(CONSTITUTION))
+        self.entries
+            .iter()
+            .any(|entry| name_of(&entry.path) != name_of(CONSTITUTION))
     }
 }

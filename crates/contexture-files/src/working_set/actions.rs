@@ -295,10 +295,7 @@ pub fn parse(name: &str, text: &str) -> Result<Vec<Action>, Error> {
 /// protocol's own example: each begins with a line `action:`.
 ///
 /// Returns nothing when there are not several such lines.
-fn parse_blocks(
-    source: Source<'_>,
-    text: &str,
-) -> Option<Result<Vec<crate::yaml::Node>, Error>> {
+fn parse_blocks(source: Source<'_>, text: &str) -> Option<Result<Vec<crate::yaml::Node>, Error>> {
     let mut blocks: Vec<String> = Vec::new();
     for (at, line) in text.split_inclusive('\n').enumerate() {
         if line.starts_with("action:") || blocks.is_empty() {
@@ -478,7 +475,9 @@ pub fn apply(target: Target<'_>, actions: &[Action], actor: Actor) -> Result<Vec
             refusals.extend(planned);
         }
         refusals.sort_by_key(|(at, _)| *at);
-        return Err(all_of(refusals.into_iter().map(|(_, error)| error).collect()));
+        return Err(all_of(
+            refusals.into_iter().map(|(_, error)| error).collect(),
+        ));
     }
     let _lock = lock(target)?;
     apply_locked(target, actions, actor)

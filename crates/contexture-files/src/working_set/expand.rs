@@ -280,7 +280,9 @@ pub(super) fn exclusion(pattern: &str) -> Result<Glob, globset::Error> {
         true => plain,
         false => format!("**/{plain}"),
     };
-    GlobBuilder::new(&everywhere).literal_separator(true).build()
+    GlobBuilder::new(&everywhere)
+        .literal_separator(true)
+        .build()
 }
 
 /// Returns the deepest directory that all patterns lie in, so that a pattern

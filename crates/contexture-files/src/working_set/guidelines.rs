@@ -51,7 +51,10 @@ pub fn guidelines(report: &Report, reserved_for_response: Tokens) -> Vec<String>
     };
     let is_full = [Code::OVER_BUDGET, Code::TOO_LARGE, Code::BELOW_MINIMUM];
     let is_crowded = report.included.iter().any(|row| row.code == Code::CUT)
-        || report.excluded.iter().any(|row| is_full.contains(&row.code));
+        || report
+            .excluded
+            .iter()
+            .any(|row| is_full.contains(&row.code));
     let scale = |tokens: Tokens| -> Tokens {
         (u128::from(tokens) * u128::from(window) / u128::from(TYPICAL_WINDOW)) as Tokens
     };

@@ -309,7 +309,11 @@ fn read_files(
         let max_tokens = fields.whole_at("max_tokens", LEAST_MAX_TOKENS)?;
         if let (Some((_, mark)), Cut::Never) = (max_tokens, cut) {
             return Err(fields
-                .error(mark, "max_tokens", "cannot be combined with `truncate_strategy: never`")
+                .error(
+                    mark,
+                    "max_tokens",
+                    "cannot be combined with `truncate_strategy: never`",
+                )
                 .advise("remove one of the two"));
         }
         warnings.extend(fields.warn_unknown());
