@@ -6,7 +6,7 @@ use anstyle::{AnsiColor, Style};
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use contexture::Assembled;
 use contexture::core::guard::{Finding, FindingKind};
-use contexture::core::{Code, Excluded, grouped};
+use contexture::core::{Code, Excluded, Reason, grouped};
 use unicode_width::UnicodeWidthStr as _;
 
 use crate::face::CommandLine;
@@ -23,8 +23,14 @@ const BAR: usize = 60;
 /// Most rows of files that are shown; the report has them all.
 const MOST_ROWS: usize = 60;
 
+/// The narrowest terminal that has room for whole reasons.
+const LONG_REASONS: usize = 140;
+
 /// The narrowest terminal that has room for all columns.
-const ALL_COLUMNS: usize = 72;
+const ALL_COLUMNS: usize = 100;
+
+/// The narrowest terminal that has room for a table.
+const TABLE: usize = 72;
 
 /// The narrowest that lines are made for.
 const NARROWEST: usize = 30;
@@ -34,7 +40,7 @@ const NARROWEST: usize = 30;
 pub(crate) fn table(assembled: &Assembled, width: Option<usize>) -> String {
     let width = width.map(|width| width.max(NARROWEST));
     let out = match width {
-        Some(width) if width < ALL_COLUMNS => narrow_rows(assembled, width),
+        Some(width) if width < TABLE => narrow_rows(assembled, width),
         width => rows(assembled, width),
     };
     let out = account(out, assembled, width);
@@ -50,17 +56,29 @@ fn rows(assembled: &Assembled, width: Option<usize>) -> String {
     // What is remembered has a score instead of a priority.
     let scored = report.included.iter().any(|row| row.score.is_some())
         || report.excluded.iter().any(|row| row.score.is_some());
+    // A narrow terminal has room for short reasons only, and for fewer columns.
+    let is_brief = width.is_some_and(|width| width < LONG_REASONS);
+    let is_small = width.is_some_and(|width| width < ALL_COLUMNS);
+    let reason = |reason: &Reason| match is_brief {
+        true => brief(reason),
+        false => output::visible(&reason.to_string()),
+    };
     let mut header = vec!["", "item", "role", "priority", "tokens", "of", "why"];
     if scored {
         header.insert(4, "score");
+    }
+    if is_small {
+        header.retain(|name| !["role", "of"].contains(name));
     }
     let mut table = Table::new();
     table
         .load_style(presets::NOTHING)
         .set_content_arrangement(ContentArrangement::Dynamic)
-        .set_header(header);
-    let right = if scored { 3..7 } else { 3..6 };
-    for i in right {
+        .set_header(header.clone());
+    let numbers = ["priority", "score", "tokens", "of"];
+    let right = header.iter().enumerate();
+    let right = right.filter(|(_, name)| numbers.contains(name));
+    for (i, _) in right.collect::<Vec<_>>() {
         if let Some(column) = table.column_mut(i) {
             column.set_cell_alignment(CellAlignment::Right);
         }
@@ -70,8 +88,8 @@ fn rows(assembled: &Assembled, width: Option<usize>) -> String {
     }
     let item = |id: &str| {
         let id = output::visible(id);
-        // Names get a third of the line; the reasons need the rest.
-        width.map_or(id.clone(), |width| output::shortened(&id, width / 3))
+        // Names get three eighths of the line; the rest is for the other columns.
+        width.map_or(id.clone(), |width| output::shortened(&id, width * 3 / 8))
     };
     let worth = |own: f64, base: Option<f64>, score: Option<f64>| {
         let priority = match (score, base) {
@@ -92,21 +110,25 @@ fn rows(assembled: &Assembled, width: Option<usize>) -> String {
             grouped(row.original_tokens)
         );
         let why = match row.lines_cut {
-            Some(lines) => format!("{}; {} went", row.reason, lines),
-            None => row.reason.to_string(),
+            Some(lines) if !is_brief => format!("{}; {} went", row.reason, lines),
+            _ => reason(&row.reason),
         };
         let mut cells = vec![fate.to_owned(), item(&row.id)];
-        cells.push(row.role.name().to_owned());
+        cells.extend((!is_small).then(|| row.role.name().to_owned()));
         cells.extend(worth(row.priority, row.base_priority, row.score));
-        cells.extend([grouped(row.tokens), of, why]);
+        cells.push(grouped(row.tokens));
+        cells.extend((!is_small).then_some(of));
+        cells.push(why);
         table.add_row(cells);
     }
     for row in excluded(assembled) {
         let of = format!("{}{}", about(row.estimated), grouped(row.tokens));
         let mut cells = vec!["out".to_owned(), item(&row.id)];
-        cells.push(row.role.name().to_owned());
+        cells.extend((!is_small).then(|| row.role.name().to_owned()));
         cells.extend(worth(row.priority, row.base_priority, row.score));
-        cells.extend(["0".to_owned(), of, output::visible(&row.reason.to_string())]);
+        cells.push("0".to_owned());
+        cells.extend((!is_small).then_some(of));
+        cells.push(reason(&row.reason));
         table.add_row(cells);
     }
 
@@ -121,6 +143,27 @@ fn rows(assembled: &Assembled, width: Option<usize>) -> String {
         let _ = writeln!(out, "{style}{}{style:#}", line.trim_end());
     }
     out
+}
+
+/// Returns a reason in a few words; the report has all of them.
+fn brief(reason: &Reason) -> String {
+    match reason {
+        Reason::Pinned => "pinned".to_owned(),
+        Reason::Fits => "whole".to_owned(),
+        Reason::Cut { missing } => format!("{} more needed", grouped(*missing)),
+        Reason::Dropped {
+            needed,
+            left,
+            exact,
+            ..
+        } if needed > left => {
+            let about = if *exact { "" } else { "~" };
+            format!("{about}{} more needed", grouped(needed - left))
+        }
+        Reason::LineLimit { max_lines } => format!("max_lines {max_lines}"),
+        Reason::TokenLimit { max_tokens } => format!("max_tokens {}", grouped(*max_tokens)),
+        other => output::shortened(&output::visible(&other.to_string()), 30),
+    }
 }
 
 /// Returns how many rows of what was left out are shown.
@@ -335,10 +378,24 @@ fn bar(out: &mut String, assembled: &Assembled, width: Option<usize>) {
         assembled.report.tokenizer.name,
         assembled.report.model,
     );
+    let is_small = width.is_some_and(|width| width < ALL_COLUMNS);
     let width = layers().map(|layer| layer.name.chars().count()).max();
     let width = width.unwrap_or(0).clamp(11, 40);
     for (layer, letter) in layers().zip(&letters) {
         if layer.kept + layer.dropped == 0 {
+            continue;
+        }
+        if is_small {
+            let _ = writeln!(
+                out,
+                "  {letter} {}: {} of {} tokens, {} kept ({} cut), {} dropped",
+                layer.name,
+                grouped(layer.used),
+                grouped(layer.allowed),
+                layer.kept,
+                layer.cut,
+                layer.dropped,
+            );
             continue;
         }
         let _ = writeln!(

@@ -40,11 +40,19 @@ pub(crate) fn run(args: &WorkingSetArgs) -> anyhow::Result<()> {
                 priority: *priority,
                 fields,
             };
-            change(options, &[action(what, path, why.as_ref())], Actor::User)
+            change(
+                options,
+                &[action(what, &from_root(options, path), why.as_ref())],
+                Actor::User,
+            )
         }
         WorkingSetCommand::Remove { path, why } => change(
             options,
-            &[action(ActionKind::Remove, path, why.as_ref())],
+            &[action(
+                ActionKind::Remove,
+                &from_root(options, path),
+                why.as_ref(),
+            )],
             Actor::User,
         ),
         WorkingSetCommand::Adjust {
@@ -55,7 +63,11 @@ pub(crate) fn run(args: &WorkingSetArgs) -> anyhow::Result<()> {
             let what = ActionKind::Adjust {
                 priority: *priority,
             };
-            change(options, &[action(what, path, why.as_ref())], Actor::User)
+            change(
+                options,
+                &[action(what, &from_root(options, path), why.as_ref())],
+                Actor::User,
+            )
         }
         WorkingSetCommand::Observe { file, .. } => observe_turn(file, options),
     }
@@ -66,6 +78,30 @@ fn action(what: ActionKind, path: &str, why: Option<&String>) -> Action {
         what,
         path: path.to_owned(),
         why: why.cloned().unwrap_or_default(),
+    }
+}
+
+/// Returns a path that was typed below the root as a path from the root: from
+/// `src/`, `lib.rs` is `src/lib.rs`, unless the root has a `lib.rs` itself.
+fn from_root(options: &WorkingSetOptions, path: &str) -> String {
+    let file = path.rsplit_once("#L").map_or(path, |(file, _)| file);
+    let here = || {
+        let (root, here) = (
+            options.root.canonicalize().ok()?,
+            std::env::current_dir().ok()?,
+        );
+        let below = here
+            .canonicalize()
+            .ok()?
+            .strip_prefix(root)
+            .ok()?
+            .to_str()?
+            .to_owned();
+        (!below.is_empty() && here.join(file).exists()).then(|| format!("{below}/{path}"))
+    };
+    match options.root.join(file).exists() {
+        true => path.to_owned(),
+        false => here().unwrap_or_else(|| path.to_owned()),
     }
 }
 

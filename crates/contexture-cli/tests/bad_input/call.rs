@@ -182,6 +182,10 @@ fn the_root_is_found_from_a_directory_below() {
         "using root {}, which has working-set.yml; set another with --root",
         root.display()
     ));
+    // What is typed there is found there.
+    let mut command = project.command("working-set add x.rs --priority 0.5 --why test");
+    command.current_dir(project.path("src/deep"));
+    assert_eq!(run(command, "").out, "added src/deep/x.rs at 0.5: test\n");
     // A root that is named is not searched for.
     let mut command = project.command("working-set list --root .");
     command.current_dir(project.path("src/deep"));

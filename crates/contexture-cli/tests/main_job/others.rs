@@ -180,7 +180,7 @@ fn the_doctor_says_where_each_setting_comes_from() {
     );
     let mut command = project.command("doctor --all");
     command.env("CONTEXTURE_SERVER_MAX_CONCURRENT", "7");
-    let run = run(command, "");
+    let run = crate::support::run(command, "");
     run.expect_code(0);
     for line in [
         "  limits.max_entries = 20  (contexture.toml:3)",

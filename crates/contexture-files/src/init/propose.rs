@@ -70,8 +70,8 @@ pub struct ProposedEntry {
     pub files: usize,
     /// The tokens of those files.
     pub tokens: Tokens,
-    // The tokens of the largest of them.
-    largest: Tokens,
+    // The tokens of each of them.
+    counts: Vec<Tokens>,
 }
 
 impl ProposedEntry {
@@ -85,7 +85,7 @@ impl ProposedEntry {
             what,
             files: 0,
             tokens: 0,
-            largest: 0,
+            counts: Vec::new(),
         }
     }
 
@@ -545,7 +545,7 @@ impl Proposal {
             };
             let counts: Vec<Tokens> = paths.iter().map(count).collect();
             entry.tokens = counts.iter().sum();
-            entry.largest = counts.into_iter().max().unwrap_or(0);
+            entry.counts = counts;
         }
         self.entries.retain(|entry| entry.tokens > 0);
         self.tokens = self.entries.iter().map(|entry| entry.tokens).sum();
@@ -570,16 +570,20 @@ impl Proposal {
     /// Limits single files where one of them could take the room of many.
     fn limit(&mut self) {
         let room = (self.max_tokens - self.reserved_for_response).saturating_sub(OVERHEAD);
-        let is_full = self.tokens > room;
+        if self.tokens <= room {
+            return;
+        }
+        // As wide a limit as lets everything in, else a narrow one.
+        let limits = [2, 3, 4, 6].map(|part| room / part / 100 * 100);
+        let capped = |max: Tokens| -> Tokens {
+            let files = self.entries.iter().flat_map(|entry| &entry.counts);
+            files.map(|tokens| (*tokens).min(max)).sum()
+        };
+        let fits = limits.into_iter().find(|max| capped(*max) <= room);
+        let max = fits.unwrap_or(room / 10 / 100 * 100).max(100);
         for entry in &mut self.entries {
-            let max = match entry.what {
-                _ if entry.cut == Cut::Never => continue,
-                "instructions for agents" | "what the project is" => room / 6,
-                "dependencies and build" => room / 12,
-                _ => room / 10,
-            };
-            let max = (max / 100 * 100).max(100);
-            if is_full && entry.largest > max {
+            let is_larger = entry.counts.iter().any(|tokens| *tokens > max);
+            if is_larger && entry.cut != Cut::Never {
                 entry.max_tokens = Some(max);
             }
         }

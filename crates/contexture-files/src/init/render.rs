@@ -19,8 +19,8 @@ pub(super) fn manifest(proposal: &Proposal, tokenizer: &str) -> String {
     );
     let _ = writeln!(
         out,
-        "budget:\n  max_tokens: {}            # prompt and answer together\n  \
-         reserved_for_response: {}  # kept free for the answer\n",
+        "budget:\n  max_tokens: {:<16} # prompt and answer together\n  \
+         reserved_for_response: {:<5} # kept free for the answer\n",
         proposal.max_tokens, proposal.reserved_for_response
     );
     if !proposal.exclude.is_empty() {
