@@ -18,12 +18,14 @@ use clap::{Arg, Args, Parser, Subcommand, ValueEnum};
 use contexture::turn::AgentRole;
 use contexture::{Format, Request};
 
+use crate::root;
 pub(crate) use key::{KeyArgs, KeyCommand};
 pub(crate) use memory::{
     ForgetArgs, MemoryArgs, MemoryCommand, RecallArgs, RecallFormat, RecordArgs,
 };
 pub(crate) use serve::{McpArgs, ServeArgs};
 pub(crate) use task::{TaskArgs, TaskCommand};
+
 pub(crate) use tree::{
     AddArgs, AgentCommand, AgentName, AgentSetArgs, NodeCommand, PathCommand, Pinned, Prefer,
     ShowArgs, TreeArgs, TreeCommand, TreeMemoryCommand, TreeSettings,
@@ -37,7 +39,7 @@ pub(crate) use trust::TrustArgs;
     version,
     after_help = "\
 Examples:
-  contexture init                               create .agent/ and contexture.toml here
+  contexture init                               propose a working set for this project
   contexture assemble --explain                 print the prompt and explain every file
   contexture assemble --format anthropic --event 'Why does the build fail?'
   contexture session new support                create a conversation in .contexture/
@@ -54,6 +56,15 @@ Exit codes: 0 success, 1 failure, 2 invalid input or invalid command line.
 Every command has --help with examples."
 )]
 pub(crate) struct Cli {
+    /// Directory of the project [default: the nearest directory, from here upward, with
+    /// working-set.yml, .agent/working-set.yml or contexture.toml; else this directory]
+    #[arg(
+        long = "root",
+        value_name = "DIR",
+        global = true,
+        env = "CONTEXTURE_ROOT"
+    )]
+    pub(crate) root: Option<PathBuf>,
     #[command(subcommand)]
     pub(crate) command: Command,
 }
@@ -62,12 +73,16 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Create the first files of a project
     #[command(after_help = "\
-Writes .agent/constitution.md, .agent/working-set.yml, .agent/hot.yml, .agent/cold.yml and
-contexture.toml. Existing files are not changed.
+Looks at the files of the project (languages, build files, README, AGENTS.md, tests, docs;
+.gitignore is respected), proposes a working set with the tokens of each entry, and writes it to
+.agent/working-set.yml. On a terminal it asks first. Also writes .agent/constitution.md,
+.agent/hot.yml, .agent/cold.yml and contexture.toml. Existing files are not changed.
 
 Examples:
   contexture init
-  contexture init my-project && contexture assemble my-project --explain")]
+  contexture init --yes && contexture assemble --explain
+  contexture init my-project
+  contexture init --force        replace the working set with a new proposal")]
     Init(InitArgs),
     /// Assemble the request for a model, and print it
     #[command(after_help = "\
@@ -236,10 +251,12 @@ Examples:
     Recipe(RecipeArgs),
     /// Check configuration, manifest, models and store, and suggest fixes
     #[command(after_help = "\
-Prints one line per check, marked `good`, `look` or `bad`, and the effective settings.
+Prints one line per check, marked `ok`, `note` or `bad`. The lines that need attention come last,
+followed by a summary. The exit code is 2 if a check is bad.
 
 Examples:
   contexture doctor
+  contexture doctor --all        list every setting and where its value comes from
   contexture doctor my-project --json")]
     Doctor(DoctorArgs),
     /// Trust the contexture.toml of a project, so that all its settings are active
@@ -261,6 +278,8 @@ Examples:
     Trust(TrustArgs),
     /// Print a completion script for your shell
     #[command(after_help = "\
+The scripts for bash, zsh and fish also complete the names of recipes, sessions and trees.
+
 Examples:
   contexture completions bash > /etc/bash_completion.d/contexture
   contexture completions zsh > ~/.zfunc/_contexture
@@ -269,20 +288,43 @@ Examples:
         /// Shell to generate the script for
         shell: clap_complete::Shell,
     },
+    /// List names for the completion scripts
+    #[command(
+        name = "__complete",
+        hide = true,
+        after_help = "\
+Examples:
+  contexture __complete sessions"
+    )]
+    CompleteNames {
+        /// Kind of the names
+        kind: NameKind,
+        #[arg(skip)]
+        root: PathBuf,
+    },
 }
 
 #[derive(Args)]
 pub(crate) struct InitArgs {
-    /// Directory of the project; created if it does not exist
-    #[arg(default_value = ".")]
-    pub(crate) dir: PathBuf,
+    /// Directory of the project; created if it does not exist [default: --root, else this directory]
+    pub(crate) dir: Option<PathBuf>,
+    /// Accept the proposal without asking
+    #[arg(long, short)]
+    pub(crate) yes: bool,
+    /// Replace an existing working-set.yml; other files are never replaced
+    #[arg(long)]
+    pub(crate) force: bool,
+    #[arg(skip)]
+    pub(crate) root: PathBuf,
 }
 
 #[derive(Args)]
 #[command(mut_args(of_command_line))]
 pub(crate) struct AssembleArgs {
-    /// Directory that all paths are relative to
-    #[arg(default_value = ".")]
+    /// Directory that all paths are relative to [default: --root]
+    #[arg(value_name = "ROOT")]
+    pub(crate) dir: Option<PathBuf>,
+    #[arg(skip)]
     pub(crate) root: PathBuf,
     #[command(flatten)]
     pub(crate) request: Request,
@@ -379,6 +421,8 @@ pub(crate) struct WorkingSetArgs {
 
 #[derive(Args)]
 pub(crate) struct WorkingSetOptions {
+    #[arg(skip)]
+    pub(crate) root: PathBuf,
     /// Manifest, relative to the root [default: working-set.yml, else .agent/working-set.yml]
     #[arg(long, value_name = "FILE", global = true)]
     pub(crate) manifest: Option<String>,
@@ -401,9 +445,9 @@ Examples:
   contexture working-set list
   contexture working-set list my-project --json")]
     List {
-        /// Directory that all paths are relative to
-        #[arg(default_value = ".")]
-        root: PathBuf,
+        /// Directory that all paths are relative to [default: --root]
+        #[arg(value_name = "ROOT")]
+        dir: Option<PathBuf>,
     },
     /// Apply the changes that a model requested
     #[command(after_help = "\
@@ -413,9 +457,9 @@ Examples:
     Apply {
         /// File with YAML documents; - reads standard input
         file: PathBuf,
-        /// Directory that all paths are relative to
-        #[arg(default_value = ".")]
-        root: PathBuf,
+        /// Directory that all paths are relative to [default: --root]
+        #[arg(value_name = "ROOT")]
+        dir: Option<PathBuf>,
     },
     /// Add a file, a directory or a pattern
     #[command(after_help = "\
@@ -437,9 +481,6 @@ Examples:
         /// Part to remove when the file does not fit [default: end]
         #[arg(long, value_name = "STRATEGY", value_parser = ["never", "start", "middle", "end"])]
         truncate_strategy: Option<String>,
-        /// Directory that all paths are relative to
-        #[arg(long, value_name = "DIR", default_value = ".")]
-        root: PathBuf,
     },
     /// Remove an entry
     #[command(after_help = "\
@@ -451,9 +492,6 @@ Examples:
         /// Reason for the change, required [default: none]
         #[arg(long, value_name = "TEXT")]
         why: Option<String>,
-        /// Directory that all paths are relative to
-        #[arg(long, value_name = "DIR", default_value = ".")]
-        root: PathBuf,
     },
     /// Change the priority of an entry
     #[command(after_help = "\
@@ -468,9 +506,6 @@ Examples:
         /// Reason for the change, required [default: none]
         #[arg(long, value_name = "TEXT")]
         why: Option<String>,
-        /// Directory that all paths are relative to
-        #[arg(long, value_name = "DIR", default_value = ".")]
-        root: PathBuf,
     },
     /// Update the working set from a turn
     #[command(after_help = "\
@@ -483,23 +518,16 @@ Examples:
     Observe {
         /// File with the turn as JSON; - reads standard input
         file: PathBuf,
-        /// Directory that all paths are relative to
-        #[arg(default_value = ".")]
-        root: PathBuf,
+        /// Directory that all paths are relative to [default: --root]
+        #[arg(value_name = "ROOT")]
+        dir: Option<PathBuf>,
     },
 }
 
 /// The options of every command that opens a store.
 #[derive(Args)]
 pub(crate) struct StoreOptions {
-    /// Directory of the project
-    #[arg(
-        long,
-        value_name = "DIR",
-        default_value = ".",
-        global = true,
-        env = "CONTEXTURE_ROOT"
-    )]
+    #[arg(skip)]
     pub(crate) root: PathBuf,
     /// Store for conversations, trees, memory and tasks [default:
     /// sqlite:ROOT/.contexture/contexture.db]
@@ -734,6 +762,8 @@ Examples:
 
 #[derive(Args)]
 pub(crate) struct TokensArgs {
+    #[arg(skip)]
+    pub(crate) root: PathBuf,
     /// Files to count; - reads standard input [default: standard input]
     #[arg(value_name = "FILES")]
     pub(crate) files: Vec<PathBuf>,
@@ -750,6 +780,8 @@ pub(crate) struct TokensArgs {
 
 #[derive(Args)]
 pub(crate) struct RecipeArgs {
+    #[arg(skip)]
+    pub(crate) root: PathBuf,
     #[command(subcommand)]
     pub(crate) command: RecipeCommand,
 }
@@ -780,9 +812,6 @@ Examples:
   contexture recipe sources
   contexture recipe sources --json")]
     Sources {
-        /// Directory of the project
-        #[arg(long, value_name = "DIR", default_value = ".")]
-        root: PathBuf,
         /// Print JSON
         #[arg(long)]
         json: bool,
@@ -794,20 +823,69 @@ Examples:
     Check {
         /// Recipe file
         file: PathBuf,
-        /// Directory of the project
-        #[arg(long, value_name = "DIR", default_value = ".")]
-        root: PathBuf,
     },
 }
 
 #[derive(Args)]
 pub(crate) struct DoctorArgs {
-    /// Directory of the project
-    #[arg(default_value = ".")]
+    /// Directory of the project [default: --root]
+    #[arg(value_name = "ROOT")]
+    pub(crate) dir: Option<PathBuf>,
+    #[arg(skip)]
     pub(crate) root: PathBuf,
+    /// List every setting with its value and where the value comes from
+    #[arg(long)]
+    pub(crate) all: bool,
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// Names that a shell can complete.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum NameKind {
+    Recipes,
+    Sessions,
+    Trees,
+}
+
+impl Command {
+    /// Sets the directory of the project: the one that the command names, else
+    /// the one of `--root`, else the one that is found.
+    pub(crate) fn set_root(&mut self, given: Option<PathBuf>) {
+        let found = |named: Option<PathBuf>| root::project(named.or_else(|| given.clone()));
+        match self {
+            // A new project begins where the user is, not above.
+            Command::Init(args) => {
+                let named = args.dir.take().or_else(|| given.clone());
+                args.root = named.unwrap_or_else(|| PathBuf::from("."));
+            }
+            Command::Assemble(args) => args.root = found(args.dir.take()),
+            Command::WorkingSet(args) => {
+                let named = match &mut args.command {
+                    WorkingSetCommand::List { dir }
+                    | WorkingSetCommand::Apply { dir, .. }
+                    | WorkingSetCommand::Observe { dir, .. } => dir.take(),
+                    _ => None,
+                };
+                args.options.root = found(named);
+            }
+            Command::Session(args) => args.options.root = found(None),
+            Command::Tree(args) => args.options.root = found(None),
+            Command::Memory(args) => args.options.root = found(None),
+            Command::Task(args) => args.options.root = found(None),
+            Command::Key(args) => args.options.root = found(None),
+            Command::Snapshot(args) => args.options.root = found(None),
+            Command::Serve(args) => args.options.root = found(None),
+            Command::Mcp(args) => args.options.root = found(None),
+            Command::Tokens(args) => args.root = found(None),
+            Command::Recipe(args) => args.root = found(None),
+            Command::Doctor(args) => args.root = found(args.dir.take()),
+            Command::Trust(args) => args.root = found(args.path.take()),
+            Command::CompleteNames { root, .. } => *root = found(None),
+            Command::Completions { .. } => {}
+        }
+    }
 }
 
 fn tokens(text: &str) -> Result<u64, String> {

@@ -118,7 +118,7 @@ pub(crate) fn run(args: &AssembleArgs) -> anyhow::Result<()> {
         ));
     }
     if args.explain {
-        output::say(&explain::table(&assembled));
+        output::say(&explain::table(&assembled, output::width()));
     } else {
         // Guidelines are for who looks closer: --explain and the report.
         let warnings = assembled.report.warnings.iter();

@@ -3,6 +3,7 @@
 //! Each check is one [`Check`] row. Checks never stop at the first failure:
 //! every row is printed, and the exit code is 2 when one of them is bad.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use anstyle::AnsiColor;
@@ -25,7 +26,8 @@ struct Check {
     found: String,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
+/// The worst is last.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum State {
     Good,
     Note,
@@ -72,10 +74,21 @@ pub(crate) fn run(args: &DoctorArgs) -> anyhow::Result<()> {
             .iter()
             .map(|c| json!({"check": c.what, "state": c.state.word(), "found": c.found}))
             .collect();
-        let document = json!({"checks": rows, "settings": settings(&config)});
+        let sources = Sources::of(&root);
+        let settings = settings(&config);
+        let from: BTreeMap<&str, String> = (settings.iter())
+            .map(|(key, _)| (key.as_str(), sources.of_setting(key)))
+            .filter(|(_, from)| from != DEFAULT)
+            .collect();
+        let document = json!({"checks": rows, "settings": settings, "set_by": from});
         output::text(&format!("{document:#}\n"))?;
     } else {
         let mut lines = String::new();
+        if args.all {
+            lines.push_str(&settings_table(&root, &config));
+        }
+        // What needs attention is last, where a reader of a terminal looks.
+        checks.sort_by_key(|check| check.state);
         for check in &checks {
             let colour = match check.state {
                 State::Good => AnsiColor::Green,
@@ -87,13 +100,21 @@ pub(crate) fn run(args: &DoctorArgs) -> anyhow::Result<()> {
             let _ = writeln!(
                 lines,
                 "{colour}{word:<4}{colour:#} {:<12} {}",
-                check.what, check.found
+                check.what,
+                output::visible(&check.found)
             );
         }
-        lines.push_str("\neffective settings:\n");
-        for (key, value) in settings(&config) {
-            let _ = writeln!(lines, "  {key} = {value}");
-        }
+        let many = |state: State, thing: &str| {
+            let number = checks.iter().filter(|check| check.state == state).count();
+            output::many(number as u64, thing)
+        };
+        let _ = writeln!(
+            lines,
+            "\n{}: {}, {}",
+            output::many(checks.len() as u64, "check"),
+            many(State::Bad, "problem"),
+            many(State::Note, "note")
+        );
         output::text(&lines)?;
     }
     if checks.iter().any(|check| check.state == State::Bad) {
@@ -113,7 +134,13 @@ fn told(error: &contexture::Error) -> String {
 
 fn check_config(root: &Root, checks: &mut Vec<Check>) -> Config {
     let mut add = |what, state, found| checks.push(Check { what, state, found });
-    let settings = match Settings::read(root, &TrustFile::of_user()) {
+    let variables = std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
+    let read = Settings::read(root, &TrustFile::of_user()).and_then(|mut settings| {
+        settings.config.server = settings.config.server.with_environment(variables)?;
+        Ok(settings)
+    });
+    let settings = match read {
         Ok(settings) => settings,
         Err(error) => {
             add("settings", State::Bad, told(&error));
@@ -362,6 +389,80 @@ fn check_summariser(config: &Config, checks: &mut Vec<Check>) {
     });
 }
 
+/// What a setting has when nobody set it.
+const DEFAULT: &str = "default";
+
+/// Returns every setting with its value and where the value comes from.
+fn settings_table(root: &Root, config: &Config) -> String {
+    let sources = Sources::of(root);
+    let mut lines = String::from("settings:\n");
+    for (key, value) in settings(config) {
+        let from = sources.of_setting(&key);
+        let (key, value) = (output::visible(&key), output::visible(&value));
+        let _ = writeln!(lines, "  {key} = {value}  ({from})");
+    }
+    lines.push('\n');
+    lines
+}
+
+/// Where settings are set: in the file, by the line, and in the environment.
+struct Sources {
+    // The settings of the file by their full names.
+    lines: BTreeMap<String, usize>,
+}
+
+impl Sources {
+    fn of(root: &Root) -> Self {
+        let text = match root.is_absent(FILE) {
+            true => String::new(),
+            false => root.read_required(FILE).unwrap_or_default(),
+        };
+        Self {
+            lines: lines_of(&text),
+        }
+    }
+
+    fn of_setting(&self, key: &str) -> String {
+        if let Some(name) = key.strip_prefix("server.") {
+            let variable = format!("CONTEXTURE_SERVER_{}", name.to_ascii_uppercase());
+            if std::env::var_os(&variable).is_some() {
+                return format!("environment, {variable}");
+            }
+        }
+        // A table in one line sets everything in it.
+        let mut name = Some(key);
+        while let Some(here) = name {
+            if let Some(line) = self.lines.get(here) {
+                return format!("{FILE}:{line}");
+            }
+            name = here.rsplit_once('.').map(|(above, _)| above);
+        }
+        DEFAULT.to_owned()
+    }
+}
+
+/// Returns the line of each setting in the text of a `contexture.toml` that was
+/// read without an error.
+fn lines_of(text: &str) -> BTreeMap<String, usize> {
+    let mut lines = BTreeMap::new();
+    let mut table = String::new();
+    let plain = |name: &str| name.replace(['"', '\'', ' ', '\t'], "");
+    for (at, line) in text.lines().enumerate() {
+        let line = line.trim_start();
+        if let Some(header) = line.strip_prefix('[') {
+            let header = header.trim_start_matches('[');
+            let header = header.split(']').next().unwrap_or_default();
+            table = format!("{}.", plain(header));
+        } else if let Some((key, _)) = line.split_once('=')
+            && !key.contains('#')
+        {
+            let name = format!("{table}{}", plain(key));
+            lines.entry(name).or_insert(at + 1);
+        }
+    }
+    lines
+}
+
 /// Returns the effective settings, by their names in the file.
 fn settings(config: &Config) -> Vec<(String, String)> {
     let mut settings = Vec::new();
@@ -383,5 +484,25 @@ fn flatten(path: &str, value: &Value, settings: &mut Vec<(String, String)>) {
         }
         Value::Null => settings.push((path.to_owned(), "(not set)".to_owned())),
         value => settings.push((path.to_owned(), value.to_string())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_setting_is_found_by_its_line() {
+        let lines = lines_of(
+            "model = \"a = b\"\n# recipe = 'x'\n[server]\naddr = '[::1]:80'\n\n\
+             [models.\"my-model\"]\nwindow = 5\n",
+        );
+        let expected = [
+            ("model", 1),
+            ("models.my-model.window", 7),
+            ("server.addr", 4),
+        ];
+        let expected = expected.map(|(name, line)| (name.to_owned(), line));
+        assert_eq!(lines, BTreeMap::from(expected));
     }
 }

@@ -3,10 +3,11 @@
 use std::fmt::Write as _;
 
 use anstyle::{AnsiColor, Style};
-use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Table, Width, presets};
+use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use contexture::Assembled;
-use contexture::core::grouped;
 use contexture::core::guard::{Finding, FindingKind};
+use contexture::core::{Code, Excluded, Reason, grouped};
+use unicode_width::UnicodeWidthStr as _;
 
 use crate::face::CommandLine;
 use crate::output;
@@ -22,30 +23,74 @@ const BAR: usize = 60;
 /// Most rows of files that are shown; the report has them all.
 const MOST_ROWS: usize = 60;
 
-/// Returns a table of what became of every candidate, and a bar of the budget.
-pub(crate) fn table(assembled: &Assembled) -> String {
+/// The narrowest terminal that has room for whole reasons.
+const LONG_REASONS: usize = 140;
+
+/// The narrowest terminal that has room for all columns.
+const ALL_COLUMNS: usize = 100;
+
+/// The narrowest terminal that has room for a table.
+const TABLE: usize = 72;
+
+/// The narrowest that lines are made for.
+const NARROWEST: usize = 30;
+
+/// Returns a table of what became of every candidate, and a bar of the budget,
+/// in lines of at most `width` columns, if that is known.
+pub(crate) fn table(assembled: &Assembled, width: Option<usize>) -> String {
+    let width = width.map(|width| width.max(NARROWEST));
+    let out = match width {
+        Some(width) if width < TABLE => narrow_rows(assembled, width),
+        width => rows(assembled, width),
+    };
+    let out = account(out, assembled, width);
+    match width {
+        Some(width) => wrapped(&out, width),
+        None => out,
+    }
+}
+
+/// Returns a row for each candidate.
+fn rows(assembled: &Assembled, width: Option<usize>) -> String {
     let report = &assembled.report;
     // What is remembered has a score instead of a priority.
     let scored = report.included.iter().any(|row| row.score.is_some())
         || report.excluded.iter().any(|row| row.score.is_some());
+    // A narrow terminal has room for short reasons only, and for fewer columns.
+    let is_brief = width.is_some_and(|width| width < LONG_REASONS);
+    let is_small = width.is_some_and(|width| width < ALL_COLUMNS);
+    let reason = |reason: &Reason| match is_brief {
+        true => brief(reason),
+        false => output::visible(&reason.to_string()),
+    };
     let mut header = vec!["", "item", "role", "priority", "tokens", "of", "why"];
     if scored {
         header.insert(4, "score");
+    }
+    if is_small {
+        header.retain(|name| !["role", "of"].contains(name));
     }
     let mut table = Table::new();
     table
         .load_style(presets::NOTHING)
         .set_content_arrangement(ContentArrangement::Dynamic)
-        .set_header(header);
-    let right = if scored { 3..7 } else { 3..6 };
-    for i in right {
+        .set_header(header.clone());
+    let numbers = ["priority", "score", "tokens", "of"];
+    let right = header.iter().enumerate();
+    let right = right.filter(|(_, name)| numbers.contains(name));
+    for (i, _) in right.collect::<Vec<_>>() {
         if let Some(column) = table.column_mut(i) {
             column.set_cell_alignment(CellAlignment::Right);
         }
     }
-    if let Some(column) = table.column_mut(1) {
-        column.set_constraint(ColumnConstraint::UpperBoundary(Width::Percentage(45)));
+    if let Some(width) = width {
+        table.set_width(u16::try_from(width).unwrap_or(u16::MAX));
     }
+    let item = |id: &str| {
+        let id = output::visible(id);
+        // Names get three eighths of the line; the rest is for the other columns.
+        width.map_or(id.clone(), |width| output::shortened(&id, width * 3 / 8))
+    };
     let worth = |own: f64, base: Option<f64>, score: Option<f64>| {
         let priority = match (score, base) {
             (Some(_), _) => String::new(),
@@ -65,22 +110,25 @@ pub(crate) fn table(assembled: &Assembled) -> String {
             grouped(row.original_tokens)
         );
         let why = match row.lines_cut {
-            Some(lines) => format!("{}; {} removed", row.reason, lines),
-            None => row.reason.to_string(),
+            Some(lines) if !is_brief => format!("{}; {} removed", row.reason, lines),
+            _ => reason(&row.reason),
         };
-        let mut cells = vec![fate.to_owned(), output::visible(&row.id)];
-        cells.push(row.role.name().to_owned());
+        let mut cells = vec![fate.to_owned(), item(&row.id)];
+        cells.extend((!is_small).then(|| row.role.name().to_owned()));
         cells.extend(worth(row.priority, row.base_priority, row.score));
-        cells.extend([grouped(row.tokens), of, why]);
+        cells.push(grouped(row.tokens));
+        cells.extend((!is_small).then_some(of));
+        cells.push(why);
         table.add_row(cells);
     }
-    let room = MOST_ROWS.saturating_sub(report.included.len()).max(10);
-    for row in report.excluded.iter().take(room) {
+    for row in excluded(assembled) {
         let of = format!("{}{}", about(row.estimated), grouped(row.tokens));
-        let mut cells = vec!["out".to_owned(), output::visible(&row.id)];
-        cells.push(row.role.name().to_owned());
+        let mut cells = vec!["out".to_owned(), item(&row.id)];
+        cells.extend((!is_small).then(|| row.role.name().to_owned()));
         cells.extend(worth(row.priority, row.base_priority, row.score));
-        cells.extend(["0".to_owned(), of, output::visible(&row.reason.to_string())]);
+        cells.push("0".to_owned());
+        cells.extend((!is_small).then_some(of));
+        cells.push(reason(&row.reason));
         table.add_row(cells);
     }
 
@@ -94,6 +142,80 @@ pub(crate) fn table(assembled: &Assembled) -> String {
         };
         let _ = writeln!(out, "{style}{}{style:#}", line.trim_end());
     }
+    out
+}
+
+/// Returns a reason in a few words; the report has all of them.
+fn brief(reason: &Reason) -> String {
+    match reason {
+        Reason::Pinned => "pinned".to_owned(),
+        Reason::Fits => "whole".to_owned(),
+        Reason::Cut { missing } => format!("{} more needed", grouped(*missing)),
+        Reason::Dropped {
+            needed,
+            left,
+            exact,
+            ..
+        } if needed > left => {
+            let about = if *exact { "" } else { "~" };
+            format!("{about}{} more needed", grouped(needed - left))
+        }
+        Reason::LineLimit { max_lines } => format!("max_lines {max_lines}"),
+        Reason::TokenLimit { max_tokens } => format!("max_tokens {}", grouped(*max_tokens)),
+        other => output::shortened(&output::visible(&other.to_string()), 30),
+    }
+}
+
+/// Returns how many rows of what was left out are shown.
+fn room_for_excluded(assembled: &Assembled) -> usize {
+    let included = assembled.report.included.len();
+    MOST_ROWS.saturating_sub(included).max(10)
+}
+
+/// Returns the rows of what was left out that are shown: files without content
+/// last, because there is nothing to do about them.
+fn excluded(assembled: &Assembled) -> impl Iterator<Item = &Excluded> {
+    let is_empty = |row: &&Excluded| row.code == Code::EMPTY;
+    let rows = || assembled.report.excluded.iter();
+    let empty = rows().filter(is_empty);
+    let others = rows().filter(move |row| !is_empty(row));
+    others.chain(empty).take(room_for_excluded(assembled))
+}
+
+/// Returns a row for each candidate of what matters most, and the reason below
+/// the row where it is not plain.
+fn narrow_rows(assembled: &Assembled, width: usize) -> String {
+    let report = &assembled.report;
+    let mut out = String::new();
+    let mut row = |fate: &str, id: &str, tokens: u64, why: Option<String>| {
+        let style = match fate {
+            "kept" => GOOD,
+            "cut" => CUT,
+            _ => OUT,
+        };
+        // Before the name: the fate, the tokens, and blanks.
+        let name = output::shortened(&output::visible(id), width - 16);
+        let tokens = grouped(tokens);
+        let _ = writeln!(out, "{style}{fate:<4} {tokens:>8}  {name}{style:#}");
+        if let Some(why) = why {
+            let _ = writeln!(out, "    {}", output::visible(&why));
+        }
+    };
+    for one in report.included.iter().take(MOST_ROWS) {
+        let why = one.truncated.then(|| one.reason.to_string());
+        let fate = if one.truncated { "cut" } else { "kept" };
+        row(fate, &one.id, one.tokens, why);
+    }
+    for one in excluded(assembled) {
+        row("out", &one.id, 0, Some(one.reason.to_string()));
+    }
+    out
+}
+
+/// Adds what is said below the rows.
+fn account(mut out: String, assembled: &Assembled, width: Option<usize>) -> String {
+    let report = &assembled.report;
+    let room = room_for_excluded(assembled);
     let hidden = report.included.len().saturating_sub(MOST_ROWS)
         + report.excluded.len().saturating_sub(room);
     if hidden > 0 {
@@ -103,7 +225,7 @@ pub(crate) fn table(assembled: &Assembled) -> String {
         );
     }
     out.push('\n');
-    bar(&mut out, assembled);
+    bar(&mut out, assembled, width);
     for line in &report.guard {
         let _ = writeln!(out, "{}", guard_line(&line.item, &line.finding));
     }
@@ -130,6 +252,33 @@ pub(crate) fn table(assembled: &Assembled) -> String {
     for warning in &report.warnings {
         let warning = output::visible(&warning.phrase(&CommandLine));
         let _ = writeln!(out, "{CUT}warning:{CUT:#} {warning}");
+    }
+    out.truncate(out.trim_end().len());
+    out
+}
+
+/// Breaks lines at blanks so that none is wider than `width`; what goes on is
+/// indented. Colours take no room.
+fn wrapped(text: &str, width: usize) -> String {
+    let mut out = String::with_capacity(text.len());
+    for line in text.lines() {
+        let indent = line.len() - line.trim_start().len();
+        let (mut column, mut is_first) = (0, true);
+        for word in line.split(' ') {
+            let needs = anstream::adapter::strip_str(word).to_string().width();
+            if column > indent && column + 1 + needs > width {
+                out.push('\n');
+                out.push_str(&" ".repeat(indent + 2));
+                column = indent + 2;
+            } else if !is_first {
+                out.push(' ');
+                column += 1;
+            }
+            is_first = false;
+            out.push_str(word);
+            column += needs;
+        }
+        out.push('\n');
     }
     out.truncate(out.trim_end().len());
     out
@@ -178,10 +327,12 @@ fn letters<'n>(names: impl Iterator<Item = &'n str>) -> Vec<char> {
 
 /// Draws the budget: a letter of each layer's name for its part, dots for what
 /// is free, and dashes for what is reserved.
-fn bar(out: &mut String, assembled: &Assembled) {
+fn bar(out: &mut String, assembled: &Assembled, width: Option<usize>) {
     let budget = &assembled.report.budget;
+    // The brackets take two columns.
+    let bar = width.map_or(BAR, |width| BAR.min(width - 2));
     let cells = |tokens: u64| -> usize {
-        (tokens as f64 / budget.max.max(1) as f64 * BAR as f64).round() as usize
+        (tokens as f64 / budget.max.max(1) as f64 * bar as f64).round() as usize
     };
     let colours = [
         AnsiColor::Cyan,
@@ -203,14 +354,14 @@ fn bar(out: &mut String, assembled: &Assembled) {
     for ((layer, letter), colour) in layers().zip(&letters).zip(colours.iter().cycle()) {
         let width = cells(layer.used)
             .max(usize::from(layer.used > 0))
-            .min(BAR - drawn);
+            .min(bar - drawn);
         let style = colour.on_default();
         let part: String = std::iter::repeat_n(letter, width).collect();
         let _ = write!(line, "{style}{part}{style:#}");
         drawn += width;
     }
-    let reserved = cells(budget.reserved).min(BAR - drawn);
-    let free = BAR - drawn - reserved;
+    let reserved = cells(budget.reserved).min(bar - drawn);
+    let free = bar - drawn - reserved;
     let _ = writeln!(out, "[{line}{}{}]", ".".repeat(free), "-".repeat(reserved));
     let exact = if assembled.report.tokenizer.exact {
         "exact"
@@ -227,10 +378,24 @@ fn bar(out: &mut String, assembled: &Assembled) {
         assembled.report.tokenizer.name,
         assembled.report.model,
     );
+    let is_small = width.is_some_and(|width| width < ALL_COLUMNS);
     let width = layers().map(|layer| layer.name.chars().count()).max();
     let width = width.unwrap_or(0).clamp(11, 40);
     for (layer, letter) in layers().zip(&letters) {
         if layer.kept + layer.dropped == 0 {
+            continue;
+        }
+        if is_small {
+            let _ = writeln!(
+                out,
+                "  {letter} {}: {} of {} tokens, {} kept ({} cut), {} dropped",
+                layer.name,
+                grouped(layer.used),
+                grouped(layer.allowed),
+                layer.kept,
+                layer.cut,
+                layer.dropped,
+            );
             continue;
         }
         let _ = writeln!(

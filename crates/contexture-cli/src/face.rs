@@ -38,7 +38,7 @@ impl Face for CommandLine {
             Operation::ListSnapshots => ("snapshot list", None),
             Operation::ListWorkingSet => ("working-set list", None),
             Operation::CreateProject => ("init", None),
-            Operation::ShowSettings => ("doctor", None),
+            Operation::ShowSettings => ("doctor --all", None),
             Operation::TrustSettings => ("trust", None),
             _ => return None,
         };

@@ -5,6 +5,7 @@
 
 mod args;
 mod assemble;
+mod complete;
 mod doctor;
 mod explain;
 mod face;
@@ -14,6 +15,7 @@ mod memory;
 mod output;
 mod progress;
 mod recipe;
+mod root;
 mod serve;
 mod session;
 mod snapshot;
@@ -26,7 +28,7 @@ mod working_set;
 
 use std::process::ExitCode;
 
-use clap::{CommandFactory as _, Parser as _};
+use clap::Parser as _;
 
 use crate::args::{Cli, Command};
 
@@ -36,7 +38,7 @@ use crate::args::{Cli, Command};
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
+    let mut cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {
             // A reader that goes away while help is shown is no failure.
@@ -44,6 +46,7 @@ fn main() -> ExitCode {
             return ExitCode::from(if error.use_stderr() { 2 } else { 0 });
         }
     };
+    cli.command.set_root(cli.root.take());
     let done = match cli.command {
         Command::Init(args) => init::run(&args),
         Command::Assemble(args) => assemble::run(&args),
@@ -60,11 +63,8 @@ fn main() -> ExitCode {
         Command::Recipe(args) => recipe::run(&args),
         Command::Doctor(args) => doctor::run(&args),
         Command::Trust(args) => trust::run(&args),
-        Command::Completions { shell } => {
-            let mut script = Vec::new();
-            clap_complete::generate(shell, &mut Cli::command(), "contexture", &mut script);
-            output::bytes(&script)
-        }
+        Command::Completions { shell } => output::text(&complete::script(shell)),
+        Command::CompleteNames { kind, root } => complete::names(kind, &root),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

@@ -8,6 +8,9 @@ use std::path::Path;
 
 use anyhow::Context as _;
 use contexture::Warning;
+use contexture::core::guard::is_visible;
+
+use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
 use crate::face::CommandLine;
 
@@ -54,14 +57,12 @@ pub(crate) fn text(text: &str) -> anyhow::Result<()> {
         .context("cannot write to standard output")
 }
 
-/// Returns `text` with what a terminal would act on written out, and what would
-/// turn the direction of writing: names and content may hold anything.
+/// Returns `text` with control, bidirectional and invisible characters written
+/// out: names and content may hold anything.
 pub(crate) fn visible(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
-        let turns = matches!(c, '\u{200e}' | '\u{200f}' | '\u{61c}'
-            | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-        if c.is_control() || turns {
+        if !is_visible(c) {
             out.push_str(&format!("[U+{:04X}]", u32::from(c)));
         } else {
             out.push(c);
@@ -74,6 +75,43 @@ pub(crate) fn visible(text: &str) -> String {
 pub(crate) fn many(number: u64, thing: &str) -> String {
     let plural = if number == 1 { "" } else { "s" };
     format!("{} {thing}{plural}", contexture::core::grouped(number))
+}
+
+/// The same for a thing whose plural is another word.
+pub(crate) fn number(number: u64, one: &str, several: &str) -> String {
+    let thing = if number == 1 { one } else { several };
+    format!("{} {thing}", contexture::core::grouped(number))
+}
+
+/// Returns how wide a line may be, if it is shown to a person: `COLUMNS`, else
+/// the width of the terminal.
+pub(crate) fn width() -> Option<usize> {
+    let columns = std::env::var("COLUMNS").ok();
+    let columns = columns.and_then(|columns| columns.parse().ok());
+    // A pager has its width from the terminal, too.
+    let terminal = || terminal_size::terminal_size().map(|(width, _)| usize::from(width.0));
+    columns.or_else(terminal)
+}
+
+/// Returns `text` in at most `width` columns: the middle of a longer one is left
+/// out, because both ends of a path say more.
+pub(crate) fn shortened(text: &str, width: usize) -> String {
+    if text.width() <= width {
+        return text.to_owned();
+    }
+    let room = width.saturating_sub(1);
+    let take = |chars: &mut dyn Iterator<Item = char>, room: usize| {
+        let mut used = 0;
+        let fits = chars.take_while(|c| {
+            used += c.width().unwrap_or(0);
+            used <= room
+        });
+        fits.collect::<Vec<char>>()
+    };
+    let end = take(&mut text.chars().rev(), room - room / 2);
+    let start = take(&mut text.chars(), room / 2);
+    let end = end.into_iter().rev();
+    start.into_iter().chain(['…']).chain(end).collect()
 }
 
 /// Says something on standard error.

@@ -15,15 +15,15 @@ pub(crate) fn run(args: &RecipeArgs) -> anyhow::Result<()> {
         RecipeCommand::List { json } => list(*json),
         RecipeCommand::Show { name } => {
             // Loading first gives the same complaint as assembling would.
-            let root = Root::open(".")?;
+            let root = Root::open(&args.root)?;
             Engine::for_root(&root)?.find_recipe(&root, name)?;
             match recipes::text(name) {
                 Some(text) => output::text(text),
                 None => output::text(&output::read(name.as_ref())?),
             }
         }
-        RecipeCommand::Sources { root, json } => sources(root, *json),
-        RecipeCommand::Check { file, root } => check(file, root),
+        RecipeCommand::Sources { json } => sources(&args.root, *json),
+        RecipeCommand::Check { file } => check(file, &args.root),
     }
 }
 

@@ -17,7 +17,7 @@ use crate::output::{self, Usage};
 use crate::{progress, store};
 
 pub(crate) fn run(args: &TokensArgs) -> anyhow::Result<()> {
-    let root = Root::open(".")?;
+    let root = Root::open(&args.root)?;
     let engine = store::engine_of(&root)?;
     let (name, counter, window) = counter(args, &engine)?;
     let stdin = vec![PathBuf::from("-")];
@@ -59,7 +59,12 @@ pub(crate) fn run(args: &TokensArgs) -> anyhow::Result<()> {
     }
     let mut lines = String::new();
     for row in &rows {
-        let _ = writeln!(lines, "{:>12}  {}", grouped(row.tokens), row.path);
+        let _ = writeln!(
+            lines,
+            "{:>12}  {}",
+            grouped(row.tokens),
+            output::visible(&row.path)
+        );
     }
     if rows.len() > 1 {
         let _ = writeln!(lines, "{:>12}  total", grouped(total));

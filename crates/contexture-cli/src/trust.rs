@@ -20,7 +20,7 @@ pub(crate) fn run(args: &TrustArgs) -> anyhow::Result<()> {
     if args.list {
         return show_list(&list, args.json);
     }
-    let directory = directory(&args.path)?;
+    let directory = directory(&args.root)?;
     if args.revoke {
         return revoke(&list, &directory, args.json);
     }

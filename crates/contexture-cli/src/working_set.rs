@@ -14,16 +14,16 @@ use contexture::{Engine, Root, Timestamp};
 use serde_json::json;
 
 use crate::args::{WorkingSetArgs, WorkingSetCommand, WorkingSetOptions};
-use crate::output;
+use crate::{output, progress};
 
 pub(crate) fn run(args: &WorkingSetArgs) -> anyhow::Result<()> {
     let options = &args.options;
     match &args.command {
-        WorkingSetCommand::List { root } => list(root, options),
-        WorkingSetCommand::Apply { file, root } => {
+        WorkingSetCommand::List { .. } => list(options),
+        WorkingSetCommand::Apply { file, .. } => {
             let text = output::read_text(file)?;
             let actions = actions::parse(&file.display().to_string(), &text)?;
-            change(root, options, &actions, Actor::Model)
+            change(options, &actions, Actor::Model)
         }
         WorkingSetCommand::Add {
             path,
@@ -31,7 +31,6 @@ pub(crate) fn run(args: &WorkingSetArgs) -> anyhow::Result<()> {
             why,
             role,
             truncate_strategy,
-            root,
         } => {
             let fields = [("role", role), ("truncate_strategy", truncate_strategy)]
                 .into_iter()
@@ -42,35 +41,35 @@ pub(crate) fn run(args: &WorkingSetArgs) -> anyhow::Result<()> {
                 fields,
             };
             change(
-                root,
                 options,
-                &[action(what, path, why.as_ref())],
+                &[action(what, &from_root(options, path), why.as_ref())],
                 Actor::User,
             )
         }
-        WorkingSetCommand::Remove { path, why, root } => change(
-            root,
+        WorkingSetCommand::Remove { path, why } => change(
             options,
-            &[action(ActionKind::Remove, path, why.as_ref())],
+            &[action(
+                ActionKind::Remove,
+                &from_root(options, path),
+                why.as_ref(),
+            )],
             Actor::User,
         ),
         WorkingSetCommand::Adjust {
             path,
             priority,
             why,
-            root,
         } => {
             let what = ActionKind::Adjust {
                 priority: *priority,
             };
             change(
-                root,
                 options,
-                &[action(what, path, why.as_ref())],
+                &[action(what, &from_root(options, path), why.as_ref())],
                 Actor::User,
             )
         }
-        WorkingSetCommand::Observe { file, root } => observe_turn(file, root, options),
+        WorkingSetCommand::Observe { file, .. } => observe_turn(file, options),
     }
 }
 
@@ -79,6 +78,30 @@ fn action(what: ActionKind, path: &str, why: Option<&String>) -> Action {
         what,
         path: path.to_owned(),
         why: why.cloned().unwrap_or_default(),
+    }
+}
+
+/// Returns a path that was typed below the root as a path from the root: from
+/// `src/`, `lib.rs` is `src/lib.rs`, unless the root has a `lib.rs` itself.
+fn from_root(options: &WorkingSetOptions, path: &str) -> String {
+    let file = path.rsplit_once("#L").map_or(path, |(file, _)| file);
+    let here = || {
+        let (root, here) = (
+            options.root.canonicalize().ok()?,
+            std::env::current_dir().ok()?,
+        );
+        let below = here
+            .canonicalize()
+            .ok()?
+            .strip_prefix(root)
+            .ok()?
+            .to_str()?
+            .to_owned();
+        (!below.is_empty() && here.join(file).exists()).then(|| format!("{below}/{path}"))
+    };
+    match options.root.join(file).exists() {
+        true => path.to_owned(),
+        false => here().unwrap_or_else(|| path.to_owned()),
     }
 }
 
@@ -104,13 +127,8 @@ fn target<'a>(
     }
 }
 
-fn change(
-    root: &Path,
-    options: &WorkingSetOptions,
-    actions: &[Action],
-    actor: Actor,
-) -> anyhow::Result<()> {
-    let root = Root::open(root)?;
+fn change(options: &WorkingSetOptions, actions: &[Action], actor: Actor) -> anyhow::Result<()> {
+    let root = Root::open(&options.root)?;
     root.remove_left_over();
     let engine = Engine::for_root(&root)?;
     let manifest = manifest_of(&root, options)?;
@@ -119,9 +137,9 @@ fn change(
     show_changes(actions, &warnings, &manifest, options)
 }
 
-fn observe_turn(file: &Path, root: &Path, options: &WorkingSetOptions) -> anyhow::Result<()> {
+fn observe_turn(file: &Path, options: &WorkingSetOptions) -> anyhow::Result<()> {
     let turn = turn_from_json(&file.display().to_string(), &output::read_text(file)?)?;
-    let root = Root::open(root)?;
+    let root = Root::open(&options.root)?;
     root.remove_left_over();
     let engine = Engine::for_root(&root)?;
     let manifest = manifest_of(&root, options)?;
@@ -137,7 +155,7 @@ fn show_changes(
     options: &WorkingSetOptions,
 ) -> anyhow::Result<()> {
     for warning in warnings {
-        output::say(&format!("warning: {warning}"));
+        output::say(&format!("warning: {}", output::visible(warning)));
     }
     if options.json {
         let changed = Changed { manifest, changes };
@@ -145,13 +163,13 @@ fn show_changes(
     }
     let mut lines = String::new();
     for change in changes {
-        let path = &change.path;
+        let path = output::visible(&change.path);
         let _ = match &change.what {
             ActionKind::Add { priority, .. } => write!(lines, "added {path} at {priority}"),
             ActionKind::Remove => write!(lines, "removed {path}"),
             ActionKind::Adjust { priority } => write!(lines, "set {path} to {priority}"),
         };
-        let _ = writeln!(lines, ": {}", change.why);
+        let _ = writeln!(lines, ": {}", output::visible(&change.why));
     }
     if changes.is_empty() {
         lines.push_str("nothing to change\n");
@@ -159,57 +177,77 @@ fn show_changes(
     output::text(&lines)
 }
 
-fn list(root: &Path, options: &WorkingSetOptions) -> anyhow::Result<()> {
-    let root = Root::open(root)?;
+fn list(options: &WorkingSetOptions) -> anyhow::Result<()> {
+    let root = Root::open(&options.root)?;
+    let engine = Engine::for_root(&root)?;
     let manifest = Manifest::read(&root, &manifest_of(&root, options)?)?;
     let hints = Hints::read(&root, manifest.dir())?;
     let mut warnings = manifest.warnings.clone();
     let candidates = expand(&root, &manifest, &mut warnings)?;
     for warning in &warnings {
-        output::say(&format!("warning: {warning}"));
+        output::say(&format!("warning: {}", output::visible(warning)));
     }
+    let model = engine.models().resolve(&engine.config().model);
+    let counts = engine.counts(&model)?;
+    let mut listed = WorkingSet::of(&root, &manifest, &hints, &candidates);
+    let limits = &engine.config().limits;
+    progress::with_spinner("counting", || {
+        listed.count(&root, &candidates, &counts, limits.max_file_bytes);
+    });
     if options.json {
-        let listed = WorkingSet::of(&root, &manifest, &hints, &candidates);
         return output::text(&format!("{:#}\n", json!(listed)));
     }
     let mut lines = String::new();
+    let total: u64 = listed.files.iter().filter_map(|file| file.tokens).sum();
     let budget = manifest.max_tokens.map_or_else(String::new, |max| {
-        format!(", a budget of {} tokens", grouped(max))
+        let reserved = manifest.reserved_for_response.unwrap_or(0);
+        let effective = max.saturating_sub(reserved);
+        format!(
+            " of a budget of {}",
+            grouped(manifest.effective.unwrap_or(effective))
+        )
     });
+    let files = listed.files.iter().filter(|file| file.status == "ok");
     let _ = writeln!(
         lines,
-        "{}: {} entries, {} files{budget}",
-        manifest.path,
-        manifest.files.len(),
-        candidates
-            .iter()
-            .filter(|candidate| candidate.size(&root).is_ok())
-            .count()
+        "{}: {}, {}, {} tokens{budget}",
+        output::visible(&manifest.path),
+        output::number(manifest.files.len() as u64, "entry", "entries"),
+        output::many(files.count() as u64, "file"),
+        grouped(total)
     );
-    for candidate in &candidates {
-        let entry = candidate.entry;
-        let priority = hints.priority(&candidate.path, entry);
-        let moved = if priority == entry.priority {
+    for file in &listed.files {
+        let moved = if file.priority == file.base_priority {
             String::new()
         } else {
-            format!(" (base {})", entry.priority)
+            format!(" (base {})", file.base_priority)
         };
-        let from = if candidate.id == entry.id() {
+        let from = if file.path == file.entry {
             String::new()
         } else {
-            format!("  from {}", entry.path)
+            format!("  from {}", output::visible(&file.entry))
         };
-        let pinned = if entry.is_pinned() { "  pinned" } else { "" };
-        let state = match candidate.status(&root) {
-            state if state == "ok" => String::new(),
-            state => format!("  ({state})"),
+        let pinned = if file.pinned { "  pinned" } else { "" };
+        let state = match file.status.as_str() {
+            "ok" => String::new(),
+            state => format!("  ({})", output::visible(state)),
         };
+        let tokens = file.tokens.map_or_else(|| "-".to_owned(), grouped);
         let _ = writeln!(
             lines,
-            "{priority:>5}{moved}  {:<9}  {}{from}{pinned}{state}",
-            entry.role.name(),
-            output::visible(&candidate.id)
+            "{:>5}{moved}  {tokens:>9}  {:<9}  {}{from}{pinned}{state}",
+            file.priority,
+            file.role.name(),
+            output::visible(&file.path)
         );
     }
-    output::text(&lines)
+    output::text(&lines)?;
+    let (name, exact) = (counts.counter().name(), counts.counter().is_exact());
+    let exact = if exact {
+        "exact"
+    } else {
+        "estimated, biased high"
+    };
+    output::say(&format!("tokens: {name} for {}, {exact}", model.name));
+    Ok(())
 }

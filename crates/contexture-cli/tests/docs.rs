@@ -356,9 +356,10 @@ fn the_guide_to_http_has_every_setting_with_its_default() {
         .lines()
         .filter(|line| line.contains("CONTEXTURE_SERVER_"));
     let rows: Vec<&str> = rows.filter(|line| line.starts_with('|')).collect();
-    let settings = Page::new().run("contexture doctor");
+    let settings = Page::new().run("contexture doctor --all");
     let settings = settings.lines().filter_map(|line| {
         let (name, default) = line.trim().strip_prefix("server.")?.split_once(" = ")?;
+        let default = default.strip_suffix("  (default)")?;
         let variable = format!("CONTEXTURE_SERVER_{}", name.to_uppercase());
         Some(format!("| `{name}` | `{variable}` | `{default}` | "))
     });

@@ -701,6 +701,9 @@ fn included(layer: &Arc<str>, item: &Item, outcome: &Outcome) -> Included {
         Code::LINE_LIMIT => Reason::LineLimit {
             max_lines: item.max_lines.unwrap_or_default(),
         },
+        Code::TOKEN_LIMIT => Reason::TokenLimit {
+            max_tokens: item.max_tokens.unwrap_or_default(),
+        },
         _ => Reason::Cut {
             missing: original_tokens.saturating_sub(tokens),
         },

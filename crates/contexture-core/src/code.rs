@@ -90,6 +90,8 @@ impl Code {
     pub const CUT: Self = Self::new("cut");
     /// Only `max_lines` shortened the item.
     pub const LINE_LIMIT: Self = Self::new("line_limit");
+    /// The item's own `max_tokens` shortened it.
+    pub const TOKEN_LIMIT: Self = Self::new("token_limit");
     /// No room was left for the item.
     pub const OVER_BUDGET: Self = Self::new("over_budget");
     /// The item may not be cut and is larger than everything that is available.

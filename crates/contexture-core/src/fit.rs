@@ -111,7 +111,7 @@ impl Outcome {
     /// Returns true when more tokens would have shown more.
     pub(crate) fn wants_more(&self) -> bool {
         match self {
-            Outcome::Cut { code, .. } => *code != Code::LINE_LIMIT,
+            Outcome::Cut { code, .. } => ![Code::LINE_LIMIT, Code::TOKEN_LIMIT].contains(code),
             Outcome::Dropped { .. } | Outcome::Form { .. } => true,
             Outcome::Whole { .. } | Outcome::Duplicate { .. } | Outcome::Absent { .. } => false,
         }
@@ -208,7 +208,8 @@ impl Fitter<'_> {
                 if text.body().len() <= SHORT_TEXT_BYTES
                     && item.group.is_none()
                     && item.forms.is_empty()
-                    && item.max_lines.is_none() =>
+                    && item.max_lines.is_none()
+                    && item.max_tokens.is_none() =>
             {
                 let wrapper = self.wrapper(item, text);
                 Some((wrapper + self.size(text, Tokens::MAX).tokens, item.cut))
@@ -241,7 +242,10 @@ impl Fitter<'_> {
     /// Decides for an item that stands alone: whole, in a shorter form, cut, or
     /// dropped.
     fn single(&mut self, item: &mut Item, left: Tokens) -> Outcome {
-        let may_be_cut = item.cut != Cut::Never && left > MIN_USEFUL_TOKENS && !self.framed;
+        let room = item.max_tokens.unwrap_or(left).min(left);
+        let may_be_cut = item.cut != Cut::Never && room > MIN_USEFUL_TOKENS && !self.framed;
+        // A limit of its own holds where a cut can keep to it.
+        let left = if may_be_cut { room } else { left };
         if let Content::Pending { bytes, .. } = item.content
             && !may_be_cut
             && self.is_surely_over(bytes, left)
@@ -299,10 +303,10 @@ impl Fitter<'_> {
             {
                 return Outcome::Cut {
                     tokens: cut.tokens + self.counts.wrapper(item, cut.body()),
-                    code: if cut.by_lines_only {
-                        Code::LINE_LIMIT
-                    } else {
-                        Code::CUT
+                    code: match item.max_tokens {
+                        _ if cut.by_lines_only => Code::LINE_LIMIT,
+                        Some(max) if max == left => Code::TOKEN_LIMIT,
+                        _ => Code::CUT,
                     },
                     text: cut,
                     original: whole,

@@ -179,6 +179,9 @@ pub struct Item {
     pub cut: Cut,
     /// Most lines to show, before tokens are looked at.
     pub max_lines: Option<u32>,
+    /// Most tokens to spend on it, tags included, however much is left.
+    /// Applies to an item that may be cut and stands alone.
+    pub max_tokens: Option<Tokens>,
     /// The number of its first line, for the marker of a cut.
     pub first_line: u32,
     /// Never dropped and never cut: charged before everything else.
@@ -249,6 +252,7 @@ impl Item {
             scores: Arc::default(),
             cut: Cut::End,
             max_lines: None,
+            max_tokens: None,
             first_line: 1,
             pinned: false,
             group: None,

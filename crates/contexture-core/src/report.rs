@@ -274,6 +274,11 @@ pub enum Reason {
         /// The limit.
         max_lines: u32,
     },
+    /// Its own limit on tokens shortened it.
+    TokenLimit {
+        /// The limit.
+        max_tokens: Tokens,
+    },
     /// It marks where something was cut.
     Marker,
     /// The item was cut.
@@ -303,6 +308,9 @@ impl fmt::Display for Reason {
             Reason::Fits => f.write_str("fits whole"),
             Reason::Marker => f.write_str("marks where part of the path was cut"),
             Reason::LineLimit { max_lines } => write!(f, "cut to max_lines {max_lines}"),
+            Reason::TokenLimit { max_tokens } => {
+                write!(f, "cut to max_tokens {}", grouped(*max_tokens))
+            }
             Reason::Cut { missing } => {
                 write!(
                     f,

@@ -195,14 +195,16 @@ fn item() -> impl Strategy<Value = Item> {
         prop::option::weighted(0.2, 0..3u8),
         prop::bool::weighted(0.05),
         prop::option::of(0.0..1.0f64),
+        prop::option::weighted(0.2, 20..80u64),
     )
         .prop_map(
-            |(role, lines, priority, cut, max_lines, group, pinned, score)| {
+            |(role, lines, priority, cut, max_lines, group, pinned, score, max_tokens)| {
                 let lines: Vec<String> = lines.into_iter().map(|words| words.join(" ")).collect();
                 let mut item = Item::new("", role, Text::new(&lines.join("\n")));
                 item.priority = (priority * 4.0).round() / 4.0;
                 item.cut = cut;
                 item.max_lines = max_lines;
+                item.max_tokens = max_tokens;
                 item.group = group.map(|g| format!("g{g}").into());
                 item.pinned = pinned;
                 item.score = score;
@@ -403,6 +405,11 @@ fn holds(
             if item.cut == Cut::Never && !item.pinned && row.is_some_and(|row| row.truncated) {
                 let code = row.unwrap().code.as_str();
                 prop_assert_eq!(code, "line_limit", "cut by tokens but may not be");
+            }
+            if let (Some(max), Some(row)) = (item.max_tokens, row)
+                && row.code.as_str() == "token_limit"
+            {
+                prop_assert!(row.tokens <= max, "more tokens than its own limit");
             }
             if item.group.is_some() {
                 let members = layer.items.iter().filter(|other| other.group == item.group);

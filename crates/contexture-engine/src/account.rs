@@ -19,6 +19,8 @@ pub(crate) fn summarise(report: &Report) -> Vec<Warning> {
         .filter(|row| !row.code.is_by_rule() && !row.is_told)
         // A search finds more than fits.
         .filter(|row| row.score.is_none())
+        // Nor is a file without content among many, as `__init__.py` often is.
+        .filter(|row| row.code != Code::EMPTY || row.priority >= WANTED)
         .partition(|row| row.tokens == 0);
     let mut lines = Vec::new();
     for row in unusable.iter().take(MOST_NAMED) {
@@ -37,6 +39,10 @@ pub(crate) fn summarise(report: &Report) -> Vec<Warning> {
             format!("{more} more files cannot be used; see the report"),
         ));
     }
+    let over: Vec<_> = over
+        .into_iter()
+        .filter(|row| row.priority >= WANTED)
+        .collect();
     if !over.is_empty() {
         let names: Vec<String> = over
             .iter()
@@ -49,6 +55,7 @@ pub(crate) fn summarise(report: &Report) -> Vec<Warning> {
         .included
         .iter()
         .filter(|row| row.code == Code::CUT && row.tokens * 2 < row.original_tokens)
+        .filter(|row| row.priority >= WANTED)
         .map(|row| format!("`{}`", row.id))
         .collect();
     if !halved.is_empty() {
@@ -87,6 +94,10 @@ fn named(names: &[String]) -> String {
         more => format!("{first} and {more} more"),
     }
 }
+
+/// The priority from which on it is worth a warning that an item was dropped or
+/// cut for want of room. Less important items are there to fill what is left.
+const WANTED: f64 = 0.5;
 
 /// Most files that a warning names.
 const MOST_NAMED: usize = 3;

@@ -318,7 +318,7 @@ impl Default for Environment {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Runtime {
-    /// The host's name. Default: what the system says.
+    /// The host's name, for the system prompt. Default: the prompt has none.
     pub host: Option<String>,
 }
 

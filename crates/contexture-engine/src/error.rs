@@ -254,6 +254,9 @@ fn store_advice(error: &StoreError) -> Vec<Advice> {
             text("assemble again to get the current state, then record the new turn")
         }
         StoreError::KeyReused { .. } => text("use a new idempotency key for each turn"),
+        StoreError::Closed { .. } => {
+            text("fork the session and record the turn there, or set its status to active")
+        }
         StoreError::Busy { .. } => text("retry when the other process has finished"),
         StoreError::ReadOnly { .. } => vec![
             Advice::from("check the permissions of the file and its directory"),
@@ -279,7 +282,9 @@ impl From<StoreError> for Error {
         let cause = match &error {
             StoreError::NotFound { .. } => Cause::Missing,
             StoreError::Exists { .. } => Cause::Exists,
-            StoreError::Conflict { .. } | StoreError::KeyReused { .. } => Cause::Conflict,
+            StoreError::Conflict { .. }
+            | StoreError::KeyReused { .. }
+            | StoreError::Closed { .. } => Cause::Conflict,
             StoreError::Invalid { .. } => Cause::Input,
             _ => Cause::Unavailable,
         };

@@ -290,6 +290,11 @@ impl<'n> Fields<'n> {
         (node.value != Value::Null).then_some(node)
     }
 
+    /// Returns true when the field is written, even with nothing after it.
+    pub fn has(&self, key: &str) -> bool {
+        self.left.iter().any(|(name, ..)| *name == key)
+    }
+
     /// Takes all fields that are left.
     pub fn drain(&mut self) -> Vec<(&'n str, Mark, &'n Node)> {
         std::mem::take(&mut self.left)

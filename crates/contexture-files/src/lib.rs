@@ -14,7 +14,7 @@ mod tools;
 pub mod working_set;
 mod workspace;
 
-pub use init::{Scaffold, init};
+pub use init::{Proposal, ProposedEntry, Scaffold, existing_manifest, init, propose};
 pub use sources::register;
 
 #[cfg(feature = "schema")]

@@ -63,6 +63,7 @@ pub(crate) fn item_of(
         base_priority: hints.get(&path).map(|_| entry.priority),
         cut: entry.cut,
         max_lines: entry.max_lines,
+        max_tokens: entry.max_tokens,
         first_line: entry.lines.map_or(1, |lines| lines.first),
         pinned: entry.is_pinned() && problem.is_none(),
         ..Item::with_content(id, entry.role, content)

@@ -54,22 +54,14 @@ impl StaticContent {
     /// Returns where the agent runs: what is the same on this machine from turn to
     /// turn, and nothing that changes.
     pub(crate) fn runtime(&self, host: Option<&str>, policy: Policy) -> Vec<Item> {
-        let host = host.map_or_else(host_name, str::to_owned);
+        // A provider has no business knowing the machine's name.
+        let host = host.map_or_else(String::new, |host| format!("Host: {host} | "));
         let text = format!(
-            "## Runtime\n\nHost: {host} | OS: {} | Arch: {}",
+            "## Runtime\n\n{host}OS: {} | Arch: {}",
             std::env::consts::OS,
             std::env::consts::ARCH
         );
         self.section("runtime", &text, policy).into_iter().collect()
-    }
-}
-
-fn host_name() -> String {
-    let read = |path: &str| std::fs::read_to_string(path).ok();
-    let name = read("/proc/sys/kernel/hostname").or_else(|| read("/etc/hostname"));
-    match name.as_deref().map(str::trim) {
-        Some(name) if !name.is_empty() => name.to_owned(),
-        _ => "unknown".to_owned(),
     }
 }
 

@@ -158,6 +158,7 @@ fn entry(path: String) -> Entry {
         role: Role::System,
         cut: Cut::Never,
         max_lines: None,
+        max_tokens: None,
         line: 0,
         column: 0,
     }

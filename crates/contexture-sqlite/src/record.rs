@@ -95,6 +95,7 @@ pub(crate) fn record(
     {
         return Ok(first);
     }
+    sessions::check_open(db, &session)?;
     let parent = head_of(db, &session)?;
     if new.turn.parent_turn_id.is_some() {
         sessions::check_head(&session, parent.id, new.turn.parent_turn_id)?;

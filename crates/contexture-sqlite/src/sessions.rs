@@ -1,7 +1,7 @@
 //! Sessions, their aliases and their heads.
 
 use contexture_store::{
-    HeadMove, NewSession, Session, SessionChange, StoreError, TurnId, check_alias,
+    HeadMove, NewSession, Session, SessionChange, SessionStatus, StoreError, TurnId, check_alias,
 };
 use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension, Row, params};
@@ -41,6 +41,20 @@ pub(crate) fn find(db: &Connection, tenant: i64, label: &str) -> Result<SessionR
     )?;
     let session = by_alias.query_row((tenant, label), found).optional()?;
     session.ok_or_else(|| Fault::not_found("session", label))
+}
+
+/// Fails when the session is closed.
+pub(crate) fn check_open(db: &Connection, session: &SessionRow) -> Result<(), Fault> {
+    let mut status = db.prepare_cached("SELECT status FROM sessions WHERE key = ?1")?;
+    let status: SessionStatus =
+        status.query_row([session.key], |row| Ok(row.get::<_, Word<_>>(0)?.0))?;
+    match status {
+        SessionStatus::Active => Ok(()),
+        closed => Err(Fault::Refused(StoreError::Closed {
+            session: session.label.clone(),
+            status: closed.name(),
+        })),
+    }
 }
 
 const COLUMNS: &str = "SELECT s.label, head.id, ifnull(head.depth, 0), s.persona, p.label, \

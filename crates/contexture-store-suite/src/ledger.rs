@@ -428,6 +428,33 @@ pub fn an_idempotency_key_belongs_to_one_turn(store: &dyn Store) {
     assert_eq!(store.session("s").unwrap().turns, 1);
 }
 
+pub fn a_closed_session_refuses_turns(store: &dyn Store) {
+    session(store, "s");
+    let keyed = NewTurn {
+        idempotency_key: Some("key".to_owned()),
+        ..turn("one", "yes")
+    };
+    let first = store.record("s", &keyed, None, None, at(1)).unwrap();
+    for closed in [SessionStatus::Completed, SessionStatus::Failed] {
+        store.change_session("s", &status(closed)).unwrap();
+        let refused = store.record("s", &turn("two", "yes"), None, None, at(2));
+        assert!(
+            matches!(&refused, Err(StoreError::Closed { session, status })
+                if session == "s" && *status == closed.name()),
+            "{refused:?}"
+        );
+        // A retry of a turn that was recorded before is still answered.
+        let retried = store.record("s", &keyed, None, None, at(2)).unwrap();
+        assert_eq!((retried.id, retried.replayed), (first.id, true));
+        assert_eq!(store.session("s").unwrap().turns, 1);
+    }
+    store
+        .change_session("s", &status(SessionStatus::Active))
+        .unwrap();
+    record(store, "s", "two");
+    assert_eq!(store.session("s").unwrap().turns, 2);
+}
+
 pub fn an_invalid_turn_stores_nothing(store: &dyn Store) {
     session(store, "s");
     let first = record(store, "s", "one");

@@ -45,6 +45,7 @@ macro_rules! conformance {
             a_stale_parent_is_a_conflict,
             a_retry_is_recorded_once,
             an_idempotency_key_belongs_to_one_turn,
+            a_closed_session_refuses_turns,
             an_invalid_turn_stores_nothing,
             a_result_answers_a_call,
             open_calls_can_be_answered_later_or_abandoned,

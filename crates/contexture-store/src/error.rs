@@ -36,6 +36,13 @@ pub enum StoreError {
         /// The key.
         key: String,
     },
+    /// The session is closed: it accepts no more turns.
+    Closed {
+        /// The session.
+        session: String,
+        /// Its status, such as `completed`.
+        status: &'static str,
+    },
     /// The input is invalid.
     Invalid {
         /// Where: a path such as `messages[2].content`.
@@ -148,6 +155,10 @@ impl fmt::Display for StoreError {
             StoreError::KeyReused { key } => write!(
                 f,
                 "the idempotency key `{key}` was used for another turn; nothing was recorded"
+            ),
+            StoreError::Closed { session, status } => write!(
+                f,
+                "conflict: session `{session}` is closed ({status}); nothing was recorded"
             ),
             StoreError::Invalid { field, message } if field.is_empty() => f.write_str(message),
             StoreError::Invalid { field, message } => write!(f, "{field}: {message}"),

@@ -83,7 +83,9 @@ pub use contexture_engine::{
     SummaryAsk, SummaryText, Unusable, Warning, advice, check_path, config, counter_name,
     provider_of, snapshot, source, trust, turn, usual_format,
 };
-pub use contexture_files::{Scaffold, init, working_set};
+pub use contexture_files::{
+    Proposal, ProposedEntry, Scaffold, existing_manifest, init, propose, working_set,
+};
 pub use contexture_history::{CompactRequest, SessionCost, TurnCost, compaction};
 pub use contexture_loom as loom;
 pub use contexture_memory as memory;

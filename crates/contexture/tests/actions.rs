@@ -63,6 +63,10 @@ fn invalid_actions_are_rejected() {
             why,
         ),
         (
+            "{action: add_to_working_set, path: b.md, priority: 0.7, why: \"\\u200b\\u2060\"}",
+            why,
+        ),
+        (
             "{action: remove_from_working_set, path: rules.mdx, why: x}",
             "NOT_FOUND: `rules.mdx` is not in the working set\nhint: did you mean `rules.md`?",
         ),
@@ -136,7 +140,7 @@ fn invalid_actions_are_rejected() {
         (
             "action: add_to_working_set\npath: b.md\npriority: 0.5\nprio: 0.6\nwhy: x",
             "INVALID_ARGS: actions.yml:4:1: prio: unknown field `prio`; did you mean `priority`? \
-             (one of action, path, priority, why, role, truncate_strategy, max_lines)",
+             (one of action, path, priority, why, role, truncate_strategy, max_lines, max_tokens)",
         ),
         // By its own line, not by one of the manifest, which was never written.
         (
@@ -170,4 +174,47 @@ fn there_are_limits() {
         "QUOTA_EXCEEDED: the working set is full: the limit is 3 entries\nhint: remove some \
          first, or raise limits.max_entries in contexture.toml"
     );
+}
+
+#[test]
+fn every_refusal_of_a_batch_is_reported() {
+    let lab = project();
+    let why = "hint: set `why` to the reason for the change";
+    for (actions, message) in [
+        (
+            "- {action: add_to_working_set, path: gone.md, priority: 0.5, why: x}\n\
+             - {action: add_to_working_set, path: b.md, priority: 0.7}\n\
+             - {action: remove_from_working_set, path: zzz, why: x}",
+            "MISSING_WHY: the change to `b.md` has no reason; also NOT_FOUND: file `gone.md` \
+             does not exist; also NOT_FOUND: `zzz` is not in the working set",
+        ),
+        // What cannot be read at all hides no missing reason either.
+        (
+            "- {action: adjust_priority, path: a.md, priority: high, why: x}\n\
+             - {action: add_to_working_set, path: b.md, priority: 0.7}",
+            "MISSING_WHY: the change to `b.md` has no reason; also INVALID_ARGS: \
+             actions.yml:1:51: priority: must be a number, not `high`",
+        ),
+    ] {
+        assert_eq!(refused(&lab, actions, 9, 9), format!("{message}\n{why}"));
+    }
+}
+
+#[test]
+fn the_example_of_the_protocol_is_accepted() {
+    let example = "# Add file to working set\naction: add_to_working_set\npath: \"b.md\"\n\
+        priority: 0.7\nwhy: \"Found relevant documentation\"\n\n\
+        # Remove file from working set\naction: remove_from_working_set\npath: \"a.md\"\n\
+        why: \"Task complete, don't need this\"\n\n\
+        # Adjust priority\naction: adjust_priority\npath: \"never.md\"\npriority: 0.9\n\
+        why: \"This is more relevant than initially thought\"\n";
+    for text in [example.to_owned(), format!("```yaml\n{example}```\n")] {
+        let actions = parse("actions.yml", &text).unwrap();
+        let paths: Vec<&str> = actions.iter().map(|action| action.path.as_str()).collect();
+        assert_eq!(paths, ["b.md", "a.md", "never.md"]);
+    }
+    // Messages still name the line.
+    let wrong = example.replace("priority: 0.9", "priority: high");
+    let error = parse("actions.yml", &wrong).unwrap_err().to_string();
+    assert!(error.contains("actions.yml:15:11: priority"), "{error}");
 }

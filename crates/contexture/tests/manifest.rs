@@ -218,3 +218,55 @@ fn errors_name_the_place() {
         "working-set.yml:1:11: anchors and aliases are not supported; write the value out",
     );
 }
+
+#[test]
+fn a_manifest_without_files_is_an_error() {
+    refused(
+        "protocol: CONTEXT-ASSEMBLY/0.1\n",
+        "working-set.yml:1:1: files: is missing",
+    );
+    assert!(
+        read("protocol: CONTEXT-ASSEMBLY/0.1\nfiles: []")
+            .files
+            .is_empty()
+    );
+    // All entries were removed, or none is written yet.
+    assert!(
+        read("protocol: CONTEXT-ASSEMBLY/0.1\nfiles:\n")
+            .files
+            .is_empty()
+    );
+}
+
+#[test]
+fn exclusions_and_limits_on_tokens_are_read() {
+    let manifest = read(
+        "protocol: CONTEXT-ASSEMBLY/0.1\nexclude: [\"*.min.js\", vendor/]\n\
+         files: [{path: src, priority: 0.5, max_tokens: 2000}]",
+    );
+    assert_eq!(manifest.exclude, ["*.min.js", "vendor/"]);
+    assert_eq!(manifest.files[0].max_tokens, Some(2_000));
+    assert!(manifest.warnings.is_empty(), "{:?}", manifest.warnings);
+    let with = |fields: &str| {
+        format!("protocol: CONTEXT-ASSEMBLY/0.1\nfiles: [{{path: a, priority: 0.5, {fields}}}]")
+    };
+    refused(
+        &with("max_tokens: 10"),
+        "working-set.yml:2:48: files[0].max_tokens: must be a whole number of at least 100, not 10",
+    );
+    refused(
+        &with("truncate_strategy: never, max_tokens: 500"),
+        "working-set.yml:2:74: files[0].max_tokens: cannot be combined with `truncate_strategy: \
+         never`",
+    );
+    refused(
+        "protocol: CONTEXT-ASSEMBLY/0.1\nexclude: [\"a[\"]\nfiles: []",
+        "working-set.yml:2:11: exclude[0]: `a[` is not a pattern: unclosed character class; \
+         missing ']'",
+    );
+    refused(
+        "protocol: CONTEXT-ASSEMBLY/0.1\nexclude: [../x]\nfiles: []",
+        "working-set.yml:2:11: exclude[0]: `../x` contains `..`, which can leave the root; use a \
+         path below the root",
+    );
+}

@@ -27,9 +27,8 @@ pub(crate) struct McpArgs {
 /// The project and the store that a server uses.
 #[derive(Args)]
 pub(crate) struct ServiceOptions {
-    /// Directory of the project
-    #[arg(long, value_name = "DIR", default_value = ".", env = "CONTEXTURE_ROOT")]
-    root: PathBuf,
+    #[arg(skip)]
+    pub(super) root: PathBuf,
     /// Store for conversations, trees, memory, tasks and keys [default:
     /// sqlite:ROOT/.contexture/contexture.db]
     #[arg(

@@ -6,9 +6,12 @@ use clap::Args;
 
 #[derive(Args)]
 pub(crate) struct TrustArgs {
-    /// Directory of the project, or its contexture.toml
-    #[arg(value_name = "ROOT|FILE", default_value = ".")]
-    pub(crate) path: PathBuf,
+    /// Directory of the project, or its contexture.toml. Default: the project
+    /// of the current directory
+    #[arg(value_name = "ROOT|FILE")]
+    pub(crate) path: Option<PathBuf>,
+    #[arg(skip)]
+    pub(crate) root: PathBuf,
     /// Print what would become active, and trust nothing
     #[arg(long, conflicts_with_all = ["list", "revoke"])]
     pub(crate) show: bool,

@@ -115,12 +115,7 @@ fn path(engine: &Engine, info: &TreeInfo, args: &ShowArgs) -> anyhow::Result<Vec
 
 /// Returns how wide a line may be.
 fn width() -> usize {
-    let columns = std::env::var("COLUMNS").ok();
-    let columns = columns.and_then(|columns| columns.parse().ok());
-    // A pager has its width from the terminal, too.
-    let terminal = || terminal_size::terminal_size().map(|(width, _)| usize::from(width.0));
-    let width = columns.or_else(terminal).unwrap_or(WIDTH);
-    width.max(NARROWEST)
+    output::width().unwrap_or(WIDTH).max(NARROWEST)
 }
 
 fn header(info: &TreeInfo, path: &[NodeHead], model: &str, width: usize) -> String {

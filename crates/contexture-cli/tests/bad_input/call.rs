@@ -147,3 +147,107 @@ fn a_report_cannot_follow_json_on_standard_output() {
          with --report FILE, or use --format json, which contains the report\n",
     );
 }
+
+#[test]
+fn a_name_shows_its_invisible_characters() {
+    let name = "docs/a\u{200b}b\u{202e}c\u{9b}d\u{e0041}.md";
+    let project = small().file(name, "x\n").entries("docs 0.5");
+    let shown = "docs/a[U+200B]b[U+202E]c[U+009B]d[U+E0041].md";
+    for args in [
+        vec!["assemble", "--explain"],
+        vec!["working-set", "list"],
+        vec!["tokens", name, "working-set.yml"],
+    ] {
+        let run = project.run(&args);
+        let out = if args[0] == "assemble" { "" } else { &run.out };
+        let said = format!("{out}{}", run.err);
+        assert!(said.contains(shown), "{said:?}");
+        assert!(
+            !said.contains(['\u{200b}', '\u{202e}', '\u{9b}', '\u{e0041}']),
+            "{said:?}"
+        );
+    }
+}
+
+#[test]
+fn the_root_is_found_from_a_directory_below() {
+    let project = small().file("src/deep/x.rs", "x\n");
+    let mut command = project.command("working-set list");
+    command.current_dir(project.path("src/deep"));
+    let found = run(command, "");
+    found.expect_code(0);
+    assert!(found.out.starts_with("working-set.yml: "), "{}", found.out);
+    let root = project.path("").canonicalize().unwrap();
+    found.says(&format!(
+        "using root {}, which has working-set.yml; set another with --root",
+        root.display()
+    ));
+    // What is typed there is found there.
+    let mut command = project.command("working-set add x.rs --priority 0.5 --why test");
+    command.current_dir(project.path("src/deep"));
+    assert_eq!(run(command, "").out, "added src/deep/x.rs at 0.5: test\n");
+    // A root that is named is not searched for.
+    let mut command = project.command("working-set list --root .");
+    command.current_dir(project.path("src/deep"));
+    run(command, "").expect_code(2);
+}
+
+#[test]
+fn every_command_takes_a_root() {
+    let project = small();
+    project.ok("session new chat");
+    let elsewhere = Project::new();
+    let root = project.path("");
+    let root = root.to_str().unwrap();
+    for call in [
+        "assemble",
+        "working-set list",
+        "session list",
+        "tree list",
+        "task list",
+        "memory stats",
+        "snapshot list",
+        "key list",
+        "tokens working-set.yml",
+        "recipe list",
+        "recipe sources",
+        "doctor",
+        "completions bash",
+        "__complete sessions",
+    ] {
+        elsewhere.write("working-set.yml", "x\n");
+        let mut command = elsewhere.command(call);
+        command.args(["--root", root]);
+        run(command, "").expect_code(0);
+    }
+    let names = elsewhere.ok(&["--root", root, "__complete", "sessions"]);
+    assert_eq!(names, "chat\n");
+}
+
+#[test]
+fn the_table_fits_the_terminal() {
+    let deep = "src/a/rather/long/path/that/never/ends/because/somebody/liked/directories";
+    let lines: String = (1..=900)
+        .map(|n| format!("line {n} of the log\n"))
+        .collect();
+    let project = Project::new()
+        .file("README.md", "x\n")
+        .file(&format!("{deep}/file.rs"), &lines)
+        .file(&format!("{deep}/other.rs"), &lines)
+        .entries("README.md 0.9\nsrc 0.5");
+    for width in ["40", "60", "80", "100", "160"] {
+        let mut command = project.command("assemble --explain");
+        command.env("COLUMNS", width);
+        let shown = run(command, "").err;
+        let widest = shown
+            .lines()
+            .map(|line| line.chars().count())
+            .max()
+            .unwrap();
+        assert!(
+            widest <= width.parse().unwrap(),
+            "{width}: {widest}\n{shown}"
+        );
+        assert!(shown.contains("README.md"), "{shown}");
+    }
+}

@@ -68,7 +68,7 @@ fn settings_with_an_unknown_key() {
         2,
         "
         error: contexture.toml:2:1: unknown field `modle`, expected one of `recipe`, `model`, `models`, `limits`, `secrets`, `boot`, `observe`, `workspace`, `persona`, `environment`, `runtime`, `tools`, `toolsets`, `permissions`, `compaction`, `summariser`, `loom`, `memory`, `store`, `snapshots`, `server`
-        hint: `contexture doctor` prints the settings and their defaults
+        hint: `contexture doctor --all` prints the settings and their defaults
         ",
     );
 }
@@ -94,7 +94,7 @@ fn settings_that_do_not_parse() {
         2,
         "
         error: contexture.toml:1:8: unclosed table, expected `]`
-        hint: `contexture doctor` prints the settings and their defaults
+        hint: `contexture doctor --all` prints the settings and their defaults
         ",
     );
 }

@@ -108,3 +108,58 @@ fn guard_findings_in_cut_lines_are_not_reported() {
     assert_eq!(guard.len(), 1, "{guard:?}");
     assert_eq!(guard[0]["line"], 51);
 }
+
+#[test]
+fn patterns_skip_what_the_manifest_excludes() {
+    let project = Project::new()
+        .file("src/a.js", "a\n")
+        .file("src/a.min.js", "b\n")
+        .file("src/vendor/lib.js", "c\n")
+        .file("src/vendor/own.js", "d\n")
+        .file("vendor.js", "e\n")
+        .manifest(
+            "
+            protocol: CONTEXT-ASSEMBLY/0.1
+            budget: {max_tokens: 1000}
+            exclude: [\"*.min.js\", src/vendor/]
+            files:
+              - {path: src, priority: 0.5}
+              - {path: \"*.js\", priority: 0.4}
+              # A file that is named is included.
+              - {path: src/vendor/own.js, priority: 0.3}
+            ",
+        );
+    project.check_fates(
+        "
+        keep src/a.js fits
+        keep vendor.js fits
+        keep src/vendor/own.js fits
+        ",
+    );
+}
+
+#[test]
+fn a_limit_on_tokens_holds_for_each_file() {
+    let lines: String = (1..=300)
+        .map(|n| format!("line {n} of the log\n"))
+        .collect();
+    let project = Project::new()
+        .file("logs/a.log", &lines)
+        .file("logs/b.log", &lines)
+        .file("logs/c.log", "short\n")
+        .entries("logs 0.5 truncate_strategy=start max_tokens=200");
+    let (prompt, report) = project.assemble(&[]);
+    for id in ["logs/a.log", "logs/b.log"] {
+        let row = row(&report, id);
+        assert_eq!(row["code"], "token_limit");
+        let tokens = row["tokens"].as_u64().unwrap();
+        assert!((150..=200).contains(&tokens), "{tokens}");
+        assert!(
+            text(&row["reason"]).starts_with("cut to max_tokens 200"),
+            "{row}"
+        );
+    }
+    assert_eq!(row(&report, "logs/c.log")["code"], "fits");
+    assert!(prompt.contains("line 300 of the log"));
+    assert_eq!(warnings(&report), Vec::<String>::new());
+}

@@ -116,8 +116,9 @@ fn the_doctor_finds_a_good_project_good() {
         "{}",
         run.out
     );
+    assert!(!run.out.contains("limits.max_entries"), "{}", run.out);
     assert!(
-        run.out.contains("  limits.max_entries = 1000\n"),
+        run.out.ends_with(" checks: 0 problems, 0 notes\n"),
         "{}",
         run.out
     );
@@ -156,6 +157,43 @@ fn the_doctor_says_what_is_wrong_with_a_bad_project() {
         run.err,
         "error: one or more checks failed; see the lines marked `bad`\n"
     );
+    // What is good comes first, what is bad last, and then the sum of it.
+    let words: Vec<&str> = (run.out.lines())
+        .filter_map(|line| line.split(' ').next())
+        .filter(|word| ["ok", "note", "bad"].contains(word))
+        .collect();
+    let mut sorted = words.clone();
+    sorted.sort_by_key(|word| ["ok", "note", "bad"].iter().position(|one| one == word));
+    assert_eq!(words, sorted);
+    let last = run.out.lines().last().unwrap();
+    assert!(
+        last.contains(" checks: ") && last.contains(" problem"),
+        "{last}"
+    );
+}
+
+#[test]
+fn the_doctor_says_where_each_setting_comes_from() {
+    let project = roles().file(
+        "contexture.toml",
+        "# mine\n[limits]\nmax_entries = 20\n[server]\naddr = \"127.0.0.1:9000\"\n",
+    );
+    let mut command = project.command("doctor --all");
+    command.env("CONTEXTURE_SERVER_MAX_CONCURRENT", "7");
+    let run = crate::support::run(command, "");
+    run.expect_code(0);
+    for line in [
+        "  limits.max_entries = 20  (contexture.toml:3)",
+        "  server.addr = \"127.0.0.1:9000\"  (contexture.toml:5)",
+        "  server.max_concurrent = 7  (environment, CONTEXTURE_SERVER_MAX_CONCURRENT)",
+        "  recipe = \"working-set\"  (default)",
+    ] {
+        assert!(
+            run.out.lines().any(|found| found == line),
+            "{line}\n{}",
+            run.out
+        );
+    }
 }
 
 #[cfg(unix)]

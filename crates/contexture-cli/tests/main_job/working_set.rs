@@ -183,12 +183,12 @@ fn the_list_shows_entries_with_what_is_wrong_with_them() {
         project.ok(&["working-set", "list"]),
         dedent(
             "
-            working-set.yml: 4 entries, 3 files, a budget of 1,000 tokens
-                1  system     rules.md  pinned
-             0.65 (base 0.5)  context    src/a.rs  from src/*.rs
-              0.5  context    src/b.rs  from src/*.rs
-              0.4  context    gone.md  (file `gone.md` does not exist)
-              0.3  context    docs/*.md  (the pattern matches no file)
+            working-set.yml: 4 entries, 3 files, 45 tokens of a budget of 1,000
+                1          8  system     rules.md  pinned
+             0.65 (base 0.5)         18  context    src/a.rs  from src/*.rs
+              0.5         19  context    src/b.rs  from src/*.rs
+              0.4          -  context    gone.md  (file `gone.md` does not exist)
+              0.3          -  context    docs/*.md  (the pattern matches no file)
             "
         )
     );
@@ -201,6 +201,12 @@ fn the_list_shows_entries_with_what_is_wrong_with_them() {
     assert_eq!(rows[1]["base_priority"], 0.5);
     assert_eq!(rows[0]["pinned"], true);
     assert_eq!(rows[3]["status"], "file `gone.md` does not exist");
+    assert_eq!(rows[3].get("tokens"), None);
+    // The same as in the report of a request.
+    let (_, report) = project.assemble("");
+    for (at, id) in [(0, "rules.md"), (1, "src/a.rs"), (2, "src/b.rs")] {
+        assert_eq!(rows[at]["tokens"], row(&report, id)["tokens"], "{id}");
+    }
 }
 
 #[test]

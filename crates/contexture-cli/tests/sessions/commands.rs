@@ -251,3 +251,24 @@ fn another_store_is_named_by_option_or_setting() {
     project.write("contexture.toml", "[store]\nurl = \"sqlite:data/my.db\"\n");
     assert_eq!(labels(&project), ["elsewhere"]);
 }
+
+#[test]
+fn a_closed_session_refuses_turns() {
+    let project = Project::new().file(
+        "turn.json",
+        r#"{"messages":[{"role":"user","content":"Why?"},{"role":"assistant","content":"So."}]}"#,
+    );
+    project.ok("session new chat");
+    project.ok("session record chat turn.json");
+    project.ok("session close chat --failed");
+    project.refuses(
+        "session record chat turn.json",
+        2,
+        "
+        error: conflict: session `chat` is closed (failed); nothing was recorded
+        hint: fork the session and record the turn there, or set its status to active
+        ",
+    );
+    project.ok("session fork chat again");
+    project.ok("session record again turn.json");
+}

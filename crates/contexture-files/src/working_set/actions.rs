@@ -7,6 +7,7 @@ use std::fs::File;
 use std::num::NonZeroU64;
 use std::time::Duration;
 
+use contexture_core::guard::is_visible;
 use contexture_core::{Cut, Role};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -249,21 +250,38 @@ const ACTIONS: &[&str] = &[
 /// `name` stands for the text in complaints.
 pub fn parse(name: &str, text: &str) -> Result<Vec<Action>, Error> {
     let source = Source { name };
+    let text = without_fences(text);
     let documents = source
-        .parse(&without_fences(text))
+        .parse(&text)
+        .or_else(|error| parse_blocks(source, &text).unwrap_or(Err(error)))
         .map_err(|e| Error::action(ActionCode::InvalidArgs, e.to_string()))?;
-    let mut actions = Vec::new();
+    let mut nodes = Vec::new();
     for document in &documents {
         match &document.value {
             crate::yaml::Value::Null => {}
-            crate::yaml::Value::List(items) => {
-                for item in items {
-                    actions.push(read(source, item)?);
-                }
-            }
-            _ => actions.push(read(source, document)?),
+            crate::yaml::Value::List(items) => nodes.extend(items),
+            _ => nodes.push(document),
         }
     }
+    let read: Vec<Result<Action, Error>> = nodes.iter().map(|node| read(source, node)).collect();
+    if read.iter().any(Result::is_err) {
+        // A reason that is missing is reported whatever else is wrong.
+        let mut refusals = Vec::new();
+        for (node, action) in nodes.into_iter().zip(read) {
+            match action {
+                Ok(action) => refusals.extend(missing_why(&action.path, &action.why)),
+                Err(error) => {
+                    let path = scalar(node, "path").unwrap_or_default();
+                    let why = scalar(node, "why").unwrap_or_default();
+                    let is_action = matches!(node.value, crate::yaml::Value::Map(_));
+                    refusals.extend(missing_why(path, why).filter(|_| is_action));
+                    refusals.push(error);
+                }
+            }
+        }
+        return Err(all_of(refusals));
+    }
+    let actions: Vec<Action> = read.into_iter().collect::<Result<_, _>>()?;
     if actions.is_empty() {
         return Err(Error::action(
             ActionCode::InvalidArgs,
@@ -273,6 +291,91 @@ pub fn parse(name: &str, text: &str) -> Result<Vec<Action>, Error> {
     }
     Ok(actions)
 }
+
+/// Reads actions that follow each other without `---` between them, as in the
+/// protocol's own example: each begins with a line `action:`.
+///
+/// Returns nothing when there are not several such lines.
+fn parse_blocks(source: Source<'_>, text: &str) -> Option<Result<Vec<crate::yaml::Node>, Error>> {
+    let mut blocks: Vec<String> = Vec::new();
+    for (at, line) in text.split_inclusive('\n').enumerate() {
+        if line.starts_with("action:") || blocks.is_empty() {
+            // Blank lines keep the numbers of lines in messages.
+            blocks.push("\n".repeat(at));
+        }
+        if let Some(block) = blocks.last_mut() {
+            block.push_str(line);
+        }
+    }
+    let begins = text.lines().filter(|line| line.starts_with("action:"));
+    if begins.count() < 2 {
+        return None;
+    }
+    let mut nodes = Vec::new();
+    for block in blocks {
+        match source.parse(&block) {
+            Ok(documents) => nodes.extend(documents),
+            Err(error) => return Some(Err(error)),
+        }
+    }
+    Some(Ok(nodes))
+}
+
+/// Returns the text of a field of a mapping.
+fn scalar<'n>(node: &'n crate::yaml::Node, key: &str) -> Option<&'n str> {
+    let crate::yaml::Value::Map(entries) = &node.value else {
+        return None;
+    };
+    let text = |node: &'n crate::yaml::Node| match &node.value {
+        crate::yaml::Value::Scalar { text, .. } => Some(text.as_str()),
+        _ => None,
+    };
+    let mut entries = entries.iter();
+    let (_, value) = entries.find(|(name, _)| text(name) == Some(key))?;
+    text(value)
+}
+
+/// Returns the refusal of a change without a reason. A reason of blank or
+/// invisible characters is none.
+fn missing_why(path: &str, why: &str) -> Option<Error> {
+    let says_something = |c: char| !c.is_whitespace() && is_visible(c);
+    if why.chars().any(says_something) {
+        return None;
+    }
+    let message = format!("the change to `{path}` has no reason");
+    let advice = "set `why` to the reason for the change";
+    Some(Error::action(ActionCode::MissingWhy, message).advise(advice))
+}
+
+/// Returns one error for all refusals of a batch. It has the code and the advice
+/// of the first; a missing reason comes first.
+fn all_of(mut refusals: Vec<Error>) -> Error {
+    refusals.sort_by_key(|refusal| refusal.code() != Some(ActionCode::MissingWhy));
+    let mut messages: Vec<String> = Vec::new();
+    for refusal in &refusals {
+        let message = refusal.to_string();
+        if !messages.contains(&message) {
+            messages.push(message);
+        }
+    }
+    let first = refusals.swap_remove(0);
+    if messages.len() == 1 {
+        return first;
+    }
+    let code = first.code().unwrap_or(ActionCode::InvalidArgs);
+    let prefix = format!("{}: ", code.as_str());
+    let shown = messages.len().min(MOST_REFUSALS);
+    let mut message = messages[..shown].join("; also ");
+    if messages.len() > shown {
+        message.push_str(&format!("; and {} more", messages.len() - shown));
+    }
+    let message = message.strip_prefix(&prefix).unwrap_or(&message);
+    let advice = first.advice().iter().cloned();
+    advice.fold(Error::action(code, message), Error::advise)
+}
+
+/// Most refusals that one message lists.
+const MOST_REFUSALS: usize = 20;
 
 /// Models like to put YAML between code fences: lines of three backticks are
 /// blanked, so that line numbers stay.
@@ -327,8 +430,10 @@ fn read(source: Source<'_>, node: &crate::yaml::Node) -> Result<Action, Error> {
                     further.push((key.to_owned(), word.to_owned()));
                 }
             }
-            if let Some(lines) = fields.whole("max_lines", 1).map_err(invalid)? {
-                further.push(("max_lines".to_owned(), lines.to_string()));
+            for key in ["max_lines", "max_tokens"] {
+                if let Some(limit) = fields.whole(key, 1).map_err(invalid)? {
+                    further.push((key.to_owned(), limit.to_string()));
+                }
             }
             ActionKind::Add {
                 priority,
@@ -349,6 +454,7 @@ fn read(source: Source<'_>, node: &crate::yaml::Node) -> Result<Action, Error> {
             "role",
             "truncate_strategy",
             "max_lines",
+            "max_tokens",
         ])
         .map_err(invalid)?;
     Ok(Action { what, path, why })
@@ -360,7 +466,20 @@ fn read(source: Source<'_>, node: &crate::yaml::Node) -> Result<Action, Error> {
 /// Returns warnings. The file is read, checked and replaced under a lock, so
 /// that two writers never lose each other's changes.
 pub fn apply(target: Target<'_>, actions: &[Action], actor: Actor) -> Result<Vec<String>, Error> {
-    check_arguments(target.root, actions, target.quota)?;
+    check_quota(actions, target.quota)?;
+    let mut refusals = check_arguments(target.root, actions);
+    if !refusals.is_empty() {
+        // The manifest says what else is wrong; nothing is changed.
+        if let Ok(current) = Manifest::read(target.root, target.manifest)
+            && let Err(planned) = plan(&current, actions, actor, target.quota)
+        {
+            refusals.extend(planned);
+        }
+        refusals.sort_by_key(|(at, _)| *at);
+        return Err(all_of(
+            refusals.into_iter().map(|(_, error)| error).collect(),
+        ));
+    }
     let _lock = lock(target)?;
     let warnings = prepare(target, actions, actor)?.write()?;
     let removed = actions
@@ -395,7 +514,8 @@ pub(super) fn prepare<'a>(
     } = target;
     let source = Manifest::read_text(root, manifest)?;
     let current = Manifest::parse(manifest, &source)?;
-    let mut edits = plan(&current, actions, actor, quota)?;
+    let mut edits = plan(&current, actions, actor, quota)
+        .map_err(|refused| all_of(refused.into_iter().map(|(_, error)| error).collect()))?;
     for (key, value) in [
         ("last_updated", to_the_second(now).to_string()),
         ("assembled_by", actor.name().to_owned()),
@@ -455,7 +575,10 @@ struct LoggedAction<'a> {
     action: &'a Action,
 }
 
-fn check_arguments(root: &Root, actions: &[Action], quota: Quota) -> Result<(), Error> {
+/// A refusal, with the number of its action.
+type Refusal = (usize, Error);
+
+fn check_quota(actions: &[Action], quota: Quota) -> Result<(), Error> {
     if actions.len() > quota.max_actions {
         return Err(Error::action(
             ActionCode::QuotaExceeded,
@@ -467,34 +590,40 @@ fn check_arguments(root: &Root, actions: &[Action], quota: Quota) -> Result<(), 
         )
         .advise("send fewer at a time, or raise limits.max_actions in contexture.toml"));
     }
-    for action in actions {
-        let path = &action.path;
-        if action.why.trim().is_empty() {
-            return Err(Error::action(
-                ActionCode::MissingWhy,
-                format!("the change to `{path}` has no reason"),
-            )
-            .advise("set `why` to the reason for the change"));
-        }
-        if let ActionKind::Add { priority, .. } | ActionKind::Adjust { priority } = action.what
-            && !(0.0..=1.0).contains(&priority)
-        {
-            return Err(Error::action(
-                ActionCode::InvalidArgs,
-                format!("priority of `{path}` must be from 0 to 1, not {priority}"),
-            ));
-        }
-        let (file, _) =
-            split_lines(path).map_err(|why| Error::action(ActionCode::InvalidArgs, why))?;
-        files::check_path(file).map_err(|why| {
-            Error::action(ActionCode::PermissionDenied, why)
-                .advise("only files below the root can be in the working set")
-        })?;
-        if matches!(action.what, ActionKind::Add { .. }) {
-            check_file(root, file)?;
+    Ok(())
+}
+
+/// Returns everything that is wrong with the arguments of the actions.
+fn check_arguments(root: &Root, actions: &[Action]) -> Vec<Refusal> {
+    let mut refused = Vec::new();
+    for (at, action) in actions.iter().enumerate() {
+        refused.extend(missing_why(&action.path, &action.why).map(|error| (at, error)));
+        if let Err(error) = check_action(root, action) {
+            refused.push((at, error));
         }
     }
-    Ok(())
+    refused
+}
+
+fn check_action(root: &Root, action: &Action) -> Result<(), Error> {
+    let path = &action.path;
+    if let ActionKind::Add { priority, .. } | ActionKind::Adjust { priority } = action.what
+        && !(0.0..=1.0).contains(&priority)
+    {
+        return Err(Error::action(
+            ActionCode::InvalidArgs,
+            format!("priority of `{path}` must be from 0 to 1, not {priority}"),
+        ));
+    }
+    let (file, _) = split_lines(path).map_err(|why| Error::action(ActionCode::InvalidArgs, why))?;
+    files::check_path(file).map_err(|why| {
+        Error::action(ActionCode::PermissionDenied, why)
+            .advise("only files below the root can be in the working set")
+    })?;
+    match action.what {
+        ActionKind::Add { .. } => check_file(root, file),
+        _ => Ok(()),
+    }
 }
 
 /// Checks that a file that is to be added can be.
@@ -533,7 +662,8 @@ fn plan(
     actions: &[Action],
     actor: Actor,
     quota: Quota,
-) -> Result<Vec<Edit>, Error> {
+) -> Result<Vec<Edit>, Vec<Refusal>> {
+    let mut refused = Vec::new();
     let mut entries: Vec<EntryState> = manifest
         .files
         .iter()
@@ -544,16 +674,16 @@ fn plan(
         })
         .collect();
     let mut edits = Vec::with_capacity(actions.len());
-    for action in actions {
+    for (number, action) in actions.iter().enumerate() {
         let id = canonical(&action.path);
         let at = entries.iter().position(|known| known.id == id);
         if let ActionKind::Add { priority, fields } = &action.what {
             if at.is_some() {
-                return Err(Error::action(
-                    ActionCode::InvalidArgs,
-                    format!("`{id}` is already in the working set"),
-                )
-                .advise("adjust its priority instead"));
+                let message = format!("`{id}` is already in the working set");
+                let refusal = Error::action(ActionCode::InvalidArgs, message)
+                    .advise("adjust its priority instead");
+                refused.push((number, refusal));
+                continue;
             }
             edits.push(Edit::Add {
                 path: id.clone(),
@@ -574,13 +704,14 @@ fn plan(
                 None => Advice::call(Operation::ListWorkingSet),
             };
             let message = format!("`{id}` is not in the working set");
-            return Err(Error::action(ActionCode::NotFound, message).advise(hint));
+            let refusal = Error::action(ActionCode::NotFound, message).advise(hint);
+            refused.push((number, refusal));
+            continue;
         };
         if entries[at].pinned && actor != Actor::User {
-            return Err(Error::action(
-                ActionCode::PermissionDenied,
-                format!("`{id}` is pinned; only a person can change it"),
-            ));
+            let message = format!("`{id}` is pinned; only a person can change it");
+            refused.push((number, Error::action(ActionCode::PermissionDenied, message)));
+            continue;
         }
         let path = entries[at].written.clone();
         edits.push(match action.what {
@@ -592,16 +723,16 @@ fn plan(
         });
     }
     if entries.len() > quota.max_entries && entries.len() > manifest.files.len() {
-        return Err(Error::action(
-            ActionCode::QuotaExceeded,
-            format!(
-                "the working set is full: the limit is {} entries",
-                quota.max_entries
-            ),
-        )
-        .advise("remove some first, or raise limits.max_entries in contexture.toml"));
+        let limit = quota.max_entries;
+        let message = format!("the working set is full: the limit is {limit} entries");
+        let refusal = Error::action(ActionCode::QuotaExceeded, message)
+            .advise("remove some first, or raise limits.max_entries in contexture.toml");
+        refused.push((actions.len(), refusal));
     }
-    Ok(edits)
+    match refused.is_empty() {
+        true => Ok(edits),
+        false => Err(refused),
+    }
 }
 
 /// Refuses what would let a model speak as somebody else, or make a file that
@@ -610,6 +741,7 @@ fn plan(
 /// The manifests before and behind the change are compared, so that no way of
 /// getting there is overlooked.
 fn refuse_promotion(before: &Manifest, behind: &Manifest) -> Result<(), Error> {
+    let mut refused = Vec::new();
     for entry in &behind.files {
         let id = entry.id();
         let known = before.files.iter().find(|known| known.id() == id);
@@ -621,12 +753,13 @@ fn refuse_promotion(before: &Manifest, behind: &Manifest) -> Result<(), Error> {
         } else {
             continue;
         };
-        return Err(Error::action(
-            ActionCode::PermissionDenied,
-            format!("`{id}` {what}; only a person can do that"),
-        ));
+        let message = format!("`{id}` {what}; only a person can do that");
+        refused.push(Error::action(ActionCode::PermissionDenied, message));
     }
-    Ok(())
+    match refused.is_empty() {
+        true => Ok(()),
+        false => Err(all_of(refused)),
+    }
 }
 
 /// Returns a path as entries are compared: without `./`, its range written in

@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 
 use contexture_core::Code;
-use globset::{GlobBuilder, GlobSetBuilder};
+use globset::{Glob, GlobBuilder, GlobSet, GlobSetBuilder};
 use ignore::WalkBuilder;
 
 use super::manifest::{Entry, Manifest};
@@ -55,8 +55,8 @@ impl Candidate<'_> {
 
 /// Returns the files that the manifest's entries stand for, in its order.
 ///
-/// A pattern or directory stands for the files that `.gitignore` does not
-/// ignore, sorted; hidden ones only when it names a hidden component itself,
+/// A pattern or directory stands for the files that neither `.gitignore`
+/// ignores nor the manifest excludes, sorted; hidden ones only when it names a hidden component itself,
 /// and never what lies in the sessions' directories. A
 /// file that two entries stand for belongs to the one that names it, else to
 /// the first.
@@ -180,6 +180,7 @@ fn walk(
         .build()
         .map_err(|e| Error::input(format!("{}: {e}", manifest.path)))?;
 
+    let excluded = exclusions(manifest)?;
     let wants_hidden: Vec<bool> = trees.iter().map(|(_, e)| has_hidden(&e.path)).collect();
     let mut files: Vec<Matches> = vec![Vec::new(); trees.len()];
     let mut taken = vec![false; trees.len()];
@@ -191,6 +192,7 @@ fn walk(
     // ActionKind Contexture itself writes changes with every call; a pattern that
     // took it in would never give the same prompt twice.
     let sessions = root.path().join(".agent/sessions");
+    let above = root.path().to_owned();
     let walker = WalkBuilder::new(root.path())
         .hidden(!wants_hidden.contains(&true))
         // A `.gitignore` counts in a tree that is not a repository, too; those
@@ -203,7 +205,10 @@ fn walk(
             let path = entry.path();
             let skipped = matches!(entry.file_name().to_str(), Some(".git" | ".contexture"))
                 || path == sessions;
-            !skipped && (path.starts_with(&base) || base.starts_with(path))
+            let relative = path.strip_prefix(&above).unwrap_or(path);
+            !skipped
+                && (path.starts_with(&base) || base.starts_with(path))
+                && !excluded.is_match(relative)
         })
         .build();
     for entry in walker {
@@ -255,6 +260,29 @@ fn walk(
         matches.sort();
     }
     Ok(WalkResult { files, taken })
+}
+
+/// Returns the files and directories that the manifest excludes.
+fn exclusions(manifest: &Manifest) -> Result<GlobSet, Error> {
+    let wrong = |error: globset::Error| Error::input(format!("{}: {error}", manifest.path));
+    let mut globs = GlobSetBuilder::new();
+    for pattern in &manifest.exclude {
+        globs.add(exclusion(pattern).map_err(wrong)?);
+    }
+    globs.build().map_err(wrong)
+}
+
+/// Returns the pattern of an exclusion: as in `.gitignore`, one without a slash
+/// before its end applies in every directory.
+pub(super) fn exclusion(pattern: &str) -> Result<Glob, globset::Error> {
+    let plain = crate::files::normalise(pattern);
+    let everywhere = match plain.contains('/') || pattern.starts_with("./") {
+        true => plain,
+        false => format!("**/{plain}"),
+    };
+    GlobBuilder::new(&everywhere)
+        .literal_separator(true)
+        .build()
 }
 
 /// Returns the deepest directory that all patterns lie in, so that a pattern

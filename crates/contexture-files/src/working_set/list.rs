@@ -1,10 +1,13 @@
 //! The working set as JSON for programs.
 
-use contexture_core::{Cut, Role, Tokens};
+use contexture_core::guard::Policy;
+use contexture_core::{Content, Counts, Cut, Role, Tokens};
+use contexture_engine::lines::load_file;
 use serde::Serialize;
 
 use super::{Candidate, Hints, Manifest};
 use crate::files::Root;
+use crate::load::item_of;
 
 /// A working set: the files that requests are assembled from.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -40,6 +43,12 @@ pub struct WorkingSetFile {
     pub truncate_strategy: Cut,
     /// The maximum number of lines to show. Null for all.
     pub max_lines: Option<u32>,
+    /// The maximum number of tokens, tags included. Null for no limit.
+    pub max_tokens: Option<Tokens>,
+    /// The number of tokens of the file, tags included. Absent if it was not
+    /// counted or cannot be read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tokens: Option<Tokens>,
     /// Whether the file is pinned: it is included whole, or the call fails.
     pub pinned: bool,
     /// `ok`, or the reason why the file cannot be read.
@@ -65,6 +74,8 @@ impl WorkingSet {
                 role: entry.role,
                 truncate_strategy: entry.cut,
                 max_lines: entry.max_lines,
+                max_tokens: entry.max_tokens,
+                tokens: None,
                 pinned: entry.is_pinned(),
                 status: candidate.status(root),
             }
@@ -74,6 +85,25 @@ impl WorkingSet {
             max_tokens: manifest.max_tokens,
             reserved_for_response: manifest.reserved_for_response,
             files: candidates.iter().map(file).collect(),
+        }
+    }
+
+    /// Counts the tokens of the files that can be read. `candidates` are those
+    /// that the list was made of.
+    pub fn count(
+        &mut self,
+        root: &Root,
+        candidates: &[Candidate<'_>],
+        counts: &Counts,
+        max_file_bytes: u64,
+    ) {
+        let hints = Hints::default();
+        for (file, candidate) in self.files.iter_mut().zip(candidates) {
+            let mut item = item_of(root, &hints, Policy::default(), candidate.clone());
+            item.content = load_file(root, max_file_bytes, &item);
+            if let Content::Ready(text) = &item.content {
+                file.tokens = Some(counts.count_of(text) + counts.overhead_of(&item));
+            }
         }
     }
 }

@@ -20,6 +20,10 @@ pub const PROTOCOL: &str = "CONTEXT-ASSEMBLY/0.1";
 pub(crate) const ROLES: &[&str] = &["system", "developer", "user", "context"];
 pub(crate) const STRATEGIES: &[&str] = &["never", "start", "middle", "end"];
 
+/// The least that a file may be limited to: less would show only tags and a
+/// marker.
+const LEAST_MAX_TOKENS: Tokens = 100;
+
 /// A `working-set.yml` that was read and checked.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Manifest {
@@ -34,6 +38,8 @@ pub struct Manifest {
     pub effective: Option<Tokens>,
     /// The entries in the order they stand.
     pub files: Vec<Entry>,
+    /// Patterns of files that patterns and directories skip.
+    pub exclude: Vec<String>,
     /// The last author of the manifest.
     pub assembled_by: Option<String>,
     /// Warnings for the user.
@@ -56,6 +62,8 @@ pub struct Entry {
     pub cut: Cut,
     /// Most lines to show.
     pub max_lines: Option<u32>,
+    /// Most tokens to spend on each file, tags included.
+    pub max_tokens: Option<Tokens>,
     /// The line of the manifest it stands on.
     pub line: usize,
     /// The column its path stands in.
@@ -159,6 +167,13 @@ impl Manifest {
             .map(|node| read_budget(source, node, &mut warnings))
             .transpose()?
             .unwrap_or_default();
+        if !fields.has("files") {
+            let mark = fields.mark;
+            return Err(fields
+                .error(mark, "files", "is missing")
+                .advise("list the files: `files: [{path: README.md, priority: 0.5}]`"));
+        }
+        let exclude = read_exclude(&mut fields)?;
         let files = read_files(source, fields.list("files")?, &mut warnings)?;
         let assembled_by = fields
             .take("metadata")
@@ -172,6 +187,7 @@ impl Manifest {
             reserved_for_response: budget.reserved,
             effective: budget.effective,
             files,
+            exclude,
             assembled_by,
             warnings,
         })
@@ -247,6 +263,22 @@ fn read_metadata(
     Ok(assembled_by)
 }
 
+fn read_exclude(fields: &mut Fields<'_>) -> Result<Vec<String>, Error> {
+    let nodes = fields.list("exclude")?;
+    let mut patterns = Vec::with_capacity(nodes.len());
+    for (i, node) in nodes.iter().enumerate() {
+        let key = format!("exclude[{i}]");
+        let (pattern, mark) = fields.as_text(&key, node)?;
+        files::check_path(pattern).map_err(|why| fields.error(mark, &key, why))?;
+        super::expand::exclusion(pattern).map_err(|error| {
+            let why = error.kind();
+            fields.error(mark, &key, format!("`{pattern}` is not a pattern: {why}"))
+        })?;
+        patterns.push(pattern.to_owned());
+    }
+    Ok(patterns)
+}
+
 fn read_files(
     source: Source<'_>,
     nodes: &[Node],
@@ -274,6 +306,16 @@ fn read_files(
             .word("truncate_strategy", "strategy", STRATEGIES)?
             .map_or(Cut::End, |word| cut_named(word).unwrap_or_default());
         let max_lines = fields.whole("max_lines", 1)?;
+        let max_tokens = fields.whole_at("max_tokens", LEAST_MAX_TOKENS)?;
+        if let (Some((_, mark)), Cut::Never) = (max_tokens, cut) {
+            return Err(fields
+                .error(
+                    mark,
+                    "max_tokens",
+                    "cannot be combined with `truncate_strategy: never`",
+                )
+                .advise("remove one of the two"));
+        }
         warnings.extend(fields.warn_unknown());
         let entry = Entry {
             path: files::normalise(path),
@@ -282,6 +324,7 @@ fn read_files(
             role,
             cut,
             max_lines: max_lines.map(|n| u32::try_from(n).unwrap_or(u32::MAX)),
+            max_tokens: max_tokens.map(|(max, _)| max),
             line: mark.line,
             column: mark.column,
             written: written.to_owned(),
