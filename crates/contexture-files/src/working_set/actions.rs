@@ -518,7 +518,7 @@ fn plan(
                     ActionCode::InvalidArgs,
                     format!("`{id}` is already in the working set"),
                 )
-                .advise("adjust its priority instead"));
+                .advise(Advice::call_on(Operation::AdjustPriority, &id)));
             }
             edits.push(Edit::Add {
                 path: id.clone(),
