@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 use anstyle::{AnsiColor, Style};
 use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Table, Width, presets};
 use contexture::Assembled;
-use contexture::core::grouped;
 use contexture::core::guard::{Finding, FindingKind};
+use contexture::core::{Cut, Included, Reason, grouped};
 
 use crate::face::CommandLine;
 use crate::output;
@@ -104,14 +104,31 @@ pub(crate) fn table(assembled: &Assembled) -> String {
     }
     out.push('\n');
     bar(&mut out, assembled);
+    let cut_at_end = |row: &Included| {
+        let at_end = matches!(
+            row.reason,
+            Reason::Cut {
+                part: Some(Cut::End),
+                ..
+            }
+        );
+        at_end && row.path.is_some()
+    };
+    if report.included.iter().any(cut_at_end) {
+        let _ = writeln!(
+            out,
+            "{DIM}to keep the latest lines of a file that is cut at the end, set its \
+             truncate_strategy to start{DIM:#}"
+        );
+    }
     for line in &report.guard {
         let _ = writeln!(out, "{}", guard_line(&line.item, &line.finding));
     }
     if let Some(hash) = &report.snapshot {
         let _ = writeln!(
             out,
-            "{DIM}request {}: print it again with `contexture snapshot show`{DIM:#}",
-            &hash[..12]
+            "{DIM}request {id}: print it again with `contexture snapshot show {id}`{DIM:#}",
+            id = &hash[..12]
         );
     }
     if let Some(shared) = crate::snapshot::shared(report) {
@@ -211,21 +228,25 @@ fn bar(out: &mut String, assembled: &Assembled) {
     }
     let reserved = cells(budget.reserved).min(BAR - drawn);
     let free = BAR - drawn - reserved;
-    let _ = writeln!(out, "[{line}{}{}]", ".".repeat(free), "-".repeat(reserved));
-    let exact = if assembled.report.tokenizer.exact {
-        "exact"
-    } else {
-        "estimated, biased high"
-    };
     let _ = writeln!(
         out,
-        "{} of {} tokens used, {} free, {} reserved; {} for {}, {exact}",
+        "[{line}{}{}]  . free, - reserved",
+        ".".repeat(free),
+        "-".repeat(reserved)
+    );
+    let tokenizer = &assembled.report.tokenizer;
+    let _ = writeln!(
+        out,
+        "{} of {} tokens used, {} free, {} reserved; {}",
         grouped(budget.used),
         grouped(budget.effective),
         grouped(budget.available),
         grouped(budget.reserved),
-        assembled.report.tokenizer.name,
-        assembled.report.model,
+        output::counted_with(
+            &tokenizer.name,
+            Some(&assembled.report.model),
+            tokenizer.exact
+        ),
     );
     let width = layers().map(|layer| layer.name.chars().count()).max();
     let width = width.unwrap_or(0).clamp(11, 40);

@@ -41,17 +41,12 @@ pub(crate) fn run(args: &WorkingSetArgs) -> anyhow::Result<()> {
                 priority: *priority,
                 fields,
             };
-            change(
-                root,
-                options,
-                &[action(what, path, why.as_ref())],
-                Actor::User,
-            )
+            change(root, options, &[action(what, path, why)], Actor::User)
         }
         WorkingSetCommand::Remove { path, why, root } => change(
             root,
             options,
-            &[action(ActionKind::Remove, path, why.as_ref())],
+            &[action(ActionKind::Remove, path, why)],
             Actor::User,
         ),
         WorkingSetCommand::Adjust {
@@ -63,22 +58,17 @@ pub(crate) fn run(args: &WorkingSetArgs) -> anyhow::Result<()> {
             let what = ActionKind::Adjust {
                 priority: *priority,
             };
-            change(
-                root,
-                options,
-                &[action(what, path, why.as_ref())],
-                Actor::User,
-            )
+            change(root, options, &[action(what, path, why)], Actor::User)
         }
         WorkingSetCommand::Observe { file, root } => observe_turn(file, root, options),
     }
 }
 
-fn action(what: ActionKind, path: &str, why: Option<&String>) -> Action {
+fn action(what: ActionKind, path: &str, why: &str) -> Action {
     Action {
         what,
         path: path.to_owned(),
-        why: why.cloned().unwrap_or_default(),
+        why: why.to_owned(),
     }
 }
 
@@ -172,7 +162,11 @@ fn list(root: &Path, options: &WorkingSetOptions) -> anyhow::Result<()> {
     }
     let mut lines = String::new();
     let budget = manifest.max_tokens.map_or_else(String::new, |max| {
-        format!(", a budget of {} tokens", grouped(max))
+        let reserved = manifest.reserved_for_response.filter(|tokens| *tokens > 0);
+        let reserved = reserved.map_or_else(String::new, |tokens| {
+            format!(", {} of them reserved", grouped(tokens))
+        });
+        format!(", {} tokens{reserved}", grouped(max))
     });
     let _ = writeln!(
         lines,
