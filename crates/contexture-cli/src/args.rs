@@ -2,7 +2,8 @@
 //!
 //! [`Cli`] is the whole of it; commands with many options have a module of
 //! their own. Tests check that each command has an example
-//! and that each option states its default.
+//! and that options state their defaults in one style; an option that states
+//! none has none.
 
 mod key;
 mod memory;
@@ -237,7 +238,7 @@ Examples:
     #[command(after_help = "\
 Examples:
   contexture tokens README.md src/*.rs
-  contexture tokens --model claude-sonnet-4 notes.md    print an estimate, biased high
+  contexture tokens --model claude-sonnet-4 notes.md    print an estimate, usually too high
   git diff | contexture tokens -")]
     Tokens(TokensArgs),
     /// List, show and check recipes, and list their sources
@@ -328,13 +329,13 @@ pub(crate) struct AssembleArgs {
     pub(crate) root: PathBuf,
     #[command(flatten)]
     pub(crate) request: Request,
-    /// Current question or event: the last message of the request [default: none]
+    /// Current question or event: the last message of the request
     #[arg(long, value_name = "TEXT")]
     pub(crate) event: Option<String>,
-    /// Read the event from a file, as text or JSON; - reads standard input [default: none]
+    /// Read the event from a file, as text or JSON; - reads standard input
     #[arg(long, value_name = "FILE", conflicts_with = "event")]
     pub(crate) event_file: Option<PathBuf>,
-    /// Read the text of --working-buffer from a file; - reads standard input [default: none]
+    /// Read the text of --working-buffer from a file; - reads standard input
     #[arg(
         long,
         value_name = "FILE",
@@ -363,8 +364,28 @@ pub(crate) struct AssembleArgs {
 }
 
 /// Adds to the flags of a request what only the command line knows: which of
-/// them need a tree, how numbers and roles are typed, and what a flag holds.
+/// them need a tree, how numbers and roles are typed, what a flag holds, and
+/// the group of each flag in the help.
 fn of_command_line(arg: Arg) -> Arg {
+    let heading = match arg.get_id().as_str() {
+        "session" | "role" | "task" | "toolset" | "event" | "event_file" => "Conversation",
+        "tree"
+        | "head"
+        | "path"
+        | "agent"
+        | "working_buffer"
+        | "working_buffer_file"
+        | "include_annotations"
+        | "instructions"
+        | "context" => "Tree",
+        "query" | "filters" | "strategy" | "stack" => "Memory and tasks",
+        "model" | "max_tokens" | "reserve_response" | "reserve_tools" => "Budget",
+        "format" | "report" | "report_format" | "explain" => "Output",
+        "manifest" | "recipe" => "Files and recipe",
+        _ => return arg,
+    };
+    let help = arg.get_help().map(|help| short_help(&help.to_string()));
+    let arg = arg.help(help.unwrap_or_default()).help_heading(heading);
     match arg.get_id().as_str() {
         "head"
         | "path"
@@ -382,11 +403,28 @@ fn of_command_line(arg: Arg) -> Arg {
             "Built-in recipe or a file [default: the recipe for the mode of the tree, else the \
              configured one]",
         ),
-        "filters" => arg.help(
-            "Filters for memory as JSON: since, event_types, entity_types, exclude, task_id \
-             [default: none]",
-        ),
+        "filters" => arg
+            .help("Filters for memory as JSON: since, event_types, entity_types, exclude, task_id"),
         _ => arg,
+    }
+}
+
+/// Returns the description of a field as the help of a flag: without its
+/// article, and with the default in brackets.
+fn short_help(description: &str) -> String {
+    let text = description.replace('`', "");
+    let text = text.strip_prefix("The ").unwrap_or(&text);
+    let text = match text.strip_prefix("Includes ") {
+        Some(rest) => format!("Include {rest}"),
+        None => text.to_owned(),
+    };
+    let mut letters = text.chars();
+    let first = letters.next().map(|letter| letter.to_ascii_uppercase());
+    let text: String = first.into_iter().chain(letters).collect();
+    match text.split_once(". Default: ") {
+        Some((text, "none" | "false")) => text.to_owned(),
+        Some((text, default)) => format!("{text} [default: {default}]"),
+        None => text,
     }
 }
 
@@ -470,11 +508,12 @@ Examples:
         /// Path or pattern below the root
         path: String,
         /// Priority from 0 (dropped first) to 1 (kept longest)
-        #[arg(long, value_name = "P", allow_negative_numbers = true, value_parser = priority)]
+        #[arg(long, value_name = "P", allow_negative_numbers = true, value_parser = priority,
+              default_value = "0.5")]
         priority: f64,
-        /// Reason for the change, required [default: none]
+        /// Reason for the change
         #[arg(long, value_name = "TEXT")]
-        why: Option<String>,
+        why: String,
         /// Role of the content in the request [default: context]
         #[arg(long, value_name = "ROLE", value_parser = ["system", "developer", "user", "context"])]
         role: Option<String>,
@@ -489,9 +528,9 @@ Examples:
     Remove {
         /// Path as written in the manifest
         path: String,
-        /// Reason for the change, required [default: none]
+        /// Reason for the change
         #[arg(long, value_name = "TEXT")]
-        why: Option<String>,
+        why: String,
     },
     /// Change the priority of an entry
     #[command(after_help = "\
@@ -503,13 +542,13 @@ Examples:
         /// Priority from 0 (dropped first) to 1 (kept longest)
         #[arg(long, value_name = "P", allow_negative_numbers = true, value_parser = priority)]
         priority: f64,
-        /// Reason for the change, required [default: none]
+        /// Reason for the change
         #[arg(long, value_name = "TEXT")]
-        why: Option<String>,
+        why: String,
     },
     /// Update the working set from a turn
     #[command(after_help = "\
-Adds the files that tools wrote, raises the priority of files that the turn mentions, and lowers
+Saves tool outputs as files and adds them, raises the priority of files that the turn mentions, and lowers
 the priority of files that were not mentioned for several turns.
 
 Examples:
@@ -565,16 +604,16 @@ Examples:
     New {
         /// Label of the session
         label: String,
-        /// Alias of the session; can be repeated [default: none]
+        /// Alias of the session; can be repeated
         #[arg(long = "alias", value_name = "NAME")]
         aliases: Vec<String>,
         /// Persona of the agent: a directory below personas/ [default: the configured one]
         #[arg(long, value_name = "NAME")]
         persona: Option<String>,
-        /// Task of the session [default: none]
+        /// Task of the session
         #[arg(long, value_name = "TEXT")]
         task: Option<String>,
-        /// Parent session, for the session of a worker [default: none]
+        /// Parent session, for the session of a worker
         #[arg(long, value_name = "LABEL")]
         parent: Option<String>,
     },
@@ -630,7 +669,7 @@ Examples:
         label: String,
         /// Label of the new session
         new: String,
-        /// Last shared turn: the first digits of its id [default: the latest turn]
+        /// Last shared turn: its number, or the first digits of its id [default: the latest turn]
         #[arg(long, value_name = "TURN")]
         at: Option<String>,
     },
@@ -644,7 +683,7 @@ Examples:
     Compact {
         /// Label or alias of the session
         label: String,
-        /// Topic that the summary must cover [default: none]
+        /// Topic that the summary must cover
         #[arg(long, value_name = "TEXT")]
         focus: Option<String>,
         /// Compact further than usual, once, after the provider rejected a request as too long
@@ -951,18 +990,34 @@ mod tests {
     }
 
     #[test]
-    fn every_option_states_its_default() {
+    fn options_state_defaults_in_one_style() {
+        let mut stated = 0;
         for (typed, command) in commands(&Cli::command(), "") {
             for option in command.get_arguments() {
-                let is_flag = !option.get_action().takes_values();
-                if option.is_positional() || option.is_required_set() || is_flag {
-                    continue;
-                }
                 let help = option.get_help().map(ToString::to_string);
                 let help = help.unwrap_or_default();
-                let states = !option.get_default_values().is_empty() || help.contains("efault:");
-                assert!(states, "{typed} --{}: {help}", option.get_id());
+                let name = option.get_id();
+                assert!(!help.contains("Default:"), "{typed} --{name}: {help}");
+                assert!(!help.contains("default: none"), "{typed} --{name}: {help}");
+                if help.contains("efault:") {
+                    stated += 1;
+                    let at_end = help.contains(" [default: ") && help.ends_with(']');
+                    assert!(at_end, "{typed} --{name}: {help}");
+                }
             }
         }
+        assert!(stated > 20, "{stated}");
+    }
+
+    #[test]
+    fn descriptions_of_fields_become_help_of_flags() {
+        assert_eq!(
+            short_help("The task stack. Default: `main`"),
+            "Task stack [default: main]"
+        );
+        assert_eq!(
+            short_help("Includes annotations of nodes. Default: false"),
+            "Include annotations of nodes"
+        );
     }
 }

@@ -15,6 +15,9 @@ use crate::args::{AssembleArgs, ReportFormat};
 use crate::{explain, output, progress, store};
 
 pub(crate) fn run(args: &AssembleArgs) -> anyhow::Result<()> {
+    if args.root.is_file() {
+        return Err(a_file(&args.root).into());
+    }
     let root = Root::open(&args.root)?;
     root.remove_left_over();
     let mut engine = store::marked(Engine::for_root(&root)?);
@@ -127,6 +130,17 @@ pub(crate) fn run(args: &AssembleArgs) -> anyhow::Result<()> {
         }
     }
     Ok(())
+}
+
+fn a_file(path: &Path) -> output::Advice {
+    let path = output::visible(&path.display().to_string());
+    output::Advice {
+        message: format!("{path} is a file; assemble takes a project directory"),
+        hint: format!(
+            "to add the file to the prompt, run `contexture working-set add {path} --why REASON` \
+             in the project directory"
+        ),
+    }
 }
 
 fn not_kept(error: &Error) -> Warning {

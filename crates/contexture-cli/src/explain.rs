@@ -6,7 +6,7 @@ use anstyle::{AnsiColor, Style};
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use contexture::Assembled;
 use contexture::core::guard::{Finding, FindingKind};
-use contexture::core::{Code, Excluded, Reason, grouped};
+use contexture::core::{Code, Cut, Excluded, Included, Reason, grouped};
 use unicode_width::UnicodeWidthStr as _;
 
 use crate::face::CommandLine;
@@ -150,7 +150,7 @@ fn brief(reason: &Reason) -> String {
     match reason {
         Reason::Pinned => "pinned".to_owned(),
         Reason::Fits => "whole".to_owned(),
-        Reason::Cut { missing } => format!("{} more needed", grouped(*missing)),
+        Reason::Cut { missing, .. } => format!("{} more needed", grouped(*missing)),
         Reason::Dropped {
             needed,
             left,
@@ -226,14 +226,31 @@ fn account(mut out: String, assembled: &Assembled, width: Option<usize>) -> Stri
     }
     out.push('\n');
     bar(&mut out, assembled, width);
+    let cut_at_end = |row: &Included| {
+        let at_end = matches!(
+            row.reason,
+            Reason::Cut {
+                part: Some(Cut::End),
+                ..
+            }
+        );
+        at_end && row.path.is_some()
+    };
+    if report.included.iter().any(cut_at_end) {
+        let _ = writeln!(
+            out,
+            "{DIM}to keep the latest lines of a file that is cut at the end, set its \
+             truncate_strategy to start{DIM:#}"
+        );
+    }
     for line in &report.guard {
         let _ = writeln!(out, "{}", guard_line(&line.item, &line.finding));
     }
     if let Some(hash) = &report.snapshot {
         let _ = writeln!(
             out,
-            "{DIM}request {}: print it again with `contexture snapshot show`{DIM:#}",
-            &hash[..12]
+            "{DIM}request {id}: print it again with `contexture snapshot show {id}`{DIM:#}",
+            id = &hash[..12]
         );
     }
     if let Some(shared) = crate::snapshot::shared(report) {
@@ -362,21 +379,25 @@ fn bar(out: &mut String, assembled: &Assembled, width: Option<usize>) {
     }
     let reserved = cells(budget.reserved).min(bar - drawn);
     let free = bar - drawn - reserved;
-    let _ = writeln!(out, "[{line}{}{}]", ".".repeat(free), "-".repeat(reserved));
-    let exact = if assembled.report.tokenizer.exact {
-        "exact"
-    } else {
-        "estimated, biased high"
-    };
     let _ = writeln!(
         out,
-        "{} of {} tokens used, {} free, {} reserved; {} for {}, {exact}",
+        "[{line}{}{}]  . free, - reserved",
+        ".".repeat(free),
+        "-".repeat(reserved)
+    );
+    let tokenizer = &assembled.report.tokenizer;
+    let _ = writeln!(
+        out,
+        "{} of {} tokens used, {} free, {} reserved; {}",
         grouped(budget.used),
         grouped(budget.effective),
         grouped(budget.available),
         grouped(budget.reserved),
-        assembled.report.tokenizer.name,
-        assembled.report.model,
+        output::counted_with(
+            &tokenizer.name,
+            Some(&assembled.report.model),
+            tokenizer.exact
+        ),
     );
     let is_small = width.is_some_and(|width| width < ALL_COLUMNS);
     let width = layers().map(|layer| layer.name.chars().count()).max();

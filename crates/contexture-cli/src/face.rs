@@ -37,6 +37,7 @@ impl Face for CommandLine {
             Operation::ListKeys => ("key list", None),
             Operation::ListSnapshots => ("snapshot list", None),
             Operation::ListWorkingSet => ("working-set list", None),
+            Operation::AdjustPriority => ("working-set adjust", Some("PATH")),
             Operation::CreateProject => ("init", None),
             Operation::ShowSettings => ("doctor --all", None),
             Operation::TrustSettings => ("trust", None),
@@ -57,6 +58,7 @@ impl Face for CommandLine {
             Operation::AddNode => " --author WHO TEXT",
             Operation::FlagNode => " NODE --exclude",
             Operation::SavePath => " NAME --head NODE",
+            Operation::AdjustPriority => " --priority P --why REASON",
             _ => "",
         };
         Some(format!(
@@ -89,6 +91,7 @@ mod tests {
                 let call = CommandLine.operation(operation, on);
                 let call = call.unwrap_or_else(|| panic!("{operation:?} has no command"));
                 let call = call.trim_matches('`').replace("WHO", "human");
+                let call = call.replace(" P ", " 0.5 ");
                 let words = call.split(' ');
                 if let Err(error) = crate::args::Cli::try_parse_from(words) {
                     panic!("{call}: {error}");

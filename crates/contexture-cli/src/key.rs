@@ -39,7 +39,8 @@ pub(crate) fn run(args: &KeyArgs) -> anyhow::Result<()> {
         KeyCommand::List => list(&*tenants(options, false)?, options),
         KeyCommand::Revoke { id } => {
             let store = tenants(options, false)?;
-            let revoked = store.revoke_key(named(id), now).map_err(Error::from)?;
+            let id = named(&*store, id)?;
+            let revoked = store.revoke_key(&id, now).map_err(Error::from)?;
             let since = revoked.revoked_at.unwrap_or(now);
             let told = format!(
                 "revoked key {} of tenant {} at {since:.0}",
@@ -55,9 +56,28 @@ fn tenants(options: &StoreOptions, make: bool) -> anyhow::Result<Box<dyn Tenants
     store::tenants(options, make, "contexture key new")
 }
 
-/// Returns the id that was typed, also when it was the whole key.
-fn named(typed: &str) -> &str {
-    key::parse(typed).map_or(typed, |(id, _)| id)
+/// Returns the id of the key that was typed: an id, the whole key, or the name
+/// of one key that is not revoked.
+fn named(store: &dyn Tenants, typed: &str) -> anyhow::Result<String> {
+    if let Some((id, _)) = key::parse(typed) {
+        return Ok(id.to_owned());
+    }
+    let keys = store.keys().map_err(Error::from)?;
+    if keys.iter().any(|record| record.id == typed) {
+        return Ok(typed.to_owned());
+    }
+    let is_named =
+        |record: &&KeyRecord| record.name.as_deref() == Some(typed) && record.revoked_at.is_none();
+    let mut named = keys.iter().filter(is_named);
+    match (named.next(), named.next()) {
+        (Some(record), None) => Ok(record.id.clone()),
+        (Some(_), Some(_)) => Err(output::Advice {
+            message: format!("several keys have the name `{}`", output::visible(typed)),
+            hint: "use an id that `contexture key list` prints".to_owned(),
+        }
+        .into()),
+        _ => Ok(typed.to_owned()),
+    }
 }
 
 fn tell_new(options: &StoreOptions, made: &key::Key, record: &KeyRecord) -> anyhow::Result<()> {
@@ -71,11 +91,14 @@ fn tell_new(options: &StoreOptions, made: &key::Key, record: &KeyRecord) -> anyh
         KeyScope::Tenant => format!("the data of tenant {}", key::tenant_name(&record.tenant)),
         KeyScope::Metrics => "/metrics only".to_owned(),
     };
+    let path = store::path(options)?;
     output::say(&format!(
-        "This is the only time the key is shown: save it in a safe place.\nKey {id} grants \
+        "created key {id} in {path}; servers on this store require a key within two \
+         seconds\nThis is the only time the key is shown: save it in a safe place.\nIt grants \
          access to {opens}. Send it with every request as\n  Authorization: Bearer \
          ctx_{id}_…\nRevoke it with `contexture key revoke {id}`.",
         id = record.id,
+        path = output::visible(&path.display().to_string()),
     ));
     Ok(())
 }

@@ -114,6 +114,20 @@ pub(crate) fn shortened(text: &str, width: usize) -> String {
     start.into_iter().chain(['…']).chain(end).collect()
 }
 
+/// Says how tokens were counted: the tokenizer, the model, and how accurate it
+/// is.
+pub(crate) fn counted_with(tokenizer: &str, model: Option<&str>, exact: bool) -> String {
+    let model = model.map_or_else(String::new, |model| format!(" for {model}"));
+    if exact {
+        return format!("{tokenizer}{model}, exact");
+    }
+    match contexture::tokens::Estimated::factor_of(tokenizer) {
+        Some(1.0) => format!("estimated{model}, usually too high"),
+        Some(factor) => format!("estimated{model} with factor {factor}, usually too high"),
+        None => format!("{tokenizer}{model}, usually too high"),
+    }
+}
+
 /// Says something on standard error.
 pub(crate) fn say(text: &str) {
     let mut err = anstream::stderr().lock();

@@ -7,6 +7,7 @@ use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use contexture::core::grouped;
 use contexture::store::{
     Block, NewSession, Session, SessionChange, SessionStatus, Trigger, Turn, TurnKind, TurnStatus,
+    Walk,
 };
 use contexture::turn::turn_from_json;
 use contexture::{CompactRequest, Engine, Error, Root, SessionCost};
@@ -65,6 +66,10 @@ pub(crate) fn run(args: &SessionArgs) -> anyhow::Result<()> {
             output::text(&history(&turns, total))
         }
         SessionCommand::Fork { label, new, at } => {
+            let at = match at {
+                Some(at) => Some(turn_at(&engine, label, at)?),
+                None => None,
+            };
             let session = engine.fork(label, new, at.as_deref(), options.now)?;
             let told = match session.turns {
                 0 => format!(
@@ -170,6 +175,42 @@ pub(crate) fn run(args: &SessionArgs) -> anyhow::Result<()> {
     }
 }
 
+/// Returns the id of the turn that `--at` selects. A number that is too short
+/// for the first digits of an id is the number of a turn.
+fn turn_at(engine: &Engine, label: &str, at: &str) -> anyhow::Result<String> {
+    let Some(number) = at.parse::<u64>().ok().filter(|_| at.len() < 4) else {
+        return Ok(at.to_owned());
+    };
+    let store = engine.store()?;
+    let session = store.session(label).map_err(Error::from)?;
+    let everything = Walk {
+        counter: "",
+        tokens: u64::MAX,
+        at_least: 0,
+        through: None,
+    };
+    let path = match session.head {
+        Some(head) => store.walk(head, &everything).map_err(Error::from)?,
+        None => Vec::new(),
+    };
+    let mut turns = path.iter().filter(|turn| turn.kind == TurnKind::Normal);
+    match turns.find(|turn| turn.depth == number) {
+        Some(turn) => Ok(turn.id.to_string()),
+        None => Err(output::Advice {
+            message: format!(
+                "session `{}` has no turn {number}; it has {}",
+                output::visible(label),
+                output::many(session.turns, "turn")
+            ),
+            hint: format!(
+                "`contexture session history {}` shows the turns",
+                output::visible(label)
+            ),
+        }
+        .into()),
+    }
+}
+
 /// Returns the session that is to be made, if one is.
 fn new_session(command: &SessionCommand) -> Option<NewSession> {
     let SessionCommand::New {
@@ -246,13 +287,15 @@ fn list(engine: &Engine, options: &StoreOptions) -> anyhow::Result<()> {
     if sessions.is_empty() {
         return output::text("no sessions; create one with `contexture session new LABEL`\n");
     }
-    let mut table = table(&["session", "turns", "status", "updated", "task"], &[1]);
+    let header = ["session", "turns", "status", "updated", "parent", "task"];
+    let mut table = table(&header, &[1]);
     for session in &sessions {
         table.add_row([
             output::visible(&session.label),
             session.turns.to_string(),
             session.status.name().to_owned(),
             format!("{:.0}", session.updated_at),
+            output::visible(session.parent_session.as_deref().unwrap_or("")),
             output::visible(&short(session.task.as_deref().unwrap_or(""), 60)),
         ]);
     }

@@ -48,7 +48,14 @@ fn list(engine: &Engine, session: Option<&str>, limit: usize, json: bool) -> any
     table
         .load_style(presets::NOTHING)
         .set_content_arrangement(ContentArrangement::Dynamic)
-        .set_header(["hash", "session", "made", "model", "tokens", "after turn"]);
+        .set_header([
+            "hash",
+            "session",
+            "created",
+            "model",
+            "tokens",
+            "turn before",
+        ]);
     if let Some(column) = table.column_mut(4) {
         column.set_cell_alignment(CellAlignment::Right);
     }
@@ -99,10 +106,10 @@ fn diff(
         );
         match &shared.first_difference {
             Some(first) if before.hash != now.hash => out.push_str(&format!(
-                "the first difference is at byte {}, in {} of {}\n",
-                grouped(first.byte),
+                "first difference: item {} in layer {}, at byte {}\n",
                 output::visible(&first.item),
-                first.layer
+                first.layer,
+                grouped(first.byte)
             )),
             _ => out.push_str("the requests are identical\n"),
         }
@@ -124,13 +131,13 @@ fn diff(
 const MOST_LINES: usize = 12;
 
 fn describe(change: &Change) -> String {
-    let (sign, what) = match (&change.before, &change.now) {
-        (None, _) => ('+', "new"),
-        (_, None) => ('-', "gone"),
-        _ => ('~', "changed"),
+    let what = match (&change.before, &change.now) {
+        (None, _) => "added",
+        (_, None) => "removed",
+        _ => "changed",
     };
     let mut out = format!(
-        "\n{sign} {} of {}: {what}, {} tokens\n",
+        "\n{what}: {} (layer {}), {} tokens\n",
         output::visible(&change.id),
         change.layer,
         grouped(change.tokens)
@@ -195,8 +202,13 @@ pub(crate) fn shared(report: &Report) -> Option<String> {
         .first_difference
         .as_ref()
         .map_or_else(String::new, |first| {
+            // All of this request can be the beginning of the one before it.
+            let what = match cache.shared_fraction >= 1.0 {
+                true => "the previous request continued with",
+                false => "first difference:",
+            };
             format!(
-                "; the first difference is in {} of {}",
+                "; {what} item {} in layer {}",
                 output::visible(&first.item),
                 first.layer
             )

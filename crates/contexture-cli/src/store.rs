@@ -143,6 +143,13 @@ pub(crate) fn tenants(
     Ok(place.open_tenants()?)
 }
 
+/// Returns the file of the store that the options name.
+pub(crate) fn path(options: &StoreOptions) -> anyhow::Result<PathBuf> {
+    let root = Root::open(&options.root)?;
+    let config = Config::read(&root)?;
+    Ok(find(&root, &config, options.db.as_deref())?.path)
+}
+
 /// Returns the engine with the boundary marks that `CONTEXTURE_MARK_KEY` asks
 /// for, so that a request comes out the same on another machine.
 pub(crate) fn marked(engine: Engine) -> Engine {

@@ -70,21 +70,13 @@ pub(crate) fn run(args: &TokensArgs) -> anyhow::Result<()> {
         let _ = writeln!(lines, "{:>12}  total", grouped(total));
     }
     output::text(&lines)?;
-    let exact = if counter.is_exact() {
-        "exact"
-    } else {
-        "estimated, biased high"
-    };
     let part = window.map_or_else(String::new, |window| {
         let percent = total as f64 * 100.0 / window as f64;
         format!("; {percent:.1} % of its window of {}", grouped(window))
     });
-    let model = if name == counter.name() {
-        String::new()
-    } else {
-        format!(" for {name}")
-    };
-    output::say(&format!("{}{model}, {exact}{part}", counter.name()));
+    let model = (name != counter.name()).then_some(&*name);
+    let counted = output::counted_with(counter.name(), model, counter.is_exact());
+    output::say(&format!("{counted}{part}"));
     finish(unread)
 }
 

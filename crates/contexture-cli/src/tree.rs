@@ -154,8 +154,8 @@ fn told_import(tree: &str, imported: Imported) -> String {
     let added = added.join(", ");
     let mut told = Vec::new();
     match (imported.created, added.is_empty()) {
-        (true, true) => told.push("made, empty".to_owned()),
-        (true, false) => told.push(format!("made, {added}")),
+        (true, true) => told.push("empty".to_owned()),
+        (true, false) => told.push(added),
         (false, true) => {}
         (false, false) => told.push(format!("added {added}")),
     }
@@ -169,7 +169,12 @@ fn told_import(tree: &str, imported: Imported) -> String {
     if told.is_empty() {
         told.push("no changes".to_owned());
     }
-    format!("tree {}: {}", output::visible(tree), told.join("; "))
+    let created = if imported.created { "created " } else { "" };
+    format!(
+        "{created}tree {}: {}",
+        output::visible(tree),
+        told.join("; ")
+    )
 }
 
 /// Returns the change to a tree's settings that the options ask for.

@@ -42,17 +42,13 @@ pub(crate) fn run(args: &WorkingSetArgs) -> anyhow::Result<()> {
             };
             change(
                 options,
-                &[action(what, &from_root(options, path), why.as_ref())],
+                &[action(what, &from_root(options, path), why)],
                 Actor::User,
             )
         }
         WorkingSetCommand::Remove { path, why } => change(
             options,
-            &[action(
-                ActionKind::Remove,
-                &from_root(options, path),
-                why.as_ref(),
-            )],
+            &[action(ActionKind::Remove, &from_root(options, path), why)],
             Actor::User,
         ),
         WorkingSetCommand::Adjust {
@@ -65,7 +61,7 @@ pub(crate) fn run(args: &WorkingSetArgs) -> anyhow::Result<()> {
             };
             change(
                 options,
-                &[action(what, &from_root(options, path), why.as_ref())],
+                &[action(what, &from_root(options, path), why)],
                 Actor::User,
             )
         }
@@ -73,11 +69,11 @@ pub(crate) fn run(args: &WorkingSetArgs) -> anyhow::Result<()> {
     }
 }
 
-fn action(what: ActionKind, path: &str, why: Option<&String>) -> Action {
+fn action(what: ActionKind, path: &str, why: &str) -> Action {
     Action {
         what,
         path: path.to_owned(),
-        why: why.cloned().unwrap_or_default(),
+        why: why.to_owned(),
     }
 }
 
@@ -200,12 +196,11 @@ fn list(options: &WorkingSetOptions) -> anyhow::Result<()> {
     let mut lines = String::new();
     let total: u64 = listed.files.iter().filter_map(|file| file.tokens).sum();
     let budget = manifest.max_tokens.map_or_else(String::new, |max| {
-        let reserved = manifest.reserved_for_response.unwrap_or(0);
-        let effective = max.saturating_sub(reserved);
-        format!(
-            " of a budget of {}",
-            grouped(manifest.effective.unwrap_or(effective))
-        )
+        let reserved = manifest.reserved_for_response.filter(|tokens| *tokens > 0);
+        let reserved = reserved.map_or_else(String::new, |tokens| {
+            format!(", {} of them reserved", grouped(tokens))
+        });
+        format!(" of {}{reserved}", grouped(max))
     });
     let files = listed.files.iter().filter(|file| file.status == "ok");
     let _ = writeln!(

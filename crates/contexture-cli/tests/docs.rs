@@ -226,7 +226,8 @@ impl Page {
                 return shown;
             }
             if ended {
-                return printed.replace(":0 ", &format!("{SHOWN_PORT} "));
+                let printed = printed.replace(":0 ", &format!("{SHOWN_PORT} "));
+                return printed.replace(":0,", &format!("{SHOWN_PORT},"));
             }
             assert!(Instant::now() < patience, "the server says only: {printed}");
             std::thread::sleep(Duration::from_millis(20));

@@ -101,8 +101,8 @@ fn looms_give_requests_for_their_places() {
     let shown = unmarked(&String::from_utf8(output.stdout).unwrap());
     // Every step, by what only it shows.
     for expected in [
-        "tree tides: made, 16 nodes, 12 edges\n",
-        "tree lighthouse: made, 4 nodes, 3 edges\n",
+        "created tree tides: 16 nodes, 12 edges\n",
+        "created tree lighthouse: 4 nodes, 3 edges\n",
         "● wind  human ines 17  [path first-wording]",
         "things from a kitchen?\n</user>",
         "half moon?\n\nAnd would a storm from the west show in it?\n</user>",

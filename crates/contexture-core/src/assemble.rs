@@ -706,6 +706,7 @@ fn included(layer: &Arc<str>, item: &Item, outcome: &Outcome) -> Included {
         },
         _ => Reason::Cut {
             missing: original_tokens.saturating_sub(tokens),
+            part: lines_cut.map(|_| item.cut),
         },
     };
     Included {

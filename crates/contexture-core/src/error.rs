@@ -7,6 +7,7 @@
 use std::fmt;
 
 use crate::counts::Tokens;
+use crate::cut::grouped;
 
 /// What went wrong while assembling.
 ///
@@ -117,7 +118,9 @@ impl fmt::Display for Error {
             }
             Kind::ReservesExceedWindow { reserves, window } => write!(
                 f,
-                "the reserves of {reserves} tokens use up the whole window of {window}"
+                "{} tokens are reserved, but the window has {} tokens",
+                grouped(*reserves),
+                grouped(*window)
             ),
             Kind::CountDoesNotSettle { counted, available } => write!(
                 f,

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize, Serializer};
 
 use crate::code::Code;
 use crate::counts::Tokens;
-use crate::cut::grouped;
+use crate::cut::{Cut, grouped};
 use crate::form::FormKind;
 use crate::item::{Role, Scores, Trust};
 use contexture_guard::Finding;
@@ -285,6 +285,8 @@ pub enum Reason {
     Cut {
         /// How many more tokens would have shown it whole.
         missing: Tokens,
+        /// The part whose lines were removed, if lines were removed.
+        part: Option<Cut>,
     },
     /// The item was dropped.
     Dropped {
@@ -304,17 +306,23 @@ pub enum Reason {
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Reason::Pinned => f.write_str("pinned: charged before everything else"),
+            Reason::Pinned => f.write_str("pinned: always included"),
             Reason::Fits => f.write_str("fits whole"),
             Reason::Marker => f.write_str("marks where part of the path was cut"),
             Reason::LineLimit { max_lines } => write!(f, "cut to max_lines {max_lines}"),
             Reason::TokenLimit { max_tokens } => {
                 write!(f, "cut to max_tokens {}", grouped(*max_tokens))
             }
-            Reason::Cut { missing } => {
+            Reason::Cut { missing, part } => {
+                let at = match part {
+                    Some(Cut::Start) => " at the start",
+                    Some(Cut::Middle) => " in the middle",
+                    Some(Cut::End) => " at the end",
+                    Some(Cut::Never) | None => "",
+                };
                 write!(
                     f,
-                    "cut: {} more tokens would have kept it whole",
+                    "cut{at}: {} more tokens would have kept it whole",
                     grouped(*missing)
                 )
             }

@@ -116,6 +116,8 @@ operations! {
     ListSnapshots: "list_snapshots", "lists the snapshots";
     /// Lists the files of the working set.
     ListWorkingSet: "list_working_set", "lists the files";
+    /// Changes the priority of a file of the working set.
+    AdjustPriority: "adjust_priority", "changes its priority";
     /// Creates the first files of a project.
     CreateProject: "create_project", "creates the files of a project";
     /// Prints the settings with their defaults.

@@ -611,8 +611,14 @@ impl Config {
                 let column = before.len() - before.rfind('\n').map_or(0, |at| at + 1) + 1;
                 format!(":{line}:{column}")
             });
-            Error::input(format!("{FILE}{place}: {}", plain(error.message())))
-                .advise(Advice::call(Operation::ShowSettings))
+            let told = plain(error.message());
+            let is_unknown = |name: &&&str| told.starts_with(&format!("unknown field `{name}`"));
+            let misplaced = ["model", "recipe"].iter().find(is_unknown);
+            let advice = match misplaced {
+                Some(name) => Advice::from(format!("`{name}` must be above the first [table]")),
+                None => Advice::call(Operation::ShowSettings),
+            };
+            Error::input(format!("{FILE}{place}: {told}")).advise(advice)
         })?;
         config.check()?;
         Ok(config)

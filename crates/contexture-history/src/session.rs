@@ -217,7 +217,8 @@ impl<'e> Sessions<'e> {
         if prefix.len() < 4 || !prefix.bytes().all(|byte| byte.is_ascii_hexdigit()) {
             return Err(Error::input(format!(
                 "`{prefix}` is not a turn id; give at least 4 hexadecimal digits"
-            )));
+            ))
+            .advise(Advice::call_on(Operation::ShowHistory, &session.label)));
         }
         let Some(head) = session.head else {
             return Err(none());

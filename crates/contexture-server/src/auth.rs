@@ -17,6 +17,7 @@ use contexture::store::{KeyRecord, KeyScope, Tenants as Stores};
 use governor::clock::{Clock as _, MonotonicClock};
 use governor::state::{InMemoryState, NotKeyed};
 use governor::{Quota, RateLimiter};
+use tracing::info;
 
 use crate::problem::Problem;
 
@@ -162,7 +163,10 @@ impl Keys {
     fn refresh_required(&self) -> Result<(), Problem> {
         if !self.required() {
             let any = !self.stores.keys()?.is_empty();
-            self.required.fetch_or(any, Ordering::Relaxed);
+            let was = self.required.fetch_or(any, Ordering::Relaxed);
+            if any && !was {
+                info!("authentication is on: a key was created");
+            }
             let mut checked_at = self
                 .checked_at
                 .lock()

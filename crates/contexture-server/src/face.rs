@@ -43,6 +43,7 @@ impl Face for Http {
             Operation::ReembedMemory => "POST /v1/memory/reembed",
             Operation::ListSnapshots => "GET /v1/snapshots",
             Operation::ListWorkingSet => "GET /v1/working-set",
+            Operation::AdjustPriority => "POST /v1/working-set/actions",
             _ => return None,
         };
         Some(quoted(&with_name(route, on)))

@@ -237,7 +237,7 @@ impl Shared {
         match fs::metadata(&self.place.path) {
             Ok(_) => {}
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                return unavailable("the file is gone; nothing is made in its place");
+                return unavailable("the file was deleted; Contexture does not create a new one");
             }
             Err(error) => return unavailable(&error.to_string()),
         }

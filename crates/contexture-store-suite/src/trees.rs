@@ -567,7 +567,7 @@ pub fn a_rejected_import_stores_nothing(store: &dyn Store) {
     attempt(&|it| it.edges[0].kind = EdgeKind::Annotation, other);
     attempt(
         &|it| it.tree.mode = TreeMode::Buffer,
-        "tree.mode: tree `t` is a dialogue; the mode is fixed when a tree is made",
+        "tree.mode: tree `t` is a dialogue; you cannot change the mode of an existing tree",
     );
     let add = |text: &str, why: &str| {
         let more = document("t", text);

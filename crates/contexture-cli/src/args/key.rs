@@ -16,7 +16,8 @@ pub(crate) struct KeyArgs {
 pub(crate) enum KeyCommand {
     /// Create a key, and print it once
     #[command(after_help = "\
-Only the key goes to standard output. The store saves a hash of it, so the key cannot be shown
+Run it in the directory of the server, or with the same --root and --db. Only the key goes to
+standard output. The store saves a hash of it, so the key cannot be shown
 again. It grants access to the data of one tenant, or with --metrics to /metrics and no data.
 
 Examples:
@@ -31,7 +32,7 @@ Examples:
         /// Grant access to /metrics only
         #[arg(long)]
         metrics: bool,
-        /// Description of the key [default: none]
+        /// Description of the key
         #[arg(long, value_name = "TEXT")]
         name: Option<String>,
     },
@@ -48,9 +49,10 @@ Examples:
 A running server rejects the key after at most two seconds. Revoking a key twice has no effect.
 
 Examples:
-  contexture key revoke 7hK2mQx9PzR4")]
+  contexture key revoke 7hK2mQx9PzR4
+  contexture key revoke 'my laptop'")]
     Revoke {
-        /// Id of the key: the middle part of the key
+        /// Id shown by `contexture key list`, or the name of the key
         id: String,
     },
 }

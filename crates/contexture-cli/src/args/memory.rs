@@ -30,7 +30,8 @@ Input is one JSON object per line, each with its kind. Unknown fields are reject
   {\"kind\":\"task\",\"id\":\"t1\",\"goal\":\"…\"}
 
 A record replaces the stored record with the same id. Recording the same record twice has no effect.
-After an error, the lines before it stay recorded, and the message names the last of them.
+Lines are saved in batches of 1,000. After an error, earlier batches stay recorded, and the message
+says how many lines were recorded.
 
 With --text, each file is split into chunks. Their source is the path of the file, relative to the
 current directory if the file is below it. Chunks recorded from the same source before are replaced.
@@ -39,6 +40,7 @@ Examples:
   contexture memory record events.jsonl
   tail -n 100 log.jsonl | contexture memory record -
   contexture memory record --text docs/*.md
+  echo 'The pump starts at noon.' | contexture memory record --text - --source notes
   pdftotext manual.pdf - | contexture memory record --text - --source manual.pdf")]
     Record(RecordArgs),
     /// Print the records that match a query, within a token budget
@@ -60,11 +62,12 @@ Examples:
     /// Show the number of records by kind
     #[command(after_help = "\
 Columns, for each kind of record:
-  hold      valid, without an end time
+  valid     valid, without an end time
   ended     superseded, or with an end time after which recall ignores them
   archived  removed from recall because a cap was exceeded or their source text no longer
             contains them
-The sum of the three is the number of stored records. In JSON, `live` is hold plus ended.
+The sum of the three is the number of stored records. In JSON, `hold` is valid,
+and `live` is valid plus ended.
 
 Examples:
   contexture memory stats
@@ -128,14 +131,14 @@ pub(crate) struct RecordArgs {
 pub(crate) struct RecallArgs {
     /// Query; - reads standard input
     pub(crate) query: String,
-    /// Current session, whose events count as recent [default: none]
+    /// Current session, whose events count as recent
     #[arg(long, value_name = "NAME")]
     pub(crate) session: Option<String>,
     /// Token budget of the output, headings included
     #[arg(long, value_name = "N", default_value = "2000", allow_negative_numbers = true,
           value_parser = tokens)]
     pub(crate) max_tokens: u64,
-    /// Filters as JSON [default: none]
+    /// Filters as JSON
     #[arg(long, value_name = "JSON", value_parser = ContextFilters::from_json)]
     pub(crate) filters: Option<ContextFilters>,
     /// Archetype whose strategy is used [default: the one set in contexture.toml, else recall]
@@ -144,7 +147,7 @@ pub(crate) struct RecallArgs {
     /// Model whose tokenizer is used [default: the model set in contexture.toml]
     #[arg(long, value_name = "NAME")]
     pub(crate) model: Option<String>,
-    /// Identity of the caller, to include records visible only to it; can be repeated [default: none]
+    /// Identity of the caller, to include records visible only to it; can be repeated
     #[arg(long = "as", value_name = "NAME")]
     pub(crate) identity: Vec<String>,
     /// Output format
@@ -175,13 +178,13 @@ pub(crate) struct ForgetArgs {
 #[derive(Args)]
 #[group(required = true, multiple = false)]
 pub(crate) struct ForgetWhat {
-    /// Delete the record with this id [default: none]
+    /// Delete the record with this id
     #[arg(long, value_name = "ID")]
     pub(crate) id: Option<String>,
-    /// Delete the chunks and events of this source [default: none]
+    /// Delete the chunks and events of this source
     #[arg(long, value_name = "NAME")]
     pub(crate) source: Option<String>,
-    /// Delete the events and chunks of this session [default: none]
+    /// Delete the events and chunks of this session
     #[arg(long, value_name = "NAME")]
     pub(crate) session: Option<String>,
 }

@@ -46,7 +46,7 @@ Examples:
         /// Id of the task [default: the current task]
         #[arg(long, value_name = "ID")]
         id: Option<String>,
-        /// Result of the task, or what it waits for; - reads standard input [default: none]
+        /// Result of the task, or what it waits for; - reads standard input
         #[arg(long, value_name = "TEXT")]
         result: Option<String>,
         /// Mark the task as blocked instead of complete

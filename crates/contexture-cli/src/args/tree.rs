@@ -171,20 +171,20 @@ Examples:
 
 #[derive(Args)]
 pub(crate) struct TreeSettings {
-    /// Title of the tree [default: none]
+    /// Title of the tree
     #[arg(long, value_name = "TEXT")]
     pub(crate) title: Option<String>,
-    /// Text that every request begins with, after the prompt of the agent [default: none]
+    /// Text that every request begins with, after the prompt of the agent
     #[arg(long, value_name = "TEXT")]
     pub(crate) system_context: Option<String>,
-    /// Read the system context from a file; - reads standard input [default: none]
+    /// Read the system context from a file; - reads standard input
     #[arg(long, value_name = "FILE", conflicts_with = "system_context")]
     pub(crate) system_context_file: Option<PathBuf>,
     /// Whether requests for a buffer include the system context [default: false; without a value: true]
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true,
           default_missing_value = "true")]
     pub(crate) buffer_mode_system_context: Option<bool>,
-    /// Preference that overrides contexture.toml; can be repeated [default: none]
+    /// Preference that overrides contexture.toml; can be repeated
     #[arg(long = "prefer", value_name = "KEY=VALUE", value_parser = prefer)]
     pub(crate) prefer: Vec<Prefer>,
 }
@@ -249,10 +249,10 @@ pub(crate) struct ShowArgs {
     /// Node where the path ends [default: the only leaf]
     #[arg(long, value_name = "NODE")]
     pub(crate) head: Option<String>,
-    /// Saved path to draw [default: none]
+    /// Saved path to draw
     #[arg(long, value_name = "NAME")]
     pub(crate) path: Option<String>,
-    /// Agent at whose position the path ends [default: none]
+    /// Agent at whose position the path ends
     #[arg(long, value_name = "ID")]
     pub(crate) agent: Option<String>,
     /// Node to start the drawing at [default: the root]
@@ -311,13 +311,13 @@ Examples:
         node: String,
         /// New text; - reads standard input
         text: Option<String>,
-        /// Read the text from a file; - reads standard input [default: none]
+        /// Read the text from a file; - reads standard input
         #[arg(long, value_name = "FILE", conflicts_with = "text")]
         file: Option<PathBuf>,
         /// Author [default: the author of the edited node]
         #[arg(long, value_enum)]
         author: Option<AuthorArg>,
-        /// Agent that wrote it [default: none]
+        /// Agent that wrote it
         #[arg(long, value_name = "ID")]
         agent: Option<String>,
         /// Id of the new node [default: a hash of its content and position]
@@ -373,16 +373,16 @@ pub(crate) struct AddArgs {
     pub(crate) tree: String,
     /// Text of the node; - reads standard input
     pub(crate) text: Option<String>,
-    /// Read the text from a file; - reads standard input [default: none]
+    /// Read the text from a file; - reads standard input
     #[arg(long, value_name = "FILE", conflicts_with = "text")]
     pub(crate) file: Option<PathBuf>,
     /// Author [default: the type of the agent]
     #[arg(long, value_enum, required_unless_present = "agent")]
     pub(crate) author: Option<AuthorArg>,
-    /// Agent that wrote it [default: none]
+    /// Agent that wrote it
     #[arg(long, value_name = "ID")]
     pub(crate) agent: Option<String>,
-    /// Parent node; repeat it for several versions of the parent [default: none, for the root]
+    /// Parent node; repeat it for several versions of the parent [default: no parent, for a root]
     #[arg(long, value_name = "NODE")]
     pub(crate) after: Vec<String>,
     /// Add the node as an annotation of its parent
@@ -391,22 +391,22 @@ pub(crate) struct AddArgs {
     /// Id of the new node [default: a hash of its content and position]
     #[arg(long, value_name = "ID")]
     pub(crate) id: Option<String>,
-    /// Existing node to use as a context source; can be repeated [default: none]
+    /// Existing node to use as a context source; can be repeated
     #[arg(long, value_name = "NODE", requires = "after")]
     pub(crate) context: Vec<String>,
-    /// Existing node to use as an instruction; can be repeated [default: none]
+    /// Existing node to use as an instruction; can be repeated
     #[arg(long, value_name = "NODE", requires = "after")]
     pub(crate) instruction: Vec<String>,
-    /// Text of a new instruction node; can be repeated [default: none]
+    /// Text of a new instruction node; can be repeated
     #[arg(long, value_name = "TEXT", requires = "after")]
     pub(crate) instruct: Vec<String>,
-    /// File to add as a context source, text or a picture; can be repeated [default: none]
+    /// File to add as a context source, text or a picture; can be repeated
     #[arg(long, value_name = "FILE", requires = "after")]
     pub(crate) attach: Vec<PathBuf>,
-    /// File with the answer of the provider as JSON; - reads standard input [default: none]
+    /// File with the answer of the provider as JSON; - reads standard input
     #[arg(long, value_name = "FILE")]
     pub(crate) response: Option<PathBuf>,
-    /// Hash of the request that was answered, to calibrate token counts [default: none]
+    /// Hash of the request that was answered, to calibrate token counts
     #[arg(long, value_name = "HASH", requires = "response")]
     pub(crate) request: Option<String>,
 }
@@ -431,7 +431,7 @@ Examples:
         /// Node where the path ends
         #[arg(long, value_name = "NODE")]
         head: String,
-        /// Version or edge to use; can be repeated [default: none]
+        /// Version or edge to use; can be repeated
         #[arg(long, value_name = "NODE|EDGE")]
         choose: Vec<String>,
     },
@@ -477,19 +477,19 @@ pub(crate) struct AgentSetArgs {
     /// Type of the agent; required for a new agent [default: unchanged]
     #[arg(long = "type", value_enum)]
     pub(crate) kind: Option<AuthorArg>,
-    /// Display name [default: none]
+    /// Display name
     #[arg(long, value_name = "TEXT")]
     pub(crate) name: Option<String>,
-    /// System prompt [default: none]
+    /// System prompt
     #[arg(long, value_name = "TEXT")]
     pub(crate) prompt: Option<String>,
-    /// Read the system prompt from a file; - reads standard input [default: none]
+    /// Read the system prompt from a file; - reads standard input
     #[arg(long, value_name = "FILE", conflicts_with = "prompt")]
     pub(crate) prompt_file: Option<PathBuf>,
     /// Model of the agent [default: the model set in contexture.toml]
     #[arg(long, value_name = "NAME")]
     pub(crate) model: Option<String>,
-    /// Sampling parameter of the model; can be repeated [default: none]
+    /// Sampling parameter of the model; can be repeated
     #[arg(long = "parameter", value_name = "KEY=VALUE", value_parser = parameter)]
     pub(crate) parameters: Vec<(String, Option<Value>)>,
     /// Permission; replaces all permissions the agent had; can be repeated [default: unchanged]
@@ -499,7 +499,7 @@ pub(crate) struct AgentSetArgs {
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true,
           default_missing_value = "true")]
     pub(crate) loom_aware: Option<bool>,
-    /// Node where the agent is [default: none]
+    /// Node where the agent is
     #[arg(long, value_name = "NODE")]
     pub(crate) at: Option<String>,
 }
@@ -547,7 +547,7 @@ Examples:
         /// Text of the stash; - reads standard input
         #[arg(required_unless_present = "file")]
         text: Option<String>,
-        /// Read the text from a file; - reads standard input [default: none]
+        /// Read the text from a file; - reads standard input
         #[arg(long, value_name = "FILE", conflicts_with = "text")]
         file: Option<PathBuf>,
     },
@@ -606,7 +606,7 @@ pub(crate) struct AgentName {
 pub(crate) struct Pinned {
     /// Id or short id of the node
     pub(crate) node: Option<String>,
-    /// Text instead of a node [default: none]
+    /// Text instead of a node
     #[arg(long, value_name = "TEXT")]
     pub(crate) text: Option<String>,
 }

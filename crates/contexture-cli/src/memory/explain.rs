@@ -208,17 +208,12 @@ fn with_part(found: &str, part: &ContextComponent) -> String {
 }
 
 fn budgets(out: &mut String, context: &Context, counted: &Counted<'_>) {
-    let exact = match counted.exact {
-        true => "exact",
-        false => "estimated, biased high",
-    };
     let _ = writeln!(
         out,
-        "{} of {} tokens used; {} for {}, {exact}",
+        "{} of {} tokens used; {}",
         grouped(context.token_count),
         grouped(counted.budget),
-        counted.tokenizer,
-        counted.model
+        output::counted_with(counted.tokenizer, Some(counted.model), counted.exact)
     );
     for channel in Channel::ALL {
         let name = channel.name();

@@ -22,7 +22,7 @@ pub(super) fn stats(options: &StoreOptions) -> anyhow::Result<()> {
     if options.json {
         return output::text(&format!("{:#}\n", json!(stats)));
     }
-    let mut table = table(&["kind", "hold", "ended", "archived"], &[1, 2, 3]);
+    let mut table = table(&["kind", "valid", "ended", "archived"], &[1, 2, 3]);
     for kind in RecordKind::ALL {
         let of_kind = stats.kinds.get(&kind).copied().unwrap_or_default();
         table.add_row([

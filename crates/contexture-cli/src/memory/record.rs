@@ -79,6 +79,9 @@ fn open(file: &Path, args: &RecordArgs) -> anyhow::Result<Input> {
         if file.is_dir() {
             return Err(directory(&name).into());
         }
+        if !is_stdin && !file.exists() {
+            return Err(missing(&name).into());
+        }
         let text = String::from_utf8(output::read_bytes(file)?).map_err(|_| not_text(&name))?;
         let text = output::without_mark(text);
         return Ok(Input::Text { source, text });
@@ -91,6 +94,9 @@ fn open(file: &Path, args: &RecordArgs) -> anyhow::Result<Input> {
             bytes,
             reader,
         });
+    }
+    if !file.exists() {
+        return Err(missing(&name).into());
     }
     let cannot = |error: &dyn std::fmt::Display| Usage(format!("cannot read {name}: {error}"));
     let opened = File::open(file).map_err(|error| cannot(&error))?;
@@ -134,6 +140,17 @@ pub(super) fn source_of(file: &Path) -> String {
 fn directory(name: &str) -> Usage {
     let hint = "it is a directory; record the files in it with `--text DIR/*`";
     Usage(format!("cannot read {name}: {hint}"))
+}
+
+/// Refuses a file that does not exist: often a text that was typed as an
+/// argument.
+fn missing(name: &str) -> Advice {
+    Advice {
+        message: format!("cannot read {name}: there is no such file"),
+        hint: "FILE must be a file; to record a sentence, run `echo 'TEXT' | contexture memory \
+               record --text - --source NAME`"
+            .to_owned(),
+    }
 }
 
 fn not_text(name: &str) -> Advice {
@@ -289,11 +306,23 @@ fn told(recorded: &MemoryRecorded, args: &RecordArgs) -> String {
     .filter(|(number, _)| *number > 0)
     .map(|(number, how)| format!("{} {how}", contexture::core::grouped(number)))
     .collect();
-    let mut told = format!(
-        "recorded {} ({})",
-        output::many(total, thing),
-        parts.join(", ")
-    );
+    let parts = parts.join(", ");
+    let all = output::many(total, thing);
+    // What a text replaces is no longer found; with several files, it is the
+    // sum of theirs.
+    let mut told = match (args.text, &*args.files) {
+        (true, [file]) if recorded.replaced > 0 => {
+            let source = args.source.clone().unwrap_or_else(|| source_of(file));
+            let source = output::visible(&source);
+            let parts = match recorded.replaced == total {
+                true => String::new(),
+                false => format!(" ({parts})"),
+            };
+            let earlier = output::many(recorded.replaced, "earlier chunk");
+            format!("recorded {all} from {source}{parts}; replaced {earlier} of {source}")
+        }
+        _ => format!("recorded {all} ({parts})"),
+    };
     if recorded.archived > 0 {
         let aside = output::many(recorded.archived, thing);
         told.push_str(&format!("; archived {aside} to stay within the caps"));

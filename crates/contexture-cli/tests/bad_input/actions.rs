@@ -16,11 +16,36 @@ fn an_action_without_a_reason() {
         ",
     );
     small().refuses(
-        &["working-set", "remove", "a.md"],
+        &["working-set", "remove", "a.md", "--why", " "],
         2,
         "
         error: MISSING_WHY: the change to `a.md` has no reason
         hint: set `why` to the reason for the change
+        ",
+    );
+}
+
+#[test]
+fn a_command_without_a_reason() {
+    for args in [
+        &["working-set", "add", "b.md"][..],
+        &["working-set", "remove", "a.md"],
+        &["working-set", "adjust", "a.md", "--priority", "0.4"],
+    ] {
+        let run = small().run(args);
+        run.expect_code(2);
+        assert!(run.err.contains("--why <TEXT>"), "{}", run.err);
+    }
+}
+
+#[test]
+fn a_file_that_is_there_already() {
+    small().refuses(
+        &["working-set", "add", "a.md", "--why", "again"],
+        2,
+        "
+        error: INVALID_ARGS: `a.md` is already in the working set
+        hint: `contexture working-set adjust a.md --priority P --why REASON` changes its priority
         ",
     );
 }

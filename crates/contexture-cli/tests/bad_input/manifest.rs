@@ -55,6 +55,18 @@ fn the_root_is_not_there() {
 }
 
 #[test]
+fn the_root_is_a_file() {
+    small().refuses(
+        &["assemble", "a.md"],
+        2,
+        "
+        error: a.md is a file; assemble takes a project directory
+        hint: to add the file to the prompt, run `contexture working-set add a.md --why REASON` in the project directory
+        ",
+    );
+}
+
+#[test]
 fn a_manifest_that_does_not_parse_is_never_overwritten() {
     let project = Project::new()
         .file("a.md", "alpha\n")

@@ -74,6 +74,14 @@ fn settings_with_an_unknown_key() {
 }
 
 #[test]
+fn a_setting_below_a_table_that_belongs_above_it() {
+    let project = small().file("contexture.toml", "[limits]\nmodel = \"gpt-4o\"\n");
+    let run = project.run(&["assemble"]);
+    run.expect_code(2);
+    run.says("hint: `model` must be above the first [table]");
+}
+
+#[test]
 fn settings_of_a_wrong_type_are_reported_in_plain_words() {
     let project = small().file("contexture.toml", "[limits]\nmax_entries = \"two\"\n");
     let run = project.run(&["assemble"]);

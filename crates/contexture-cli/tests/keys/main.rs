@@ -50,8 +50,9 @@ fn only_the_new_key_goes_to_standard_output() {
         run.err,
         dedent(&format!(
             "
+            created key {id} in ./.contexture/contexture.db; servers on this store require a key within two seconds
             This is the only time the key is shown: save it in a safe place.
-            Key {id} grants access to the data of tenant harbour. Send it with every request as
+            It grants access to the data of tenant harbour. Send it with every request as
               Authorization: Bearer ctx_{id}_…
             Revoke it with `contexture key revoke {id}`.
             "
@@ -204,6 +205,25 @@ fn invalid_input_is_rejected() {
         "
         error: there is no key `abc`
         hint: `contexture key list` lists the keys
+        ",
+    );
+}
+
+#[test]
+fn a_key_is_revoked_by_its_name() {
+    let project = Project::new();
+    let (_, id) = new(&project, &["--name", "laptop"]);
+    let told = ok(&project, &["revoke", "laptop"]).out;
+    assert!(told.starts_with(&format!("revoked key {id} ")), "{told}");
+    // A revoked key no longer has the name.
+    new(&project, &["--name", "laptop"]);
+    new(&project, &["--name", "laptop"]);
+    refuses(
+        &project,
+        &["revoke", "laptop"],
+        "
+        error: several keys have the name `laptop`
+        hint: use an id that `contexture key list` prints
         ",
     );
 }

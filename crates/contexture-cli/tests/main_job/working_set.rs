@@ -49,6 +49,16 @@ fn adding_a_file_keeps_comments_and_layout() {
 }
 
 #[test]
+fn a_file_without_a_priority_gets_the_default() {
+    let project = commented();
+    project.write("new.md", "new\n");
+    assert_eq!(
+        project.ok(&["working-set", "add", "new.md", "--why", "it is new"]),
+        "added new.md at 0.5: it is new\n"
+    );
+}
+
+#[test]
 fn an_entry_is_found_however_its_path_is_written() {
     let project = commented().entries("a.md 0.5\n./b.md 0.4\nc.md#L1 0.3");
     for (path, id) in [
@@ -183,7 +193,7 @@ fn the_list_shows_entries_with_what_is_wrong_with_them() {
         project.ok(&["working-set", "list"]),
         dedent(
             "
-            working-set.yml: 4 entries, 3 files, 45 tokens of a budget of 1,000
+            working-set.yml: 4 entries, 3 files, 45 tokens of 1,000
                 1          8  system     rules.md  pinned
              0.65 (base 0.5)         18  context    src/a.rs  from src/*.rs
               0.5         19  context    src/b.rs  from src/*.rs

@@ -144,7 +144,15 @@ fn files_that_cannot_be_read() {
     for (args, message) in [
         (
             vec!["nowhere.jsonl"],
-            "error: cannot read nowhere.jsonl: No such file or directory (os error 2)\n",
+            "error: cannot read nowhere.jsonl: there is no such file\nhint: FILE must be a file; to \
+             record a sentence, run `echo 'TEXT' | contexture memory record --text - --source \
+             NAME`\n",
+        ),
+        (
+            vec!["--text", "The pump is back."],
+            "error: cannot read The pump is back.: there is no such file\nhint: FILE must be a \
+             file; to record a sentence, run `echo 'TEXT' | contexture memory record --text - \
+             --source NAME`\n",
         ),
         (
             vec!["docs"],

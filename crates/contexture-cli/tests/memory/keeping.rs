@@ -19,13 +19,13 @@ fn stats_by_kind() {
     assert!(value["embedder"]["dimensions"].as_u64().unwrap() > 0);
 }
 
-const STATS: &str = " kind      hold  ended  archived
- event        3      1         0
- chunk        1      0         0
- entity       2      0         0
- relation     1      0         0
- pattern      1      0         0
- task         0      0         0
+const STATS: &str = " kind      valid  ended  archived
+ event         3      1         0
+ chunk         1      0         0
+ entity        2      0         0
+ relation      1      0         0
+ pattern       1      0         0
+ task          0      0         0
 
 2 sessions, 1 source, 1,590 bytes
 ";

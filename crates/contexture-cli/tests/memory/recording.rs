@@ -88,7 +88,10 @@ fn plain_texts_are_chunks_of_their_path() {
     );
     project.write("docs/long.md", "The slipway is dry.\n");
     let told = out(&project, &["memory", "record", "--text", "docs/long.md"]);
-    assert_eq!(told, "recorded 1 chunk (1 changed)\n");
+    assert_eq!(
+        told,
+        "recorded 1 chunk from docs/long.md; replaced 1 earlier chunk of docs/long.md\n"
+    );
     assert!(!recall(&project, &["slipway wet"]).contains("Mind your step"));
 }
 

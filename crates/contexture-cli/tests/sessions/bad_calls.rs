@@ -99,7 +99,17 @@ fn what_is_told_of_a_call() {
         ),
         (
             "session fork chat new --at abc",
-            "error: `abc` is not a turn id; give at least 4 hexadecimal digits\n",
+            "
+            error: `abc` is not a turn id; give at least 4 hexadecimal digits
+            hint: `contexture session history chat` shows the turns
+            ",
+        ),
+        (
+            "session fork chat new --at 7",
+            "
+            error: session `chat` has no turn 7; it has 0 turns
+            hint: `contexture session history chat` shows the turns
+            ",
         ),
         (
             "session uncompact chat",

@@ -62,9 +62,9 @@ fn sessions_are_listed_by_name() {
     }
     assert_eq!(
         project.ok(&["session", "list"]),
-        " session  turns  status  updated               task\n \
-         a            0  active  2026-01-31T12:00:00Z  Two…\n \
-         b            0  active  2026-01-31T12:00:00Z  Two…\n"
+        " session  turns  status  updated               parent  task\n \
+         a            0  active  2026-01-31T12:00:00Z          Two…\n \
+         b            0  active  2026-01-31T12:00:00Z          Two…\n"
     );
     assert_eq!(labels(&project), ["a", "b"]);
 }
@@ -203,6 +203,8 @@ fn a_fork_shares_its_ancestors() {
     assert_eq!(fork["parent_session"], "chat");
     assert_eq!(fork["parent_turn"], first.as_str());
 
+    project.ok(&["session", "fork", "chat", "by-number", "--at", "1"]);
+    assert_eq!(ids("by-number"), [first.clone()]);
     project.ok(&["session", "fork", "chat", "head"]);
     assert_eq!(ids("head"), [first, second]);
 }

@@ -81,7 +81,7 @@ fn requests_are_listed_newest_first() {
     assert_eq!(
         project.ok(&["snapshot", "list"]),
         format!(
-            " hash          session  made                  model   tokens  after turn\n \
+            " hash          session  created               model   tokens  turn before\n \
              {}  chat     2026-01-31T12:00:00Z  gpt-4o  {:>6}  {}\n \
              {}  chat     2026-01-31T12:00:00Z  gpt-4o  {:>6}\n",
             hash(&second),
@@ -127,9 +127,9 @@ fn where_two_requests_part_and_what_differs() {
     assert_eq!(
         lines.collect::<Vec<_>>(),
         [
-            "the first difference is at byte 31, in AGENTS.md of workspace",
+            "first difference: item AGENTS.md in layer workspace, at byte 31",
             "",
-            "~ AGENTS.md of workspace: changed, 12 tokens",
+            "changed: AGENTS.md (layer workspace), 12 tokens",
             "    - Be brief.",
             "    + Be thorough.",
         ]
@@ -222,12 +222,16 @@ fn added_and_removed_turns_are_reported() {
     let (a, b) = (text(&first["snapshot"]), text(&second["snapshot"]));
     let there = project.ok(&["snapshot", "diff", a, b]);
     assert!(
-        there.contains(" of session: new, ") && there.contains("    + I do.\n"),
+        there.contains("added: ")
+            && there.contains(" (layer session), ")
+            && there.contains("    + I do.\n"),
         "{there}"
     );
     let back = project.ok(&["snapshot", "diff", b, a]);
     assert!(
-        back.contains(" of session: gone, ") && back.contains("    - I do.\n"),
+        back.contains("removed: ")
+            && back.contains(" (layer session), ")
+            && back.contains("    - I do.\n"),
         "{back}"
     );
 }
@@ -240,7 +244,7 @@ fn explain_says_what_is_shared() {
     let line = run.err.lines().find(|line| line.starts_with("cache: "));
     let line = line.unwrap_or_else(|| panic!("{}", run.err));
     assert!(
-        line.ends_with("; the first difference is in event of event"),
+        line.ends_with("; first difference: item event in layer event"),
         "{line}"
     );
 }

@@ -13,7 +13,10 @@ const STORY: &str = "
 fn importing_says_what_was_added() {
     let project = Project::new();
     let mut story = tree(STORY);
-    assert_eq!(import(&project, &story), "tree t: made, 3 nodes, 2 edges\n");
+    assert_eq!(
+        import(&project, &story),
+        "created tree t: 3 nodes, 2 edges\n"
+    );
     assert_eq!(import(&project, &story), "tree t: no changes\n");
     // Flags, nodes and settings at once.
     story["nodes"][2]["metadata"]["bookmarked"] = json!(false);
@@ -29,7 +32,7 @@ fn importing_says_what_was_added() {
          changed\n"
     );
     let empty = json!({"tree": {"id": "none", "mode": "buffer"}});
-    assert_eq!(import(&project, &empty), "tree none: made, empty\n");
+    assert_eq!(import(&project, &empty), "created tree none: empty\n");
 }
 
 #[test]
@@ -43,7 +46,7 @@ fn a_mark_before_a_file_is_no_part_of_it() {
     prints(
         &project,
         "tree import t.json",
-        "tree t: made, 3 nodes, 2 edges\n",
+        "created tree t: 3 nodes, 2 edges\n",
     );
     line(
         &project,

@@ -333,7 +333,7 @@ fn a_large_tree_is_folded() {
     let large = json!({"tree": {"id": "t", "mode": "dialogue"}, "nodes": nodes, "edges": edges});
     assert_eq!(
         import(&project, &large),
-        "tree t: made, 20,000 nodes, 19,999 edges\n"
+        "created tree t: 20,000 nodes, 19,999 edges\n"
     );
     let shown = drawn(&project, "--head 019999");
     assert!(shown.lines().count() < 400, "{}", shown.lines().count());

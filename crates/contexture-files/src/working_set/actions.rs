@@ -681,7 +681,7 @@ fn plan(
             if at.is_some() {
                 let message = format!("`{id}` is already in the working set");
                 let refusal = Error::action(ActionCode::InvalidArgs, message)
-                    .advise("adjust its priority instead");
+                    .advise(Advice::call_on(Operation::AdjustPriority, &id));
                 refused.push((number, refusal));
                 continue;
             }

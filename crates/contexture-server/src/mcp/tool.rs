@@ -287,9 +287,9 @@ fn check_why(arguments: &JsonObject) -> Result<(), Problem> {
     };
     if why.is_empty() {
         let code = ActionCode::MissingWhy.as_str();
-        return Err(Problem::bad_request(code, "the change gives no reason")
+        return Err(Problem::bad_request(code, "`why` is missing")
             .at("why")
-            .hint("every change needs a reason: say in `why`, in one sentence, what it is for"));
+            .hint("set `why` to one sentence: the reason for the change"));
     }
     Ok(())
 }

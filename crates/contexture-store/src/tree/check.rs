@@ -281,7 +281,7 @@ impl Tree {
             return Ok(());
         }
         let message = format!(
-            "tree `{}` is a {}; the mode is fixed when a tree is made",
+            "tree `{}` is a {}; you cannot change the mode of an existing tree",
             self.id, self.mode
         );
         Err(StoreError::invalid(field, message))

@@ -150,7 +150,7 @@ fn another_mode_than_before() {
         .unwrap_err();
     assert_eq!(
         error.to_string(),
-        "tree.mode: tree `t` is a dialogue; the mode is fixed when a tree is made"
+        "tree.mode: tree `t` is a dialogue; you cannot change the mode of an existing tree"
     );
 }
 
