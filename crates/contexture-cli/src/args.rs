@@ -45,7 +45,7 @@ Examples:
   contexture assemble --tree story --head 3f9a  assemble the request for one node
   contexture memory record events.jsonl         record events in memory
   contexture memory recall 'When does the ferry leave?'
-  contexture tokens src/*.rs --model gpt-4o     count tokens
+  contexture tokens src/*.rs --model gpt-5.6    count tokens
   contexture working-set add src/lib.rs --priority 0.7 --why 'the bug is here'
 
 Exit codes: 0 success, 1 failure, 2 invalid input or invalid command line.
@@ -111,7 +111,7 @@ An actions file contains one or more YAML documents:
 Turns are immutable. A session points to its latest turn; a fork shares the turns before it.
 A turn is JSON:
   {\"messages\":[{\"role\":\"user\",\"content\":\"Why?\"},{\"role\":\"assistant\",\"content\":\"Because.\"}],
-   \"model\":\"gpt-4o\",\"usage\":{\"input_tokens\":812,\"output_tokens\":9,\"cached_input_tokens\":640}}
+   \"model\":\"gpt-5.6\",\"usage\":{\"input_tokens\":812,\"output_tokens\":9,\"cached_input_tokens\":640}}
 
 Examples:
   contexture session new support --task 'Answer questions about invoices'
@@ -220,7 +220,7 @@ Examples:
     #[command(after_help = "\
 Examples:
   contexture tokens README.md src/*.rs
-  contexture tokens --model claude-sonnet-4 notes.md    print an estimate, biased high
+  contexture tokens --model claude-sonnet-5-5 notes.md    print an estimate, biased high
   git diff | contexture tokens -")]
     Tokens(TokensArgs),
     /// List, show and check recipes, and list their sources
@@ -232,6 +232,15 @@ Examples:
   contexture recipe check mine.yml
   contexture assemble --recipe mine.yml")]
     Recipe(RecipeArgs),
+    /// List the models with their limits and prices, or replace the model table
+    #[command(after_help = "\
+Models that you add to contexture.toml are listed too.
+
+Examples:
+  contexture models list claude
+  contexture models list --json > models.json
+  contexture models update model_prices_and_context_window.json")]
+    Models(ModelsArgs),
     /// Check configuration, manifest, models and store, and suggest fixes
     #[command(after_help = "\
 Prints one line per check, marked `good`, `look` or `bad`, and the effective settings.
@@ -782,10 +791,59 @@ Examples:
 }
 
 #[derive(Args)]
+pub(crate) struct ModelsArgs {
+    #[command(subcommand)]
+    pub(crate) command: ModelsCommand,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum ModelsCommand {
+    /// List the models with their limits and prices
+    #[command(after_help = "\
+Prices are in US dollars per million tokens.
+
+Examples:
+  contexture models list claude
+  contexture models list gemini-3 --json")]
+    List {
+        /// Text that the name, family or provider contains [default: all models]
+        filter: Option<String>,
+        /// Directory of the project
+        #[arg(long, value_name = "DIR", default_value = ".")]
+        root: PathBuf,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Replace the model table of a project by a file
+    #[command(after_help = "\
+FILE is LiteLLM's model_prices_and_context_window.json, the output of `contexture models list
+--json`, or a table that Contexture wrote. The table is written to .contexture/models.tsv. Delete
+that file to use the built-in table again.
+
+Examples:
+  contexture models update model_prices_and_context_window.json
+  contexture models update models.json --root my-project")]
+    Update {
+        /// File to read; - reads standard input
+        file: PathBuf,
+        /// Date of the data, such as 2026-11-16 [default: the file's date, or its modification time]
+        #[arg(long, value_name = "DATE")]
+        date: Option<String>,
+        /// Directory of the project
+        #[arg(long, value_name = "DIR", default_value = ".")]
+        root: PathBuf,
+    },
+}
+
+#[derive(Args)]
 pub(crate) struct DoctorArgs {
     /// Directory of the project
     #[arg(default_value = ".")]
     pub(crate) root: PathBuf,
+    /// Time to use as the current time, for repeatable output [default: the system clock]
+    #[arg(long, value_name = "RFC3339", value_parser = timestamp)]
+    pub(crate) now: Option<contexture::Timestamp>,
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,

@@ -39,6 +39,7 @@ impl Face for CommandLine {
             Operation::ListWorkingSet => ("working-set list", None),
             Operation::CreateProject => ("init", None),
             Operation::ShowSettings => ("doctor", None),
+            Operation::UpdateModels => ("models update", Some("FILE")),
             _ => return None,
         };
         let object = match (operation, on) {

@@ -11,6 +11,7 @@ mod face;
 mod init;
 mod key;
 mod memory;
+mod models;
 mod output;
 mod progress;
 mod recipe;
@@ -57,6 +58,7 @@ fn main() -> ExitCode {
         Command::Snapshot(args) => snapshot::run(&args),
         Command::Tokens(args) => tokens::run(&args),
         Command::Recipe(args) => recipe::run(&args),
+        Command::Models(args) => models::run(&args),
         Command::Doctor(args) => doctor::run(&args),
         Command::Completions { shell } => {
             let mut script = Vec::new();

@@ -120,6 +120,8 @@ operations! {
     CreateProject: "create_project", "creates the files of a project";
     /// Prints the settings with their defaults.
     ShowSettings: "show_settings", "prints the settings and their defaults";
+    /// Replaces the model table.
+    UpdateModels: "update_models", "replaces the model table";
 }
 
 impl Operation {

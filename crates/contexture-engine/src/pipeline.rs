@@ -20,7 +20,7 @@ use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
 use crate::account::{Logged, summarise};
-use crate::advice::{Advice, Warning};
+use crate::advice::{Advice, Operation, Warning};
 use crate::assembled::{Assembled, LayerInfo};
 use crate::engine::{Engine, usual_format};
 use crate::error::{Cause, Error};
@@ -708,16 +708,20 @@ fn budget(
     warnings: &mut Vec<Warning>,
 ) -> Result<Budget, Error> {
     if !model.known {
+        let (name, window) = (&model.name, model.window);
+        let message = match &model.like {
+            Some(like) => format!(
+                "model `{name}` is not in the model table: using the values of {like}, a window \
+                 of {window} tokens"
+            ),
+            None => format!(
+                "model `{name}` is not in the model table: assuming a window of {window} tokens"
+            ),
+        };
         warnings.push(
-            Warning::new(
-                "unknown_model",
-                format!(
-                    "model `{}` is not in the model table: assuming a window of {} tokens and \
-                     the tokenizer of its family",
-                    model.name, model.window
-                ),
-            )
-            .advise(Advice::configure("models")),
+            Warning::new("unknown_model", message)
+                .advise(Advice::configure("models"))
+                .advise(Advice::call(Operation::UpdateModels)),
         );
     }
     let asked = request.max_tokens.or(facts.max_tokens);
@@ -746,12 +750,12 @@ fn budget(
     } else {
         asked
     };
-    let response = (request.reserve_response)
-        .or(facts.reserve_response)
-        .unwrap_or(0);
     let mut tools = request.reserve_tools.unwrap_or(0);
     // What an exact count does not see is kept free with the tools'.
     tools = tools.saturating_add((window as f64 * margin).ceil() as Tokens);
+    let response = (request.reserve_response)
+        .or(facts.reserve_response)
+        .unwrap_or(0);
     // What a source withholds is nobody's: it is kept with the tools'.
     if let Some(effective) = facts.effective {
         let left = window.saturating_sub(response).saturating_sub(tools);

@@ -271,7 +271,10 @@ fn a_session_survives_changing_budgets() {
         match lab.engine.record("s", turn, Some(lab.tick())) {
             Ok(_) => {}
             // Its call was given up.
-            Err(error) => assert!(error.to_string().contains("which does not exist"), "{error}"),
+            Err(error) => assert!(
+                error.to_string().contains("which does not exist"),
+                "{error}"
+            ),
         }
         for max in [pinned + 900, pinned + (i as u64 * 211) % 1_900, pinned] {
             match lab.engine.assemble(&lab.root, &request("s", max)) {
