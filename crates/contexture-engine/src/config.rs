@@ -40,6 +40,10 @@ pub struct Config {
     pub recipe: String,
     /// The model that requests are made for when none is named.
     pub model: String,
+    /// The tokens reserved for the response when neither the request nor a
+    /// source says how many. Default: the model's output limit, at most a
+    /// quarter of the window and at most 32,000.
+    pub reserve_response: Option<Tokens>,
     /// Models the table does not know, or knows otherwise.
     pub models: BTreeMap<String, ModelConfig>,
     /// Limits.
@@ -85,6 +89,7 @@ impl Default for Config {
         Self {
             recipe: "working-set".to_owned(),
             model: DEFAULT_MODEL.to_owned(),
+            reserve_response: None,
             models: BTreeMap::new(),
             limits: Limits::default(),
             secrets: Secrets::default(),
