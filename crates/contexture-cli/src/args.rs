@@ -602,7 +602,7 @@ Turns are not deleted: `contexture session uncompact` undoes a compaction.
 
 Examples:
   contexture session compact support --focus 'decisions about refunds'
-  contexture session compact support --overflow --model gpt-4o")]
+  contexture session compact support --overflow --model gpt-5.6")]
     Compact {
         /// Label or alias of the session
         label: String,
