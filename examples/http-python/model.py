@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 
 Json = dict[str, Any]
-MODEL = "claude-sonnet-4-5"
+MODEL = "claude-sonnet-5-5"
 
 
 class Anthropic:

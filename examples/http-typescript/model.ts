@@ -1,6 +1,6 @@
 // What answers: OpenAI's API, or a stand-in that is no model at all.
 
-export const MODEL = "gpt-4o";
+export const MODEL = "gpt-5.6";
 
 export interface Call {
   id: string;

@@ -50,7 +50,7 @@ Examples:
   contexture assemble --tree story --head 3f9a  assemble the request for one node
   contexture memory record events.jsonl         record events in memory
   contexture memory recall 'When does the ferry leave?'
-  contexture tokens src/*.rs --model gpt-4o     count tokens
+  contexture tokens src/*.rs --model gpt-5.6    count tokens
   contexture working-set add src/lib.rs --priority 0.7 --why 'the bug is here'
 
 Exit codes: 0 success, 1 failure, 2 invalid input or invalid command line.
@@ -129,7 +129,7 @@ An actions file contains one or more YAML documents:
 Turns are immutable. A session points to its latest turn; a fork shares the turns before it.
 A turn is JSON:
   {\"messages\":[{\"role\":\"user\",\"content\":\"Why?\"},{\"role\":\"assistant\",\"content\":\"Because.\"}],
-   \"model\":\"gpt-4o\",\"usage\":{\"input_tokens\":812,\"output_tokens\":9,\"cached_input_tokens\":640}}
+   \"model\":\"gpt-5.6\",\"usage\":{\"input_tokens\":812,\"output_tokens\":9,\"cached_input_tokens\":640}}
 
 Examples:
   contexture session new support --task 'Answer questions about invoices'
@@ -238,7 +238,7 @@ Examples:
     #[command(after_help = "\
 Examples:
   contexture tokens README.md src/*.rs
-  contexture tokens --model claude-sonnet-4 notes.md    print an estimate, usually too high
+  contexture tokens --model claude-sonnet-5-5 notes.md    print an estimate, usually too high
   git diff | contexture tokens -")]
     Tokens(TokensArgs),
     /// List, show and check recipes, and list their sources
@@ -250,6 +250,15 @@ Examples:
   contexture recipe check mine.yml
   contexture assemble --recipe mine.yml")]
     Recipe(RecipeArgs),
+    /// List the models with their limits and prices, or replace the model table
+    #[command(after_help = "\
+Models that you add to contexture.toml are listed too.
+
+Examples:
+  contexture models list claude
+  contexture models list --json > models.json
+  contexture models update model_prices_and_context_window.json")]
+    Models(ModelsArgs),
     /// Check configuration, manifest, models and store, and suggest fixes
     #[command(after_help = "\
 Prints one line per check, marked `ok`, `note` or `bad`. The lines that need attention come last,
@@ -679,7 +688,7 @@ Turns are not deleted: `contexture session uncompact` undoes a compaction.
 
 Examples:
   contexture session compact support --focus 'decisions about refunds'
-  contexture session compact support --overflow --model gpt-4o")]
+  contexture session compact support --overflow --model gpt-5.6")]
     Compact {
         /// Label or alias of the session
         label: String,
@@ -866,6 +875,48 @@ Examples:
 }
 
 #[derive(Args)]
+pub(crate) struct ModelsArgs {
+    #[command(subcommand)]
+    pub(crate) command: ModelsCommand,
+    #[arg(skip)]
+    pub(crate) root: PathBuf,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum ModelsCommand {
+    /// List the models with their limits and prices
+    #[command(after_help = "\
+Prices are in US dollars per million tokens.
+
+Examples:
+  contexture models list claude
+  contexture models list gemini-3 --json")]
+    List {
+        /// Text that the name, family or provider contains [default: all models]
+        filter: Option<String>,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Replace the model table of a project by a file
+    #[command(after_help = "\
+FILE is LiteLLM's model_prices_and_context_window.json, the output of `contexture models list
+--json`, or a table that Contexture wrote. The table is written to .contexture/models.tsv. Delete
+that file to use the built-in table again.
+
+Examples:
+  contexture models update model_prices_and_context_window.json
+  contexture models update models.json --root my-project")]
+    Update {
+        /// File to read; - reads standard input
+        file: PathBuf,
+        /// Date of the data, such as 2026-11-16 [default: the file's date, or its modification time]
+        #[arg(long, value_name = "DATE")]
+        date: Option<String>,
+    },
+}
+
+#[derive(Args)]
 pub(crate) struct DoctorArgs {
     /// Directory of the project [default: --root]
     #[arg(value_name = "ROOT")]
@@ -875,6 +926,9 @@ pub(crate) struct DoctorArgs {
     /// List every setting with its value and where the value comes from
     #[arg(long)]
     pub(crate) all: bool,
+    /// Time to use as the current time, for repeatable output [default: the system clock]
+    #[arg(long, value_name = "RFC3339", value_parser = timestamp)]
+    pub(crate) now: Option<contexture::Timestamp>,
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
@@ -920,6 +974,7 @@ impl Command {
             Command::Tokens(args) => args.root = found(None),
             Command::Recipe(args) => args.root = found(None),
             Command::Doctor(args) => args.root = found(args.dir.take()),
+            Command::Models(args) => args.root = found(None),
             Command::Trust(args) => args.root = found(args.path.take()),
             Command::CompleteNames { root, .. } => *root = found(None),
             Command::Completions { .. } => {}

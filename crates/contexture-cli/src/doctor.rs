@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use anstyle::AnsiColor;
-use contexture::config::{Config, FILE, SummariserKind};
+use contexture::config::{Config, FILE, SummariserKind, model_table};
 use contexture::trust::{self, Settings, TrustFile};
 use contexture::working_set::{Hints, Manifest, expand, find_manifest};
 use contexture::{Engine, Root};
@@ -51,6 +51,8 @@ pub(crate) fn run(args: &DoctorArgs) -> anyhow::Result<()> {
     check_recipe(&root, &config, &mut checks);
     check_manifest(&root, &config, &mut checks);
     check_model(&root, &config, &mut checks);
+    let now = args.now.unwrap_or_else(contexture::Timestamp::now);
+    check_table(&root, now, &mut checks);
     check_store(&root, &config, &mut checks);
     check_memory(&root, &config, &mut checks);
     check_summariser(&config, &mut checks);
@@ -270,6 +272,35 @@ fn check_model(root: &Root, config: &Config, checks: &mut Vec<Check>) {
     };
     checks.push(Check {
         what: "model",
+        state,
+        found,
+    });
+}
+
+/// Checks the model table, and how old it is.
+fn check_table(root: &Root, now: contexture::Timestamp, checks: &mut Vec<Check>) {
+    /// Months in which new models come out and prices change.
+    const OLD_DAYS: i64 = 90;
+    let (table, warning) = model_table(root.path());
+    let models = output::many(table.rows().count() as u64, "model");
+    let found = format!("{models} of {}, from {}", table.date(), table.source());
+    let day = format!("{}T00:00:00Z", table.date());
+    let age = day.parse::<contexture::Timestamp>().ok().map(|day| {
+        let seconds = now.as_second() - day.as_second();
+        seconds / (24 * 60 * 60)
+    });
+    let (state, found) = match (warning, age) {
+        (Some(warning), _) => (State::Bad, warning.phrase(&CommandLine)),
+        (None, Some(days)) if days > OLD_DAYS => (
+            State::Note,
+            format!(
+                "{found}: {days} days old; run `contexture models update FILE` with a newer list"
+            ),
+        ),
+        (None, _) => (State::Good, found),
+    };
+    checks.push(Check {
+        what: "models",
         state,
         found,
     });

@@ -41,6 +41,7 @@ impl Face for CommandLine {
             Operation::CreateProject => ("init", None),
             Operation::ShowSettings => ("doctor --all", None),
             Operation::TrustSettings => ("trust", None),
+            Operation::UpdateModels => ("models update", Some("FILE")),
             _ => return None,
         };
         let object = match (operation, on) {

@@ -12,6 +12,7 @@ mod face;
 mod init;
 mod key;
 mod memory;
+mod models;
 mod output;
 mod progress;
 mod recipe;
@@ -61,6 +62,7 @@ fn main() -> ExitCode {
         Command::Snapshot(args) => snapshot::run(&args),
         Command::Tokens(args) => tokens::run(&args),
         Command::Recipe(args) => recipe::run(&args),
+        Command::Models(args) => models::run(&args),
         Command::Doctor(args) => doctor::run(&args),
         Command::Trust(args) => trust::run(&args),
         Command::Completions { shell } => output::text(&complete::script(shell)),

@@ -102,10 +102,17 @@ fn counter(args: &TokensArgs, engine: &Engine) -> anyhow::Result<ChosenCounter> 
         return Ok((name.clone(), counter, None));
     }
     let name = args.model.as_deref().unwrap_or(&engine.config().model);
+    if let Some(warning) = engine.table_warning() {
+        output::warn(warning);
+    }
     let model = engine.models().resolve(name);
     if !model.known {
+        let like = match &model.like {
+            Some(like) => format!("the values of {like}"),
+            None => "an estimate".to_owned(),
+        };
         output::say(&format!(
-            "warning: model `{name}` is not in the model table; using the tokenizer of its family"
+            "warning: model `{name}` is not in the model table; using {like}"
         ));
     }
     let counter = model

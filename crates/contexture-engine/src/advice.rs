@@ -124,6 +124,8 @@ operations! {
     ShowSettings: "show_settings", "prints the settings and their defaults";
     /// Trusts the settings file of a project.
     TrustSettings: "trust_settings", "shows what they do and activates them";
+    /// Replaces the model table.
+    UpdateModels: "update_models", "replaces the model table";
 }
 
 impl Operation {

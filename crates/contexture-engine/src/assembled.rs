@@ -68,10 +68,12 @@ impl Assembled {
     /// Returns what a provider's form is made from.
     pub fn prompt(&self) -> Prompt<'_> {
         let reserve = self.budget.reserve_response();
+        // Providers refuse to be asked for more than the model can write.
+        let limit = self.model.max_output.unwrap_or(reserve).min(reserve);
         Prompt {
             layout: &self.layout,
             model: sent_name(&self.model),
-            max_output: (reserve > 0).then_some(reserve),
+            max_output: (limit > 0).then_some(limit),
             spare: self.report.budget.remaining,
             continues: self.continues,
             sampling: &self.sampling,

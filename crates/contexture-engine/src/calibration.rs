@@ -6,12 +6,13 @@
 //! what a provider puts around messages, leaves that much of the window free.
 
 use contexture_store::{Sample, Samples, TurnId, TurnSample};
-use contexture_tokens::{Model, Tokenizer};
+use contexture_tokens::{Model, Models, Tokenizer};
 
 use crate::error::Error;
 
-/// How many samples there must be before they count.
-const LEAST_SAMPLES: usize = 3;
+/// An estimate that fewer samples than this taught is raised by a step: the
+/// next ratio may be a little higher.
+const FEW_SAMPLES: usize = 3;
 
 /// How many of the latest are looked at.
 const MOST_SAMPLES: usize = 200;
@@ -42,7 +43,9 @@ fn key(model: &Model) -> String {
 /// change with what was learned.
 fn counter(model: &Model) -> String {
     match &model.tokenizer {
-        Tokenizer::OpenAi(encoding) => format!("{encoding:?}").to_ascii_lowercase(),
+        Tokenizer::OpenAi(encoding) | Tokenizer::Scaled(encoding, _) => {
+            format!("{encoding:?}").to_ascii_lowercase()
+        }
         Tokenizer::HuggingFace(path) => path.display().to_string(),
         Tokenizer::Estimate(_) => "estimate".to_owned(),
     }
@@ -50,15 +53,26 @@ fn counter(model: &Model) -> String {
 
 /// Applies what was learned to `model`. Returns the part of the window, from 0
 /// to 1, that an exact count must leave free.
-pub fn apply(store: &dyn Samples, model: &mut Model) -> Result<f64, Error> {
-    let samples = store.samples(&key(model), &counter(model), MOST_SAMPLES)?;
+///
+/// A model without samples uses those of its siblings.
+pub fn apply(store: &dyn Samples, models: &Models, model: &mut Model) -> Result<f64, Error> {
+    let (key, counter) = (key(model), counter(model));
+    let mut samples = store.samples(&key, &counter, MOST_SAMPLES)?;
+    if samples.is_empty() {
+        for other in store.sampled_models(&counter)? {
+            if models.are_siblings(&key, &other) {
+                samples.extend(store.samples(&other, &counter, MOST_SAMPLES)?);
+            }
+        }
+    }
     let Some(ratio) = high_ratio(&samples) else {
         return Ok(0.0);
     };
-    if let Tokenizer::Estimate(factor) = &mut model.tokenizer {
+    if model.tokenizer.factor().is_some() {
         // Samples are kept as counts with a factor of one.
-        *factor = ((ratio / STEP).ceil() * STEP).clamp(1.0, 10.0);
-        *factor = (*factor * 100.0).round() / 100.0;
+        let steps = (ratio / STEP).ceil() + f64::from(samples.len() < FEW_SAMPLES);
+        let factor = (steps * STEP).clamp(1.0, 10.0);
+        model.tokenizer = (model.tokenizer).with_factor((factor * 100.0).round() / 100.0);
         return Ok(0.0);
     }
     Ok((1.0 - 1.0 / ratio.max(1.0)).clamp(0.0, 0.5))
@@ -73,9 +87,9 @@ pub fn sample(
     actual: u64,
 ) -> Option<TurnSample> {
     // What was counted with a factor is kept without it.
-    let counted = match &model.tokenizer {
-        Tokenizer::Estimate(factor) => (counted as f64 / factor.max(1.0)).round() as u64,
-        _ => counted,
+    let counted = match model.tokenizer.factor() {
+        Some(factor) => (counted as f64 / factor.max(1.0)).round() as u64,
+        None => counted,
     };
     let ratio = actual as f64 / counted as f64;
     if counted < LEAST_TOKENS || !(LEAST_RATIO..=MOST_RATIO).contains(&ratio) {
@@ -91,9 +105,6 @@ pub fn sample(
 
 /// Returns the ratio that all but a few samples stay below.
 fn high_ratio(samples: &[Sample]) -> Option<f64> {
-    if samples.len() < LEAST_SAMPLES {
-        return None;
-    }
     let mut ratios: Vec<f64> = samples
         .iter()
         .filter(|sample| sample.counted > 0)
@@ -114,7 +125,8 @@ mod tests {
             counted: 1000,
             actual,
         };
-        assert_eq!(high_ratio(&[sample(1500), sample(1500)]), None);
+        assert_eq!(high_ratio(&[]), None);
+        assert_eq!(high_ratio(&[sample(1500)]), Some(1.5));
         let few = [sample(1200), sample(1300), sample(1250)];
         assert_eq!(high_ratio(&few), Some(1.3));
         let mut many: Vec<Sample> = (0..99).map(|i| sample(1000 + i)).collect();

@@ -8,13 +8,13 @@ use std::path::Path;
 
 use contexture_core::Tokens;
 use contexture_store::{RecordKind, TruncationStrategy};
-use contexture_tokens::{Model, Models, Prices, Provider, Tokenizer};
+use contexture_tokens::{Model, ModelTable, Models, Prices, Provider, Tokenizer};
 use serde::{Deserialize, Serialize};
 
 mod active;
 mod server;
 
-use crate::advice::{Advice, Operation};
+use crate::advice::{Advice, Operation, Warning};
 pub use crate::agent::Permissions;
 use crate::error::{Error, plain};
 use crate::files::Root;
@@ -24,6 +24,16 @@ pub use server::{ServerConfig, TenantConfig};
 /// The name of the configuration file.
 pub const FILE: &str = "contexture.toml";
 
+/// The file below the root that replaces the built-in model table.
+pub const MODEL_TABLE: &str = ".contexture/models.tsv";
+
+/// The model that requests are made for when neither the request nor the
+/// settings name one.
+pub const DEFAULT_MODEL: &str = "gpt-5.6";
+
+/// The largest model table that is read.
+const MAX_TABLE_BYTES: u64 = 16 * 1024 * 1024;
+
 /// The effective settings.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -32,6 +42,10 @@ pub struct Config {
     pub recipe: String,
     /// The model that requests are made for when none is named.
     pub model: String,
+    /// The tokens reserved for the response when neither the request nor a
+    /// source says how many. Default: the model's output limit, at most a
+    /// quarter of the window and at most 32,000.
+    pub reserve_response: Option<Tokens>,
     /// Models the table does not know, or knows otherwise.
     pub models: BTreeMap<String, ModelConfig>,
     /// Limits.
@@ -76,7 +90,8 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             recipe: "working-set".to_owned(),
-            model: "gpt-4o".to_owned(),
+            model: DEFAULT_MODEL.to_owned(),
+            reserve_response: None,
             models: BTreeMap::new(),
             limits: Limits::default(),
             secrets: Secrets::default(),
@@ -106,6 +121,8 @@ impl Default for Config {
 pub struct ModelConfig {
     /// How many tokens it takes. A model that the table does not know needs it.
     pub window: Option<Tokens>,
+    /// The most tokens that a response can have.
+    pub max_output: Option<Tokens>,
     /// `o200k_base`, `cl100k_base`, `estimate`, or the path of a
     /// `tokenizer.json`. Default: what the table says, else an estimate.
     pub tokenizer: Option<String>,
@@ -635,6 +652,9 @@ impl Config {
             if model.window == Some(0) {
                 return refuse(format!("models.{name}.window"), "at least 1");
             }
+            if model.max_output == Some(0) {
+                return refuse(format!("models.{name}.max_output"), "at least 1");
+            }
         }
         for (name, part) in [
             ("step", self.observe.step),
@@ -692,12 +712,13 @@ impl Config {
         self.server.check()
     }
 
-    /// Returns the model table with the user's models. Paths of tokenizers are
-    /// relative to `root`.
-    pub fn models(&self, root: &Path) -> Result<Models, Error> {
-        let mut models = Models::built_in();
+    /// Returns `table` with the user's models. Paths of tokenizers are relative
+    /// to `root`.
+    pub fn models(&self, root: &Path, table: ModelTable) -> Result<Models, Error> {
+        let built_in = Models::with_table(table);
+        let mut models = built_in.clone();
         for (name, model) in &self.models {
-            let table = Models::built_in().resolve(name);
+            let table = built_in.resolve(name);
             let mut tokenizer = match &model.tokenizer {
                 Some(tokenizer) => Tokenizer::parse(tokenizer).ok_or_else(|| {
                     let known = ["o200k_base", "cl100k_base", "estimate"];
@@ -713,14 +734,17 @@ impl Config {
                 Error::input(format!("{FILE}: models.{name}.window: is missing"))
                     .advise("set the size of the model's window in tokens")
             })?;
-            match (&mut tokenizer, model.factor) {
-                (Tokenizer::Estimate(own), Some(factor)) => *own = factor,
-                (Tokenizer::HuggingFace(path), _) => *path = root.join(&*path),
-                _ => {}
+            if let Some(factor) = model.factor {
+                tokenizer = tokenizer.with_factor(factor);
+            }
+            if let Tokenizer::HuggingFace(path) = &mut tokenizer {
+                *path = root.join(&*path);
             }
             models.add(Model {
                 name: name.clone(),
+                family: table.family,
                 window,
+                max_output: model.max_output.or(table.max_output),
                 tokenizer,
                 provider: model.provider.unwrap_or(match table.known {
                     true => table.provider,
@@ -728,9 +752,44 @@ impl Config {
                 }),
                 prices: model.prices.or(table.prices),
                 known: true,
+                like: None,
             });
         }
         Ok(models)
+    }
+}
+
+/// Returns the model table of a root: that of [`MODEL_TABLE`] if the file is
+/// there, else the built-in one.
+///
+/// A file that cannot be used is a warning, and the built-in table is used: it
+/// must not stop what has nothing to do with models.
+pub fn model_table(root: &Path) -> (ModelTable, Option<Warning>) {
+    // A folder that was not set is not the current directory.
+    if root.as_os_str().is_empty() {
+        return (ModelTable::built_in(), None);
+    }
+    let read = || {
+        let path = root.join(MODEL_TABLE);
+        let found = match std::fs::metadata(&path) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            found => found.map_err(|error| error.to_string())?,
+        };
+        if !found.is_file() || found.len() > MAX_TABLE_BYTES {
+            return Err("is not a model table".to_owned());
+        }
+        let text = std::fs::read_to_string(&path).map_err(|error| error.to_string())?;
+        let table = ModelTable::parse(text).map_err(|error| error.to_string())?;
+        Ok(Some(table))
+    };
+    match read() {
+        Ok(table) => (table.unwrap_or_else(ModelTable::built_in), None),
+        Err(why) => {
+            let message = format!("{MODEL_TABLE}: {why}: using the built-in model table");
+            let warning =
+                Warning::new("model_table", message).advise(Advice::call(Operation::UpdateModels));
+            (ModelTable::built_in(), Some(warning))
+        }
     }
 }
 

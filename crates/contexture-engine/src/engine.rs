@@ -15,7 +15,7 @@ use contexture_store::{
     Ledger, Memories, PendingSnapshot, Samples, Snapshot, Snapshots, Store, StoreError, Tasks,
     Trees, TurnId, TurnSample,
 };
-use contexture_tokens::{Estimated, Model, Models, Provider, Tokenizer};
+use contexture_tokens::{Model, Models, Provider};
 use jiff::Timestamp;
 
 use crate::advice::{Advice, Warning};
@@ -23,7 +23,7 @@ use crate::agent::{Permissions, persona_dir};
 use crate::assembled::Assembled;
 use crate::by_file::ByFile;
 use crate::calibration;
-use crate::config::Config;
+use crate::config::{self, Config, DEFAULT_MODEL};
 use crate::error::Error;
 use crate::files::Root;
 use crate::pipeline;
@@ -190,8 +190,10 @@ impl EngineBuilder {
             Some(summariser) => Some(summariser),
             None => crate::summariser::configured(&self.config.summariser),
         };
+        let (table, table_warning) = config::model_table(&self.folder);
         Ok(Engine {
-            models: self.config.models(&self.folder)?,
+            models: self.config.models(&self.folder, table)?,
+            table_warning,
             folder: self.folder,
             config: self.config,
             parts: self.parts,
@@ -219,6 +221,8 @@ pub struct Engine {
     // What paths in the settings start from.
     folder: PathBuf,
     models: Models,
+    // Why the root's own model table is not used.
+    table_warning: Option<Warning>,
     parts: StoreParts,
     sources: BTreeMap<String, Arc<dyn Source>>,
     recipes: BTreeMap<String, Arc<Recipe>>,
@@ -313,6 +317,12 @@ impl Engine {
     /// Returns the model table.
     pub fn models(&self) -> &Models {
         &self.models
+    }
+
+    /// Returns why the model table of the root is not used, if it has one that
+    /// is not valid.
+    pub fn table_warning(&self) -> Option<&Warning> {
+        self.table_warning.as_ref()
     }
 
     part!(
@@ -520,7 +530,7 @@ impl Engine {
     /// not see.
     pub fn calibrate(&self, model: &mut Model) -> Result<f64, Error> {
         match &self.parts.samples {
-            Some(samples) => calibration::apply(&**samples, model),
+            Some(samples) => calibration::apply(&**samples, &self.models, model),
             None => Ok(0.0),
         }
     }
@@ -534,9 +544,10 @@ impl Engine {
     ) -> Option<TurnSample> {
         let mut model = self.models.resolve(&snapshot.model);
         // The factor that the request was counted with stands in its counter's
-        // name.
-        if let Tokenizer::Estimate(factor) = &mut model.tokenizer {
-            *factor = Estimated::factor_of(&snapshot.counter).unwrap_or(*factor);
+        // name. A count by another counter teaches nothing.
+        if model.tokenizer.factor().is_some() && !self.counters.contains_key(&model.name) {
+            let factor = model.tokenizer.factor_in(&snapshot.counter)?;
+            model.tokenizer = model.tokenizer.with_factor(factor);
         }
         calibration::sample(&model, parent, snapshot.tokens, usage.input_tokens)
     }
@@ -549,6 +560,7 @@ impl Engine {
         format: Option<Format>,
         warnings: &mut Vec<Warning>,
     ) -> Result<Model, Error> {
+        warnings.extend(self.table_warning.clone());
         let name = named.unwrap_or(&self.config.model);
         if name.trim().is_empty() {
             return Err(Error::input("the name of the model is empty").advise(Advice::set("model")));
@@ -743,9 +755,9 @@ pub fn usual_format(provider: Provider) -> Option<Format> {
 /// Returns the model that is used for a provider when none is named.
 fn usual_model(provider: Provider) -> Option<&'static str> {
     match provider {
-        Provider::Anthropic => Some("claude-sonnet-4-5"),
-        Provider::OpenAi => Some("gpt-4o"),
-        Provider::Gemini => Some("gemini-2.5-pro"),
+        Provider::Anthropic => Some("claude-sonnet-5-5"),
+        Provider::OpenAi => Some(DEFAULT_MODEL),
+        Provider::Gemini => Some("gemini-3.8-flash"),
         Provider::Other => None,
     }
 }

@@ -20,7 +20,7 @@ use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
 use crate::account::{Logged, summarise};
-use crate::advice::{Advice, Warning};
+use crate::advice::{Advice, Operation, Warning};
 use crate::assembled::{Assembled, LayerInfo};
 use crate::engine::{Engine, usual_format};
 use crate::error::{Cause, Error};
@@ -248,6 +248,7 @@ impl<'a> Call<'a> {
         let named = request.model.as_deref().or(facts.model.as_deref());
         let mut model = engine.model(named, request.format, &mut warnings)?;
         let margin = engine.calibrate(&mut model)?;
+        facts.reserve_response = facts.reserve_response.or(engine.config().reserve_response);
         let budget = budget(request, &mut facts, &model, margin, &mut warnings)?;
         let label = facts.label.clone().or_else(|| request.session.clone());
         let mut counts = engine.counts(&model)?.with_key(engine.mark_key());
@@ -705,6 +706,10 @@ fn check_used(
     }
 }
 
+/// The most tokens that are reserved for the response by default. Few answers
+/// are longer, and a larger reserve would cost a long conversation its history.
+const MAX_DEFAULT_RESERVE: Tokens = 32_000;
+
 fn budget(
     request: &Request,
     facts: &mut Facts,
@@ -713,16 +718,20 @@ fn budget(
     warnings: &mut Vec<Warning>,
 ) -> Result<Budget, Error> {
     if !model.known {
+        let (name, window) = (&model.name, model.window);
+        let message = match &model.like {
+            Some(like) => format!(
+                "model `{name}` is not in the model table: using the values of {like}, a window \
+                 of {window} tokens"
+            ),
+            None => format!(
+                "model `{name}` is not in the model table: assuming a window of {window} tokens"
+            ),
+        };
         warnings.push(
-            Warning::new(
-                "unknown_model",
-                format!(
-                    "model `{}` is not in the model table: assuming a window of {} tokens and \
-                     the tokenizer of its family",
-                    model.name, model.window
-                ),
-            )
-            .advise(Advice::configure("models")),
+            Warning::new("unknown_model", message)
+                .advise(Advice::configure("models"))
+                .advise(Advice::call(Operation::UpdateModels)),
         );
     }
     let asked = request.max_tokens.or(facts.max_tokens);
@@ -751,18 +760,26 @@ fn budget(
     } else {
         asked
     };
-    let response = (request.reserve_response)
-        .or(facts.reserve_response)
-        .unwrap_or(0);
     let mut tools = request.reserve_tools.unwrap_or(0);
     // What an exact count does not see is kept free with the tools'.
     tools = tools.saturating_add((window as f64 * margin).ceil() as Tokens);
+    let response = (request.reserve_response)
+        .or(facts.reserve_response)
+        .unwrap_or_else(|| default_reserve(model, window.saturating_sub(tools)));
     // What a source withholds is nobody's: it is kept with the tools'.
     if let Some(effective) = facts.effective {
         let left = window.saturating_sub(response).saturating_sub(tools);
         tools = tools.saturating_add(left.saturating_sub(effective));
     }
     Ok(Budget::new(window, response, tools)?)
+}
+
+/// Returns the tokens to reserve for the response when nobody says how many:
+/// all that the model can write, but no more than a quarter of the `room` for
+/// input and response together.
+fn default_reserve(model: &Model, room: Tokens) -> Tokens {
+    let limit = model.max_output.unwrap_or(MAX_DEFAULT_RESERVE);
+    limit.min(room / 4).min(MAX_DEFAULT_RESERVE)
 }
 
 /// Returns a warning for each medium that the model's provider does not take,

@@ -143,8 +143,9 @@ pub struct Request {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "clap", arg(long, value_name = "N"))]
     pub max_tokens: Option<Tokens>,
-    /// The number of tokens reserved for the response. Default: the manifest's
-    /// value, otherwise 0.
+    /// The number of tokens reserved for the response, and its maximum length.
+    /// Default: the manifest's or the configured value, otherwise the model's
+    /// output limit, at most a quarter of the window and at most 32,000.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "clap", arg(long, value_name = "N"))]
     pub reserve_response: Option<Tokens>,

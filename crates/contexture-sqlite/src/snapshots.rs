@@ -267,6 +267,17 @@ impl Samples for SqliteStore {
             Ok(found.collect::<Result<_, _>>()?)
         })
     }
+
+    fn sampled_models(&self, counter: &str) -> Result<Vec<String>, StoreError> {
+        self.read(|db, tenant| {
+            let mut select = db.prepare_cached(
+                "SELECT DISTINCT model FROM samples
+                 WHERE tenant = ?1 AND counter = ?2 ORDER BY model",
+            )?;
+            let found = select.query_map((tenant, counter), |row| row.get(0))?;
+            Ok(found.collect::<Result<_, _>>()?)
+        })
+    }
 }
 
 #[cfg(test)]

@@ -964,6 +964,9 @@ pub fn samples_are_returned_newest_first(store: &dyn Store) {
     let found = store.samples("m", "words", 2).unwrap();
     assert_eq!(found, [sample(5, 10), sample(4, 8)]);
     assert_eq!(store.samples("m", "words", 10).unwrap().len(), 5);
+    assert_eq!(store.sampled_models("words").unwrap(), ["m", "n"]);
+    assert_eq!(store.sampled_models("letters").unwrap(), ["m"]);
+    assert!(store.sampled_models("bytes").unwrap().is_empty());
 }
 
 pub fn a_sample_is_stored_with_its_turn(store: &dyn Store) {

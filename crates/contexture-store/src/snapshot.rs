@@ -124,6 +124,10 @@ pub trait Samples: Send + Sync {
 
     /// Returns the latest `limit` samples, newest first.
     fn samples(&self, model: &str, counter: &str, limit: usize) -> Result<Vec<Sample>, StoreError>;
+
+    /// Returns the names of the models that have samples of a counter, in
+    /// alphabetical order.
+    fn sampled_models(&self, counter: &str) -> Result<Vec<String>, StoreError>;
 }
 
 /// A whole store.

@@ -21,12 +21,17 @@ mod estimated;
 mod huggingface;
 mod models;
 mod openai;
+mod scaled;
 mod tokenizer;
 
 pub use contexture_core::{TokenCounter, Tokens};
 pub use estimated::Estimated;
 #[cfg(feature = "huggingface")]
 pub use huggingface::HuggingFace;
-pub use models::{Model, Models, Prices, Provider, UNKNOWN_WINDOW};
+pub use models::{
+    ImportError, ListedModel, Model, ModelList, ModelRow, ModelTable, Models, Prices, Provider,
+    TableError, UNKNOWN_WINDOW,
+};
 pub use openai::{Encoding, OpenAi};
+pub use scaled::Scaled;
 pub use tokenizer::{LoadError, Tokenizer};

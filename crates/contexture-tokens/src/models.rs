@@ -1,8 +1,13 @@
-//! [`Models`]: the model table with windows, tokenizers, providers and prices.
+//! [`Models`]: the model table with limits, tokenizers, providers and prices.
 //!
-//! A model that is not in the table gets the tokenizer and provider of its
-//! family and a window of [`UNKNOWN_WINDOW`]; callers warn about it. Users add
-//! models in `contexture.toml`.
+//! The table is [generated](ModelTable::import) from LiteLLM's list of models.
+//! A model that is not in the table gets the values of the newest model of its
+//! family, and a window of [`UNKNOWN_WINDOW`] if it has no known family;
+//! callers warn about it. Users add models in `contexture.toml`.
+
+mod import;
+mod names;
+mod table;
 
 use std::collections::BTreeMap;
 
@@ -10,9 +15,13 @@ use contexture_core::{Tokens, Usage};
 use serde::{Deserialize, Serialize};
 
 use crate::openai::Encoding::{Cl100k, O200k};
-use crate::tokenizer::Tokenizer::{self, Estimate, OpenAi};
+use crate::tokenizer::Tokenizer::{self, Estimate, OpenAi, Scaled};
 
-/// The window of a model that the table does not know.
+pub use import::{ImportError, ListedModel, ModelList};
+use names::Kind;
+pub use table::{ModelRow, ModelTable, TableError};
+
+/// The window of a model that belongs to no known family.
 pub const UNKNOWN_WINDOW: Tokens = 128_000;
 
 /// The provider whose API a model is called through.
@@ -42,6 +51,13 @@ impl Provider {
             Provider::Other => "other",
         }
     }
+
+    /// Returns the provider of that name.
+    pub fn parse(name: &str) -> Option<Self> {
+        [Self::Anthropic, Self::OpenAi, Self::Gemini, Self::Other]
+            .into_iter()
+            .find(|provider| provider.name() == name)
+    }
 }
 
 /// A model with its window, tokenizer, provider and prices.
@@ -49,16 +65,22 @@ impl Provider {
 pub struct Model {
     /// The name it was asked for by.
     pub name: String,
-    /// The window, in tokens.
+    /// The family, such as `claude-sonnet`.
+    pub family: String,
+    /// The window, in tokens: the most input that a request can have.
     pub window: Tokens,
+    /// The most output that a request can ask for, if it is known.
+    pub max_output: Option<Tokens>,
     /// The tokenizer.
     pub tokenizer: Tokenizer,
     /// Whose API it is called through.
     pub provider: Provider,
     /// Prices in dollars per million tokens, if known.
     pub prices: Option<Prices>,
-    /// False when the table does not know it and defaults were taken.
+    /// False when the table does not have it, so that other values are used.
     pub known: bool,
+    /// The model whose values are used, when the table has only its family.
+    pub like: Option<String>,
 }
 
 /// What a model costs, in dollars for a million tokens.
@@ -99,130 +121,47 @@ impl Prices {
     }
 }
 
-/// List prices for a million tokens: read, read from the cache, written to it,
-/// and written. As published by the providers up to 2025; a user's own go into
-/// configuration. Where writing to the cache has no price of its own, it costs
-/// what reading does.
-const PRICES: &[(&str, f64, f64, f64, f64)] = &[
-    ("gpt-5", 1.25, 0.125, 1.25, 10.0),
-    ("gpt-5-mini", 0.25, 0.025, 0.25, 2.0),
-    ("gpt-5-nano", 0.05, 0.005, 0.05, 0.4),
-    ("gpt-4.1", 2.0, 0.5, 2.0, 8.0),
-    ("gpt-4.1-mini", 0.4, 0.1, 0.4, 1.6),
-    ("gpt-4.1-nano", 0.1, 0.025, 0.1, 0.4),
-    ("gpt-4o", 2.5, 1.25, 2.5, 10.0),
-    ("gpt-4o-mini", 0.15, 0.075, 0.15, 0.6),
-    ("o1", 15.0, 7.5, 15.0, 60.0),
-    ("o3", 2.0, 0.5, 2.0, 8.0),
-    ("o3-mini", 1.1, 0.55, 1.1, 4.4),
-    ("o4-mini", 1.1, 0.275, 1.1, 4.4),
-    ("gpt-4-turbo", 10.0, 10.0, 10.0, 30.0),
-    ("gpt-4", 30.0, 30.0, 30.0, 60.0),
-    ("gpt-4-32k", 60.0, 60.0, 60.0, 120.0),
-    ("gpt-3.5-turbo", 0.5, 0.5, 0.5, 1.5),
-    ("gpt-3.5-turbo-instruct", 1.5, 1.5, 1.5, 2.0),
-    ("davinci-002", 2.0, 2.0, 2.0, 2.0),
-    ("babbage-002", 0.4, 0.4, 0.4, 0.4),
-    ("claude-opus-4-5", 5.0, 0.5, 6.25, 25.0),
-    ("claude-sonnet-4-5", 3.0, 0.3, 3.75, 15.0),
-    ("claude-haiku-4-5", 1.0, 0.1, 1.25, 5.0),
-    ("claude-opus-4-1", 15.0, 1.5, 18.75, 75.0),
-    ("claude-opus-4", 15.0, 1.5, 18.75, 75.0),
-    ("claude-sonnet-4", 3.0, 0.3, 3.75, 15.0),
-    ("claude-3-7-sonnet", 3.0, 0.3, 3.75, 15.0),
-    ("claude-3-5-sonnet", 3.0, 0.3, 3.75, 15.0),
-    ("claude-3-5-haiku", 0.8, 0.08, 1.0, 4.0),
-    ("claude-3-opus", 15.0, 1.5, 18.75, 75.0),
-    ("claude-3-haiku", 0.25, 0.03, 0.3, 1.25),
-    ("gemini-2.5-pro", 1.25, 0.31, 1.25, 10.0),
-    ("gemini-2.5-flash", 0.3, 0.075, 0.3, 2.5),
-    ("gemini-2.5-flash-lite", 0.1, 0.025, 0.1, 0.4),
-    ("gemini-2.0-flash", 0.1, 0.025, 0.1, 0.4),
-    ("gemini-1.5-pro", 1.25, 0.3125, 1.25, 5.0),
-    ("gemini-1.5-flash", 0.075, 0.01875, 0.075, 0.3),
-];
-
-fn prices(name: &str) -> Option<Prices> {
-    let (_, input, cached_input, cache_write, output) =
-        *PRICES.iter().find(|(known, ..)| *known == name)?;
-    Some(Prices {
-        input,
-        cached_input,
-        cache_write,
-        output,
-    })
-}
-
-// Claude's counts are reported at 1.57 to 2.08 times OpenAI's on code, and the
-// estimate itself is some way above OpenAI's.
-const CLAUDE: Tokenizer = Estimate(1.9);
+// Measured on recorded usage: Sonnet 4.5 has 1.16 and Opus 4.5 1.22 times the
+// tokens of o200k. Anthropic says that the tokenizer of 4.7 and later makes up
+// to 1.35 times as many tokens as the one before.
+const CLAUDE: Tokenizer = Scaled(O200k, 1.25);
+const CLAUDE_4_7: Tokenizer = Scaled(O200k, 1.5);
 const GEMINI: Tokenizer = Estimate(1.15);
 const OPEN: Tokenizer = Estimate(1.2);
+// OpenAI has published no vocabulary for its models after GPT-5; the one
+// before is the best guess.
+const LATER_GPT: Tokenizer = Scaled(O200k, 1.0);
 
-const BUILT_IN: &[(&str, Tokens, Tokenizer, Provider)] = &[
-    ("gpt-5", 400_000, OpenAi(O200k), Provider::OpenAi),
-    ("gpt-5-mini", 400_000, OpenAi(O200k), Provider::OpenAi),
-    ("gpt-5-nano", 400_000, OpenAi(O200k), Provider::OpenAi),
-    ("gpt-4.1", 1_047_576, OpenAi(O200k), Provider::OpenAi),
-    ("gpt-4.1-mini", 1_047_576, OpenAi(O200k), Provider::OpenAi),
-    ("gpt-4.1-nano", 1_047_576, OpenAi(O200k), Provider::OpenAi),
-    ("gpt-4o", 128_000, OpenAi(O200k), Provider::OpenAi),
-    ("gpt-4o-mini", 128_000, OpenAi(O200k), Provider::OpenAi),
-    ("chatgpt-4o", 128_000, OpenAi(O200k), Provider::OpenAi),
-    ("gpt-oss-120b", 131_072, OpenAi(O200k), Provider::OpenAi),
-    ("gpt-oss-20b", 131_072, OpenAi(O200k), Provider::OpenAi),
-    ("o1", 200_000, OpenAi(O200k), Provider::OpenAi),
-    ("o1-mini", 128_000, OpenAi(O200k), Provider::OpenAi),
-    ("o3", 200_000, OpenAi(O200k), Provider::OpenAi),
-    ("o3-mini", 200_000, OpenAi(O200k), Provider::OpenAi),
-    ("o4-mini", 200_000, OpenAi(O200k), Provider::OpenAi),
-    ("gpt-4-turbo", 128_000, OpenAi(Cl100k), Provider::OpenAi),
-    ("gpt-4", 8_192, OpenAi(Cl100k), Provider::OpenAi),
-    ("gpt-4-32k", 32_768, OpenAi(Cl100k), Provider::OpenAi),
-    ("gpt-3.5-turbo", 16_385, OpenAi(Cl100k), Provider::OpenAi),
-    (
-        "gpt-3.5-turbo-instruct",
-        4_096,
-        OpenAi(Cl100k),
-        Provider::OpenAi,
-    ),
-    ("davinci-002", 16_384, OpenAi(Cl100k), Provider::OpenAi),
-    ("babbage-002", 16_384, OpenAi(Cl100k), Provider::OpenAi),
-    ("claude-opus-4-5", 200_000, CLAUDE, Provider::Anthropic),
-    ("claude-sonnet-4-5", 200_000, CLAUDE, Provider::Anthropic),
-    ("claude-haiku-4-5", 200_000, CLAUDE, Provider::Anthropic),
-    ("claude-opus-4-1", 200_000, CLAUDE, Provider::Anthropic),
-    ("claude-opus-4", 200_000, CLAUDE, Provider::Anthropic),
-    ("claude-sonnet-4", 200_000, CLAUDE, Provider::Anthropic),
-    ("claude-3-7-sonnet", 200_000, CLAUDE, Provider::Anthropic),
-    ("claude-3-5-sonnet", 200_000, CLAUDE, Provider::Anthropic),
-    ("claude-3-5-haiku", 200_000, CLAUDE, Provider::Anthropic),
-    ("claude-3-opus", 200_000, CLAUDE, Provider::Anthropic),
-    ("claude-3-haiku", 200_000, CLAUDE, Provider::Anthropic),
-    ("gemini-2.5-pro", 1_048_576, GEMINI, Provider::Gemini),
-    ("gemini-2.5-flash", 1_048_576, GEMINI, Provider::Gemini),
-    ("gemini-2.5-flash-lite", 1_048_576, GEMINI, Provider::Gemini),
-    ("gemini-2.0-flash", 1_048_576, GEMINI, Provider::Gemini),
-    ("gemini-1.5-pro", 2_097_152, GEMINI, Provider::Gemini),
-    ("gemini-1.5-flash", 1_048_576, GEMINI, Provider::Gemini),
-    ("deepseek-chat", 128_000, OPEN, Provider::OpenAi),
-    ("deepseek-reasoner", 128_000, OPEN, Provider::OpenAi),
-    ("mistral-large", 131_072, OPEN, Provider::OpenAi),
-    ("llama-3.1", 131_072, OPEN, Provider::OpenAi),
-    ("llama-3.3", 131_072, OPEN, Provider::OpenAi),
-    ("qwen2.5", 131_072, OPEN, Provider::OpenAi),
-];
-
-/// The model table: what is built in, and what a user added.
-#[derive(Debug, Clone, Default)]
+/// The model table: the built-in one or its replacement, and what a user added.
+#[derive(Debug, Clone)]
 pub struct Models {
+    table: ModelTable,
     added: BTreeMap<String, Model>,
+}
+
+impl Default for Models {
+    fn default() -> Self {
+        Self::built_in()
+    }
 }
 
 impl Models {
     /// Returns the table as it is built in.
     pub fn built_in() -> Self {
-        Self::default()
+        Self::with_table(ModelTable::built_in())
+    }
+
+    /// Returns the models of a table.
+    pub fn with_table(table: ModelTable) -> Self {
+        Self {
+            table,
+            added: BTreeMap::new(),
+        }
+    }
+
+    /// Returns the table without what a user added.
+    pub fn table(&self) -> &ModelTable {
+        &self.table
     }
 
     /// Adds a model, or replaces what is known of it.
@@ -230,116 +169,154 @@ impl Models {
         self.added.insert(model.name.to_ascii_lowercase(), model);
     }
 
-    /// Returns the names of the table in alphabetical order.
-    pub fn names(&self) -> Vec<String> {
-        let mut names: Vec<String> = BUILT_IN
-            .iter()
-            .map(|(name, ..)| (*name).to_owned())
-            .chain(self.added.keys().cloned())
-            .collect();
-        names.sort();
-        names.dedup();
-        names
+    /// Returns all models, those of the user first.
+    pub fn list(&self) -> impl Iterator<Item = Model> {
+        let rows = self.table.rows();
+        let rows = rows.filter(|row| !self.added.contains_key(&row.name));
+        let rows = rows.map(|row| of_row(&row.name.clone(), row));
+        self.added.values().cloned().chain(rows)
     }
 
     /// Returns what is known of `name`, with or without a vendor before it and
-    /// a date or `-latest` behind it.
+    /// a date or `-latest` after it, as Bedrock and Vertex AI spell it, or as
+    /// OpenRouter does.
     ///
-    /// A model that nobody knows gets a window of [`UNKNOWN_WINDOW`], the
-    /// counter of its family as far as its name tells, and `known: false`.
+    /// A model that is not in the table gets the values of the newest model of
+    /// its family that is not newer than itself. Without a known family, it
+    /// gets a window of [`UNKNOWN_WINDOW`]. Both have `known: false`.
     pub fn resolve(&self, name: &str) -> Model {
-        let lower = name.to_ascii_lowercase();
-        let bare = lower.rsplit('/').next().unwrap_or(&lower);
-        [lower.as_str(), bare, without_suffix(bare)]
-            .into_iter()
-            .find_map(|candidate| self.find(candidate))
-            .map(|model| Model {
+        let spellings = names::spellings(name);
+        // What a user says of a model holds for all its dates.
+        if let Some(model) = spellings.iter().find_map(|it| self.added.get(it)) {
+            return Model {
                 name: name.to_owned(),
-                ..model
-            })
-            .unwrap_or_else(|| {
-                let (tokenizer, provider) = family(bare);
-                Model {
-                    name: name.to_owned(),
-                    window: UNKNOWN_WINDOW,
-                    tokenizer,
-                    provider,
-                    prices: None,
-                    known: false,
-                }
-            })
+                ..model.clone()
+            };
+        }
+        if let Some(row) = spellings.iter().find_map(|it| self.table.find(it)) {
+            return of_row(name, row);
+        }
+        let base = spellings.last().map_or("", String::as_str);
+        let kind = Kind::of(base);
+        match self.newest_like(&kind) {
+            Some(row) => Model {
+                known: false,
+                like: Some(row.name.clone()),
+                ..of_row(name, row)
+            },
+            None => Model {
+                name: name.to_owned(),
+                family: kind.family(),
+                window: UNKNOWN_WINDOW,
+                max_output: None,
+                tokenizer: tokenizer_of(base, &kind),
+                provider: match kind.line() {
+                    Some(_) => provider_of(&kind),
+                    None => Provider::Other,
+                },
+                prices: None,
+                known: false,
+                like: None,
+            },
+        }
     }
 
     /// Returns true when two names are of one model: a vendor before the name
     /// and a date behind it do not count.
     pub fn is_same(&self, one: &str, other: &str) -> bool {
-        let base = |name: &str| {
-            let lower = name.to_ascii_lowercase();
-            let bare = lower.rsplit('/').next().unwrap_or(&lower);
-            without_suffix(bare).to_owned()
-        };
-        base(one) == base(other)
+        names::key(&names::base(one)).eq(names::key(&names::base(other)))
     }
 
-    fn find(&self, name: &str) -> Option<Model> {
-        if let Some(model) = self.added.get(name) {
-            return Some(model.clone());
-        }
-        let (_, window, tokenizer, provider) =
-            BUILT_IN.iter().find(|(known, ..)| *known == name)?;
-        Some(Model {
-            name: name.to_owned(),
-            window: *window,
-            tokenizer: tokenizer.clone(),
-            provider: *provider,
-            prices: prices(name),
-            known: true,
+    /// Returns true when two models are siblings: of one product line, and with
+    /// the same tokenizer as far as the names tell.
+    pub fn are_siblings(&self, one: &str, other: &str) -> bool {
+        let of = |name: &str| {
+            let base = names::base(name);
+            let kind = Kind::of(&base);
+            Some((kind.line()?, tokenizer_of(&base, &kind)))
+        };
+        of(one).is_some_and(|found| of(other).as_ref() == Some(&found))
+    }
+
+    /// Returns the newest model of a family that is not newer than `kind`, else
+    /// the oldest one. The family is first that of all words, then of fewer.
+    fn newest_like(&self, kind: &Kind) -> Option<ModelRow> {
+        kind.line()?;
+        let of_line: Vec<(Kind, ModelRow)> = (self.table.rows())
+            .map(|row| (Kind::of(&row.name), row))
+            .filter(|(other, row)| other.line() == kind.line() && !row.name.contains('/'))
+            .collect();
+        (1..=kind.words.len()).rev().find_map(|words| {
+            let family = &kind.words[..words];
+            let all = of_line.iter();
+            // A name without a version says nothing of how new the model is.
+            let wider = all
+                .filter(|(other, _)| other.words.starts_with(family) && !other.version.is_empty());
+            let mut found: Vec<&(Kind, ModelRow)> = wider.collect();
+            if found.iter().any(|(other, _)| other.words == kind.words) {
+                found.retain(|(other, _)| other.words == kind.words);
+            }
+            // Of models with one version, the smallest window is safe.
+            found.sort_by(|(a, x), (b, y)| {
+                let windows = y.window.cmp(&x.window);
+                (a.version.cmp(&b.version))
+                    .then(windows)
+                    .then(y.name.cmp(&x.name))
+            });
+            let is_older = |other: &Kind| kind.version.is_empty() || other.version <= kind.version;
+            let older = found.iter().rev().find(|(other, _)| is_older(other));
+            older.or(found.first()).map(|(_, row)| row.clone())
         })
     }
 }
 
-/// Returns what is most likely for a model that the table does not know.
-fn family(name: &str) -> (Tokenizer, Provider) {
-    let begins = |prefixes: &[&str]| prefixes.iter().any(|prefix| name.starts_with(prefix));
-    if name.contains("claude") {
-        (CLAUDE, Provider::Anthropic)
-    } else if name.contains("gemini") {
-        (GEMINI, Provider::Gemini)
-    } else if begins(&["gpt-3.5", "gpt-4-"]) {
-        (OpenAi(Cl100k), Provider::OpenAi)
-    } else if begins(&["gpt-", "chatgpt-", "o1-", "o3-", "o4-"]) {
-        (OpenAi(O200k), Provider::OpenAi)
-    } else {
-        (OPEN, Provider::Other)
+/// Returns what a row says of the model that was asked for as `name`.
+fn of_row(name: &str, row: ModelRow) -> Model {
+    let base = names::base(name);
+    Model {
+        name: name.to_owned(),
+        window: row.window,
+        max_output: row.max_output,
+        tokenizer: tokenizer_of(&base, &Kind::of(&base)),
+        provider: row.provider,
+        prices: row.prices(),
+        family: row.family,
+        known: true,
+        like: None,
     }
 }
 
-/// Returns `name` without a trailing `-latest`, `-preview`, `-20250514`,
-/// `-2024-08-06`, `-0613` or `-001`.
-fn without_suffix(name: &str) -> &str {
-    let latest = ["-latest", "-preview"];
-    if let Some(base) = latest.iter().find_map(|suffix| name.strip_suffix(suffix)) {
-        return base;
+/// Returns whose API models of a product line are called through.
+fn provider_of(kind: &Kind) -> Provider {
+    match kind.line() {
+        Some("claude") => Provider::Anthropic,
+        Some("gemini") => Provider::Gemini,
+        Some("nova" | "command" | "jamba") => Provider::Other,
+        _ => Provider::OpenAi,
     }
-    let shapes: [&[usize]; 4] = [&[8], &[2, 2, 4], &[4], &[3]];
-    shapes
-        .iter()
-        .find_map(|groups| strip_digit_groups(name, groups))
-        .unwrap_or(name)
 }
 
-/// Strips groups of digits of the given lengths, the last first, each with the
-/// `-` or `@` before it.
-fn strip_digit_groups<'n>(name: &'n str, lengths: &[usize]) -> Option<&'n str> {
-    lengths.iter().try_fold(name, |rest, &length| {
-        let at = rest.len().checked_sub(length)?;
-        let (base, digits) = rest.split_at_checked(at)?;
-        digits
-            .bytes()
-            .all(|byte| byte.is_ascii_digit())
-            .then(|| base.strip_suffix(['-', '@']))
-            .flatten()
-    })
+/// Returns the tokenizer of a model, as far as its name tells.
+fn tokenizer_of(base: &str, kind: &Kind) -> Tokenizer {
+    let version = kind.version.as_slice();
+    let begins = |prefixes: &[&str]| prefixes.iter().any(|prefix| base.starts_with(prefix));
+    match kind.line() {
+        Some("claude") if version >= [4, 7].as_slice() => CLAUDE_4_7,
+        Some("claude") => CLAUDE,
+        Some("gemini" | "gemma") => GEMINI,
+        Some("gpt" | "chatgpt" | "o") => {
+            let is_old = version.first() == Some(&3) || version == [4] && !base.contains("4o");
+            if kind.line() == Some("gpt") && is_old {
+                OpenAi(Cl100k)
+            } else if version.first().is_some_and(|&major| major <= 5) || begins(&["gpt-oss"]) {
+                OpenAi(O200k)
+            } else {
+                LATER_GPT
+            }
+        }
+        _ if begins(&["davinci", "babbage"]) => OpenAi(Cl100k),
+        _ => OPEN,
+    }
 }
 
 #[cfg(test)]
@@ -347,52 +324,105 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_found_with_dates_vendors_and_latest() {
+    fn names_are_found_in_all_their_spellings() {
         let models = Models::built_in();
         for (name, window) in [
             ("gpt-4o", 128_000),
             ("GPT-4o", 128_000),
             ("gpt-4o-2024-08-06", 128_000),
+            ("azure/gpt-4o", 128_000),
+            ("ft:gpt-4o-2024-08-06:acme::1", 128_000),
             ("gpt-4.1-mini-2025-04-14", 1_047_576),
-            ("claude-sonnet-4-20250514", 200_000),
-            ("claude-3-5-sonnet-latest", 200_000),
-            ("claude-3-5-sonnet@20241022", 200_000),
-            ("anthropic/claude-opus-4", 200_000),
-            ("models/gemini-1.5-pro", 2_097_152),
-            ("gemini-2.0-flash-001", 1_048_576),
             ("gpt-4-0613", 8_192),
+            ("gpt-4-1106-preview", 128_000),
             ("gpt-3.5-turbo-0125", 16_385),
+            ("gpt-5", 272_000),
+            ("gpt-5.6", 922_000),
+            ("openai/gpt-5.6-sol", 922_000),
+            ("gpt-6.1-sol", 922_000),
+            ("claude-sonnet-4-5", 200_000),
+            ("claude-sonnet-4-5-20250929", 200_000),
+            ("claude-sonnet-4-5@20250929", 200_000),
+            ("anthropic/claude-sonnet-4.5", 200_000),
+            ("claude-sonnet-4-5-latest", 200_000),
+            ("us.anthropic.claude-haiku-4-5-20251001-v1:0", 200_000),
+            ("anthropic.claude-opus-4-6-v1", 1_000_000),
+            ("claude-sonnet-5-5", 1_000_000),
+            ("us.anthropic.claude-sonnet-5-5-v1:0", 1_000_000),
+            ("gemini-3.8-flash", 1_048_576),
+            ("models/gemini-2.5-pro", 1_048_576),
+            ("gemini/gemini-2.5-flash-preview-09-2025", 1_048_576),
         ] {
             let model = models.resolve(name);
             assert!(model.known, "{name}");
             assert_eq!(model.window, window, "{name}");
             assert_eq!(model.name, name);
+            assert!(model.max_output.is_some(), "{name}");
+            assert!(model.prices.is_some(), "{name}");
         }
     }
 
     #[test]
-    fn an_unknown_model_gets_defaults_and_says_so() {
-        let model = Models::built_in().resolve("my-model-7b");
-        assert!(!model.known);
-        assert_eq!(model.window, 128_000);
-        assert_eq!(model.tokenizer, OPEN);
+    fn an_unknown_model_without_a_family_gets_defaults() {
+        for name in ["my-model-7b", "", "/", "acme/x:y@z", "😀"] {
+            let model = Models::built_in().resolve(name);
+            assert!(!model.known, "{name}");
+            assert_eq!((model.window, model.like), (128_000, None), "{name}");
+            assert_eq!(model.tokenizer, OPEN);
+            assert_eq!(model.provider, Provider::Other);
+        }
     }
 
     #[test]
-    fn an_unknown_model_is_counted_like_its_family() {
-        for (name, tokenizer, provider) in [
-            ("claude-sonnet-9", CLAUDE, Provider::Anthropic),
+    fn an_unknown_model_gets_the_values_of_its_family() {
+        for (name, like, tokenizer, provider) in [
             (
-                "us.anthropic.claude-opus-4-v1:0",
+                "claude-sonnet-9",
+                "claude-sonnet-5-5",
+                CLAUDE_4_7,
+                Provider::Anthropic,
+            ),
+            (
+                "eu.anthropic.claude-sonnet-9-v1:0",
+                "claude-sonnet-5-5",
+                CLAUDE_4_7,
+                Provider::Anthropic,
+            ),
+            (
+                "claude-opus-4-2",
+                "claude-opus-4-1",
                 CLAUDE,
                 Provider::Anthropic,
             ),
-            ("gemini-9-pro", GEMINI, Provider::Gemini),
-            ("gpt-5.9-codex", OpenAi(O200k), Provider::OpenAi),
-            ("gpt-3.5-turbo-16k", OpenAi(Cl100k), Provider::OpenAi),
+            (
+                "gemini-9-flash",
+                "gemini-3.8-flash",
+                GEMINI,
+                Provider::Gemini,
+            ),
+            (
+                "gpt-5.9-codex",
+                "gpt-5.3-codex",
+                OpenAi(O200k),
+                Provider::OpenAi,
+            ),
+            ("gpt-9", "gpt-5.6", LATER_GPT, Provider::OpenAi),
+            ("gpt-9-nova", "gpt-6.1-sol", LATER_GPT, Provider::OpenAi),
+            (
+                "claude-9",
+                "claude-haiku-5-5",
+                CLAUDE_4_7,
+                Provider::Anthropic,
+            ),
         ] {
             let model = Models::built_in().resolve(name);
             assert!(!model.known, "{name}");
+            let like = Models::built_in().resolve(like);
+            assert_eq!(model.like.as_ref(), Some(&like.name), "{name}");
+            assert_eq!(
+                (model.window, model.max_output),
+                (like.window, like.max_output)
+            );
             assert_eq!(
                 (model.tokenizer, model.provider),
                 (tokenizer, provider),
@@ -402,15 +432,48 @@ mod tests {
     }
 
     #[test]
-    fn prices_are_of_models_that_there_are() {
-        for (name, input, cached, written, output) in PRICES {
-            assert!(BUILT_IN.iter().any(|(known, ..)| known == name), "{name}");
-            assert!(
-                cached <= input && input <= written && input <= output,
+    fn tokenizers_follow_the_name() {
+        for (name, tokenizer) in [
+            ("gpt-3.5-turbo-16k", OpenAi(Cl100k)),
+            ("gpt-4", OpenAi(Cl100k)),
+            ("gpt-4-turbo", OpenAi(Cl100k)),
+            ("gpt-4o-mini", OpenAi(O200k)),
+            ("gpt-4.1", OpenAi(O200k)),
+            ("o3-mini", OpenAi(O200k)),
+            ("gpt-5.6", OpenAi(O200k)),
+            ("gpt-oss-120b", OpenAi(O200k)),
+            ("gpt-6.1-sol", LATER_GPT),
+            ("davinci-002", OpenAi(Cl100k)),
+            ("claude-3-5-sonnet", CLAUDE),
+            ("claude-opus-4-6", CLAUDE),
+            ("claude-opus-4-7", CLAUDE_4_7),
+            ("deepseek-chat", OPEN),
+        ] {
+            assert_eq!(
+                Models::built_in().resolve(name).tokenizer,
+                tokenizer,
                 "{name}"
             );
         }
-        let model = Models::built_in().resolve("claude-sonnet-4-20250514");
+    }
+
+    #[test]
+    fn siblings_are_of_one_line_and_tokenizer() {
+        let models = Models::built_in();
+        let are = |one, other| models.are_siblings(one, other);
+        assert!(are(
+            "claude-sonnet-4-5",
+            "us.anthropic.claude-opus-4-5-20251101-v1:0"
+        ));
+        assert!(are("gpt-5", "gpt-4o-mini"));
+        assert!(!are("claude-opus-4-6", "claude-opus-4-7"));
+        assert!(!are("claude-opus-4-6", "gpt-5"));
+        assert!(!are("mine", "mine-too"));
+    }
+
+    #[test]
+    fn prices_are_those_of_the_table() {
+        let model = Models::built_in().resolve("claude-sonnet-4-5-20250929");
         let usage = Usage {
             input_tokens: 1_000_000,
             cached_input_tokens: 900_000,
@@ -431,13 +494,13 @@ mod tests {
     fn a_user_can_add_and_replace_models() {
         let mut models = Models::built_in();
         models.add(Model {
-            name: "gpt-4o".into(),
             window: 64_000,
-            tokenizer: OpenAi(O200k),
-            provider: Provider::OpenAi,
-            prices: None,
-            known: true,
+            ..models.resolve("gpt-4o")
         });
         assert_eq!(models.resolve("gpt-4o-2024-08-06").window, 64_000);
+        assert_eq!(
+            models.list().filter(|model| model.name == "gpt-4o").count(),
+            1
+        );
     }
 }

@@ -45,7 +45,7 @@ impl Encoding {
 /// The encoding's pattern splits a text into pieces, which are counted one by
 /// one. A piece that is not a token is merged from its bytes. Counting takes
 /// time in proportion to the text, whatever the text is.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OpenAi {
     encoding: Encoding,
 }

@@ -10,6 +10,7 @@ use contexture_core::TokenCounter;
 
 use crate::estimated::Estimated;
 use crate::openai::{Encoding, OpenAi};
+use crate::scaled::Scaled;
 
 /// The tokenizer of a model.
 #[derive(Debug, Clone, PartialEq)]
@@ -20,6 +21,8 @@ pub enum Tokenizer {
     HuggingFace(PathBuf),
     /// An estimate that errs high, times a factor.
     Estimate(f64),
+    /// An estimate: the count of one of OpenAI's vocabularies, times a factor.
+    Scaled(Encoding, f64),
 }
 
 impl Tokenizer {
@@ -35,12 +38,51 @@ impl Tokenizer {
         }
     }
 
+    /// Returns the name of its counter, without loading it.
+    pub fn name(&self) -> String {
+        match self {
+            Self::OpenAi(encoding) => encoding.name().to_owned(),
+            Self::HuggingFace(path) => path.display().to_string(),
+            Self::Estimate(factor) => Estimated::new(*factor).name().to_owned(),
+            Self::Scaled(encoding, factor) => Scaled::new(*encoding, *factor).name().to_owned(),
+        }
+    }
+
+    /// Returns the factor of an estimate.
+    pub fn factor(&self) -> Option<f64> {
+        match self {
+            Self::Estimate(factor) | Self::Scaled(_, factor) => Some(*factor),
+            Self::OpenAi(_) | Self::HuggingFace(_) => None,
+        }
+    }
+
+    /// Returns the same estimate with another factor. An exact tokenizer has
+    /// none.
+    pub fn with_factor(&self, factor: f64) -> Self {
+        match self {
+            Self::Estimate(_) => Self::Estimate(factor),
+            Self::Scaled(encoding, _) => Self::Scaled(*encoding, factor),
+            exact => exact.clone(),
+        }
+    }
+
+    /// Returns the factor that the counter of that name has, if it is a counter
+    /// of this tokenizer.
+    pub fn factor_in(&self, counter: &str) -> Option<f64> {
+        match self {
+            Self::Estimate(_) => Estimated::factor_of(counter),
+            Self::Scaled(encoding, _) => Scaled::factor_of(*encoding, counter),
+            Self::OpenAi(_) | Self::HuggingFace(_) => None,
+        }
+    }
+
     /// Returns the counter. A `tokenizer.json` is loaded now; the other counters
     /// need no loading.
     pub fn load(&self) -> Result<Arc<dyn TokenCounter>, LoadError> {
         Ok(match self {
             Self::OpenAi(encoding) => Arc::new(OpenAi::new(*encoding)),
             Self::Estimate(factor) => Arc::new(Estimated::new(*factor)),
+            Self::Scaled(encoding, factor) => Arc::new(Scaled::new(*encoding, *factor)),
             #[cfg(feature = "huggingface")]
             Self::HuggingFace(path) => Arc::new(crate::HuggingFace::from_file(path)?),
             #[cfg(not(feature = "huggingface"))]

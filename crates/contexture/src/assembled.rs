@@ -96,7 +96,7 @@ impl Assembled {
             model: &self.model.name,
             provider: self.model.provider,
             model_config: ModelConfig {
-                max_output_tokens: Some(self.budget.reserve_response()).filter(|&n| n > 0),
+                max_output_tokens: self.prompt().max_output,
                 sampling: Sampling {
                     max_tokens: None,
                     ..self.sampling.clone()

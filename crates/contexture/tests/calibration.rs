@@ -108,13 +108,45 @@ fn and_down_to_what_is_enough() {
 }
 
 #[test]
-fn a_few_samples_do_nothing_and_others_are_not_affected() {
+fn one_sample_is_enough_and_others_are_not_affected() {
     let lab = started();
     let bystander = ask(&lab, "bystander").report.tokenizer.name.clone();
-    assert_eq!(teach(&lab, "low", 2.2, 2).report.tokenizer.name, "estimate");
-    assert_ne!(teach(&lab, "low", 2.2, 1).report.tokenizer.name, "estimate");
+    let after = teach(&lab, "low", 2.2, 1);
+    assert!(
+        (1.0..1.15).contains(&excess(&after, 2.2)),
+        "{}",
+        excess(&after, 2.2)
+    );
     assert_eq!(ask(&lab, "bystander").report.tokenizer.name, bystander);
     assert_eq!(bystander, "estimate x1.4");
+}
+
+/// The ratios are those that were measured: 1.16 for Sonnet, 1.22 for Opus.
+#[test]
+fn the_first_estimate_for_claude_is_close() {
+    let lab = started();
+    for (model, ratio) in [("claude-sonnet-4-5", 1.16), ("claude-opus-4-5", 1.22)] {
+        let excess = excess(&ask(&lab, model), ratio);
+        assert!((1.0..1.12).contains(&excess), "{model}: {excess}");
+    }
+}
+
+#[test]
+fn a_model_uses_what_its_siblings_taught() {
+    let lab = started();
+    let name = |model: &str| ask(&lab, model).report.tokenizer.name.clone();
+    assert_eq!(name("claude-opus-4-5"), "o200k_base x1.25");
+    teach(&lab, "claude-sonnet-4-5", 1.4, 4);
+    let learned = name("claude-sonnet-4-5");
+    assert_ne!(learned, "o200k_base x1.25");
+    assert_eq!(name("claude-opus-4-5"), learned);
+    assert_eq!(name("us.anthropic.claude-haiku-4-5-20251001-v1:0"), learned);
+    // Later models have another tokenizer, and other lines have another one.
+    assert_eq!(name("claude-opus-5-5"), "o200k_base x1.5");
+    assert_eq!(name("gemini-3.8-flash"), "estimate x1.15");
+    // A model's own samples come first.
+    teach(&lab, "claude-opus-4-5", 1.2, 3);
+    assert_ne!(name("claude-opus-4-5"), learned);
 }
 
 #[test]
@@ -199,10 +231,7 @@ fn the_name_may_be_written_in_several_ways() {
         let assembled = ask(&lab, asked);
         lab.record("s", &answered(told, 1, real(&assembled, 1.3)));
     }
-    let samples = lab
-        .store
-        .samples("claude-sonnet-4-5", "estimate", 99)
-        .unwrap();
+    let samples = lab.store.samples("claude-sonnet-4-5", "o200k", 99).unwrap();
     assert_eq!(samples.len(), 3);
 }
 

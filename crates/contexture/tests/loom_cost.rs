@@ -141,7 +141,7 @@ fn the_usage_of_a_response_calibrates_counts() {
     assert_eq!(kept.usage.unwrap().input_tokens, used / 2);
     assert_eq!(kept.request_hash, assembled.snapshot);
     let store: &dyn Store = &*lab.store;
-    let samples = store.samples("claude-sonnet-4-5", "estimate", 9).unwrap();
+    let samples = store.samples("claude-sonnet-4-5", "o200k", 9).unwrap();
     assert_eq!(samples.len(), 1, "{samples:?}");
 
     new.raw_response = Some(raw_response(json!({}), Some("feed".to_owned())));

@@ -143,7 +143,7 @@ Examples:
     /// Create, change and list the agents of a tree
     #[command(after_help = "\
 Examples:
-  contexture tree agent set tides ada --type model --model gpt-4o --prompt-file ada.md
+  contexture tree agent set tides ada --type model --model gpt-5.6 --prompt-file ada.md
   contexture tree agent set tides ada --loom-aware --at 3f9a
   contexture tree agent list tides
   contexture assemble --tree tides --agent ada")]
@@ -453,7 +453,7 @@ The requests of a loom-aware agent explain that it works in a tree. They contain
 node, the memory of the agent, and the positions of all agents. An empty value removes a setting.
 
 Examples:
-  contexture tree agent set tides ada --type model --model gpt-4o --prompt 'You explain with numbers.'
+  contexture tree agent set tides ada --type model --model gpt-5.6 --prompt 'You explain with numbers.'
   contexture tree agent set tides ada --loom-aware --permission read --permission branch --at 3f9a1c
   contexture tree agent set tides ada --parameter temperature=0.7 --loom-aware=false")]
     Set(Box<AgentSetArgs>),

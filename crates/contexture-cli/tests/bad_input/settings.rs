@@ -137,15 +137,13 @@ fn an_unknown_model_is_a_warning() {
     run.expect_code(0);
     assert!(run.out.contains("alpha"));
     run.says(
-        "warning: model `my-model` is not in the model table: assuming a window of 128000 tokens \
-         and the tokenizer of its family; change `models` in contexture.toml",
+        "warning: model `my-model` is not in the model table: assuming a window of 128000 tokens; \
+         change `models` in contexture.toml; or `contexture models update FILE` replaces the \
+         model table",
     );
     let run = project.run(&["tokens", "a.md", "--model", "my-model"]);
     run.expect_code(0);
-    run.says(
-        "warning: model `my-model` is not in the model table; using the tokenizer of its \
-              family",
-    );
+    run.says("warning: model `my-model` is not in the model table; using an estimate");
 }
 
 #[test]

@@ -29,7 +29,7 @@ fn the_prompt_is_a_header_and_blocks_by_priority_with_system_first() {
              </user>\n"
         )
     );
-    run.says("using model gpt-4o (tokenizer o200k_base); set another with --model");
+    run.says("using model gpt-5.6 (tokenizer o200k_base); set another with --model");
 }
 
 #[test]
@@ -120,7 +120,7 @@ fn our_own_json_has_every_part() {
 fn the_form_decides_the_model_when_none_is_named() {
     let project = roles();
     let request = parsed(&project.ok(&["assemble", "--format", "anthropic"]));
-    assert_eq!(request["model"], "claude-sonnet-4-5");
+    assert_eq!(request["model"], "claude-sonnet-5-5");
     let run = project.run(&["assemble", "--format", "anthropic", "--model", "gpt-4o"]);
     run.expect_code(0);
     assert!(

@@ -9,6 +9,7 @@ mod forms;
 mod guard;
 mod init;
 mod manifest;
+mod models;
 mod others;
 mod private;
 mod report;

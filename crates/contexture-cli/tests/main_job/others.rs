@@ -17,14 +17,14 @@ fn tokens_are_counted() {
         )
     );
     run.says(&format!(
-        "o200k_base for gpt-4o, exact; {:.1} % of its window of 128,000",
-        total as f64 / 1280.0
+        "o200k_base for gpt-5.6, exact; {:.1} % of its window of 922,000",
+        total as f64 / 9220.0
     ));
     let value = parsed(&project.ok(&["tokens", "long.md", "--json"]));
     assert_eq!(
         value,
         json!({
-            "model": "gpt-4o",
+            "model": "gpt-5.6",
             "tokenizer": {"name": "o200k_base", "exact": true},
             "files": [{"path": "long.md", "tokens": expected, "bytes": hundred().len()}],
             "total": expected,

@@ -140,7 +140,7 @@ fn the_report_accounts_for_every_candidate() {
     assert_eq!(ids("excluded"), [row("big.md", "over_budget")]);
     let lines: Vec<&str> = text(&done[0]).lines().collect();
     assert!(
-        lines[0].starts_with("working-set for gpt-4o: 9"),
+        lines[0].starts_with("working-set for gpt-5.6: 9"),
         "{lines:?}"
     );
     assert!(lines[1].starts_with("out   big.md (files): "), "{lines:?}");

@@ -23,7 +23,7 @@ fn standard_output_is_the_text_alone() {
     );
     assert_eq!(
         run.err,
-        "using model gpt-4o (tokenizer o200k_base); set another with --model\n"
+        "using model gpt-5.6 (tokenizer o200k_base); set another with --model\n"
     );
     let again = call(
         &project,
@@ -97,7 +97,7 @@ const EXPLAINED: &str = "\u{20}      item               found as        tokens  
  kept  mara steers heron  relation            12   #.##  relevance #.##, depth 1, weight #.##              relation of an entity that the query names, or a salient one
  out   crack              pattern             33   #.##  relevance #.##, success #.##, trigger #.##        needs 33 tokens, 2 left; 31 more would have kept it
 
-98 of 100 tokens used; o200k_base for gpt-4o, exact
+98 of 100 tokens used; o200k_base for gpt-5.6, exact
   semantic      46 tokens of      85 allowed: 3 found, 3 shown
   entity        13 tokens of       4 allowed, plus unused tokens of other channels: 1 found, 1 shown
   relation      12 tokens of       4 allowed, plus unused tokens of other channels: 1 found, 1 shown

@@ -63,7 +63,7 @@ fn everything_that_a_tree_can_have() {
         "tree show t --head n5",
         "
         tree t, a dialogue: All there is
-        13 nodes, 9 edges; tokens of gpt-4o; ● marks the path to n5, 5 nodes
+        13 nodes, 9 edges; tokens of gpt-5.6; ● marks the path to n5, 5 nodes
 
         ● n1b human 11  [edit of n1] One, but better.
         ├─◌ n1  human  8  [edited] One.
@@ -402,7 +402,7 @@ fn what_is_said_of_the_tree_is_as_wide_too() {
         dedent(
             "
             tree t, a dialogue: Night and day and day and day…
-            2 nodes, 1 edge; tokens of gpt-4o; ● marks the pa…
+            2 nodes, 1 edge; tokens of gpt-5.6; ● marks the p…
 
             ● n1 human 8  One.
             ● n2 model 8  Two.
@@ -442,7 +442,7 @@ fn content_cannot_write_to_the_terminal() {
         dedent(
             "
             tree t, a dialogue: [U+001B]]0;title[U+0007]
-            3 nodes, 2 edges; tokens of gpt-4o; ● marks the path to n3, 3 nodes
+            3 nodes, 2 edges; tokens of gpt-5.6; ● marks the path to n3, 3 nodes
 
             ● n1 human 27  [U+001B][31mred and more[U+009B]2J
             ● n2 model  0  (blank)

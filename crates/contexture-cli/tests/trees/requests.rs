@@ -20,7 +20,7 @@ fn the_defaults_in_use_are_printed_once() {
             "
             using recipe loom-dialogue: the mode of the tree is dialogue
             using head n3: it is the only leaf of the tree
-            using model gpt-4o (tokenizer o200k_base); set another with --model
+            using model gpt-5.6 (tokenizer o200k_base); set another with --model
             "
         )
     );
@@ -79,7 +79,7 @@ fn an_agent_brings_its_model_and_its_place() {
             "
             using recipe loom-dialogue: the mode of the tree is dialogue
             using head n1: agent ada is at this node
-            using model claude-sonnet-4-5 (tokenizer estimate x1.9) of agent ada
+            using model claude-sonnet-4-5 (tokenizer o200k_base x1.25) of agent ada
             "
         )
     );

@@ -116,6 +116,7 @@ impl Config {
             compaction: _,
             loom: _,
             snapshots: _,
+            reserve_response: _,
         } = &mut self;
         let mut taken = Taken {
             root,

@@ -232,7 +232,7 @@ pub(crate) fn add(api: &mut Api) {
                     "recipe": "broker",
                     "session": "support",
                     "event": "Does it also happen in release builds?",
-                    "model": "claude-sonnet-4-5",
+                    "model": "claude-sonnet-5-5",
                     "format": "anthropic",
                 }),
             ),

@@ -210,7 +210,7 @@ pub(crate) fn add(api: &mut Api) {
             )
             .example(
                 "/v1/tokens",
-                json!({"texts": ["When does the ferry leave?"], "model": "gpt-4o"}),
+                json!({"texts": ["When does the ferry leave?"], "model": "gpt-5.6"}),
             ),
         count,
     );

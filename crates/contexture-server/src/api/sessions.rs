@@ -190,7 +190,7 @@ pub(crate) fn add(api: &mut Api) {
                          "content": "undefined reference to foo"},
                         {"role": "assistant", "content": "foo is never linked."},
                     ],
-                    "model": "claude-sonnet-4-5",
+                    "model": "claude-sonnet-5-5",
                     "idempotency_key": "answer-1",
                 }),
             ),

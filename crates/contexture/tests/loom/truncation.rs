@@ -219,7 +219,7 @@ fn the_report_says_what_went_and_why() {
 fn a_rolling_window_that_begins_with_the_model() {
     let lab = path("prefer truncation_strategy rolling_window");
     let mut opened = 0;
-    for budget in (200..400).step_by(10) {
+    for budget in (100..300).step_by(10) {
         let request = format!("--head n8 --max-tokens {budget} --model claude-sonnet-4-5");
         let assembled = lab.assemble(&request).unwrap();
         let body = assembled.render(Format::Anthropic);

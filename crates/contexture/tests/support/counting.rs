@@ -156,6 +156,9 @@ impl Samples for Counting {
     fn samples(&self, model: &str, counter: &str, limit: usize) -> Done<Vec<Sample>> {
         self.inner.samples(model, counter, limit)
     }
+    fn sampled_models(&self, counter: &str) -> Done<Vec<String>> {
+        self.inner.sampled_models(counter)
+    }
 }
 
 impl Trees for Counting {

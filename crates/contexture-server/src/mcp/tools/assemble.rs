@@ -40,7 +40,7 @@ const FIELDS: [(&str, Option<&str>); 15] = [
     (
         "model",
         Some(
-            "The model, such as `claude-sonnet-4-5`. It sets the context window and the \
+            "The model, such as `claude-sonnet-5-5`. It sets the context window and the \
              tokenizer. Default: the configured model.",
         ),
     ),
