@@ -26,9 +26,8 @@ fn an_engine_of_a_root_is_restricted_and_reports_it() {
     let engine = Engine::for_root(&root).unwrap();
     let report = engine.assemble(&root, &request()).unwrap().report.clone();
     assert!(!ran());
-    let codes: Vec<&str> = report.warnings.iter().map(|one| &*one.code).collect();
-    assert_eq!(codes, ["settings_inactive"]);
-    assert_eq!(engine.settings_warnings(), report.warnings);
+    assert_eq!(report.warnings[0].code, "settings_inactive");
+    assert_eq!(engine.settings_warnings(), &report.warnings[..1]);
 
     // Trusted by a list.
     let data = tempfile::tempdir().unwrap();
@@ -38,7 +37,9 @@ fn an_engine_of_a_root_is_restricted_and_reports_it() {
     let settings = Settings::read(&root, &list).unwrap();
     let engine = Engine::builder().settings(settings).build().unwrap();
     let assembled = engine.assemble(&root, &request()).unwrap();
-    assert!(ran() && assembled.report.warnings.is_empty());
+    assert!(ran());
+    let mut warnings = assembled.report.warnings.iter();
+    assert!(!warnings.any(|warning| warning.code == "settings_inactive"));
 
     // A program that reads the settings itself trusts them.
     let engine = Engine::new(Config::read(&root).unwrap(), &root).unwrap();

@@ -26,8 +26,9 @@ fn a_tenants_file_activates_nothing() {
         ".contexture/tenants/harbour/contexture.toml",
         &settings(&url),
     );
+    let key = lab.key("harbour");
     let server = lab.serve();
-    let client = server.with_key(&lab.key("harbour"));
+    let client = server.with_key(&key);
     let record = json!({"records": [{"kind": "event", "id": "a", "content": "The boat is out."}]});
     let recorded = client.post("/v1/memory/records", &record.to_string());
     assert_eq!(recorded.status, 200, "{}", recorded.body);
@@ -58,8 +59,9 @@ fn a_tenant_uses_a_setting_that_the_operator_has_too() {
         &format!("recipe = \"broker\"\n{COMMAND}"),
     );
     lab.config.environment = Config::parse(COMMAND).unwrap().environment;
+    let key = lab.key("harbour");
     let server = lab.serve();
-    let client = server.with_key(&lab.key("harbour"));
+    let client = server.with_key(&key);
     let request = json!({"event": "Hello", "max_tokens": 4000});
     let answer = client.post("/v1/assemble", &request.to_string());
     assert_eq!(answer.status, 200, "{}", answer.body);
@@ -69,8 +71,9 @@ fn a_tenant_uses_a_setting_that_the_operator_has_too() {
 #[test]
 fn the_directories_of_tenants_are_ignored_by_git_but_not_by_patterns() {
     let lab = Lab::new();
+    let key = lab.key("harbour");
     let server = lab.serve();
-    let client = server.with_key(&lab.key("harbour"));
+    let client = server.with_key(&key);
     client.get("/v1/sessions");
     let read = |path: &str| std::fs::read_to_string(lab.path(path)).ok();
     assert_eq!(read(".contexture/.gitignore").as_deref(), Some("*\n"));
