@@ -7,7 +7,7 @@ use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use contexture::Assembled;
 use contexture::core::guard::{Finding, FindingKind};
 use contexture::core::{Code, Cut, Excluded, Included, Reason, grouped};
-use unicode_width::UnicodeWidthStr as _;
+use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
 use crate::face::CommandLine;
 use crate::output;
@@ -22,9 +22,6 @@ const BAR: usize = 60;
 
 /// Most rows of files that are shown; the report has them all.
 const MOST_ROWS: usize = 60;
-
-/// The narrowest terminal that has room for whole reasons.
-const LONG_REASONS: usize = 140;
 
 /// The narrowest terminal that has room for all columns.
 const ALL_COLUMNS: usize = 100;
@@ -41,7 +38,15 @@ pub(crate) fn table(assembled: &Assembled, width: Option<usize>) -> String {
     let width = width.map(|width| width.max(NARROWEST));
     let out = match width {
         Some(width) if width < TABLE => narrow_rows(assembled, width),
-        width => rows(assembled, width),
+        Some(width) => {
+            let whole = rows(assembled, None);
+            let plain = anstream::adapter::strip_str(&whole).to_string();
+            match plain.lines().all(|line| line.width() <= width) {
+                true => whole,
+                false => rows(assembled, Some(width)),
+            }
+        }
+        None => rows(assembled, None),
     };
     let out = account(out, assembled, width);
     match width {
@@ -50,14 +55,14 @@ pub(crate) fn table(assembled: &Assembled, width: Option<usize>) -> String {
     }
 }
 
-/// Returns a row for each candidate.
+/// Returns a row for each candidate: in whole words, or in short ones so that a
+/// row takes one line of `width` columns.
 fn rows(assembled: &Assembled, width: Option<usize>) -> String {
     let report = &assembled.report;
     // What is remembered has a score instead of a priority.
     let scored = report.included.iter().any(|row| row.score.is_some())
         || report.excluded.iter().any(|row| row.score.is_some());
-    // A narrow terminal has room for short reasons only, and for fewer columns.
-    let is_brief = width.is_some_and(|width| width < LONG_REASONS);
+    let is_brief = width.is_some();
     let is_small = width.is_some_and(|width| width < ALL_COLUMNS);
     let reason = |reason: &Reason| match is_brief {
         true => brief(reason),
@@ -292,8 +297,22 @@ fn wrapped(text: &str, width: usize) -> String {
                 column += 1;
             }
             is_first = false;
-            out.push_str(word);
-            column += needs;
+            if column + needs <= width || word.contains('\u{1b}') {
+                out.push_str(word);
+                column += needs;
+                continue;
+            }
+            // A word that is longer than a line, such as a path.
+            for c in word.chars() {
+                let needs = c.width().unwrap_or(0);
+                if column + needs > width {
+                    out.push('\n');
+                    out.push_str(&" ".repeat(indent + 2));
+                    column = indent + 2;
+                }
+                out.push(c);
+                column += needs;
+            }
         }
         out.push('\n');
     }

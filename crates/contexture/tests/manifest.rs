@@ -252,11 +252,11 @@ fn exclusions_and_limits_on_tokens_are_read() {
     };
     refused(
         &with("max_tokens: 10"),
-        "working-set.yml:2:48: files[0].max_tokens: must be a whole number of at least 100, not 10",
+        "working-set.yml:2:46: files[0].max_tokens: must be a whole number of at least 100, not 10",
     );
     refused(
         &with("truncate_strategy: never, max_tokens: 500"),
-        "working-set.yml:2:74: files[0].max_tokens: cannot be combined with `truncate_strategy: \
+        "working-set.yml:2:72: files[0].max_tokens: cannot be combined with `truncate_strategy: \
          never`",
     );
     refused(

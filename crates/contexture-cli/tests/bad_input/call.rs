@@ -29,7 +29,7 @@ fn an_unknown_command() {
 
           tip: a similar subcommand exists: 'assemble'
 
-        Usage: contexture <COMMAND>
+        Usage: contexture [OPTIONS] <COMMAND>
 
         For more information, try '--help'.
         ",

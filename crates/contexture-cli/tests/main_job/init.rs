@@ -66,7 +66,7 @@ fn init_proposes_what_it_finds() {
     run.expect_code(0);
     assert!(
         run.out
-            .starts_with("proposed working set (Python): 8 entries, "),
+            .starts_with("proposed working set (Python): 9 entries, "),
         "{}",
         run.out
     );

@@ -193,10 +193,10 @@ fn the_list_shows_entries_with_what_is_wrong_with_them() {
         project.ok(&["working-set", "list"]),
         dedent(
             "
-            working-set.yml: 4 entries, 3 files, 45 tokens of 1,000
-                1          8  system     rules.md  pinned
-             0.65 (base 0.5)         18  context    src/a.rs  from src/*.rs
-              0.5         19  context    src/b.rs  from src/*.rs
+            working-set.yml: 4 entries, 3 files, 56 tokens of 1,000
+                1         16  system     rules.md  pinned
+             0.65 (base 0.5)         20  context    src/a.rs  from src/*.rs
+              0.5         20  context    src/b.rs  from src/*.rs
               0.4          -  context    gone.md  (file `gone.md` does not exist)
               0.3          -  context    docs/*.md  (the pattern matches no file)
             "

@@ -135,7 +135,10 @@ pub(crate) fn list(tenant: &Tenant, query: &WorkingSetQuery) -> Result<WorkingSe
     let hints = Hints::read(root, manifest.dir())?;
     let mut warnings = manifest.warnings.clone();
     let candidates = expand(root, &manifest, &mut warnings)?;
-    let working_set = WorkingSet::of(root, &manifest, &hints, &candidates);
+    let mut working_set = WorkingSet::of(root, &manifest, &hints, &candidates);
+    let (engine, config) = (&tenant.engine, tenant.engine.config());
+    let counts = engine.counts(&engine.models().resolve(&config.model))?;
+    working_set.count(root, &candidates, &counts, config.limits.max_file_bytes);
     Ok(WorkingSetListing {
         working_set,
         warnings,
