@@ -204,7 +204,7 @@ fn a_fork_shares_its_ancestors() {
     assert_eq!(fork["parent_turn"], first.as_str());
 
     project.ok(&["session", "fork", "chat", "by-number", "--at", "1"]);
-    assert_eq!(ids("by-number"), [first.clone()]);
+    assert_eq!(ids("by-number"), std::slice::from_ref(&first));
     project.ok(&["session", "fork", "chat", "head"]);
     assert_eq!(ids("head"), [first, second]);
 }

@@ -59,7 +59,7 @@ fn invalid_turns_are_rejected() {
         ),
         (
             r#"{"messages":[],"parent_turn_id":"abc"}"#,
-            "parent_turn_id: `abc` is no turn's id: a turn's id is 32 hexadecimal digits at line 1 \
+            "parent_turn_id: `abc` is not the id of a turn: a turn's id is 32 hexadecimal digits at line 1 \
              column 38",
         ),
     ] {
