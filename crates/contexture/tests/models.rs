@@ -16,7 +16,10 @@ impl Lab {
         let dir = tempfile::tempdir().unwrap();
         let root = Root::open(dir.path()).unwrap();
         let lab = Self { dir, root };
-        lab.write("working-set.yml", "files:\n  - path: a.md\n");
+        lab.write(
+            "working-set.yml",
+            "files:\n  - path: a.md\n    priority: 0.5\n",
+        );
         lab.write("a.md", "Some words.\n");
         lab
     }
@@ -91,7 +94,7 @@ fn what_is_said_comes_before_the_default() {
     assert_eq!(reserve("reserve_response = 500", of(Some(77))), 77);
     // A manifest that names its budget names all of it.
     let manifest = |budget: &str| {
-        let text = format!("budget: {budget}\nfiles:\n  - path: a.md\n");
+        let text = format!("budget: {budget}\nfiles:\n  - path: a.md\n    priority: 0.5\n");
         lab.write("working-set.yml", &text);
     };
     manifest("{max_tokens: 4000}");

@@ -69,7 +69,17 @@ fn there_is_too_little_to_summarise() {
 #[test]
 fn a_request_that_would_be_too_long_is_summarised_and_that_is_said() {
     let project = long_chat(12);
-    let run = run_request(&project, &["--max-tokens", "2100", "--format", "json"]);
+    let run = run_request(
+        &project,
+        &[
+            "--max-tokens",
+            "2100",
+            "--reserve-response",
+            "0",
+            "--format",
+            "json",
+        ],
+    );
     let request = parsed(&run.out);
     assert_eq!(questions(&request), [8, 9, 10, 11, 12]);
     let compacted = &request["truncation"]["compacted"];

@@ -121,12 +121,11 @@ impl ModelTable {
         };
         // What is written must be readable.
         Self::parse(table.text().to_owned()).map_err(|error| {
-            let rows = table.text().lines();
-            let line = rows.skip(error.line() - 1).find(|line| !line.is_empty());
-            let name = line.and_then(|line| line.split('\t').next()).unwrap_or("-");
-            let what = error.to_string();
-            let what = what.split_once(": ").map_or("", |(_, what)| what);
-            ImportError(format!("`{name}`: {what}"))
+            let line = table.text().lines().nth(error.line() - 1);
+            let row = line.filter(|line| !line.starts_with('#'));
+            let name = row.and_then(|row| row.split('\t').next());
+            let name = name.map_or_else(String::new, |name| format!("`{name}`: "));
+            ImportError(format!("{name}{}", error.without_line()))
         })
     }
 }
@@ -336,6 +335,6 @@ mod tests {
             "{}",
             import("{\n\n  oops")
         );
-        assert_eq!(import("{}"), "`-`: row: the table has no models");
+        assert_eq!(import("{}"), "row: the table has no models");
     }
 }

@@ -161,6 +161,11 @@ impl TableError {
     pub fn line(&self) -> usize {
         self.line
     }
+
+    /// Returns the error without its line, for a table that is no file.
+    pub(super) fn without_line(&self) -> String {
+        format!("{}: {}", self.field, self.what)
+    }
 }
 
 impl fmt::Display for TableError {
