@@ -72,7 +72,7 @@ fn above(current: &Path) -> Option<(PathBuf, &'static str)> {
 #[cfg(unix)]
 fn is_own(current: &Path, path: &Path) -> bool {
     use std::os::unix::fs::MetadataExt as _;
-    let place = |path: &Path| Some(path.metadata().ok().map(|meta| (meta.uid(), meta.dev()))?);
+    let place = |path: &Path| path.metadata().ok().map(|meta| (meta.uid(), meta.dev()));
     place(path).is_some_and(|found| Some(found) == place(current))
 }
 
