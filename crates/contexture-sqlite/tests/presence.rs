@@ -91,7 +91,7 @@ fn a_deleted_store_is_unavailable_until_it_is_restored() {
     let store = SqliteStore::open(&path).unwrap();
     say(&store, "after the copy").unwrap();
     fs::remove_file(&path).unwrap();
-    is_unavailable(&store, &path, "gone");
+    is_unavailable(&store, &path, "was deleted");
     fs::rename(&copy, &path).unwrap();
     goes_on(&store, 2);
     drop(store);
@@ -109,7 +109,7 @@ fn a_store_deleted_with_its_log_is_unavailable() {
     for suffix in ["", "-wal", "-shm"] {
         fs::remove_file(beside(&path, suffix)).unwrap();
     }
-    is_unavailable(&store, &path, "gone");
+    is_unavailable(&store, &path, "was deleted");
     fs::rename(&copy, &path).unwrap();
     goes_on(&store, 2);
     drop(store);
@@ -138,7 +138,7 @@ fn acknowledged_writes_are_in_a_moved_file() {
     let away = directory.path().join("away.db");
     let store = filled(&path, 3);
     fs::rename(&path, &away).unwrap();
-    is_unavailable(&store, &path, "gone");
+    is_unavailable(&store, &path, "was deleted");
     // Nothing of it is left in the log, which has another name.
     assert_eq!(fs::metadata(beside(&path, "-wal")).unwrap().len(), 0);
     assert_eq!(check_store(&away).len(), 3);
@@ -160,7 +160,7 @@ fn a_renamed_directory_makes_the_store_unavailable() {
     let path = inside.join("store.db");
     let store = filled(&path, 3);
     fs::rename(&inside, &away).unwrap();
-    is_unavailable(&store, &path, "gone");
+    is_unavailable(&store, &path, "was deleted");
     fs::rename(&away, &inside).unwrap();
     goes_on(&store, 3);
 }
@@ -215,7 +215,7 @@ fn a_changed_symlink_is_followed() {
     let store = SqliteStore::open(&link).unwrap();
     goes_on(&store, 1);
     fs::remove_file(&link).unwrap();
-    is_unavailable(&store, &link, "gone");
+    is_unavailable(&store, &link, "was deleted");
     std::os::unix::fs::symlink(&b, &link).unwrap();
     goes_on(&store, 2);
     drop(store);
@@ -256,7 +256,7 @@ fn a_replaced_file_that_is_not_a_store_is_rejected() {
     fs::create_dir(&path).unwrap();
     is_unavailable(&store, &path, "not a file");
     fs::remove_dir(&path).unwrap();
-    is_unavailable(&store, &path, "gone");
+    is_unavailable(&store, &path, "was deleted");
     fs::write(&path, &whole).unwrap();
     goes_on(&store, 2);
 }

@@ -167,7 +167,7 @@ fn a_broken_table_is_a_warning() {
     for (text, why) in [
         (
             text.as_str(),
-            "window: must be a whole number, at least 1, but is `many`",
+            "must be a whole number, at least 1, but is `many`",
         ),
         ("", "line 1: title:"),
     ] {

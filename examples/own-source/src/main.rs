@@ -111,6 +111,7 @@ fn triage() -> Result<String, Box<dyn std::error::Error>> {
         event: Some("What should we fix first?".into()),
         model: Some("our-model".to_owned()),
         max_tokens: Some(115),
+        reserve_response: Some(0),
         ..Request::default()
     };
     let assembled = engine.assemble(&root, &request)?;

@@ -6,8 +6,8 @@ use clap::Args;
 
 #[derive(Args)]
 pub(crate) struct TrustArgs {
-    /// Directory of the project, or its contexture.toml. Default: the project
-    /// of the current directory
+    /// Directory of the project, or its contexture.toml [default: the project of
+    /// the current directory]
     #[arg(value_name = "ROOT|FILE")]
     pub(crate) path: Option<PathBuf>,
     #[arg(skip)]

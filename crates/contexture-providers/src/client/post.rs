@@ -494,7 +494,10 @@ mod tests {
     #[test]
     fn debug_output_does_not_contain_the_key() {
         for protocol in [Protocol::OpenAi, Protocol::Anthropic] {
-            let header = key_header(&endpoint(protocol, "")).ok().unwrap().unwrap();
+            let header = key_header(&endpoint(protocol, "https://api.example.com"))
+                .ok()
+                .unwrap()
+                .unwrap();
             assert!(header.1.to_str().unwrap().ends_with("sk-secret"));
             assert!(!format!("{header:?}").contains("secret"));
         }

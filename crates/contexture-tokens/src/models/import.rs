@@ -78,8 +78,9 @@ pub struct ListedModel {
     /// Prices in dollars per million tokens.
     #[serde(default)]
     pub prices: Option<Prices>,
-    /// The tokenizer. It follows from the name and is not read.
-    #[serde(default, skip_deserializing)]
+    /// The tokenizer. It follows from the name; a value that is read has no
+    /// effect.
+    #[serde(default)]
     pub tokenizer: String,
 }
 
