@@ -268,7 +268,7 @@ fn fixed_entries(
         entries.push(entry);
     }
     let named = |name: &&str| survey.at_root(name).filter(|file| file.bytes > 0);
-    let readme = READMES.iter().find_map(|name| named(&name));
+    let readme = READMES.iter().find_map(&named);
     entries.extend(readme.map(|file| ProposedEntry::new(&file.path, 0.8, "what the project is")));
     let manifests = MANIFESTS.iter().filter_map(named);
     for file in manifests.take(MOST_MANIFESTS) {
@@ -447,11 +447,11 @@ fn groups(sources: &[&SurveyFile], room: Tokens) -> Vec<ProposedEntry> {
         groups = vec![all];
     }
     let mut whole = BTreeSet::new();
-    while !fits {
+    loop {
         let largest = groups
             .iter()
             .enumerate()
-            .filter(|(_, group)| group.deep && !whole.contains(&group.dir))
+            .filter(|(_, group)| !fits && group.deep && !whole.contains(&group.dir))
             .max_by_key(|(_, group)| group.tokens());
         let Some((at, group)) = largest else { break };
         let parts = group.split();
