@@ -7,10 +7,14 @@
 
 mod key;
 mod memory;
+mod models;
 mod serve;
+mod session;
+mod snapshot;
 mod task;
 mod tree;
 mod trust;
+mod working_set;
 
 use std::path::PathBuf;
 
@@ -27,11 +31,15 @@ pub(crate) use memory::{
 pub(crate) use serve::{McpArgs, ServeArgs};
 pub(crate) use task::{TaskArgs, TaskCommand};
 
+pub(crate) use models::{ModelsArgs, ModelsCommand};
+pub(crate) use session::{SessionArgs, SessionCommand};
+pub(crate) use snapshot::{SnapshotArgs, SnapshotCommand};
 pub(crate) use tree::{
     AddArgs, AgentCommand, AgentName, AgentSetArgs, NodeCommand, PathCommand, Pinned, Prefer,
     ShowArgs, TreeArgs, TreeCommand, TreeMemoryCommand, TreeSettings,
 };
 pub(crate) use trust::TrustArgs;
+pub(crate) use working_set::{WorkingSetArgs, WorkingSetCommand, WorkingSetOptions};
 
 /// Assembles requests for language models within a token budget, and reports what was left out.
 #[derive(Parser)]
@@ -458,120 +466,6 @@ pub(crate) enum ReportFormat {
     Json,
 }
 
-#[derive(Args)]
-pub(crate) struct WorkingSetArgs {
-    #[command(subcommand)]
-    pub(crate) command: WorkingSetCommand,
-    #[command(flatten)]
-    pub(crate) options: WorkingSetOptions,
-}
-
-#[derive(Args)]
-pub(crate) struct WorkingSetOptions {
-    #[arg(skip)]
-    pub(crate) root: PathBuf,
-    /// Manifest, relative to the root [default: working-set.yml, else .agent/working-set.yml]
-    #[arg(long, value_name = "FILE", global = true)]
-    pub(crate) manifest: Option<String>,
-    /// Session whose event log records the change [default: default]
-    #[arg(long, value_name = "LABEL", global = true)]
-    pub(crate) session: Option<String>,
-    /// Time to use as the current time, for repeatable output [default: the system clock]
-    #[arg(long, value_name = "RFC3339", value_parser = timestamp, global = true)]
-    pub(crate) now: Option<contexture::Timestamp>,
-    /// Print JSON
-    #[arg(long, global = true)]
-    pub(crate) json: bool,
-}
-
-#[derive(Subcommand)]
-pub(crate) enum WorkingSetCommand {
-    /// List the entries and the files they match
-    #[command(after_help = "\
-Examples:
-  contexture working-set list
-  contexture working-set list my-project --json")]
-    List {
-        /// Directory that all paths are relative to [default: --root]
-        #[arg(value_name = "ROOT")]
-        dir: Option<PathBuf>,
-    },
-    /// Apply the changes that a model requested
-    #[command(after_help = "\
-Examples:
-  contexture working-set apply actions.yml
-  contexture working-set apply - < actions.yml")]
-    Apply {
-        /// File with YAML documents; - reads standard input
-        file: PathBuf,
-        /// Directory that all paths are relative to [default: --root]
-        #[arg(value_name = "ROOT")]
-        dir: Option<PathBuf>,
-    },
-    /// Add a file, a directory or a pattern
-    #[command(after_help = "\
-Examples:
-  contexture working-set add src/lib.rs --priority 0.7 --why 'the bug is here'
-  contexture working-set add 'docs/*.md' --priority 0.3 --truncate-strategy end --why 'background'")]
-    Add {
-        /// Path or pattern below the root
-        path: String,
-        /// Priority from 0 (dropped first) to 1 (kept longest)
-        #[arg(long, value_name = "P", allow_negative_numbers = true, value_parser = priority,
-              default_value = "0.5")]
-        priority: f64,
-        /// Reason for the change
-        #[arg(long, value_name = "TEXT")]
-        why: String,
-        /// Role of the content in the request [default: context]
-        #[arg(long, value_name = "ROLE", value_parser = ["system", "developer", "user", "context"])]
-        role: Option<String>,
-        /// Part to remove when the file does not fit [default: end]
-        #[arg(long, value_name = "STRATEGY", value_parser = ["never", "start", "middle", "end"])]
-        truncate_strategy: Option<String>,
-    },
-    /// Remove an entry
-    #[command(after_help = "\
-Examples:
-  contexture working-set remove src/lib.rs --why 'fixed'")]
-    Remove {
-        /// Path as written in the manifest
-        path: String,
-        /// Reason for the change
-        #[arg(long, value_name = "TEXT")]
-        why: String,
-    },
-    /// Change the priority of an entry
-    #[command(after_help = "\
-Examples:
-  contexture working-set adjust src/lib.rs --priority 0.9 --why 'the test fails here'")]
-    Adjust {
-        /// Path as written in the manifest
-        path: String,
-        /// Priority from 0 (dropped first) to 1 (kept longest)
-        #[arg(long, value_name = "P", allow_negative_numbers = true, value_parser = priority)]
-        priority: f64,
-        /// Reason for the change
-        #[arg(long, value_name = "TEXT")]
-        why: String,
-    },
-    /// Update the working set from a turn
-    #[command(after_help = "\
-Saves tool outputs as files and adds them, raises the priority of files that the turn mentions, and lowers
-the priority of files that were not mentioned for several turns.
-
-Examples:
-  contexture working-set observe turn.json
-  contexture working-set observe - my-project < turn.json")]
-    Observe {
-        /// File with the turn as JSON; - reads standard input
-        file: PathBuf,
-        /// Directory that all paths are relative to [default: --root]
-        #[arg(value_name = "ROOT")]
-        dir: Option<PathBuf>,
-    },
-}
-
 /// The options of every command that opens a store.
 #[derive(Args)]
 pub(crate) struct StoreOptions {
@@ -593,219 +487,6 @@ pub(crate) struct StoreOptions {
     /// Print JSON
     #[arg(long, global = true)]
     pub(crate) json: bool,
-}
-
-#[derive(Args)]
-pub(crate) struct SessionArgs {
-    #[command(subcommand)]
-    pub(crate) command: SessionCommand,
-    #[command(flatten)]
-    pub(crate) options: StoreOptions,
-}
-
-#[derive(Subcommand)]
-pub(crate) enum SessionCommand {
-    /// Create a session
-    #[command(after_help = "\
-Examples:
-  contexture session new support --task 'Answer questions about invoices'
-  contexture session new worker-1 --parent support --alias invoices")]
-    New {
-        /// Label of the session
-        label: String,
-        /// Alias of the session; can be repeated
-        #[arg(long = "alias", value_name = "NAME")]
-        aliases: Vec<String>,
-        /// Persona of the agent: a directory below personas/ [default: the configured one]
-        #[arg(long, value_name = "NAME")]
-        persona: Option<String>,
-        /// Task of the session
-        #[arg(long, value_name = "TEXT")]
-        task: Option<String>,
-        /// Parent session, for the session of a worker
-        #[arg(long, value_name = "LABEL")]
-        parent: Option<String>,
-    },
-    /// List the sessions
-    #[command(after_help = "\
-Examples:
-  contexture session list
-  contexture session list --json")]
-    List,
-    /// Show the properties of a session
-    #[command(after_help = "\
-Examples:
-  contexture session show support")]
-    Show {
-        /// Label or alias of the session
-        label: String,
-    },
-    /// Record a turn: what the user asked and what the model answered
-    #[command(after_help = "\
-Examples:
-  contexture session record support turn.json
-  contexture session record support - < turn.json")]
-    Record {
-        /// Label or alias of the session
-        label: String,
-        /// File with the turn as JSON; - reads standard input
-        file: PathBuf,
-    },
-    /// Show the turns of a session, oldest first
-    #[command(after_help = "\
-Examples:
-  contexture session history support --limit 3
-  contexture session history support --all --json")]
-    History {
-        /// Label or alias of the session
-        label: String,
-        /// Number of turns to show, counted from the latest
-        #[arg(long, value_name = "N", default_value_t = 20)]
-        limit: usize,
-        /// Show all turns
-        #[arg(long, conflicts_with = "limit")]
-        all: bool,
-    },
-    /// Fork a session
-    #[command(after_help = "\
-Creates a session that shares the turns of another session up to a turn.
-
-Examples:
-  contexture session fork support what-if
-  contexture session fork support what-if --at 3f2a")]
-    Fork {
-        /// Label or alias of the session to fork
-        label: String,
-        /// Label of the new session
-        new: String,
-        /// Last shared turn: its number, or the first digits of its id [default: the latest turn]
-        #[arg(long, value_name = "TURN")]
-        at: Option<String>,
-    },
-    /// Summarise all turns but the latest
-    #[command(after_help = "\
-Turns are not deleted: `contexture session uncompact` undoes a compaction.
-
-Examples:
-  contexture session compact support --focus 'decisions about refunds'
-  contexture session compact support --overflow --model gpt-5.6")]
-    Compact {
-        /// Label or alias of the session
-        label: String,
-        /// Topic that the summary must cover
-        #[arg(long, value_name = "TEXT")]
-        focus: Option<String>,
-        /// Compact further than usual, once, after the provider rejected a request as too long
-        #[arg(long)]
-        overflow: bool,
-        /// Model whose window applies [default: the model of the latest request]
-        #[arg(long, value_name = "NAME")]
-        model: Option<String>,
-        /// Window in tokens [default: the window of the model]
-        #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = tokens)]
-        max_tokens: Option<u64>,
-    },
-    /// Undo the latest compaction; later turns are kept
-    #[command(after_help = "\
-Examples:
-  contexture session uncompact support")]
-    Uncompact {
-        /// Label or alias of the session
-        label: String,
-    },
-    /// Show the cost of a session: tokens, cached tokens and money
-    #[command(after_help = "\
-Examples:
-  contexture session cost support
-  contexture session cost support --json")]
-    Cost {
-        /// Label or alias of the session
-        label: String,
-    },
-    /// Add an alias to a session
-    #[command(after_help = "\
-Examples:
-  contexture session alias support invoices")]
-    Alias {
-        /// Label or alias of the session
-        label: String,
-        /// Alias to add
-        alias: String,
-    },
-    /// Close a session: mark its work as completed or failed
-    #[command(after_help = "\
-Examples:
-  contexture session close worker-1
-  contexture session close worker-1 --failed")]
-    Close {
-        /// Label or alias of the session
-        label: String,
-        /// Mark the session as failed instead of completed
-        #[arg(long)]
-        failed: bool,
-    },
-}
-
-#[derive(Args)]
-pub(crate) struct SnapshotArgs {
-    #[command(subcommand)]
-    pub(crate) command: SnapshotCommand,
-    #[command(flatten)]
-    pub(crate) options: StoreOptions,
-}
-
-#[derive(Subcommand)]
-pub(crate) enum SnapshotCommand {
-    /// List the latest requests, newest first
-    #[command(after_help = "\
-Examples:
-  contexture snapshot list
-  contexture snapshot list --session support --limit 5")]
-    List {
-        /// Session to list the requests of [default: all sessions]
-        #[arg(long, value_name = "LABEL")]
-        session: Option<String>,
-        /// Number of requests to list
-        #[arg(long, value_name = "N", default_value_t = 20)]
-        limit: usize,
-    },
-    /// Print a request with exactly the bytes that were assembled
-    #[command(after_help = "\
-Examples:
-  contexture snapshot show 3f2a9c
-  contexture snapshot show 3f2a9c --format anthropic")]
-    Show {
-        /// First digits of the hash, at least 4
-        hash: String,
-        /// Output format of the request
-        #[arg(long, value_parser = formats(), default_value = "text")]
-        format: Format,
-    },
-    /// Compare two requests
-    #[command(after_help = "\
-Prints how many tokens the requests share from the start, and every item that differs.
-
-Examples:
-  contexture snapshot diff 3f2a9c 81bb02
-  contexture snapshot diff 3f2a9c 81bb02 --min-shared 90")]
-    Diff {
-        /// Hash of the earlier request
-        a: String,
-        /// Hash of the later request
-        b: String,
-        /// Exit with 1 if less than this percentage of the later request is shared [default: no limit]
-        #[arg(long, value_name = "PERCENT", value_parser = percent)]
-        min_shared: Option<f64>,
-    },
-    /// Verify that saved requests are complete and render to the same bytes
-    #[command(after_help = "\
-Examples:
-  contexture snapshot check
-  contexture snapshot check 3f2a9c")]
-    Check {
-        /// First digits of the hash [default: all requests]
-        hash: Option<String>,
-    },
 }
 
 #[derive(Args)]
@@ -871,48 +552,6 @@ Examples:
     Check {
         /// Recipe file
         file: PathBuf,
-    },
-}
-
-#[derive(Args)]
-pub(crate) struct ModelsArgs {
-    #[command(subcommand)]
-    pub(crate) command: ModelsCommand,
-    #[arg(skip)]
-    pub(crate) root: PathBuf,
-}
-
-#[derive(Subcommand)]
-pub(crate) enum ModelsCommand {
-    /// List the models with their limits and prices
-    #[command(after_help = "\
-Prices are in US dollars per million tokens.
-
-Examples:
-  contexture models list claude
-  contexture models list gemini-3 --json")]
-    List {
-        /// Text that the name, family or provider contains [default: all models]
-        filter: Option<String>,
-        /// Print JSON
-        #[arg(long)]
-        json: bool,
-    },
-    /// Replace the model table of a project by a file
-    #[command(after_help = "\
-FILE is LiteLLM's model_prices_and_context_window.json, the output of `contexture models list
---json`, or a table that Contexture wrote. The table is written to .contexture/models.tsv. Delete
-that file to use the built-in table again.
-
-Examples:
-  contexture models update model_prices_and_context_window.json
-  contexture models update models.json --root my-project")]
-    Update {
-        /// File to read; - reads standard input
-        file: PathBuf,
-        /// Date of the data, such as 2026-11-16 [default: the file's date, or its modification time]
-        #[arg(long, value_name = "DATE")]
-        date: Option<String>,
     },
 }
 

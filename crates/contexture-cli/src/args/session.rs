@@ -1,0 +1,158 @@
+//! The arguments of `contexture session`.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+
+use super::{StoreOptions, tokens};
+
+#[derive(Args)]
+pub(crate) struct SessionArgs {
+    #[command(subcommand)]
+    pub(crate) command: SessionCommand,
+    #[command(flatten)]
+    pub(crate) options: StoreOptions,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum SessionCommand {
+    /// Create a session
+    #[command(after_help = "\
+Examples:
+  contexture session new support --task 'Answer questions about invoices'
+  contexture session new worker-1 --parent support --alias invoices")]
+    New {
+        /// Label of the session
+        label: String,
+        /// Alias of the session; can be repeated
+        #[arg(long = "alias", value_name = "NAME")]
+        aliases: Vec<String>,
+        /// Persona of the agent: a directory below personas/ [default: the configured one]
+        #[arg(long, value_name = "NAME")]
+        persona: Option<String>,
+        /// Task of the session
+        #[arg(long, value_name = "TEXT")]
+        task: Option<String>,
+        /// Parent session, for the session of a worker
+        #[arg(long, value_name = "LABEL")]
+        parent: Option<String>,
+    },
+    /// List the sessions
+    #[command(after_help = "\
+Examples:
+  contexture session list
+  contexture session list --json")]
+    List,
+    /// Show the properties of a session
+    #[command(after_help = "\
+Examples:
+  contexture session show support")]
+    Show {
+        /// Label or alias of the session
+        label: String,
+    },
+    /// Record a turn: what the user asked and what the model answered
+    #[command(after_help = "\
+Examples:
+  contexture session record support turn.json
+  contexture session record support - < turn.json")]
+    Record {
+        /// Label or alias of the session
+        label: String,
+        /// File with the turn as JSON; - reads standard input
+        file: PathBuf,
+    },
+    /// Show the turns of a session, oldest first
+    #[command(after_help = "\
+Examples:
+  contexture session history support --limit 3
+  contexture session history support --all --json")]
+    History {
+        /// Label or alias of the session
+        label: String,
+        /// Number of turns to show, counted from the latest
+        #[arg(long, value_name = "N", default_value_t = 20)]
+        limit: usize,
+        /// Show all turns
+        #[arg(long, conflicts_with = "limit")]
+        all: bool,
+    },
+    /// Fork a session
+    #[command(after_help = "\
+Creates a session that shares the turns of another session up to a turn.
+
+Examples:
+  contexture session fork support what-if
+  contexture session fork support what-if --at 3f2a")]
+    Fork {
+        /// Label or alias of the session to fork
+        label: String,
+        /// Label of the new session
+        new: String,
+        /// Last shared turn: its number, or the first digits of its id [default: the latest turn]
+        #[arg(long, value_name = "TURN")]
+        at: Option<String>,
+    },
+    /// Summarise all turns but the latest
+    #[command(after_help = "\
+Turns are not deleted: `contexture session uncompact` undoes a compaction.
+
+Examples:
+  contexture session compact support --focus 'decisions about refunds'
+  contexture session compact support --overflow --model gpt-5.6")]
+    Compact {
+        /// Label or alias of the session
+        label: String,
+        /// Topic that the summary must cover
+        #[arg(long, value_name = "TEXT")]
+        focus: Option<String>,
+        /// Compact further than usual, once, after the provider rejected a request as too long
+        #[arg(long)]
+        overflow: bool,
+        /// Model whose window applies [default: the model of the latest request]
+        #[arg(long, value_name = "NAME")]
+        model: Option<String>,
+        /// Window in tokens [default: the window of the model]
+        #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = tokens)]
+        max_tokens: Option<u64>,
+    },
+    /// Undo the latest compaction; later turns are kept
+    #[command(after_help = "\
+Examples:
+  contexture session uncompact support")]
+    Uncompact {
+        /// Label or alias of the session
+        label: String,
+    },
+    /// Show the cost of a session: tokens, cached tokens and money
+    #[command(after_help = "\
+Examples:
+  contexture session cost support
+  contexture session cost support --json")]
+    Cost {
+        /// Label or alias of the session
+        label: String,
+    },
+    /// Add an alias to a session
+    #[command(after_help = "\
+Examples:
+  contexture session alias support invoices")]
+    Alias {
+        /// Label or alias of the session
+        label: String,
+        /// Alias to add
+        alias: String,
+    },
+    /// Close a session: mark its work as completed or failed
+    #[command(after_help = "\
+Examples:
+  contexture session close worker-1
+  contexture session close worker-1 --failed")]
+    Close {
+        /// Label or alias of the session
+        label: String,
+        /// Mark the session as failed instead of completed
+        #[arg(long)]
+        failed: bool,
+    },
+}
