@@ -7,6 +7,7 @@
 use contexture_core::{TokenCounter, Tokens};
 
 use crate::estimate;
+use crate::factor::Factor;
 
 /// The least length of a part that is estimated by itself, in bytes.
 const LEAST_PART: usize = 1024;
@@ -18,7 +19,7 @@ const LEAST_PART: usize = 1024;
 #[derive(Debug, Clone, PartialEq)]
 pub struct Estimated {
     name: String,
-    factor: f64,
+    factor: Factor,
 }
 
 impl Estimated {
@@ -32,28 +33,15 @@ impl Estimated {
 
     /// Returns an estimate that multiplies by `factor`, which is at least 1.
     pub fn new(factor: f64) -> Self {
-        let factor = factor.max(1.0);
+        let factor = Factor::new(factor);
         Self {
-            name: if factor == 1.0 {
+            name: if factor.get() == 1.0 {
                 "estimate".to_owned()
             } else {
-                format!("estimate x{factor}")
+                format!("estimate x{}", factor.get())
             },
             factor,
         }
-    }
-
-    fn scale(&self, tokens: Tokens) -> Tokens {
-        (tokens as f64 * self.factor).ceil() as Tokens
-    }
-
-    /// Returns the largest unscaled estimate that is within `limit` scaled.
-    fn unscale(&self, limit: Tokens) -> Tokens {
-        let mut unscaled = (limit as f64 / self.factor) as Tokens;
-        while unscaled > 0 && self.scale(unscaled) > limit {
-            unscaled -= 1;
-        }
-        unscaled
     }
 }
 
@@ -67,15 +55,16 @@ impl TokenCounter for Estimated {
     }
 
     fn count(&self, text: &str) -> Tokens {
-        self.scale(estimate::estimate(text))
+        self.factor.scale(estimate::estimate(text))
     }
 
     fn count_up_to(&self, text: &str, limit: Tokens) -> Option<Tokens> {
-        estimate::estimate_up_to(text, self.unscale(limit)).map(|tokens| self.scale(tokens))
+        estimate::estimate_up_to(text, self.factor.unscale(limit))
+            .map(|tokens| self.factor.scale(tokens))
     }
 
     fn prefix_within(&self, text: &str, limit: Tokens) -> usize {
-        estimate::prefix_within(text, self.unscale(limit))
+        estimate::prefix_within(text, self.factor.unscale(limit))
     }
 
     /// Each part costs a few tokens for what stood before it and is not seen,

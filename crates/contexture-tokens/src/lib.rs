@@ -17,6 +17,7 @@
 
 pub mod estimate;
 mod estimated;
+mod factor;
 #[cfg(feature = "huggingface")]
 mod huggingface;
 mod models;

@@ -3,6 +3,7 @@
 
 use contexture_core::{TokenCounter, Tokens};
 
+use crate::factor::Factor;
 use crate::openai::{Encoding, OpenAi};
 
 /// Estimates tokens as the count of one of OpenAI's vocabularies times a
@@ -14,16 +15,16 @@ use crate::openai::{Encoding, OpenAi};
 pub struct Scaled {
     name: String,
     counter: OpenAi,
-    factor: f64,
+    factor: Factor,
 }
 
 impl Scaled {
     /// Returns an estimate that multiplies the count of `encoding` by `factor`,
     /// which is at least 1.
     pub fn new(encoding: Encoding, factor: f64) -> Self {
-        let factor = factor.max(1.0);
+        let factor = Factor::new(factor);
         Self {
-            name: format!("{} x{factor}", encoding.name()),
+            name: format!("{} x{}", encoding.name(), factor.get()),
             counter: OpenAi::new(encoding),
             factor,
         }
@@ -34,19 +35,6 @@ impl Scaled {
     pub fn factor_of(encoding: Encoding, name: &str) -> Option<f64> {
         let factor = name.strip_prefix(encoding.name())?;
         factor.strip_prefix(" x")?.parse().ok()
-    }
-
-    fn scale(&self, tokens: Tokens) -> Tokens {
-        (tokens as f64 * self.factor).ceil() as Tokens
-    }
-
-    /// Returns the largest count that is within `limit` scaled.
-    fn unscale(&self, limit: Tokens) -> Tokens {
-        let mut unscaled = (limit as f64 / self.factor) as Tokens;
-        while unscaled > 0 && self.scale(unscaled) > limit {
-            unscaled -= 1;
-        }
-        unscaled
     }
 }
 
@@ -60,16 +48,16 @@ impl TokenCounter for Scaled {
     }
 
     fn count(&self, text: &str) -> Tokens {
-        self.scale(self.counter.count(text))
+        self.factor.scale(self.counter.count(text))
     }
 
     fn count_up_to(&self, text: &str, limit: Tokens) -> Option<Tokens> {
-        let counted = self.counter.count_up_to(text, self.unscale(limit));
-        counted.map(|tokens| self.scale(tokens))
+        let counted = self.counter.count_up_to(text, self.factor.unscale(limit));
+        counted.map(|tokens| self.factor.scale(tokens))
     }
 
     fn prefix_within(&self, text: &str, limit: Tokens) -> usize {
-        self.counter.prefix_within(text, self.unscale(limit))
+        self.counter.prefix_within(text, self.factor.unscale(limit))
     }
 
     fn longest_token(&self) -> Option<u64> {
