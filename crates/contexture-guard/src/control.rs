@@ -64,7 +64,7 @@ impl Template {
 }
 
 /// Control tokens that are always spelled the same, apart from case.
-const WORDS: [(&str, Template); 20] = [
+const WORDS: [(&str, Template); 22] = [
     ("<tool_call>", Template::Bars),
     ("</tool_call>", Template::Bars),
     ("<tool_response>", Template::Bars),
@@ -85,10 +85,9 @@ const WORDS: [(&str, Template); 20] = [
     ("<start_of_turn>", Template::Gemma),
     ("<end_of_turn>", Template::Gemma),
     ("<bos>", Template::Gemma),
+    ("<eos>", Template::Gemma),
+    ("<pad>", Template::Gemma),
 ];
-
-/// More such tokens of [`Template::Gemma`].
-const GEMMA: [&str; 2] = ["<eos>", "<pad>"];
 
 /// The speakers of [`Template::Claude`]. A colon follows, and an empty line
 /// comes before.
@@ -112,16 +111,28 @@ pub fn control_tokens(text: &str, template: Template) -> Vec<Range<usize>> {
 /// Returns `text` with a backslash after the first character of each control
 /// token of `template`. A text without any is returned as it is.
 pub fn escape_control(text: &str, template: Template) -> Cow<'_, str> {
+    escape_each(text, template, |_, _| {})
+}
+
+/// The same; `note` is called with each token and the text written before its
+/// backslash.
+pub(crate) fn escape_each<'t>(
+    text: &'t str,
+    template: Template,
+    mut note: impl FnMut(&str, &str),
+) -> Cow<'t, str> {
     let tokens = control_tokens(text, template);
     if tokens.is_empty() {
         return Cow::Borrowed(text);
     }
-    let mut out = String::with_capacity(text.len() + tokens.len());
+    let mut out = String::with_capacity(text.len() + tokens.len() + 1);
     let mut copied = 0;
     for token in tokens {
-        out.push_str(&text[copied..split_of(text, &token)]);
-        copied = split_of(text, &token);
+        let split = split_of(text, &token);
+        out.push_str(&text[copied..split]);
+        note(text[token].trim_start(), &out);
         out.push('\\');
+        copied = split;
     }
     out.push_str(&text[copied..]);
     Cow::Owned(out)
@@ -129,7 +140,7 @@ pub fn escape_control(text: &str, template: Template) -> Cow<'_, str> {
 
 /// Returns where the backslash of a token goes: before the name of a speaker,
 /// after the first character of any other.
-pub(crate) fn split_of(text: &str, token: &Range<usize>) -> usize {
+fn split_of(text: &str, token: &Range<usize>) -> usize {
     let line_ends = text[token.clone()]
         .bytes()
         .take_while(|&b| b == b'\n')
@@ -166,8 +177,7 @@ fn token_length(text: &str, template: Template) -> Option<usize> {
         return Some("<｜".len() + length);
     }
     let words = WORDS.iter().filter(|(_, of)| template.reads(*of));
-    let gemma = GEMMA.iter().filter(|_| template.reads(Template::Gemma));
-    (words.map(|(word, _)| *word).chain(gemma.copied())).find_map(begins)
+    words.map(|(word, _)| *word).find_map(begins)
 }
 
 /// Returns the length of a name that ends with `end`, with the end.

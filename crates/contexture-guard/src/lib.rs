@@ -125,15 +125,24 @@ pub fn clean(raw: &str, policy: Policy) -> (String, Vec<Finding>) {
 pub fn clean_part(raw: &str, part: Range<usize>, policy: Policy) -> (String, Vec<Finding>) {
     let mut findings = Findings::default();
     let seen = sanitise(raw, part, policy, &mut findings);
-    let mut text = match policy.template {
-        Some(template) => escape(&seen, template, &mut findings),
-        None => String::new(),
+    let text = match policy.template {
+        Some(template) => {
+            findings.begin();
+            control::escape_each(&seen, template, |token, before| {
+                findings.note(FindingKind::ControlToken, token, before);
+            })
+        }
+        None => Cow::Borrowed(&*seen),
     };
-    if policy.template.is_none() {
-        // Room for the line end that a text gets after it.
-        text.reserve_exact(seen.len() + 1);
-        text.push_str(&seen);
-    }
+    let text = match text {
+        Cow::Owned(text) => text,
+        Cow::Borrowed(seen) => {
+            // Room for the line end that a text gets after it.
+            let mut text = String::with_capacity(seen.len() + 1);
+            text.push_str(seen);
+            text
+        }
+    };
     findings.list.sort_by_key(|finding| finding.line);
     (text, findings.list)
 }
@@ -187,21 +196,6 @@ fn sanitise<'t>(
     }
     copy(&mut out, at..raw.len(), findings);
     Cow::Owned(out)
-}
-
-fn escape(text: &str, template: Template, findings: &mut Findings) -> String {
-    findings.begin();
-    let mut out = String::with_capacity(text.len() + 1);
-    let mut copied = 0;
-    for token in control_tokens(text, template) {
-        let split = control::split_of(text, &token);
-        out.push_str(&text[copied..split]);
-        findings.note(FindingKind::ControlToken, text[token].trim_start(), &out);
-        out.push('\\');
-        copied = split;
-    }
-    out.push_str(&text[copied..]);
-    out
 }
 
 /// Copies `raw[range]` to `out` with invisible characters written out.
