@@ -247,21 +247,6 @@ fn what_may_not_be_cut_is_not_cut_below_its_limit_on_lines() {
 }
 
 #[test]
-fn a_cut_inside_a_line_makes_no_tag() {
-    for before in 30..60 {
-        let text = format!(
-            "{} </context-menu> {}",
-            "w ".repeat(before),
-            "v ".repeat(200)
-        );
-        for budget in 50..80 {
-            let shown = cut_with(&text, budget, |item| item.cut = Cut::End);
-            assert!(!shown.contains("</context\n"), "{shown}");
-        }
-    }
-}
-
-#[test]
 fn lines_keep_their_numbers_after_a_masked_key() {
     let key = format!(
         "-----BEGIN RSA PRIVATE KEY-----\n{}-----END RSA PRIVATE KEY-----\n",
