@@ -4,6 +4,7 @@
 //! results ([`show`], [`table`], [`short`]).
 
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
+use contexture::compaction::Attempt;
 use contexture::core::grouped;
 use contexture::store::{
     Block, NewSession, Session, SessionChange, SessionStatus, Trigger, Turn, TurnKind, TurnStatus,
@@ -94,17 +95,18 @@ pub(crate) fn run(args: &SessionArgs) -> anyhow::Result<()> {
                 now: options.now,
             };
             let compacted = progress::with_spinner("summarising", || match overflow {
-                true => engine.recover_overflow(label, &request).map(Some),
+                true => {
+                    let compacted = engine.recover_overflow(label, &request)?;
+                    Ok(Attempt::Compacted(Box::new(compacted)))
+                }
                 false => engine.compact(label, &request),
             })?;
-            let Some(compacted) = compacted else {
-                let keep = engine.config().compaction.keep_turns;
-                let told = format!(
-                    "nothing to summarise: the latest {} are kept, and the turns before them are \
-                     too short",
-                    output::many(keep as u64, "turn")
-                );
-                return show(options, &serde_json::Value::Null, &told);
+            let compacted = match compacted {
+                Attempt::Compacted(compacted) => compacted,
+                Attempt::Nothing(why) => {
+                    let told = format!("nothing was summarised: {why}");
+                    return show(options, &serde_json::Value::Null, &told);
+                }
             };
             for warning in &compacted.warnings {
                 output::say(&format!(
@@ -115,7 +117,7 @@ pub(crate) fn run(args: &SessionArgs) -> anyhow::Result<()> {
             let told = format!(
                 "summarised {}: {} tokens became {} ({}):\n\n{}\n\nUndo it with `contexture \
                  session uncompact {label}`.",
-                output::many(compacted.turns as u64, "turn"),
+                output::many(compacted.steps as u64, "step"),
                 grouped(compacted.tokens_before),
                 grouped(compacted.tokens_after),
                 compacted.summariser,

@@ -221,10 +221,7 @@ fn anchor() -> impl Strategy<Value = Anchor> {
 }
 
 fn path() -> impl Strategy<Value = Path> {
-    let marker = role().prop_map(|role| Marker {
-        noun: "node".into(),
-        role,
-    });
+    let marker = role().prop_map(|role| Marker::new("node", role));
     let unseen = (0..8usize, 0..2_000u64).prop_map(|(at, count)| UnofferedRange { at, count });
     (
         0..5usize,

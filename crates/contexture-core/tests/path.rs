@@ -425,10 +425,7 @@ fn document(texts: &[String], budget: u64, path: Path) -> contexture_core::Assem
 }
 
 fn nodes(role: Role) -> Option<Marker> {
-    Some(Marker {
-        noun: "node".into(),
-        role,
-    })
+    Some(Marker::new("node", role))
 }
 
 #[test]

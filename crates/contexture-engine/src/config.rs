@@ -358,13 +358,18 @@ pub struct CompactionConfig {
     /// Percent of what is available from which on it is done.
     pub threshold: f64,
     /// Percent of what is available that the request is brought down to.
-    pub target: f64,
+    /// Default: 60 up to 24,000 available tokens, and less where more are
+    /// available.
+    pub target: Option<f64>,
     /// The same after the provider said that a request was too long.
     pub overflow_target: f64,
-    /// How many of the latest turns are kept in any case.
+    /// How many of the latest turns are kept when they leave room for the rest.
     pub keep_turns: usize,
     /// The longest summary, in percent of what is available.
     pub summary: f64,
+    /// The user's messages that stay verbatim beside a summary, in percent of
+    /// what is available.
+    pub user_messages: f64,
     /// Summarises all but the latest turns whenever so many came since the
     /// last summary, however much room there is.
     pub every_turns: Option<u64>,
@@ -375,14 +380,37 @@ impl Default for CompactionConfig {
         Self {
             enabled: true,
             threshold: 85.0,
-            target: 60.0,
+            target: None,
             overflow_target: 40.0,
             keep_turns: 3,
             summary: 10.0,
+            user_messages: 10.0,
             every_turns: None,
         }
     }
 }
+
+impl CompactionConfig {
+    /// Returns the percentage that a request is brought down to.
+    ///
+    /// Tokens that are sent again with every request cost money even when they
+    /// come from the cache. A large window is therefore filled less.
+    pub fn target_of(&self, available: Tokens) -> f64 {
+        self.target.unwrap_or_else(|| {
+            let most = LARGE_TARGET as f64 * 100.0 / available.max(1) as f64;
+            most.clamp(SMALLEST_TARGET, USUAL_TARGET.min(self.threshold))
+        })
+    }
+}
+
+/// The default of `compaction.target` in a small window, in percent.
+const USUAL_TARGET: f64 = 60.0;
+
+/// The tokens that a request is brought down to in a large window.
+const LARGE_TARGET: Tokens = 16_000;
+
+/// The least default of `compaction.target`, in percent.
+const SMALLEST_TARGET: f64 = 15.0;
 
 /// The summariser for compaction.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -412,7 +440,7 @@ impl Default for Summariser {
             base_url: None,
             model: None,
             api_key_env: None,
-            deadline_ms: 60_000,
+            deadline_ms: 20_000,
             attempts: 3,
             back_off_ms: 500,
         }
@@ -668,15 +696,20 @@ impl Config {
         }
         for (name, percent) in [
             ("threshold", self.compaction.threshold),
-            ("target", self.compaction.target),
+            ("target", self.compaction.target.unwrap_or(USUAL_TARGET)),
             ("overflow_target", self.compaction.overflow_target),
             ("summary", self.compaction.summary),
+            ("user_messages", self.compaction.user_messages),
         ] {
             if !(1.0..=100.0).contains(&percent) {
                 return refuse(format!("compaction.{name}"), "a percentage from 1 to 100");
             }
         }
-        if self.compaction.target > self.compaction.threshold {
+        if self
+            .compaction
+            .target
+            .is_some_and(|target| target > self.compaction.threshold)
+        {
             return refuse(
                 "compaction.target".to_owned(),
                 "at most compaction.threshold",

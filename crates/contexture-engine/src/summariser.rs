@@ -54,6 +54,8 @@ pub struct SummaryText {
     pub text: String,
     /// What it cost, as the provider reports it.
     pub usage: Option<Usage>,
+    /// Why the model stopped, as the provider spells it.
+    pub stop_reason: Option<String>,
 }
 
 /// Returns the summariser that the settings name; `None` for the extractive one,
@@ -119,6 +121,7 @@ impl Summariser for Api {
         Ok(SummaryText {
             text: answer.text,
             usage: answer.usage,
+            stop_reason: answer.stop_reason,
         })
     }
 

@@ -1,36 +1,55 @@
-//! Making history shorter: the older turns get a summary, the latest stay.
+//! Making history shorter: older steps get a summary, the latest stay.
 //!
 //! Nothing is lost: a compaction is a turn of its own behind the others, and
 //! undoing it moves the head, or puts back what stood before.
 
-mod extract;
+mod flight;
 mod model;
+mod position;
+mod script;
+mod undo;
 
 use contexture_core::guard::{self, Policy};
 use contexture_core::{Counts, Tokens, Usage};
+use contexture_engine::config::CompactionConfig;
+use contexture_engine::{Error, Summariser, Warning, counter_name};
 use contexture_store::{
-    Block, Compaction, Ledger, MessageRole, Session, Trigger, Turn, TurnHead, TurnId, TurnKind,
-    TurnStatus, Walk,
+    Compaction, Ledger, Message, Session, Trigger, Turn, TurnHead, TurnId, TurnKind, Walk,
 };
-pub use extract::{Passage, Speaker, extract};
 use jiff::Timestamp;
 use serde::Serialize;
 
-use contexture_engine::config::CompactionConfig;
-use contexture_engine::{Error, Summariser, Warning, counter_name};
+use crate::facts::{Facts, Room};
+use crate::history::{LatestCompaction, count_turn, steps};
+pub(crate) use flight::Flight;
+use position::{Limits, Position};
+use script::Script;
+pub use undo::Undone;
+pub(crate) use undo::undo;
 
-use crate::history::{LatestCompaction, count_turn, turn_name};
-
-/// The longest summary, whatever the window.
+/// The longest summary, without the user's messages, whatever the window.
 const MAX_SUMMARY: Tokens = 8_192;
+
+/// The most tokens of the user's messages that stay verbatim.
+const MAX_MESSAGES: Tokens = 20_000;
+
+/// A summary has this much room where the window allows it.
+const USEFUL_SUMMARY: Tokens = 1_200;
 
 /// The shortest that is worth making.
 const MIN_SUMMARY: Tokens = 48;
+
+/// The percentage of what is available that the latest turns may fill before
+/// some of their steps are summarised, too.
+const MOST_KEPT: f64 = 70.0;
 
 /// How many times what is available is looked at, at most. A history that was
 /// never summarised may be longer than anybody could read; what is older stays
 /// in the ledger, and the summary says so.
 const MOST_READ: Tokens = 4;
+
+/// The most facts that a summary is reported to lack.
+const MOST_LOST: usize = 50;
 
 /// A compaction that was made.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -41,8 +60,14 @@ pub struct Compacted {
     /// The number of turns that the summary covers, without turns of earlier
     /// summaries.
     pub turns: usize,
-    /// The first turn that requests still show in full.
+    /// The number of steps that the summary covers: answers of the model with
+    /// their tool results.
+    pub steps: usize,
+    /// The first turn that requests still show.
     pub first_kept: Option<TurnId>,
+    /// The index of the first message of that turn that requests still show.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub first_kept_message: usize,
     /// The cause of the compaction.
     pub trigger: Trigger,
     /// The name of the summariser: `extractive`, or a model.
@@ -53,9 +78,36 @@ pub struct Compacted {
     pub tokens_after: Tokens,
     /// The text of the summary.
     pub summary: String,
+    /// Facts of the summarised part that the summary does not contain
+    /// literally: constraints of the user, errors and paths.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub lost: Vec<String>,
     /// Warnings that the caller should read.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<Warning>,
+}
+
+fn is_zero(number: &usize) -> bool {
+    *number == 0
+}
+
+/// The outcome of an attempt to make a history shorter.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Attempt {
+    /// A summary was made.
+    Compacted(Box<Compacted>),
+    /// There is nothing to summarise, and why.
+    Nothing(&'static str),
+}
+
+impl Attempt {
+    /// Returns the compaction, if one was made.
+    pub fn compacted(self) -> Option<Compacted> {
+        match self {
+            Attempt::Compacted(compacted) => Some(*compacted),
+            Attempt::Nothing(_) => None,
+        }
+    }
 }
 
 /// What is to be made shorter, and how far.
@@ -87,12 +139,45 @@ pub(crate) struct Compactor<'a> {
     pub(crate) model_window: Tokens,
 }
 
+/// The part of a history that may be summarised.
+struct Older<'t> {
+    turns: &'t [Turn],
+    // The first message of the first turn that no earlier summary covers.
+    from: usize,
+    // Where the part that stays begins.
+    kept: Position,
+}
+
+impl<'t> Older<'t> {
+    /// Returns the turns that are summarised, each with its messages.
+    fn parts(&self) -> impl Iterator<Item = (&'t Turn, &'t [Message])> {
+        let last = self.kept.turn + usize::from(self.kept.message > 0);
+        let turns = self.turns[..last].iter().enumerate();
+        turns.map(|(t, turn)| {
+            let messages = &turn.turn.messages;
+            let end = match t == self.kept.turn {
+                true => self.kept.message,
+                false => messages.len(),
+            };
+            let start = if t == 0 { self.from.min(end) } else { 0 };
+            (turn, &messages[start..end])
+        })
+    }
+
+    fn steps(&self) -> usize {
+        let mut previous = steps::Previous::default();
+        let messages = self.parts().flat_map(|(_, messages)| messages);
+        messages
+            .filter(|message| previous.starts_step(message))
+            .count()
+    }
+}
+
 impl Compactor<'_> {
-    /// Summarises the older part of a session's history. Returns `None` when
-    /// there is nothing that could be summarised.
-    pub(crate) fn compact(&self, plan: &Plan<'_>) -> Result<Option<Compacted>, Error> {
+    /// Summarises the older part of a session's history.
+    pub(crate) fn compact(&self, plan: &Plan<'_>) -> Result<Attempt, Error> {
         let Some(head) = plan.session.head else {
-            return Ok(None);
+            return Ok(Attempt::Nothing("the session has no turns"));
         };
         let counter = counter_name(self.counts, self.policy);
         let earlier = LatestCompaction::find(self.store, head)?;
@@ -105,42 +190,104 @@ impl Compactor<'_> {
         let mut heads = self.store.walk(head, &walk)?;
         heads.retain(|head| head.kind == TurnKind::Normal);
         heads.reverse();
-        let longest = (plan.available as f64 * self.config.summary / 100.0) as Tokens;
-        let longest = longest.clamp(MIN_SUMMARY, MAX_SUMMARY);
-        // A summary is pinned: one that left no room for the latest turns, or
-        // had none itself, would do more harm than good.
-        let longest = longest.min(plan.available.saturating_sub(plan.fixed) / 2);
-        if longest < MIN_SUMMARY / 2 {
-            return Ok(None);
-        }
-        let kept = self.first_kept(plan, &heads, longest);
-        let (old, recent) = heads.split_at(kept);
-        let Some(last) = old.last() else {
-            return Ok(None);
-        };
-
-        let ids: Vec<TurnId> = old.iter().map(|head| head.id).collect();
+        let ids: Vec<TurnId> = heads.iter().map(|head| head.id).collect();
         let turns = self.store.turns(&ids, &counter)?;
+        let tokens = self.tokens(&turns, &counter)?;
+
+        // A summary is pinned: one that left no room for the latest steps, or
+        // had none itself, would do more harm than good.
+        let beside = plan.available.saturating_sub(plan.fixed);
+        let share = |percent: f64| (plan.available as f64 * percent / 100.0) as Tokens;
+        let summary = share(self.config.summary).clamp(USEFUL_SUMMARY, MAX_SUMMARY);
+        let summary = summary.min(beside * 4 / 10);
+        let messages = share(self.config.user_messages).min(MAX_MESSAGES);
+        let messages = messages.min(beside / 4);
+        if summary < MIN_SUMMARY / 2 {
+            return Ok(Attempt::Nothing(
+                "the rest of the request leaves no room for a summary",
+            ));
+        }
+        let from = earlier
+            .as_ref()
+            .map_or(0, |earlier| earlier.first_message(&heads));
         let earlier_text = earlier.as_ref().and_then(LatestCompaction::summary);
         let earlier_tokens = earlier_text.map_or(0, |text| self.counts.counter().count(text));
-        let before = self.counted(&turns, &counter)? + earlier_tokens;
-        let unread = self.unread(old, earlier.as_ref())?;
-        // Shorter than what it replaces, but no shorter than the one before:
-        // else each generation would halve what is known of the beginning.
-        let target = longest.min((before / 2).max(earlier_tokens));
-        if target < MIN_SUMMARY / 2 {
-            return Ok(None);
-        }
-        let mut warnings = Vec::new();
         let focus = plan.focus.map(|focus| guard::visible(focus, self.policy));
-        let plan = &Plan {
-            focus: focus.as_deref(),
-            ..*plan
+
+        // A summary is often shorter than it may be. What it leaves is for the
+        // latest steps, so its size is found out first.
+        let mut reserve = summary + messages;
+        let mut sized = None;
+        let (older, room, before, facts, text) = loop {
+            let within = |percent: f64| {
+                let within = share(percent).saturating_sub(plan.fixed);
+                within.saturating_sub(reserve)
+            };
+            let limits = Limits {
+                room: plan.target.map_or(0, within),
+                most: within(MOST_KEPT),
+                turns: self.config.keep_turns,
+            };
+            let Some(kept) = position::first_kept(&turns, &tokens, from, &limits) else {
+                return Ok(Attempt::Nothing(
+                    "every step is among the latest, which stay",
+                ));
+            };
+            let older = Older {
+                turns: &turns,
+                from,
+                kept,
+            };
+            let before = older_tokens(&older, &tokens).saturating_add(earlier_tokens);
+            // Shorter than what it replaces.
+            let most = before * 3 / 4;
+            let whole = summary + messages;
+            let scaled = |tokens: Tokens| match whole > most {
+                true => (u128::from(tokens) * u128::from(most) / u128::from(whole)) as Tokens,
+                false => tokens,
+            };
+            let room = Room {
+                tokens: scaled(summary),
+                messages: scaled(messages),
+                focus: focus.as_deref(),
+                counter: self.counts.counter(),
+            };
+            if room.tokens < MIN_SUMMARY / 2 {
+                return Ok(Attempt::Nothing(
+                    "the older steps are too short for a summary",
+                ));
+            }
+            let script = Script::of(older.parts(), self.policy);
+            let mut facts = earlier
+                .as_ref()
+                .map_or_else(Facts::default, LatestCompaction::facts);
+            facts.read(&script.passages());
+            let text = facts.write(&room);
+            let size = room.counter.count(&text);
+            if sized.is_none() && size + size / 4 < reserve {
+                reserve = size + size / 4;
+                sized = Some(size);
+                continue;
+            }
+            break (older, room, before, facts, text);
         };
-        let made = self.summarise(plan, earlier_text, &turns, target, before, &mut warnings)?;
-        let Some(mut made) = made else {
-            return Ok(None);
-        };
+        let kept = older.kept;
+        let mut warnings = Vec::new();
+        let by_model = self.by_model(plan, earlier_text, &older, &room, &facts, &mut warnings);
+        let made = by_model.unwrap_or(Draft {
+            text,
+            by: "extractive".to_owned(),
+            usage: None,
+            facts,
+        });
+        let size = self.counts.counter().count(&made.text);
+        if made.text.is_empty() || size >= before {
+            return Ok(Attempt::Nothing(
+                "no summary would be shorter than the older steps",
+            ));
+        }
+        let mut made = made;
+        let unread = self.unread(&heads, earlier.as_ref())?;
         if unread > 0 {
             let older = if earlier_text.is_some() {
                 ""
@@ -152,13 +299,18 @@ impl Compactor<'_> {
                 made.text
             );
         }
+        let mut lost = made.facts.missing_from(&made.text);
+        lost.truncate(MOST_LOST);
+        let covered = older.parts().last().map(|(turn, _)| turn.id);
         let compaction = Compaction {
             tokens_after: self.counts.counter().count(&made.text),
             summary: made.text,
-            summarized_through: Some(last.id),
-            first_kept: recent.first().map(|head| head.id),
+            summarized_through: covered,
+            first_kept: heads.get(kept.turn).map(|head| head.id),
+            first_kept_message: kept.message,
+            facts: serde_json::to_value(&made.facts).ok(),
             trigger: plan.trigger,
-            focus: plan.focus.map(str::to_owned),
+            focus: focus.as_deref().map(str::to_owned),
             summariser: made.by,
             tokens_before: before,
             usage: made.usage,
@@ -166,22 +318,25 @@ impl Compactor<'_> {
         let recorded = self
             .store
             .compact(&plan.session.label, head, &compaction, plan.now)?;
-        Ok(Some(Compacted {
+        Ok(Attempt::Compacted(Box::new(Compacted {
             turn_id: recorded.id,
-            turns: old.len(),
+            turns: older.parts().count(),
+            steps: older.steps(),
             first_kept: compaction.first_kept,
+            first_kept_message: compaction.first_kept_message,
             trigger: compaction.trigger,
             summariser: compaction.summariser,
             tokens_before: compaction.tokens_before,
             tokens_after: compaction.tokens_after,
             summary: compaction.summary,
+            lost,
             warnings,
-        }))
+        })))
     }
 
     /// Returns how many turns are neither read now nor in an earlier summary.
-    fn unread(&self, old: &[TurnHead], earlier: Option<&LatestCompaction>) -> Result<u64, Error> {
-        let Some(first) = old.first() else {
+    fn unread(&self, heads: &[TurnHead], earlier: Option<&LatestCompaction>) -> Result<u64, Error> {
+        let Some(first) = heads.first() else {
             return Ok(0);
         };
         let summarised = match earlier {
@@ -200,18 +355,22 @@ impl Compactor<'_> {
         Ok((first.depth - 1).saturating_sub(summarised))
     }
 
-    /// Returns what turns count; what was not counted with this counter yet is
-    /// counted now and kept.
-    fn counted(&self, turns: &[Turn], counter: &str) -> Result<Tokens, Error> {
-        let mut total = 0;
+    /// Returns the tokens of each message; what was not counted with this
+    /// counter yet is counted now and kept.
+    fn tokens(&self, turns: &[Turn], counter: &str) -> Result<Vec<Vec<Tokens>>, Error> {
+        let mut tokens = Vec::with_capacity(turns.len());
         let mut uncounted = Vec::new();
         for turn in turns {
-            match &turn.counts {
-                Some(counts) => total += counts.iter().flatten().sum::<Tokens>(),
+            let by_message = |blocks: &Vec<Vec<Tokens>>| -> Vec<Tokens> {
+                blocks.iter().map(|blocks| blocks.iter().sum()).collect()
+            };
+            let known = turn.counts.as_ref();
+            match known.filter(|counts| counts.len() == turn.turn.messages.len()) {
+                Some(counts) => tokens.push(by_message(counts)),
                 None => {
                     let counted = count_turn(&turn.turn, self.counts, self.policy);
-                    total += counted.total();
                     debug_assert_eq!(counted.counter, counter);
+                    tokens.push(by_message(&counted.blocks));
                     uncounted.push((turn.id, counted));
                 }
             }
@@ -219,282 +378,79 @@ impl Compactor<'_> {
         if !uncounted.is_empty() {
             self.store.put_counts(&uncounted)?;
         }
-        Ok(total)
+        Ok(tokens)
     }
 
-    /// Returns where the part that is kept begins: at a turn that a history can
-    /// begin with, with the latest turns behind it in any case, and as many
-    /// more as the target leaves room for.
-    fn first_kept(&self, plan: &Plan<'_>, heads: &[TurnHead], summary: Tokens) -> usize {
-        let least = self.config.keep_turns;
-        let room = plan.target.map_or(0, |percent| {
-            let target = (plan.available as f64 * percent / 100.0) as Tokens;
-            target.saturating_sub(plan.fixed).saturating_sub(summary)
-        });
-        let (mut kept, mut cost) = (None, 0);
-        for (i, head) in heads.iter().enumerate().rev() {
-            cost += head.weight();
-            let enough = kept.is_some_and(|kept| heads.len() - kept >= least);
-            if cost > room && enough {
-                break;
-            }
-            if head.begins {
-                kept = Some(i);
-            }
-        }
-        // Where no history can begin, everything is kept: the next turn may
-        // answer a call of the last one.
-        kept.unwrap_or(0)
-    }
-
-    /// Asks each means in turn until one gives a summary that is worth having.
-    fn summarise(
+    /// Asks the language model for a summary, if there is one.
+    fn by_model(
         &self,
         plan: &Plan<'_>,
         earlier: Option<&str>,
-        turns: &[Turn],
-        target: Tokens,
-        before: Tokens,
+        older: &Older<'_>,
+        room: &Room<'_>,
+        facts: &Facts,
         warnings: &mut Vec<Warning>,
-    ) -> Result<Option<Draft>, Error> {
-        let script = Script::of(turns, self.policy);
-        let passages = script.passages();
-        let counter = self.counts.counter();
-        let worth = |made: Draft, warnings: &mut Vec<Warning>| -> Option<Draft> {
-            // A model may spell out what it was told in other words.
-            let text = guard::visible(made.text.trim(), self.policy);
-            let tokens = counter.count(&text);
-            // It is pinned: one that takes the room of the latest turns does
-            // more harm than good.
-            let most = before.min(target.saturating_mul(2));
-            if text.is_empty() || tokens >= most {
-                let message = format!(
-                    "the summary by {} was rejected: {}",
-                    made.by,
-                    if text.is_empty() {
-                        "it is empty".to_owned()
-                    } else if tokens < before {
-                        format!("it has {tokens} tokens; the target was {target}")
-                    } else {
-                        format!(
-                            "it has {tokens} tokens, no fewer than the {before} it would \
-                                 replace"
-                        )
-                    }
-                );
-                warnings.push(Warning::new("summary_rejected", message));
+    ) -> Option<Draft> {
+        let summariser = self.summariser?;
+        let script = Script::of(older.parts(), self.policy);
+        let request = model::Summary {
+            summariser,
+            window: self.model_window,
+            system: plan.system,
+            earlier,
+            focus: room.focus,
+            target: room.tokens * 6 / 10,
+            counter: room.counter,
+            policy: self.policy,
+            key: self.counts.key(),
+        };
+        let prose = match request.make(&script.passages()) {
+            Ok(prose) => prose,
+            Err(why) => {
+                let message = format!("{why}; using the extractive summariser instead");
+                warnings.push(Warning::new("summariser_failed", message));
                 return None;
             }
-            let text = text.into_owned();
-            Some(Draft { text, ..made })
         };
-        if let Some(summariser) = self.summariser {
-            let request = model::Summary {
-                summariser,
-                window: self.model_window,
-                system: plan.system,
-                earlier,
-                focus: plan.focus,
-                target,
-                counter,
-                policy: self.policy,
-                key: self.counts.key(),
-            };
-            match request.make(&passages) {
-                Ok(made) => {
-                    if let Some(made) = worth(made, warnings) {
-                        return Ok(Some(made));
-                    }
-                }
-                Err(why) => {
-                    let message = format!("{why}; using the extractive summariser instead");
-                    warnings.push(Warning::new("summariser_failed", message));
-                }
-            }
-        }
-        let text = extract(earlier, &passages, plan.focus, target, counter);
-        let by = "extractive".to_owned();
-        let usage = None;
-        Ok(worth(Draft { text, by, usage }, warnings))
+        // A model may spell out what it was told in other words.
+        let text = guard::visible(prose.text.trim(), self.policy).into_owned();
+        let used = room.counter.count(&text);
+        let rest = Room {
+            tokens: room.tokens.saturating_sub(used).max(room.tokens / 4),
+            ..*room
+        };
+        Some(Draft {
+            text: facts.write_beside(&text, &rest),
+            by: summariser.name().to_owned(),
+            usage: Some(prose.usage),
+            facts: Facts {
+                notes: text,
+                ..facts.clone()
+            },
+        })
     }
+}
+
+/// Returns the tokens of the messages that are summarised.
+fn older_tokens(older: &Older<'_>, tokens: &[Vec<Tokens>]) -> Tokens {
+    let mut sum: Tokens = 0;
+    for (t, (turn, messages)) in older.parts().enumerate() {
+        let end = match t == older.kept.turn {
+            true => older.kept.message,
+            false => turn.turn.messages.len(),
+        };
+        let of_turn = &tokens[t][end - messages.len()..end];
+        sum = of_turn
+            .iter()
+            .fold(sum, |sum, more| sum.saturating_add(*more));
+    }
+    sum
 }
 
 /// A summary, and what made it.
-pub(crate) struct Draft {
-    pub(crate) text: String,
-    pub(crate) by: String,
-    pub(crate) usage: Option<Usage>,
-}
-
-/// A conversation with its secrets masked.
-struct Script {
-    lines: Vec<Line>,
-}
-
-struct Line {
-    speaker: Speaker,
+struct Draft {
     text: String,
-    failed: bool,
-    turn: u64,
-    name: Option<String>,
-}
-
-impl Script {
-    fn of(turns: &[Turn], policy: Policy) -> Self {
-        let mut lines = Vec::new();
-        let mut names = std::collections::BTreeMap::new();
-        for turn in turns {
-            for message in &turn.turn.messages {
-                let speaker = match message.role {
-                    MessageRole::User => Speaker::User,
-                    MessageRole::Assistant => Speaker::Assistant,
-                    MessageRole::Tool => Speaker::ToolResult,
-                    MessageRole::System | MessageRole::Developer => continue,
-                };
-                for block in message.blocks() {
-                    let (speaker, text, failed, name) = match &*block {
-                        Block::Text { text } => (speaker, text.clone(), false, None),
-                        Block::ToolCall {
-                            id,
-                            name,
-                            arguments,
-                        } => {
-                            names.insert(id.clone(), name.clone());
-                            let name = Some(name.clone());
-                            (Speaker::ToolCall, arguments.to_string(), false, name)
-                        }
-                        Block::ToolResult {
-                            tool_call_id,
-                            content,
-                            is_error,
-                        } => {
-                            let name = names.get(tool_call_id).cloned();
-                            (Speaker::ToolResult, content.clone(), *is_error, name)
-                        }
-                        // Thoughts are not results; what is not text has none.
-                        _ => continue,
-                    };
-                    lines.push(Line {
-                        speaker,
-                        text: guard::visible(&text, policy).into_owned(),
-                        failed,
-                        turn: turn.depth,
-                        name,
-                    });
-                }
-            }
-            if turn.turn.effective_status() == TurnStatus::Failed {
-                let error = turn.turn.error.as_ref();
-                let kind = error.map_or_else(String::new, |error| format!("{:?}", error.kind));
-                let told = error.map_or("", |error| error.message.as_str());
-                let text = format!("turn {} failed: {kind} {told}", turn_name(turn.id));
-                lines.push(Line {
-                    speaker: Speaker::Other,
-                    text: guard::visible(text.trim_end(), policy).into_owned(),
-                    failed: true,
-                    turn: turn.depth,
-                    name: None,
-                });
-            }
-        }
-        Self { lines }
-    }
-
-    fn passages(&self) -> Vec<Passage<'_>> {
-        self.lines
-            .iter()
-            .map(|line| Passage {
-                speaker: line.speaker,
-                text: &line.text,
-                failed: line.failed,
-                turn: line.turn,
-                name: line.name.as_deref(),
-            })
-            .collect()
-    }
-}
-
-/// Undoes the latest compaction of a session.
-///
-/// When nothing was said since, the head moves back; otherwise what stood
-/// before is put back behind it, so that nothing that was said is lost.
-pub(crate) fn undo(store: &dyn Ledger, session: &Session, now: Timestamp) -> Result<Undone, Error> {
-    let none = || {
-        Error::input(format!(
-            "session `{}` has no compaction to undo",
-            session.label
-        ))
-    };
-    let Some(head) = session.head else {
-        return Err(none());
-    };
-    // What was undone before stands behind what it undid, and is passed over
-    // together with that.
-    let below = |latest: &LatestCompaction| match latest.parent {
-        Some(parent) => LatestCompaction::find(store, parent),
-        None => Ok(None),
-    };
-    let effective =
-        |mut latest: Option<LatestCompaction>| -> Result<Option<LatestCompaction>, Error> {
-            let mut skip = 0_usize;
-            while let Some(found) = &latest {
-                let is_undo = found.compaction.trigger == Trigger::Undo;
-                if !is_undo && skip == 0 {
-                    break;
-                }
-                skip = if is_undo { skip + 1 } else { skip - 1 };
-                latest = below(found)?;
-            }
-            Ok(latest)
-        };
-    let latest = effective(LatestCompaction::find(store, head)?)?.ok_or_else(none)?;
-    let before = effective(below(&latest)?)?;
-    let standing = before.as_ref().map(|before| before.id);
-    if head == latest.id {
-        let parent = latest.parent.ok_or_else(none)?;
-        store.move_head(&session.label, Some(head), Some(parent), "uncompacted", now)?;
-        return Ok(Undone {
-            undone: latest.id,
-            head: parent,
-            standing,
-        });
-    }
-    // What stood before: the compaction before that, or nothing.
-    let before = before.map(|latest| latest.compaction);
-    let before = before.unwrap_or(Compaction {
-        summary: String::new(),
-        summarized_through: None,
-        first_kept: None,
-        trigger: Trigger::Undo,
-        focus: None,
-        summariser: String::new(),
-        tokens_before: 0,
-        tokens_after: 0,
-        usage: None,
-    });
-    let restored = Compaction {
-        trigger: Trigger::Undo,
-        focus: None,
-        usage: None,
-        ..before
-    };
-    let recorded = store.compact(&session.label, head, &restored, now)?;
-    Ok(Undone {
-        undone: latest.id,
-        head: recorded.id,
-        standing,
-    })
-}
-
-/// A compaction that was undone.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[cfg_attr(feature = "schema", schemars(rename = "CompactionUndone"))]
-pub struct Undone {
-    /// The id of the compaction that was undone.
-    pub undone: TurnId,
-    /// The id of the session's new head.
-    pub head: TurnId,
-    /// The compaction that is in effect again. Null if there is none.
-    pub standing: Option<TurnId>,
+    by: String,
+    usage: Option<Usage>,
+    facts: Facts,
 }

@@ -5,19 +5,20 @@
 
 mod items;
 mod join;
-mod steps;
+pub(crate) mod steps;
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use contexture_core::cache::Cache;
 use contexture_core::guard::Policy;
-use contexture_core::{Code, Counts, Excluded, Item, Role, Text, Tokens, Trust};
+use contexture_core::{Code, Content, Counts, Cut, Excluded, Item, Role, Text, Tokens, Trust};
 use contexture_engine::counter_name;
 use contexture_store::{
     Compaction, Counted, Ledger, Session, StoreError, Turn, TurnHead, TurnId, TurnKind, Walk,
 };
 use contexture_tokens::Provider;
+
+use crate::facts::Facts;
 
 pub(crate) use items::count_turn;
 use items::{ItemBuilder, count, fits, know};
@@ -47,7 +48,10 @@ pub(crate) struct PreparedTurn {
     // The item before which somebody speaks who has no result: calls of turns
     // before that still wait are given up there. The ledger says the same.
     speaks_at: Option<usize>,
-    begins: bool,
+    // The message of each item.
+    messages: Vec<usize>,
+    // The items that steps begin with.
+    starts: Vec<usize>,
     bytes: usize,
 }
 
@@ -59,6 +63,9 @@ pub(crate) struct TurnCache {
     heads: Cache<(TurnId, Arc<str>), TurnHead>,
     // Compactions, by the turn that each is.
     compactions: Cache<TurnId, Arc<LatestCompaction>>,
+    // Histories of which nothing can be summarised, by their head and what is
+    // available.
+    incompressible: Cache<(TurnId, Tokens), ()>,
 }
 
 /// What the items of a turn depend on beside the turn itself.
@@ -75,6 +82,15 @@ impl TurnCache {
     fn get(&self, heads: &[TurnHead], key: &Key) -> Vec<Option<Arc<PreparedTurn>>> {
         let turn = |head: &TurnHead| self.turns.get(&(head.id, key.clone()));
         heads.iter().map(turn).collect()
+    }
+
+    /// Returns true when an attempt to summarise the history found nothing.
+    pub(crate) fn is_incompressible(&self, head: TurnId, available: Tokens) -> bool {
+        self.incompressible.get(&(head, available)).is_some()
+    }
+
+    pub(crate) fn remember_incompressible(&self, head: TurnId, available: Tokens) {
+        self.incompressible.insert((head, available), (), 64);
     }
 
     /// Returns the latest compaction on the path to a turn, as
@@ -164,8 +180,8 @@ pub(crate) struct Reader<'a> {
     pub(crate) min_recent: usize,
     /// Whether the summary of older turns is offered.
     pub(crate) with_summary: bool,
-    /// Whether the latest run of steps may be torn between them.
-    pub(crate) by_steps: bool,
+    /// Whether the user's latest message stays whatever is left out around it.
+    pub(crate) pins_question: bool,
 }
 
 /// The tail of a conversation.
@@ -180,25 +196,10 @@ pub(crate) struct History {
     pub(crate) latest: Option<Arc<LatestCompaction>>,
     /// The calls that have no result at its end.
     pub(crate) waiting: Vec<String>,
-    /// The blocks of the latest turn, with those before it that it goes on
-    /// from, when there are several steps in it.
-    pub(crate) newest: BTreeSet<Arc<str>>,
-}
-
-/// Returns the blocks of the latest group, if they are more than one step.
-fn newest(items: &[Item]) -> BTreeSet<Arc<str>> {
-    let Some(last) = items.last() else {
-        return BTreeSet::new();
-    };
-    let run = items
-        .iter()
-        .rev()
-        .take_while(|item| item.group == last.group);
-    let steps = run.clone().filter(|item| item.role == Role::Tool).count();
-    match steps > 1 {
-        true => run.map(|item| Arc::clone(&item.id)).collect(),
-        false => BTreeSet::new(),
-    }
+    /// The number of older turns that are neither read nor summarised.
+    pub(crate) unread: u64,
+    /// The blocks of the user's latest message.
+    pub(crate) question: Vec<Arc<str>>,
 }
 
 /// The latest compaction on the path to a turn.
@@ -251,6 +252,24 @@ impl LatestCompaction {
         Some(self.compaction.summary.as_str()).filter(|summary| !summary.is_empty())
     }
 
+    /// Returns what the summary is made of. Summaries of earlier versions are
+    /// known only as text.
+    pub(crate) fn facts(&self) -> Facts {
+        let stored = self.compaction.facts.clone();
+        let facts = stored.and_then(|facts| serde_json::from_value(facts).ok());
+        facts.unwrap_or_else(|| Facts::of_summary(self.summary().unwrap_or_default()))
+    }
+
+    /// Returns the index of the first message that is shown of the first of
+    /// these turns.
+    pub(crate) fn first_message(&self, heads: &[TurnHead]) -> usize {
+        let first = heads.first().map(|head| head.id);
+        match first.is_some() && first == self.compaction.first_kept {
+            true => self.compaction.first_kept_message,
+            false => 0,
+        }
+    }
+
     /// Returns the name of the summary in reports.
     pub(crate) fn name(&self) -> String {
         format!("{SUMMARY_NAME}{}", turn_name(self.id))
@@ -268,19 +287,18 @@ impl History {
     }
 
     /// Returns true when a window that begins with `start` holds the latest
-    /// turns, as many as are kept in any case.
-    pub(crate) fn holds_latest(&self, start: &str, turns: usize) -> bool {
-        // Turns that only make sense with the one before them count with it.
-        let units = |heads: &[TurnHead]| {
-            let later = heads.iter().skip(1).filter(|head| head.begins).count();
-            later + usize::from(!heads.is_empty())
+    /// steps, as many as are kept in any case.
+    pub(crate) fn holds_latest(&self, start: &str, least: usize) -> bool {
+        let steps = |items: &[Item]| {
+            let mut groups: Vec<_> = items
+                .iter()
+                .filter_map(|item| item.group.as_ref())
+                .collect();
+            groups.dedup();
+            groups.len()
         };
-        let name = start.split('/').next().unwrap_or_default();
-        let from = self
-            .heads
-            .iter()
-            .position(|head| turn_name(head.id) == name);
-        from.is_some_and(|from| units(&self.heads[from..]) >= turns.min(units(&self.heads)))
+        let from = self.items.iter().position(|item| *item.id == *start);
+        from.is_some_and(|from| steps(&self.items[from..]) >= least.min(steps(&self.items)))
     }
 }
 
@@ -387,11 +405,34 @@ impl Reader<'_> {
             }
         }
         join(history, prepared);
-        history.newest = newest(&history.items);
-        if self.by_steps {
-            steps::tear_newest(&mut history.items, self.available);
+        if self.pins_question {
+            self.pin_question(history);
         }
         unread(history);
+    }
+
+    /// Pins the user's latest message, when it leaves room for the steps.
+    fn pin_question(&self, history: &mut History) {
+        let asked: Vec<usize> = (0..history.items.len())
+            .filter(|&at| history.question.contains(&history.items[at].id))
+            .collect();
+        let bytes = |item: &Item| match &item.content {
+            Content::Ready(text) => text.as_str().len(),
+            Content::Pending { .. } | Content::Absent { .. } => 0,
+        };
+        let cost = |&at: &usize| {
+            let item = &history.items[at];
+            bytes(item) as Tokens / 4 + item.surcharge
+        };
+        if asked.iter().map(cost).sum::<Tokens>() > self.available / 4 {
+            return;
+        }
+        for at in asked {
+            let item = &mut history.items[at];
+            item.pinned = true;
+            item.cut = Cut::Never;
+            item.group = None;
+        }
     }
 
     fn summary(&self, name: String, summary: &str) -> Item {
@@ -463,6 +504,9 @@ fn unread(history: &mut History) {
             format!("{older} older {turns}: not read because the budget is full"),
         ),
     };
+    if code == Code::BEFORE_WINDOW {
+        history.unread = older;
+    }
     let id = format!("turns 1-{older}");
     let row = row(&id, Role::User, code, tokens, reason);
     history.unsent.insert(0, row);

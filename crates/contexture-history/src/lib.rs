@@ -5,6 +5,7 @@
 //! and compacts conversations, and says what they cost.
 
 pub mod compaction;
+pub mod facts;
 mod history;
 mod session;
 mod source;

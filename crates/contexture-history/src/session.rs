@@ -16,7 +16,7 @@ use contexture_engine::snapshot::{self, Saved};
 use contexture_engine::{Advice, Cause, Engine, Error, Operation};
 use contexture_store::{Counted, Ledger};
 
-use crate::compaction::{self, Compacted, Compactor, Plan, Undone};
+use crate::compaction::{self, Attempt, Compacted, Compactor, Plan, Undone};
 use crate::history::count_turn;
 
 /// How many of a session's latest requests a turn is looked for among.
@@ -283,12 +283,8 @@ impl<'e> Sessions<'e> {
     }
 
     /// Summarises all but the latest turns of a session, because somebody asks
-    /// for it. Returns `None` when there is nothing to summarise.
-    pub fn compact(
-        &self,
-        label: &str,
-        request: &CompactRequest,
-    ) -> Result<Option<Compacted>, Error> {
+    /// for it.
+    pub fn compact(&self, label: &str, request: &CompactRequest) -> Result<Attempt, Error> {
         self.compact_to(label, request, Trigger::Manual, None)
     }
 
@@ -316,24 +312,16 @@ impl<'e> Sessions<'e> {
             }
         }
         let target = self.engine.config().compaction.overflow_target;
-        let compacted = self.compact_to(label, request, Trigger::OverflowRecovery, Some(target))?;
-        if let Some(compacted) = compacted {
-            return Ok(compacted);
-        }
-        let kept = self.engine.config().compaction.keep_turns;
-        let latest = self.history(label, kept + 1)?;
-        let is_normal = |turn: &&Turn| turn.kind == TurnKind::Normal;
-        if request.max_tokens.is_none() && latest.iter().filter(is_normal).count() > kept {
-            return Err(Error::input(format!(
-                "session `{label}` was not compacted: the turns before its latest {kept} already \
-                 fit the assumed window, or are too short for a summary"
-            ))
-            .advise(Advice::set("max_tokens")));
-        }
-        Err(Error::input(format!(
-            "session `{label}` cannot be compacted: its latest {kept} turns are always kept"
-        ))
-        .advise("use a model with a larger window, or fork before the largest turn"))
+        let attempt = self.compact_to(label, request, Trigger::OverflowRecovery, Some(target))?;
+        let why = match attempt {
+            Attempt::Compacted(compacted) => return Ok(*compacted),
+            Attempt::Nothing(why) => why,
+        };
+        let error = Error::input(format!("session `{label}` was not compacted: {why}"));
+        Err(match request.max_tokens {
+            None => error.advise(Advice::set("max_tokens")),
+            Some(_) => error.advise("use a model with a larger window"),
+        })
     }
 
     fn compact_to(
@@ -342,7 +330,7 @@ impl<'e> Sessions<'e> {
         request: &CompactRequest,
         trigger: Trigger,
         target: Option<f64>,
-    ) -> Result<Option<Compacted>, Error> {
+    ) -> Result<Attempt, Error> {
         let store = self.engine.ledger()?;
         let session = store.session(label)?;
         let latest = self

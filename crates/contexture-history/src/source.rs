@@ -1,10 +1,9 @@
 //! The source `history`: reads the session and compacts it when the request
 //! would be too long.
 
-use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use contexture_core::{Code, Fit, Tokens};
+use contexture_core::{Assembly, Code, Fit, Marker, Role, Tokens, UnofferedRange};
 use contexture_engine::assembled::{bare, sent_name};
 use contexture_engine::source::{Account, Facts, Scope};
 use contexture_engine::{
@@ -13,12 +12,15 @@ use contexture_engine::{
 };
 use contexture_store::{Session, Trigger};
 
-use crate::compaction::{Compacted, Plan};
+use crate::compaction::{Attempt, Compacted, Flight, Plan};
 use crate::history::{History, Reader, SUMMARY_NAME, TurnCache};
 use crate::session::Sessions;
 
 /// An answer that may have fewer tokens than this is likely to be cut off.
 const LITTLE_ROOM: Tokens = 512;
+
+/// What stands before a window over history that does not hold all of it.
+const LEFT_OUT: &str = "[Earlier steps of this conversation are left out of this request.]";
 
 /// How often a compaction is tried when other writers are faster.
 const MOST_COMPACTIONS: usize = 4;
@@ -43,12 +45,12 @@ struct Progress {
     session: Option<Arc<Session>>,
     // The summary of older turns is left out: it does not fit.
     without_summary: bool,
-    // The latest run of steps may be torn between them.
-    by_steps: bool,
-    // Tearing it did not help.
-    steps_failed: bool,
-    // The blocks of the latest run, when there are several steps in it.
-    newest: BTreeSet<Arc<str>>,
+    // The user's latest message stays whatever is left out around it.
+    pins_question: bool,
+    // Pinning it did not help.
+    question_failed: bool,
+    // The blocks of the user's latest message.
+    question: Vec<Arc<str>>,
     turns_since_summary: u64,
     compactions: usize,
     compacted: Option<Compacted>,
@@ -145,19 +147,27 @@ impl Source for HistorySource {
             available: ask.budget.available(),
             min_recent,
             with_summary: !progress.without_summary,
-            by_steps: progress.by_steps,
+            pins_question: progress.pins_question,
         };
         let history = reader.read(&session)?;
         if let Fit::Path(path) = &mut fit
             && let Some(anchor) = &mut path.anchor
         {
-            // Steps of one run are fewer than a turn.
-            let turns = if progress.by_steps { 0 } else { min_recent };
-            anchor.start = window_start(ask, &history, turns);
+            anchor.start = window_start(ask, &history, min_recent);
+            // What is left out is said, and a request begins with the user.
+            let mut marker = Marker::new("earlier step", Role::User);
+            // The same from request to request, so that the cache stays valid.
+            marker.text = Some(LEFT_OUT.into());
+            marker.is_required = true;
+            path.marker = Some(marker);
+            path.unseen = (history.unread > 0).then_some(UnofferedRange {
+                at: 0,
+                count: history.unread,
+            });
         }
         let summarised = history.latest.as_ref().map_or(0, |latest| latest.depth);
         progress.turns_since_summary = session.turns.saturating_sub(summarised);
-        progress.newest = history.newest;
+        progress.question = history.question;
         if let Some(call) = history.waiting.first() {
             ask.warn(Warning::new(
                 "call_without_result",
@@ -237,8 +247,8 @@ impl HistorySource {
         progress: &mut Progress,
     ) -> Result<bool, Error> {
         let Some(assembly) = outcome.assembly() else {
-            if progress.by_steps {
-                (progress.by_steps, progress.steps_failed) = (false, true);
+            if progress.pins_question {
+                (progress.pins_question, progress.question_failed) = (false, true);
                 return Ok(true);
             }
             // A summary that was made for a larger window is history, and gives
@@ -248,17 +258,30 @@ impl HistorySource {
             progress.without_summary |= may;
             return Ok(may);
         };
-        if !progress.by_steps && !progress.steps_failed && !progress.newest.is_empty() {
-            let kept = assembly.report.included.iter().filter(|row| {
-                *row.layer == *ask.layer.name && !row.truncated && progress.newest.contains(&row.id)
-            });
-            if kept.count() < progress.newest.len() {
-                // The latest run is too long: its latest steps, whole, say more
-                // than all of them cut.
-                progress.by_steps = true;
-                return Ok(true);
-            }
+        if self.compacts(ask, outcome, assembly, progress)? {
+            return Ok(true);
         }
+        // Without a summary, the user's latest message must not be lost.
+        let mut dropped = assembly.report.excluded.iter();
+        let is_question = |id: &str| progress.question.iter().any(|block| **block == *id);
+        let lacks_question =
+            dropped.any(|row| *row.layer == *ask.layer.name && is_question(&row.id));
+        if lacks_question && !progress.pins_question && !progress.question_failed {
+            progress.pins_question = true;
+            return Ok(true);
+        }
+        Ok(false)
+    }
+
+    /// Summarises history if the request needs that. Returns true when history
+    /// is to be read again.
+    fn compacts(
+        &self,
+        ask: &Ask<'_>,
+        outcome: &Outcome<'_>,
+        assembly: &Assembly,
+        progress: &mut Progress,
+    ) -> Result<bool, Error> {
         if progress.is_settled || progress.compactions >= MOST_COMPACTIONS {
             return Ok(false);
         }
@@ -268,14 +291,86 @@ impl HistorySource {
         };
         progress.compactions += 1;
         let system = bare(&assembly.layout.system, assembly.layout.mark);
-        if !compact(ask, &need, &system, progress)? {
+        if !self.compact(ask, &need, &system, progress)? {
             progress.is_settled = true;
             return Ok(false);
         }
-        (progress.without_summary, progress.by_steps) = (false, false);
-        progress.steps_failed = false;
+        (progress.without_summary, progress.pins_question) = (false, false);
+        progress.question_failed = false;
         progress.is_settled = progress.compacted.is_some();
         Ok(true)
+    }
+
+    /// Summarises the older part of a history. Returns false when nothing
+    /// changed.
+    fn compact(
+        &self,
+        ask: &Ask<'_>,
+        need: &CompactionNeed,
+        system: &str,
+        progress: &mut Progress,
+    ) -> Result<bool, Error> {
+        let Some(session) = progress.session.clone() else {
+            return Ok(false);
+        };
+        let Some(head) = session.head else {
+            return Ok(false);
+        };
+        let available = ask.budget.available().min(need.room);
+        if self.cache.is_incompressible(head, available) {
+            return Ok(false);
+        }
+        let ledger = ask.engine.ledger()?;
+        let flight = Flight::begin(head);
+        let now = ledger.session(&session.label)?;
+        if now.head != session.head {
+            // Another request summarised it meanwhile.
+            progress.session = Some(Arc::new(now));
+            return Ok(true);
+        }
+        let plan = Plan {
+            session: &session,
+            trigger: need.trigger,
+            focus: None,
+            available,
+            fixed: need.fixed,
+            target: need.target,
+            system,
+            now: ask.now,
+        };
+        let sessions = Sessions::new(ask.engine);
+        let attempt = sessions.compactor(ledger, ask.counts).compact(&plan);
+        drop(flight);
+        match attempt {
+            Ok(Attempt::Compacted(compacted)) => {
+                for warning in &compacted.warnings {
+                    ask.warn(warning.clone());
+                }
+                ask.warn(told(ask, need, &compacted, &session.label));
+                progress.session = Some(Arc::new(ledger.session(&session.label)?));
+                progress.compacted = Some(*compacted);
+                Ok(true)
+            }
+            Ok(Attempt::Nothing(_)) => {
+                self.cache.remember_incompressible(head, available);
+                Ok(false)
+            }
+            Err(error) => {
+                let now = ledger.session(&session.label)?;
+                if now.head != session.head {
+                    // Another writer recorded or summarised meanwhile: go on
+                    // from there.
+                    progress.session = Some(Arc::new(now));
+                    return Ok(true);
+                }
+                // The window still keeps the request within its budget.
+                ask.warn(Warning::new(
+                    "not_compacted",
+                    format!("history could not be summarised: {error}"),
+                ));
+                Ok(false)
+            }
+        }
     }
 }
 
@@ -308,7 +403,7 @@ fn needs_compaction(
             trigger: Trigger::ContextLimit,
             fixed,
             room,
-            target: Some(config.target),
+            target: Some(config.target_of(available)),
         });
     }
     let due = config
@@ -322,57 +417,6 @@ fn needs_compaction(
     })
 }
 
-/// Summarises the older part of a history. Returns false when nothing changed.
-fn compact(
-    ask: &Ask<'_>,
-    need: &CompactionNeed,
-    system: &str,
-    progress: &mut Progress,
-) -> Result<bool, Error> {
-    let Some(session) = progress.session.clone() else {
-        return Ok(false);
-    };
-    let ledger = ask.engine.ledger()?;
-    let plan = Plan {
-        session: &session,
-        trigger: need.trigger,
-        focus: None,
-        available: ask.budget.available().min(need.room),
-        fixed: need.fixed,
-        target: need.target,
-        system,
-        now: ask.now,
-    };
-    let sessions = Sessions::new(ask.engine);
-    match sessions.compactor(ledger, ask.counts).compact(&plan) {
-        Ok(Some(compacted)) => {
-            for warning in &compacted.warnings {
-                ask.warn(warning.clone());
-            }
-            ask.warn(told(ask, need, &compacted, &session.label));
-            progress.session = Some(Arc::new(ledger.session(&session.label)?));
-            progress.compacted = Some(compacted);
-            Ok(true)
-        }
-        Ok(None) => Ok(false),
-        Err(error) => {
-            let now = ledger.session(&session.label)?;
-            if now.head != session.head {
-                // Another writer recorded or summarised meanwhile: go on from
-                // there.
-                progress.session = Some(Arc::new(now));
-                return Ok(true);
-            }
-            // The window still keeps the request within its budget.
-            ask.warn(Warning::new(
-                "not_compacted",
-                format!("history could not be summarised: {error}"),
-            ));
-            Ok(false)
-        }
-    }
-}
-
 fn told(ask: &Ask<'_>, need: &CompactionNeed, compacted: &Compacted, label: &str) -> Warning {
     let why = match need.trigger {
         Trigger::Periodic => "it was due (compaction.every_turns)".to_owned(),
@@ -381,12 +425,12 @@ fn told(ask: &Ask<'_>, need: &CompactionNeed, compacted: &Compacted, label: &str
             ask.engine.config().compaction.threshold
         ),
     };
-    let turns = match compacted.turns {
-        1 => "1 turn was".to_owned(),
-        turns => format!("{turns} turns were"),
+    let steps = match compacted.steps {
+        1 => "1 step was".to_owned(),
+        steps => format!("{steps} steps were"),
     };
     let message = format!(
-        "{turns} summarised, {} tokens became {} ({}): {why}",
+        "{steps} summarised, {} tokens became {} ({}): {why}",
         compacted.tokens_before, compacted.tokens_after, compacted.summariser,
     );
     Warning::new("history_compacted", message)

@@ -273,13 +273,11 @@ impl Reading<'_> {
         path.is_text = self.loom.mode() == TreeMode::Buffer;
         match self.loom.strategy {
             TruncationStrategy::TruncateMiddle => {
-                path.marker = Some(Marker {
-                    noun: "node".into(),
-                    role: match self.loom.mode() {
-                        TreeMode::Dialogue => Role::User,
-                        TreeMode::Buffer => Role::Document,
-                    },
-                });
+                let role = match self.loom.mode() {
+                    TreeMode::Dialogue => Role::User,
+                    TreeMode::Buffer => Role::Document,
+                };
+                path.marker = Some(Marker::new("node", role));
             }
             TruncationStrategy::RollingWindow | TruncationStrategy::StopAtLimit => {
                 path.marker = None;

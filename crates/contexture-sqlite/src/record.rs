@@ -344,8 +344,9 @@ pub(crate) fn compact(
             let key = db.last_insert_rowid();
             db.prepare_cached(
                 "INSERT INTO compactions (turn, summary, summarized_through, first_kept,
-                     trigger_name, focus, summariser, tokens_before, tokens_after, usage)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
+                     trigger_name, focus, summariser, tokens_before, tokens_after, usage,
+                     first_kept_message, facts)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
             )?
             .execute(params![
                 key,
@@ -358,6 +359,8 @@ pub(crate) fn compact(
                 number("tokens_before", compaction.tokens_before)?,
                 number("tokens_after", compaction.tokens_after)?,
                 compaction.usage.as_ref().map(Json),
+                number("first_kept_message", compaction.first_kept_message as u64)?,
+                compaction.facts.as_ref().map(Json),
             ])?;
             key
         }

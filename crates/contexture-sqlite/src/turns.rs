@@ -221,7 +221,7 @@ fn messages(db: &Connection, turn: i64) -> Result<Vec<Message>, Fault> {
 fn compaction(db: &Connection, turn: i64) -> Result<Compaction, Fault> {
     let mut select = db.prepare_cached(
         "SELECT c.summary, through.id, kept.id, c.trigger_name, c.focus, c.summariser,
-             c.tokens_before, c.tokens_after, c.usage
+             c.tokens_before, c.tokens_after, c.usage, c.first_kept_message, c.facts
          FROM compactions c
          LEFT JOIN turns through ON through.key = c.summarized_through
          LEFT JOIN turns kept ON kept.key = c.first_kept
@@ -238,6 +238,8 @@ fn compaction(db: &Connection, turn: i64) -> Result<Compaction, Fault> {
             tokens_before: unsigned(row, 6)?,
             tokens_after: unsigned(row, 7)?,
             usage: json(row, 8)?,
+            first_kept_message: usize::try_from(unsigned(row, 9)?).unwrap_or(usize::MAX),
+            facts: json(row, 10)?,
         })
     })?)
 }

@@ -116,6 +116,8 @@ fn compaction() -> contexture_store::Compaction {
         summary: "s".to_owned(),
         summarized_through: None,
         first_kept: None,
+        first_kept_message: 0,
+        facts: None,
         trigger: contexture_store::Trigger::Manual,
         focus: None,
         summariser: "extractive".to_owned(),

@@ -636,6 +636,8 @@ fn summary(first_kept: Option<TurnId>, through: TurnId) -> Compaction {
         summary: "We spoke.".to_owned(),
         summarized_through: Some(through),
         first_kept,
+        first_kept_message: 2,
+        facts: Some(serde_json::json!({"files": ["a.rs"]})),
         trigger: Trigger::Manual,
         focus: Some("names".to_owned()),
         summariser: "extractive".to_owned(),

@@ -19,10 +19,17 @@ pub struct Compaction {
     pub summary: String,
     /// The last turn that the summary covers. Null if it covers none.
     pub summarized_through: Option<TurnId>,
-    /// The first turn that requests still show in full. It precedes the
-    /// compaction on the path. Null if the summary covers everything before it,
-    /// or if the summary is empty and everything is shown.
+    /// The first turn that requests still show. It precedes the compaction on
+    /// the path. Null if the summary covers everything before it, or if the
+    /// summary is empty and everything is shown.
     pub first_kept: Option<TurnId>,
+    /// The index of the first message of that turn that requests still show.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub first_kept_message: usize,
+    /// The facts that the summary was made of, for the next summary. They are
+    /// stored, and are not part of the JSON form.
+    #[serde(skip)]
+    pub facts: Option<serde_json::Value>,
     /// The cause of the compaction.
     pub trigger: Trigger,
     /// The topic that the summary concentrates on.
@@ -37,6 +44,10 @@ pub struct Compaction {
     /// The token usage of the summary, if a model wrote it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<Usage>,
+}
+
+fn is_zero(number: &usize) -> bool {
+    *number == 0
 }
 
 impl Compaction {

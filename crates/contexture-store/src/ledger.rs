@@ -148,7 +148,7 @@ pub struct Walk<'a> {
     /// bytes.
     pub counter: &'a str,
     /// The walk goes on until the turns together count *more* than this, and
-    /// from there to the next turn that a history can begin with.
+    /// from there to the next turn that a step begins with.
     pub tokens: Tokens,
     /// It goes on for at least so many normal turns.
     pub at_least: usize,
@@ -169,7 +169,7 @@ pub struct TurnHead {
     pub kind: TurnKind,
     /// The latest compaction on the path to it, itself included.
     pub compaction: Option<TurnId>,
-    /// Whether a history can begin with it.
+    /// Whether a step begins with it.
     pub begins: bool,
     /// How many bytes its messages hold.
     pub bytes: u64,

@@ -245,8 +245,7 @@ pub struct Outline {
     pub answered: Vec<(String, bool)>,
     /// The calls without a result at the end of the turn.
     pub open_calls: Vec<OpenCall>,
-    /// Whether a history can start with this turn: its first message is the
-    /// user's.
+    /// Whether a step starts with this turn: it answers no earlier calls first.
     pub begins: bool,
     /// The size of the messages in bytes.
     pub bytes: u64,
@@ -403,8 +402,7 @@ impl Checker {
         let is_talk = matches!(message.role, MessageRole::User | MessageRole::Assistant);
         if is_talk && !self.spoken {
             self.spoken = true;
-            self.outline.begins =
-                message.role == MessageRole::User && !answers && self.outline.answered.is_empty();
+            self.outline.begins = !answers && self.outline.answered.is_empty();
         }
         if is_talk && !answers {
             // Whoever speaks now has given up waiting for what was called

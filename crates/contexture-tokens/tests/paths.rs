@@ -52,10 +52,7 @@ fn check(
     let mut layer = Layer::new("path");
     layer.place = Place::History;
     layer.fit = Fit::Path(Path {
-        marker: Some(Marker {
-            noun: "node".into(),
-            role,
-        }),
+        marker: Some(Marker::new("node", role)),
         ..Path::default()
     });
     let policy = match role {

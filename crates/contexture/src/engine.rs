@@ -11,7 +11,7 @@ use contexture_engine::trust::{Settings, TrustFile};
 use contexture_engine::{
     Error, EventSource, Recipe, RecipeRef, Request, Root, Source, Summariser, Warning,
 };
-use contexture_history::compaction::{Compacted, Undone};
+use contexture_history::compaction::{Attempt, Compacted, Undone};
 use contexture_history::{CompactRequest, SessionCost, Sessions};
 use contexture_loom::{FlagChange, Looms, NewNode, NodeEdit};
 use contexture_memory::{Archetypes, Memory, MemoryCache};
@@ -307,11 +307,7 @@ impl Engine {
 
     /// Summarises all but the latest turns of a session. Returns `None` when
     /// there is nothing to summarise.
-    pub fn compact(
-        &self,
-        label: &str,
-        request: &CompactRequest,
-    ) -> Result<Option<Compacted>, Error> {
+    pub fn compact(&self, label: &str, request: &CompactRequest) -> Result<Attempt, Error> {
         self.sessions().compact(label, request)
     }
 

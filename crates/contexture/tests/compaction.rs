@@ -20,7 +20,7 @@ fn manual(lab: &Lab, focus: Option<&str>) -> Option<contexture::compaction::Comp
         now: Some(lab.tick()),
         ..CompactRequest::default()
     };
-    lab.engine.compact("s", &request).unwrap()
+    lab.engine.compact("s", &request).unwrap().compacted()
 }
 
 fn turns(lab: &Lab) -> Vec<Turn> {
@@ -332,7 +332,12 @@ fn a_focus_decides_what_is_kept() {
         now: Some(lab.tick()),
         ..CompactRequest::default()
     };
-    let compacted = lab.engine.compact("s", &request("otter")).unwrap().unwrap();
+    let compacted = lab
+        .engine
+        .compact("s", &request("otter"))
+        .unwrap()
+        .compacted()
+        .unwrap();
     let count = |word: &str| compacted.summary.matches(word).count();
     assert!(count("otter") > count("viper"), "{}", compacted.summary);
 }
@@ -418,6 +423,8 @@ fn a_periodic_compaction_is_used_like_any_other() {
         summary: "Six questions were answered.".to_owned(),
         summarized_through: Some(all[5].id),
         first_kept: Some(all[6].id),
+        first_kept_message: 0,
+        facts: None,
         trigger: serde_json::from_str("\"periodic\"").unwrap(),
         focus: None,
         summariser: "by hand".to_owned(),

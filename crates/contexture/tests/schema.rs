@@ -355,7 +355,13 @@ fn a_conversation_from_end_to_end() {
         anything::<CompactRequest>,
     );
     refused(json!({"topic": "x"}), anything::<CompactRequest>);
-    given(&lab.engine.compact("s", &compact).unwrap().unwrap());
+    given(
+        &lab.engine
+            .compact("s", &compact)
+            .unwrap()
+            .compacted()
+            .unwrap(),
+    );
     given(&lab.engine.uncompact("s", None).unwrap());
     given::<SessionCost>(&lab.engine.cost("s").unwrap());
     for turn in lab.engine.history("s", 100).unwrap() {

@@ -142,6 +142,7 @@ fn turns_without_a_summary_are_counted() {
         .engine
         .compact("s", &Default::default())
         .unwrap()
+        .compacted()
         .unwrap();
     for turn in chat(300, 40) {
         lab.record("s", &turn);

@@ -50,7 +50,11 @@ fn compact(lab: &Lab, focus: Option<&str>) -> Compacted {
         now: Some(lab.tick()),
         ..CompactRequest::default()
     };
-    lab.engine.compact("s", &request).unwrap().unwrap()
+    lab.engine
+        .compact("s", &request)
+        .unwrap()
+        .compacted()
+        .unwrap()
 }
 
 #[test]

@@ -67,8 +67,8 @@ impl Path {
 
 /// Where a window over a path stays, and how far it shrinks when it must move.
 ///
-/// Each of the newest few is cut when it does not fit whole, and passed over
-/// when not even a part of it fits.
+/// Each of the newest few is cut when it does not fit whole. The window has no
+/// holes: it ends before the first of them of which not even a part fits.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Anchor {
@@ -108,13 +108,33 @@ pub struct Marker {
     pub noun: Arc<str>,
     /// Whose words the marker stands among.
     pub role: Role,
+    /// The whole text, where it must not depend on the number.
+    #[serde(default)]
+    pub text: Option<Arc<str>>,
+    /// Whether it stands wherever something went, even in the place of a part
+    /// of the newest.
+    #[serde(default)]
+    pub is_required: bool,
 }
 
 impl Marker {
+    /// Returns a marker that gives way to content.
+    pub fn new(noun: impl Into<Arc<str>>, role: Role) -> Self {
+        Self {
+            noun: noun.into(),
+            role,
+            text: None,
+            is_required: false,
+        }
+    }
+
     /// Returns the marker for so many.
     pub fn text(&self, count: u64) -> String {
         let plural = if count == 1 { "" } else { "s" };
-        let text = format!("[... {} {}{plural} cut ...]", grouped(count), self.noun);
+        let text = match &self.text {
+            Some(text) => text.to_string(),
+            None => format!("[... {} {}{plural} cut ...]", grouped(count), self.noun),
+        };
         match self.role {
             // In the middle of a document nothing else sets it off.
             Role::Document => format!("\n{text}\n"),
@@ -129,7 +149,7 @@ impl Marker {
 pub struct UnofferedRange {
     /// The index of the item that follows it.
     pub at: usize,
-    /// The number of items in it; 0 for none.
+    /// The number of units in it; 0 for none.
     pub count: u64,
 }
 
@@ -153,8 +173,7 @@ struct KeptUnits {
     // Those that are only there in part: the newest, in a text the oldest of the
     // newest few that are there, in a window any of the newest few.
     cut: Vec<(usize, Vec<(usize, Outcome)>)>,
-    // Units that cannot be shown: behind all that is kept or, in a window, among
-    // the newest few.
+    // Units that cannot be shown, behind all that is kept.
     unshown: Vec<usize>,
     // The unit that ended a window because it did not fit, and what was left.
     blocked: Option<(usize, Tokens)>,
@@ -310,7 +329,9 @@ impl Fitter<'_> {
         if unseen.is_none() {
             self.more_tail(&mut whole, oldest, items, &mut walk);
         }
-        let (kept, gap) = match unseen.is_none() && whole.tail == oldest {
+        // A window that does not begin with the path says so each time.
+        let is_marked = oldest > 0 && path.marker.as_ref().is_some_and(|m| m.is_required);
+        let (kept, gap) = match unseen.is_none() && whole.tail == oldest && !is_marked {
             true => (whole, None),
             false => self.keep_ends(path, unseen, items, &mut walk, allowance),
         };
@@ -331,12 +352,16 @@ impl Fitter<'_> {
         let most = units.len() as u64 + unseen.map_or(0, |unseen| unseen.count);
         let marker = path.marker.as_ref();
         let mut reserve = marker.map_or(0, |marker| self.marker(marker, most).1);
+        if reserve > allowance && marker.is_some_and(|marker| marker.is_required) {
+            // Without it, nothing may stand.
+            return (KeptUnits::nothing(units.len(), allowance), None);
+        }
         loop {
             let room = allowance.saturating_sub(reserve);
             let kept = self.ends(path, unseen, items, walk, room);
             // What is to be kept whenever it fits is worth more than a marker that
             // says that there was more.
-            if marker.is_some() && kept.is_short() {
+            if marker.is_some_and(|marker| !marker.is_required) && kept.is_short() {
                 let without = self.ends(path, unseen, items, walk, allowance);
                 if without.is_better_than(&kept) || !kept.shows {
                     return (without, None);
@@ -473,12 +498,7 @@ impl Fitter<'_> {
                         wanted -= 1;
                         kept.closed = path.is_text;
                     }
-                    // One of the newest that cannot be shown does not take the
-                    // others with it.
-                    None if path.anchor.is_some() => {
-                        kept.unshown.push(u);
-                        wanted -= 1;
-                    }
+                    // A window has no holes.
                     None if kept.shows => {
                         kept.missed = wanted;
                         kept.left_then = kept.left;

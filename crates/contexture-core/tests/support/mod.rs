@@ -115,10 +115,7 @@ pub fn run(input: &str) -> Result<Assembly, Error> {
                     layer.fit = Fit::Path(Path {
                         min_recent: number("recent").unwrap_or(1.0) as usize,
                         head: number("head").unwrap_or(0.0) / 100.0,
-                        marker: option("marker").map(|noun| Marker {
-                            noun: noun.into(),
-                            role: Role::User,
-                        }),
+                        marker: option("marker").map(|noun| Marker::new(noun, Role::User)),
                         unseen: number("unseen").map(|count| UnofferedRange {
                             at: number("before").unwrap() as usize,
                             count: count as u64,

@@ -1,6 +1,6 @@
 //! Converts the blocks of turns into items.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use contexture_core::guard::FindingKind;
@@ -12,6 +12,7 @@ use contexture_tokens::Provider;
 
 use contexture_engine::counter_name;
 
+use super::steps::Previous;
 use super::{PreparedTurn, turn_name};
 use crate::turn::guarded_json;
 
@@ -82,6 +83,8 @@ pub(super) struct ItemBuilder {
     answers: Vec<Arc<str>>,
     // The first message of somebody who speaks and has no result.
     speaks: Option<usize>,
+    // The messages that steps begin with.
+    starts: BTreeSet<usize>,
 }
 
 impl ItemBuilder {
@@ -94,12 +97,17 @@ impl ItemBuilder {
             open: Vec::new(),
             answers: Vec::new(),
             speaks: None,
+            starts: BTreeSet::new(),
         }
     }
 
     pub(super) fn items(&mut self, turn: &NewTurn) -> Vec<BlockItem> {
         let mut made = Vec::new();
+        let mut previous = Previous::default();
         for (m, message) in turn.messages.iter().enumerate() {
+            if previous.starts_step(message) {
+                self.starts.insert(m);
+            }
             let blocks = message.blocks();
             let calls = blocks
                 .iter()
@@ -221,6 +229,7 @@ impl ItemBuilder {
     pub(super) fn finish(self, made: Vec<BlockItem>) -> PreparedTurn {
         let mut items = Vec::with_capacity(made.len());
         let mut unsent = Vec::new();
+        let (mut messages, mut starts) = (Vec::new(), Vec::new());
         let mut bytes = 0;
         let mut speaks_at = self.speaks.map(|_| usize::MAX);
         for one in made {
@@ -231,22 +240,36 @@ impl ItemBuilder {
             // A text is kept as it is, and as it is written in JSON.
             bytes += 2 * one.text.as_str().len() + extra_bytes(&one.item.part) + 256;
             match one.unsent {
-                None => items.push(one.item),
+                None => {
+                    // A step whose first blocks are not sent begins with the
+                    // next.
+                    let is_new = messages.last().is_none_or(|last| *last < one.message);
+                    if is_new && self.begins_step(messages.last().copied(), one.message) {
+                        starts.push(items.len());
+                    }
+                    messages.push(one.message);
+                    items.push(one.item);
+                }
                 Some(reason) => unsent.push((one.item.id, one.item.role, reason)),
             }
         }
-        let talks = |item: &&Item| matches!(item.role, Role::User | Role::Assistant);
-        let first = items.iter().find(talks);
-        let begins = first.is_some_and(|item| item.role == Role::User) && self.answers.is_empty();
         PreparedTurn {
             items,
             unsent,
             open: self.open,
             answers: self.answers,
             speaks_at,
-            begins,
+            messages,
+            starts,
             bytes,
         }
+    }
+
+    /// Returns true if a step begins after the message `last`, and at the
+    /// latest with `message`.
+    fn begins_step(&self, last: Option<usize>, message: usize) -> bool {
+        let from = last.map_or(0, |last| last + 1);
+        self.starts.range(from..=message).next().is_some()
     }
 }
 

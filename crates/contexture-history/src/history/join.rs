@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use contexture_core::{Code, Cut, Item, Part, Role, Text, Trust};
 
-use super::{History, PreparedTurn, row, turn_name};
+use super::{History, PreparedTurn, row};
 
 /// What stands for the result of a call that has none.
 const NO_RESULT: &str = "(no result was recorded)";
@@ -15,9 +15,11 @@ const NO_RESULT: &str = "(no result was recorded)";
 /// user first.
 const MODEL_BEGAN: &str = "(the conversation begins with the assistant)";
 
-/// Puts turns together: those that only make sense with the one before them,
-/// because they answer its calls or go on where it stopped, form one group.
+/// Puts turns together. Each step, one answer of the model with the results of
+/// its calls, is a group; the user's message before it belongs to it.
 pub(super) fn join(history: &mut History, turns: &[Arc<PreparedTurn>]) {
+    let latest = history.latest.clone();
+    let from = latest.map_or(0, |latest| latest.first_message(&history.heads));
     let mut joiner = Joiner {
         history,
         group: "".into(),
@@ -25,7 +27,7 @@ pub(super) fn join(history: &mut History, turns: &[Arc<PreparedTurn>]) {
         names: CallNames::default(),
     };
     for (i, turn) in turns.iter().enumerate() {
-        joiner.turn(i, turn);
+        joiner.turn(i, turn, if i == 0 { from } else { 0 });
     }
     let waiting = joiner
         .open
@@ -45,23 +47,24 @@ struct Joiner<'h> {
 }
 
 impl Joiner<'_> {
-    fn turn(&mut self, i: usize, turn: &PreparedTurn) {
+    /// Adds a turn, from a message on.
+    fn turn(&mut self, i: usize, turn: &PreparedTurn, from: usize) {
         let head = self.history.heads[i];
-        if turn.begins || i == 0 {
-            self.give_up();
-            self.group = turn_name(head.id).into();
-        }
-        // The model may have begun, or what the user said is blank.
-        if i == 0 && !turn.begins && self.history.items.is_empty() {
-            let id = format!("{}/opening", self.group);
-            self.add(ours(id, Role::User, MODEL_BEGAN));
-        }
         // Results of calls of the turn before come first; whoever speaks
         // before they are all there has given up waiting.
+        let mut orphan = None;
         for (at, item) in turn.items.iter().enumerate() {
+            let is_result = matches!(item.part, Part::ToolResult { .. });
+            // What stands beside a result goes with it.
+            if turn.messages[at] < from || orphan == Some(turn.messages[at]) && !is_result {
+                continue;
+            }
             if turn.speaks_at == Some(at) {
                 self.open.retain(|(call, _)| !turn.answers.contains(call));
                 self.give_up();
+            }
+            if turn.starts.binary_search(&at).is_ok() && !self.goes_on(item) {
+                self.group = Arc::clone(&item.id);
             }
             let mut item = item.clone();
             match &mut item.part {
@@ -71,9 +74,21 @@ impl Joiner<'_> {
                     if let (true, Some((_, asked))) = (name.is_empty(), asked) {
                         *name = Arc::clone(asked);
                     }
+                    // Its call was summarised.
+                    if !self.names.knows(id) {
+                        let reason = "the call that it answers is not in the request".to_owned();
+                        let row = row(&item.id, item.role, Code::COMPACTED, 0, reason);
+                        self.history.unsent.push(row);
+                        orphan = Some(turn.messages[at]);
+                        continue;
+                    }
                     *id = self.names.result(id);
                 }
                 _ => {}
+            }
+            self.open_history(&item);
+            if item.role == Role::User {
+                self.note_question(&item, at > 0 && turn.messages[at] == turn.messages[at - 1]);
             }
             self.add(item);
         }
@@ -87,6 +102,32 @@ impl Joiner<'_> {
             let row = row(id, *role, Code::NOT_FOR_PROVIDER, 0, reason);
             self.history.unsent.push(row);
         }
+    }
+
+    /// Returns true if an item belongs to the step of the item before: it is
+    /// the answer to the user's message.
+    fn goes_on(&self, item: &Item) -> bool {
+        let last = self.history.items.last();
+        let last = last.filter(|last| last.group.as_ref() == Some(&self.group));
+        let asked = last.is_some_and(|last| last.role == Role::User);
+        asked && item.role == Role::Assistant
+    }
+
+    /// Providers want the user first; the model may have begun, or what the
+    /// user said is blank.
+    fn open_history(&mut self, item: &Item) {
+        if self.history.items.is_empty() && item.role != Role::User {
+            let id = format!("{}/opening", self.group);
+            self.add(ours(id, Role::User, MODEL_BEGAN));
+        }
+    }
+
+    fn note_question(&mut self, item: &Item, is_same_message: bool) {
+        let question = &mut self.history.question;
+        if !is_same_message {
+            question.clear();
+        }
+        question.push(Arc::clone(&item.id));
     }
 
     fn add(&mut self, mut item: Item) {
@@ -146,6 +187,10 @@ impl CallNames {
         self.taken.insert(Arc::clone(&name));
         self.latest.insert(Arc::clone(id), Arc::clone(&name));
         name
+    }
+
+    fn knows(&self, id: &Arc<str>) -> bool {
+        self.latest.contains_key(id)
     }
 
     fn result(&self, id: &Arc<str>) -> Arc<str> {

@@ -14,7 +14,7 @@ use axum::http::Request;
 use axum::response::sse::{Event as SseEvent, KeepAlive, Sse};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::on;
-use contexture::compaction::{Compacted, Undone};
+use contexture::compaction::{Attempt, Compacted, Undone};
 use contexture::store::{
     NewSession, NewTurn, Recorded, Session, SessionChange, SessionStatus, Turn,
 };
@@ -100,6 +100,8 @@ pub(crate) struct CompactBody {
 pub(crate) struct CompactAnswer {
     /// The compaction. Null if there was nothing to summarise.
     pub(crate) compacted: Option<Compacted>,
+    /// The reason why nothing was summarised. Null if there is a compaction.
+    pub(crate) reason: Option<&'static str>,
 }
 
 /// The session to create, and the turn to start at.
@@ -353,11 +355,21 @@ pub(crate) fn compact(
     label: &str,
     body: CompactBody,
 ) -> Result<CompactAnswer, Problem> {
-    let compacted = tenant.engine.compact(label, &request(tenant, body))?;
-    if let Some(compacted) = &compacted {
-        publish_compacted(tenant, label, compacted)?;
-    }
-    Ok(CompactAnswer { compacted })
+    Ok(
+        match tenant.engine.compact(label, &request(tenant, body))? {
+            Attempt::Compacted(compacted) => {
+                publish_compacted(tenant, label, &compacted)?;
+                CompactAnswer {
+                    compacted: Some(*compacted),
+                    reason: None,
+                }
+            }
+            Attempt::Nothing(reason) => CompactAnswer {
+                compacted: None,
+                reason: Some(reason),
+            },
+        },
+    )
 }
 
 fn overflow(

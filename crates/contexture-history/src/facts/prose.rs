@@ -257,25 +257,6 @@ pub(super) fn paths(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Returns how many of its words are numbers, code, paths or names.
-pub(super) fn informative(text: &str) -> i64 {
-    let words = text.split_whitespace().enumerate();
-    let is_telling = |(place, word): &(usize, &str)| {
-        let is_name = *place > 0
-            && word.starts_with(char::is_uppercase)
-            && !matches!(*word, "I" | "I'm" | "I'll" | "I've");
-        let inner = word.trim_end_matches(['.', ',', ':', '!', '?']);
-        is_name
-            || word.starts_with('`')
-            || word.bytes().any(|b| b.is_ascii_digit())
-            || inner.contains(['/', '_'])
-            || inner.contains('.')
-    };
-    let spaced = words.filter(is_telling).count() as i64;
-    // Without spaces there are no words to look at.
-    spaced + i64::from(text.chars().filter(|c| *c >= '\u{2e80}').count() > 8)
-}
-
 /// Cuts the ending off, so that "tests" and "testing" meet "test".
 pub(super) fn stem(word: &str) -> &str {
     if word.len() < 5 || !word.is_ascii() {
@@ -289,50 +270,12 @@ pub(super) fn stem(word: &str) -> &str {
     word.strip_suffix(['s', 'e']).unwrap_or(word)
 }
 
-/// Returns true when `said` seems to answer `question`, both normalised: it
-/// shares words with it, or is too short to be about anything else.
-pub(super) fn is_reply(said: &str, question: &str, is_one_of_many: bool) -> bool {
-    if said.is_empty() {
-        return false;
-    }
-    let is_brief = said.len() < 40
-        || ["yes", "no", "是", "不"]
-            .iter()
-            .any(|word| said.split(' ').next() == Some(word));
-    let all = content_words(question).count();
-    let shared = content_words(question)
-        .filter(|word| said.contains(stem(word)))
-        .count();
-    // Of several questions in one message, one is easily left unanswered.
-    is_brief && !is_one_of_many
-        || shared
-            >= if is_one_of_many {
-                all.div_ceil(2)
-            } else {
-                all.min(1)
-            }
-}
-
-/// Returns what `text` says was given up: what comes after "instead of", or
-/// with `all` every piece of code in it.
-pub(super) fn given_up(text: &str, all: bool) -> Vec<&str> {
-    let code = |text| {
-        str::split(text, '`')
-            .skip(1)
-            .step_by(2)
-            .filter(|code| code.len() > 2)
-    };
-    let after = ["instead of ", "rather than "]
-        .iter()
-        .find_map(|cue| text.split_once(cue));
-    match after {
-        Some((_, rest)) if rest.starts_with('`') => code(rest).take(1).collect(),
-        Some((_, rest)) => rest
-            .split_whitespace()
-            .find(|word| word.len() > 3)
-            .into_iter()
-            .collect(),
-        None if all => code(text).collect(),
-        None => Vec::new(),
+/// Returns what `text` says was given up: what comes after "instead of".
+pub(super) fn given_up(text: &str) -> Option<&str> {
+    let cues = ["instead of ", "rather than "];
+    let (_, rest) = cues.iter().find_map(|cue| text.split_once(cue))?;
+    match rest.strip_prefix('`') {
+        Some(code) => code.split('`').next().filter(|code| code.len() > 2),
+        None => rest.split_whitespace().find(|word| word.len() > 3),
     }
 }

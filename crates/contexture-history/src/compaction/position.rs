@@ -1,0 +1,79 @@
+//! Decides where the part that stays begins: at the start of a step.
+
+use contexture_core::Tokens;
+use contexture_store::Turn;
+
+use crate::history::steps;
+
+/// The start of a step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Position {
+    /// The index of the turn.
+    pub(super) turn: usize,
+    /// The index of the message in the turn.
+    pub(super) message: usize,
+}
+
+/// What the decision depends on.
+pub(super) struct Limits {
+    /// The tokens that the part that stays may have, by the target.
+    pub(super) room: Tokens,
+    /// The tokens that it may have at most for the sake of `turns`.
+    pub(super) most: Tokens,
+    /// The number of latest turns that stay if they fit in `most`.
+    pub(super) turns: usize,
+}
+
+/// Returns the start of the part that stays: as many steps as there is room
+/// for, and the latest turns. The latest step always stays.
+///
+/// `tokens` are the tokens of each message of each turn. Messages before `from`
+/// belong to an earlier summary. Returns `None` if no step could be summarised.
+pub(super) fn first_kept(
+    turns: &[Turn],
+    tokens: &[Vec<Tokens>],
+    from: usize,
+    limits: &Limits,
+) -> Option<Position> {
+    let mut previous = steps::Previous::default();
+    let mut starts = Vec::new();
+    for (t, turn) in turns.iter().enumerate() {
+        let skip = if t == 0 { from } else { 0 };
+        for (m, message) in turn.turn.messages.iter().enumerate().skip(skip) {
+            if previous.starts_step(message) {
+                starts.push(Position {
+                    turn: t,
+                    message: m,
+                });
+            }
+        }
+    }
+    let oldest = starts.first().copied()?;
+    let mut cost: Tokens = 0;
+    let mut counted = (turns.len(), 0);
+    // The tokens from a position to the end.
+    let mut cost_from = |position: Position| -> Tokens {
+        while (position.turn, position.message) < counted {
+            counted = match counted {
+                (t, 0) => (t - 1, tokens[t - 1].len()),
+                (t, m) => {
+                    cost = cost.saturating_add(tokens[t][m - 1]);
+                    (t, m - 1)
+                }
+            };
+        }
+        cost
+    };
+    let latest_turns = turns.len().saturating_sub(limits.turns);
+    let mut kept = None;
+    for (steps, &start) in starts.iter().rev().enumerate() {
+        let cost = cost_from(start);
+        let is_wanted = start.turn >= latest_turns || steps < limits.turns;
+        let fits = cost <= limits.room || is_wanted && cost <= limits.most;
+        if !fits && steps > 0 {
+            break;
+        }
+        kept = Some(start);
+    }
+    kept.filter(|kept| *kept > oldest)
+}

@@ -1,0 +1,123 @@
+//! The part of a conversation that is summarised, with its secrets masked.
+
+use std::collections::BTreeMap;
+
+use contexture_core::guard::{self, Policy};
+use contexture_store::{Block, Message, MessageRole, Turn, TurnStatus};
+
+use crate::facts::{Passage, Speaker};
+use crate::history::turn_name;
+
+/// Messages as lines.
+pub(super) struct Script {
+    lines: Vec<Line>,
+}
+
+struct Line {
+    speaker: Speaker,
+    text: String,
+    failed: bool,
+    turn: u64,
+    tool: Option<String>,
+    call: Option<String>,
+}
+
+impl Script {
+    /// Reads turns, and of each the messages that are summarised.
+    pub(super) fn of<'t>(
+        turns: impl Iterator<Item = (&'t Turn, &'t [Message])>,
+        policy: Policy,
+    ) -> Self {
+        let mut script = Self { lines: Vec::new() };
+        // The tool of each call.
+        let mut tools = BTreeMap::new();
+        for (turn, messages) in turns {
+            for message in messages {
+                script.message(turn, message, &mut tools, policy);
+            }
+            let is_whole = messages.len() == turn.turn.messages.len();
+            if is_whole && turn.turn.effective_status() == TurnStatus::Failed {
+                let error = turn.turn.error.as_ref();
+                let kind = error.map_or_else(String::new, |error| format!("{:?}", error.kind));
+                let said = error.map_or("", |error| error.message.as_str());
+                let text = format!("turn {} failed: {kind} {said}", turn_name(turn.id));
+                script.lines.push(Line {
+                    speaker: Speaker::Other,
+                    text: guard::visible(text.trim_end(), policy).into_owned(),
+                    failed: true,
+                    turn: turn.depth,
+                    tool: None,
+                    call: None,
+                });
+            }
+        }
+        script
+    }
+
+    fn message(
+        &mut self,
+        turn: &Turn,
+        message: &Message,
+        tools: &mut BTreeMap<String, String>,
+        policy: Policy,
+    ) {
+        let speaker = match message.role {
+            MessageRole::User => Speaker::User,
+            MessageRole::Assistant => Speaker::Assistant,
+            MessageRole::Tool => Speaker::ToolResult,
+            MessageRole::System | MessageRole::Developer => return,
+        };
+        for block in message.blocks() {
+            let mut line = Line {
+                speaker,
+                text: String::new(),
+                failed: false,
+                turn: turn.depth,
+                tool: None,
+                call: None,
+            };
+            let text = match &*block {
+                Block::Text { text } => text.clone(),
+                Block::ToolCall {
+                    id,
+                    name,
+                    arguments,
+                } => {
+                    tools.insert(id.clone(), name.clone());
+                    line.speaker = Speaker::ToolCall;
+                    (line.tool, line.call) = (Some(name.clone()), Some(id.clone()));
+                    arguments.to_string()
+                }
+                Block::ToolResult {
+                    tool_call_id,
+                    content,
+                    is_error,
+                } => {
+                    line.speaker = Speaker::ToolResult;
+                    line.failed = *is_error;
+                    line.tool = tools.get(tool_call_id).cloned();
+                    line.call = Some(tool_call_id.clone());
+                    content.clone()
+                }
+                // Thoughts are not results; what is not text has none.
+                _ => continue,
+            };
+            line.text = guard::visible(&text, policy).into_owned();
+            self.lines.push(line);
+        }
+    }
+
+    pub(super) fn passages(&self) -> Vec<Passage<'_>> {
+        let lines = self.lines.iter();
+        lines
+            .map(|line| Passage {
+                speaker: line.speaker,
+                text: &line.text,
+                failed: line.failed,
+                turn: line.turn,
+                tool: line.tool.as_deref(),
+                call: line.call.as_deref(),
+            })
+            .collect()
+    }
+}

@@ -1,0 +1,537 @@
+//! What a conversation established: requests, outcomes, failures, files and
+//! decisions.
+//!
+//! [`Facts`] are read from recorded turns. They are stored with each compaction
+//! and continued by the next one, so that a fact of the first turn is as exact
+//! after ten compactions as after one. [`Facts::write`] makes the summary.
+//!
+//! Whether a call succeeded is taken from its recorded outcome: the error flag,
+//! the exit code or the test result. Words inside the content of a file are not
+//! an outcome.
+
+mod cues;
+mod prose;
+mod tools;
+mod write;
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use cues::{BOUND, DECIDE, DONE, FACT, HEDGE, Lexicon, NEXT, PLAN, STRONG, Signs, is_trivial};
+use prose::{normalise, sentences, shorten};
+use tools::{Access, Call, Outcome};
+pub use write::Room;
+
+/// The author of a [`Passage`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Speaker {
+    /// The user.
+    User,
+    /// The model.
+    Assistant,
+    /// The arguments of a tool call, as JSON or as plain text.
+    ToolCall,
+    /// The result of a tool call.
+    ToolResult,
+    /// Anything else, such as the error that ended a turn.
+    Other,
+}
+
+/// A piece of the conversation that is summarised.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Passage<'a> {
+    /// The author.
+    pub speaker: Speaker,
+    /// The text. Secrets are already masked.
+    pub text: &'a str,
+    /// Whether it is an error result, or the error of a turn.
+    pub failed: bool,
+    /// The number of its turn.
+    pub turn: u64,
+    /// The name of the tool, for calls and results.
+    pub tool: Option<&'a str>,
+    /// The id of the call, for calls and results.
+    pub call: Option<&'a str>,
+}
+
+/// What a conversation established so far.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Facts {
+    /// The messages of the user, oldest first.
+    pub messages: Vec<Statement>,
+    /// The number of messages that are no longer kept.
+    pub messages_dropped: u64,
+    /// Sentences with constraints, from messages that are no longer kept.
+    pub constraints: Vec<Statement>,
+    /// Calls that failed, oldest first.
+    pub failures: Vec<Failure>,
+    /// The number of failures that are no longer kept.
+    pub failures_dropped: u64,
+    /// Commands that succeeded, with the line that sums up the result.
+    pub results: Vec<CallResult>,
+    /// Files that the conversation worked with.
+    pub files: Vec<FileUse>,
+    /// Decisions, oldest first.
+    pub decisions: Vec<Decision>,
+    /// What the model said that it did.
+    pub done: Vec<Statement>,
+    /// What the model found out.
+    pub findings: Vec<Statement>,
+    /// What the model said last about its work and the next steps.
+    pub next: Vec<Statement>,
+    /// A summary in prose: by a language model, or of an earlier version.
+    pub notes: String,
+}
+
+/// A text and its turn.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Statement {
+    /// The number of the turn.
+    pub turn: u64,
+    /// The text, verbatim.
+    pub text: String,
+}
+
+/// A call that failed.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Failure {
+    /// The number of the turn of the latest failure.
+    pub turn: u64,
+    /// The command, or the tool and its subject.
+    pub call: String,
+    /// The lines that say what went wrong, verbatim, at most three.
+    pub errors: Vec<String>,
+    /// How often the call failed in this way.
+    pub times: u64,
+    /// Whether the same call succeeded later.
+    pub is_solved: bool,
+}
+
+/// A command that succeeded.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CallResult {
+    /// The number of the turn of the latest success.
+    pub turn: u64,
+    /// The command.
+    pub call: String,
+    /// The line that sums up the output. Empty if there is none.
+    pub result: String,
+    /// How often the command succeeded.
+    pub times: u64,
+}
+
+/// What was done to a file.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct FileUse {
+    /// The number of the turn of the latest use.
+    pub turn: u64,
+    /// The path, as calls spell it.
+    pub path: String,
+    /// How often it was read.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub read: u64,
+    /// How often a part of it was changed.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub edited: u64,
+    /// How often it was written whole.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub written: u64,
+    /// How often a command or a text names it.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub named: u64,
+}
+
+/// A decision and who made it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Decision {
+    /// The number of the turn.
+    pub turn: u64,
+    /// Whether the user decided. Otherwise the model did.
+    pub by_user: bool,
+    /// The sentence, verbatim.
+    pub text: String,
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
+/// The most bytes of user messages that are kept verbatim.
+const MESSAGE_BYTES: usize = 96 * 1024;
+/// The most bytes of one user message that are kept.
+const LONGEST_MESSAGE: usize = 24 * 1024;
+/// The most entries of each list. Older entries are dropped first.
+const MOST_ENTRIES: usize = 400;
+/// The most entries of lists of sentences.
+const MOST_SENTENCES: usize = 60;
+/// The most bytes of a sentence that is kept.
+const SENTENCE_BYTES: usize = 300;
+
+impl Facts {
+    /// Returns facts that are known only as the text of a summary.
+    pub fn of_summary(summary: &str) -> Self {
+        Self {
+            notes: write::notes_of(summary),
+            ..Self::default()
+        }
+    }
+
+    /// Adds what passages say, oldest first.
+    ///
+    /// The cost is linear in their size.
+    pub fn read(&mut self, passages: &[Passage<'_>]) {
+        let lexicon = Lexicon::new();
+        let mut calls = Calls::default();
+        for passage in passages {
+            match passage.speaker {
+                Speaker::User => self.read_user(passage, &lexicon),
+                Speaker::Assistant => self.read_assistant(passage, &lexicon),
+                Speaker::ToolCall => {
+                    let call = Call::read(passage.tool, passage.text);
+                    calls.begin(passage, call);
+                }
+                Speaker::ToolResult => {
+                    let call = calls.end(passage);
+                    self.read_result(passage, &call, &lexicon);
+                }
+                Speaker::Other if passage.failed => {
+                    let error = shorten(passage.text.trim(), SENTENCE_BYTES);
+                    self.fail(passage.turn, String::new(), vec![error]);
+                }
+                Speaker::Other => {}
+            }
+        }
+        // A call without a result may have changed the file all the same.
+        for (turn, call) in calls.rest() {
+            self.use_files(turn, &call);
+        }
+        self.bound(&lexicon);
+    }
+
+    fn read_user(&mut self, passage: &Passage<'_>, lexicon: &Lexicon) {
+        let text = passage.text.trim();
+        if text.is_empty() {
+            return;
+        }
+        // What the model planned before was for an earlier request.
+        self.next.clear();
+        self.messages.push(Statement {
+            turn: passage.turn,
+            text: shorten(text, LONGEST_MESSAGE),
+        });
+        for path in prose::paths(text) {
+            self.file(passage.turn, path).named += 1;
+        }
+        let is_first = self.messages.len() == 1 && self.messages_dropped == 0;
+        for sentence in sentences(text) {
+            let normal = normalise(&sentence.text);
+            let signs = lexicon.read(&normal);
+            let decides = signs.has(DECIDE) && !signs.has(HEDGE);
+            if decides && !is_first && !sentence.is_code && says_enough(&sentence.text, &normal) {
+                self.decide(passage.turn, true, &sentence.text);
+            }
+        }
+    }
+
+    fn read_assistant(&mut self, passage: &Passage<'_>, lexicon: &Lexicon) {
+        let mut next = Vec::new();
+        let mut last = None;
+        for sentence in sentences(passage.text) {
+            if sentence.is_code {
+                continue;
+            }
+            let text = shorten(&sentence.text, SENTENCE_BYTES);
+            let normal = normalise(&text);
+            if !says_enough(&text, &normal) {
+                continue;
+            }
+            let signs = lexicon.read(&normal);
+            let statement = || Statement {
+                turn: passage.turn,
+                text: text.clone(),
+            };
+            match Kind::of(&text, &signs) {
+                Kind::Question | Kind::Next => next.push(statement()),
+                Kind::Decision => self.decide(passage.turn, false, &text),
+                Kind::Done => add_sentence(&mut self.done, statement()),
+                Kind::Finding => add_sentence(&mut self.findings, statement()),
+                Kind::Other => {}
+            }
+            last = Some(statement());
+        }
+        // What was said last tells most about the state of the work.
+        if next.is_empty() {
+            next.extend(last);
+        }
+        if !next.is_empty() {
+            let from = next.len().saturating_sub(3);
+            self.next = next.split_off(from);
+        }
+    }
+
+    fn read_result(&mut self, passage: &Passage<'_>, call: &Call, lexicon: &Lexicon) {
+        match Outcome::of(call, passage.text, passage.failed, lexicon) {
+            Outcome::Failed(errors) => {
+                // A file that could not be read or changed was worked on, too.
+                for path in &call.paths {
+                    self.file(passage.turn, path).named += 1;
+                }
+                self.fail(passage.turn, call.label.clone(), errors);
+            }
+            Outcome::Succeeded(result) => {
+                let key = call.key();
+                let same = |failure: &&mut Failure| tools::key(&failure.call) == key;
+                for failure in self.failures.iter_mut().filter(same) {
+                    failure.is_solved = !failure.call.is_empty();
+                }
+                self.use_files(passage.turn, call);
+                if call.access == Access::Run {
+                    self.succeed(passage.turn, &call.label, result);
+                }
+            }
+        }
+    }
+
+    fn fail(&mut self, turn: u64, call: String, errors: Vec<String>) {
+        let same = |failure: &&mut Failure| failure.call == call && failure.errors == errors;
+        if let Some(failure) = self.failures.iter_mut().rev().find(same) {
+            failure.times += 1;
+            (failure.turn, failure.is_solved) = (turn, false);
+            return;
+        }
+        self.failures.push(Failure {
+            turn,
+            call,
+            errors,
+            times: 1,
+            is_solved: false,
+        });
+    }
+
+    fn succeed(&mut self, turn: u64, call: &str, result: Option<String>) {
+        let result = result.unwrap_or_default();
+        if let Some(known) = self.results.iter_mut().rev().find(|r| r.call == call) {
+            known.times += 1;
+            (known.turn, known.result) = (turn, result);
+            return;
+        }
+        self.results.push(CallResult {
+            turn,
+            call: call.to_owned(),
+            result,
+            times: 1,
+        });
+    }
+
+    fn use_files(&mut self, turn: u64, call: &Call) {
+        for path in &call.paths {
+            let file = self.file(turn, path);
+            match call.access {
+                Access::Read => file.read += 1,
+                Access::Edit => file.edited += 1,
+                Access::Write => file.written += 1,
+                Access::Run | Access::Other => file.named += 1,
+            }
+        }
+    }
+
+    fn file(&mut self, turn: u64, path: &str) -> &mut FileUse {
+        let at = match self.files.iter().rposition(|file| file.path == path) {
+            Some(at) => at,
+            None => {
+                self.files.push(FileUse {
+                    path: path.to_owned(),
+                    ..FileUse::default()
+                });
+                self.files.len() - 1
+            }
+        };
+        self.files[at].turn = turn;
+        &mut self.files[at]
+    }
+
+    fn decide(&mut self, turn: u64, by_user: bool, text: &str) {
+        let text = shorten(text, SENTENCE_BYTES);
+        if self.decisions.iter().any(|known| known.text == text) {
+            return;
+        }
+        // A decision that was taken back would mislead.
+        let given_up = prose::given_up(&text);
+        let stands = |known: &Decision| {
+            let chosen = known.text.split(" instead of ").next().unwrap_or("");
+            !given_up.iter().any(|what| chosen.contains(what))
+        };
+        self.decisions.retain(stands);
+        self.decisions.push(Decision {
+            turn,
+            by_user,
+            text,
+        });
+    }
+
+    /// Drops the oldest entries of lists that became too long. Constraints of
+    /// dropped messages are kept.
+    fn bound(&mut self, lexicon: &Lexicon) {
+        let mut bytes: usize = self.messages.iter().map(|said| said.text.len()).sum();
+        // The first message says what all of it is for.
+        while bytes > MESSAGE_BYTES && self.messages.len() > 2 {
+            let dropped = self.messages.remove(1);
+            bytes -= dropped.text.len();
+            self.messages_dropped += 1;
+            for text in constraints(&dropped.text, lexicon) {
+                let turn = dropped.turn;
+                add_sentence(&mut self.constraints, Statement { turn, text });
+            }
+        }
+        let excess = self.failures.len().saturating_sub(MOST_ENTRIES);
+        self.failures_dropped += excess as u64;
+        drop_oldest(&mut self.failures, MOST_ENTRIES);
+        drop_oldest(&mut self.results, MOST_ENTRIES);
+        drop_oldest(&mut self.constraints, MOST_ENTRIES);
+        for list in [&mut self.done, &mut self.findings] {
+            drop_oldest(list, MOST_SENTENCES);
+        }
+        drop_oldest(&mut self.decisions, MOST_SENTENCES);
+        if self.files.len() > MOST_ENTRIES {
+            self.files.sort_by_key(FileUse::weight);
+            drop_oldest(&mut self.files, MOST_ENTRIES);
+        }
+    }
+
+    /// Returns the facts that `summary` does not contain literally: the latest
+    /// request, constraints of the user, errors and paths.
+    pub fn missing_from(&self, summary: &str) -> Vec<String> {
+        let lexicon = Lexicon::new();
+        let mut missing = Vec::new();
+        let mut check = |kind: &str, text: &str| {
+            let text = text.trim();
+            if !text.is_empty() && !summary.contains(text) {
+                missing.push(format!("{kind}: {text}"));
+            }
+        };
+        if let Some(goal) = self.messages.last() {
+            check("request", prose::clip(&goal.text, SENTENCE_BYTES));
+        }
+        for message in &self.messages {
+            for constraint in constraints(&message.text, &lexicon) {
+                check("constraint", &constraint);
+            }
+        }
+        for constraint in &self.constraints {
+            check("constraint", &constraint.text);
+        }
+        for error in self.failures.iter().filter_map(|f| f.errors.first()) {
+            check("error", prose::clip(error, 80));
+        }
+        for file in self.files.iter().filter(|file| file.is_worked_on()) {
+            check("file", &file.path);
+        }
+        missing
+    }
+}
+
+impl FileUse {
+    /// Returns true if a call read or changed the file.
+    fn is_worked_on(&self) -> bool {
+        self.read + self.edited + self.written > 0
+    }
+
+    /// Returns what decides which files are kept: changes first, then reads,
+    /// then the time.
+    fn weight(&self) -> (bool, bool, u64) {
+        (self.edited + self.written > 0, self.read > 0, self.turn)
+    }
+}
+
+/// What a sentence of the model is about.
+enum Kind {
+    Question,
+    Next,
+    Decision,
+    Done,
+    Finding,
+    Other,
+}
+
+impl Kind {
+    fn of(text: &str, signs: &Signs) -> Self {
+        if text.ends_with(['?', '？']) {
+            return Kind::Question;
+        }
+        // A line that introduces a list says nothing by itself.
+        if text.ends_with([':', '：']) {
+            return Kind::Other;
+        }
+        match () {
+            () if signs.has(STRONG) && !signs.has(PLAN) => Kind::Finding,
+            () if signs.has(DECIDE) && !signs.has(HEDGE) => Kind::Decision,
+            () if signs.has(NEXT | PLAN) => Kind::Next,
+            () if signs.has(DONE) && !signs.has(HEDGE) => Kind::Done,
+            () if signs.has(FACT) => Kind::Finding,
+            () => Kind::Other,
+        }
+    }
+}
+
+/// Returns false for a sentence that means nothing by itself.
+fn says_enough(text: &str, normal: &str) -> bool {
+    !is_trivial(normal) && !text.ends_with([':', '：']) && prose::content_words(normal).count() > 2
+}
+
+/// Returns the sentences of a user's message that state a constraint.
+fn constraints(text: &str, lexicon: &Lexicon) -> Vec<String> {
+    let states = |sentence: &prose::Sentence| {
+        let normal = normalise(&sentence.text);
+        let is_question = sentence.text.ends_with(['?', '？']);
+        lexicon.read(&normal).has(BOUND) && !is_question && says_enough(&sentence.text, &normal)
+    };
+    let mut found = sentences(text);
+    found.retain(states);
+    found
+        .into_iter()
+        .map(|sentence| shorten(&sentence.text, SENTENCE_BYTES))
+        .collect()
+}
+
+fn add_sentence(list: &mut Vec<Statement>, statement: Statement) {
+    let key = prose::key(&normalise(&statement.text));
+    list.retain(|known| prose::key(&normalise(&known.text)) != key);
+    list.push(statement);
+    drop_oldest(list, MOST_ENTRIES);
+}
+
+fn drop_oldest<T>(list: &mut Vec<T>, most: usize) {
+    let excess = list.len().saturating_sub(most);
+    list.drain(..excess);
+}
+
+/// Calls that wait for their result.
+#[derive(Default)]
+struct Calls {
+    by_id: BTreeMap<String, (u64, Call)>,
+    // Calls without an id, in order.
+    others: Vec<(u64, Call)>,
+}
+
+impl Calls {
+    fn begin(&mut self, passage: &Passage<'_>, call: Call) {
+        match passage.call {
+            Some(id) => drop(self.by_id.insert(id.to_owned(), (passage.turn, call))),
+            None => self.others.push((passage.turn, call)),
+        }
+    }
+
+    fn end(&mut self, passage: &Passage<'_>) -> Call {
+        let by_id = passage.call.and_then(|id| self.by_id.remove(id));
+        let first = || (!self.others.is_empty()).then(|| self.others.remove(0));
+        let call = by_id.or_else(first).map(|(_, call)| call);
+        call.unwrap_or_else(|| Call::read(passage.tool, ""))
+    }
+
+    fn rest(self) -> impl Iterator<Item = (u64, Call)> {
+        self.by_id.into_values().chain(self.others)
+    }
+}

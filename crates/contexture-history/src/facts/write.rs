@@ -1,0 +1,495 @@
+//! Writes facts as a summary within a number of tokens.
+//!
+//! Each section has a share of the room. What a section leaves goes to the
+//! others, in a fixed order. Failures and files are written in a short form
+//! before any of them is left out.
+
+use std::collections::BTreeSet;
+
+use contexture_core::{TokenCounter, Tokens};
+
+use super::cues::Lexicon;
+use super::prose::{clip, content_words, normalise, shorten, stem};
+use super::{Facts, Failure, FileUse, Statement, constraints};
+
+/// How much a summary may hold.
+pub struct Room<'a> {
+    /// The tokens of everything but the user's messages.
+    pub tokens: Tokens,
+    /// The tokens of the user's messages.
+    pub messages: Tokens,
+    /// What the summary concentrates on.
+    pub focus: Option<&'a str>,
+    /// Counts tokens.
+    pub counter: &'a dyn TokenCounter,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Section {
+    Constraints,
+    Notes,
+    Done,
+    Next,
+    Decisions,
+    Failures,
+    Files,
+    Findings,
+}
+
+/// The sections in the order in which they are written, with their share of the
+/// room in percent.
+const SECTIONS: [(Section, &str, u64); 8] = [
+    (Section::Constraints, "## Constraints", 15),
+    (Section::Notes, "## Notes", 40),
+    (Section::Done, "## Done", 12),
+    (Section::Next, "## In progress and next", 8),
+    (Section::Decisions, "## Decisions", 12),
+    (Section::Failures, "## Failed attempts", 22),
+    (Section::Files, "## Files", 22),
+    (Section::Findings, "## Findings", 9),
+];
+
+/// The order in which sections get what others left.
+const ORDER: [Section; 8] = [
+    Section::Failures,
+    Section::Files,
+    Section::Constraints,
+    Section::Next,
+    Section::Decisions,
+    Section::Done,
+    Section::Findings,
+    Section::Notes,
+];
+
+/// A line that a section may have.
+struct Line {
+    // Its place among the lines of its section.
+    place: usize,
+    // The forms, the longest first.
+    forms: Vec<String>,
+}
+
+impl Line {
+    fn new(place: usize, forms: Vec<String>) -> Self {
+        Self { place, forms }
+    }
+}
+
+/// The words of what a summary concentrates on.
+struct Focus(BTreeSet<String>);
+
+impl Focus {
+    fn of(focus: Option<&str>) -> Self {
+        let normal = normalise(focus.unwrap_or(""));
+        Self(
+            content_words(&normal)
+                .map(stem)
+                .map(str::to_owned)
+                .collect(),
+        )
+    }
+
+    fn meets(&self, text: &str) -> bool {
+        if self.0.is_empty() {
+            return false;
+        }
+        let normal = normalise(text);
+        content_words(&normal).any(|word| self.0.contains(stem(word)))
+    }
+}
+
+/// A section that is being filled.
+struct Filled {
+    section: Section,
+    heading: &'static str,
+    share: u64,
+    // The most important first.
+    lines: Vec<Line>,
+    chosen: Vec<(usize, String)>,
+    taken: usize,
+}
+
+impl Facts {
+    /// Returns the summary. It is empty when there is nothing to say.
+    pub fn write(&self, room: &Room<'_>) -> String {
+        self.within(room, 0, |room| {
+            let (mut text, hidden) = self.write_messages(room);
+            self.write_sections(
+                &mut text,
+                room,
+                &hidden,
+                &SECTIONS.map(|(section, ..)| section),
+            );
+            text
+        })
+    }
+
+    /// Returns a summary that has the prose of a language model in place of
+    /// what is extracted from sentences.
+    pub fn write_beside(&self, prose: &str, room: &Room<'_>) -> String {
+        use Section::{Constraints, Failures, Files};
+        let beside = room.counter.count(prose);
+        self.within(room, beside, |room| {
+            let (mut text, hidden) = self.write_messages(room);
+            self.write_sections(&mut text, room, &hidden, &[Constraints]);
+            text.push_str(prose.trim());
+            text.push('\n');
+            self.write_sections(&mut text, room, &[], &[Failures, Files]);
+            text
+        })
+    }
+
+    /// Counts of lines add up to an estimate, so the whole is counted and made
+    /// again with less room until it fits.
+    fn within(
+        &self,
+        room: &Room<'_>,
+        beside: Tokens,
+        make: impl Fn(&Room<'_>) -> String,
+    ) -> String {
+        let most = room.tokens.saturating_add(room.messages) + beside;
+        let (mut tokens, mut messages) = (room.tokens, room.messages);
+        for _ in 0..12 {
+            let text = make(&Room {
+                tokens,
+                messages,
+                ..*room
+            });
+            let text = text.trim_end().to_owned();
+            let over = room.counter.count(&text).saturating_sub(most);
+            if over == 0 {
+                return text;
+            }
+            let less = over.max(most / 16).max(1);
+            tokens = tokens.saturating_sub(less / 2 + 1);
+            messages = messages.saturating_sub(less / 2 + 1);
+        }
+        String::new()
+    }
+
+    /// Writes the latest request and the user's earlier messages. Returns the
+    /// constraints of messages that are not shown whole.
+    fn write_messages(&self, room: &Room<'_>) -> (String, Vec<String>) {
+        let Some((goal, earlier)) = self.messages.split_last() else {
+            return (String::new(), Vec::new());
+        };
+        let counter = room.counter;
+        let mut left = room.messages.saturating_sub(24);
+        let mut cut_off: Vec<usize> = Vec::new();
+        let shown = whole_or_cut(&goal.text, left * 2 / 3, counter);
+        if shown != goal.text {
+            cut_off.push(earlier.len());
+        }
+        left = left.saturating_sub(counter.count(&shown));
+        let mut text = format!("## Goal\nThe latest request of the user, verbatim:\n{shown}\n");
+        // The first of all, which began the work, and then the newest. Messages
+        // about the focus come before others.
+        let mut chosen: Vec<(usize, String)> = Vec::new();
+        let first = (!earlier.is_empty()).then_some(0);
+        let mut order: Vec<usize> = first.into_iter().chain((1..earlier.len()).rev()).collect();
+        let focus = Focus::of(room.focus);
+        order.sort_by_key(|&at| !focus.meets(&earlier[at].text));
+        for at in order {
+            let most = if at == 0 { left / 2 } else { left / 3 };
+            let shown = whole_or_cut(&earlier[at].text, most, counter);
+            let line = format!("[turn {}] {shown}", earlier[at].turn);
+            let tokens = counter.count(&line) + 2;
+            if shown.is_empty() || tokens > left {
+                cut_off.push(at);
+                continue;
+            }
+            if shown != earlier[at].text {
+                cut_off.push(at);
+            }
+            left -= tokens;
+            chosen.push((at, line));
+        }
+        chosen.sort_unstable_by_key(|(at, _)| *at);
+        let left_out = (earlier.len() - chosen.len()) as u64 + self.messages_dropped;
+        if !chosen.is_empty() || left_out > 0 {
+            text.push_str("## Earlier messages of the user\n");
+            for (_, line) in &chosen {
+                text.push_str(line);
+                text.push('\n');
+            }
+            if left_out > 0 {
+                text.push_str(&format!("({left_out} more are not shown)\n"));
+            }
+        }
+        cut_off.sort_unstable();
+        let lexicon = Lexicon::new();
+        let hidden = cut_off.iter();
+        let hidden = hidden.flat_map(|&at| constraints(&self.messages[at].text, &lexicon));
+        let hidden = hidden.filter(|sentence| !text.contains(sentence.as_str()));
+        let hidden = hidden.collect();
+        (text, hidden)
+    }
+
+    fn write_sections(
+        &self,
+        text: &mut String,
+        room: &Room<'_>,
+        hidden: &[String],
+        wanted: &[Section],
+    ) {
+        let counter = room.counter;
+        let focus = Focus::of(room.focus);
+        let mut sections: Vec<Filled> = Vec::new();
+        for (section, heading, share) in SECTIONS {
+            let mut lines = match wanted.contains(&section) {
+                true => self.lines(section, hidden),
+                false => Vec::new(),
+            };
+            if lines.is_empty() {
+                continue;
+            }
+            lines.sort_by_key(|line| !focus.meets(&line.forms[0]));
+            sections.push(Filled {
+                section,
+                heading,
+                share,
+                lines,
+                chosen: Vec::new(),
+                taken: 0,
+            });
+        }
+        let mut left = room.tokens;
+        for filled in &mut sections {
+            let share = (room.tokens * filled.share / 100).min(left);
+            left -= share - filled.fill(share, counter);
+        }
+        for section in ORDER {
+            let filled = sections.iter_mut().find(|filled| filled.section == section);
+            if let Some(filled) = filled {
+                left = filled.fill(left, counter);
+            }
+        }
+        for filled in &mut sections {
+            filled.write(text, self);
+        }
+    }
+
+    /// Returns the lines that a section may have, the most important first.
+    fn lines(&self, section: Section, hidden: &[String]) -> Vec<Line> {
+        let newest_first = |count: usize| (0..count).rev();
+        let bullets = |list: &[Statement]| -> Vec<Line> {
+            let line = |at: usize| Line::new(at, vec![format!("- {}", list[at].text)]);
+            newest_first(list.len()).map(line).collect()
+        };
+        match section {
+            Section::Constraints => {
+                let kept = self.constraints.iter().map(|said| said.text.as_str());
+                let all: Vec<&str> = kept.chain(hidden.iter().map(String::as_str)).collect();
+                let line = |at: usize| Line::new(at, vec![format!("- {}", all[at])]);
+                newest_first(all.len()).map(line).collect()
+            }
+            Section::Notes => {
+                let notes = self.notes.lines().filter(|line| !line.trim().is_empty());
+                let line = |(at, line): (usize, &str)| Line::new(at, vec![line.to_owned()]);
+                notes.enumerate().map(line).collect()
+            }
+            Section::Done => {
+                let mut lines: Vec<(u64, Line)> = Vec::new();
+                for (at, result) in self.results.iter().enumerate() {
+                    let mut forms = vec![format!(
+                        "- `{}` succeeded{}",
+                        result.call,
+                        times(result.times)
+                    )];
+                    if !result.result.is_empty() {
+                        forms.insert(0, format!("{}: {}", forms[0], result.result));
+                    }
+                    lines.push((result.turn, Line::new(at, forms)));
+                }
+                for (at, said) in self.done.iter().enumerate() {
+                    let place = self.results.len() + at;
+                    let text = format!("- The assistant: {}", said.text);
+                    lines.push((said.turn, Line::new(place, vec![text])));
+                }
+                lines.sort_by_key(|(turn, _)| std::cmp::Reverse(*turn));
+                lines.into_iter().map(|(_, line)| line).collect()
+            }
+            Section::Next => bullets(&self.next),
+            Section::Decisions => {
+                let line = |at: usize| {
+                    let decision = &self.decisions[at];
+                    let by = if decision.by_user {
+                        "User"
+                    } else {
+                        "Assistant"
+                    };
+                    Line::new(at, vec![format!("- {by}: {}", decision.text)])
+                };
+                newest_first(self.decisions.len()).map(line).collect()
+            }
+            Section::Failures => {
+                let mut order: Vec<usize> = (0..self.failures.len()).collect();
+                order.sort_by_key(|&at| {
+                    let failure = &self.failures[at];
+                    (failure.is_solved, std::cmp::Reverse(failure.turn))
+                });
+                let line = |at: usize| Line::new(at, self.failures[at].forms());
+                order.into_iter().map(line).collect()
+            }
+            Section::Files => {
+                let mut order: Vec<usize> = (0..self.files.len()).collect();
+                order.sort_by_key(|&at| std::cmp::Reverse(self.files[at].weight()));
+                let line = |at: usize| Line::new(at, self.files[at].forms());
+                order.into_iter().map(line).collect()
+            }
+            Section::Findings => bullets(&self.findings),
+        }
+    }
+}
+
+impl Failure {
+    fn forms(&self) -> Vec<String> {
+        let note = match (self.times, self.is_solved) {
+            (0 | 1, false) => String::new(),
+            (0 | 1, true) => " (succeeded later)".to_owned(),
+            (times, false) => format!(" ({times} times)"),
+            (times, true) => format!(" ({times} times, succeeded later)"),
+        };
+        let call = match self.call.is_empty() {
+            true => String::new(),
+            false => format!("`{}`: ", self.call),
+        };
+        // The last line that says anything by itself names the error best.
+        let main = self.errors.get(1).or(self.errors.first());
+        let main = main.map_or("", String::as_str);
+        vec![
+            format!("- {call}{}{note}", self.errors.join(" / ")),
+            format!("- {call}{}{note}", clip(main, 120)),
+            format!("- {}{note}", clip(main, 90)),
+        ]
+    }
+}
+
+impl FileUse {
+    fn forms(&self) -> Vec<String> {
+        let uses = [
+            (self.written, "written"),
+            (self.edited, "edited"),
+            (self.read, "read"),
+        ];
+        let mut told: Vec<String> = Vec::new();
+        for (count, what) in uses {
+            if count > 0 {
+                told.push(format!("{what}{}", times(count)));
+            }
+        }
+        match told.is_empty() {
+            true => vec![format!("- {}", self.path)],
+            false => vec![
+                format!("- {}: {}", self.path, told.join(", ")),
+                format!("- {}", self.path),
+            ],
+        }
+    }
+}
+
+fn times(count: u64) -> String {
+    match count {
+        0 | 1 => String::new(),
+        count => format!(" {count} times"),
+    }
+}
+
+/// Returns `text`, or its start and its end with a note between, within `most`
+/// tokens. Empty when there is no room for anything.
+fn whole_or_cut(text: &str, most: Tokens, counter: &dyn TokenCounter) -> String {
+    let tokens = counter.count(text);
+    if tokens <= most {
+        return text.to_owned();
+    }
+    let room = most.saturating_sub(16);
+    if room < 16 {
+        return String::new();
+    }
+    let head = counter.prefix_within(text, room * 2 / 3);
+    let rest = &text[head..];
+    let bytes = rest.len() as u64 * (room / 3) / tokens.max(1);
+    let bytes = usize::try_from(bytes).unwrap_or(0);
+    let tail = rest.ceil_char_boundary(rest.len().saturating_sub(bytes));
+    let cut = rest[..tail].chars().count();
+    format!(
+        "{} [... {cut} characters cut ...] {}",
+        &text[..head],
+        &rest[tail..]
+    )
+}
+
+impl Filled {
+    /// Adds lines while they fit in `room`. Returns what is left.
+    fn fill(&mut self, room: Tokens, counter: &dyn TokenCounter) -> Tokens {
+        let mut left = room;
+        if self.taken == self.lines.len() {
+            return left;
+        }
+        if self.chosen.is_empty() {
+            // The heading, and the line that says how many are not shown.
+            let Some(rest) = left.checked_sub(counter.count(self.heading) + 10) else {
+                return left;
+            };
+            left = rest;
+        }
+        let rest = &self.lines[self.taken..];
+        let most = rest.iter().map(|line| line.forms.len()).max().unwrap_or(0);
+        // The longest forms with which all of them fit, or else the shortest.
+        let cost = |form: usize| -> Tokens {
+            let sizes = rest.iter().map(|line| counter.count(line.form(form)) + 1);
+            sizes.sum()
+        };
+        let form = (0..most).find(|&form| cost(form) <= left);
+        let form = form.unwrap_or(most.saturating_sub(1));
+        let mut taken = 0;
+        for line in rest {
+            let tokens = counter.count(line.form(form)) + 1;
+            if tokens > left {
+                break;
+            }
+            left -= tokens;
+            self.chosen.push((line.place, line.form(form).to_owned()));
+            taken += 1;
+        }
+        self.taken += taken;
+        match self.chosen.is_empty() {
+            true => room,
+            false => left,
+        }
+    }
+
+    fn write(&mut self, text: &mut String, facts: &Facts) {
+        if self.chosen.is_empty() {
+            return;
+        }
+        self.chosen.sort_unstable_by_key(|(place, _)| *place);
+        text.push_str(self.heading);
+        text.push('\n');
+        for (_, line) in &self.chosen {
+            text.push_str(line);
+            text.push('\n');
+        }
+        let dropped = match self.section {
+            Section::Failures => facts.failures_dropped,
+            _ => 0,
+        };
+        let left_out = (self.lines.len() - self.taken) as u64 + dropped;
+        if left_out > 0 && self.section != Section::Notes {
+            text.push_str(&format!("({left_out} more are not shown)\n"));
+        }
+    }
+}
+
+impl Line {
+    fn form(&self, at: usize) -> &str {
+        let last = self.forms.len() - 1;
+        &self.forms[at.min(last)]
+    }
+}
+
+/// Returns the beginning of a summary that is known only as text, so that it
+/// can be continued.
+pub(super) fn notes_of(summary: &str) -> String {
+    shorten(summary.trim(), 32 * 1024)
+}
