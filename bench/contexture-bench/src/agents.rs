@@ -1,136 +1,49 @@
 //! Recorded runs of agents, replayed call by call: what a request still says of
 //! the run, how much of it the provider has read before, and what it costs.
 
+mod baseline;
+mod bill;
 mod measure;
+mod options;
 mod replay;
+mod steps;
 mod survival;
+mod table;
 mod trace;
 mod wire;
 
-use std::path::PathBuf;
+use std::collections::BTreeMap;
 
-use anyhow::{Context as _, bail, ensure};
 use serde_json::{Value, json};
 
-use measure::{ByCode, Measured};
-use survival::Found;
+use baseline::Rule;
+use measure::Measured;
+use options::{Options, Shape};
 use trace::Trace;
-use wire::Tokens;
+use wire::Blocks;
 
-const USAGE: &str = "usage: contexture-bench agents [--traces DIR] [--at 8k,32k,128k] \
-    [--trace NAME] [--shape recorded|one_question] [--model gpt|claude|NAME] [--missing] [--json]";
+/// The name of our own rows.
+const OURS: &str = "contexture";
 
-/// Where the traces are, relative to the repository.
-const TRACES: &str = "../shared/bench/traces";
+/// The name of the rows for all traces together.
+const ALL: &str = "all";
 
-/// What to replay, and how to print it.
-struct Options {
-    traces: PathBuf,
-    name: String,
-    windows: Vec<u64>,
-    shapes: Vec<Shape>,
-    model: String,
-    missing: bool,
-    json: bool,
+/// The figures of one trace, or of all, by one means.
+struct Row {
+    trace: String,
+    means: &'static str,
+    figures: Measured,
 }
 
-/// The shape of a run.
-#[derive(Clone, Copy, PartialEq)]
-enum Shape {
-    /// As it was recorded.
-    Recorded,
-    /// One user message, then only steps.
-    OneQuestion,
-}
-
-impl Shape {
-    fn name(self) -> &'static str {
-        match self {
-            Shape::Recorded => "recorded",
-            Shape::OneQuestion => "one_question",
-        }
-    }
-}
-
-impl Options {
-    fn read(args: &[&str]) -> anyhow::Result<Self> {
-        let mut options = Self {
-            traces: traces_dir(),
-            name: String::new(),
-            windows: vec![8_000, 32_000, 128_000],
-            shapes: vec![Shape::Recorded, Shape::OneQuestion],
-            model: "gpt-4o".to_owned(),
-            missing: false,
-            json: false,
-        };
-        let mut args = args.iter();
-        while let Some(arg) = args.next() {
-            let mut value = || {
-                args.next()
-                    .with_context(|| format!("{arg}: no value; {USAGE}"))
-            };
-            match *arg {
-                "--traces" => options.traces = PathBuf::from(value()?),
-                "--trace" => options.name = (*value()?).to_owned(),
-                "--at" => {
-                    options.windows = value()?.split(',').map(size).collect::<Result<_, _>>()?
-                }
-                "--shape" => {
-                    options.shapes = match *value()? {
-                        "recorded" => vec![Shape::Recorded],
-                        "one_question" => vec![Shape::OneQuestion],
-                        other => bail!("--shape {other}: not `recorded` or `one_question`"),
-                    };
-                }
-                "--model" => {
-                    options.model = match *value()? {
-                        "gpt" => "gpt-4o",
-                        "claude" => "claude-sonnet-4-5",
-                        other => other,
-                    }
-                    .to_owned();
-                }
-                "--missing" => options.missing = true,
-                "--json" => options.json = true,
-                other => bail!("{other}: unknown option; {USAGE}"),
-            }
-        }
-        ensure!(
-            options.traces.is_dir(),
-            "{}: no such directory. The traces are not part of the project: name their directory \
-             with --traces DIR or CONTEXTURE_TRACES (its form: bench/README.md)",
-            options.traces.display()
-        );
-        Ok(options)
-    }
-}
-
-/// Reads a number of tokens such as `32k`.
-fn size(text: &str) -> anyhow::Result<u64> {
-    let (number, unit) = match text.strip_suffix('k') {
-        Some(number) => (number, 1000),
-        None => (text, 1),
-    };
-    let number: u64 = number
-        .parse()
-        .with_context(|| format!("--at {text}: not a number of tokens such as 32k"))?;
-    Ok(number * unit)
-}
-
-fn traces_dir() -> PathBuf {
-    if let Some(dir) = std::env::var_os("CONTEXTURE_TRACES") {
-        return PathBuf::from(dir);
-    }
-    let repository = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
-    repository.join(TRACES)
-}
-
-/// Replays the traces that the arguments name.
+/// Replays the traces that the arguments name, or measures runs of many steps.
 pub(crate) fn agents(args: &[&str]) -> anyhow::Result<()> {
     let options = Options::read(args)?;
-    let traces = Trace::read_all(&options.traces, &options.name)?;
-    let mut tokens = Tokens::new();
-    let mut figures: Vec<Value> = Vec::new();
+    if !options.steps.is_empty() {
+        return grow(&options);
+    }
+    let traces = Trace::read_all(&options.traces()?, &options.trace)?;
+    let mut blocks = Blocks::new();
+    let mut rows: Vec<Value> = Vec::new();
     for shape in &options.shapes {
         let shaped: Vec<Trace> = match shape {
             Shape::Recorded => traces.clone(),
@@ -139,85 +52,80 @@ pub(crate) fn agents(args: &[&str]) -> anyhow::Result<()> {
                 .collect::<anyhow::Result<_>>()?,
         };
         for window in &options.windows {
-            let mut rows = Vec::new();
-            for trace in &shaped {
-                let dir = tempfile::tempdir()?;
-                let ours = replay::replay(trace, *window, &options.model, dir.path(), &mut tokens)?;
-                rows.push((trace.file.clone(), ours));
-            }
-            let mut sum = Measured::default();
-            rows.iter().for_each(|(_, row)| sum.add(row));
-            rows.push(("all".to_owned(), sum));
+            let measured = measure(&options, &shaped, *window, &mut blocks)?;
             if options.json {
-                for (trace, row) in &rows {
-                    figures.push(json!({
-                        "shape": shape.name(), "window": window, "trace": trace,
-                        "means": "contexture", "figures": row,
-                    }));
-                }
+                rows.extend(measured.iter().map(|row| {
+                    json!({
+                        "shape": shape.name(), "window": window, "trace": row.trace,
+                        "means": row.means, "figures": row.figures,
+                    })
+                }));
             } else {
-                print(*shape, *window, &rows, options.missing);
+                table::print(*shape, *window, &measured, &options);
             }
         }
     }
     if options.json {
-        println!("{}", json!({"model": options.model, "rows": figures}));
+        println!("{}", json!({"model": options.model, "rows": rows}));
     }
     Ok(())
 }
 
-fn print(shape: Shape, window: u64, rows: &[(String, Measured)], missing: bool) {
-    println!("\n{}, {}k tokens", shape.name(), window / 1000);
-    println!(
-        "{:<22} {:>5} {:>12} {:>12} {:>12} {:>12} {:>7} {:>8} {:>8} {:>8} {:>7}  warnings; malformed",
-        "trace",
-        "reqs",
-        "goal",
-        "errors",
-        "paths",
-        "constraints",
-        "shared",
-        "compact",
-        "mean tok",
-        "max tok",
-        "CPU ms",
-    );
-    for (name, row) in rows {
-        let survival = &row.survival;
-        println!(
-            "{name:<22} {:>5} {:>12} {:>12} {:>12} {:>12} {:>6.1}% {:>8} {:>8.0} {:>8} {:>7.2}  {}; {}",
-            row.requests,
-            percent(survival.goal),
-            percent(survival.errors),
-            percent(survival.paths),
-            percent(survival.constraints),
-            row.shared.mean() * 100.0,
-            row.compactions,
-            row.tokens.mean(),
-            row.max_tokens,
-            row.cpu_ms / row.requests.max(1) as f64,
-            codes(&row.warnings),
-            codes(&row.malformed),
-        );
-        if missing {
-            row.missing
-                .iter()
-                .for_each(|fact| println!("    not there: {fact}"));
+/// Replays all traces at a window, by all means, and sums up.
+fn measure(
+    options: &Options,
+    traces: &[Trace],
+    window: u64,
+    blocks: &mut Blocks,
+) -> anyhow::Result<Vec<Row>> {
+    let mut rows = Vec::new();
+    for trace in traces {
+        let dir = tempfile::tempdir()?;
+        let ours = replay::replay(trace, window, options, dir.path(), blocks)?;
+        let available = ours.available;
+        rows.push(Row {
+            trace: trace.file.clone(),
+            means: OURS,
+            figures: ours,
+        });
+        for rule in options.rules() {
+            rows.push(Row {
+                trace: trace.file.clone(),
+                means: rule.name(),
+                figures: baseline::replay(*rule, trace, window, available, blocks),
+            });
         }
     }
+    if traces.len() > 1 {
+        let mut sums: BTreeMap<&str, Measured> = BTreeMap::new();
+        for row in &rows {
+            sums.entry(row.means).or_default().add(&row.figures);
+        }
+        let means = [OURS].into_iter().chain(Rule::ALL.map(Rule::name));
+        rows.extend(means.filter_map(|means| {
+            Some(Row {
+                trace: ALL.to_owned(),
+                means,
+                figures: sums.remove(means)?,
+            })
+        }));
+    }
+    Ok(rows)
 }
 
-fn percent(found: Found) -> String {
-    match found.share() {
-        Some(share) => format!("{:.1}% of {}", share * 100.0, found.of),
-        None => "-".to_owned(),
+/// Measures CPU time against the number of steps.
+fn grow(options: &Options) -> anyhow::Result<()> {
+    let mut all = Vec::new();
+    for window in &options.windows {
+        let dir = tempfile::tempdir()?;
+        let rows = steps::steps(&options.steps, *window, &options.model, dir.path())?;
+        if !options.json {
+            table::print_steps(*window, &rows);
+        }
+        all.push(json!({"window": window, "rows": rows}));
     }
-}
-
-fn codes(codes: &ByCode) -> String {
-    if codes.is_empty() {
-        return "0".to_owned();
+    if options.json {
+        println!("{}", json!({"model": options.model, "windows": all}));
     }
-    let codes = codes.iter().map(|(code, count)| format!("{count} {code}"));
-    codes.collect::<Vec<_>>().join(", ")
+    Ok(())
 }

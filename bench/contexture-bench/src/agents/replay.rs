@@ -4,14 +4,16 @@
 use std::path::Path;
 
 use anyhow::Context as _;
-use contexture::Format;
 use contexture::store::{Ledger as _, MessageRole, NewTurn};
 use contexture::turn::Usage;
+use contexture::{Assembled, Error, Format};
 
-use super::measure::{Measured, Meter};
+use super::bill::CLAUDE_TOKENS;
+use super::measure::{Measured, Meter, STEP};
+use super::options::Options;
 use super::survival::Facts;
 use super::trace::Trace;
-use super::wire::{Tokens, Wire};
+use super::wire::{Blocks, Wire};
 use crate::cpu_ms;
 use crate::project::{self, Project, SESSION};
 
@@ -23,25 +25,20 @@ const FORMS: [Format; 4] = [
     Format::Gemini,
 ];
 
-/// Seconds between two calls, less than a provider keeps its cache.
-const STEP: i64 = 30;
-
 /// What is sent where a request must end with the user, and the recorded run
 /// has nothing there: after a run that was interrupted, and after the last
 /// answer. It is not recorded.
 pub(crate) const CONTINUE: &str = "Continue.";
 
-/// Claude's tokens per token of o200k, by recorded usage.
-pub(crate) const CLAUDE_TOKENS: f64 = 1.22;
-
 /// Replays `trace` with at most `window` tokens per request.
 pub(crate) fn replay(
     trace: &Trace,
     window: u64,
-    model: &str,
+    options: &Options,
     dir: &Path,
-    tokens: &mut Tokens,
+    blocks: &mut Blocks,
 ) -> anyhow::Result<Measured> {
+    let model = options.model.as_str();
     let root = dir.join("root");
     std::fs::create_dir_all(&root)?;
     std::fs::write(root.join("AGENTS.md"), &trace.system)?;
@@ -60,6 +57,7 @@ pub(crate) fn replay(
 
     let mut meter = Meter::default();
     let mut after_user = true;
+    let mut last = None;
     // One request more than calls: it shows what is left after the last call.
     for i in 0..=trace.calls.len() {
         let now = STEP * i as i64;
@@ -69,42 +67,21 @@ pub(crate) fn replay(
             None if !after_user => CONTINUE,
             asked => asked.as_deref().unwrap_or_default(),
         };
-        let request = project::request(SESSION, event, window, now);
+        let mut request = project::request(SESSION, event, window, now);
+        request.reserve_response = options.reserve;
         let before = cpu_ms();
         let assembled = engine.assemble(&project.root, &request);
-        meter.cpu_ms += cpu_ms() - before;
-        let (mut sent, mut snapshot) = (None, None);
-        match assembled {
-            Ok(assembled) => {
-                snapshot.clone_from(&assembled.snapshot);
-                meter.compactions += usize::from(assembled.compacted().is_some());
-                for warning in &assembled.report.warnings {
-                    *meter.warnings.entry(warning.code.to_string()).or_default() += 1;
-                }
-                meter.most_used = meter.most_used.max(assembled.report.budget.used);
-                for form in FORMS {
-                    match assembled.render_compact(form) {
-                        Ok(body) if form == Format::Anthropic => {
-                            sent = Some(Wire::read(&body, tokens)?);
-                        }
-                        Ok(_) => {}
-                        Err(refused) => {
-                            let code = format!("{} {}", form.name(), refused.rule);
-                            *meter.malformed.entry(code).or_default() += 1;
-                        }
-                    }
-                }
-            }
-            Err(error) => {
-                let code = format!("assemble {:?}", error.cause());
-                *meter.malformed.entry(code).or_default() += 1;
-            }
+        *meter.cpu_ms.get_or_insert(0.0) += cpu_ms() - before;
+        let snapshot = (assembled.as_ref().ok()).and_then(|it| it.snapshot.clone());
+        let wire = meter.take(assembled, blocks)?;
+        let Some(call) = call else {
+            last = wire;
+            break;
+        };
+        let count = wire.as_ref().map(Wire::tokens);
+        if let Some(wire) = wire {
+            meter.sent(wire, now);
         }
-        let count = sent.as_ref().map(Wire::tokens);
-        if let Some(wire) = sent {
-            meter.sent(wire);
-        }
-        let Some(call) = call else { break };
 
         let mut messages: Vec<_> = (asked.iter())
             .map(|asked| project::said(MessageRole::User, asked.as_str()))
@@ -125,5 +102,44 @@ pub(crate) fn replay(
             .record(SESSION, &turn, Some(project::clock(now + STEP / 2)))
             .with_context(|| format!("{}: call {i}", trace.file))?;
     }
-    Ok(meter.finish(&Facts::of(trace, trace.calls.len())))
+    Ok(meter.finish(last.as_ref(), &Facts::of(trace, trace.calls.len())))
+}
+
+impl Meter {
+    /// Notes what became of a request, and renders it in every form. Returns it
+    /// as it is sent.
+    fn take(
+        &mut self,
+        assembled: Result<Assembled, Error>,
+        blocks: &mut Blocks,
+    ) -> anyhow::Result<Option<Wire>> {
+        let assembled = match assembled {
+            Ok(assembled) => assembled,
+            Err(error) => {
+                let code = format!("assemble {:?}", error.cause());
+                *self.malformed.entry(code).or_default() += 1;
+                return Ok(None);
+            }
+        };
+        self.compactions += usize::from(assembled.compacted().is_some());
+        for warning in &assembled.report.warnings {
+            *self.warnings.entry(warning.code.to_string()).or_default() += 1;
+        }
+        self.max_used = self.max_used.max(assembled.report.budget.used);
+        self.available = assembled.budget.available();
+        let mut sent = None;
+        for form in FORMS {
+            match assembled.render_compact(form) {
+                Ok(body) if form == Format::Anthropic => {
+                    sent = Some(Wire::read(&body, blocks)?);
+                }
+                Ok(_) => {}
+                Err(refused) => {
+                    let code = format!("{} {}", form.name(), refused.rule);
+                    *self.malformed.entry(code).or_default() += 1;
+                }
+            }
+        }
+        Ok(sent)
+    }
 }

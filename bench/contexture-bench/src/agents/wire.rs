@@ -2,59 +2,60 @@
 //! tools, system prompt, messages.
 
 use std::collections::HashMap;
-use std::collections::hash_map::Entry;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::sync::Arc;
 
 use anyhow::Context as _;
+use contexture::tokens::TokenCounter;
 use serde_json::Value;
 
-/// A block of a request.
+/// A block of a request: a tool, or a part of the system prompt or of a message.
 pub(crate) struct Segment {
-    /// Where it stands, and all that it says, without a cache mark.
+    /// Its place and all that it contains, without a cache mark.
     pub(crate) text: String,
+    pub(crate) hash: u64,
+    /// The tokens of all that it says, by o200k.
     pub(crate) tokens: u64,
+    /// Its strings. Empty for a tool.
+    said: String,
 }
 
-/// A request of Anthropic's form as blocks.
+/// The blocks of a request.
+#[derive(Default)]
 pub(crate) struct Wire {
-    pub(crate) segments: Vec<Segment>,
-    /// All strings of the system prompt and the messages.
-    pub(crate) said: String,
+    pub(crate) segments: Vec<Arc<Segment>>,
+    /// The blocks with a cache mark: the provider may keep what it has read up
+    /// to there.
+    pub(crate) marks: Vec<usize>,
 }
 
 impl Wire {
-    /// Reads the body of a request.
-    pub(crate) fn read(body: &str, tokens: &mut Tokens) -> anyhow::Result<Self> {
+    /// Reads the body of a request in Anthropic's form.
+    pub(crate) fn read(body: &str, blocks: &mut Blocks) -> anyhow::Result<Self> {
         let mut body: Value = serde_json::from_str(body)?;
-        let mut wire = Self {
-            segments: Vec::new(),
-            said: String::new(),
-        };
+        let mut wire = Self::default();
         for tool in list(body["tools"].take()) {
-            wire.push("tool", tool, tokens);
+            wire.push(Blocks::TOOL, tool, blocks);
         }
         for block in list(body["system"].take()) {
-            strings(&block, &mut wire.said);
-            wire.push("system", block, tokens);
+            wire.push(Blocks::SYSTEM, block, blocks);
         }
         for mut message in list(body["messages"].take()) {
             let role = message["role"].as_str().context("no role")?.to_owned();
             for block in list(message["content"].take()) {
-                strings(&block, &mut wire.said);
-                wire.push(&role, block, tokens);
+                wire.push(&role, block, blocks);
             }
         }
         Ok(wire)
     }
 
-    fn push(&mut self, place: &str, mut block: Value, tokens: &mut Tokens) {
-        if let Value::Object(map) = &mut block {
-            map.shift_remove("cache_control");
+    fn push(&mut self, place: &str, mut block: Value, blocks: &mut Blocks) {
+        if let Value::Object(map) = &mut block
+            && map.shift_remove("cache_control").is_some()
+        {
+            self.marks.push(self.segments.len());
         }
-        let text = format!("{place}: {block}\n");
-        self.segments.push(Segment {
-            tokens: tokens.of(&text, &block),
-            text,
-        });
+        self.segments.push(blocks.get(place, &block));
     }
 
     /// Returns the tokens of the request.
@@ -66,21 +67,38 @@ impl Wire {
         self.segments.iter().map(|segment| segment.text.len()).sum()
     }
 
+    /// Returns all strings of the system prompt and the messages.
+    pub(crate) fn said(&self) -> String {
+        (self.segments.iter())
+            .map(|segment| segment.said.as_str())
+            .collect()
+    }
+
     /// Returns how many blocks two requests share at their start, and how many
-    /// bytes.
+    /// bytes of the next block.
     pub(crate) fn shared(&self, other: &Self) -> (usize, usize) {
-        let (mut blocks, mut bytes) = (0, 0);
-        for (one, two) in self.segments.iter().zip(&other.segments) {
-            if one.text == two.text {
-                blocks += 1;
-                bytes += one.text.len();
-                continue;
+        let pairs = self.segments.iter().zip(&other.segments);
+        let blocks = pairs
+            .take_while(|(one, two)| one.hash == two.hash && one.text == two.text)
+            .count();
+        let bytes = match (self.segments.get(blocks), other.segments.get(blocks)) {
+            (Some(one), Some(two)) => {
+                let pairs = one.text.bytes().zip(two.text.bytes());
+                pairs.take_while(|(one, two)| one == two).count()
             }
-            let pairs = one.text.bytes().zip(two.text.bytes());
-            bytes += pairs.take_while(|(one, two)| one == two).count();
-            break;
-        }
+            _ => 0,
+        };
         (blocks, bytes)
+    }
+
+    /// Returns a hash of everything up to and including each block.
+    pub(crate) fn prefixes(&self) -> Vec<u64> {
+        let mut hasher = DefaultHasher::new();
+        let mut prefix = |segment: &Arc<Segment>| {
+            segment.hash.hash(&mut hasher);
+            hasher.finish()
+        };
+        self.segments.iter().map(&mut prefix).collect()
     }
 }
 
@@ -105,13 +123,18 @@ fn strings(value: &Value, out: &mut String) {
     }
 }
 
-/// Counts blocks with o200k, each block once.
-pub(crate) struct Tokens {
-    counter: std::sync::Arc<dyn contexture::tokens::TokenCounter>,
-    known: HashMap<String, u64>,
+/// All blocks that were seen: each is read and counted once.
+pub(crate) struct Blocks {
+    counter: Arc<dyn TokenCounter>,
+    known: HashMap<String, Arc<Segment>>,
 }
 
-impl Tokens {
+impl Blocks {
+    pub(crate) const TOOL: &str = "tool";
+    pub(crate) const SYSTEM: &str = "system";
+    pub(crate) const USER: &str = "user";
+    pub(crate) const ASSISTANT: &str = "assistant";
+
     pub(crate) fn new() -> Self {
         Self {
             counter: crate::counter(),
@@ -119,27 +142,44 @@ impl Tokens {
         }
     }
 
-    /// Returns the tokens of all that a block says: its strings, and as JSON
-    /// the arguments of a call or the definition of a tool.
-    fn of(&mut self, key: &str, block: &Value) -> u64 {
-        match self.known.entry(key.to_owned()) {
-            Entry::Occupied(known) => *known.get(),
-            Entry::Vacant(new) => {
-                let text = match block["type"].as_str() {
-                    Some("text") => block["text"].as_str().unwrap_or_default().to_owned(),
-                    Some("tool_use") => format!("{}{}", block["name"], block["input"]),
-                    Some("tool_result") => {
-                        let mut text = String::new();
-                        strings(&block["content"], &mut text);
-                        text
-                    }
-                    _ => match block {
-                        Value::String(text) => text.clone(),
-                        other => other.to_string(),
-                    },
-                };
-                *new.insert(self.counter.count(&text))
-            }
+    /// Returns a block at a place.
+    pub(crate) fn get(&mut self, place: &str, block: &Value) -> Arc<Segment> {
+        let text = format!("{place}: {block}\n");
+        if let Some(known) = self.known.get(&text) {
+            return Arc::clone(known);
         }
+        let mut hasher = DefaultHasher::new();
+        text.hash(&mut hasher);
+        let mut said = String::new();
+        if place != Self::TOOL {
+            strings(block, &mut said);
+        }
+        let segment = Arc::new(Segment {
+            hash: hasher.finish(),
+            tokens: self.counter.count(&counted(block)),
+            said,
+            text: text.clone(),
+        });
+        self.known.insert(text, Arc::clone(&segment));
+        segment
+    }
+}
+
+/// Returns what of a block is counted: its text, and as JSON the arguments of a
+/// call and the definition of a tool.
+fn counted(block: &Value) -> String {
+    match block["type"].as_str() {
+        Some("text") => block["text"].as_str().unwrap_or_default().to_owned(),
+        Some("tool_use") => format!("{}{}{}", block["id"], block["name"], block["input"]),
+        Some("tool_result") => {
+            let mut text = String::new();
+            strings(&block["tool_use_id"], &mut text);
+            strings(&block["content"], &mut text);
+            text
+        }
+        _ => match block {
+            Value::String(text) => text.clone(),
+            other => other.to_string(),
+        },
     }
 }
