@@ -1,5 +1,6 @@
-//! Recorded runs of agents, replayed call by call: what a request still says of
-//! the run, how much of it the provider has read before, and what it costs.
+//! Replays recorded runs of agents call by call. Measures which facts of the run
+//! survive in the last request, which part of each request the provider has
+//! cached, and the cost.
 
 mod baseline;
 mod bill;
@@ -22,16 +23,16 @@ use options::{Options, Shape};
 use trace::Trace;
 use wire::Blocks;
 
-/// The name of our own rows.
+/// The method name of Contexture's rows.
 const OURS: &str = "contexture";
 
 /// The name of the rows for all traces together.
 const ALL: &str = "all";
 
-/// The figures of one trace, or of all, by one means.
+/// The figures of one trace, or of all, by one method.
 struct Row {
     trace: String,
-    means: &'static str,
+    method: &'static str,
     figures: Measured,
 }
 
@@ -57,7 +58,7 @@ pub(crate) fn agents(args: &[&str]) -> anyhow::Result<()> {
                 rows.extend(measured.iter().map(|row| {
                     json!({
                         "shape": shape.name(), "window": window, "trace": row.trace,
-                        "means": row.means, "figures": row.figures,
+                        "method": row.method, "figures": row.figures,
                     })
                 }));
             } else {
@@ -71,7 +72,7 @@ pub(crate) fn agents(args: &[&str]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Replays all traces at a window, by all means, and sums up.
+/// Replays all traces at a window, by all methods, with sums.
 fn measure(
     options: &Options,
     traces: &[Trace],
@@ -85,13 +86,13 @@ fn measure(
         let available = ours.available;
         rows.push(Row {
             trace: trace.file.clone(),
-            means: OURS,
+            method: OURS,
             figures: ours,
         });
         for rule in options.rules() {
             rows.push(Row {
                 trace: trace.file.clone(),
-                means: rule.name(),
+                method: rule.name(),
                 figures: baseline::replay(*rule, trace, window, available, blocks),
             });
         }
@@ -99,14 +100,14 @@ fn measure(
     if traces.len() > 1 {
         let mut sums: BTreeMap<&str, Measured> = BTreeMap::new();
         for row in &rows {
-            sums.entry(row.means).or_default().add(&row.figures);
+            sums.entry(row.method).or_default().add(&row.figures);
         }
-        let means = [OURS].into_iter().chain(Rule::ALL.map(Rule::name));
-        rows.extend(means.filter_map(|means| {
+        let method = [OURS].into_iter().chain(Rule::ALL.map(Rule::name));
+        rows.extend(method.filter_map(|method| {
             Some(Row {
                 trace: ALL.to_owned(),
-                means,
-                figures: sums.remove(means)?,
+                method,
+                figures: sums.remove(method)?,
             })
         }));
     }

@@ -1,4 +1,5 @@
-//! The same runs without Contexture: simple rules for what a request contains.
+//! Replays runs by simple rules for the content of a request, without
+//! Contexture.
 
 use std::sync::Arc;
 
@@ -11,23 +12,23 @@ use super::survival::Facts;
 use super::trace::{Call, Trace};
 use super::wire::{Blocks, Segment, Wire};
 
-/// The tokens of a summary that a language model writes: a page of text.
+/// The tokens of a summary that a language model writes. Assumed, not measured.
 const SUMMARY_TOKENS: u64 = 1000;
 
-/// `LangChain`'s rule: from this part of the window on, all but the latest
-/// messages are summarised.
+/// The part of the window at which `LangChain`'s rule summarises, and the number
+/// of messages that it keeps.
 const TRIGGER: f64 = 0.8;
 const KEEP: usize = 20;
 
-/// A rule for what a request contains.
+/// A rule for the content of a request.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Rule {
     /// The latest messages that fit into as many tokens as Contexture may use.
     /// A call and its results stay together. The latest user message is kept.
     Sliding,
-    /// `SummarizationMiddleware` of `LangChain`: at 80 % of the window, a
-    /// summary replaces all but the latest 20 messages. Its text is not known:
-    /// facts in it count as lost.
+    /// The rule of `LangChain`'s `SummarizationMiddleware`: at 80 % of the
+    /// window, a summary replaces all but the latest 20 messages. The text of
+    /// the summary is unknown: facts in the summary count as lost.
     Summarise,
     /// Everything.
     NoLimit,
@@ -45,7 +46,7 @@ impl Rule {
     }
 }
 
-/// Who says a message.
+/// The author of a message.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     User,
@@ -55,12 +56,12 @@ enum Kind {
 
 /// A message.
 #[derive(Clone)]
-struct Said {
+struct Message {
     kind: Kind,
     segments: Vec<Arc<Segment>>,
 }
 
-impl Said {
+impl Message {
     fn user(text: &str, blocks: &mut Blocks) -> Self {
         let block = json!({"type": "text", "text": text});
         Self {
@@ -98,7 +99,7 @@ pub(crate) fn replay(
         let answered = (run.messages.last()).is_none_or(|said| said.kind == Kind::Assistant);
         let event = asked.as_deref().or(answered.then_some(CONTINUE));
         if let Some(event) = event {
-            run.messages.push(Said::user(event, blocks));
+            run.messages.push(Message::user(event, blocks));
         }
         let wire = run.request(blocks);
         let Some(call) = call else {
@@ -127,7 +128,7 @@ struct Run {
     available: u64,
     /// Tools and the system prompt.
     fixed: Vec<Arc<Segment>>,
-    messages: Vec<Said>,
+    messages: Vec<Message>,
     meter: Meter,
 }
 
@@ -143,9 +144,9 @@ impl Run {
                 0
             }
         };
-        let mut said: Vec<&Said> = Vec::new();
+        let mut said: Vec<&Message> = Vec::new();
         let kept = &self.messages[first..];
-        // The API wants the user first.
+        // The first message of a request must be the user's.
         if kept.iter().all(|said| said.kind != Kind::User) {
             let asked = self.messages.iter().rev();
             said.extend(asked.clone().find(|said| said.kind == Kind::User));
@@ -154,10 +155,10 @@ impl Run {
         wire(&self.fixed, &said)
     }
 
-    /// Replaces all but the latest messages with a summary, if there is too
-    /// much. A call and its results stay together.
+    /// Replaces all but the latest messages with a summary, if the trigger
+    /// is reached. A call and its results stay together.
     fn summarise(&mut self, fixed: u64, blocks: &mut Blocks) {
-        let total: u64 = fixed + self.messages.iter().map(Said::tokens).sum::<u64>();
+        let total: u64 = fixed + self.messages.iter().map(Message::tokens).sum::<u64>();
         if (total as f64) < TRIGGER * self.window as f64 {
             return;
         }
@@ -165,15 +166,16 @@ impl Run {
         while cut > 0 && self.messages[cut].kind == Kind::Result {
             cut -= 1;
         }
-        // A summary of a summary would not make room.
+        // A summary of the summary alone would free no tokens.
         if cut < 2 {
             return;
         }
-        let covered = self.messages[..cut].iter().map(Said::tokens).sum();
+        let covered = self.messages[..cut].iter().map(Message::tokens).sum();
         (self.meter.providers.bill).add_call(covered, SUMMARY_TOKENS);
         self.meter.compactions += 1;
         let summary = summary(self.meter.compactions);
-        self.messages.splice(..cut, [Said::user(&summary, blocks)]);
+        self.messages
+            .splice(..cut, [Message::user(&summary, blocks)]);
     }
 }
 
@@ -184,8 +186,8 @@ fn summary(number: usize) -> String {
 }
 
 /// Returns where the latest messages begin that fit into `room`.
-fn first_that_fits(messages: &[Said], room: u64) -> usize {
-    // If the latest user message is before what fits, it is kept as well.
+fn first_that_fits(messages: &[Message], room: u64) -> usize {
+    // The latest user message is sent even if it is older than the window.
     let asked = (messages.iter().rposition(|said| said.kind == Kind::User)).unwrap_or(0);
     let (mut first, mut used) = (messages.len(), 0);
     for (i, said) in messages.iter().enumerate().rev() {
@@ -202,7 +204,7 @@ fn first_that_fits(messages: &[Said], room: u64) -> usize {
             first = i;
         }
     }
-    // What came last is always sent.
+    // The latest messages are always sent.
     match messages.iter().rposition(|said| said.kind != Kind::Result) {
         Some(last) => first.min(last),
         None => first,
@@ -211,7 +213,7 @@ fn first_that_fits(messages: &[Said], room: u64) -> usize {
 
 /// Returns a request with three marks: after the system prompt, where the
 /// request before ended, and at the end.
-fn wire(fixed: &[Arc<Segment>], said: &[&Said]) -> Wire {
+fn wire(fixed: &[Arc<Segment>], said: &[&Message]) -> Wire {
     let mut wire = Wire {
         segments: fixed.to_vec(),
         marks: Vec::new(),
@@ -240,7 +242,7 @@ fn fixed(trace: &Trace, blocks: &mut Blocks) -> Vec<Arc<Segment>> {
 
 /// Returns the messages of a call. A tool that was interrupted has an empty
 /// result.
-fn messages(call: &Call, blocks: &mut Blocks) -> Vec<Said> {
+fn messages(call: &Call, blocks: &mut Blocks) -> Vec<Message> {
     let mut calls = Vec::new();
     let mut segments = Vec::new();
     for block in call.blocks() {
@@ -258,7 +260,7 @@ fn messages(call: &Call, blocks: &mut Blocks) -> Vec<Said> {
         };
         segments.push(blocks.get(Blocks::ASSISTANT, &block));
     }
-    let mut messages = vec![Said {
+    let mut messages = vec![Message {
         kind: Kind::Assistant,
         segments,
     }];
@@ -270,7 +272,7 @@ fn messages(call: &Call, blocks: &mut Blocks) -> Vec<Said> {
         if result.is_some_and(|result| result.is_error) {
             block["is_error"] = true.into();
         }
-        messages.push(Said {
+        messages.push(Message {
             kind: Kind::Result,
             segments: vec![blocks.get(Blocks::USER, &block)],
         });
@@ -282,9 +284,9 @@ fn messages(call: &Call, blocks: &mut Blocks) -> Vec<Said> {
 mod tests {
     use super::*;
 
-    fn said(kind: Kind, size: usize, blocks: &mut Blocks) -> Said {
+    fn said(kind: Kind, size: usize, blocks: &mut Blocks) -> Message {
         let block = json!({"type": "text", "text": " word".repeat(size)});
-        Said {
+        Message {
             kind,
             segments: vec![blocks.get(Blocks::USER, &block)],
         }

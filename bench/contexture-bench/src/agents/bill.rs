@@ -1,6 +1,6 @@
-//! What the input of a run costs by the rules of two providers' prompt caches.
+//! The cost of a run's input by the prompt cache rules of Anthropic and OpenAI.
 //!
-//! The answers of the model are the same in every replay and are not counted.
+//! The model's answers are the same in every replay and are not counted.
 
 use std::collections::HashMap;
 
@@ -12,10 +12,10 @@ use super::wire::Wire;
 /// recorded runs.
 pub(crate) const CLAUDE_TOKENS: f64 = 1.22;
 
-/// Seconds that a provider keeps what nobody asks for.
+/// The seconds after which an unused cache entry expires.
 const KEPT: i64 = 300;
 
-/// The fewest tokens that are cached.
+/// The minimum length of a cached prefix in tokens.
 const LEAST: f64 = 1024.0;
 
 /// Anthropic's price of a token in dollars, and the parts of it that a token
@@ -25,8 +25,8 @@ const CLAUDE_OUTPUT: f64 = 15.0 / 1e6;
 const CLAUDE_WRITE: f64 = 1.25;
 const CLAUDE_READ: f64 = 0.1;
 
-/// The number of blocks, counted from a mark backwards, at which Anthropic
-/// looks for what it has kept.
+/// The number of blocks, counted backwards from a mark, that Anthropic checks for
+/// a cache entry.
 const LOOK_BACK: usize = 20;
 
 /// The most marks that Anthropic takes.
@@ -39,7 +39,7 @@ const GPT_OUTPUT: f64 = 10.0 / 1e6;
 const GPT_CACHED: f64 = 0.1;
 const GPT_STEP: f64 = 128.0;
 
-/// What a run costs.
+/// The cost of a run.
 #[derive(Debug, Clone, Copy, Default, Serialize)]
 pub(crate) struct Bill {
     pub(crate) anthropic_dollars: f64,
@@ -64,7 +64,7 @@ impl Bill {
         self.openai_uncached += other.openai_uncached;
     }
 
-    /// Adds a call that nothing was cached for, such as one that summarises.
+    /// Adds a call without cached tokens, such as one that summarises.
     pub(crate) fn add_call(&mut self, input: u64, output: u64) {
         let (input, output) = (input as f64, output as f64);
         self.anthropic_uncached += input * CLAUDE_TOKENS;
@@ -78,15 +78,16 @@ impl Bill {
 #[derive(Default)]
 pub(crate) struct Providers {
     pub(crate) bill: Bill,
-    /// When Anthropic last used what it keeps, by the hash of what was read.
+    /// The time of the last use of each of Anthropic's cache entries, by the
+    /// hash of the prefix.
     anthropic: HashMap<u64, i64>,
-    /// The same for OpenAI, which keeps every prefix.
+    /// The same for OpenAI, which caches every prefix.
     openai: HashMap<u64, i64>,
 }
 
 impl Providers {
-    /// Sends a request. `partial` is the part of the first block that differs
-    /// from the request before which is still the same.
+    /// Sends a request. `partial` is the index of the first block that differs
+    /// from the previous request, and the share of its bytes that is the same.
     pub(crate) fn send(&mut self, wire: &Wire, partial: Option<(usize, f64)>, now: i64) {
         let prefixes = wire.prefixes();
         let mut sum = 0;
@@ -106,7 +107,7 @@ impl Providers {
         let kept = |block: usize| {
             (self.anthropic.get(&prefixes[block])).is_some_and(|used| now - used <= KEPT)
         };
-        // The last four count: the API refuses more.
+        // The API rejects more than four marks.
         let marks = &marks[marks.len().saturating_sub(MARKS)..];
         let hit = (marks.iter())
             .filter_map(|mark| {
@@ -164,12 +165,12 @@ mod tests {
 
     /// Requests whose blocks have the given numbers of tokens, made of words
     /// that stand for one token each.
-    struct Desk {
+    struct Simulation {
         blocks: Blocks,
         providers: Providers,
     }
 
-    impl Desk {
+    impl Simulation {
         fn new() -> Self {
             Self {
                 blocks: Blocks::new(),
@@ -221,13 +222,13 @@ mod tests {
 
     #[test]
     fn a_request_that_grows_is_read_up_to_where_it_was_written() {
-        let mut desk = Desk::new();
-        let first = desk.send(&[("a", 1000), ("b", 500)], &[1], 0);
+        let mut simulation = Simulation::new();
+        let first = simulation.send(&[("a", 1000), ("b", 500)], &[1], 0);
         anthropic(&first, [0.0, 1500.0, 0.0]);
         let dollars = 1500.0 * CLAUDE_TOKENS * 1.25 * 3.0 / 1e6;
         assert!((first.anthropic_dollars - dollars).abs() < 1e-12);
         let grown = [("a", 1000), ("b", 500), ("c", 100), ("d", 50)];
-        let second = desk.send(&grown, &[2], 30);
+        let second = simulation.send(&grown, &[2], 30);
         anthropic(&second, [1500.0, 100.0, 50.0]);
         // OpenAI: 11 steps of 128 tokens of the 1,500 that are shared.
         assert_eq!(first.openai_cached, 0.0);
@@ -238,21 +239,27 @@ mod tests {
 
     #[test]
     fn a_short_beginning_is_not_kept() {
-        let mut desk = Desk::new();
+        let mut simulation = Simulation::new();
         // 800 tokens of o200k are 976 of Claude's.
-        anthropic(&desk.send(&[("a", 800)], &[0], 0), [0.0, 0.0, 800.0]);
-        let second = desk.send(&[("a", 800)], &[0], 30);
+        anthropic(&simulation.send(&[("a", 800)], &[0], 0), [0.0, 0.0, 800.0]);
+        let second = simulation.send(&[("a", 800)], &[0], 30);
         anthropic(&second, [0.0, 0.0, 800.0]);
         assert_eq!(second.openai_cached, 0.0);
     }
 
     #[test]
     fn nothing_is_kept_longer_than_five_minutes_without_use() {
-        let mut desk = Desk::new();
-        desk.send(&[("a", 2000)], &[0], 0);
-        anthropic(&desk.send(&[("a", 2000)], &[0], 300), [2000.0, 0.0, 0.0]);
-        anthropic(&desk.send(&[("a", 2000)], &[0], 600), [2000.0, 0.0, 0.0]);
-        let late = desk.send(&[("a", 2000)], &[0], 901);
+        let mut simulation = Simulation::new();
+        simulation.send(&[("a", 2000)], &[0], 0);
+        anthropic(
+            &simulation.send(&[("a", 2000)], &[0], 300),
+            [2000.0, 0.0, 0.0],
+        );
+        anthropic(
+            &simulation.send(&[("a", 2000)], &[0], 600),
+            [2000.0, 0.0, 0.0],
+        );
+        let late = simulation.send(&[("a", 2000)], &[0], 901);
         anthropic(&late, [0.0, 2000.0, 0.0]);
         assert_eq!(late.openai_cached, 0.0);
     }
@@ -265,23 +272,29 @@ mod tests {
             [("a", 2000)].into_iter().chain(small).collect()
         };
         // The mark itself is the first block that is looked at.
-        let mut desk = Desk::new();
-        desk.send(&sized(0), &[0], 0);
-        anthropic(&desk.send(&sized(19), &[19], 30), [2000.0, 190.0, 0.0]);
-        let mut desk = Desk::new();
-        desk.send(&sized(0), &[0], 0);
-        anthropic(&desk.send(&sized(20), &[20], 30), [0.0, 2200.0, 0.0]);
+        let mut simulation = Simulation::new();
+        simulation.send(&sized(0), &[0], 0);
+        anthropic(
+            &simulation.send(&sized(19), &[19], 30),
+            [2000.0, 190.0, 0.0],
+        );
+        let mut simulation = Simulation::new();
+        simulation.send(&sized(0), &[0], 0);
+        anthropic(&simulation.send(&sized(20), &[20], 30), [0.0, 2200.0, 0.0]);
         // A second mark finds it.
-        let mut desk = Desk::new();
-        desk.send(&sized(0), &[0], 0);
-        anthropic(&desk.send(&sized(20), &[0, 20], 30), [2000.0, 200.0, 0.0]);
+        let mut simulation = Simulation::new();
+        simulation.send(&sized(0), &[0], 0);
+        anthropic(
+            &simulation.send(&sized(20), &[0, 20], 30),
+            [2000.0, 200.0, 0.0],
+        );
     }
 
     #[test]
     fn a_changed_block_costs_all_behind_it() {
-        let mut desk = Desk::new();
-        desk.send(&[("a", 2000), ("b", 100), ("c", 100)], &[0, 2], 0);
-        let changed = desk.send(&[("a", 2000), ("x", 100), ("c", 100)], &[0, 2], 30);
+        let mut simulation = Simulation::new();
+        simulation.send(&[("a", 2000), ("b", 100), ("c", 100)], &[0, 2], 0);
+        let changed = simulation.send(&[("a", 2000), ("x", 100), ("c", 100)], &[0, 2], 30);
         anthropic(&changed, [2000.0, 200.0, 0.0]);
         assert_eq!(changed.openai_cached, 15.0 * 128.0);
     }

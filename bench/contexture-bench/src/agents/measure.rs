@@ -1,4 +1,4 @@
-//! What is measured of the requests of a run.
+//! Measurements of the requests of a run.
 
 use std::collections::BTreeMap;
 
@@ -8,13 +8,13 @@ use super::bill::{Bill, Providers};
 use super::survival::{Facts, Survival};
 use super::wire::Wire;
 
-/// Seconds between two calls, less than a provider keeps its cache.
+/// The seconds between two calls. The provider's cache never expires in between.
 pub(crate) const STEP: i64 = 30;
 
 /// How often something happened, by its code.
 pub(crate) type ByCode = BTreeMap<String, usize>;
 
-/// Looks at one request after the other.
+/// Collects the measurements of one request after the other.
 #[derive(Default)]
 pub(crate) struct Meter {
     pub(crate) compactions: usize,
@@ -33,7 +33,7 @@ pub(crate) struct Meter {
 }
 
 impl Meter {
-    /// Takes the next request, which is sent at a time in seconds.
+    /// Adds the next request, sent at a time in seconds.
     pub(crate) fn sent(&mut self, wire: Wire, now: i64) {
         self.sizes.push(wire.tokens());
         let mut partial = None;
@@ -51,15 +51,15 @@ impl Meter {
         self.before = Some(wire);
     }
 
-    /// Returns the figures. `last` is the request after the last call: it shows
-    /// what is left of the run, and is not sent.
+    /// Returns the figures. `last` is the request after the last call. Survival is
+    /// measured on this request; the bill does not include it.
     pub(crate) fn finish(self, last: Option<&Wire>, facts: &Facts) -> Measured {
-        let said = last.map(Wire::said).unwrap_or_default();
+        let last_text = last.map(Wire::strings).unwrap_or_default();
         let sizes: Vec<f64> = self.sizes.iter().map(|size| *size as f64).collect();
         Measured {
             requests: self.sizes.len(),
-            survival: facts.in_text(&said),
-            missing: (facts.missing(&said).into_iter())
+            survival: facts.in_text(&last_text),
+            missing: (facts.missing(&last_text).into_iter())
                 .map(|(kind, fact)| format!("{kind}: {fact}"))
                 .collect(),
             shared: Mean::of(&self.shares),
@@ -72,7 +72,7 @@ impl Meter {
             malformed: self.malformed,
             bill: self.providers.bill,
             cpu_ms: self.cpu_ms,
-            said,
+            last_text,
         }
     }
 }
@@ -132,9 +132,9 @@ pub(crate) struct Measured {
     pub(crate) malformed: ByCode,
     pub(crate) bill: Bill,
     pub(crate) cpu_ms: Option<f64>,
-    /// What the request after the last call says.
+    /// The strings of the request after the last call.
     #[serde(skip)]
-    pub(crate) said: String,
+    pub(crate) last_text: String,
 }
 
 impl Measured {

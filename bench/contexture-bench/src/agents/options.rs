@@ -1,4 +1,4 @@
-//! The options of `agents`.
+//! Options of `agents`.
 
 use std::path::PathBuf;
 
@@ -14,18 +14,18 @@ usage: contexture-bench agents [OPTIONS]
   --trace NAME            only traces whose file name contains NAME
   --shape SHAPE           only `recorded` or `one_question`
   --at N,N                windows in tokens (8k,32k,128k)
-  --reserve N             tokens kept free for the answer (the engine's default)
+  --reserve N             tokens reserved for the answer (the engine's default)
   --model NAME            gpt (gpt-4o), claude (claude-sonnet-4-5), or the name of a model
-  --no-baselines          only Contexture
-  --missing               also the facts that the last request does not contain
-  --show                  also all that the last request says
-  --steps [N,N]           CPU time against the number of steps instead (10,100,500,1000,5000; at 32k)
-  --json                  figures as JSON";
+  --no-baselines          replays only with Contexture
+  --missing               prints the facts that the last request does not contain
+  --show                  prints the text of the last request
+  --steps [N,N]           measures CPU time by number of steps instead (10,100,500,1000,5000; at 32k)
+  --json                  prints the figures as JSON";
 
 /// Where the traces are, relative to the repository.
 const TRACES: &str = "../shared/bench/traces";
 
-/// What to replay, and how to print it.
+/// The work to do, and the form of the output.
 pub(crate) struct Options {
     traces: PathBuf,
     pub(crate) trace: String,

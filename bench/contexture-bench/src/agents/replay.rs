@@ -17,7 +17,7 @@ use super::wire::{Blocks, Wire};
 use crate::cpu_ms;
 use crate::project::{self, Project, SESSION};
 
-/// The forms that every request must have.
+/// The formats that every request is rendered in.
 const FORMS: [Format; 4] = [
     Format::Anthropic,
     Format::OpenAiChat,
@@ -25,9 +25,9 @@ const FORMS: [Format; 4] = [
     Format::Gemini,
 ];
 
-/// What is sent where a request must end with the user, and the recorded run
-/// has nothing there: after a run that was interrupted, and after the last
-/// answer. It is not recorded.
+/// The user message of requests that must end with the user, where the trace has
+/// no message: after an interrupted answer and after the last answer. It is not
+/// recorded.
 pub(crate) const CONTINUE: &str = "Continue.";
 
 /// Replays `trace` with at most `window` tokens per request.
@@ -78,7 +78,13 @@ pub(crate) fn replay(
             last = wire;
             break;
         };
-        let count = wire.as_ref().map(Wire::tokens);
+        let factor = if estimated { CLAUDE_TOKENS } else { 1.0 };
+        let count = wire
+            .as_ref()
+            .map(|wire| (wire.tokens() as f64 * factor) as u64);
+        if count.is_some_and(|count| count > window) {
+            *meter.malformed.entry("over_window".to_owned()).or_default() += 1;
+        }
         if let Some(wire) = wire {
             meter.sent(wire, now);
         }
@@ -93,7 +99,7 @@ pub(crate) fn replay(
             model: Some(model.to_owned()),
             request_hash: snapshot,
             usage: count.filter(|_| estimated).map(|count| Usage {
-                input_tokens: (count as f64 * CLAUDE_TOKENS) as u64,
+                input_tokens: count,
                 ..Usage::default()
             }),
             ..NewTurn::default()
@@ -106,8 +112,8 @@ pub(crate) fn replay(
 }
 
 impl Meter {
-    /// Notes what became of a request, and renders it in every form. Returns it
-    /// as it is sent.
+    /// Adds the report of a request and renders the request in every form.
+    /// Returns the request in Anthropic's form.
     fn take(
         &mut self,
         assembled: Result<Assembled, Error>,

@@ -1,5 +1,5 @@
-//! How much of a run is still in a request: the goal, errors met, files worked
-//! on, and the user's constraints.
+//! Measures which facts of a run a request still contains: the goal, errors,
+//! paths of files, and the user's constraints.
 //!
 //! The definitions are those of `survival.py` beside the traces. A fact has
 //! survived if the request contains it literally.
@@ -42,7 +42,7 @@ impl Found {
     }
 }
 
-/// What of a run is still in a request.
+/// The facts of a run that a request still contains.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct Survival {
     /// Paths, numbers and names of the latest user message.
@@ -106,7 +106,7 @@ impl Facts {
         facts
     }
 
-    /// Returns which of them `text` contains.
+    /// Counts the facts that `text` contains.
     pub(crate) fn in_text(&self, text: &str) -> Survival {
         Survival {
             goal: Found::new(&self.goal, text),

@@ -7,7 +7,7 @@ use super::measure::ByCode;
 use super::options::{Options, Shape};
 use super::survival::Found;
 
-/// Prints what was measured of a shape at a window.
+/// Prints the figures of a shape at a window.
 pub(crate) fn print(shape: Shape, window: u64, rows: &[Row], options: &Options) {
     println!("\n{}, {window} tokens, {}", shape.name(), options.model);
     println!(
@@ -33,7 +33,7 @@ pub(crate) fn print(shape: Shape, window: u64, rows: &[Row], options: &Options) 
         println!(
             "{:<17} {:<17} {:>5} {:>11} {:>11} {:>11} {:>11} {:>6.1}% {:>5} {:>7.0} {:>7} {:>10} {:>8} {:>7}",
             row.trace,
-            row.means,
+            row.method,
             figures.requests,
             percent(survival.goal),
             percent(survival.errors),
@@ -49,14 +49,14 @@ pub(crate) fn print(shape: Shape, window: u64, rows: &[Row], options: &Options) 
         );
     }
     for row in rows {
-        let at = format!("{}, {}", row.trace, row.means);
+        let at = format!("{}, {}", row.trace, row.method);
         if !row.figures.warnings.is_empty() {
             println!("{at}: warnings: {}", codes(&row.figures.warnings));
         }
         if !row.figures.malformed.is_empty() {
             println!("{at}: MALFORMED: {}", codes(&row.figures.malformed));
         }
-        if row.means != super::OURS {
+        if row.method != super::OURS {
             continue;
         }
         if options.missing {
@@ -64,8 +64,8 @@ pub(crate) fn print(shape: Shape, window: u64, rows: &[Row], options: &Options) 
                 println!("{at}: lost: {fact}");
             }
         }
-        if options.show && !row.figures.said.is_empty() {
-            println!("{at}: the last request says:\n{}", row.figures.said);
+        if options.show && !row.figures.last_text.is_empty() {
+            println!("{at}: text of the last request:\n{}", row.figures.last_text);
         }
     }
 }

@@ -1,5 +1,5 @@
-//! A request as a provider reads it: blocks in the order of its prompt cache,
-//! tools, system prompt, messages.
+//! Requests as lists of blocks, in the order of a provider's prompt cache: tools,
+//! system prompt, messages.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -14,18 +14,17 @@ pub(crate) struct Segment {
     /// Its place and all that it contains, without a cache mark.
     pub(crate) text: String,
     pub(crate) hash: u64,
-    /// The tokens of all that it says, by o200k.
+    /// The number of its o200k tokens.
     pub(crate) tokens: u64,
     /// Its strings. Empty for a tool.
-    said: String,
+    strings: String,
 }
 
 /// The blocks of a request.
 #[derive(Default)]
 pub(crate) struct Wire {
     pub(crate) segments: Vec<Arc<Segment>>,
-    /// The blocks with a cache mark: the provider may keep what it has read up
-    /// to there.
+    /// The indices of the blocks with a cache mark (`cache_control`).
     pub(crate) marks: Vec<usize>,
 }
 
@@ -68,9 +67,9 @@ impl Wire {
     }
 
     /// Returns all strings of the system prompt and the messages.
-    pub(crate) fn said(&self) -> String {
+    pub(crate) fn strings(&self) -> String {
         (self.segments.iter())
-            .map(|segment| segment.said.as_str())
+            .map(|segment| segment.strings.as_str())
             .collect()
     }
 
@@ -123,7 +122,7 @@ fn strings(value: &Value, out: &mut String) {
     }
 }
 
-/// All blocks that were seen: each is read and counted once.
+/// Caches blocks, so that each block is counted once.
 pub(crate) struct Blocks {
     counter: Arc<dyn TokenCounter>,
     known: HashMap<String, Arc<Segment>>,
@@ -150,14 +149,14 @@ impl Blocks {
         }
         let mut hasher = DefaultHasher::new();
         text.hash(&mut hasher);
-        let mut said = String::new();
+        let mut all = String::new();
         if place != Self::TOOL {
-            strings(block, &mut said);
+            strings(block, &mut all);
         }
         let segment = Arc::new(Segment {
             hash: hasher.finish(),
             tokens: self.counter.count(&counted(block)),
-            said,
+            strings: all,
             text: text.clone(),
         });
         self.known.insert(text, Arc::clone(&segment));
@@ -165,8 +164,8 @@ impl Blocks {
     }
 }
 
-/// Returns what of a block is counted: its text, and as JSON the arguments of a
-/// call and the definition of a tool.
+/// Returns the part of a block that is counted: its text, and as JSON the
+/// arguments of a call and the definition of a tool.
 fn counted(block: &Value) -> String {
     match block["type"].as_str() {
         Some("text") => block["text"].as_str().unwrap_or_default().to_owned(),
