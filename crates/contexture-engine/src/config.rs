@@ -358,7 +358,7 @@ pub struct CompactionConfig {
     /// Percent of what is available from which on it is done.
     pub threshold: f64,
     /// Percent of what is available that the request is brought down to.
-    /// Default: 60 up to 24,000 available tokens, and less where more are
+    /// Default: 60 up to 20,000 available tokens, and less where more are
     /// available.
     pub target: Option<f64>,
     /// The same after the provider said that a request was too long.
@@ -407,7 +407,7 @@ impl CompactionConfig {
 const USUAL_TARGET: f64 = 60.0;
 
 /// The tokens that a request is brought down to in a large window.
-const LARGE_TARGET: Tokens = 16_000;
+const LARGE_TARGET: Tokens = 12_000;
 
 /// The least default of `compaction.target`, in percent.
 const SMALLEST_TARGET: f64 = 15.0;

@@ -18,7 +18,9 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use cues::{BOUND, DECIDE, DONE, FACT, HEDGE, Lexicon, NEXT, PLAN, STRONG, Signs, is_trivial};
+use cues::{
+    BOUND, DECIDE, DONE, FACT, HEDGE, Lexicon, NEXT, PLAN, PREFER, STRONG, Signs, is_trivial,
+};
 use prose::{normalise, sentences, shorten};
 use tools::{Access, Call, Outcome};
 pub use write::Room;
@@ -95,15 +97,18 @@ pub struct Statement {
 }
 
 /// A call that failed.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Failure {
     /// The number of the turn of the latest failure.
     pub turn: u64,
     /// The command, or the tool and its subject.
     pub call: String,
-    /// The lines that say what went wrong, verbatim, at most three.
+    /// The lines that said what went wrong, verbatim, the latest last.
     pub errors: Vec<String>,
-    /// How often the call failed in this way.
+    /// Whether no line says more than that the call failed.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_bland: bool,
+    /// How often the call failed.
     pub times: u64,
     /// Whether the same call succeeded later.
     pub is_solved: bool,
@@ -167,6 +172,8 @@ const LONGEST_MESSAGE: usize = 24 * 1024;
 const MOST_ENTRIES: usize = 400;
 /// The most entries of lists of sentences.
 const MOST_SENTENCES: usize = 60;
+/// The most error lines of one call.
+const MOST_ERRORS: usize = 12;
 /// The most bytes of a sentence that is kept.
 const SENTENCE_BYTES: usize = 300;
 
@@ -199,7 +206,7 @@ impl Facts {
                 }
                 Speaker::Other if passage.failed => {
                     let error = shorten(passage.text.trim(), SENTENCE_BYTES);
-                    self.fail(passage.turn, String::new(), vec![error]);
+                    self.fail(passage.turn, String::new(), vec![error], false);
                 }
                 Speaker::Other => {}
             }
@@ -229,7 +236,7 @@ impl Facts {
         for sentence in sentences(text) {
             let normal = normalise(&sentence.text);
             let signs = lexicon.read(&normal);
-            let decides = signs.has(DECIDE) && !signs.has(HEDGE);
+            let decides = signs.has(DECIDE | PREFER) && !signs.has(HEDGE);
             if decides && !is_first && !sentence.is_code && says_enough(&sentence.text, &normal) {
                 self.decide(passage.turn, true, &sentence.text);
             }
@@ -240,15 +247,18 @@ impl Facts {
         let mut next = Vec::new();
         let mut last = None;
         for sentence in sentences(passage.text) {
-            if sentence.is_code {
+            if sentence.is_code || sentence.text.starts_with('|') {
                 continue;
             }
-            let text = shorten(&sentence.text, SENTENCE_BYTES);
+            // A line such as "Now let me run the tests:" introduces a call.
+            let text = sentence.text.trim_end_matches([':', '：']);
+            let is_heading = text.len() < sentence.text.len();
+            let text = shorten(text, SENTENCE_BYTES);
             let normal = normalise(&text);
-            if !says_enough(&text, &normal) {
+            let signs = lexicon.read(&normal);
+            if !says_enough(&text, &normal) || is_heading && !signs.has(PLAN) {
                 continue;
             }
-            let signs = lexicon.read(&normal);
             let statement = || Statement {
                 turn: passage.turn,
                 text: text.clone(),
@@ -274,41 +284,51 @@ impl Facts {
 
     fn read_result(&mut self, passage: &Passage<'_>, call: &Call, lexicon: &Lexicon) {
         match Outcome::of(call, passage.text, passage.failed, lexicon) {
-            Outcome::Failed(errors) => {
+            Outcome::Failed { errors, is_bland } => {
                 // A file that could not be read or changed was worked on, too.
                 for path in &call.paths {
                     self.file(passage.turn, path).named += 1;
                 }
-                self.fail(passage.turn, call.label.clone(), errors);
+                self.fail(passage.turn, call.label.clone(), errors, is_bland);
             }
             Outcome::Succeeded(result) => {
+                self.use_files(passage.turn, call);
+                // The exit code of a pipe is that of its last command.
+                if call.is_piped() && result.is_none() {
+                    return;
+                }
                 let key = call.key();
                 let same = |failure: &&mut Failure| tools::key(&failure.call) == key;
                 for failure in self.failures.iter_mut().filter(same) {
                     failure.is_solved = !failure.call.is_empty();
                 }
-                self.use_files(passage.turn, call);
-                if call.access == Access::Run {
-                    self.succeed(passage.turn, &call.label, result);
+                if call.access == Access::Run && !call.is_chore() {
+                    self.succeed(passage.turn, key, result);
                 }
             }
         }
     }
 
-    fn fail(&mut self, turn: u64, call: String, errors: Vec<String>) {
-        let same = |failure: &&mut Failure| failure.call == call && failure.errors == errors;
-        if let Some(failure) = self.failures.iter_mut().rev().find(same) {
-            failure.times += 1;
-            (failure.turn, failure.is_solved) = (turn, false);
-            return;
+    fn fail(&mut self, turn: u64, call: String, errors: Vec<String>, is_bland: bool) {
+        let key = tools::key(&call);
+        let same = |failure: &Failure| !call.is_empty() && tools::key(&failure.call) == key;
+        let mut failure = match self.failures.iter().rposition(same) {
+            Some(at) => self.failures.remove(at),
+            None => Failure {
+                is_bland: true,
+                ..Failure::default()
+            },
+        };
+        failure.times += 1;
+        (failure.turn, failure.is_solved) = (turn, false);
+        failure.is_bland &= is_bland;
+        failure.call = call;
+        for error in errors.into_iter().rev() {
+            failure.errors.retain(|known| *known != error);
+            failure.errors.push(error);
         }
-        self.failures.push(Failure {
-            turn,
-            call,
-            errors,
-            times: 1,
-            is_solved: false,
-        });
+        drop_oldest(&mut failure.errors, MOST_ERRORS);
+        self.failures.push(failure);
     }
 
     fn succeed(&mut self, turn: u64, call: &str, result: Option<String>) {
@@ -395,6 +415,11 @@ impl Facts {
             drop_oldest(list, MOST_SENTENCES);
         }
         drop_oldest(&mut self.decisions, MOST_SENTENCES);
+        let known: Vec<FileUse> = self.files.clone();
+        let is_double = |file: &FileUse| {
+            !file.is_worked_on() && known.iter().any(|other| file.is_short_for(other))
+        };
+        self.files.retain(|file| !is_double(file));
         if self.files.len() > MOST_ENTRIES {
             self.files.sort_by_key(FileUse::weight);
             drop_oldest(&mut self.files, MOST_ENTRIES);
@@ -423,7 +448,7 @@ impl Facts {
         for constraint in &self.constraints {
             check("constraint", &constraint.text);
         }
-        for error in self.failures.iter().filter_map(|f| f.errors.first()) {
+        for error in self.failures.iter().filter_map(|f| f.errors.last()) {
             check("error", prose::clip(error, 80));
         }
         for file in self.files.iter().filter(|file| file.is_worked_on()) {
@@ -437,6 +462,12 @@ impl FileUse {
     /// Returns true if a call read or changed the file.
     fn is_worked_on(&self) -> bool {
         self.read + self.edited + self.written > 0
+    }
+
+    /// Returns true if another path is the same file, spelled longer.
+    fn is_short_for(&self, other: &FileUse) -> bool {
+        let rest = other.path.strip_suffix(self.path.as_str());
+        rest.is_some_and(|rest| rest.ends_with('/'))
     }
 
     /// Returns what decides which files are kept: changes first, then reads,
@@ -461,10 +492,6 @@ impl Kind {
         if text.ends_with(['?', '？']) {
             return Kind::Question;
         }
-        // A line that introduces a list says nothing by itself.
-        if text.ends_with([':', '：']) {
-            return Kind::Other;
-        }
         match () {
             () if signs.has(STRONG) && !signs.has(PLAN) => Kind::Finding,
             () if signs.has(DECIDE) && !signs.has(HEDGE) => Kind::Decision,
@@ -485,8 +512,7 @@ fn says_enough(text: &str, normal: &str) -> bool {
 fn constraints(text: &str, lexicon: &Lexicon) -> Vec<String> {
     let states = |sentence: &prose::Sentence| {
         let normal = normalise(&sentence.text);
-        let is_question = sentence.text.ends_with(['?', '？']);
-        lexicon.read(&normal).has(BOUND) && !is_question && says_enough(&sentence.text, &normal)
+        lexicon.read(&normal).has(BOUND) && says_enough(&sentence.text, &normal)
     };
     let mut found = sentences(text);
     found.retain(states);

@@ -15,24 +15,26 @@ pub(super) const HEDGE: u16 = 1 << 10; // "If it fails" is not a failure.
 pub(super) const RESULT: u16 = 1 << 11; // A line of output that sums it up.
 pub(super) const POLITE: u16 = 1 << 12; // A request in the form of a question.
 pub(super) const BLAND: u16 = 1 << 13; // An error line that says nothing by itself.
+pub(super) const PREFER: u16 = 1 << 14; // A decision, if the user says it.
 
 /// What words and phrases tell; apart from spaces they have no punctuation.
 #[rustfmt::skip]
-const CUES: [(u16, &str); 14] = [
+const CUES: [(u16, &str); 15] = [
     (FAIL, "failed|fails|panicked|timed out|undefined reference|no such file|permission denied|access denied|segmentation fault|segfault|connection refused|command not found|out of memory|mismatched types|got an error|gives an error|returned an error|throws|crashed|crashes|stack overflow|rejected"),
     (STRONG, "did not work|didn't work|does not work|doesn't work|not working|still fails|still failing|still broken|no luck|dead end|gave up|made it worse|had no effect|made no difference|had to revert|reverted|did not help|didn't help"),
     (LOG, "error|errors|err|exception|traceback|panic|failure|failures|cannot|can't|could not|couldn't|unable to|not found|fatal|aborted|denied|timeout|unresolved|undefined|invalid|assertion|conflict|enoent|eacces|econnrefused|killed|refused"),
-    (DECIDE, "decided|decision|we'll use|i'll use|we will use|let's use|let us use|let's go with|go with|going with|chose|choose|settled on|agreed|instead of|rather than|switch to|switched to|switching to|opted|stick with|sticking with|the plan is|we'll keep|actually|go for|let's keep"),
+    (DECIDE, "decided|decision|we'll use|i'll use|we will use|let's use|let us use|let's go with|go with|going with|chose|settled on|agreed|switched to|switching to|opted|stick with|sticking with|the plan is|we'll keep|let's keep"),
+    (PREFER, "instead|instead of|rather than|go for|switch to|choose"),
     (DONE, "added|fixed|implemented|created|updated|removed|renamed|moved|wrote|rewrote|refactored|replaced|deleted|deployed|merged|committed|pushed|installed|migrated|extracted|done|completed|finished|passes now|now passes|tests pass|all green|i've|built|converted|bumped|resolved|verified|confirmed|configured|upgraded|works now|now works"),
     (ASK, "please|want|wants|need|needs|i'd like|fix|add|implement|make|write|create|update|remove|rename|refactor|change|build|help|let's|investigate|run|use|check|find|explain|show|move|replace|delete|migrate|support|convert|review|test|look at|continue with|start with"),
-    (BOUND, "must|mustn't|never|always|don't|do not|only|at most|at least|no more than|without|required|requirement|keep|avoid|ensure|make sure|should|shouldn't|limit|deadline|not allowed|may not"),
+    (BOUND, "i want|need to|needs to|must|mustn't|never|always|don't|do not|only|at most|at least|no more than|without|required|requirement|keep|avoid|ensure|make sure|should|shouldn't|limit|deadline|not allowed|may not"),
     (PLAN, "let me|i'll|i will|i'm going to|i am going to|let's look|looking at|i need to|i should|now i|first i|i want to"),
     (NEXT, "next|todo|remaining|remains|still need|still needs|still to do|left to do|not yet|pending|haven't|have not|hasn't been|follow up|remains to"),
     (FACT, "root cause|turns out|because|the problem is|the problem was|the issue is|the issue was|the bug is|the bug was|caused by|means that|the reason|note that|set to|is called|lives in|runs on|listens on|depends on|named|it was|it is"),
     (HEDGE, "if|when|whenever|should|would|could|may|might|unless|in case|handle|handles|handling|so that|prevent|instead of failing|until"),
     (RESULT, "passed|total|time|finished|coverage|warnings|took|seconds|listening|files changed|rows|inserted|up to date|success|successfully|compiled"),
     (POLITE, "can you|could you|would you|will you|please"),
-    (BLAND, "traceback most recent|aborting due|could not compile|test result|test failed to rerun|for more information|exit code|exit status|exited with|command failed|build failed|failures|npm err|tests failed|process didn't exit|some errors have|most recent call"),
+    (BLAND, "traceback most recent|aborting due|could not compile|test result|test failed to rerun|for more information|exit code|exit status|exited with|command failed|build failed|failures|npm err|npm error|tests failed|process didn't exit|some errors have|most recent call"),
 ];
 
 /// The same for scripts without spaces, searched for anywhere.

@@ -252,7 +252,7 @@ pub(super) fn paths(text: &str) -> impl Iterator<Item = &str> {
         ]
         .iter()
         .any(|part| path.contains(part));
-        ((is_file || is_rooted) && !is_framework && !is_foreign && !path.contains('\\'))
+        ((is_file || is_rooted) && !is_framework && !is_foreign && !path.contains(['\\', '*']))
             .then_some(path)
     })
 }

@@ -68,6 +68,11 @@ const READERS: [&str; 20] = [
     "git blame",
 ];
 
+/// Commands that change little.
+const CHORES: [&str; 12] = [
+    "cd", "cp", "mv", "rm", "mkdir", "touch", "echo", "date", "sleep", "open", "code", "git add",
+];
+
 impl Call {
     /// Reads a call's name and arguments.
     pub(super) fn read(tool: Option<&str>, arguments: &str) -> Self {
@@ -106,7 +111,7 @@ impl Call {
         };
         let words: Vec<&str> = clip(&label, LINE_BYTES).split_whitespace().collect();
         let label = shorten(&words.join(" "), 100).replace('`', "'");
-        if access == Access::Run && is_reader(&label) {
+        if access == Access::Run && begins_with(&label, &READERS) {
             access = Access::Read;
         }
         let paths = match path {
@@ -126,6 +131,16 @@ impl Call {
             access,
             paths,
         }
+    }
+
+    /// Returns true for a command whose success says nothing about the work.
+    pub(super) fn is_chore(&self) -> bool {
+        begins_with(&self.label, &CHORES)
+    }
+
+    /// Returns true for a command whose output goes through another one.
+    pub(super) fn is_piped(&self) -> bool {
+        self.access == Access::Run && self.label.contains(" | ")
     }
 
     /// Returns what two calls of the same thing have in common.
@@ -195,9 +210,10 @@ fn bare_command(command: &str) -> &str {
     rest.filter(|rest| !rest.is_empty()).unwrap_or(command)
 }
 
-fn is_reader(label: &str) -> bool {
-    READERS.iter().any(|reader| {
-        let rest = label.strip_prefix(reader);
+/// Returns true if a command begins with one of these.
+fn begins_with(label: &str, commands: &[&str]) -> bool {
+    commands.iter().any(|command| {
+        let rest = label.strip_prefix(command);
         rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(' '))
     })
 }
@@ -218,8 +234,9 @@ fn parsed_line(arguments: Option<&Value>) -> String {
 /// What became of a call.
 #[derive(Debug, PartialEq)]
 pub(super) enum Outcome {
-    /// The lines that say what went wrong, verbatim.
-    Failed(Vec<String>),
+    /// The lines that say what went wrong, verbatim, the most telling first,
+    /// and whether none of them says more than that the call failed.
+    Failed { errors: Vec<String>, is_bland: bool },
     /// The line that sums up the output, if there is one.
     Succeeded(Option<String>),
 }
@@ -251,7 +268,7 @@ impl Outcome {
             None => says_error(text),
         };
         if is_failure {
-            return Outcome::Failed(error_lines(text, lexicon));
+            return error_lines(text, lexicon);
         }
         Outcome::Succeeded(is_run.then(|| result_line(text, lexicon)).flatten())
     }
@@ -307,10 +324,10 @@ fn test_failures(text: &str) -> bool {
         })
 }
 
-/// Returns the lines that say what went wrong, verbatim: the first, the last,
-/// and the last that says anything by itself.
-fn error_lines(text: &str, lexicon: &Lexicon) -> Vec<String> {
-    let (mut first, mut last, mut bland) = (None, None, None);
+/// Returns the lines that say what went wrong, verbatim: the last, the first,
+/// and the last of those that say nothing by themselves.
+fn error_lines(text: &str, lexicon: &Lexicon) -> Outcome {
+    let (mut first, mut last, mut bland, mut weak) = (None, None, None, None);
     let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
     for line in lines.clone() {
         let seen = clip(line, LINE_BYTES);
@@ -318,16 +335,20 @@ fn error_lines(text: &str, lexicon: &Lexicon) -> Vec<String> {
         if !is_failure_line(seen, &signs, true) {
             continue;
         }
-        if signs.has(BLAND) {
-            bland = Some(seen);
-        } else {
-            first.get_or_insert(seen);
-            last = Some(seen);
+        match (signs.has(BLAND), names_error(seen)) {
+            (false, true) => {
+                first.get_or_insert(seen);
+                last = Some(seen);
+            }
+            (true, true) => bland = Some(seen),
+            (false, false) => weak = Some(seen),
+            (true, false) => bland = bland.or(Some(seen)),
         }
     }
+    let last = last.or(weak);
     let mut found: Vec<String> = Vec::new();
     let or_any = || lines.clone().next();
-    for line in [first, last, bland].into_iter().flatten() {
+    for line in [last, first, bland].into_iter().flatten() {
         let line = clip(line, ERROR_BYTES).to_owned();
         if !found.contains(&line) {
             found.push(line);
@@ -339,7 +360,31 @@ fn error_lines(text: &str, lexicon: &Lexicon) -> Vec<String> {
     if found.is_empty() {
         found.push("(no output)".to_owned());
     }
-    found
+    Outcome::Failed {
+        errors: found,
+        is_bland: last.is_none(),
+    }
+}
+
+/// Returns true for a line that names an error, and does not only say that
+/// something went wrong.
+fn names_error(line: &str) -> bool {
+    let names = [
+        "rror:",
+        "rror[",
+        "rror TS",
+        "rror CS",
+        "Error",
+        "ERROR",
+        "xception",
+        "FAILED",
+        "fatal:",
+        "panicked",
+        "not found",
+        "No such file",
+        "denied",
+    ];
+    names.iter().any(|name| line.contains(name))
 }
 
 /// Returns the line that sums up an output: the last with a result and the most

@@ -4,7 +4,7 @@
 //! others, in a fixed order. Failures and files are written in a short form
 //! before any of them is left out.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use contexture_core::{TokenCounter, Tokens};
 
@@ -33,12 +33,13 @@ enum Section {
     Decisions,
     Failures,
     Files,
+    Named,
     Findings,
 }
 
 /// The sections in the order in which they are written, with their share of the
 /// room in percent.
-const SECTIONS: [(Section, &str, u64); 8] = [
+const SECTIONS: [(Section, &str, u64); 9] = [
     (Section::Constraints, "## Constraints", 15),
     (Section::Notes, "## Notes", 40),
     (Section::Done, "## Done", 12),
@@ -46,20 +47,28 @@ const SECTIONS: [(Section, &str, u64); 8] = [
     (Section::Decisions, "## Decisions", 12),
     (Section::Failures, "## Failed attempts", 22),
     (Section::Files, "## Files", 22),
+    (Section::Named, "## Other files that were named", 0),
     (Section::Findings, "## Findings", 9),
 ];
 
-/// The order in which sections get what others left.
-const ORDER: [Section; 8] = [
-    Section::Failures,
-    Section::Files,
-    Section::Constraints,
+/// The sections that get more lines, and longer ones, from what others left.
+const FIRST: [Section; 3] = [Section::Failures, Section::Files, Section::Constraints];
+
+/// The sections that get what is left then.
+const LAST: [Section; 6] = [
     Section::Next,
     Section::Decisions,
     Section::Done,
     Section::Findings,
     Section::Notes,
+    Section::Named,
 ];
+
+/// Below this many tokens, sections of sentences get a third of their share.
+const TIGHT_ROOM: Tokens = 2_000;
+
+/// How many of the newest messages come before those with constraints.
+const NEWEST_MESSAGES: usize = 4;
 
 /// A line that a section may have.
 struct Line {
@@ -105,8 +114,8 @@ struct Filled {
     share: u64,
     // The most important first.
     lines: Vec<Line>,
-    chosen: Vec<(usize, String)>,
-    taken: usize,
+    // The form and the tokens of each line that is shown; the first lines are.
+    chosen: Vec<(usize, Tokens)>,
 }
 
 impl Facts {
@@ -182,13 +191,21 @@ impl Facts {
         }
         left = left.saturating_sub(counter.count(&shown));
         let mut text = format!("## Goal\nThe latest request of the user, verbatim:\n{shown}\n");
-        // The first of all, which began the work, and then the newest. Messages
-        // about the focus come before others.
+        // The first of all, which began the work, and the newest. Of the others,
+        // those with constraints come first. Messages about the focus come
+        // before all of them.
         let mut chosen: Vec<(usize, String)> = Vec::new();
-        let first = (!earlier.is_empty()).then_some(0);
-        let mut order: Vec<usize> = first.into_iter().chain((1..earlier.len()).rev()).collect();
-        let focus = Focus::of(room.focus);
-        order.sort_by_key(|&at| !focus.meets(&earlier[at].text));
+        let mut order: Vec<usize> = (0..earlier.len()).rev().collect();
+        let (focus, lexicon) = (Focus::of(room.focus), Lexicon::new());
+        order.sort_by_cached_key(|&at| {
+            let text = &earlier[at].text;
+            let rank = match () {
+                () if at == 0 || at + NEWEST_MESSAGES >= earlier.len() => 0,
+                () if !constraints(text, &lexicon).is_empty() => 1,
+                () => 2,
+            };
+            (!focus.meets(text), rank)
+        });
         for at in order {
             let most = if at == 0 { left / 2 } else { left / 3 };
             let shown = whole_or_cut(&earlier[at].text, most, counter);
@@ -217,7 +234,6 @@ impl Facts {
             }
         }
         cut_off.sort_unstable();
-        let lexicon = Lexicon::new();
         let hidden = cut_off.iter();
         let hidden = hidden.flat_map(|&at| constraints(&self.messages[at].text, &lexicon));
         let hidden = hidden.filter(|sentence| !text.contains(sentence.as_str()));
@@ -237,7 +253,7 @@ impl Facts {
         let mut sections: Vec<Filled> = Vec::new();
         for (section, heading, share) in SECTIONS {
             let mut lines = match wanted.contains(&section) {
-                true => self.lines(section, hidden),
+                true => self.lines(section, hidden, text),
                 false => Vec::new(),
             };
             if lines.is_empty() {
@@ -250,27 +266,34 @@ impl Facts {
                 share,
                 lines,
                 chosen: Vec::new(),
-                taken: 0,
             });
         }
         let mut left = room.tokens;
         for filled in &mut sections {
-            let share = (room.tokens * filled.share / 100).min(left);
-            left -= share - filled.fill(share, counter);
+            // Where there is little room, recorded facts come before sentences.
+            let is_tight = room.tokens < TIGHT_ROOM && LAST.contains(&filled.section);
+            let share = filled.share / if is_tight { 3 } else { 1 };
+            let share = (room.tokens * share / 100).min(left);
+            left -= share - filled.add(share, counter);
         }
-        for section in ORDER {
-            let filled = sections.iter_mut().find(|filled| filled.section == section);
-            if let Some(filled) = filled {
-                left = filled.fill(left, counter);
+        let rounds: [(&[Section], Fill); 3] = [
+            (&FIRST, Filled::add),
+            (&FIRST, Filled::lengthen),
+            (&LAST, Filled::add),
+        ];
+        for (order, fill) in rounds {
+            for section in order {
+                let filled = sections.iter_mut().find(|it| it.section == *section);
+                left = filled.map_or(left, |filled| fill(filled, left, counter));
             }
         }
-        for filled in &mut sections {
+        for filled in &sections {
             filled.write(text, self);
         }
     }
 
     /// Returns the lines that a section may have, the most important first.
-    fn lines(&self, section: Section, hidden: &[String]) -> Vec<Line> {
+    fn lines(&self, section: Section, hidden: &[String], shown: &str) -> Vec<Line> {
         let newest_first = |count: usize| (0..count).rev();
         let bullets = |list: &[Statement]| -> Vec<Line> {
             let line = |at: usize| Line::new(at, vec![format!("- {}", list[at].text)]);
@@ -320,25 +343,61 @@ impl Facts {
                     };
                     Line::new(at, vec![format!("- {by}: {}", decision.text)])
                 };
-                newest_first(self.decisions.len()).map(line).collect()
+                // The user's messages may be shown anyway.
+                let is_new = |at: &usize| !shown.contains(&self.decisions[*at].text);
+                let places = newest_first(self.decisions.len()).filter(is_new);
+                places.map(line).collect()
             }
-            Section::Failures => {
-                let mut order: Vec<usize> = (0..self.failures.len()).collect();
-                order.sort_by_key(|&at| {
-                    let failure = &self.failures[at];
-                    (failure.is_solved, std::cmp::Reverse(failure.turn))
-                });
-                let line = |at: usize| Line::new(at, self.failures[at].forms());
-                order.into_iter().map(line).collect()
-            }
-            Section::Files => {
-                let mut order: Vec<usize> = (0..self.files.len()).collect();
+            Section::Failures => self.failure_lines(),
+            Section::Files | Section::Named => {
+                let is_wanted = |at: &usize| {
+                    let is_worked_on = self.files[*at].is_worked_on();
+                    is_worked_on == (section == Section::Files)
+                };
+                let mut order: Vec<usize> = (0..self.files.len()).filter(is_wanted).collect();
                 order.sort_by_key(|&at| std::cmp::Reverse(self.files[at].weight()));
                 let line = |at: usize| Line::new(at, self.files[at].forms());
                 order.into_iter().map(line).collect()
             }
             Section::Findings => bullets(&self.findings),
         }
+    }
+}
+
+impl Facts {
+    /// Returns the lines of failures: those with a message and not solved first.
+    /// Calls that failed without a message share a line.
+    fn failure_lines(&self) -> Vec<Line> {
+        let (bland, telling): (Vec<usize>, Vec<usize>) =
+            (0..self.failures.len()).partition(|&at| self.failures[at].is_bland);
+        let mut order = telling;
+        order.sort_by_key(|&at| {
+            let failure = &self.failures[at];
+            (failure.is_solved, std::cmp::Reverse(failure.turn))
+        });
+        let line = |at: usize| Line::new(at, self.failures[at].forms());
+        let mut lines: Vec<Line> = order.into_iter().map(line).collect();
+        let mut groups: BTreeMap<&str, Vec<&Failure>> = BTreeMap::new();
+        for failure in bland.into_iter().map(|at| &self.failures[at]) {
+            let error = failure.errors.last().map_or("", String::as_str);
+            groups.entry(clip(error, 90)).or_default().push(failure);
+        }
+        for (place, (error, group)) in groups.into_iter().enumerate() {
+            let calls = group.iter().filter(|failure| !failure.call.is_empty());
+            let newest = calls.rev().take(4);
+            let named: Vec<String> = newest
+                .map(|failure| format!("`{}`", shorten(&failure.call, 60)))
+                .collect();
+            let place = self.failures.len() + place;
+            let count: u64 = group.iter().map(|failure| failure.times).sum();
+            let short = format!("- {error}{}", times(count));
+            let mut forms = vec![short];
+            if !named.is_empty() {
+                forms.insert(0, format!("{}: {}", forms[0], named.join(", ")));
+            }
+            lines.push(Line::new(place, forms));
+        }
+        lines
     }
 }
 
@@ -354,14 +413,22 @@ impl Failure {
             true => String::new(),
             false => format!("`{}`: ", self.call),
         };
-        // The last line that says anything by itself names the error best.
-        let main = self.errors.get(1).or(self.errors.first());
-        let main = main.map_or("", String::as_str);
-        vec![
+        let short_call = match self.call.is_empty() {
+            true => String::new(),
+            false => format!("`{}`: ", shorten(&self.call, 48)),
+        };
+        let newest = |count: usize| {
+            let from = self.errors.len().saturating_sub(count);
+            let errors = self.errors[from..].iter().map(|error| clip(error, 90));
+            errors.collect::<Vec<_>>().join(" / ")
+        };
+        let mut forms = vec![
             format!("- {call}{}{note}", self.errors.join(" / ")),
-            format!("- {call}{}{note}", clip(main, 120)),
-            format!("- {}{note}", clip(main, 90)),
-        ]
+            format!("- {short_call}{}{note}", newest(self.errors.len())),
+            format!("- {short_call}{}{note}", newest(3)),
+        ];
+        forms.push(format!("- {}{note}", newest(1)));
+        forms
     }
 }
 
@@ -419,13 +486,13 @@ fn whole_or_cut(text: &str, most: Tokens, counter: &dyn TokenCounter) -> String 
     )
 }
 
+/// Spends tokens on a section, and returns what is left.
+type Fill = fn(&mut Filled, Tokens, &dyn TokenCounter) -> Tokens;
+
 impl Filled {
-    /// Adds lines while they fit in `room`. Returns what is left.
-    fn fill(&mut self, room: Tokens, counter: &dyn TokenCounter) -> Tokens {
+    /// Adds lines in their shortest form while they fit in `room`.
+    fn add(&mut self, room: Tokens, counter: &dyn TokenCounter) -> Tokens {
         let mut left = room;
-        if self.taken == self.lines.len() {
-            return left;
-        }
         if self.chosen.is_empty() {
             // The heading, and the line that says how many are not shown.
             let Some(rest) = left.checked_sub(counter.count(self.heading) + 10) else {
@@ -433,40 +500,50 @@ impl Filled {
             };
             left = rest;
         }
-        let rest = &self.lines[self.taken..];
-        let most = rest.iter().map(|line| line.forms.len()).max().unwrap_or(0);
-        // The longest forms with which all of them fit, or else the shortest.
-        let cost = |form: usize| -> Tokens {
-            let sizes = rest.iter().map(|line| counter.count(line.form(form)) + 1);
-            sizes.sum()
-        };
-        let form = (0..most).find(|&form| cost(form) <= left);
-        let form = form.unwrap_or(most.saturating_sub(1));
-        let mut taken = 0;
-        for line in rest {
+        for line in &self.lines[self.chosen.len()..] {
+            let form = line.forms.len() - 1;
             let tokens = counter.count(line.form(form)) + 1;
             if tokens > left {
                 break;
             }
             left -= tokens;
-            self.chosen.push((line.place, line.form(form).to_owned()));
-            taken += 1;
+            self.chosen.push((form, tokens));
         }
-        self.taken += taken;
         match self.chosen.is_empty() {
             true => room,
             false => left,
         }
     }
 
-    fn write(&mut self, text: &mut String, facts: &Facts) {
+    /// Makes lines longer while that fits in `room`, the first of them first.
+    fn lengthen(&mut self, room: Tokens, counter: &dyn TokenCounter) -> Tokens {
+        let mut left = room;
+        for (line, (form, tokens)) in self.lines.iter().zip(&mut self.chosen) {
+            for longer in 0..*form {
+                let all = counter.count(line.form(longer)) + 1;
+                let more = all.saturating_sub(*tokens);
+                if more <= left {
+                    left -= more;
+                    (*form, *tokens) = (longer, all);
+                    break;
+                }
+            }
+        }
+        left
+    }
+
+    fn write(&self, text: &mut String, facts: &Facts) {
         if self.chosen.is_empty() {
             return;
         }
-        self.chosen.sort_unstable_by_key(|(place, _)| *place);
+        let shown = self.lines.iter().zip(&self.chosen);
+        let mut shown: Vec<(usize, &str)> = shown
+            .map(|(line, (form, _))| (line.place, line.form(*form)))
+            .collect();
+        shown.sort_unstable_by_key(|(place, _)| *place);
         text.push_str(self.heading);
         text.push('\n');
-        for (_, line) in &self.chosen {
+        for (_, line) in shown {
             text.push_str(line);
             text.push('\n');
         }
@@ -474,7 +551,7 @@ impl Filled {
             Section::Failures => facts.failures_dropped,
             _ => 0,
         };
-        let left_out = (self.lines.len() - self.taken) as u64 + dropped;
+        let left_out = (self.lines.len() - self.chosen.len()) as u64 + dropped;
         if left_out > 0 && self.section != Section::Notes {
             text.push_str(&format!("({left_out} more are not shown)\n"));
         }
