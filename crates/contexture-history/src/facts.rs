@@ -71,7 +71,8 @@ pub struct Facts {
     pub failures: Vec<Failure>,
     /// The number of failures that are no longer kept.
     pub failures_dropped: u64,
-    /// Commands that succeeded, with the line that sums up the result.
+    /// Commands and other calls that succeeded, with the line that sums up the
+    /// result.
     pub results: Vec<CallResult>,
     /// Files that the conversation worked with.
     pub files: Vec<FileUse>,
@@ -302,7 +303,12 @@ impl Facts {
                 for failure in self.failures.iter_mut().filter(same) {
                     failure.is_solved = !failure.call.is_empty();
                 }
-                if call.access == Access::Run && !call.is_chore() {
+                let is_work = match call.access {
+                    Access::Run | Access::Other => !call.is_chore(),
+                    // Files are listed on their own.
+                    Access::Read | Access::Edit | Access::Write => false,
+                };
+                if is_work {
                     self.succeed(passage.turn, key, result);
                 }
             }

@@ -50,6 +50,11 @@ fn older(path: &Path, steps: &[&str]) {
             db.execute_batch(&format!("DROP TABLE {table}")).unwrap();
         }
     }
+    // Columns that version 6 added.
+    for column in ["first_kept_message", "facts"] {
+        let drop = format!("ALTER TABLE compactions DROP COLUMN {column}");
+        db.execute_batch(&drop).unwrap();
+    }
     db.pragma_update(None, "user_version", steps.len() as u32)
         .unwrap();
     assert_eq!(schema(&db), schema(&old));

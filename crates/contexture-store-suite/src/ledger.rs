@@ -724,7 +724,7 @@ pub fn a_walk_stops_when_its_budget_is_used_up(store: &dyn Store) {
     assert_eq!(walked.len(), 3);
 }
 
-pub fn a_walk_stops_where_a_history_can_start(store: &dyn Store) {
+pub fn a_walk_stops_where_a_step_starts(store: &dyn Store) {
     session(store, "s");
     let messages = |messages: Vec<Message>| NewTurn {
         messages,
@@ -743,12 +743,13 @@ pub fn a_walk_stops_where_a_history_can_start(store: &dyn Store) {
     let alone = store
         .record("s", &alone, Some(&counted(&[10])), None, at(3))
         .unwrap();
-    let walk = Walk {
-        tokens: 5,
-        ..NO_LIMIT
+    // A step begins with the model's own words, and not with a result.
+    let walked = |tokens| {
+        let walk = Walk { tokens, ..NO_LIMIT };
+        ids(&store.walk(alone.id, &walk).unwrap())
     };
-    let walked = store.walk(alone.id, &walk).unwrap();
-    assert_eq!(ids(&walked), [alone.id, answers.id, asks.id]);
+    assert_eq!(walked(5), [alone.id]);
+    assert_eq!(walked(15), [alone.id, answers.id, asks.id]);
     assert_eq!(ids(&path(store, alone.id)).last(), Some(&one.id));
 }
 

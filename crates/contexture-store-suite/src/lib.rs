@@ -53,7 +53,7 @@ macro_rules! conformance {
             moves_of_the_head_are_recorded,
             a_compaction_is_a_separate_turn,
             a_walk_stops_when_its_budget_is_used_up,
-            a_walk_stops_where_a_history_can_start,
+            a_walk_stops_where_a_step_starts,
             token_counts_are_stored_per_counter,
             a_clock_that_is_set_back_causes_no_errors,
             concurrent_writers_create_one_chain,

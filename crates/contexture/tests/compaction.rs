@@ -31,15 +31,13 @@ fn turns(lab: &Lab) -> Vec<Turn> {
         .collect()
 }
 
-/// Returns the numbers of the exchanges that are shown.
+/// Returns the numbers of the exchanges that are shown as messages.
 fn shown(assembled: &Assembled) -> Vec<usize> {
-    let text = assembled
-        .render(Format::Text)
-        .unwrap()
-        .replace(&format!("-{}", assembled.layout.mark), "");
-    (0..200)
-        .filter(|i| text.contains(&format!("\nQuestion {i}?")))
-        .collect()
+    let is_shown = |i: &usize| {
+        let mut blocks = assembled.layout.history.iter();
+        blocks.any(|block| block.text().starts_with(&format!("Question {i}?")))
+    };
+    (0..200).filter(is_shown).collect()
 }
 
 fn summary(assembled: &Assembled) -> Option<&str> {
@@ -141,7 +139,7 @@ fn nothing_is_left_to_make_shorter() {
     lab.talk("s", &chat(3, 60));
     let request = CompactRequest::default();
     let error = lab.engine.recover_overflow("s", &request).unwrap_err();
-    assert!(error.to_string().contains("cannot be compacted"), "{error}");
+    assert!(error.to_string().contains("was not compacted"), "{error}");
     assert_eq!(manual(&lab, None), None);
 }
 
@@ -165,38 +163,137 @@ fn compaction_needs_the_true_window_when_history_fits_the_assumed_one() {
     lab.engine.recover_overflow("s", &request).unwrap();
 }
 
-/// The last three are kept even where the last but one goes on from those
-/// before it, and a history begins only where one can.
+/// A turn that answers calls of the turn before is divided between its steps.
 #[test]
-fn the_last_three_are_kept_with_where_they_began() {
+fn the_latest_turns_are_kept_from_their_first_step() {
     let lab = Lab::new("");
     lab.talk("s", &chat(10, 40));
-    let began = lab.record("s", &turn([user("Look."), calls(["c1"])])).id;
-    lab.record("s", &turn([result("c1", "ok"), says("And more.")]));
+    lab.record("s", &turn([user("Look."), calls(["c1"])]));
+    let answered = lab
+        .record("s", &turn([result("c1", "ok"), says("And more.")]))
+        .id;
     lab.record("s", &turn([says("And more yet.")]));
     lab.record("s", &exchange("Question 99? Fine.", "Yes."));
     let compacted = manual(&lab, None).unwrap();
-    assert_eq!(compacted.first_kept, Some(began));
+    assert_eq!(compacted.first_kept, Some(answered));
+    assert_eq!(compacted.first_kept_message, 1);
     let assembled = lab.assemble("s", 10_000);
     check(&assembled).unwrap();
-    let text = assembled
-        .render(Format::Text)
-        .unwrap()
-        .replace(&format!("-{}", assembled.layout.mark), "");
-    assert!(text.contains("And more.") && text.contains("Look."));
+    let history: Vec<&str> = assembled.layout.history.iter().map(|b| b.text()).collect();
+    assert!(history[0].contains("Look."), "{}", history[0]);
+    let kept = ["And more.", "And more yet.", "Question 99? Fine.", "Yes."];
+    assert_eq!(history[1..], kept);
+    // The same after a restart.
+    let again = lab.another("").assemble(&lab.root, &request("s", 10_000));
+    assert_eq!(again.unwrap().layout.history, assembled.layout.history);
 }
 
 #[test]
-fn without_a_beginning_nothing_is_summarised() {
+fn steps_without_a_user_are_summarised() {
     let lab = Lab::new("");
     lab.session("s");
     for i in 0..12 {
         lab.record("s", &turn([says(&prose(i, 40))]));
     }
     lab.record("s", &turn([calls(["c1"])]));
-    assert_eq!(manual(&lab, None), None);
+    let compacted = manual(&lab, None).unwrap();
+    assert_eq!((compacted.turns, compacted.steps), (10, 10));
     lab.record("s", &turn([result("c1", "ok")]));
     check(&lab.assemble("s", 10_000)).unwrap();
+}
+
+/// One turn may hold a whole run: it is summarised between its steps.
+#[test]
+fn a_turn_of_many_steps_is_divided() {
+    let lab = Lab::new("");
+    lab.session("s");
+    let mut messages = vec![user("Fix every test. Never touch the API.")];
+    for i in 0..60 {
+        let id = format!("c{i}");
+        messages.push(calls([id.as_str()]));
+        messages.push(result(&id, &prose(i, 60)));
+    }
+    messages.push(says("Half of them pass."));
+    lab.record("s", &turn(messages));
+    let assembled = lab.assemble("s", lab.pinned() + 2_500);
+    check(&assembled).unwrap();
+    let compacted = assembled.compacted().unwrap();
+    assert!(compacted.first_kept_message > 40, "{compacted:?}");
+    assert_eq!(compacted.turns, 1);
+    assert_eq!(compacted.lost, Vec::<String>::new());
+    let summary = summary(&assembled).unwrap();
+    assert!(
+        summary.contains("Fix every test. Never touch the API."),
+        "{summary}"
+    );
+    let last = assembled.layout.history.last().unwrap();
+    assert_eq!(last.text(), "Half of them pass.");
+    // The next compaction goes on from there, and undoing goes back.
+    let all = lab.engine.history("s", usize::MAX).unwrap().len();
+    let manual = manual(&lab, None).unwrap();
+    assert!(manual.first_kept_message > compacted.first_kept_message);
+    assert_eq!(lab.engine.history("s", usize::MAX).unwrap().len(), all + 1);
+    lab.engine.uncompact("s", Some(lab.tick())).unwrap();
+    lab.engine.uncompact("s", Some(lab.tick())).unwrap();
+    let whole = lab.assemble("s", 100_000);
+    assert_eq!(whole.layout.history.len(), 1 + 60 * 2 + 1);
+}
+
+/// The agent that has run for 300 steps knows what it was asked, what failed
+/// and what it worked on.
+#[test]
+fn a_long_run_remembers() {
+    let lab = Lab::new("");
+    lab.session("s");
+    let pinned = lab.pinned();
+    for i in 0..300 {
+        let path = format!("src/part_{}.rs", i % 20);
+        let mut messages = Vec::new();
+        if i == 0 {
+            messages.push(user("Port the parser. You must keep the error codes."));
+        }
+        let id = format!("call-{i}");
+        let edit = Block::ToolCall {
+            id: id.clone(),
+            name: "edit".to_owned(),
+            arguments: serde_json::json!({"path": path}),
+        };
+        messages.push(blocks(MessageRole::Assistant, [edit]));
+        let mut outcome = result(&id, &prose(i, 80));
+        if i == 17 {
+            outcome = result(
+                &id,
+                "error[E0499]: cannot borrow `x` as mutable more than once",
+            );
+            outcome.is_error = true;
+        }
+        messages.push(outcome);
+        lab.record("s", &turn(messages));
+        let assembled = lab.assemble("s", pinned + 4_000);
+        check(&assembled).unwrap();
+    }
+    let assembled = lab.assemble("s", pinned + 4_000);
+    let text = summary(&assembled).unwrap();
+    for known in [
+        "Port the parser. You must keep the error codes.",
+        "error[E0499]: cannot borrow `x` as mutable more than once",
+        "src/part_0.rs",
+        "src/part_19.rs",
+    ] {
+        assert!(text.contains(known), "{known}: {text}");
+    }
+}
+
+/// An attempt that finds nothing to summarise is not repeated for the same
+/// history.
+#[test]
+fn a_history_of_one_step_is_not_summarised() {
+    let lab = Lab::new("");
+    lab.talk("s", &[exchange("Hello?", &prose(1, 900))]);
+    let assembled = lab.assemble("s", lab.pinned() + 700);
+    check(&assembled).unwrap();
+    assert!(assembled.compacted().is_none());
+    assert_eq!(manual(&lab, None), None);
 }
 
 fn eventful(i: usize) -> NewTurn {

@@ -119,6 +119,9 @@ fn groups(lab: &Lab, label: &str) -> Vec<(String, usize, u64)> {
     groups
 }
 
+/// What the line costs that says that something is left out.
+const LINE: u64 = 24;
+
 #[test]
 fn every_budget_gives_a_valid_request() {
     let lab = Lab::new(PLAIN);
@@ -137,8 +140,11 @@ fn every_budget_gives_a_valid_request() {
         if let Err(why) = check(&assembled) {
             invalid.push(format!("{max}: {why}"));
         }
-        // The latest are whole whenever they fit.
-        let mut room = max - pinned;
+        // The latest are whole whenever they fit, beside the line that says
+        // that others are left out.
+        let mut blocks = assembled.layout.history.iter();
+        let line = blocks.find(|block| &*block.id == "gap");
+        let mut room = (max - pinned).saturating_sub(line.map_or(LINE, |line| line.tokens));
         for (group, blocks, tokens) in groups.iter().take(3) {
             let Some(left) = room.checked_sub(*tokens) else {
                 break;
@@ -232,7 +238,7 @@ fn a_long_run_on_one_question() {
         let assembled = lab.assemble("s", pinned + room);
         check(&assembled).unwrap();
         let history = &assembled.layout.history;
-        assert_eq!(history[0].text(), "Fix the build.");
+        assert!(history[0].text().contains("Fix the build."), "{room}");
         let last = history.last().unwrap();
         assert_eq!(
             last.text(),
@@ -241,7 +247,6 @@ fn a_long_run_on_one_question() {
         );
         let truncated = assembled.report.included.iter().filter(|row| row.truncated);
         assert!(truncated.count() <= 1, "{room}");
-        assert!(assembled.compacted().is_none(), "a run of one question");
     }
     // The window over them stays put like any other.
     let mut moves = 0;

@@ -38,41 +38,40 @@ fn caches_do_not_change_results() {
     assert!(cut.count() >= 1);
 }
 
-/// Arguments cannot be cut: the turn they stand in gives way, and not all the
-/// others with it.
+/// Arguments cannot be cut. A window has no holes, so it begins after them and
+/// says so; with summaries, what was called is known.
 #[test]
-fn a_turn_that_cannot_be_shown_does_not_take_the_others_with_it() {
-    let lab = Lab::new("compaction.enabled = false\n");
-    lab.talk("s", &chat(5, 20));
-    let write = call("w1", "write_file", &prose(9, 3_000));
-    lab.record(
-        "s",
-        &turn([
-            user("Write it."),
-            blocks(MessageRole::Assistant, [write]),
-            result("w1", "written"),
-            says("Done."),
-        ]),
-    );
-    let assembled = lab.assemble("s", lab.pinned() + 1_000);
-    check(&assembled).unwrap();
-    // The two others of the latest three.
-    assert!(
-        assembled.layout.history.len() >= 4,
-        "{}",
-        assembled.layout.history.len()
-    );
-    let warned = assembled
-        .report
-        .warnings
-        .iter()
-        .map(|w| w.message.clone())
-        .collect::<Vec<_>>()
-        .join("\n");
-    assert!(
-        warned.contains("dropped because the budget is full"),
-        "{warned}"
-    );
+fn a_step_that_cannot_be_shown() {
+    for (config, said) in [
+        (
+            "compaction.enabled = false\n",
+            "[Earlier steps of this conversation",
+        ),
+        ("", "`write_file"),
+    ] {
+        let lab = Lab::new(config);
+        lab.talk("s", &chat(5, 20));
+        let write = call("w1", "write_file", &prose(9, 3_000));
+        lab.record(
+            "s",
+            &turn([
+                user("Write it."),
+                blocks(MessageRole::Assistant, [write]),
+                result("w1", "written"),
+                says("Done."),
+            ]),
+        );
+        let assembled = lab.assemble("s", lab.pinned() + 1_000);
+        check(&assembled).unwrap();
+        let history = &assembled.layout.history;
+        assert_eq!(history.last().unwrap().text(), "Done.");
+        let all: String = history.iter().map(|block| block.text()).collect();
+        assert!(all.contains(said) && all.contains("Write it."), "{all}");
+        assert!(
+            !all.contains("Question 3?") || all.contains("[turn 4]"),
+            "{all}"
+        );
+    }
 }
 
 /// A model calls what never was, by a name that no provider takes back.

@@ -24,6 +24,14 @@ fn config(kind: &str, server: &Server, more: &str) -> String {
     )
 }
 
+/// An answer that ended for another reason than that it was complete.
+fn stopped(reason: &str) -> Reply {
+    let choice = serde_json::json!({
+        "message": {"role": "assistant", "content": ANSWER}, "finish_reason": reason,
+    });
+    Reply::Json(200, serde_json::json!({"choices": [choice]}))
+}
+
 fn talk(lab: &Lab) {
     lab.session("s");
     lab.record("s", &exchange("We use port 7443.", "Port 7443 it is."));
@@ -68,10 +76,16 @@ fn the_summariser_gets_everything_but_secrets() {
         talk(&lab);
         let focus = format!("the ports, not password = \"{KEY}\"");
         let first = compact(&lab, Some(&focus));
-        assert_eq!(
-            (first.summary.as_str(), first.summariser.as_str()),
-            (ANSWER, "scribe")
-        );
+        assert_eq!(first.summariser, "scribe");
+        // The user's words and what failed are added to the model's.
+        for part in [
+            ANSWER,
+            "We use port 7443.",
+            "error[E0308]: mismatched types",
+        ] {
+            assert!(first.summary.contains(part), "{part}: {}", first.summary);
+        }
+        assert!(!first.summary.contains(KEY));
         assert_eq!(first.warnings, Vec::<String>::new());
         let asked = server.asked().remove(0);
         for told in [
@@ -94,11 +108,11 @@ fn the_summariser_gets_everything_but_secrets() {
             lab.record("s", turn);
         }
         let second = compact(&lab, None);
-        assert_eq!(second.summary, "- Later: port 7443 stays.");
+        assert!(second.summary.contains("- Later: port 7443 stays."));
         let asked = server.asked().remove(1);
         assert!(asked.contains("earlier summary") && asked.contains("The user wants port 7443."));
         assert!(
-            !asked.contains("We use port 7443."),
+            !asked.contains("agent calls shell"),
             "it was summarised before"
         );
         let cost = lab.engine.cost("s").unwrap();
@@ -126,10 +140,8 @@ fn the_system_prompt_is_shown_when_the_budget_asks_for_a_summary() {
     let used = lab.assemble("s", 100_000).report.budget.used;
     let assembled = lab.assemble("s", used);
     let compacted = assembled.compacted().unwrap();
-    assert_eq!(
-        (compacted.trigger, compacted.summary.as_str()),
-        (Trigger::ContextLimit, ANSWER)
-    );
+    assert_eq!(compacted.trigger, Trigger::ContextLimit);
+    assert!(compacted.summary.contains(ANSWER), "{}", compacted.summary);
     assert!(server.asked()[0].contains("Answer briefly."));
     check(&assembled).unwrap();
 }
@@ -156,6 +168,13 @@ fn without_an_answer_the_extractive_summariser_is_used() {
         ("nothing", Reply::Json(200, serde_json::json!({})), "failed"),
         ("longer", openai(&longer), "was rejected"),
         ("slow", Reply::Silent, "failed"),
+        (
+            "refusal",
+            openai("I'm sorry, but I can't help with that."),
+            "is a refusal",
+        ),
+        ("cut off", stopped("length"), "stopped with `length`"),
+        ("too short", openai("Fine."), "were expected"),
     ];
     for (name, reply, told) in cases {
         let server = Server::start(vec![reply]);
@@ -201,7 +220,7 @@ fn a_key_that_is_not_there_is_a_warning_too() {
 /// with the summary of those before it.
 #[test]
 fn a_long_conversation_is_folded() {
-    let replies = (1..=40).map(|i| openai(&format!("- Part {i} is told.")));
+    let replies = (1..=40).map(|i| openai(&format!("- Part {i} is told. {}", prose(i, 150))));
     let server = Server::start(replies.collect());
     let window = 3_000;
     let small = config("openai", &server, "").replace("30000", &window.to_string());
@@ -224,10 +243,8 @@ fn a_long_conversation_is_folded() {
     let compacted = assembled.compacted().unwrap().clone();
     let asked = server.asked();
     assert!(asked.len() >= 3, "{} calls", asked.len());
-    assert_eq!(
-        compacted.summary,
-        format!("- Part {} is told.", asked.len())
-    );
+    let last = format!("- Part {} is told.", asked.len());
+    assert!(compacted.summary.contains(&last), "{}", compacted.summary);
     for (i, body) in asked.iter().enumerate() {
         let tokens = bpe_openai::o200k_base().count(body.as_str());
         assert!(tokens <= window, "call {i} has {tokens} tokens");

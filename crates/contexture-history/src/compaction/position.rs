@@ -25,7 +25,8 @@ pub(super) struct Limits {
 }
 
 /// Returns the start of the part that stays: as many steps as there is room
-/// for, and the latest turns. The latest step always stays.
+/// for, and the latest turns. Where those are all there are, the latest steps
+/// stay. The latest step always does.
 ///
 /// `tokens` are the tokens of each message of each turn. Messages before `from`
 /// belong to an earlier summary. Returns `None` if no step could be summarised.
@@ -65,15 +66,22 @@ pub(super) fn first_kept(
         cost
     };
     let latest_turns = turns.len().saturating_sub(limits.turns);
-    let mut kept = None;
+    // With the latest turns, and with as many of the latest steps.
+    let (mut by_turns, mut by_steps) = (None, None);
     for (steps, &start) in starts.iter().rev().enumerate() {
         let cost = cost_from(start);
-        let is_wanted = start.turn >= latest_turns || steps < limits.turns;
-        let fits = cost <= limits.room || is_wanted && cost <= limits.most;
-        if !fits && steps > 0 {
+        let is_latest = steps < limits.turns && cost <= limits.most;
+        let is_wanted = start.turn >= latest_turns && cost <= limits.most;
+        let fits = cost <= limits.room || is_latest || steps == 0;
+        if !fits && !is_wanted {
             break;
         }
-        kept = Some(start);
+        if fits {
+            by_steps = Some(start);
+        }
+        by_turns = Some(start);
     }
+    // The latest turns may be all there are.
+    let kept = by_turns.filter(|kept| *kept > oldest).or(by_steps);
     kept.filter(|kept| *kept > oldest)
 }

@@ -276,10 +276,11 @@ impl Facts {
             let share = (room.tokens * share / 100).min(left);
             left -= share - filled.add(share, counter);
         }
-        let rounds: [(&[Section], Fill); 3] = [
+        let rounds: [(&[Section], Fill); 4] = [
             (&FIRST, Filled::add),
             (&FIRST, Filled::lengthen),
             (&LAST, Filled::add),
+            (&LAST, Filled::lengthen),
         ];
         for (order, fill) in rounds {
             for section in order {
