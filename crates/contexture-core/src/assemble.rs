@@ -615,12 +615,29 @@ fn exclude_layer(
     framed: bool,
 ) {
     let framed = framed || layer.frame.is_some();
+    // The run that the row before is for.
+    let mut run: Option<&Item> = None;
     for (item, outcome) in layer.items.iter().zip(&fitted.outcomes) {
-        if let Some(outcome) = outcome
-            && !outcome.is_kept()
-        {
-            report.excluded.push(excluded(name, item, outcome));
+        let Some(outcome) = outcome.as_ref().filter(|outcome| !outcome.is_kept()) else {
+            run = None;
+            continue;
+        };
+        let row = excluded(name, item, outcome);
+        let is_run = row.code == Code::BEFORE_WINDOW;
+        match (report.excluded.last_mut(), run) {
+            // What lies before a window is one row.
+            (Some(last), Some(previous)) if is_run => {
+                last.items = Some(last.items.unwrap_or(1) + 1);
+                last.through = Some(row.id);
+                // A group costs what it costs as a whole.
+                if item.group.is_none() || item.group != previous.group {
+                    last.tokens = last.tokens.saturating_add(row.tokens);
+                }
+                last.estimated |= row.estimated;
+            }
+            _ => report.excluded.push(row),
         }
+        run = is_run.then_some(item);
     }
     for (inner, fitted) in layer.layers.iter().zip(&fitted.layers) {
         // What is inside a frame belongs to the layer that has it.
@@ -753,6 +770,8 @@ fn excluded(layer: &Arc<str>, item: &Item, outcome: &Outcome) -> Excluded {
     Excluded {
         path: item.path.clone(),
         id: Arc::clone(&item.id),
+        through: None,
+        items: None,
         layer: Arc::clone(layer),
         role: item.role,
         tokens,

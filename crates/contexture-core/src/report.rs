@@ -188,8 +188,15 @@ impl fmt::Display for LinesCut {
 pub struct Excluded {
     /// The path, if the candidate is a file.
     pub path: Option<Arc<str>>,
-    /// The id of the candidate.
+    /// The id of the candidate. A row for several candidates in succession has
+    /// the id of the first.
     pub id: Arc<str>,
+    /// The id of the last candidate, if the row is for several.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub through: Option<Arc<str>>,
+    /// The number of candidates, if the row is for several.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub items: Option<u64>,
     /// The layer of the candidate.
     pub layer: Arc<str>,
     /// The role that the content would be sent as.
@@ -228,6 +235,8 @@ impl Excluded {
         Self {
             path: None,
             id: id.into(),
+            through: None,
+            items: None,
             layer: layer.into(),
             role,
             tokens: 0,

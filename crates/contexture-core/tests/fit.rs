@@ -361,8 +361,7 @@ fn a_window_that_must_move_moves_far() {
         keep t4 22
         keep t5 22
         drop t1 22, over_budget
-        drop t2 22, before_window
-        drop t3 22, before_window
+        drop t2..t3 44, before_window
         used 44 of 100
         ",
     );
@@ -386,8 +385,7 @@ fn a_window_stays_put_while_everything_from_its_start_fits() {
         keep t4 22
         keep t5 22
         keep t6 22
-        drop t1 18, before_window
-        drop t2 18, before_window
+        drop t1..t2 36, before_window
         used 88 of 100
         ",
     );

@@ -172,7 +172,10 @@ pub fn show(assembly: &Assembly) -> String {
         };
     }
     for row in &report.excluded {
-        out += &format!("drop {} {}, {}\n", row.id, row.tokens, row.code.as_str());
+        let through = row.through.as_deref();
+        let through = through.map_or(String::new(), |last| format!("..{last}"));
+        let code = row.code.as_str();
+        out += &format!("drop {}{through} {}, {code}\n", row.id, row.tokens);
     }
     out + &format!("used {} of {}", report.budget.used, report.budget.effective)
 }
