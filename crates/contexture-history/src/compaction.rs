@@ -201,7 +201,7 @@ impl Compactor<'_> {
         let summary = share(self.config.summary).clamp(USEFUL_SUMMARY, MAX_SUMMARY);
         let summary = summary.min(beside * 4 / 10);
         let messages = share(self.config.user_messages).min(MAX_MESSAGES);
-        let messages = messages.min(beside / 4);
+        let messages = messages.min(beside * 15 / 100);
         if summary < MIN_SUMMARY / 2 {
             return Ok(Attempt::Nothing(
                 "the rest of the request leaves no room for a summary",

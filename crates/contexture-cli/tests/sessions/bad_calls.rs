@@ -118,8 +118,8 @@ fn what_is_told_of_a_call() {
         (
             "session compact chat --overflow",
             "
-            error: session `chat` cannot be compacted: its latest 3 turns are always kept
-            hint: use a model with a larger window, or fork before the largest turn
+            error: session `chat` was not compacted: the session has no turns
+            hint: set --max-tokens
             ",
         ),
         (

@@ -26,8 +26,8 @@ fn somebody_asks_for_a_summary() {
         NOW,
     ];
     let told = project.ok(&args);
-    assert!(told.starts_with("summarised 3 turns: "), "{told}");
-    assert!(told.contains(" (extractive):\n\n## Asked for\n"), "{told}");
+    assert!(told.starts_with("summarised 3 steps: "), "{told}");
+    assert!(told.contains(" (extractive):\n\n## Goal\n"), "{told}");
     assert!(
         told.ends_with("\n\nUndo it with `contexture session uncompact chat`.\n"),
         "{told}"
@@ -49,16 +49,18 @@ fn somebody_asks_for_a_summary() {
 
 #[test]
 fn there_is_too_little_to_summarise() {
-    let told = "nothing to summarise: the latest 3 turns are kept, and the turns before them are \
-                too short\n";
     let project = chat();
-    assert_eq!(project.ok(&["session", "compact", "chat"]), told);
+    let told = |why: &str| {
+        let told = format!("nothing was summarised: {why}\n");
+        assert_eq!(project.ok(&["session", "compact", "chat"]), told);
+    };
+    told("the session has no turns");
     say(&project, "chat", "Hi", "Hello.");
-    assert_eq!(project.ok(&["session", "compact", "chat"]), told);
+    told("every step is among the latest, which stay");
     for _ in 0..4 {
         say(&project, "chat", "Hi", "Hello.");
     }
-    assert_eq!(project.ok(&["session", "compact", "chat"]), told);
+    told("the older steps are too short for a summary");
     assert_eq!(
         json_of(&project, &["session", "compact", "chat"]),
         Value::Null
@@ -81,11 +83,11 @@ fn a_request_that_would_be_too_long_is_summarised_and_that_is_said() {
         ],
     );
     let request = parsed(&run.out);
-    assert_eq!(questions(&request), [8, 9, 10, 11, 12]);
+    assert_eq!(questions(&request), [9, 10, 11, 12]);
     let compacted = &request["truncation"]["compacted"];
     assert_eq!(compacted["trigger"], "context_limit");
     run.says(&format!(
-        "warning: 7 turns were summarised, {} tokens became {} (extractive): the request would \
+        "warning: 8 steps were summarised, {} tokens became {} (extractive): the request would \
          take more than 85 % of the budget; `contexture session uncompact chat` undoes the \
          compaction",
         compacted["tokens_before"], compacted["tokens_after"]

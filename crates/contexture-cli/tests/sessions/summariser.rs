@@ -29,12 +29,12 @@ fn a_model_writes_the_summary() {
     let run = compact(&project, &server, &["--focus", "handles"]);
     run.expect_code(0);
     assert_eq!(run.err, "");
-    assert!(
-        run.out
-            .contains(" (gpt-4o-mini):\n\n- f1 and f2 forget their handles.\n\n"),
-        "{}",
-        run.out
-    );
+    for part in [
+        " (gpt-4o-mini):\n\n## Goal\n",
+        "\n- f1 and f2 forget their handles.\n",
+    ] {
+        assert!(run.out.contains(part), "{}", run.out);
+    }
     let head = &server.heads()[0];
     assert!(head.starts_with("POST /v1/chat/completions "), "{head}");
     assert!(head.contains("Bearer the-key"), "{head}");
@@ -43,10 +43,10 @@ fn a_model_writes_the_summary() {
     assert!(asked.contains(focus), "{asked}");
 
     let request = assembled(&project, &[]);
-    assert_eq!(
-        request["history"][0]["content"],
-        "[Previous conversation summary]\n- f1 and f2 forget their handles."
-    );
+    let summary = text(&request["history"][0]["content"]);
+    let begins = "[Previous conversation summary]\n## Goal\n";
+    assert!(summary.starts_with(begins), "{summary}");
+    assert!(summary.contains("\n- f1 and f2 forget their handles."));
 }
 
 #[test]

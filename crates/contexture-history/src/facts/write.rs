@@ -121,14 +121,31 @@ struct Filled {
 impl Facts {
     /// Returns the summary. It is empty when there is nothing to say.
     pub fn write(&self, room: &Room<'_>) -> String {
+        let first = self.write_within(room);
+        // What the sections leave is for the latest request.
+        let Some(goal) = self.messages.last() else {
+            return first;
+        };
+        let most = room.tokens.saturating_add(room.messages);
+        let spare = most.saturating_sub(room.counter.count(&first));
+        if first.contains(&goal.text) || spare < most / 8 {
+            return first;
+        }
+        let wanted = room.counter.count(&goal.text) * 3 / 2 + 64;
+        let more = wanted.saturating_sub(room.messages).min(spare);
+        let again = self.write_within(&Room {
+            tokens: room.tokens.saturating_sub(more),
+            messages: room.messages.saturating_add(more),
+            ..*room
+        });
+        if again.is_empty() { first } else { again }
+    }
+
+    fn write_within(&self, room: &Room<'_>) -> String {
+        let wanted = SECTIONS.map(|(section, ..)| section);
         self.within(room, 0, |room| {
             let (mut text, hidden) = self.write_messages(room);
-            self.write_sections(
-                &mut text,
-                room,
-                &hidden,
-                &SECTIONS.map(|(section, ..)| section),
-            );
+            self.write_sections(&mut text, room, &hidden, &wanted);
             text
         })
     }
@@ -223,15 +240,15 @@ impl Facts {
         }
         chosen.sort_unstable_by_key(|(at, _)| *at);
         let left_out = (earlier.len() - chosen.len()) as u64 + self.messages_dropped;
-        if !chosen.is_empty() || left_out > 0 {
+        if !chosen.is_empty() {
             text.push_str("## Earlier messages of the user\n");
-            for (_, line) in &chosen {
-                text.push_str(line);
-                text.push('\n');
-            }
-            if left_out > 0 {
-                text.push_str(&format!("({left_out} more are not shown)\n"));
-            }
+        }
+        for (_, line) in &chosen {
+            text.push_str(line);
+            text.push('\n');
+        }
+        if left_out > 0 {
+            text.push_str(&format!("({left_out} earlier messages are not shown)\n"));
         }
         cut_off.sort_unstable();
         let hidden = cut_off.iter();
