@@ -15,6 +15,7 @@ use contexture_store::{
 pub use extract::{Passage, Speaker, extract};
 use jiff::Timestamp;
 use serde::Serialize;
+use serde_json::Value;
 
 use contexture_engine::config::CompactionConfig;
 use contexture_engine::{Error, Summariser, Warning, counter_name};
@@ -353,20 +354,26 @@ impl Script {
                 };
                 for block in message.blocks() {
                     let (speaker, text, failed, name) = match &*block {
-                        Block::Text { text } => (speaker, text.clone(), false, None),
+                        Block::Text { text, .. } => (speaker, text.clone(), false, None),
                         Block::ToolCall {
                             id,
                             name,
                             arguments,
+                            ..
                         } => {
                             names.insert(id.clone(), name.clone());
                             let name = Some(name.clone());
-                            (Speaker::ToolCall, arguments.to_string(), false, name)
+                            let written = match arguments {
+                                Value::String(written) => written.clone(),
+                                object => object.to_string(),
+                            };
+                            (Speaker::ToolCall, written, false, name)
                         }
                         Block::ToolResult {
                             tool_call_id,
                             content,
                             is_error,
+                            ..
                         } => {
                             let name = names.get(tool_call_id).cloned();
                             (Speaker::ToolResult, content.clone(), *is_error, name)

@@ -14,7 +14,7 @@ use contexture_engine::{
 use contexture_store::{Session, Trigger};
 
 use crate::compaction::{Compacted, Plan};
-use crate::history::{History, Reader, SUMMARY_NAME, TurnCache};
+use crate::history::{History, Reader, SUMMARY_NAME, Target, TurnCache};
 use crate::session::Sessions;
 
 /// An answer that may have fewer tokens than this is likely to be cut off.
@@ -141,7 +141,10 @@ impl Source for HistorySource {
             cache: &self.cache,
             counts: ask.counts,
             policy: ask.policy,
-            provider: ask.model.provider,
+            target: Target {
+                provider: ask.model.provider,
+                format: ask.request.format,
+            },
             available: ask.budget.available(),
             min_recent,
             with_summary: !progress.without_summary,

@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use contexture_core::{ContentHash, Usage};
 use contexture_store::{
     Blob, Block, Compaction, Counted, Message, MessageContent, MessageRole, NewSession, NewTurn,
-    Recorded, Sample, SessionChange, SessionStatus, Snapshot, Store, StoreError, Trigger, TurnHead,
-    TurnId, TurnKind, TurnSample, Walk,
+    ParentTurn, Recorded, Sample, SessionChange, SessionStatus, Snapshot, Store, StoreError,
+    Trigger, TurnHead, TurnId, TurnKind, TurnSample, Walk,
 };
 use jiff::Timestamp;
 
@@ -46,6 +46,7 @@ fn calls(ids: &[&str]) -> Message {
         id: (*id).to_owned(),
         name: "shell".to_owned(),
         arguments: serde_json::json!({"command": "make"}),
+        native: None,
     };
     message(
         MessageRole::Assistant,
@@ -360,7 +361,7 @@ pub fn a_stale_parent_is_a_conflict(store: &dyn Store) {
     session(store, "s");
     let first = record(store, "s", "one");
     let behind = |parent: TurnId, said: &str| NewTurn {
-        parent_turn_id: Some(parent),
+        parent_turn_id: parent.into(),
         ..turn(said, "yes")
     };
     let second = store
@@ -400,7 +401,7 @@ pub fn a_retry_is_recorded_once(store: &dyn Store) {
     record(store, "s", "two");
     // Later, and with the parent that the first attempt had.
     let again = NewTurn {
-        parent_turn_id: Some(first.id),
+        parent_turn_id: first.id.into(),
         ..keyed("one")
     };
     for retry in [keyed("one"), again] {
@@ -491,6 +492,7 @@ pub fn an_invalid_turn_stores_nothing(store: &dyn Store) {
                     media_type: "image/png".to_owned(),
                     data: None,
                     url: None,
+                    native: None,
                 }]),
             )],
         ),
@@ -812,7 +814,8 @@ pub fn concurrent_writers_create_one_chain(store: &dyn Store) {
                     // Half of them say where they take the head to be.
                     let parent_turn_id = (writer % 2 == 0)
                         .then(|| store.session("s").unwrap().head)
-                        .flatten();
+                        .flatten()
+                        .map_or(ParentTurn::Head, ParentTurn::Turn);
                     let new = NewTurn {
                         parent_turn_id,
                         ..turn(&format!("{writer} says {i}"), "yes")
@@ -1006,7 +1009,7 @@ pub fn a_sample_is_stored_with_its_turn(store: &dyn Store) {
     assert_eq!(kept(), [1]);
     // Nor one that is refused.
     let stale = NewTurn {
-        parent_turn_id: Some(first.id),
+        parent_turn_id: first.id.into(),
         ..turn("stale", "yes")
     };
     let sample = behind(Some(first.id), 4);
@@ -1051,6 +1054,7 @@ pub fn any_number_is_read_back_or_rejected(store: &dyn Store) {
             id: "a".to_owned(),
             name: "shell".to_owned(),
             arguments,
+            native: None,
         };
         let blocks = MessageContent::Blocks(vec![call]);
         NewTurn {
