@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use contexture_core::{ContentHash, Usage};
 use contexture_store::{
-    Blob, Block, Compaction, Counted, Message, MessageContent, MessageRole, NewSession, NewTurn,
-    ParentTurn, Recorded, Sample, SessionChange, SessionStatus, Snapshot, Store, StoreError,
-    Trigger, TurnHead, TurnId, TurnKind, TurnSample, Walk,
+    Blob, Block, Compaction, Counted, Message, MessageContent, MessageRole, Native, NewSession,
+    NewTurn, ParentTurn, RawJson, Recorded, Sample, SessionChange, SessionStatus, Snapshot,
+    StopReason, Store, StoreError, Trigger, TurnHead, TurnId, TurnKind, TurnSample, Walk,
 };
 use jiff::Timestamp;
 
@@ -387,6 +387,46 @@ pub fn a_stale_parent_is_a_conflict(store: &dyn Store) {
     store
         .record("s", &behind(second.id, "late"), None, None, at(4))
         .unwrap();
+}
+
+pub fn no_parent_means_an_empty_session(store: &dyn Store) {
+    session(store, "s");
+    let first = |said: &str| NewTurn {
+        parent_turn_id: ParentTurn::Empty,
+        ..turn(said, "yes")
+    };
+    let recorded = store.record("s", &first("one"), None, None, at(1)).unwrap();
+    let refused = store.record("s", &first("two"), None, None, at(2));
+    match refused {
+        Err(StoreError::Conflict { expected, head, .. }) => {
+            assert_eq!((expected, head), (None, Some(recorded.id)));
+        }
+        other => panic!("{other:?}"),
+    }
+    let read = store.turns(&[recorded.id], "").unwrap();
+    assert_eq!(read[0].turn.parent_turn_id, ParentTurn::Empty);
+}
+
+/// A block in a provider's own form, and a stop reason of a provider's own, are
+/// returned as they were recorded, byte for byte.
+pub fn what_only_a_provider_understands_is_kept(store: &dyn Store) {
+    session(store, "s");
+    let raw = "{ \"type\":\"sealed\",\n\"n\": 1.50, \"e\":\"\\u00e9\" }";
+    let raw = RawJson::parse(raw).unwrap();
+    let opaque = Block::Provider {
+        provider: "anthropic".to_owned(),
+        raw: raw.clone(),
+    };
+    let text = Block::Text {
+        text: "Hm.".to_owned(),
+        native: Some(Native::new("gemini", raw)),
+    };
+    let mut new = turn("one", "yes");
+    new.messages[1].content = MessageContent::Blocks(vec![opaque, text]);
+    new.stop_reason = Some(StopReason::Other("pause_turn".to_owned()));
+    let recorded = store.record("s", &new, None, None, at(1)).unwrap();
+    let read = store.turns(&[recorded.id], "").unwrap();
+    assert_eq!(read[0].turn, new);
 }
 
 pub fn a_retry_is_recorded_once(store: &dyn Store) {
