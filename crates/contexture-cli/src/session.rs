@@ -408,9 +408,11 @@ fn history(turns: &[Turn], total: u64) -> String {
             status => format!(" {status:?}").to_lowercase(),
         };
         let model = turn.turn.model.as_deref().unwrap_or("");
-        // A usual end needs no word.
+        // A usual end needs no word, and a failure has one.
         let stop = match &turn.turn.stop_reason {
-            None | Some(StopReason::EndTurn | StopReason::ToolUse) => String::new(),
+            None | Some(StopReason::EndTurn | StopReason::ToolUse | StopReason::Error) => {
+                String::new()
+            }
             Some(reason) => format!(" (stopped: {})", reason.as_str()),
         };
         let head = format!(
