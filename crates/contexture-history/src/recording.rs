@@ -43,7 +43,10 @@ impl Recording {
                 let at = error.valid_up_to();
                 Error::input(format!("{shown}: is not UTF-8 at byte {at}"))
             })?;
-            return Ok(Recording::Turn(Box::new(turn_from_json(name, text)?)));
+            return match turn_from_json(name, text) {
+                Ok(turn) => Ok(Recording::Turn(Box::new(turn))),
+                Err(error) => Err(request_alone(shown, body).unwrap_or(error)),
+            };
         }
         let apis = match from {
             Some(from) => Api::named(from).ok_or_else(|| {
@@ -58,6 +61,30 @@ impl Recording {
         let exchange = exchange.map_err(|error| from_native(shown, &error))?;
         Ok(Recording::Exchange(Box::new(exchange)))
     }
+}
+
+/// Returns an error for a body that is a provider's request without its
+/// response.
+fn request_alone(name: &str, body: &[u8]) -> Option<Error> {
+    const OF_REQUESTS: [&str; 6] = [
+        "contents",
+        "input",
+        "max_tokens",
+        "max_completion_tokens",
+        "system",
+        "stream",
+    ];
+    let read = native::read_request(body, &Api::ALL).ok()?;
+    let fields: Map<String, Value> = serde_json::from_slice(body).ok()?;
+    let is_request = OF_REQUESTS.iter().any(|field| fields.contains_key(*field));
+    let error = || {
+        Error::input(format!(
+            "{name}: is a request of {}, not a response",
+            read.api.name()
+        ))
+        .advise("record the response; send {\"request\": …, \"response\": …} to record both")
+    };
+    is_request.then(error)
 }
 
 fn from_native(name: &str, error: &NativeError) -> Error {

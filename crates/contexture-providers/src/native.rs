@@ -39,6 +39,7 @@ use std::fmt;
 use contexture_core::message::{Block, Message, MessageContent, MessageRole};
 use contexture_core::{Media, Native, RawJson, Usage};
 
+use crate::conversation::kind_of;
 use crate::dialect::Dialect;
 use crate::json::Json;
 use crate::{Format, usage_of};
@@ -209,6 +210,11 @@ pub struct NativeExchange {
     pub response: NativeResponse,
     /// The other fields of the object that held both, byte for byte.
     pub other: Vec<(String, RawJson)>,
+}
+
+/// Returns the `type` of a block in a provider's own form, or nothing.
+pub fn kind(raw: &RawJson) -> String {
+    kind_of(raw.as_str()).into_owned()
 }
 
 /// Reads the body of a request of one of `apis`, which it is found out of by its

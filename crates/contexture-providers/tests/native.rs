@@ -201,7 +201,7 @@ fn chat_request() {
         outline(&read.messages),
         [
             "user: text Hi +own",
-            "user: text See",
+            "user: text See +own",
             "user: media image/png +own",
             "assistant: call a get {}",
             "tool: result a 1",

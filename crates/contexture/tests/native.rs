@@ -682,3 +682,79 @@ fn fields_beside_the_response_are_those_of_a_turn() {
     let refused = with(r#""colour":"red""#).unwrap_err().to_string();
     assert!(refused.contains("unknown field `colour`"), "{refused}");
 }
+
+#[test]
+fn opaque_calls_and_results_stay_together() {
+    let lab = Lab::new("");
+    lab.session("s");
+    let call = r#"{"type":"local_shell_call","id":"lsh_1","call_id":"call_1","action":{"type":"exec","command":["ls"]}}"#;
+    let output = r#"{"type":"local_shell_call_output","id":"lsh_1","output":"a.txt"}"#;
+    let function = r#"{"type":"function_call","call_id":"call_0123456789abcdef","name":"get","arguments":"{}"}"#;
+    let result =
+        r#"{"type":"function_call_output","call_id":"call_0123456789abcdef","output":"1"}"#;
+    let said = format!(
+        r#"{{"type":"message","role":"user","content":[{{"type":"input_text","text":"Go."}}]}},{call},{function}"#
+    );
+    let tools = r#"{"type":"additional_tools","tools":[{"name":"x"}]}"#;
+    let first = response(
+        Api::OpenAiResponses,
+        "gpt-5.5",
+        &[call.to_owned(), function.to_owned()],
+    );
+    let input =
+        r#"{"type":"message","role":"user","content":[{"type":"input_text","text":"Go."}]}"#;
+    let with = |input: &str, response: &str| {
+        format!(r#"{{"request":{{"model":"gpt-5.5","input":[{input}]}},"response":{response}}}"#)
+    };
+    record(&lab, "s", &with(&format!("{tools},{input}"), &first));
+    let done = r#"{"type":"message","id":"m","role":"assistant","content":[{"type":"output_text","text":"Done."}]}"#;
+    let done_body = response(Api::OpenAiResponses, "gpt-5.5", &[done.to_owned()]);
+    // The result that only OpenAI understands comes before the other one.
+    record(
+        &lab,
+        "s",
+        &with(&format!("{tools},{said},{output},{result}"), &done_body),
+    );
+    let assembled = assemble(&lab, "s", "gpt-5.5", Format::OpenAiResponses);
+    let body = rendered(&assembled, Format::OpenAiResponses);
+    let parts = [tools, input, call, function].map(str::to_owned);
+    in_order(&body, &parts).unwrap();
+    for part in [output, result, done] {
+        assert!(body.contains(part), "{part} in {body}");
+    }
+    let rows = assembled.report.included.iter();
+    let tools = rows
+        .filter(|row| row.role == contexture::core::Role::Tool)
+        .count();
+    assert_eq!(tools, 2);
+}
+
+#[test]
+fn texts_in_a_list_stay_a_list_for_chat() {
+    let lab = Lab::new("");
+    lab.session("s");
+    let user = r#"{"role":"user","content":[{"type":"text","text":"One."},{"type":"text","text":"Two."}]}"#;
+    let named = r#"{"role":"user","name":"ana","content":"Three."}"#;
+    let said = r#"{"role":"assistant","content":[{"type":"text","text":"Four."}]}"#;
+    let body = format!(
+        r#"{{"request":{{"model":"gpt-5.5","messages":[{user},{said},{named}]}},
+            "response":{{"model":"gpt-5.5","choices":[{{"message":{said},"finish_reason":"stop"}}]}}}}"#
+    );
+    record(&lab, "s", &body);
+    let assembled = assemble(&lab, "s", "gpt-5.5", Format::OpenAiChat);
+    let parts = [user, said, named, said].map(str::to_owned);
+    in_order(&rendered(&assembled, Format::OpenAiChat), &parts).unwrap();
+}
+
+#[test]
+fn a_request_alone_is_no_turn() {
+    let lab = Lab::new("");
+    for body in [
+        r#"{"model":"claude-sonnet-5-5","max_tokens":9,"messages":[{"role":"user","content":"a"}]}"#,
+        r#"{"model":"gpt-5.5","input":"a"}"#,
+        r#"{"contents":[{"parts":[{"text":"a"}]}]}"#,
+    ] {
+        let refused = read(&lab, "s", body).unwrap_err().to_string();
+        assert!(refused.starts_with("body: is a request of "), "{refused}");
+    }
+}

@@ -209,6 +209,11 @@ impl ItemBuilder {
     fn with_part(&mut self, mut item: Item, block: &Block) -> Item {
         match block {
             Block::Provider { provider, raw } => {
+                // It belongs to a call as other results do.
+                if item.role == Role::User && native::kind(raw).ends_with("_output") {
+                    item.role = Role::Tool;
+                    item.trust = Trust::Tool;
+                }
                 item.surcharge = native::shown(raw).1;
                 item.part = Part::Provider(Arc::new(Native::new(provider.as_str(), raw.clone())));
             }
@@ -297,10 +302,7 @@ impl ItemBuilder {
 /// provider takes back all of it or none.
 fn whole_thinking(made: &mut [BlockItem]) {
     let is_redacted = |one: &BlockItem| match &one.item.part {
-        Part::Provider(native) => {
-            let kind: Value = serde_json::from_str(native.raw.as_str()).unwrap_or(Value::Null);
-            kind["type"] == "redacted_thinking"
-        }
+        Part::Provider(own) => native::kind(&own.raw) == "redacted_thinking",
         _ => false,
     };
     let is_thinking = |one: &BlockItem| matches!(one.item.part, Part::Thinking { .. });

@@ -116,11 +116,7 @@ fn texts(content: &Node<'_>) -> Result<Vec<String>, NativeError> {
 fn user(node: &Node<'_>) -> Result<Vec<Block>, NativeError> {
     let content = node.find("content").filter(|content| !content.is_null());
     let mut blocks = match content {
-        Some(content) if content.is_list() => content
-            .items()?
-            .iter()
-            .map(part)
-            .collect::<Result<_, _>>()?,
+        Some(content) if content.is_list() => parts(&content)?,
         Some(content) => vec![Block::text(content.expect_text()?)],
         None => {
             let path = format!("{}.content", node.path);
@@ -137,6 +133,26 @@ fn user(node: &Node<'_>) -> Result<Vec<Block>, NativeError> {
         && let Some(native) = block.native_mut()
     {
         *native = Some(Native::new(API.name(), node.raw_json()));
+    }
+    Ok(blocks)
+}
+
+/// Reads what the user said in a list of parts. Several texts have their own
+/// form, because they would become one without it.
+fn parts(content: &Node<'_>) -> Result<Vec<Block>, NativeError> {
+    let items = content.items()?;
+    let mut blocks: Vec<Block> = items.iter().map(part).collect::<Result<_, _>>()?;
+    let texts = |block: &&mut Block| matches!(block, Block::Text { .. });
+    if blocks.len() > 1 {
+        for (block, item) in blocks
+            .iter_mut()
+            .zip(&items)
+            .filter(|(block, _)| texts(block))
+        {
+            if let Some(native) = block.native_mut() {
+                *native = Some(Native::new(API.name(), item.raw_json()));
+            }
+        }
     }
     Ok(blocks)
 }
@@ -239,7 +255,11 @@ fn assistant(node: &Node<'_>) -> Result<Vec<Message>, NativeError> {
         Some(content) if content.is_list() => {
             for part in content.items()? {
                 said.push(match part.kind_field().as_str() {
-                    "text" => Block::text(part.string("text")?.unwrap_or_default()),
+                    // In its own form, it stays a part of a list.
+                    "text" => Block::Text {
+                        text: part.string("text")?.unwrap_or_default(),
+                        native: Some(Native::new(API.name(), part.raw_json())),
+                    },
                     _ => opaque(API, part.raw_json()),
                 });
             }
