@@ -63,7 +63,8 @@ pub(crate) async fn recording(
     whole(app, headers, body).await
 }
 
-fn is_event_stream(headers: &HeaderMap) -> bool {
+/// Returns true for a body of server-sent events.
+pub(crate) fn is_event_stream(headers: &HeaderMap) -> bool {
     let sent = headers.get(header::CONTENT_TYPE);
     let sent = sent.and_then(|sent| sent.to_str().ok()).unwrap_or_default();
     let media = sent.split(';').next().unwrap_or_default().trim();

@@ -98,6 +98,11 @@ fn a_stream_is_recorded_as_it_came() {
         "{}",
         refused.text()
     );
+    let refused = post(&server, "content-type: text/event-stream\r\n", "hello");
+    assert_eq!(
+        refused.text(),
+        "422 invalid: is empty: the stream has no event"
+    );
     assert_eq!(server.get("/v1/sessions/s").json()["turns"], 3);
 }
 
