@@ -85,8 +85,8 @@ impl<'a> Json<'a> {
                 let value = value.into();
                 let object = raw.trim_end();
                 if let Some(open) = object.strip_suffix('}') {
-                    let mut written = open.trim_end().to_owned();
-                    if !written.ends_with('{') {
+                    let mut written = open.to_owned();
+                    if !written.trim_end().ends_with('{') {
                         written.push(',');
                     }
                     json::write(&mut written, key);
@@ -440,6 +440,25 @@ mod tests {
         assert_eq!(json.pretty(), format!("{value:#}\n"));
         assert_eq!(json.compact(), value.to_string());
         assert_eq!(Json::Value(value.clone()).pretty(), format!("{value:#}\n"));
+    }
+
+    #[test]
+    fn raw_json_keeps_its_bytes() {
+        let text = "{ \"n\": 1.50,\n\"e\":\"\\u00e9\" }";
+        let mut raw = Json::raw(text);
+        assert_eq!(raw.compact(), text);
+        assert_eq!(raw.text("e"), "é");
+        raw.push("mark", Json::text("x"));
+        let marked = "{ \"n\": 1.50,\n\"e\":\"\\u00e9\" ,\"mark\":\"x\"}";
+        assert_eq!(raw.compact(), marked);
+        assert_eq!(raw.text("mark"), "x");
+        assert_eq!(raw.into_value(), json!({"n": 1.5, "e": "é", "mark": "x"}));
+        let mut empty = Json::raw("{}");
+        empty.push("a", Json::text("b"));
+        assert_eq!(empty.compact(), "{\"a\":\"b\"}");
+        let mut fields = map! {"role": Json::text("assistant")};
+        fields.push_raw_fields("{\"n\": 1.50 , \"role\":\"x\"}");
+        assert_eq!(fields.compact(), "{\"n\":1.50,\"role\":\"x\"}");
     }
 
     #[test]
