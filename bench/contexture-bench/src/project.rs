@@ -123,6 +123,7 @@ pub(crate) fn call(id: &str, name: &str, arguments: Value, result: &str) -> [Mes
         id: id.to_owned(),
         name: name.to_owned(),
         arguments,
+        native: None,
     };
     let mut answer = said(MessageRole::Tool, result);
     answer.tool_call_id = Some(id.to_owned());

@@ -7,12 +7,11 @@ use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use contexture::compaction::Attempt;
 use contexture::core::grouped;
 use contexture::store::{
-    Block, NewSession, Session, SessionChange, SessionStatus, Trigger, Turn, TurnKind, TurnStatus,
-    Walk,
+    Block, NewSession, Session, SessionChange, SessionStatus, StopReason, Trigger, Turn, TurnKind,
+    TurnStatus, Walk,
 };
-use contexture::turn::turn_from_json;
-use contexture::{CompactRequest, Engine, Error, Root, SessionCost};
-use serde_json::json;
+use contexture::{CompactRequest, Engine, Error, Recording, Root, SessionCost, native};
+use serde_json::{Value, json};
 
 use crate::args::{SessionArgs, SessionCommand, StoreOptions};
 use crate::face::CommandLine;
@@ -21,9 +20,12 @@ use crate::{output, progress, store};
 pub(crate) fn run(args: &SessionArgs) -> anyhow::Result<()> {
     let options = &args.options;
     // Input is read before a store is touched.
-    if let SessionCommand::Record { label, file } = &args.command {
-        let turn = turn_from_json(&file.display().to_string(), &output::read_text(file)?)?;
+    if let SessionCommand::Record { label, file, from } = &args.command {
+        let name = file.display().to_string();
+        let body = output::read_text(file)?;
+        let recording = Recording::read(&name, body.as_bytes(), from.as_deref())?;
         let engine = store::engine(options, false)?;
+        let turn = engine.turn_of(label, recording)?;
         let recorded = engine.record(label, &turn, options.now)?;
         let again = if recorded.replayed {
             " (already recorded)"
@@ -408,8 +410,15 @@ fn history(turns: &[Turn], total: u64) -> String {
             status => format!(" {status:?}").to_lowercase(),
         };
         let model = turn.turn.model.as_deref().unwrap_or("");
+        // A usual end needs no word, and a failure has one.
+        let stop = match &turn.turn.stop_reason {
+            None | Some(StopReason::EndTurn | StopReason::ToolUse | StopReason::Error) => {
+                String::new()
+            }
+            Some(reason) => format!(" (stopped: {})", reason.as_str()),
+        };
         let head = format!(
-            "{} {} {:.0} {model}{status}",
+            "{} {} {:.0} {model}{status}{stop}",
             turn.depth,
             turn.id.short(),
             turn.created_at
@@ -418,14 +427,25 @@ fn history(turns: &[Turn], total: u64) -> String {
         for message in &turn.turn.messages {
             for block in message.blocks() {
                 let text = match &*block {
-                    Block::Text { text } => text.clone(),
+                    Block::Text { text, .. } => text.clone(),
+                    Block::ToolCall {
+                        name,
+                        arguments: Value::String(written),
+                        ..
+                    } => format!("calls {name} (not JSON) {written}"),
                     Block::ToolCall {
                         name, arguments, ..
                     } => format!("calls {name} {arguments}"),
                     Block::ToolResult {
                         content, is_error, ..
                     } => format!("{}{content}", if *is_error { "failed: " } else { "" }),
+                    Block::Thinking { text, .. } if text.trim().is_empty() => {
+                        "(thinks; the provider left the text out)".to_owned()
+                    }
                     Block::Thinking { text, .. } => format!("(thinks) {text}"),
+                    Block::Provider { provider, raw } => {
+                        format!("[{provider}] {}", native::shown(raw).0)
+                    }
                     other => other
                         .media()
                         .map_or_else(String::new, |media| format!("[{}]", media.media_type)),

@@ -452,6 +452,7 @@ fn block(placed: &LayoutEntry<'_>) -> Option<Block> {
             outcome,
             ..
         } => {
+            let whole = matches!(outcome, Outcome::Whole { .. });
             let shown = match outcome {
                 Outcome::Whole { text, .. } => Shown::Whole(text.clone()),
                 Outcome::Form { form, .. } => Shown::Whole(form.text.clone()),
@@ -463,6 +464,7 @@ fn block(placed: &LayoutEntry<'_>) -> Option<Block> {
                 layer: Arc::clone(&layer.name),
                 role: item.role,
                 part: item.part.clone(),
+                native: item.native.clone().filter(|_| whole),
                 join: item.join,
                 trust: item.trust,
                 path: item.path.clone(),

@@ -16,6 +16,7 @@ use crate::code::Code;
 use crate::counts::Tokens;
 use crate::cut::Cut;
 use crate::form::Form;
+use crate::native::Native;
 use crate::part::Part;
 use crate::text::Text;
 
@@ -161,6 +162,9 @@ pub struct Item {
     pub role: Role,
     /// The kind of content: text, a tool call, media and others.
     pub part: Part,
+    /// The same in its provider's own form, when that says more than the part
+    /// and the text. It is sent to that provider while the item is whole.
+    pub native: Option<Arc<Native>>,
     /// How it stands to the one before it.
     pub join: Join,
     /// What it costs beyond its text and tags: a picture, say.
@@ -243,6 +247,7 @@ impl Item {
             id,
             role,
             part: Part::default(),
+            native: None,
             join: Join::default(),
             surcharge: 0,
             trust: Trust::default(),

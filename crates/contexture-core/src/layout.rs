@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::counts::Tokens;
 use crate::cut::CutText;
 use crate::item::{Join, Role, Trust};
+use crate::native::Native;
 use crate::part::Part;
 use crate::text::{ContentHash, Text};
 
@@ -38,6 +39,9 @@ pub struct Block {
     pub role: Role,
     /// The kind of content: text, a tool call, media and others.
     pub part: Part,
+    /// The whole block in its provider's own form, when that says more than the
+    /// part and the text.
+    pub native: Option<Arc<Native>>,
     /// How it stands to the one before it.
     pub join: Join,
     /// How far it is to be believed.
@@ -76,6 +80,7 @@ impl Block {
             layer: layer.into(),
             role,
             part: Part::default(),
+            native: None,
             join: Join::default(),
             trust: Trust::default(),
             path: None,

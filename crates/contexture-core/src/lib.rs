@@ -44,6 +44,8 @@ mod layer;
 mod layout;
 pub mod markup;
 mod measure;
+pub mod message;
+mod native;
 mod part;
 mod report;
 #[cfg(feature = "schema")]
@@ -64,6 +66,7 @@ pub use form::{Curator, Form, FormKind};
 pub use item::{Content, Data, Item, Join, Role, Scores, Trust};
 pub use layer::{Frame, Heading, Layer, Order, Place};
 pub use layout::{Block, Layout, Section};
+pub use native::{Native, RawJson};
 pub use part::{Media, MediaKind, MediaSource, Part};
 pub use report::{
     BudgetReport, Excluded, GuardLine, Included, LayerBudget, LinesCut, Reason, Report,

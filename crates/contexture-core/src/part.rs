@@ -8,6 +8,8 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::native::Native;
+
 /// What kind of thing a block is, where a provider has a place of its own for
 /// it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -44,6 +46,9 @@ pub enum Part {
     },
     /// A picture, a recording or a document. The text says what it is.
     Media(Arc<Media>),
+    /// A block that only its own provider understands. The text shows its JSON
+    /// with long encrypted values left out; the provider gets the bytes.
+    Provider(Arc<Native>),
 }
 
 /// An image, a recording or a document.
@@ -113,6 +118,7 @@ impl Part {
                 None,
                 None,
             ),
+            Part::Provider(native) => (Some(("provider", &*native.provider)), None, None),
         };
         [first, second, third].into_iter().flatten()
     }

@@ -4,6 +4,8 @@
 //! [`output`] what is given. They differ in what may be left out, and where
 //! several forms are taken but one is given.
 
+pub mod message;
+
 use std::borrow::Cow;
 
 use schemars::generate::SchemaSettings;

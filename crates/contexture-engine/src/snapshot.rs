@@ -12,8 +12,8 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 use contexture_core::guard::Mark;
 use contexture_core::{
-    Block, ContentHash, Join, Layout, Media, MediaKind, MediaSource, Part, Role, Section, Text,
-    TokenCounter, Tokens, Trust, markup,
+    Block, ContentHash, Join, Layout, Media, MediaKind, MediaSource, Native, Part, RawJson, Role,
+    Section, Text, TokenCounter, Tokens, Trust, markup,
 };
 use contexture_providers::{Format, Prompt, Sampling};
 use contexture_store::{AgentRole, Blob, Snapshot, Snapshots, TurnId};
@@ -252,6 +252,8 @@ struct Entry {
     path: Option<Arc<str>>,
     #[serde(default, skip_serializing_if = "SavedPart::is_text")]
     part: SavedPart,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    native: Option<SavedNative>,
     #[serde(default, skip_serializing_if = "Join::is_apart")]
     join: Join,
     tokens: Tokens,
@@ -284,6 +286,38 @@ fn is_zero(n: &Tokens) -> bool {
     *n == 0
 }
 
+/// A block in a provider's own form; its bytes are content of their own.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "SnapshotNative"))]
+struct SavedNative {
+    provider: Arc<str>,
+    content: ContentHash,
+}
+
+impl SavedNative {
+    /// Returns what is kept of `native`. Its bytes are new unless they stood in
+    /// the same place before.
+    fn of(native: &Native, known: Option<&Self>, blobs: &mut Vec<Blob>) -> Self {
+        let bytes = native.raw.as_str().as_bytes();
+        let saved = Self {
+            provider: Arc::clone(&native.provider),
+            content: ContentHash::of(bytes),
+        };
+        if known != Some(&saved) {
+            put(bytes.to_vec(), blobs);
+        }
+        saved
+    }
+
+    fn load(&self, store: &dyn Snapshots) -> Result<Arc<Native>, Error> {
+        let bytes = fetch(store, &[self.content])?.swap_remove(0);
+        let raw = String::from_utf8(bytes).map_err(|_| damaged(self.content))?;
+        let raw = RawJson::parse(&raw).map_err(|_| damaged(self.content))?;
+        Ok(Arc::new(Native::new(Arc::clone(&self.provider), raw)))
+    }
+}
+
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "schema", schemars(rename = "SnapshotPart"))]
@@ -312,6 +346,7 @@ enum SavedPart {
         media_type: Arc<str>,
         content: ContentHash,
     },
+    Provider(SavedNative),
 }
 
 impl SavedPart {
@@ -335,6 +370,10 @@ impl SavedPart {
                 media_type: media_type.to_string(),
                 source: MediaSource::Url(String::new()),
             })),
+            SavedPart::Provider(native) => {
+                let raw = RawJson::default();
+                Part::Provider(Arc::new(Native::new(native.provider, raw)))
+            }
         }
     }
 
@@ -358,6 +397,13 @@ impl SavedPart {
                     put(bytes, blobs);
                 }
                 part
+            }
+            Part::Provider(native) => {
+                let known = known.and_then(|known| match known {
+                    SavedPart::Provider(known) => Some(known),
+                    _ => None,
+                });
+                SavedPart::Provider(SavedNative::of(&native, known, blobs))
             }
         }
     }
@@ -413,6 +459,10 @@ pub(crate) fn take(
                 trust: block.trust,
                 path: block.path.clone(),
                 part: SavedPart::of(&block.part, known.map(|known| &known.part), &mut blobs),
+                native: block.native.as_ref().map(|native| {
+                    let known = known.and_then(|known| known.native.as_ref());
+                    SavedNative::of(native, known, &mut blobs)
+                }),
                 join: block.join,
                 tokens: block.tokens,
                 surcharge: block.surcharge,
@@ -602,8 +652,12 @@ impl Saved {
                     let media: Media = parse(&fetch(store, &[*content])?[0])?;
                     Part::Media(media.into())
                 }
+                SavedPart::Provider(native) => Part::Provider(native.load(store)?),
                 part => part.shown(),
             };
+            if let Some(native) = &entry.native {
+                block.native = Some(native.load(store)?);
+            }
             match entry.section {
                 Section::System => layout.system.push(block),
                 Section::History => layout.history.push(block),

@@ -13,6 +13,7 @@ use contexture_core::cache::Cache;
 use contexture_core::guard::Policy;
 use contexture_core::{Code, Content, Counts, Cut, Excluded, Item, Role, Text, Tokens, Trust};
 use contexture_engine::counter_name;
+use contexture_providers::Format;
 use contexture_store::{
     Compaction, Counted, Ledger, Session, StoreError, Turn, TurnHead, TurnId, TurnKind, Walk,
 };
@@ -72,7 +73,42 @@ pub(crate) struct TurnCache {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Key {
     counter: Arc<str>,
-    provider: Provider,
+    target: Target,
+}
+
+/// The API that a request is for, as far as it is known while it is made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct Target {
+    pub(crate) provider: Provider,
+    /// The format that was asked for.
+    pub(crate) format: Option<Format>,
+}
+
+impl Target {
+    /// Returns the target of a request of which nothing is known.
+    pub(crate) fn any() -> Self {
+        Self {
+            provider: Provider::Other,
+            format: None,
+        }
+    }
+
+    /// Returns true when a block in the own form of the API `name` can be sent.
+    pub(crate) fn accepts(self, name: &str) -> bool {
+        match self.format {
+            None | Some(Format::Text | Format::Json) => match self.provider {
+                Provider::Anthropic => name == Format::Anthropic.name(),
+                Provider::Gemini => name == Format::Gemini.name(),
+                // The one or the other: which is known when it is rendered.
+                Provider::OpenAi => {
+                    name == Format::OpenAiChat.name() || name == Format::OpenAiResponses.name()
+                }
+                // Servers of other models speak Chat Completions.
+                Provider::Other => name == Format::OpenAiChat.name(),
+            },
+            Some(format) => name == format.name(),
+        }
+    }
 }
 
 /// How often a walk is taken up again because counts became known.
@@ -173,7 +209,7 @@ pub(crate) struct Reader<'a> {
     pub(crate) cache: &'a TurnCache,
     pub(crate) counts: &'a Counts,
     pub(crate) policy: Policy,
-    pub(crate) provider: Provider,
+    pub(crate) target: Target,
     /// What the request may use in all.
     pub(crate) available: Tokens,
     /// The turns that are kept in any case.
@@ -356,7 +392,7 @@ impl Reader<'_> {
     ) -> Result<(Vec<Arc<PreparedTurn>>, bool), StoreError> {
         let key = Key {
             counter: Arc::clone(counter),
-            provider: self.provider,
+            target: self.target,
         };
         let mut prepared = self.cache.get(heads, &key);
         let missing: Vec<TurnId> = heads
@@ -448,7 +484,7 @@ impl Reader<'_> {
     /// Makes the items of a turn, and the counts of its blocks if it has none
     /// yet.
     fn prepare(&self, turn: &Turn, counter: &str) -> (PreparedTurn, Option<Counted>) {
-        let mut maker = ItemBuilder::new(turn.id, self.policy, self.provider);
+        let mut maker = ItemBuilder::new(turn.id, self.policy, self.target);
         let items = maker.items(&turn.turn);
         let known = turn
             .counts

@@ -1,15 +1,18 @@
 //! The source `history`: conversations from the ledger as items, summarised when
 //! they have become too long.
 //!
-//! [`register`] adds the source to an engine. [`Sessions`] records turns, forks
-//! and compacts conversations, and says what they cost.
+//! [`register`] adds the source to an engine. [`Recording`] reads what is to be
+//! recorded. [`Sessions`] records turns, forks and compacts conversations, and
+//! says what they cost.
 
 pub mod compaction;
 pub mod facts;
 mod history;
+mod recording;
 mod session;
 mod source;
 
+pub use recording::Recording;
 pub use session::{CompactRequest, SessionCost, Sessions, TurnCost};
 pub use source::register;
 

@@ -112,7 +112,7 @@ impl<'e> Sessions<'e> {
             .model(turn.model.as_deref(), None, &mut warnings)?;
         self.engine.calibrate(&mut model)?;
         let session = store.session(label)?;
-        let parent = turn.parent_turn_id.or(session.head);
+        let parent = turn.parent_turn_id.expected().unwrap_or(session.head);
         let answered = self.answered(&session, parent, turn)?;
         let mut turn = turn.clone();
         turn.request_hash = answered.as_ref().map(|snapshot| snapshot.hash.to_string());

@@ -13,7 +13,7 @@ use contexture_engine::{
 use contexture_store::{Session, Trigger};
 
 use crate::compaction::{Attempt, Compacted, Flight, Plan};
-use crate::history::{History, Reader, SUMMARY_NAME, TurnCache};
+use crate::history::{History, Reader, SUMMARY_NAME, Target, TurnCache};
 use crate::session::Sessions;
 
 /// An answer that may have fewer tokens than this is likely to be cut off.
@@ -143,7 +143,10 @@ impl Source for HistorySource {
             cache: &self.cache,
             counts: ask.counts,
             policy: ask.policy,
-            provider: ask.model.provider,
+            target: Target {
+                provider: ask.model.provider,
+                format: ask.request.format,
+            },
             available: ask.budget.available(),
             min_recent,
             with_summary: !progress.without_summary,

@@ -114,12 +114,7 @@ impl<'a> ItemBuilder<'a> {
             }
             if let (None, Some(line)) = (as_text(block), header) {
                 // What is no text has it before itself.
-                let (id, block) = (
-                    format!("{name}.header"),
-                    Block::Text {
-                        text: line.to_owned(),
-                    },
-                );
+                let (id, block) = (format!("{name}.header"), Block::text(line));
                 let text = Text::guarded(line, self.policy);
                 let item = self.item(id, node, name, &block, shape, &text);
                 let overhead = self.counts.native().overhead_of(&item);
@@ -246,7 +241,7 @@ pub(crate) const HEADER: &str = "[loom ";
 
 fn as_text(block: &Block) -> Option<&str> {
     match block {
-        Block::Text { text } => Some(text),
+        Block::Text { text, .. } => Some(text),
         _ => None,
     }
 }
@@ -256,8 +251,8 @@ fn unsent(block: &Block, shape: Shape) -> Option<(Code, &'static str)> {
     let empty = |reason| Some((Code::EMPTY, reason));
     let no_place = |reason| Some((Code::NOT_FOR_PROVIDER, reason));
     match (block, shape) {
-        (Block::Text { text }, Shape::Document) if text.is_empty() => empty("is empty"),
-        (Block::Text { text }, shape) if shape != Shape::Document && text.trim().is_empty() => {
+        (Block::Text { text, .. }, Shape::Document) if text.is_empty() => empty("is empty"),
+        (Block::Text { text, .. }, shape) if shape != Shape::Document && text.trim().is_empty() => {
             empty("is blank")
         }
         (Block::Text { .. }, _) => None,

@@ -12,6 +12,7 @@ use crate::media;
 use crate::{Format, Prompt, Refused};
 
 pub(crate) const DIALECT: Dialect = Dialect {
+    name: "anthropic",
     rules: rules!("anthropic", "messages"),
     thinking: true,
     model_media: false,
@@ -95,12 +96,11 @@ pub(crate) fn request<'p>(prompt: &'p Prompt<'_>) -> Result<Json<'p>, Refused> {
     }
     let messages: Vec<Json<'_>> = messages
         .into_iter()
-        .map(|(speaker, content)| {
-            let role = match speaker {
-                Speaker::User => "user",
-                Speaker::Model => "assistant",
-            };
-            map! {"role": Json::text(role), "content": content}
+        .flat_map(|(speaker, content)| match speaker {
+            Speaker::User => vec![map! {"role": Json::text("user"), "content": content}],
+            Speaker::Model => vec![map! {"role": Json::text("assistant"), "content": content}],
+            // Whole messages in Anthropic's own form.
+            Speaker::Other => content,
         })
         .collect();
 
@@ -127,7 +127,11 @@ pub(crate) fn request<'p>(prompt: &'p Prompt<'_>) -> Result<Json<'p>, Refused> {
 
 fn block(piece: Piece<'_>) -> Json<'_> {
     let block = piece.block;
+    if let Some(raw) = piece.native {
+        return Json::raw(raw);
+    }
     match piece.content {
+        Content::Provider(raw) => Json::raw(raw),
         Content::Text(text) => map! {"type": Json::text("text"), "text": Piece::json(block, text)},
         Content::Thinking { text, signature } => map! {
             "type": Json::text("thinking"),
@@ -167,7 +171,7 @@ fn result_block<'a>(block: &'a Block, result: ToolResult<'a>) -> Json<'a> {
     block
 }
 
-fn media_block(media: &Media) -> Json<'_> {
+pub(crate) fn media_block(media: &Media) -> Json<'_> {
     let source = match &media.source {
         MediaSource::Data(data) => map! {
             "type": Json::text("base64"),

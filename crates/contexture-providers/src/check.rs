@@ -67,10 +67,12 @@ pub(crate) fn check(
         ));
     }
     check_tool_names(dialect, conversation.tools.iter().map(|tool| tool.name))?;
-    let turns: Vec<Turn<'_>> = conversation
+    let spoken = conversation
         .messages
         .iter()
-        .map(|message| Turn {
+        .filter(|message| message.speaker != Speaker::Other);
+    let turns = merged(spoken.map(|message| {
+        Turn {
             speaker: message.speaker,
             parts: message
                 .pieces
@@ -87,11 +89,14 @@ pub(crate) fn check(
                     Content::Thinking { signature, .. } => CheckedPart::Thinking {
                         signed: !signature.is_empty(),
                     },
-                    Content::Media(_) => CheckedPart::Other,
+                    Content::Provider(_) if piece.is_thinking() => {
+                        CheckedPart::Thinking { signed: true }
+                    }
+                    Content::Media(_) | Content::Provider(_) => CheckedPart::Other,
                 })
                 .collect(),
-        })
-        .collect();
+        }
+    }));
     let goes_on = prompt.continues && (dialect.goes_on)(prompt.model);
     let ends_with_model = turns
         .last()
@@ -123,6 +128,19 @@ pub(crate) fn check(
         }
     }
     Ok(())
+}
+
+/// Returns messages as if those of one speaker in a row were one: a message of
+/// another role stood between them.
+pub(crate) fn merged<'a>(turns: impl IntoIterator<Item = Turn<'a>>) -> Vec<Turn<'a>> {
+    let mut merged: Vec<Turn<'a>> = Vec::new();
+    for turn in turns {
+        match merged.last_mut() {
+            Some(last) if last.speaker == turn.speaker => last.parts.extend(turn.parts),
+            _ => merged.push(turn),
+        }
+    }
+    merged
 }
 
 /// Checks the names of the tools that may be called.
@@ -218,7 +236,7 @@ fn check_parts(dialect: &Dialect, turn: &Turn<'_>, number: usize) -> Result<(), 
     }
     let thinking = |part: &CheckedPart<'_>| matches!(part, CheckedPart::Thinking { .. });
     let leading = turn.parts.iter().take_while(|part| thinking(part)).count();
-    let wrong = if turn.parts.iter().skip(leading).any(thinking) {
+    let wrong = if leading == 0 && turn.parts.iter().any(thinking) {
         Some("does not start with its thinking block")
     } else if leading > 0 && leading == turn.parts.len() {
         Some("contains only thinking blocks")

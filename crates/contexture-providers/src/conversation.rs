@@ -4,10 +4,11 @@
 //! Each provider's module renders a [`Conversation`] as JSON.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use contexture_core::guard::Mark;
 use contexture_core::{Block, Layout, Media, Part, Role, Section, markup};
+use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use crate::Refused;
@@ -19,6 +20,8 @@ use crate::json::Json;
 pub(crate) enum Speaker {
     User,
     Model,
+    /// Neither: a message of another role, in the provider's own form.
+    Other,
 }
 
 /// Neighbouring pieces of one speaker. Results of tools come first in it.
@@ -36,11 +39,23 @@ pub(crate) struct Piece<'a> {
     /// True for what is new each time.
     pub(crate) volatile: bool,
     pub(crate) group: Option<&'a str>,
+    /// The piece in the provider's own form, which is then sent instead.
+    pub(crate) native: Option<&'a str>,
     /// The block it is made from, or the last of several.
     pub(crate) block: &'a Block,
 }
 
 impl<'a> Piece<'a> {
+    /// Returns true for reasoning that the provider wants back before what
+    /// follows it.
+    pub(crate) fn is_thinking(&self) -> bool {
+        match &self.content {
+            Content::Thinking { .. } => true,
+            Content::Provider(raw) => kind_of(raw) == "redacted_thinking",
+            _ => false,
+        }
+    }
+
     /// Returns a text of this piece as JSON.
     pub(crate) fn json(block: &'a Block, text: Cow<'a, str>) -> Json<'a> {
         match text {
@@ -61,12 +76,14 @@ pub(crate) enum Content<'a> {
     Text(Cow<'a, str>),
     Call(Call<'a>),
     Result(ToolResult<'a>),
-    /// Always first in the model's message, and never alone in it.
+    /// The model's message begins with it, and has something else.
     Thinking {
         text: Cow<'a, str>,
         signature: &'a str,
     },
     Media(&'a Media),
+    /// What only this provider understands, byte for byte.
+    Provider(&'a str),
 }
 
 /// The model calls a tool.
@@ -88,6 +105,10 @@ pub(crate) struct ToolResult<'a> {
     pub(crate) text: Cow<'a, str>,
     pub(crate) is_error: bool,
     pub(crate) media: Vec<&'a Media>,
+    /// Whether the call has an id in what is sent.
+    pub(crate) named: bool,
+    /// Whether it answers a call of a tool that takes any text.
+    pub(crate) custom: bool,
 }
 
 /// A tool that the model may call.
@@ -158,6 +179,8 @@ impl<'a> Conversation<'a> {
             conversation: Conversation::default(),
             said: Vec::new(),
             names: BTreeMap::new(),
+            unnamed: BTreeSet::new(),
+            custom: BTreeSet::new(),
             open_result: None,
         };
         let is_document = |block: &Block| block.role == Role::Document;
@@ -200,6 +223,10 @@ struct Builder<'a, 'd> {
     said: Vec<(Speaker, Piece<'a>)>,
     // The tool of each call, by the id it came with.
     names: BTreeMap<&'a str, &'a str>,
+    // Calls that have no id in the provider's own form.
+    unnamed: BTreeSet<&'a str>,
+    // Calls of tools that take any text.
+    custom: BTreeSet<&'a str>,
     // The result that media right behind it belong to.
     open_result: Option<usize>,
 }
@@ -220,7 +247,15 @@ impl<'a> Builder<'a, '_> {
             }
             Part::ToolCall { id, name } => {
                 self.names.insert(id, name);
-                let call = self.call(id, name, block)?;
+                if let Some(raw) = self.native(block) {
+                    if !has_id(raw) {
+                        self.unnamed.insert(id);
+                    }
+                    if kind_of(raw) == "custom_tool_call" {
+                        self.custom.insert(id);
+                    }
+                }
+                let call = self.call(id, name, block);
                 self.say(Speaker::Model, Content::Call(call), block, section);
             }
             Part::ToolResult { id, name, is_error } => {
@@ -231,6 +266,8 @@ impl<'a> Builder<'a, '_> {
                     text: Cow::Borrowed(block.text()),
                     is_error: *is_error,
                     media: Vec::new(),
+                    named: !self.unnamed.contains(&**id),
+                    custom: self.custom.contains(&**id),
                 };
                 self.open_result = Some(self.said.len());
                 self.say(Speaker::User, Content::Result(result), block, section);
@@ -242,9 +279,22 @@ impl<'a> Builder<'a, '_> {
                 {
                     let content = Content::Thinking { text, signature };
                     self.say(Speaker::Model, content, block, section);
+                } else if let Some(raw) = self.native(block) {
+                    self.say(Speaker::Model, Content::Provider(raw), block, section);
                 }
             }
             Part::Media(media) => self.add_media(media, block, section, open_result),
+            Part::Provider(native) => {
+                if *native.provider == *self.dialect.name {
+                    let speaker = match block.role {
+                        Role::Assistant => Speaker::Model,
+                        Role::System | Role::Developer => Speaker::Other,
+                        _ => Speaker::User,
+                    };
+                    let content = Content::Provider(native.raw.as_str());
+                    self.say(speaker, content, block, section);
+                }
+            }
         }
         Ok(())
     }
@@ -359,6 +409,10 @@ impl<'a> Builder<'a, '_> {
             && let Content::Result(result) = &mut piece.content
         {
             self.open_result = Some(at);
+            // The provider's own form of the result has its media in it.
+            if piece.native.is_some() {
+                return;
+            }
             // An error is text only, to Anthropic.
             if self.dialect.result_media && !result.is_error {
                 result.media.push(media);
@@ -387,9 +441,17 @@ impl<'a> Builder<'a, '_> {
             section,
             volatile: block.volatile,
             group: block.group.as_deref(),
+            native: self.native(block),
             block,
         };
         self.said.push((speaker, piece));
+    }
+
+    /// Returns the block in the provider's own form, if that is stored.
+    fn native(&self, block: &'a Block) -> Option<&'a str> {
+        // A block that joins others is only a part of what is sent.
+        let native = block.native.as_deref().filter(|_| block.join.is_apart())?;
+        (*native.provider == *self.dialect.name).then(|| native.raw.as_str())
     }
 
     fn tool(&self, name: &'a str, block: &Block) -> Result<Tool<'a>, Refused> {
@@ -429,25 +491,23 @@ impl<'a> Builder<'a, '_> {
         })
     }
 
-    fn call(&self, id: &'a str, name: &'a str, block: &'a Block) -> Result<Call<'a>, Refused> {
+    fn call(&self, id: &'a str, name: &'a str, block: &'a Block) -> Call<'a> {
         let json = match block.text() {
             // What models write for no arguments.
             text if is_blank(text) => Cow::Borrowed("{}"),
             text => Cow::Borrowed(text),
         };
-        let arguments = serde_json::from_str(&json).map_err(|_| Refused {
-            rule: self.dialect.rules.call_json,
-            message: format!(
-                "the arguments of the call `{id}` of `{name}` are not a JSON object: give them \
-                 whole, or leave out the call and its result"
-            ),
-        })?;
-        Ok(Call {
+        let arguments = object(&json).unwrap_or_else(|| {
+            let mut wrapped = Map::new();
+            wrapped.insert(MALFORMED.to_owned(), Value::from(&*json));
+            wrapped
+        });
+        Call {
             id: (self.dialect.call_id)(id),
             name,
             json,
             arguments,
-        })
+        }
     }
 
     fn finish(self) -> Conversation<'a> {
@@ -460,7 +520,9 @@ impl<'a> Builder<'a, '_> {
                 result.text = Cow::Borrowed(NO_OUTPUT);
             }
             match conversation.messages.last_mut() {
-                Some(last) if last.speaker == speaker => last.pieces.push(piece),
+                Some(last) if last.speaker == speaker && speaker != Speaker::Other => {
+                    last.pieces.push(piece)
+                }
                 _ => conversation.messages.push(Message {
                     speaker,
                     pieces: vec![piece],
@@ -478,18 +540,41 @@ impl<'a> Builder<'a, '_> {
     }
 }
 
+/// The field that holds the arguments of a call that are not a JSON object, for
+/// providers that take nothing but an object.
+const MALFORMED: &str = "malformed_arguments";
+
+/// Returns the type of a block in a provider's own form.
+pub(crate) fn kind_of(raw: &str) -> Cow<'_, str> {
+    #[derive(Deserialize)]
+    struct Kind<'a> {
+        #[serde(borrow, default, rename = "type")]
+        kind: Cow<'a, str>,
+    }
+    serde_json::from_str(raw).map_or(Cow::Borrowed(""), |kind: Kind<'_>| kind.kind)
+}
+
+/// Returns true when a call in a provider's own form has an id.
+fn has_id(raw: &str) -> bool {
+    let value: Value = serde_json::from_str(raw).unwrap_or(Value::Null);
+    let ids = [
+        &value["id"],
+        &value["call_id"],
+        &value["functionCall"]["id"],
+    ];
+    ids.into_iter().any(Value::is_string)
+}
+
 /// Leaves out what the model thought, except where a message of it begins with
 /// it and goes on.
 fn with_leading_thinking<'a>(said: Vec<(Speaker, Piece<'a>)>) -> Vec<(Speaker, Piece<'a>)> {
-    let is_thinking =
-        |(_, piece): &(Speaker, Piece<'_>)| matches!(piece.content, Content::Thinking { .. });
+    let is_thinking = |(_, piece): &(Speaker, Piece<'_>)| piece.is_thinking();
     let mut keep = Vec::with_capacity(said.len());
     for message in said.chunk_by(|a, b| a.0 == b.0) {
-        let leading = message.iter().take_while(|said| is_thinking(said)).count();
-        keep.extend(message.iter().enumerate().map(|(at, said)| {
-            let leads = at < leading && leading < message.len();
-            !is_thinking(said) || leads
-        }));
+        let begins = message.first().is_some_and(is_thinking);
+        let goes_on = !message.iter().all(is_thinking);
+        let keeps = begins && goes_on;
+        keep.extend(message.iter().map(|said| keeps || !is_thinking(said)));
     }
     let mut keep = keep.into_iter();
     said.into_iter()

@@ -8,6 +8,8 @@ use crate::Refused;
 
 /// What a provider takes, and what it calls its rules.
 pub(crate) struct Dialect {
+    /// The name that blocks in its own form carry: that of its format.
+    pub(crate) name: &'static str,
     pub(crate) rules: Rules,
     /// Whether it takes back what the model thought.
     pub(crate) thinking: bool,

@@ -6,9 +6,11 @@ use serde_json::{Map, Value, json};
 use crate::check;
 use crate::conversation::{Content, Conversation, Message, Speaker, ToolResult};
 use crate::dialect::{Dialect, rules};
+use crate::json::{Json, map};
 use crate::{Format, Prompt, Refused, media};
 
 pub(crate) const DIALECT: Dialect = Dialect {
+    name: "gemini",
     rules: rules!("gemini", "contents"),
     thinking: false,
     model_media: true,
@@ -33,42 +35,45 @@ const NO_SIGNATURE: &str = "skip_thought_signature_validator";
 
 /// Returns the body for `models/{model}:generateContent`; the model's name is
 /// part of the address, not of the body.
-pub(crate) fn request(prompt: &Prompt<'_>) -> Result<Value, Refused> {
+pub(crate) fn request<'p>(prompt: &'p Prompt<'_>) -> Result<Json<'p>, Refused> {
     let conversation = Conversation::of(prompt.layout, &DIALECT, false)?;
     check::check(&conversation, prompt, &DIALECT)?;
+    let Conversation {
+        tools,
+        system,
+        messages,
+        ..
+    } = conversation;
 
-    let mut request = json!({});
-    if !conversation.system.is_empty() {
-        let parts: Vec<Value> = conversation
-            .system
-            .iter()
-            .map(|instruction| json!({"text": instruction.text}))
+    let mut request = Json::Map(Vec::new());
+    if !system.is_empty() {
+        let parts: Vec<Json<'_>> = system
+            .into_iter()
+            .map(|instruction| map! {"text": Json::Text(instruction.text)})
             .collect();
-        request["systemInstruction"] = json!({"parts": parts});
+        request.push("systemInstruction", map! {"parts": parts});
     }
-    let functions: Vec<Value> = conversation
-        .tools
-        .iter()
+    let functions: Vec<Json<'_>> = tools
+        .into_iter()
         .map(|tool| {
-            let mut function = json!({"name": tool.name});
-            if let Some(description) = &tool.description {
-                function["description"] = description.as_str().into();
+            let mut function = map! {"name": Json::text(tool.name)};
+            if let Some(description) = tool.description {
+                function.push("description", Json::Text(description.into()));
             }
             // `parameters` takes a part of JSON Schema only.
-            function["parametersJsonSchema"] = Value::Object(tool.parameters.clone());
+            function.push("parametersJsonSchema", Value::Object(tool.parameters));
             function
         })
         .collect();
     if !functions.is_empty() {
-        request["tools"] = json!([{"functionDeclarations": functions}]);
+        request.push("tools", vec![map! {"functionDeclarations": functions}]);
     }
     let wants_signatures = wants_signatures(prompt.model);
-    let contents: Vec<Value> = conversation
-        .messages
-        .iter()
+    let contents: Vec<Json<'_>> = messages
+        .into_iter()
         .map(|message| content(message, wants_signatures))
         .collect();
-    request["contents"] = Value::Array(contents);
+    request.push("contents", contents);
     let mut config = Map::new();
     if let Some(limit) = prompt.limit() {
         config.insert("maxOutputTokens".to_owned(), limit.into());
@@ -77,7 +82,7 @@ pub(crate) fn request(prompt: &Prompt<'_>) -> Result<Value, Refused> {
         .sampling
         .write(Format::Gemini, prompt.model, &mut config)?;
     if !config.is_empty() {
-        request["generationConfig"] = Value::Object(config);
+        request.push("generationConfig", Value::Object(config));
     }
     Ok(request)
 }
@@ -92,50 +97,59 @@ fn wants_signatures(model: &str) -> bool {
     generation.is_some_and(|number| number.parse().is_ok_and(|number: u32| number >= 3))
 }
 
-fn content(message: &Message<'_>, wants_signatures: bool) -> Value {
+fn content(message: Message<'_>, wants_signatures: bool) -> Json<'_> {
     let role = match message.speaker {
-        Speaker::User => "user",
+        Speaker::User | Speaker::Other => "user",
         Speaker::Model => "model",
     };
     let mut parts = Vec::with_capacity(message.pieces.len());
-    // Of calls in parallel only the first has a signature.
+    // Of calls in parallel only the first has a signature. Calls in Gemini's own
+    // form have theirs.
     let mut signs = wants_signatures;
-    for piece in &message.pieces {
-        parts.push(match &piece.content {
-            Content::Text(text) => json!({"text": text}),
+    for piece in message.pieces {
+        if let Some(raw) = piece.native {
+            signs &= !matches!(piece.content, Content::Call(_));
+            parts.push(Json::raw(raw));
+            continue;
+        }
+        parts.push(match piece.content {
+            Content::Provider(raw) => Json::raw(raw),
+            Content::Text(text) => map! {"text": Json::Text(text)},
             Content::Call(call) => {
-                let mut function = json!({});
+                let mut function = Json::Map(Vec::new());
                 if !call.id.is_empty() {
-                    function["id"] = Value::from(&*call.id);
+                    function.push("id", Json::Text(call.id));
                 }
-                function["name"] = call.name.into();
-                function["args"] = Value::Object(call.arguments.clone());
-                let mut part = json!({"functionCall": function});
+                function.push("name", Json::text(call.name));
+                function.push("args", Value::Object(call.arguments));
+                let mut part = map! {"functionCall": function};
                 if std::mem::take(&mut signs) {
-                    part["thoughtSignature"] = NO_SIGNATURE.into();
+                    part.push("thoughtSignature", Json::text(NO_SIGNATURE));
                 }
                 part
             }
             Content::Result(result) => result_part(result),
-            Content::Media(media) => media_part(media),
+            Content::Media(media) => media_part(media).into(),
             Content::Thinking { .. } => continue,
         });
     }
-    json!({"role": role, "parts": parts})
+    map! {"role": Json::text(role), "parts": parts}
 }
 
-fn result_part(result: &ToolResult<'_>) -> Value {
-    let mut function = json!({});
-    if !result.id.is_empty() {
-        function["id"] = Value::from(&*result.id);
+fn result_part(result: ToolResult<'_>) -> Json<'_> {
+    let mut function = Json::Map(Vec::new());
+    if result.named && !result.id.is_empty() {
+        function.push("id", Json::Text(result.id));
     }
-    function["name"] = result.name.into();
+    function.push("name", Json::text(result.name));
+    let mut response = Json::Map(Vec::new());
     let key = if result.is_error { "error" } else { "output" };
-    function["response"] = json!({key: result.text});
-    json!({"functionResponse": function})
+    response.push(key, Json::Text(result.text));
+    function.push("response", response);
+    map! {"functionResponse": function}
 }
 
-fn media_part(media: &Media) -> Value {
+pub(crate) fn media_part(media: &Media) -> Value {
     let mime = media::canonical_type(media);
     match &media.source {
         MediaSource::Data(data) => json!({"inlineData": {"mimeType": mime, "data": data}}),

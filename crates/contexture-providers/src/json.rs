@@ -5,9 +5,13 @@
 //! it.
 
 use std::borrow::Cow;
+use std::fmt;
 
 use contexture_core::json;
+use serde::de::{MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 /// JSON whose texts may be somebody else's.
 #[derive(Debug, Clone, PartialEq)]
@@ -20,6 +24,11 @@ pub(crate) enum Json<'a> {
         text: &'a str,
         json: &'a str,
     },
+    /// JSON that is written byte for byte, and what it says.
+    Raw {
+        raw: Cow<'a, str>,
+        parsed: Box<Json<'a>>,
+    },
     List(Vec<Json<'a>>),
     Map(Vec<(Cow<'static, str>, Json<'a>)>),
 }
@@ -30,10 +39,65 @@ impl<'a> Json<'a> {
         Json::Text(Cow::Borrowed(text))
     }
 
-    /// Adds a field to a map.
+    /// Returns JSON that is written as it is. It was read before, and so is
+    /// known to be JSON.
+    pub(crate) fn raw(raw: &'a str) -> Self {
+        let value = serde_json::from_str(raw).unwrap_or(Value::Null);
+        Json::Raw {
+            raw: Cow::Borrowed(raw),
+            parsed: Box::new(Json::opened(value)),
+        }
+    }
+
+    /// Returns a value that can be looked into by the checks.
+    fn opened(value: Value) -> Self {
+        match value {
+            Value::String(text) => Json::Text(Cow::Owned(text)),
+            Value::Array(list) => Json::List(list.into_iter().map(Json::opened).collect()),
+            Value::Object(fields) => Json::Map(
+                fields
+                    .into_iter()
+                    .map(|(key, value)| (Cow::Owned(key), Json::opened(value)))
+                    .collect(),
+            ),
+            value => Json::Value(value),
+        }
+    }
+
+    /// Adds the fields of a JSON object, each written as it is.
+    pub(crate) fn push_raw_fields(&mut self, raw: &'a str) {
+        let Json::Map(fields) = self else {
+            return;
+        };
+        let members: RawFields<'a> = serde_json::from_str(raw).unwrap_or_default();
+        for (key, value) in members.0 {
+            fields.retain(|(name, _)| *name != key);
+            fields.push((Cow::Owned(key), Json::raw(value.get())));
+        }
+    }
+
+    /// Adds a field to a map, or behind the other bytes of an object that is
+    /// written as it is.
     pub(crate) fn push(&mut self, key: &'static str, value: impl Into<Json<'a>>) {
-        if let Json::Map(fields) = self {
-            fields.push((Cow::Borrowed(key), value.into()));
+        match self {
+            Json::Map(fields) => fields.push((Cow::Borrowed(key), value.into())),
+            Json::Raw { raw, parsed } => {
+                let value = value.into();
+                let object = raw.trim_end();
+                if let Some(open) = object.strip_suffix('}') {
+                    let mut written = open.to_owned();
+                    if !written.trim_end().ends_with('{') {
+                        written.push(',');
+                    }
+                    json::write(&mut written, key);
+                    written.push(':');
+                    value.write_compact(&mut written);
+                    written.push('}');
+                    *raw = Cow::Owned(written);
+                    parsed.push(key, value);
+                }
+            }
+            _ => {}
         }
     }
 
@@ -50,6 +114,7 @@ impl<'a> Json<'a> {
             Json::Value(value) => value,
             Json::Text(text) => Value::String(text.into_owned()),
             Json::Written { text, .. } => Value::String(text.to_owned()),
+            Json::Raw { parsed, .. } => parsed.into_value(),
             Json::List(list) => list.into_iter().map(Json::into_value).collect(),
             Json::Map(fields) => fields
                 .into_iter()
@@ -82,6 +147,7 @@ impl<'a> Json<'a> {
             Json::Value(value) => out.push_str(&value.to_string()),
             Json::Text(text) => json::write(out, text),
             Json::Written { json, .. } => out.push_str(json),
+            Json::Raw { raw, .. } => out.push_str(raw),
             Json::List(list) => {
                 out.push('[');
                 for (i, item) in list.iter().enumerate() {
@@ -112,6 +178,7 @@ impl<'a> Json<'a> {
             Json::Value(_) => 256,
             Json::Text(text) => text.len() + 32,
             Json::Written { json, .. } => json.len(),
+            Json::Raw { raw, .. } => raw.len(),
             Json::List(list) => list.iter().map(|item| item.size() + 32).sum(),
             Json::Map(fields) => fields.iter().map(|(_, value)| value.size() + 32).sum(),
         }
@@ -122,6 +189,7 @@ impl<'a> Json<'a> {
             Json::Value(value) => write_value(value, out, depth),
             Json::Text(text) => json::write(out, text),
             Json::Written { json, .. } => out.push_str(json),
+            Json::Raw { raw, .. } => out.push_str(raw),
             Json::List(list) => {
                 let items = list.iter();
                 write_items(out, depth, ('[', ']'), items, |item, out| {
@@ -137,6 +205,34 @@ impl<'a> Json<'a> {
                 });
             }
         }
+    }
+}
+
+/// The fields of an object, each as it is written.
+#[derive(Default)]
+pub(crate) struct RawFields<'a>(pub(crate) Vec<(String, &'a RawValue)>);
+
+impl<'de> Deserialize<'de> for RawFields<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Fields;
+
+        impl<'de> Visitor<'de> for Fields {
+            type Value = RawFields<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let mut fields = Vec::new();
+                while let Some(field) = map.next_entry()? {
+                    fields.push(field);
+                }
+                Ok(RawFields(fields))
+            }
+        }
+
+        deserializer.deserialize_map(Fields)
     }
 }
 
@@ -264,6 +360,7 @@ impl Node for Json<'_> {
                 let mut fields = fields.iter();
                 fields.find(|field| field.0 == key).map(|field| &field.1)
             }
+            Json::Raw { parsed, .. } => parsed.get(key),
             _ => None,
         }
     }
@@ -273,6 +370,7 @@ impl Node for Json<'_> {
             Json::Text(text) => Some(text),
             Json::Written { text, .. } => Some(text),
             Json::Value(value) => value.as_str(),
+            Json::Raw { parsed, .. } => parsed.as_text(),
             _ => None,
         }
     }
@@ -280,6 +378,7 @@ impl Node for Json<'_> {
     fn as_list(&self) -> Option<&[Self]> {
         match self {
             Json::List(list) => Some(list),
+            Json::Raw { parsed, .. } => parsed.as_list(),
             _ => None,
         }
     }
@@ -287,6 +386,7 @@ impl Node for Json<'_> {
     fn is_map(&self) -> bool {
         match self {
             Json::Value(value) => value.is_object(),
+            Json::Raw { parsed, .. } => parsed.is_map(),
             json => matches!(json, Json::Map(_)),
         }
     }
@@ -294,12 +394,16 @@ impl Node for Json<'_> {
     fn as_number(&self) -> Option<u64> {
         match self {
             Json::Value(value) => value.as_u64(),
+            Json::Raw { parsed, .. } => parsed.as_number(),
             _ => None,
         }
     }
 
     fn is_true(&self) -> bool {
-        matches!(self, Json::Value(Value::Bool(true)))
+        match self {
+            Json::Raw { parsed, .. } => parsed.is_true(),
+            json => matches!(json, Json::Value(Value::Bool(true))),
+        }
     }
 }
 
@@ -336,6 +440,25 @@ mod tests {
         assert_eq!(json.pretty(), format!("{value:#}\n"));
         assert_eq!(json.compact(), value.to_string());
         assert_eq!(Json::Value(value.clone()).pretty(), format!("{value:#}\n"));
+    }
+
+    #[test]
+    fn raw_json_keeps_its_bytes() {
+        let text = "{ \"n\": 1.50,\n\"e\":\"\\u00e9\" }";
+        let mut raw = Json::raw(text);
+        assert_eq!(raw.compact(), text);
+        assert_eq!(raw.text("e"), "é");
+        raw.push("mark", Json::text("x"));
+        let marked = "{ \"n\": 1.50,\n\"e\":\"\\u00e9\" ,\"mark\":\"x\"}";
+        assert_eq!(raw.compact(), marked);
+        assert_eq!(raw.text("mark"), "x");
+        assert_eq!(raw.into_value(), json!({"n": 1.5, "e": "é", "mark": "x"}));
+        let mut empty = Json::raw("{}");
+        empty.push("a", Json::text("b"));
+        assert_eq!(empty.compact(), "{\"a\":\"b\"}");
+        let mut fields = map! {"role": Json::text("assistant")};
+        fields.push_raw_fields("{\"n\": 1.50 , \"role\":\"x\"}");
+        assert_eq!(fields.compact(), "{\"n\":1.50,\"role\":\"x\"}");
     }
 
     #[test]

@@ -38,6 +38,7 @@ mod gemini;
 mod json;
 mod marks;
 mod media;
+pub mod native;
 mod openai;
 mod openai_chat;
 mod openai_completions;
@@ -62,7 +63,7 @@ pub use response::{ErrorKind, error_kind, usage_of};
 pub use sampling::Sampling;
 
 /// The formats that a request can be rendered in.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "schema", schemars(rename = "RequestFormat"))]
@@ -231,7 +232,7 @@ impl Prompt<'_> {
         }
         let request = match format {
             Format::Json | Format::Text | Format::Anthropic => {
-                Value::String(markup::render(self.layout))
+                Json::Text(markup::render(self.layout).into())
             }
             Format::OpenAiChat => {
                 self.within_window(&openai_chat::DIALECT, openai_chat::request)?
@@ -240,15 +241,16 @@ impl Prompt<'_> {
                 self.within_window(&openai_responses::DIALECT, openai_responses::request)?
             }
             Format::OpenAiCompletions => {
-                self.within_window(&openai_chat::DIALECT, openai_completions::request)?
+                Json::Value(self.within_window(&openai_chat::DIALECT, openai_completions::request)?)
             }
             Format::Gemini => self.within_window(&gemini::DIALECT, gemini::request)?,
         };
+        let value = request.clone().into_value();
         match self.continues {
-            true => preflight_continued(format, &request)?,
-            false => preflight(format, &request)?,
+            true => preflight_continued(format, &value)?,
+            false => preflight(format, &value)?,
         }
-        Ok(request.into())
+        Ok(request)
     }
 
     fn within_window<'p, T>(

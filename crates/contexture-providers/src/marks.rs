@@ -69,7 +69,12 @@ fn in_messages(conversation: &Conversation<'_>, most: usize) -> Vec<(usize, usiz
         .collect();
     let mut places: Vec<usize> = Vec::new();
     let mut add = |at: Option<usize>| {
-        let is_markable = |at: &usize| !matches!(placed[*at].2.content, Content::Thinking { .. });
+        let is_markable = |at: &usize| {
+            !matches!(
+                placed[*at].2.content,
+                Content::Thinking { .. } | Content::Provider(_)
+            )
+        };
         let at = at.and_then(|at| (0..=at).rev().find(is_markable));
         if let Some(at) = at
             && !places.contains(&at)

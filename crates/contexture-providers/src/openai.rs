@@ -2,7 +2,8 @@
 
 use contexture_core::{Media, MediaSource};
 
-use crate::conversation::Instruction;
+use crate::conversation::{Content, Instruction, Message};
+use crate::json::Json;
 use crate::media;
 
 /// Returns true for OpenAI's own models, which know the developer's role;
@@ -42,3 +43,13 @@ pub(crate) fn address(media: &Media) -> String {
 
 /// The name of a document: the API wants one, and there is none.
 pub(crate) const FILE_NAME: &str = "document.pdf";
+
+/// Returns the messages of a role that is neither the user's nor the model's, in
+/// OpenAI's own form.
+pub(crate) fn whole_messages(message: Message<'_>) -> impl Iterator<Item = Json<'_>> {
+    let pieces = message.pieces.into_iter();
+    pieces.filter_map(|piece| match piece.content {
+        Content::Provider(raw) => Some(Json::raw(raw)),
+        _ => None,
+    })
+}

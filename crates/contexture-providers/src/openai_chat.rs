@@ -1,15 +1,19 @@
 //! Renders requests for OpenAI Chat Completions.
 
+use std::borrow::Cow;
+
 use contexture_core::{Media, MediaKind, MediaSource};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::check::{self, refused};
-use crate::conversation::{Content, Conversation, Message, Speaker};
+use crate::conversation::{Content, Conversation, Message, Speaker, kind_of};
 use crate::dialect::{Dialect, PLAIN_NAMES, call_id, is_graphic, is_plain_name, rules};
-use crate::openai::{FILE_NAME, address, has_developer_role, instructions};
+use crate::json::{Json, map};
+use crate::openai::{FILE_NAME, address, has_developer_role, instructions, whole_messages};
 use crate::{Format, Prompt, Refused, media};
 
 pub(crate) const DIALECT: Dialect = Dialect {
+    name: "openai-chat",
     rules: rules!("openai", "messages"),
     thinking: false,
     model_media: false,
@@ -23,104 +27,164 @@ pub(crate) const DIALECT: Dialect = Dialect {
     check_media,
 };
 
-pub(crate) fn request(prompt: &Prompt<'_>) -> Result<Value, Refused> {
+pub(crate) fn request<'p>(prompt: &'p Prompt<'_>) -> Result<Json<'p>, Refused> {
     let developer_role = has_developer_role(prompt.model);
     let conversation = Conversation::of(prompt.layout, &DIALECT, developer_role)?;
     check::check(&conversation, prompt, &DIALECT)?;
+    let Conversation {
+        tools,
+        system,
+        developer,
+        messages: said,
+        ..
+    } = conversation;
 
     let mut messages = Vec::new();
-    if let Some(text) = instructions(&conversation.system) {
-        messages.push(json!({"role": "system", "content": text}));
+    if let Some(text) = instructions(&system) {
+        messages.push(map! {"role": Json::text("system"), "content": Json::Text(text.into())});
     }
-    for instruction in &conversation.developer {
-        messages.push(json!({"role": "developer", "content": instruction.text}));
+    for instruction in developer {
+        let content = Json::Text(instruction.text);
+        messages.push(map! {"role": Json::text("developer"), "content": content});
     }
-    for message in &conversation.messages {
+    for message in said {
         match message.speaker {
             Speaker::User => user(message, &mut messages),
             Speaker::Model => messages.push(assistant(message)),
+            Speaker::Other => messages.extend(whole_messages(message)),
         }
     }
-    let mut request = json!({"model": prompt.model, "messages": messages});
-    let tools: Vec<Value> = conversation
-        .tools
-        .iter()
+    let mut request = map! {"model": Json::text(prompt.model), "messages": messages};
+    let tools: Vec<Json<'_>> = tools
+        .into_iter()
         .map(|tool| {
-            let mut function = json!({"name": tool.name});
-            if let Some(description) = &tool.description {
-                function["description"] = description.as_str().into();
+            let mut function = map! {"name": Json::text(tool.name)};
+            if let Some(description) = tool.description {
+                function.push("description", Json::Text(description.into()));
             }
-            function["parameters"] = Value::Object(tool.parameters.clone());
-            json!({"type": "function", "function": function})
+            function.push("parameters", Value::Object(tool.parameters));
+            map! {"type": Json::text("function"), "function": function}
         })
         .collect();
     if !tools.is_empty() {
-        request["tools"] = Value::Array(tools);
+        request.push("tools", tools);
     }
     if let Some(limit) = prompt.limit() {
-        request["max_completion_tokens"] = limit.into();
+        request.push("max_completion_tokens", Value::from(limit));
     }
-    if let Value::Object(fields) = &mut request {
-        prompt
-            .sampling
-            .write(Format::OpenAiChat, prompt.model, fields)?;
+    let mut fields = Map::new();
+    prompt
+        .sampling
+        .write(Format::OpenAiChat, prompt.model, &mut fields)?;
+    for (name, value) in fields {
+        request.push_named(name, value);
     }
     Ok(request)
 }
 
-fn assistant(message: &Message<'_>) -> Value {
-    let mut texts = Vec::new();
+/// A call is an object of its own. What else is in OpenAI's own form is fields
+/// of the message, or a part of its content.
+fn assistant(message: Message<'_>) -> Json<'_> {
+    let mut texts: Vec<Cow<'_, str>> = Vec::new();
+    let mut parts = Vec::new();
+    let mut has_parts = false;
     let mut calls = Vec::new();
-    for piece in &message.pieces {
-        match &piece.content {
-            Content::Text(text) => texts.push(&**text),
-            Content::Call(call) => calls.push(json!({
-                "id": call.id,
-                "type": "function",
-                "function": {"name": call.name, "arguments": call.json},
-            })),
-            Content::Result(_) | Content::Thinking { .. } | Content::Media(_) => {}
+    let mut fields = Vec::new();
+    for piece in message.pieces {
+        let native = match &piece.content {
+            Content::Provider(raw) => Some(*raw),
+            _ => piece.native,
+        };
+        match (piece.content, native) {
+            (Content::Call(_), Some(raw)) => calls.push(Json::raw(raw)),
+            (_, Some(raw)) if kind_of(raw).is_empty() => fields.push(raw),
+            (_, Some(raw)) => {
+                has_parts = true;
+                parts.push(Json::raw(raw));
+            }
+            (Content::Text(text), None) => {
+                parts.push(map! {"type": Json::text("text"), "text": Json::Text(text.clone())});
+                texts.push(text);
+            }
+            (Content::Call(call), None) => calls.push(map! {
+                "id": Json::Text(call.id),
+                "type": Json::text("function"),
+                "function": map! {
+                    "name": Json::text(call.name),
+                    "arguments": Json::Text(call.json),
+                },
+            }),
+            _ => {}
         }
     }
-    let content = (!texts.is_empty()).then(|| texts.join("\n\n"));
-    let mut message = json!({"role": "assistant", "content": content});
+    let content = match (has_parts, texts.is_empty()) {
+        (true, _) => Json::List(parts),
+        (false, true) => Json::Value(Value::Null),
+        (false, false) => Json::Text(joined(texts)),
+    };
+    let mut message = map! {"role": Json::text("assistant"), "content": content};
     if !calls.is_empty() {
-        message["tool_calls"] = Value::Array(calls);
+        message.push("tool_calls", calls);
+    }
+    for raw in fields {
+        message.push_raw_fields(raw);
     }
     message
 }
 
-/// Results are messages of their own; the rest of what the user says is one.
-fn user(message: &Message<'_>, messages: &mut Vec<Value>) {
-    let mut texts = Vec::new();
-    let mut parts = Vec::new();
-    let mut has_media = false;
-    for piece in &message.pieces {
-        match &piece.content {
-            Content::Result(result) => messages.push(json!({
-                "role": "tool",
-                "tool_call_id": result.id,
-                "content": result.told(),
-            })),
-            Content::Text(text) => {
-                texts.push(&**text);
-                parts.push(json!({"type": "text", "text": text}));
-            }
-            Content::Media(media) => {
-                has_media = true;
-                parts.push(media_part(media));
-            }
-            Content::Call(_) | Content::Thinking { .. } => {}
-        }
-    }
-    if has_media {
-        messages.push(json!({"role": "user", "content": parts}));
-    } else if !texts.is_empty() {
-        messages.push(json!({"role": "user", "content": texts.join("\n\n")}));
+/// Returns texts with a blank line between them.
+fn joined(mut texts: Vec<Cow<'_, str>>) -> Cow<'_, str> {
+    match texts.len() {
+        1 => texts.remove(0),
+        _ => Cow::Owned(texts.join("\n\n")),
     }
 }
 
-fn media_part(media: &Media) -> Value {
+/// Results are messages of their own; the rest of what the user says is one.
+fn user<'a>(message: Message<'a>, messages: &mut Vec<Json<'a>>) {
+    let mut texts: Vec<Cow<'_, str>> = Vec::new();
+    let mut parts = Vec::new();
+    let mut has_parts = false;
+    let mut whole = Vec::new();
+    for piece in message.pieces {
+        let native = match &piece.content {
+            Content::Provider(raw) => Some(*raw),
+            _ => piece.native,
+        };
+        match (piece.content, native) {
+            (Content::Result(_), Some(raw)) => messages.push(Json::raw(raw)),
+            // A message of a role that only OpenAI knows.
+            (_, Some(raw)) if kind_of(raw).is_empty() => whole.push(Json::raw(raw)),
+            (_, Some(raw)) => {
+                has_parts = true;
+                parts.push(Json::raw(raw));
+            }
+            (Content::Result(result), None) => messages.push(map! {
+                "role": Json::text("tool"),
+                "tool_call_id": Json::Text(result.id.clone()),
+                "content": Json::Text(result.told().into_owned().into()),
+            }),
+            (Content::Text(text), None) => {
+                parts.push(map! {"type": Json::text("text"), "text": Json::Text(text.clone())});
+                texts.push(text);
+            }
+            (Content::Media(media), None) => {
+                has_parts = true;
+                parts.push(media_part(media).into());
+            }
+            _ => {}
+        }
+    }
+    if has_parts {
+        messages.push(map! {"role": Json::text("user"), "content": parts});
+    } else if !texts.is_empty() {
+        let content = Json::Text(joined(texts));
+        messages.push(map! {"role": Json::text("user"), "content": content});
+    }
+    messages.extend(whole);
+}
+
+pub(crate) fn media_part(media: &Media) -> Value {
     match media.kind {
         MediaKind::Image => json!({"type": "image_url", "image_url": {"url": address(media)}}),
         MediaKind::Document => json!({

@@ -38,6 +38,13 @@ fn check_block(block: &Block) -> Result<(), Refused> {
     let instead = "exclude it, or use the format `openai-chat`";
     match &block.part {
         Part::Text | Part::Thinking { .. } => Ok(()),
+        Part::Provider(native) => Err(refused(
+            TEXT_ONLY,
+            format!(
+                "`{}` is in the form of {}: completions takes text only; {instead}",
+                block.id, native.provider
+            ),
+        )),
         Part::Media(media) => {
             let what = match media.kind {
                 MediaKind::Image => "an image",

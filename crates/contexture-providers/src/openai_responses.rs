@@ -1,15 +1,19 @@
 //! Renders requests for OpenAI Responses.
 
+use std::borrow::Cow;
+
 use contexture_core::{Media, MediaKind, MediaSource};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::check::{self, refused};
-use crate::conversation::{Content, Conversation, Message, Speaker, ToolResult, is_blank};
+use crate::conversation::{Content, Conversation, Message, Speaker, ToolResult, is_blank, kind_of};
 use crate::dialect::{Dialect, PLAIN_NAMES, call_id, is_graphic, is_plain_name, rules};
-use crate::openai::{FILE_NAME, address, has_developer_role, instructions};
+use crate::json::{Json, map};
+use crate::openai::{FILE_NAME, address, has_developer_role, instructions, whole_messages};
 use crate::{Format, Prompt, Refused, media};
 
 pub(crate) const DIALECT: Dialect = Dialect {
+    name: "openai-responses",
     rules: rules!("openai", "messages"),
     thinking: false,
     model_media: false,
@@ -22,111 +26,168 @@ pub(crate) const DIALECT: Dialect = Dialect {
     check_media,
 };
 
-pub(crate) fn request(prompt: &Prompt<'_>) -> Result<Value, Refused> {
+pub(crate) fn request<'p>(prompt: &'p Prompt<'_>) -> Result<Json<'p>, Refused> {
     let developer_role = has_developer_role(prompt.model);
     let conversation = Conversation::of(prompt.layout, &DIALECT, developer_role)?;
     check::check(&conversation, prompt, &DIALECT)?;
+    let Conversation {
+        tools,
+        system,
+        developer,
+        messages,
+        ..
+    } = conversation;
 
     let mut input = Vec::new();
-    for instruction in &conversation.developer {
-        let content = json!([{"type": "input_text", "text": instruction.text}]);
-        input.push(json!({"type": "message", "role": "developer", "content": content}));
+    for instruction in developer {
+        let text = Json::Text(instruction.text);
+        let content = vec![map! {"type": Json::text("input_text"), "text": text}];
+        input.push(map! {
+            "type": Json::text("message"),
+            "role": Json::text("developer"),
+            "content": content,
+        });
     }
-    for message in &conversation.messages {
+    for message in messages {
         match message.speaker {
             Speaker::User => user(message, &mut input),
             Speaker::Model => assistant(message, &mut input),
+            Speaker::Other => input.extend(whole_messages(message)),
         }
     }
-    let mut request = json!({"model": prompt.model});
-    if let Some(text) = instructions(&conversation.system) {
-        request["instructions"] = text.into();
+    let mut request = map! {"model": Json::text(prompt.model)};
+    if let Some(text) = instructions(&system) {
+        request.push("instructions", Json::Text(text.into()));
     }
-    let tools: Vec<Value> = conversation
-        .tools
-        .iter()
+    let tools: Vec<Json<'_>> = tools
+        .into_iter()
         .map(|tool| {
-            let mut value = json!({"type": "function", "name": tool.name});
-            if let Some(description) = &tool.description {
-                value["description"] = description.as_str().into();
+            let mut made = map! {"type": Json::text("function"), "name": Json::text(tool.name)};
+            if let Some(description) = tool.description {
+                made.push("description", Json::Text(description.into()));
             }
-            value["parameters"] = Value::Object(tool.parameters.clone());
+            made.push("parameters", Value::Object(tool.parameters));
             // Strict is the default here, and refuses most schemas.
-            value["strict"] = false.into();
-            value
+            made.push("strict", Value::Bool(false));
+            made
         })
         .collect();
     if !tools.is_empty() {
-        request["tools"] = Value::Array(tools);
+        request.push("tools", tools);
     }
-    request["input"] = Value::Array(input);
+    request.push("input", input);
     if let Some(limit) = prompt.limit() {
-        request["max_output_tokens"] = limit.into();
+        request.push("max_output_tokens", Value::from(limit));
     }
-    if let Value::Object(fields) = &mut request {
-        prompt
-            .sampling
-            .write(Format::OpenAiResponses, prompt.model, fields)?;
+    let mut fields = Map::new();
+    prompt
+        .sampling
+        .write(Format::OpenAiResponses, prompt.model, &mut fields)?;
+    for (name, value) in fields {
+        request.push_named(name, value);
     }
     Ok(request)
 }
 
-/// The model's texts are messages, its calls are items beside them.
-fn assistant(message: &Message<'_>, input: &mut Vec<Value>) {
-    let mut texts: Vec<&str> = Vec::new();
-    let flush = |texts: &mut Vec<&str>, input: &mut Vec<Value>| {
+/// The model's texts are messages, its calls are items beside them. An item in
+/// OpenAI's own form stands where it stood.
+fn assistant<'a>(message: Message<'a>, input: &mut Vec<Json<'a>>) {
+    let mut texts: Vec<Cow<'_, str>> = Vec::new();
+    let flush = |texts: &mut Vec<Cow<'a, str>>, input: &mut Vec<Json<'a>>| {
         if !texts.is_empty() {
             let text = std::mem::take(texts).join("\n\n");
-            input.push(json!({"type": "message", "role": "assistant", "content": text}));
+            input.push(map! {
+                "type": Json::text("message"),
+                "role": Json::text("assistant"),
+                "content": Json::Text(text.into()),
+            });
         }
     };
-    for piece in &message.pieces {
-        match &piece.content {
-            Content::Text(text) => texts.push(text),
-            Content::Call(call) => {
+    for piece in message.pieces {
+        match (piece.content, piece.native) {
+            (Content::Provider(raw), _) | (_, Some(raw)) => {
                 flush(&mut texts, input);
-                input.push(json!({
-                    "type": "function_call",
-                    "call_id": call.id,
-                    "name": call.name,
-                    "arguments": call.json,
-                }));
+                input.push(Json::raw(raw));
             }
-            Content::Result(_) | Content::Thinking { .. } | Content::Media(_) => {}
+            (Content::Text(text), None) => texts.push(text),
+            (Content::Call(call), None) => {
+                flush(&mut texts, input);
+                input.push(map! {
+                    "type": Json::text("function_call"),
+                    "call_id": Json::Text(call.id),
+                    "name": Json::text(call.name),
+                    "arguments": Json::Text(call.json),
+                });
+            }
+            (Content::Result(_) | Content::Thinking { .. } | Content::Media(_), None) => {}
         }
     }
     flush(&mut texts, input);
 }
 
-fn user(message: &Message<'_>, input: &mut Vec<Value>) {
+fn user<'a>(message: Message<'a>, input: &mut Vec<Json<'a>>) {
     let mut content = Vec::new();
-    for piece in &message.pieces {
-        match &piece.content {
-            Content::Result(result) => input.push(result_item(result)),
-            Content::Text(text) => content.push(json!({"type": "input_text", "text": text})),
-            Content::Media(media) => content.push(media_part(media)),
-            Content::Call(_) | Content::Thinking { .. } => {}
+    let flush = |content: &mut Vec<Json<'a>>, input: &mut Vec<Json<'a>>| {
+        if !content.is_empty() {
+            input.push(map! {
+                "type": Json::text("message"),
+                "role": Json::text("user"),
+                "content": std::mem::take(content),
+            });
+        }
+    };
+    for piece in message.pieces {
+        match (piece.content, piece.native) {
+            (Content::Provider(raw), _) | (_, Some(raw)) => {
+                if is_content_part(raw) {
+                    content.push(Json::raw(raw));
+                } else {
+                    flush(&mut content, input);
+                    input.push(Json::raw(raw));
+                }
+            }
+            (Content::Result(result), None) => input.push(result_item(&result)),
+            (Content::Text(text), None) => {
+                content.push(map! {"type": Json::text("input_text"), "text": Json::Text(text)});
+            }
+            (Content::Media(media), None) => content.push(media_part(media).into()),
+            (Content::Call(_) | Content::Thinking { .. }, None) => {}
         }
     }
-    if !content.is_empty() {
-        input.push(json!({"type": "message", "role": "user", "content": content}));
+    flush(&mut content, input);
+}
+
+/// Returns true for a part of a message's content; everything else is an item of
+/// its own.
+pub(crate) fn is_content_part(raw: &str) -> bool {
+    let kind = kind_of(raw);
+    kind.starts_with("input_") || matches!(&*kind, "output_text" | "refusal" | "text")
+}
+
+fn result_item<'a>(result: &ToolResult<'_>) -> Json<'a> {
+    let output = if result.media.is_empty() {
+        Json::Text(result.told().into_owned().into())
+    } else {
+        let text = Some(result.told()).filter(|text| !is_blank(text));
+        let parts: Value = text
+            .map(|text| json!({"type": "input_text", "text": text}))
+            .into_iter()
+            .chain(result.media.iter().map(|media| media_part(media)))
+            .collect();
+        parts.into()
+    };
+    let kind = match result.custom {
+        true => "custom_tool_call_output",
+        false => "function_call_output",
+    };
+    map! {
+        "type": Json::text(kind),
+        "call_id": Json::Text(result.id.clone().into_owned().into()),
+        "output": output,
     }
 }
 
-fn result_item(result: &ToolResult<'_>) -> Value {
-    let output = if result.media.is_empty() {
-        Value::from(&*result.told())
-    } else {
-        let text = Some(result.told()).filter(|text| !is_blank(text));
-        text.map(|text| json!({"type": "input_text", "text": text}))
-            .into_iter()
-            .chain(result.media.iter().map(|media| media_part(media)))
-            .collect()
-    };
-    json!({"type": "function_call_output", "call_id": result.id, "output": output})
-}
-
-fn media_part(media: &Media) -> Value {
+pub(crate) fn media_part(media: &Media) -> Value {
     match (media.kind, &media.source) {
         (MediaKind::Image, _) => {
             json!({"type": "input_image", "image_url": address(media), "detail": "auto"})

@@ -87,21 +87,32 @@ fn anthropic_request<N: Node>(request: &N, demands: Demands) -> Result<(), Refus
     let mut marks: Vec<&N> = Vec::new();
     marks.extend(tools.iter().filter(|tool| has_mark(*tool)));
     collect_marks(request.list("system"), &mut marks);
-    let mut turns = Vec::new();
+    let mut turns: Vec<Turn<'_>> = Vec::new();
+    let mut after_system = false;
     for (at, message) in request.list("messages").iter().enumerate() {
+        let blocks = message.list("content");
+        collect_marks(blocks, &mut marks);
         let speaker = match message.text("role") {
             "user" => Speaker::User,
             "assistant" => Speaker::Model,
+            // Instructions can stand between the messages of the two.
+            "system" => {
+                after_system = true;
+                continue;
+            }
             role => return Err(unknown_role(dialect, at, role)),
         };
-        let blocks = message.list("content");
-        collect_marks(blocks, &mut marks);
         let mut parts: Vec<CheckedPart<'_>> = blocks.iter().map(anthropic_block).collect();
         if let Some(words) = message.get("content").and_then(N::as_text) {
             parts.push(CheckedPart::Text(words));
         }
         blocks.iter().try_for_each(check_anthropic_block)?;
-        turns.push(Turn { speaker, parts });
+        match turns.last_mut() {
+            Some(last) if std::mem::take(&mut after_system) && last.speaker == speaker => {
+                last.parts.extend(parts);
+            }
+            _ => turns.push(Turn { speaker, parts }),
+        }
     }
     check_turns(dialect, &turns, demands)?;
     if let Some(turn) = turns.last()
@@ -221,16 +232,14 @@ fn check_marks<N: Node>(request: &N, marks: &[&N]) -> Result<(), Refused> {
 
 // --- OpenAI ------------------------------------------------------------------
 
+/// Arguments are a text, which is JSON if the model wrote it well.
 fn check_arguments(dialect: &Dialect, id: &str, arguments: &Value) -> Result<(), Refused> {
-    let parsed: Option<Value> = arguments
-        .as_str()
-        .and_then(|json| serde_json::from_str(json).ok());
-    if parsed.is_some_and(|value| value.is_object()) {
+    if arguments.is_string() {
         return Ok(());
     }
     Err(refused(
         dialect.rules.call_json,
-        format!("the arguments of the call `{id}` are not a JSON object"),
+        format!("the arguments of the call `{id}` are not a text: send JSON as a string"),
     ))
 }
 
@@ -252,7 +261,7 @@ fn chat_request(request: &Value) -> Result<(), Refused> {
             "assistant" => {
                 for call in list(message, "tool_calls") {
                     let id = text(call, "id");
-                    if call["type"] == "function" {
+                    if call.get("function").is_some() {
                         check_arguments(dialect, id, &call["function"]["arguments"])?;
                     }
                     let function = ["function", "custom"]
@@ -336,7 +345,13 @@ fn responses_request(request: &Value) -> Result<(), Refused> {
                 let name = text(item, "name");
                 (Speaker::Model, CheckedPart::Call { id: id(), name })
             }
-            "function_call_output" => (Speaker::User, CheckedPart::Result { id: id() }),
+            "custom_tool_call" => {
+                let name = text(item, "name");
+                (Speaker::Model, CheckedPart::Call { id: id(), name })
+            }
+            "function_call_output" | "custom_tool_call_output" => {
+                (Speaker::User, CheckedPart::Result { id: id() })
+            }
             "message" | "" => {
                 let speaker = match text(item, "role") {
                     "system" | "developer" => continue,

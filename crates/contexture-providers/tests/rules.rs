@@ -114,16 +114,29 @@ fn every_call_has_its_own_id() {
 }
 
 #[test]
-fn arguments_are_an_object() {
+fn arguments_that_are_no_object_are_sent_back_as_they_are() {
     for json in ["[1]", "{\"a\":", "null", "text"] {
-        check(
-            vec![
+        let talk = Talk {
+            history: vec![
                 user("Look."),
                 call("c1", "shell", json),
                 result("c1", "shell", "ok"),
             ],
-            "call_json",
-        );
+            event: vec![user("Go on.")],
+            ..Talk::default()
+        };
+        let chat = talk.request(Format::OpenAiChat).unwrap();
+        let function = &chat["messages"][1]["tool_calls"][0]["function"];
+        assert_eq!(function["arguments"], json);
+        let responses = talk.request(Format::OpenAiResponses).unwrap();
+        assert_eq!(responses["input"][1]["arguments"], json);
+        // These two take nothing but an object.
+        let wrapped = json!({"malformed_arguments": json});
+        let anthropic = talk.request(Format::Anthropic).unwrap();
+        assert_eq!(anthropic["messages"][1]["content"][0]["input"], wrapped);
+        let gemini = talk.request(Format::Gemini).unwrap();
+        let part = &gemini["contents"][1]["parts"][0];
+        assert_eq!(part["functionCall"]["args"], wrapped);
     }
 }
 
@@ -448,7 +461,7 @@ fn a_raw_chat_request_is_checked() {
     check(json!([ask, answer("c1")]), "openai.results_called");
     check(json!([{"role": "model", "content": "a"}]), "openai.roles");
     let mut wrong = calls.clone();
-    wrong["tool_calls"][0]["function"]["arguments"] = json!("[");
+    wrong["tool_calls"][0]["function"]["arguments"] = json!({"a": 1});
     check(
         json!([ask, wrong, answer("c1"), answer("c2")]),
         "openai.call_json",

@@ -11,6 +11,7 @@ pub(crate) mod sessions;
 mod snapshots;
 pub(crate) mod tasks;
 mod trees;
+mod turns;
 pub(crate) mod working_set;
 
 use crate::operation::Api;

@@ -50,6 +50,28 @@ pub(crate) async fn json(app: &App, headers: &HeaderMap, body: Body) -> Result<R
     }
 }
 
+/// Reads a body of JSON, NDJSON or server-sent events, for an operation that
+/// finds out itself what the body is.
+pub(crate) async fn recording(
+    app: &App,
+    headers: &HeaderMap,
+    body: Body,
+) -> Result<Received, Problem> {
+    if !is_event_stream(headers) {
+        media(headers)?;
+    }
+    whole(app, headers, body).await
+}
+
+/// Returns true for a body of server-sent events.
+pub(crate) fn is_event_stream(headers: &HeaderMap) -> bool {
+    let sent = headers.get(header::CONTENT_TYPE);
+    let sent = sent.and_then(|sent| sent.to_str().ok()).unwrap_or_default();
+    let media = sent.split(';').next().unwrap_or_default().trim();
+    media.eq_ignore_ascii_case("text/event-stream")
+        && !headers.contains_key(header::CONTENT_ENCODING)
+}
+
 /// Rejects a body of a call that has none: its fields would be ignored silently.
 pub(crate) async fn none(app: &App, body: Body) -> Result<(), Problem> {
     if body.is_end_stream() {

@@ -253,6 +253,16 @@ fn describe(
                 .flat_map(|schema| parameters_of(place, schema, &shown)),
         );
     }
+    if operation.takes.idempotency_header {
+        parameters.push(json!({
+            "name": "Idempotency-Key",
+            "in": "header",
+            "required": false,
+            "description": "The same as `idempotency_key` in the body. If both are sent, they \
+                            must be equal.",
+            "schema": {"type": "string", "minLength": 1},
+        }));
+    }
     let mut described = json!({
         "operationId": operation.id,
         "tags": [operation.group()],
@@ -269,6 +279,15 @@ fn describe(
             .and_then(|example| example.body.as_ref())
         {
             content["application/json"]["example"] = body.clone();
+        }
+        if let Some(native) = &operation.takes.native {
+            content["application/json"]["schema"] = json!({"anyOf": [schema, native]});
+            content["text/event-stream"] = json!({
+                "schema": {
+                    "type": "string",
+                    "description": "The recorded event stream of a provider's response.",
+                },
+            });
         }
         if operation.takes.lines {
             content["application/x-ndjson"] = json!({

@@ -75,6 +75,11 @@ pub(crate) struct Takes {
     pub(crate) body: Option<Schema>,
     /// Whether the body can also be NDJSON: one JSON object per line.
     pub(crate) lines: bool,
+    /// A schema that the JSON body can have instead, and that the operation
+    /// checks itself. The body can then also be a recorded event stream.
+    pub(crate) native: Option<Schema>,
+    /// Whether the operation reads the header `Idempotency-Key`.
+    pub(crate) idempotency_header: bool,
 }
 
 /// The content of a successful answer.

@@ -97,8 +97,8 @@ pub(crate) fn record(
     }
     sessions::check_open(db, &session)?;
     let parent = head_of(db, &session)?;
-    if new.turn.parent_turn_id.is_some() {
-        sessions::check_head(&session, parent.id, new.turn.parent_turn_id)?;
+    if let Some(expected) = new.turn.parent_turn_id.expected() {
+        sessions::check_head(&session, parent.id, expected)?;
     }
     let outline = new.turn.outline(&parent.open_calls)?;
     let recorded = Recorded {
@@ -212,7 +212,7 @@ fn insert_turn(
             usage.map(|u| u.cache_write_tokens)
         )?,
         tokens("usage.reasoning_tokens", usage.map(|u| u.reasoning_tokens))?,
-        turn.stop_reason.map(Word),
+        turn.stop_reason.as_ref().map(Word),
         turn.error.as_ref().map(|error| Word(error.kind)),
         turn.error.as_ref().map(|error| &error.message),
         turn.status.map(Word),
@@ -222,7 +222,7 @@ fn insert_turn(
         list(&turn.permissions_granted),
         turn.source_event_id,
         turn.request_hash,
-        turn.parent_turn_id.is_some(),
+        !turn.parent_turn_id.is_head(),
         turn.idempotency_key,
     ])?;
     Ok(db.last_insert_rowid())

@@ -2,8 +2,8 @@
 
 use contexture_core::Usage;
 use contexture_store::{
-    BlockCounts, Compaction, MAX_MESSAGES, Message, NewTurn, Turn, TurnError, TurnHead, TurnId,
-    TurnKind, Walk,
+    BlockCounts, Compaction, MAX_MESSAGES, Message, NewTurn, ParentTurn, Turn, TurnError, TurnHead,
+    TurnId, TurnKind, Walk,
 };
 use rusqlite::{Connection, OptionalExtension, Row};
 
@@ -183,7 +183,11 @@ fn turn(db: &Connection, key: i64) -> Result<Turn, Fault> {
             source_event_id: row.get(20)?,
             request_hash: row.get(21)?,
             // A parent that was given is the parent, or there was a conflict.
-            parent_turn_id: parent.filter(|_| parent_given),
+            parent_turn_id: match (parent_given, parent) {
+                (false, _) => ParentTurn::Head,
+                (true, None) => ParentTurn::Empty,
+                (true, Some(parent)) => ParentTurn::Turn(parent),
+            },
             idempotency_key: row.get(23)?,
         };
         Ok(Turn {

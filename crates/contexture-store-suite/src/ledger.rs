@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use contexture_core::{ContentHash, Usage};
 use contexture_store::{
-    Blob, Block, Compaction, Counted, Message, MessageContent, MessageRole, NewSession, NewTurn,
-    Recorded, Sample, SessionChange, SessionStatus, Snapshot, Store, StoreError, Trigger, TurnHead,
-    TurnId, TurnKind, TurnSample, Walk,
+    Blob, Block, Compaction, Counted, Message, MessageContent, MessageRole, Native, NewSession,
+    NewTurn, ParentTurn, RawJson, Recorded, Sample, SessionChange, SessionStatus, Snapshot,
+    StopReason, Store, StoreError, Trigger, TurnHead, TurnId, TurnKind, TurnSample, Walk,
 };
 use jiff::Timestamp;
 
@@ -46,6 +46,7 @@ fn calls(ids: &[&str]) -> Message {
         id: (*id).to_owned(),
         name: "shell".to_owned(),
         arguments: serde_json::json!({"command": "make"}),
+        native: None,
     };
     message(
         MessageRole::Assistant,
@@ -360,7 +361,7 @@ pub fn a_stale_parent_is_a_conflict(store: &dyn Store) {
     session(store, "s");
     let first = record(store, "s", "one");
     let behind = |parent: TurnId, said: &str| NewTurn {
-        parent_turn_id: Some(parent),
+        parent_turn_id: parent.into(),
         ..turn(said, "yes")
     };
     let second = store
@@ -388,6 +389,46 @@ pub fn a_stale_parent_is_a_conflict(store: &dyn Store) {
         .unwrap();
 }
 
+pub fn no_parent_means_an_empty_session(store: &dyn Store) {
+    session(store, "s");
+    let first = |said: &str| NewTurn {
+        parent_turn_id: ParentTurn::Empty,
+        ..turn(said, "yes")
+    };
+    let recorded = store.record("s", &first("one"), None, None, at(1)).unwrap();
+    let refused = store.record("s", &first("two"), None, None, at(2));
+    match refused {
+        Err(StoreError::Conflict { expected, head, .. }) => {
+            assert_eq!((expected, head), (None, Some(recorded.id)));
+        }
+        other => panic!("{other:?}"),
+    }
+    let read = store.turns(&[recorded.id], "").unwrap();
+    assert_eq!(read[0].turn.parent_turn_id, ParentTurn::Empty);
+}
+
+/// A block in a provider's own form, and a stop reason of a provider's own, are
+/// returned as they were recorded, byte for byte.
+pub fn what_only_a_provider_understands_is_kept(store: &dyn Store) {
+    session(store, "s");
+    let raw = "{ \"type\":\"sealed\",\n\"n\": 1.50, \"e\":\"\\u00e9\" }";
+    let raw = RawJson::parse(raw).unwrap();
+    let opaque = Block::Provider {
+        provider: "anthropic".to_owned(),
+        raw: raw.clone(),
+    };
+    let text = Block::Text {
+        text: "Hm.".to_owned(),
+        native: Some(Native::new("gemini", raw)),
+    };
+    let mut new = turn("one", "yes");
+    new.messages[1].content = MessageContent::Blocks(vec![opaque, text]);
+    new.stop_reason = Some(StopReason::Other("pause_turn".to_owned()));
+    let recorded = store.record("s", &new, None, None, at(1)).unwrap();
+    let read = store.turns(&[recorded.id], "").unwrap();
+    assert_eq!(read[0].turn, new);
+}
+
 pub fn a_retry_is_recorded_once(store: &dyn Store) {
     session(store, "s");
     session(store, "other");
@@ -400,7 +441,7 @@ pub fn a_retry_is_recorded_once(store: &dyn Store) {
     record(store, "s", "two");
     // Later, and with the parent that the first attempt had.
     let again = NewTurn {
-        parent_turn_id: Some(first.id),
+        parent_turn_id: first.id.into(),
         ..keyed("one")
     };
     for retry in [keyed("one"), again] {
@@ -491,6 +532,7 @@ pub fn an_invalid_turn_stores_nothing(store: &dyn Store) {
                     media_type: "image/png".to_owned(),
                     data: None,
                     url: None,
+                    native: None,
                 }]),
             )],
         ),
@@ -815,7 +857,8 @@ pub fn concurrent_writers_create_one_chain(store: &dyn Store) {
                     // Half of them say where they take the head to be.
                     let parent_turn_id = (writer % 2 == 0)
                         .then(|| store.session("s").unwrap().head)
-                        .flatten();
+                        .flatten()
+                        .map_or(ParentTurn::Head, ParentTurn::Turn);
                     let new = NewTurn {
                         parent_turn_id,
                         ..turn(&format!("{writer} says {i}"), "yes")
@@ -1009,7 +1052,7 @@ pub fn a_sample_is_stored_with_its_turn(store: &dyn Store) {
     assert_eq!(kept(), [1]);
     // Nor one that is refused.
     let stale = NewTurn {
-        parent_turn_id: Some(first.id),
+        parent_turn_id: first.id.into(),
         ..turn("stale", "yes")
     };
     let sample = behind(Some(first.id), 4);
@@ -1054,6 +1097,7 @@ pub fn any_number_is_read_back_or_rejected(store: &dyn Store) {
             id: "a".to_owned(),
             name: "shell".to_owned(),
             arguments,
+            native: None,
         };
         let blocks = MessageContent::Blocks(vec![call]);
         NewTurn {

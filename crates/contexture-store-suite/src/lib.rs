@@ -43,6 +43,8 @@ macro_rules! conformance {
             turns_form_a_chain,
             the_same_turns_have_the_same_ids_everywhere,
             a_stale_parent_is_a_conflict,
+            no_parent_means_an_empty_session,
+            what_only_a_provider_understands_is_kept,
             a_retry_is_recorded_once,
             an_idempotency_key_belongs_to_one_turn,
             a_closed_session_refuses_turns,

@@ -1517,9 +1517,11 @@ pub fn a_skeleton_shows_the_shape(store: &dyn Store) {
         media_type: "image/png".to_owned(),
         data: Some("AAAA".to_owned()),
         url: None,
+        native: None,
     };
     let text = |text: &str| Block::Text {
         text: text.to_owned(),
+        native: None,
     };
     more.nodes[0].content = MessageContent::Text("ä".repeat(200));
     more.nodes[1].content = MessageContent::Blocks(vec![image()]);
@@ -1679,7 +1681,10 @@ pub fn any_text_of_a_tree_is_read_back_unchanged(store: &dyn Store) {
         let mut blocks = node(&format!("y{i}"), Author::Model, "");
         blocks.edited_from = Some("n1".to_owned());
         let text = (*text).to_owned();
-        blocks.content = MessageContent::Blocks(vec![Block::Text { text: text.clone() }]);
+        blocks.content = MessageContent::Blocks(vec![Block::Text {
+            text: text.clone(),
+            native: None,
+        }]);
         document.nodes.push(blocks);
         let mut agent = agent(&format!("agent {i}"));
         agent.name = Some(text.clone());

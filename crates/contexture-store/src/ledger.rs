@@ -45,9 +45,9 @@ pub trait Ledger: Send + Sync {
     ///
     /// The [sizes](NewTurn::check_sizes) of the turn's messages are checked, and
     /// the turn is [checked](NewTurn::outline) against the calls that its parent
-    /// left open. Fails with a conflict if `parent_turn_id` is not the head, or if
-    /// the session is not active. A
-    /// turn whose idempotency key was already used in this session is not
+    /// left open. Fails with a conflict if `parent_turn_id` is not the head, if it
+    /// is [`Empty`](crate::ParentTurn::Empty) and the session is not, or if the
+    /// session is not active. A turn whose idempotency key was already used in this session is not
     /// recorded again: the first turn is returned if both have the same content,
     /// otherwise the call fails.
     ///

@@ -19,7 +19,6 @@ mod id;
 mod key;
 mod ledger;
 mod memory;
-mod message;
 #[cfg(feature = "schema")]
 pub mod schema;
 mod session;
@@ -30,6 +29,8 @@ mod tree;
 mod turn;
 
 pub use compaction::{Compaction, Trigger};
+pub use contexture_core::message::{Block, Message, MessageContent, MessageRole, Source};
+pub use contexture_core::{Native, RawJson};
 pub use error::StoreError;
 pub use id::{NotAnId, TurnId};
 pub use key::{KeyRecord, KeyScope, MAX_KEY_NAME_BYTES, Tenants, Waited, Watch};
@@ -40,7 +41,6 @@ pub use memory::{
     MemoryState, MemoryStats, Mention, NewRecord, Outcome, PatternRecord, PatternSketch, Record,
     RecordKey, RecordKind, RelationRecord, RelationSketch, Remembered, Sketch, TextSketch,
 };
-pub use message::{Block, Message, MessageContent, MessageRole, Source};
 pub use session::{
     HeadMove, MAX_LABEL_BYTES, NewSession, Session, SessionChange, SessionStatus, check_alias,
     check_label,
@@ -60,5 +60,6 @@ pub use tree::{
 };
 pub use turn::{
     AgentRole, BlockCounts, Body, ErrorKind, MAX_DEPTH, MAX_MESSAGES, MAX_NUMBER, NewTurn,
-    OpenCall, Outline, StopReason, ToolCallRecord, Turn, TurnError, TurnKind, TurnStatus,
+    OpenCall, Outline, ParentTurn, StopReason, ToolCallRecord, Turn, TurnError, TurnKind,
+    TurnStatus,
 };

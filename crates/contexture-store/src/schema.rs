@@ -3,6 +3,8 @@
 
 use std::borrow::Cow;
 
+use contexture_core::message::MessageContent;
+use contexture_core::schema::message::{MEDIA_AND_TEXT, either};
 use contexture_core::schema::{NOT_WHITE, hexadecimal};
 use contexture_core::stands_for;
 use jiff::Timestamp;
@@ -11,9 +13,8 @@ use serde_json::{Value, json};
 
 use crate::id::TurnId;
 use crate::memory::MAX_ID_BYTES;
-use crate::message::{Block, MessageContent};
 use crate::session::MAX_LABEL_BYTES;
-use crate::turn::StopReason;
+use crate::turn::{ParentTurn, StopReason};
 
 /// A label: no control characters, and no blanks at its ends.
 const LABEL: &str = concat!(
@@ -152,8 +153,6 @@ stands_for! {
     }
 }
 
-const MEDIA_AND_TEXT: [&str; 4] = ["text", "image", "audio", "document"];
-
 impl JsonSchema for TurnId {
     fn schema_name() -> Cow<'static, str> {
         "TurnId".into()
@@ -173,24 +172,6 @@ impl JsonSchema for TurnId {
     }
 }
 
-impl JsonSchema for MessageContent {
-    fn schema_name() -> Cow<'static, str> {
-        "MessageContent".into()
-    }
-
-    fn schema_id() -> Cow<'static, str> {
-        concat!(module_path!(), "::MessageContent").into()
-    }
-
-    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        json_schema!({
-            "description": "Text, or a list of blocks.",
-            "type": ["string", "array"],
-            "items": generator.subschema_for::<Block>(),
-        })
-    }
-}
-
 impl JsonSchema for StopReason {
     fn schema_name() -> Cow<'static, str> {
         "StopReason".into()
@@ -201,75 +182,44 @@ impl JsonSchema for StopReason {
     }
 
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        let own = [
-            "end_turn",
-            "max_tokens",
-            "tool_use",
-            "timeout",
-            "aborted",
-            "error",
-        ];
-        if generator.contract().is_serialize() {
-            return json_schema!({
-                "description": "The reason why a model stopped.",
-                "type": "string",
-                "enum": own,
-            });
-        }
-        // As providers write them. Those in capitals are apart: generators make
-        // constants of words, and `stop` and `STOP` would be the same one.
-        let others = [
-            "stop",
-            "stop_sequence",
-            "length",
-            "tool_calls",
-            "function_call",
-        ];
-        let words: Vec<&str> = own.iter().chain(&others).copied().collect();
+        let accepted = match generator.contract().is_serialize() {
+            true => "",
+            false => {
+                " The words of providers for the first three, such as `stop`, `length` and \
+                      `tool_calls`, are accepted, too."
+            }
+        };
         json_schema!({
-            "description": "The reason why a model stopped. The values of providers are \
-                            accepted, too.",
-            "anyOf": [
-                {"type": "string", "enum": words},
-                {"type": "string", "enum": ["STOP", "MAX_TOKENS"]},
-            ],
+            "description": format!(
+                "The reason why a model stopped: `end_turn`, `max_tokens`, `tool_use`, `timeout`, \
+                 `aborted`, `error`, or another word as the provider wrote it, such as \
+                 `refusal`.{accepted}"
+            ),
+            "type": "string",
+            "minLength": 1,
+            "maxLength": StopReason::MAX_BYTES,
+            "pattern": NOT_WHITE,
+            "examples": ["end_turn", "tool_use", "refusal"],
         })
     }
 }
 
-/// Says which blocks a message of which role may hold, and what belongs to a
-/// tool's message.
-pub(crate) fn message(schema: &mut Schema) {
-    let role =
-        |names: &[&str]| json!({"properties": {"role": {"enum": names}}, "required": ["role"]});
-    let blocks = |names: &[&str]| -> Value {
-        let all: Vec<&str> = MEDIA_AND_TEXT.iter().chain(names).copied().collect();
-        json!({"properties": {"content": {"items": {"properties": {"type": {"enum": all}}}}}})
-    };
-    let result = json!({"properties": {"type": {"const": "tool_result"}}});
-    schema.insert(
-        "allOf".to_owned(),
-        json!([
-            {"if": role(&["system", "developer"]), "then": blocks(&[])},
-            {"if": role(&["user", "tool"]), "then": blocks(&["tool_result"])},
-            {"if": role(&["assistant"]), "then": blocks(&["tool_call", "thinking"])},
-            {
-                "if": role(&["tool"]),
-                "then": {
-                    "anyOf": [
-                        {
-                            "required": ["tool_call_id"],
-                            "properties": {"tool_call_id": {"type": "string"}},
-                        },
-                        {"properties": {"content": {"type": "array", "contains": result}}},
-                    ],
-                },
-                "else": {
-                    "properties": {"tool_call_id": {"type": "null"}, "is_error": {"const": false}},
-                },
-            },
-        ]),
-    );
+impl JsonSchema for ParentTurn {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "ParentTurn".into()
+    }
+
+    fn schema_id() -> Cow<'static, str> {
+        concat!(module_path!(), "::ParentTurn").into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        generator.subschema_for::<Option<TurnId>>()
+    }
 }
 
 /// Says that a turn has a message that says or does something.
@@ -289,27 +239,9 @@ pub(crate) fn messages(schema: &mut Schema) {
     schema.insert("contains".to_owned(), json!({"anyOf": [says, answers]}));
 }
 
-/// Says that a picture, recording or document has either `data` or `url`.
-pub(crate) fn media(schema: &mut Schema) {
-    either(schema, "data", "url");
-}
-
 /// Says that a pin is either a node or a text.
 pub(crate) fn pin(schema: &mut Schema) {
     either(schema, "node_id", "text");
-}
-
-fn either(schema: &mut Schema, one: &str, other: &str) {
-    let this = |one: &str, other: &str| {
-        json!({
-            "required": [one],
-            "properties": {one: {"type": "string"}, other: {"type": "null"}},
-        })
-    };
-    schema.insert(
-        "oneOf".to_owned(),
-        json!([this(one, other), this(other, one)]),
-    );
 }
 
 /// Says that an edge has a primary source, as one is that does not say what it

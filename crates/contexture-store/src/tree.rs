@@ -20,8 +20,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::error::StoreError;
-use crate::message::{Block, MessageContent};
 use crate::time;
+use contexture_core::message::{Block, MessageContent};
 
 pub use change::{FlagChange, PreferencesChange, SettingsChange, TreeChange};
 pub use check::local_id;
@@ -275,7 +275,7 @@ impl Node {
             MessageContent::Blocks(blocks) => blocks,
         };
         let text = blocks.iter().find_map(|block| match block {
-            Block::Text { text } => Some(text),
+            Block::Text { text, .. } => Some(text),
             _ => None,
         });
         let media_type = blocks.iter().find_map(|block| match block {

@@ -6,15 +6,15 @@
 
 use std::collections::BTreeSet;
 
-use contexture_core::{Tokens, Usage};
+use contexture_core::{RawJson, Tokens, Usage};
 use jiff::Timestamp;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
 use crate::compaction::Compaction;
 use crate::error::StoreError;
 use crate::id::TurnId;
-use crate::message::{Block, Message, MessageRole};
+use contexture_core::message::{Block, Message, MessageRole};
 
 /// A turn to record: one exchange between the user and the model.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -61,10 +61,11 @@ pub struct NewTurn {
     /// The hash of the snapshot of the request that was answered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request_hash: Option<String>,
-    /// The id of the previous turn. Default: the session's head. A turn that is
+    /// The id of the previous turn. If the field is absent, the turn is recorded
+    /// after the session's head. Null requires an empty session. An id that is
     /// not the head is rejected as a conflict.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub parent_turn_id: Option<TurnId>,
+    #[serde(default, skip_serializing_if = "ParentTurn::is_head")]
+    pub parent_turn_id: ParentTurn,
     /// A key that makes a retry safe: a turn with the same key is recorded
     /// once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -72,18 +73,66 @@ pub struct NewTurn {
     pub idempotency_key: Option<String>,
 }
 
+/// The turn that a new turn is recorded after.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum ParentTurn {
+    /// The session's head, whichever it is.
+    #[default]
+    Head,
+    /// None: the session must be empty.
+    Empty,
+    /// This turn, which must be the session's head.
+    Turn(TurnId),
+}
+
+impl ParentTurn {
+    /// Returns true if any head will do.
+    pub fn is_head(&self) -> bool {
+        *self == ParentTurn::Head
+    }
+
+    /// Returns the head that the session must have, if that is said: a turn, or
+    /// none.
+    pub fn expected(self) -> Option<Option<TurnId>> {
+        match self {
+            ParentTurn::Head => None,
+            ParentTurn::Empty => Some(None),
+            ParentTurn::Turn(id) => Some(Some(id)),
+        }
+    }
+}
+
+impl From<TurnId> for ParentTurn {
+    fn from(id: TurnId) -> Self {
+        ParentTurn::Turn(id)
+    }
+}
+
+impl Serialize for ParentTurn {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.expected().flatten().serialize(serializer)
+    }
+}
+
+// An absent field is the default, so what is read here was given.
+impl<'de> Deserialize<'de> for ParentTurn {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let id = Option::<TurnId>::deserialize(deserializer)?;
+        Ok(id.map_or(ParentTurn::Empty, ParentTurn::Turn))
+    }
+}
+
 /// The reason why a model stopped.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+///
+/// The words of the providers for the first three are read as these. Every other
+/// word is kept as the provider wrote it.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StopReason {
     /// The model finished its answer.
-    #[serde(alias = "stop", alias = "stop_sequence", alias = "STOP")]
     EndTurn,
     /// The answer reached the maximum number of tokens.
-    #[serde(alias = "length", alias = "MAX_TOKENS")]
     MaxTokens,
     /// The model called a tool.
-    #[serde(alias = "tool_calls", alias = "function_call")]
     ToolUse,
     /// The call timed out.
     Timeout,
@@ -91,6 +140,52 @@ pub enum StopReason {
     Aborted,
     /// The call failed.
     Error,
+    /// Any other reason, as the provider wrote it: `refusal`, `pause_turn`,
+    /// `content_filter`, `SAFETY`.
+    Other(String),
+}
+
+impl StopReason {
+    /// The maximum length of a reason, in bytes.
+    pub const MAX_BYTES: usize = 200;
+
+    /// Returns the reason that a provider's word means.
+    pub fn of(word: &str) -> Self {
+        match word {
+            "end_turn" | "stop" | "stop_sequence" | "STOP" => StopReason::EndTurn,
+            "max_tokens" | "length" | "MAX_TOKENS" => StopReason::MaxTokens,
+            "tool_use" | "tool_calls" | "function_call" => StopReason::ToolUse,
+            "timeout" => StopReason::Timeout,
+            "aborted" => StopReason::Aborted,
+            "error" => StopReason::Error,
+            other => StopReason::Other(other.to_owned()),
+        }
+    }
+
+    /// Returns the word for it.
+    pub fn as_str(&self) -> &str {
+        match self {
+            StopReason::EndTurn => "end_turn",
+            StopReason::MaxTokens => "max_tokens",
+            StopReason::ToolUse => "tool_use",
+            StopReason::Timeout => "timeout",
+            StopReason::Aborted => "aborted",
+            StopReason::Error => "error",
+            StopReason::Other(word) => word,
+        }
+    }
+}
+
+impl Serialize for StopReason {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.as_str())
+    }
+}
+
+impl<'de> Deserialize<'de> for StopReason {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Ok(Self::of(&String::deserialize(deserializer)?))
+    }
 }
 
 /// The status of a turn.
@@ -292,6 +387,21 @@ impl NewTurn {
         if let Some(usage) = &self.usage {
             check_usage(usage)?;
         }
+        if let Some(StopReason::Other(word)) = &self.stop_reason {
+            if word.trim().is_empty() {
+                return Err(StoreError::invalid("stop_reason", "is empty"));
+            }
+            if word.len() > StopReason::MAX_BYTES {
+                return Err(StoreError::invalid(
+                    "stop_reason",
+                    format!(
+                        "is {} bytes long; the limit is {}",
+                        word.len(),
+                        StopReason::MAX_BYTES
+                    ),
+                ));
+            }
+        }
         let mut checker = Checker {
             inherited: open.to_vec(),
             ..Checker::default()
@@ -342,7 +452,7 @@ impl NewTurn {
     /// `idempotency_key` and `request_hash`.
     pub fn body(&self) -> Body {
         Body::of(&NewTurn {
-            parent_turn_id: None,
+            parent_turn_id: ParentTurn::Head,
             idempotency_key: None,
             // Which request it answers is found out when it is recorded, and a
             // retry may find another.
@@ -399,7 +509,14 @@ impl Checker {
                 "is missing: a message of role `tool` needs the id of the call it answers",
             ));
         }
-        let is_talk = matches!(message.role, MessageRole::User | MessageRole::Assistant);
+        let opaque = blocks
+            .iter()
+            .all(|block| matches!(**block, Block::Provider { .. }));
+        let is_talk = match message.role {
+            // An item that only the provider understands may be a result.
+            MessageRole::User => !opaque,
+            role => role == MessageRole::Assistant,
+        };
         if is_talk && !self.spoken {
             self.spoken = true;
             self.outline.begins = !answers && self.outline.answered.is_empty();
@@ -421,8 +538,8 @@ impl Checker {
         }
         for (b, block) in blocks.iter().enumerate() {
             let at = match &message.content {
-                crate::message::MessageContent::Text(_) => format!("{at}.content"),
-                crate::message::MessageContent::Blocks(_) => format!("{at}.content[{b}]"),
+                contexture_core::message::MessageContent::Text(_) => format!("{at}.content"),
+                contexture_core::message::MessageContent::Blocks(_) => format!("{at}.content[{b}]"),
             };
             self.block(i, &at, message.role, block)?;
         }
@@ -445,8 +562,15 @@ impl Checker {
                 ),
             )
         };
+        if let Some(native) = block.native() {
+            check_raw(&format!("{at}.native"), &native.provider, &native.raw)?;
+        }
         match block {
-            Block::Text { text } => self.says_something |= !text.trim().is_empty(),
+            Block::Provider { provider, raw } => {
+                self.says_something = true;
+                check_raw(at, provider, raw)?;
+            }
+            Block::Text { text, .. } => self.says_something |= !text.trim().is_empty(),
             Block::Image { .. } | Block::Audio { .. } | Block::Document { .. } => {
                 self.says_something = true;
                 if block.media().is_none() {
@@ -464,6 +588,7 @@ impl Checker {
                 id,
                 name,
                 arguments,
+                ..
             } => {
                 self.says_something = true;
                 for (field, value) in [("id", id), ("name", name)] {
@@ -471,10 +596,10 @@ impl Checker {
                         return Err(StoreError::invalid(format!("{at}.{field}"), "is empty"));
                     }
                 }
-                if !arguments.is_object() {
+                if !arguments.is_object() && !arguments.is_string() {
                     return Err(StoreError::invalid(
                         format!("{at}.arguments"),
-                        "must be an object",
+                        "must be an object, or the text that the model wrote if it is not one",
                     ));
                 }
                 check_depth(&format!("{at}.arguments"), arguments)?;
@@ -533,6 +658,20 @@ impl Checker {
             }
         }
         Ok(())
+    }
+}
+
+/// Checks that a block in a provider's own form is an object that can be read
+/// back, and names its provider.
+fn check_raw(at: &str, provider: &str, raw: &RawJson) -> Result<(), StoreError> {
+    if provider.trim().is_empty() {
+        return Err(StoreError::invalid(format!("{at}.provider"), "is empty"));
+    }
+    let at = format!("{at}.raw");
+    match serde_json::from_str(raw.as_str()) {
+        Ok(value @ Value::Object(_)) => check_depth(&at, &value),
+        Ok(_) => Err(StoreError::invalid(at, "must be an object")),
+        Err(error) => Err(StoreError::invalid(at, error.to_string())),
     }
 }
 
@@ -640,7 +779,7 @@ mod tests {
             ..NewTurn::default()
         };
         let placed = NewTurn {
-            parent_turn_id: Some(parent),
+            parent_turn_id: parent.into(),
             idempotency_key: Some("k".to_owned()),
             ..turn.clone()
         };

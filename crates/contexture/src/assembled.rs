@@ -2,7 +2,9 @@
 
 use std::ops::{Deref, DerefMut};
 
-use contexture_core::{Block, MediaKind, MediaSource, Part, Role, Tokens, Trust, markup};
+use contexture_core::{
+    Block, MediaKind, MediaSource, Native, Part, RawJson, Role, Tokens, Trust, markup,
+};
 use contexture_engine::assembled::bare;
 use contexture_engine::{Concept, Report};
 use contexture_history::compaction::Compacted;
@@ -238,6 +240,9 @@ enum HistoryBlock<'a> {
     Text {
         /// The text of the block.
         text: &'a str,
+        /// The block in its provider's own form.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        native: Option<&'a Native>,
     },
     /// A tool that the model can call.
     Tool {
@@ -250,8 +255,12 @@ enum HistoryBlock<'a> {
         id: &'a str,
         /// The name of the tool.
         name: &'a str,
-        /// The arguments of the call.
+        /// The arguments of the call: an object, or the text that the model wrote
+        /// if it is not a JSON object.
         arguments: Value,
+        /// The block in its provider's own form.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        native: Option<&'a Native>,
     },
     /// A result of a tool.
     ToolResult {
@@ -261,6 +270,9 @@ enum HistoryBlock<'a> {
         content: &'a str,
         /// Whether the tool failed.
         is_error: bool,
+        /// The block in its provider's own form.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        native: Option<&'a Native>,
     },
     /// Reasoning of the model.
     Thinking {
@@ -268,6 +280,20 @@ enum HistoryBlock<'a> {
         text: &'a str,
         /// The provider's signature of the reasoning text.
         signature: &'a str,
+        /// The block in its provider's own form.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        native: Option<&'a Native>,
+    },
+    /// A block that only its own provider understands.
+    Provider {
+        /// The API that the block belongs to.
+        provider: &'a str,
+        /// The block as JSON, byte for byte.
+        #[cfg_attr(
+            feature = "schema",
+            schemars(with = "contexture_core::schema::message::RawObject")
+        )]
+        raw: &'a RawJson,
     },
     /// An image.
     Image(MediaForm<'a>),
@@ -444,7 +470,7 @@ fn messages(blocks: &[Block]) -> Vec<HistoryMessage<'_>> {
         }
         let joined = run.windows(2).all(|pair| pair[1].joins(&pair[0]));
         let content = match run {
-            run if joined && first.part == Part::Text => {
+            run if joined && first.part == Part::Text && first.native.is_none() => {
                 let texts: Vec<&str> = run.iter().map(Block::text).collect();
                 HistoryContent::Text(texts.join("\n\n"))
             }
@@ -465,20 +491,34 @@ fn messages(blocks: &[Block]) -> Vec<HistoryMessage<'_>> {
 impl<'a> HistoryBlock<'a> {
     fn of(block: &'a Block) -> Self {
         let text = block.text();
+        let native = block.native.as_deref();
         match &block.part {
-            Part::Text => HistoryBlock::Text { text },
+            Part::Text => HistoryBlock::Text { text, native },
             Part::Tool { name } => HistoryBlock::Tool { name },
             Part::ToolCall { id, name } => HistoryBlock::ToolCall {
                 id,
                 name,
-                arguments: parsed(block),
+                arguments: match parsed(block) {
+                    Value::Null => Value::String(text.to_owned()),
+                    arguments => arguments,
+                },
+                native,
             },
             Part::ToolResult { id, is_error, .. } => HistoryBlock::ToolResult {
                 tool_call_id: id,
                 content: text,
                 is_error: *is_error,
+                native,
             },
-            Part::Thinking { signature } => HistoryBlock::Thinking { text, signature },
+            Part::Thinking { signature } => HistoryBlock::Thinking {
+                text,
+                signature,
+                native,
+            },
+            Part::Provider(native) => HistoryBlock::Provider {
+                provider: &native.provider,
+                raw: &native.raw,
+            },
             Part::Media(media) => {
                 let form = MediaForm {
                     media_type: &media.media_type,

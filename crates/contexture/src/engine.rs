@@ -12,7 +12,7 @@ use contexture_engine::{
     Error, EventSource, Recipe, RecipeRef, Request, Root, Source, Summariser, Warning,
 };
 use contexture_history::compaction::{Attempt, Compacted, Undone};
-use contexture_history::{CompactRequest, SessionCost, Sessions};
+use contexture_history::{CompactRequest, Recording, SessionCost, Sessions};
 use contexture_loom::{FlagChange, Looms, NewNode, NodeEdit};
 use contexture_memory::{Archetypes, Memory, MemoryCache};
 use contexture_recall::Embedder;
@@ -270,6 +270,13 @@ impl Engine {
             ledger.session(parent).map_err(missing)?;
         }
         Ok(ledger.create_session(new, now.unwrap_or_else(Timestamp::now))?)
+    }
+
+    /// Returns the turn that a recording makes in a session: a turn in our own
+    /// form as it is, or the bodies of a provider's API with the messages that
+    /// the session does not have yet.
+    pub fn turn_of(&self, label: &str, recording: Recording) -> Result<NewTurn, Error> {
+        self.sessions().turn_of(label, recording)
     }
 
     /// Records a turn: what the model answered, and what was asked.

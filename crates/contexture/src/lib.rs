@@ -86,11 +86,11 @@ pub use contexture_engine::{
 pub use contexture_files::{
     Proposal, ProposedEntry, Scaffold, existing_manifest, init, propose, working_set,
 };
-pub use contexture_history::{CompactRequest, SessionCost, TurnCost, compaction, facts};
+pub use contexture_history::{CompactRequest, Recording, SessionCost, TurnCost, compaction, facts};
 pub use contexture_loom as loom;
 pub use contexture_memory as memory;
 pub use contexture_memory::{Archetypes, StackInfo, StackTasks, TaskChanged};
-pub use contexture_providers::{Format, Refused, Sampling, usage_of};
+pub use contexture_providers::{Format, Refused, Sampling, native, usage_of};
 pub use contexture_recall as recall;
 pub use contexture_store as store;
 pub use contexture_tokens as tokens;

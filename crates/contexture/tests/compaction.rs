@@ -569,6 +569,7 @@ fn pictures_are_made_room_for() {
             media_type: "image/png".to_owned(),
             data: None,
             url: Some(format!("https://example.com/{i}.png")),
+            native: None,
         };
         let asked = blocks(
             MessageRole::User,

@@ -166,6 +166,7 @@ fn thinking_goes_back_to_who_wants_it() {
             thought("IDLE", Some("seal-2")),
             Block::Text {
                 text: "Done.".to_owned(),
+                native: None,
             },
         ],
     ));

@@ -86,6 +86,7 @@ fn a_request_comes_out_as_it_was() {
                 MessageRole::Assistant,
                 [Block::Text {
                     text: "\n  done \\</context> \n".to_owned(),
+                    native: None,
                 }],
             ),
         ]),

@@ -247,11 +247,12 @@ fn messages(call: &Call, blocks: &mut Blocks) -> Vec<Message> {
     let mut segments = Vec::new();
     for block in call.blocks() {
         let block = match block {
-            Block::Text { text } => json!({"type": "text", "text": text}),
+            Block::Text { text, .. } => json!({"type": "text", "text": text}),
             Block::ToolCall {
                 id,
                 name,
                 arguments,
+                ..
             } => {
                 calls.push(id.as_str());
                 json!({"type": "tool_use", "id": id, "name": name, "input": arguments})

@@ -174,7 +174,7 @@ fn error_line(message: &Message) -> String {
 fn text_of(message: &Message) -> String {
     let blocks = message.content.blocks();
     let texts = blocks.iter().filter_map(|block| match &**block {
-        Block::Text { text } => Some(text.as_str()),
+        Block::Text { text, .. } => Some(text.as_str()),
         _ => None,
     });
     match &message.content {

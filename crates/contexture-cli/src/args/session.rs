@@ -53,14 +53,22 @@ Examples:
     },
     /// Record a turn: what the user asked and what the model answered
     #[command(after_help = "\
+FILE holds a turn in Contexture's own form, a provider's response as it came (whole or as a
+recorded stream), or {\"provider\": ..., \"request\": ..., \"response\": ...}. Anthropic Messages,
+OpenAI Chat and Responses, and Gemini are detected; --from names the provider.
+
 Examples:
   contexture session record support turn.json
-  contexture session record support - < turn.json")]
+  contexture session record support - < turn.json
+  contexture session record support response.json --from anthropic")]
     Record {
         /// Label or alias of the session
         label: String,
-        /// File with the turn as JSON; - reads standard input
+        /// File with the turn, or with a provider's response; - reads standard input
         file: PathBuf,
+        /// Provider whose response the file holds [default: detected]
+        #[arg(long, value_name = "PROVIDER", value_parser = contexture::native::Api::NAMES)]
+        from: Option<String>,
     },
     /// Show the turns of a session, oldest first
     #[command(after_help = "\

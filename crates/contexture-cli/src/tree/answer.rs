@@ -78,6 +78,7 @@ pub(super) fn attached(path: &Path) -> anyhow::Result<MessageContent> {
             media_type: media_type.to_owned(),
             data: Some(STANDARD.encode(&bytes)),
             url: None,
+            native: None,
         }]));
     }
     let text = String::from_utf8(bytes)

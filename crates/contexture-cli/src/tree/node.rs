@@ -405,7 +405,7 @@ fn content(node: &Node) -> String {
     let mut out = String::new();
     for block in node.content.blocks() {
         match &*block {
-            Block::Text { text } => {
+            Block::Text { text, .. } => {
                 for line in text.lines() {
                     out.push_str(&output::visible(line));
                     out.push('\n');

@@ -110,7 +110,12 @@ fn a_turn_is_recorded_from_standard_input() {
     let project = chat();
     let args = ["session", "record", "chat", "-", "--now", NOW, "--json"];
     let first = parsed(&project.run_with(&args, TURN).out);
-    let second = parsed(&project.run_with(&args, TURN).out);
+    // Null says that the session is empty, which it is no longer.
+    let run = project.run_with(&args, TURN);
+    run.expect_code(2);
+    assert!(run.err.contains("nothing was recorded"), "{}", run.err);
+    let after = TURN.replace("\"parent_turn_id\":null,", "");
+    let second = parsed(&project.run_with(&args, &after).out);
     assert_eq!(first["number"], 1);
     assert_eq!(first["parent_turn_id"], Value::Null);
     assert_eq!(second["number"], 2);

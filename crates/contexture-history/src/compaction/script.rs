@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use contexture_core::guard::{self, Policy};
 use contexture_store::{Block, Message, MessageRole, Turn, TurnStatus};
+use serde_json::Value;
 
 use crate::facts::{Passage, Speaker};
 use crate::history::turn_name;
@@ -77,21 +78,26 @@ impl Script {
                 call: None,
             };
             let text = match &*block {
-                Block::Text { text } => text.clone(),
+                Block::Text { text, .. } => text.clone(),
                 Block::ToolCall {
                     id,
                     name,
                     arguments,
+                    ..
                 } => {
                     tools.insert(id.clone(), name.clone());
                     line.speaker = Speaker::ToolCall;
                     (line.tool, line.call) = (Some(name.clone()), Some(id.clone()));
-                    arguments.to_string()
+                    match arguments {
+                        Value::String(written) => written.clone(),
+                        object => object.to_string(),
+                    }
                 }
                 Block::ToolResult {
                     tool_call_id,
                     content,
                     is_error,
+                    ..
                 } => {
                     line.speaker = Speaker::ToolResult;
                     line.failed = *is_error;

@@ -5,21 +5,22 @@ use std::sync::Arc;
 
 use contexture_core::guard::FindingKind;
 use contexture_core::guard::Policy;
-use contexture_core::{Counts, Cut, Item, MediaSource, Part, Role, Text, Trust};
-use contexture_providers::{describe, media_tokens};
+use contexture_core::{Counts, Cut, Item, MediaSource, Native, Part, Role, Text, Tokens, Trust};
+use contexture_providers::{describe, media_tokens, native};
 use contexture_store::{Block, BlockCounts, Counted, MessageRole, NewTurn, TurnId};
 use contexture_tokens::Provider;
 
 use contexture_engine::counter_name;
+use serde_json::Value;
 
 use super::steps::Previous;
-use super::{PreparedTurn, turn_name};
+use super::{PreparedTurn, Target, turn_name};
 use crate::turn::guarded_json;
 
 /// Returns the counts of a turn that is about to be recorded.
 pub(crate) fn count_turn(turn: &NewTurn, counts: &Counts, policy: Policy) -> Counted {
     let nobody = TurnId::of(b"");
-    let items = ItemBuilder::new(nobody, policy, Provider::Other).items(turn);
+    let items = ItemBuilder::new(nobody, policy, Target::any()).items(turn);
     Counted {
         counter: counter_name(counts, policy),
         blocks: count(&items, turn, counts),
@@ -78,7 +79,7 @@ pub(super) struct ItemBuilder {
     // The tool of each call.
     names: BTreeMap<String, Arc<str>>,
     policy: Policy,
-    provider: Provider,
+    target: Target,
     open: Vec<(Arc<str>, Arc<str>)>,
     answers: Vec<Arc<str>>,
     // The first message of somebody who speaks and has no result.
@@ -88,12 +89,12 @@ pub(super) struct ItemBuilder {
 }
 
 impl ItemBuilder {
-    pub(super) fn new(turn: TurnId, policy: Policy, provider: Provider) -> Self {
+    pub(super) fn new(turn: TurnId, policy: Policy, target: Target) -> Self {
         Self {
             name: turn_name(turn),
             names: BTreeMap::new(),
             policy,
-            provider,
+            target,
             open: Vec::new(),
             answers: Vec::new(),
             speaks: None,
@@ -115,10 +116,18 @@ impl ItemBuilder {
             let answers = blocks
                 .iter()
                 .any(|block| matches!(&**block, Block::ToolResult { .. }));
-            let talks = matches!(message.role, MessageRole::User | MessageRole::Assistant);
+            let opaque = blocks
+                .iter()
+                .all(|block| matches!(**block, Block::Provider { .. }));
+            let talks = match message.role {
+                // An item that only the provider understands may be a result.
+                MessageRole::User => !opaque,
+                role => role == MessageRole::Assistant,
+            };
             if talks && !answers {
                 self.speaks = self.speaks.or(Some(m));
             }
+            let first = made.len();
             for (b, block) in blocks.iter().enumerate() {
                 let id = match blocks.len() {
                     1 => format!("{}/{m}", self.name),
@@ -134,14 +143,28 @@ impl ItemBuilder {
                 let text = self.text(block);
                 let mut item = Item::new(id, role, text.clone()).cut(Cut::Never);
                 item.trust = trust;
+                let mut item = self.with_part(item, block);
+                if let Some(native) = block.native() {
+                    // Counted for every provider, so that a stored count holds
+                    // for all of them.
+                    let more = native
+                        .raw
+                        .as_str()
+                        .len()
+                        .saturating_sub(text.as_str().len());
+                    item.surcharge += more as Tokens / BYTES_PER_TOKEN;
+                    // A secret is not sent in another form either.
+                    item.native = (!is_changed(&text)).then(|| Arc::new(native.clone()));
+                }
                 made.push(BlockItem {
                     message: m,
                     block: b,
                     unsent: self.unsent(role, block, calls, &text),
-                    item: self.with_part(item, block),
+                    item,
                     text,
                 });
             }
+            whole_thinking(&mut made[first..]);
         }
         made
     }
@@ -149,7 +172,12 @@ impl ItemBuilder {
     fn text(&self, block: &Block) -> Text {
         let guarded = |text: &str| Text::guarded(text, self.policy);
         match block {
-            Block::Text { text } | Block::Thinking { text, .. } => guarded(text),
+            Block::Text { text, .. } | Block::Thinking { text, .. } => guarded(text),
+            Block::Provider { raw, .. } => guarded(&native::shown(raw).0),
+            Block::ToolCall {
+                arguments: Value::String(written),
+                ..
+            } => guarded(written),
             Block::ToolCall { arguments, .. } => guarded_json(arguments, self.policy),
             Block::ToolResult { content, .. } => guarded(content.trim_end()),
             Block::Image { .. } | Block::Audio { .. } | Block::Document { .. } => {
@@ -161,11 +189,15 @@ impl ItemBuilder {
 
     /// Returns why a block is not sent, when it is not.
     fn unsent(&self, role: Role, block: &Block, calls: bool, text: &Text) -> Option<&'static str> {
+        if let Block::Provider { provider, .. } = block {
+            let belongs = self.target.accepts(provider);
+            return (!belongs).then_some("belongs to the API of another provider");
+        }
         if matches!(role, Role::System | Role::Developer) {
             return Some("recorded system prompt: each request gets a new one");
         }
         match block {
-            Block::Text { text } if text.trim().is_empty() => Some("is blank"),
+            Block::Text { text, .. } if text.trim().is_empty() => Some("is blank"),
             // Providers want it back unchanged where tools were called, and
             // have no use for it elsewhere.
             Block::Thinking { .. } if is_changed(text) => {
@@ -173,8 +205,10 @@ impl ItemBuilder {
             }
             Block::Thinking { signature, .. } => {
                 let sealed = signature.as_ref().is_some_and(|seal| !seal.is_empty());
-                let wanted = calls && sealed && self.provider == Provider::Anthropic;
-                (!wanted).then_some("thinking that the provider does not accept back")
+                let wanted = calls && sealed && self.target.accepts(ANTHROPIC);
+                let native = block.native();
+                let own = native.is_some_and(|native| self.target.accepts(&native.provider));
+                (!wanted && !own).then_some("thinking that the provider does not accept back")
             }
             _ => None,
         }
@@ -182,12 +216,21 @@ impl ItemBuilder {
 
     fn with_part(&mut self, mut item: Item, block: &Block) -> Item {
         match block {
+            Block::Provider { provider, raw } => {
+                // It belongs to a call as other results do.
+                if item.role == Role::User && native::kind(raw).ends_with("_output") {
+                    item.role = Role::Tool;
+                    item.trust = Trust::Tool;
+                }
+                item.surcharge = native::shown(raw).1;
+                item.part = Part::Provider(Arc::new(Native::new(provider.as_str(), raw.clone())));
+            }
             // Where the latest turn alone is too large, a part of it is better
             // than nothing.
             Block::Text { .. } => item.cut = Cut::Middle,
             Block::ToolCall { id, name, .. } => {
                 let id: Arc<str> = id.as_str().into();
-                let name: Arc<str> = sendable(name, self.provider).into();
+                let name: Arc<str> = sendable(name, self.target.provider).into();
                 self.names.insert(id.to_string(), Arc::clone(&name));
                 self.open.push((Arc::clone(&id), Arc::clone(&name)));
                 item.part = Part::ToolCall { id, name };
@@ -239,6 +282,11 @@ impl ItemBuilder {
             }
             // A text is kept as it is, and as it is written in JSON.
             bytes += 2 * one.text.as_str().len() + extra_bytes(&one.item.part) + 256;
+            bytes += one
+                .item
+                .native
+                .as_ref()
+                .map_or(0, |native| native.raw.as_str().len());
             match one.unsent {
                 None => {
                     // A step whose first blocks are not sent begins with the
@@ -273,6 +321,25 @@ impl ItemBuilder {
     }
 }
 
+/// Leaves out all reasoning of a message of which some cannot be sent: a
+/// provider takes back all of it or none.
+fn whole_thinking(made: &mut [BlockItem]) {
+    let is_redacted = |one: &BlockItem| match &one.item.part {
+        Part::Provider(own) => native::kind(&own.raw) == "redacted_thinking",
+        _ => false,
+    };
+    let is_thinking = |one: &BlockItem| matches!(one.item.part, Part::Thinking { .. });
+    let mut thinking = made.iter().filter(|one| is_thinking(one));
+    let Some(reason) = thinking.find_map(|one| one.unsent.filter(|_| is_changed(&one.text))) else {
+        return;
+    };
+    for one in made.iter_mut() {
+        if is_thinking(one) || is_redacted(one) {
+            one.unsent = one.unsent.or(Some(reason));
+        }
+    }
+}
+
 /// Returns true when the guard changed more than can be undone.
 fn is_changed(text: &Text) -> bool {
     let kinds = [FindingKind::Secret, FindingKind::Invisible];
@@ -288,6 +355,7 @@ fn extra_bytes(part: &Part) -> usize {
             MediaSource::Url(url) => url.len(),
         },
         Part::Thinking { signature } => signature.len(),
+        Part::Provider(native) => native.raw.as_str().len(),
         _ => 0,
     }
 }
@@ -308,6 +376,12 @@ fn sendable(name: &str, provider: Provider) -> String {
     }
     sent
 }
+
+/// The name of the API that takes signed thinking back.
+const ANTHROPIC: &str = "anthropic";
+
+/// How many bytes of a block's own form, beyond its text, count as a token.
+const BYTES_PER_TOKEN: Tokens = 4;
 
 /// The longest name of a tool.
 const MAX_NAME: usize = 64;

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use contexture_core::{Code, Cut, Item, Part, Role, Text, Trust};
+use contexture_core::{Code, Cut, Item, Native, Part, Role, Text, Trust};
 
 use super::{History, PreparedTurn, row};
 
@@ -25,6 +25,7 @@ pub(super) fn join(history: &mut History, turns: &[Arc<PreparedTurn>]) {
         group: "".into(),
         open: Vec::new(),
         names: CallNames::default(),
+        has_started: false,
     };
     for (i, turn) in turns.iter().enumerate() {
         joiner.turn(i, turn, if i == 0 { from } else { 0 });
@@ -44,6 +45,9 @@ struct Joiner<'h> {
     // Calls that wait for their result: id and tool.
     open: Vec<(Arc<str>, Arc<str>)>,
     names: CallNames,
+    // Whether a step began. Results before that answer calls that were
+    // summarised.
+    has_started: bool,
 }
 
 impl Joiner<'_> {
@@ -63,26 +67,41 @@ impl Joiner<'_> {
                 self.open.retain(|(call, _)| !turn.answers.contains(call));
                 self.give_up();
             }
-            if turn.starts.binary_search(&at).is_ok() && !self.goes_on(item) {
-                self.group = Arc::clone(&item.id);
+            if turn.starts.binary_search(&at).is_ok() {
+                self.has_started = true;
+                if !self.goes_on(item) {
+                    self.group = Arc::clone(&item.id);
+                }
             }
             let mut item = item.clone();
             match &mut item.part {
-                Part::ToolCall { id, .. } => *id = self.names.call(id, head.depth),
+                Part::ToolCall { id, .. } => {
+                    let named = item.native.as_ref().is_some_and(|native| names(native, id));
+                    let name = self.names.call(id, head.depth, named);
+                    // Its own form has the id that the provider knows.
+                    if named && name != *id {
+                        item.native = None;
+                    }
+                    *id = name;
+                }
                 Part::ToolResult { id, name, .. } => {
                     let asked = self.open.iter().find(|(call, _)| call == id);
                     if let (true, Some((_, asked))) = (name.is_empty(), asked) {
                         *name = Arc::clone(asked);
                     }
                     // Its call was summarised.
-                    if !self.names.knows(id) {
+                    if !self.has_started && !self.names.knows(id) {
                         let reason = "the call that it answers is not in the request".to_owned();
                         let row = row(&item.id, item.role, Code::COMPACTED, 0, reason);
                         self.history.unsent.push(row);
                         orphan = Some(turn.messages[at]);
                         continue;
                     }
-                    *id = self.names.result(id);
+                    let name = self.names.result(id);
+                    if name != *id && item.native.as_ref().is_some_and(|native| names(native, id)) {
+                        item.native = None;
+                    }
+                    *id = name;
                 }
                 _ => {}
             }
@@ -159,6 +178,11 @@ pub(super) fn ours(id: String, role: Role, text: &str) -> Item {
     item
 }
 
+/// Returns true when the provider's own form of a call or a result has this id.
+fn names(native: &Native, id: &str) -> bool {
+    native.raw.as_str().contains(&format!("\"{id}\""))
+}
+
 /// The ids of calls, made unique: providers refuse two calls of one id in a
 /// request, and agents often count theirs from one in each turn.
 ///
@@ -176,9 +200,10 @@ struct CallNames {
 const RANDOM_ID: usize = 16;
 
 impl CallNames {
-    fn call(&mut self, id: &Arc<str>, turn: u64) -> Arc<str> {
+    fn call(&mut self, id: &Arc<str>, turn: u64, named: bool) -> Arc<str> {
         let mut name = Arc::clone(id);
-        if id.len() < RANDOM_ID {
+        // A provider made the id of a call in the provider's own form.
+        if id.len() < RANDOM_ID && !named {
             name = format!("{id}-{turn}").into();
         }
         while self.taken.contains(&name) {

@@ -1,5 +1,5 @@
-//! Operations on sessions: create, list, update, fork and compact them, record
-//! turns, and stream events.
+//! Operations on sessions: create, list, update, fork and compact them, and
+//! stream events. Turns are recorded in `turns`.
 //!
 //! The work is done by the engine. This module reads the call, publishes
 //! [`SessionEvent`]s and counts turns for the metrics.
@@ -26,6 +26,7 @@ use serde_json::json;
 use tokio::sync::broadcast::error::RecvError;
 
 use crate::api::page::{Limit, Page};
+use crate::api::turns;
 use crate::app::{App, Watch};
 use crate::events::{Listener, SessionEvent};
 use crate::operation::{self, Api, Nothing, Operation, ResponseBody};
@@ -167,39 +168,7 @@ pub(crate) fn add(api: &mut Api) {
         .example("/v1/sessions/support", json!({"alias": "the-build"})),
         change,
     );
-    api.add(
-        Operation::post("/v1/sessions/{label}/turns", "record_turn")
-            .says(
-                "Record a turn",
-                "Records the messages of one exchange with the model, including tool calls and \
-                 results. When the call returns, the turn is on disk. A turn whose \
-                 `parent_turn_id` is not the session's head is rejected with 409, and nothing is \
-                 recorded. Send `idempotency_key` to make retries safe.",
-            )
-            .creates()
-            .refuses(&[409])
-            .example(
-                "/v1/sessions/support/turns",
-                json!({
-                    "messages": [
-                        {"role": "user", "content": "Why does the build fail?"},
-                        {"role": "assistant", "content": [
-                            {"type": "text", "text": "Let me look."},
-                            {"type": "tool_call", "id": "c1", "name": "shell",
-                             "arguments": {"command": "make"}},
-                        ]},
-                        {"role": "tool", "tool_call_id": "c1",
-                         "content": "undefined reference to foo"},
-                        {"role": "assistant", "content": "foo is never linked."},
-                    ],
-                    "model": "claude-sonnet-5-5",
-                    "idempotency_key": "answer-1",
-                }),
-            ),
-        |tenant: &Tenant, path: Named, _: Nothing, turn: NewTurn| {
-            record(tenant, &path.label, &turn)
-        },
-    );
+    turns::add(api);
     api.add(
         Operation::get("/v1/sessions/{label}/history", "get_history")
             .says(

@@ -9,6 +9,7 @@ mod bodies;
 mod events;
 mod keys;
 mod metrics;
+mod native;
 mod origins;
 mod patches;
 mod paths;

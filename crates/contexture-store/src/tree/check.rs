@@ -9,10 +9,10 @@ use super::{
     SavedPath, SourceRole, Tree, TreeDocument, TreeMode,
 };
 use crate::error::StoreError;
-use crate::message::{Block, MessageContent};
 use crate::session::check_label;
 use crate::time::kept;
 use crate::turn::{check_depth, check_number, check_usage};
+use contexture_core::message::{Block, MessageContent};
 
 /// How many nodes of a cycle are named.
 const MOST_NAMED: usize = 8;
@@ -324,7 +324,10 @@ impl Node {
                             return Err(StoreError::invalid(at, message));
                         }
                     }
-                    Block::ToolCall { .. } | Block::ToolResult { .. } | Block::Thinking { .. } => {
+                    Block::ToolCall { .. }
+                    | Block::ToolResult { .. }
+                    | Block::Thinking { .. }
+                    | Block::Provider { .. } => {
                         let message = "a node can contain only text, images, audio and documents";
                         return Err(StoreError::invalid(at, message));
                     }

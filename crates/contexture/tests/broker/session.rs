@@ -45,7 +45,7 @@ fn invalid_turns_are_rejected() {
         (
             r#"{"messages":[{"role":"user","content":[{"type":"txt","text":"x"}]}]}"#,
             "messages[0].content[0].type: unknown value `txt`, expected one of `text`, `image`, \
-             `audio`, `document`, `tool_call`, `tool_result`, `thinking` at line 1 column 52",
+             `audio`, `document`, `tool_call`, `tool_result`, `thinking`, `provider` at line 1 column 52",
         ),
         (
             r#"{"messages":[{"role":"user","content":5}]}"#,

@@ -215,6 +215,7 @@ pub fn blocks(role: MessageRole, blocks: impl IntoIterator<Item = Block>) -> Mes
 pub fn text(text: &str) -> Block {
     Block::Text {
         text: text.to_owned(),
+        native: None,
     }
 }
 
@@ -223,6 +224,7 @@ pub fn call(id: &str, name: &str, argument: &str) -> Block {
         id: id.to_owned(),
         name: name.to_owned(),
         arguments: json!({"argument": argument}),
+        native: None,
     }
 }
 
@@ -230,6 +232,7 @@ pub fn thought(text: &str, signature: Option<&str>) -> Block {
     Block::Thinking {
         text: text.to_owned(),
         signature: signature.map(str::to_owned),
+        native: None,
     }
 }
 
@@ -238,6 +241,7 @@ pub fn image() -> Block {
         media_type: "image/png".to_owned(),
         data: Some(PIXEL.to_owned()),
         url: None,
+        native: None,
     }
 }
 
@@ -261,6 +265,7 @@ pub fn result_block(id: &str, content: &str) -> Block {
         tool_call_id: id.to_owned(),
         content: content.to_owned(),
         is_error: false,
+        native: None,
     }
 }
 

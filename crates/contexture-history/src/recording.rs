@@ -1,0 +1,283 @@
+//! [`Recording`]: what can be recorded as a turn. A turn in our own form, or the
+//! bodies of a provider's own API.
+//!
+//! A provider's response becomes the last message of a turn. Where the request is
+//! given as well, the messages of it that the session does not have yet come
+//! before it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use contexture_engine::Error;
+use contexture_engine::turn::turn_from_json;
+use contexture_providers::native::{self, Api, NativeError, NativeExchange, NativeRequest};
+use contexture_store::{
+    Block, Message, MessageContent, MessageRole, NewTurn, StopReason, Turn, TurnKind,
+};
+use serde_json::{Map, Value};
+
+use crate::session::Sessions;
+
+/// How many of the latest turns are compared with a request.
+const LOOK_BACK: usize = 8;
+
+/// What can be recorded as a turn.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Recording {
+    /// A turn in our own form.
+    Turn(Box<NewTurn>),
+    /// The bodies of a provider's own API.
+    Exchange(Box<NativeExchange>),
+}
+
+impl Recording {
+    /// Reads a turn in our own form, a provider's response, a recorded stream of
+    /// one, or `{"provider": …, "request": …, "response": …}`. `name` stands for
+    /// the body in complaints.
+    ///
+    /// `from` is the name of the provider whose response it is; without it, the
+    /// shape of the body decides.
+    pub fn read(name: &str, body: &[u8], from: Option<&str>) -> Result<Self, Error> {
+        let shown = if name == "-" { "standard input" } else { name };
+        if from.is_none() && !native::is_native(body) {
+            let text = std::str::from_utf8(body).map_err(|error| {
+                let at = error.valid_up_to();
+                Error::input(format!("{shown}: is not UTF-8 at byte {at}"))
+            })?;
+            return match turn_from_json(name, text) {
+                Ok(turn) => Ok(Recording::Turn(Box::new(turn))),
+                Err(error) => Err(request_alone(shown, body).unwrap_or(error)),
+            };
+        }
+        let apis = match from {
+            Some(from) => Api::named(from).ok_or_else(|| {
+                Error::input(format!(
+                    "unknown provider `{from}`; expected one of {}",
+                    Api::NAMES.join(", ")
+                ))
+            })?,
+            None => &Api::ALL,
+        };
+        let exchange = native::read_exchange(body, apis);
+        let exchange = exchange.map_err(|error| from_native(shown, &error))?;
+        Ok(Recording::Exchange(Box::new(exchange)))
+    }
+}
+
+/// Returns an error for a body that is a provider's request without its
+/// response.
+fn request_alone(name: &str, body: &[u8]) -> Option<Error> {
+    const OF_REQUESTS: [&str; 6] = [
+        "contents",
+        "input",
+        "max_tokens",
+        "max_completion_tokens",
+        "system",
+        "stream",
+    ];
+    let read = native::read_request(body, &Api::ALL).ok()?;
+    let fields: Map<String, Value> = serde_json::from_slice(body).ok()?;
+    let is_request = OF_REQUESTS.iter().any(|field| fields.contains_key(*field));
+    let error = || {
+        Error::input(format!(
+            "{name}: is a request of {}, not a response",
+            read.api.name()
+        ))
+        .advise("record the response; send {\"request\": …, \"response\": …} to record both")
+    };
+    is_request.then(error)
+}
+
+fn from_native(name: &str, error: &NativeError) -> Error {
+    let text = match name {
+        "" => error.to_string(),
+        name => format!("{name}: {error}"),
+    };
+    Error::input(text).at(error.path.as_str())
+}
+
+impl Sessions<'_> {
+    /// Returns the turn that a recording makes in a session.
+    ///
+    /// Of a request these messages are taken:
+    ///
+    /// - all of them, if the session has no turn yet;
+    /// - those after the latest answer of the model that the session has, if the
+    ///   request has that answer;
+    /// - otherwise those after the last answer of the model in the request, and
+    ///   that answer itself if it made the calls that they answer.
+    pub fn turn_of(&self, label: &str, recording: Recording) -> Result<NewTurn, Error> {
+        let exchange = match recording {
+            Recording::Turn(turn) => return Ok(*turn),
+            Recording::Exchange(exchange) => *exchange,
+        };
+        let NativeExchange {
+            request,
+            response,
+            other,
+        } = exchange;
+        let mut turn = other_fields(&other)?;
+        turn.provider = Some(response.api.provider().to_owned());
+        turn.model = response.model;
+        turn.usage = response.usage;
+        turn.stop_reason = response.stop_reason.as_deref().map(StopReason::of);
+        if let Some(request) = request {
+            let recorded = self.history(label, LOOK_BACK)?;
+            let known = before_retry(&recorded, turn.idempotency_key.as_deref());
+            turn.model = turn.model.or_else(|| request.model.clone());
+            if turn.tools.is_empty() {
+                let tools = request.tools.iter();
+                turn.tools = tools.filter_map(|tool| tool.name.clone()).collect();
+            }
+            turn.messages = new_messages(request, known);
+        }
+        turn.messages.extend(response.messages);
+        if turn.messages.is_empty() {
+            let why = turn.stop_reason.as_ref();
+            let why = why.map_or_else(String::new, |why| {
+                format!(" (it stopped: {})", why.as_str())
+            });
+            return Err(Error::input(format!(
+                "the response has no content{why}, so there is nothing to record"
+            ))
+            .advise("send the request as well, so that its messages are recorded"));
+        }
+        make_ids_unique(&mut turn.messages);
+        Ok(turn)
+    }
+}
+
+/// Returns a turn of the fields that stand beside a response.
+fn other_fields(other: &[(String, contexture_store::RawJson)]) -> Result<NewTurn, Error> {
+    const FROM_RESPONSE: [&str; 4] = ["messages", "model", "usage", "stop_reason"];
+    let mut fields = Map::new();
+    fields.insert("messages".to_owned(), Value::Array(Vec::new()));
+    for (name, raw) in other {
+        if FROM_RESPONSE.contains(&name.as_str()) {
+            return Err(Error::input(format!(
+                "{name}: the value comes from the response; remove the field"
+            ))
+            .at(name.as_str()));
+        }
+        let value = serde_json::from_str(raw.as_str()).unwrap_or(Value::Null);
+        fields.insert(name.clone(), value);
+    }
+    contexture_engine::turn::json_with_path("the body", &Value::Object(fields).to_string())
+}
+
+/// Returns the turns that were there when a call was first made that may be a
+/// retry.
+fn before_retry<'t>(turns: &'t [Turn], key: Option<&str>) -> &'t [Turn] {
+    let is_it = |turn: &Turn| key.is_some() && turn.turn.idempotency_key.as_deref() == key;
+    let first = turns.iter().position(is_it).unwrap_or(turns.len());
+    &turns[..first]
+}
+
+/// Returns the messages of a request that are not in `turns`.
+fn new_messages(request: NativeRequest, turns: &[Turn]) -> Vec<Message> {
+    let mut messages = request.messages;
+    let normal = || turns.iter().filter(|turn| turn.kind == TurnKind::Normal);
+    if normal().next().is_none() {
+        return messages;
+    }
+    let is_answer = |message: &Message| message.role == MessageRole::Assistant;
+    let latest = normal()
+        .flat_map(|turn| &turn.turn.messages)
+        .rfind(|one| is_answer(one));
+    let known = latest.and_then(|latest| {
+        let same = |message: &Message| is_answer(message) && gist(message) == gist(latest);
+        messages.iter().rposition(same)
+    });
+    if let Some(at) = known {
+        return messages.split_off(at + 1);
+    }
+    let Some(last) = messages.iter().rposition(is_answer) else {
+        return messages;
+    };
+    // Results need the calls that they answer.
+    let recorded: BTreeSet<String> = normal()
+        .flat_map(|turn| &turn.turn.messages)
+        .flat_map(calls)
+        .collect();
+    let made = calls(&messages[last]);
+    let answers = messages[last + 1..]
+        .iter()
+        .any(|one| one.role == MessageRole::Tool);
+    match answers && made.iter().any(|id| !recorded.contains(id)) {
+        true => messages.split_off(last),
+        false => messages.split_off(last + 1),
+    }
+}
+
+fn calls(message: &Message) -> Vec<String> {
+    let blocks = message.blocks();
+    let id = |block: &Block| match block {
+        Block::ToolCall { id, .. } => Some(id.clone()),
+        _ => None,
+    };
+    blocks.iter().filter_map(|block| id(block)).collect()
+}
+
+/// Returns what a message says and calls, to compare it with another: clients
+/// leave out reasoning, and write blanks and fields differently.
+fn gist(message: &Message) -> Vec<String> {
+    let blocks = message.blocks();
+    let part = |block: &Block| match block {
+        Block::Text { text, .. } => Some(text.trim().to_owned()).filter(|text| !text.is_empty()),
+        Block::ToolCall { id, name, .. } => Some(format!("call {id} {name}")),
+        _ => None,
+    };
+    let parts: Vec<String> = blocks.iter().filter_map(|block| part(block)).collect();
+    match parts.is_empty() {
+        // Nothing but opaque blocks: their bytes tell them apart.
+        true => blocks.iter().map(|block| format!("{block:?}")).collect(),
+        false => parts,
+    }
+}
+
+/// Gives calls of the same id other ones, except the last: calls without an id,
+/// and those of servers that count from one in each answer.
+fn make_ids_unique(messages: &mut [Message]) {
+    let mut count: BTreeMap<String, usize> = BTreeMap::new();
+    for message in messages.iter() {
+        for id in calls(message) {
+            *count.entry(id).or_default() += 1;
+        }
+    }
+    count.retain(|_, count| *count > 1);
+    if count.is_empty() {
+        return;
+    }
+    // The number of each call so far, and how many there are.
+    let mut seen: BTreeMap<String, usize> = BTreeMap::new();
+    let name = |id: &str, number: usize| match count.get(id) {
+        Some(&most) if number < most => Some(format!("{id}~{number}")),
+        _ => None,
+    };
+    for message in messages {
+        let MessageContent::Blocks(blocks) = &mut message.content else {
+            continue;
+        };
+        for block in blocks {
+            let renamed = match &mut *block {
+                Block::ToolCall { id, .. } => {
+                    let number = seen.entry(id.clone()).or_default();
+                    *number += 1;
+                    name(id, *number).map(|name| std::mem::replace(id, name))
+                }
+                Block::ToolResult { tool_call_id, .. } => {
+                    let number = seen.get(tool_call_id).copied();
+                    let renamed = number.and_then(|number| name(tool_call_id, number));
+                    renamed.map(|name| std::mem::replace(tool_call_id, name))
+                }
+                _ => None,
+            };
+            // The own form of a block that names the old id is no longer its.
+            if let (Some(old), Some(native)) = (renamed, block.native_mut())
+                && let Some(own) = native
+                && own.raw.as_str().contains(&format!("\"{old}\""))
+            {
+                *native = None;
+            }
+        }
+    }
+}

@@ -1,0 +1,381 @@
+//! Reads OpenAI Chat Completions.
+
+use contexture_core::Native;
+use contexture_core::message::{Block, Message, MessageContent, MessageRole};
+use serde_json::Value;
+
+use super::node::{Node, object};
+use super::{
+    Api, NativeError, NativeRequest, NativeTool, message, opaque, sendable, settings, with_native,
+};
+use crate::json::{Json, map};
+use crate::openai_chat::{DIALECT, media_part};
+
+const API: Api = Api::OpenAiChat;
+
+pub(super) fn request(node: &Node<'_>) -> Result<NativeRequest, NativeError> {
+    let mut system = Vec::new();
+    let mut messages: Vec<Message> = Vec::new();
+    for one in node.list("messages")? {
+        let role = one.required("role")?;
+        match role.as_str() {
+            "system" | "developer" if messages.is_empty() => system.push(instruction(&one, &role)?),
+            // Instructions between the messages stay where they are.
+            "system" | "developer" => {
+                let block = opaque(API, one.raw_json());
+                messages.push(message(MessageRole::System, vec![block]));
+            }
+            "user" => messages.push(message(MessageRole::User, user(&one)?)),
+            "assistant" => messages.extend(assistant(&one)?),
+            "tool" => {
+                let result = result(&one)?;
+                match messages
+                    .last_mut()
+                    .map(|last| (last.role, &mut last.content))
+                {
+                    // Results that follow each other answer one message.
+                    Some((MessageRole::Tool, MessageContent::Blocks(blocks))) => {
+                        blocks.push(result);
+                    }
+                    _ => messages.push(message(MessageRole::Tool, vec![result])),
+                }
+            }
+            // A role of older versions, or of another server.
+            _ => {
+                let block = opaque(API, one.raw_json());
+                messages.push(message(MessageRole::User, vec![block]));
+            }
+        }
+    }
+    let tool = |tool: Node<'_>| {
+        let inner = tool.find("function").or(tool.find("custom"));
+        Ok(NativeTool {
+            name: inner.unwrap_or(tool.clone()).string("name")?,
+            raw: tool.raw_json(),
+        })
+    };
+    Ok(NativeRequest {
+        api: API,
+        model: node.string("model")?,
+        system,
+        tools: node
+            .list("tools")?
+            .into_iter()
+            .map(tool)
+            .collect::<Result<_, _>>()?,
+        messages,
+        settings: settings(node, &["model", "tools", "messages"])?,
+    })
+}
+
+pub(super) fn response(node: &Node<'_>) -> Result<(Vec<Message>, Option<String>), NativeError> {
+    let choices = node.list("choices")?;
+    // Further choices are other answers to the same question.
+    let Some(choice) = choices.first() else {
+        return Err(NativeError::new(
+            "choices",
+            "is empty: the response has no answer",
+        ));
+    };
+    let Some(said) = choice.find("message") else {
+        let path = format!("{}.message", choice.path);
+        return Err(NativeError::new(path, "is missing"));
+    };
+    Ok((assistant(&said)?, choice.string("finish_reason")?))
+}
+
+fn instruction(node: &Node<'_>, role: &str) -> Result<Block, NativeError> {
+    let content = node.find("content").filter(|content| !content.is_null());
+    let text = match content {
+        Some(content) if content.is_list() => texts(&content)?.join("\n\n"),
+        Some(content) => content.expect_text()?,
+        None => String::new(),
+    };
+    let expected = map! {"role": Json::text("system"), "content": Json::text(&text)};
+    let raw = node.raw_json();
+    Ok(match role {
+        "system" => with_native(API, Block::text(text.as_str()), &raw, &expected),
+        _ => with_native(
+            API,
+            Block::text(text.as_str()),
+            &raw,
+            &Json::Value(Value::Null),
+        ),
+    })
+}
+
+/// Returns the texts of a list of parts.
+fn texts(content: &Node<'_>) -> Result<Vec<String>, NativeError> {
+    let mut texts = Vec::new();
+    for part in content.items()? {
+        texts.extend(part.string("text")?);
+    }
+    Ok(texts)
+}
+
+fn user(node: &Node<'_>) -> Result<Vec<Block>, NativeError> {
+    let content = node.find("content").filter(|content| !content.is_null());
+    let mut blocks = match content {
+        Some(content) if content.is_list() => parts(&content)?,
+        Some(content) => vec![Block::text(content.expect_text()?)],
+        None => {
+            let path = format!("{}.content", node.path);
+            return Err(NativeError::new(path, "is missing"));
+        }
+    };
+    // A name, say: it belongs to the message, and so to its only block.
+    let more = node
+        .fields()?
+        .iter()
+        .any(|(name, _)| name != "role" && name != "content");
+    if more
+        && let [block] = &mut blocks[..]
+        && let Some(native) = block.native_mut()
+    {
+        *native = Some(Native::new(API.name(), node.raw_json()));
+    }
+    Ok(blocks)
+}
+
+/// Reads what the user said in a list of parts. Several texts have their own
+/// form, because they would become one without it.
+fn parts(content: &Node<'_>) -> Result<Vec<Block>, NativeError> {
+    let items = content.items()?;
+    let mut blocks: Vec<Block> = items.iter().map(part).collect::<Result<_, _>>()?;
+    let texts = |block: &&mut Block| matches!(block, Block::Text { .. });
+    if blocks.len() > 1 {
+        for (block, item) in blocks
+            .iter_mut()
+            .zip(&items)
+            .filter(|(block, _)| texts(block))
+        {
+            if let Some(native) = block.native_mut() {
+                *native = Some(Native::new(API.name(), item.raw_json()));
+            }
+        }
+    }
+    Ok(blocks)
+}
+
+/// Reads a part of what the user said.
+fn part(node: &Node<'_>) -> Result<Block, NativeError> {
+    let raw = node.raw_json();
+    let kind = node.kind_field();
+    let block = match kind.as_str() {
+        "text" => {
+            let text = node.string("text")?.unwrap_or_default();
+            let expected = map! {"type": Json::text("text"), "text": Json::text(&text)};
+            return Ok(with_native(
+                API,
+                Block::text(text.as_str()),
+                &raw,
+                &expected,
+            ));
+        }
+        "image_url" => {
+            let image = node.find("image_url");
+            let url = image
+                .map(|image| image.string("url"))
+                .transpose()?
+                .flatten();
+            url.map(|url| from_address(&url, "image"))
+        }
+        "input_audio" => {
+            let audio = node.find("input_audio");
+            let field = |name: &str| audio.as_ref().and_then(|audio| audio.string(name).ok()?);
+            match (field("data"), field("format")) {
+                (Some(data), Some(format)) => Some(Block::Audio {
+                    media_type: match format.as_str() {
+                        "mp3" => "audio/mpeg".to_owned(),
+                        format => format!("audio/{format}"),
+                    },
+                    data: Some(data),
+                    url: None,
+                    native: None,
+                }),
+                _ => None,
+            }
+        }
+        "file" => {
+            let file = node.find("file");
+            let data = file.and_then(|file| file.string("file_data").ok()?);
+            data.filter(|data| data.starts_with("data:"))
+                .map(|data| from_address(&data, "document"))
+        }
+        _ => None,
+    };
+    let Some(block) = block else {
+        return Ok(opaque(API, raw));
+    };
+    let expected = sendable(&DIALECT, &block).map(|media| media_part(&media));
+    Ok(match expected {
+        Some(expected) => with_native(API, block, &raw, &expected.into()),
+        None => opaque(API, raw),
+    })
+}
+
+/// Returns the medium at an address, which holds its bytes if it is a data URL.
+pub(super) fn from_address(address: &str, kind: &str) -> Block {
+    let (media_type, data, url) = match address
+        .strip_prefix("data:")
+        .and_then(|rest| rest.split_once(";base64,"))
+    {
+        Some((media_type, data)) => (media_type.to_owned(), Some(data.to_owned()), None),
+        None => {
+            let guessed = if kind == "image" {
+                "image/png"
+            } else {
+                "application/pdf"
+            };
+            (guessed.to_owned(), None, Some(address.to_owned()))
+        }
+    };
+    match kind {
+        "image" => Block::Image {
+            media_type,
+            data,
+            url,
+            native: None,
+        },
+        _ => Block::Document {
+            media_type,
+            data,
+            url,
+            native: None,
+        },
+    }
+}
+
+/// Reads what the model said: one message, or none if it said nothing.
+fn assistant(node: &Node<'_>) -> Result<Vec<Message>, NativeError> {
+    let mut blocks = Vec::new();
+    let mut said = Vec::new();
+    let content = node.find("content").filter(|content| !content.is_null());
+    match content {
+        Some(content) if content.is_list() => {
+            for part in content.items()? {
+                said.push(match part.kind_field().as_str() {
+                    // In its own form, it stays a part of a list.
+                    "text" => Block::Text {
+                        text: part.string("text")?.unwrap_or_default(),
+                        native: Some(Native::new(API.name(), part.raw_json())),
+                    },
+                    _ => opaque(API, part.raw_json()),
+                });
+            }
+        }
+        Some(content) => {
+            let text = content.expect_text()?;
+            if !text.is_empty() {
+                said.push(Block::text(text));
+            }
+        }
+        None => {}
+    }
+    // What belongs to the message: reasoning of some servers, a refusal, audio.
+    let known = ["role", "content", "tool_calls"];
+    let fields = node.fields()?;
+    let more: Vec<_> = fields
+        .iter()
+        .filter(|(name, value)| !known.contains(&name.as_str()) && !is_nothing(value.raw))
+        .collect();
+    let refusal = node.find("refusal").and_then(|refusal| refusal.text());
+    if !more.is_empty() {
+        let raw = object(more.iter().map(|(name, value)| (name.as_str(), value.raw)));
+        blocks.push(match refusal {
+            Some(text) if said.is_empty() => Block::Text {
+                text,
+                native: Some(Native::new(API.name(), raw)),
+            },
+            _ => opaque(API, raw),
+        });
+    }
+    blocks.extend(said);
+    for one in node.list("tool_calls")? {
+        blocks.push(call(&one)?);
+    }
+    Ok(match blocks.is_empty() {
+        true => Vec::new(),
+        false => vec![message(MessageRole::Assistant, blocks)],
+    })
+}
+
+fn is_nothing(raw: &str) -> bool {
+    let inner = raw.strip_prefix('[').and_then(|raw| raw.strip_suffix(']'));
+    raw == "null" || inner.is_some_and(|inner| inner.trim().is_empty())
+}
+
+fn call(node: &Node<'_>) -> Result<Block, NativeError> {
+    let id = node.required("id")?;
+    let (inner, written) = match (node.find("function"), node.find("custom")) {
+        (Some(function), _) => (function, "arguments"),
+        (None, Some(custom)) => (custom, "input"),
+        (None, None) => {
+            let path = format!("{}.function", node.path);
+            return Err(NativeError::new(path, "is missing"));
+        }
+    };
+    let name = inner.required("name")?;
+    let arguments = match inner.find(written).filter(|written| !written.is_null()) {
+        // Some servers give an object instead of its text.
+        Some(given) if given.is_object() => given.value(),
+        Some(given) => arguments(&given.expect_text()?),
+        None => Value::Object(serde_json::Map::new()),
+    };
+    let expected = map! {
+        "id": Json::Text(id.clone().into()),
+        "type": Json::text("function"),
+        "function": map! {
+            "name": Json::Text(name.clone().into()),
+            "arguments": Json::Text(sent(&arguments).into()),
+        },
+    };
+    let block = Block::ToolCall {
+        id,
+        name,
+        arguments,
+        native: None,
+    };
+    Ok(with_native(API, block, &node.raw_json(), &expected))
+}
+
+/// Returns the arguments that a model wrote: an object, or the text if it is none.
+pub(super) fn arguments(text: &str) -> Value {
+    if text.trim().is_empty() {
+        return Value::Object(serde_json::Map::new());
+    }
+    match serde_json::from_str(text) {
+        Ok(value @ Value::Object(_)) => value,
+        _ => Value::String(text.to_owned()),
+    }
+}
+
+/// Returns arguments as they are sent.
+pub(super) fn sent(arguments: &Value) -> String {
+    match arguments {
+        Value::String(text) => text.clone(),
+        object => object.to_string(),
+    }
+}
+
+fn result(node: &Node<'_>) -> Result<Block, NativeError> {
+    let id = node.required("tool_call_id")?;
+    let content = node.find("content").filter(|content| !content.is_null());
+    let text = match content {
+        Some(content) if content.is_list() => texts(&content)?.join("\n\n"),
+        Some(content) => content.expect_text()?,
+        None => String::new(),
+    };
+    let expected = map! {
+        "role": Json::text("tool"),
+        "tool_call_id": Json::Text(id.clone().into()),
+        "content": Json::Text(text.clone().into()),
+    };
+    let block = Block::ToolResult {
+        tool_call_id: id,
+        content: text,
+        is_error: false,
+        native: None,
+    };
+    Ok(with_native(API, block, &node.raw_json(), &expected))
+}

@@ -1,0 +1,196 @@
+//! Finds out which API a body belongs to, by its shape.
+
+use super::node::Node;
+use super::{Api, NativeError};
+
+/// Returns true for what is a recorded stream: server-sent events, several JSON
+/// values one after the other, or a list of chunks.
+pub(super) fn is_stream(text: &str) -> bool {
+    let text = text.trim_start();
+    let is_event = |line: &str| {
+        ["data:", "event:", "id:", "retry:", ":"]
+            .iter()
+            .any(|field| line.starts_with(field))
+    };
+    if text.starts_with('[') || is_event(text) {
+        return true;
+    }
+    let mut values =
+        serde_json::Deserializer::from_str(text).into_iter::<&serde_json::value::RawValue>();
+    values.next().is_some_and(|first| first.is_ok()) && values.next().is_some()
+}
+
+/// Returns true when a body is a provider's answer, a recorded stream of one, or
+/// an object with `response`; false when it is a turn in Contexture's own form.
+pub fn is_native(body: &[u8]) -> bool {
+    let Ok(text) = super::utf8(body) else {
+        return false;
+    };
+    if is_stream(text) {
+        return true;
+    }
+    let Ok(node) = Node::root(text) else {
+        return false;
+    };
+    let has = |name: &str| node.find(name).is_some();
+    !has("messages")
+        && [
+            "response",
+            "request",
+            "choices",
+            "output",
+            "candidates",
+            "promptFeedback",
+            "content",
+        ]
+        .into_iter()
+        .any(has)
+        || !has("messages") && (node.kind_field() == "error" || has("usageMetadata"))
+}
+
+/// Returns the API whose answer this is.
+pub(super) fn response(node: &Node<'_>, apis: &[Api]) -> Result<Api, NativeError> {
+    refuse_error(node)?;
+    let has = |name: &str| node.find(name).is_some();
+    let api = if has("choices") {
+        Api::OpenAiChat
+    } else if has("candidates") || has("promptFeedback") || has("usageMetadata") {
+        Api::Gemini
+    } else if has("output") || node.string("object").ok().flatten().as_deref() == Some("response") {
+        Api::OpenAiResponses
+    } else if has("content") && (has("role") || node.kind_field() == "message") {
+        Api::Anthropic
+    } else {
+        let expected = match apis {
+            [api] => expected(*api),
+            _ => {
+                "expected `content` and `role` (Anthropic), `choices` (OpenAI Chat), `output` \
+                  (OpenAI Responses) or `candidates` (Gemini)"
+            }
+        };
+        let message = format!("is no response of a provider that Contexture can read: {expected}");
+        return Err(node.wrong(message));
+    };
+    named(node, api, apis, "response")
+}
+
+fn expected(api: Api) -> &'static str {
+    match api {
+        Api::Anthropic => "a response of Anthropic has `content` and `role`",
+        Api::OpenAiChat => "a response of OpenAI Chat has `choices`",
+        Api::OpenAiResponses => "a response of OpenAI Responses has `output`",
+        Api::Gemini => "a response of Gemini has `candidates`",
+    }
+}
+
+/// Refuses the error of a provider: it is no answer.
+pub(super) fn refuse_error(node: &Node<'_>) -> Result<(), NativeError> {
+    let Some(error) = node.find("error").filter(|error| !error.is_null()) else {
+        return Ok(());
+    };
+    let field = |name: &str| error.string(name).ok().flatten();
+    let kind = field("type").or(field("status")).or(field("code"));
+    let message = field("message").or(error.text()).unwrap_or_default();
+    let kind = kind.map(|kind| format!(" {kind}")).unwrap_or_default();
+    Err(error.wrong(format!(
+        "the provider answered with the error{kind}: {message}. Record a failed call in \
+         Contexture's own form, with `messages` and `error`"
+    )))
+}
+
+/// Returns the API that a request is for.
+pub(super) fn request(node: &Node<'_>, apis: &[Api]) -> Result<Api, NativeError> {
+    let has = |name: &str| node.find(name).is_some();
+    let api = if has("contents") {
+        Api::Gemini
+    } else if has("input") || has("previous_response_id") {
+        Api::OpenAiResponses
+    } else if has("messages") {
+        match is_anthropic(node, apis) {
+            true => Api::Anthropic,
+            false => Api::OpenAiChat,
+        }
+    } else {
+        return Err(node.wrong(
+            "is no request of a provider that Contexture can read: expected `messages` \
+             (Anthropic, OpenAI Chat), `input` (OpenAI Responses) or `contents` (Gemini)",
+        ));
+    };
+    named(node, api, apis, "request")
+}
+
+/// Both have `messages`. What only one of the two has decides; without any of
+/// it, the model's name does.
+fn is_anthropic(node: &Node<'_>, apis: &[Api]) -> bool {
+    match (
+        apis.contains(&Api::Anthropic),
+        apis.contains(&Api::OpenAiChat),
+    ) {
+        (true, false) => return !has_chat_marks(node),
+        (false, true) => return has_anthropic_marks(node),
+        _ => {}
+    }
+    if has_anthropic_marks(node) {
+        return true;
+    }
+    if has_chat_marks(node) {
+        return false;
+    }
+    let model = node.string("model").ok().flatten().unwrap_or_default();
+    model.contains("claude") && node.find("max_tokens").is_some()
+}
+
+fn has_anthropic_marks(node: &Node<'_>) -> bool {
+    let has = |name: &str| node.find(name).is_some();
+    let marked = |name: &str| {
+        [
+            "\"tool_use\"",
+            "\"tool_result\"",
+            "\"redacted_thinking\"",
+            "\"cache_control\"",
+        ]
+        .iter()
+        .any(|mark| node.find(name).is_some_and(|list| list.raw.contains(mark)))
+    };
+    has("system")
+        || has("anthropic_version")
+        || node
+            .find("tools")
+            .is_some_and(|tools| tools.raw.contains("\"input_schema\""))
+        || marked("messages")
+}
+
+fn has_chat_marks(node: &Node<'_>) -> bool {
+    let has = |name: &str| node.find(name).is_some();
+    let messages = node.list("messages").unwrap_or_default();
+    let first = messages.first();
+    let role = |message: &Node<'_>| message.string("role").ok().flatten().unwrap_or_default();
+    has("max_completion_tokens")
+        || has("response_format")
+        || has("stream_options")
+        || first.is_some_and(|first| matches!(role(first).as_str(), "system" | "developer"))
+        || messages
+            .iter()
+            .any(|message| role(message) == "tool" || message.find("tool_calls").is_some())
+        || node
+            .find("tools")
+            .is_some_and(|tools| tools.raw.contains("\"function\""))
+}
+
+/// Refuses a body of another API than the one that was named.
+pub(super) fn named(
+    node: &Node<'_>,
+    found: Api,
+    apis: &[Api],
+    what: &str,
+) -> Result<Api, NativeError> {
+    if apis.contains(&found) {
+        return Ok(found);
+    }
+    let names: Vec<&str> = apis.iter().map(|api| api.name()).collect();
+    Err(node.wrong(format!(
+        "is a {what} of {}, not of {}: name the right provider, or none to detect it",
+        found.name(),
+        names.join(" or ")
+    )))
+}

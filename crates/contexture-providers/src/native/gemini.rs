@@ -1,0 +1,294 @@
+//! Reads Gemini `generateContent`.
+
+use std::collections::BTreeMap;
+
+use contexture_core::message::{Block, Message, MessageRole};
+use serde_json::Value;
+
+use super::node::Node;
+use super::{
+    Api, NativeError, NativeRequest, NativeTool, message, opaque, sendable, settings, with_native,
+};
+use crate::gemini::{DIALECT, media_part};
+use crate::json::{Json, map};
+
+const API: Api = Api::Gemini;
+
+pub(super) fn request(node: &Node<'_>) -> Result<NativeRequest, NativeError> {
+    let mut reader = Reader::default();
+    let mut messages = Vec::new();
+    for content in node.list("contents")? {
+        messages.extend(reader.content(&content)?);
+    }
+    let mut tools = Vec::new();
+    for tool in node.list("tools")? {
+        let declared = tool.list("functionDeclarations")?;
+        let declared = match declared.is_empty() {
+            true => tool.list("function_declarations")?,
+            false => declared,
+        };
+        // A tool of Google's own has no declaration.
+        if declared.is_empty() {
+            tools.push(NativeTool {
+                name: None,
+                raw: tool.raw_json(),
+            });
+        }
+        for function in declared {
+            tools.push(NativeTool {
+                name: function.string("name")?,
+                raw: function.raw_json(),
+            });
+        }
+    }
+    let system = node
+        .find("systemInstruction")
+        .or(node.find("system_instruction"));
+    let system = match system.filter(|system| !system.is_null()) {
+        Some(system) => reader.parts(&system, MessageRole::System)?,
+        None => Vec::new(),
+    };
+    let read = [
+        "model",
+        "systemInstruction",
+        "system_instruction",
+        "tools",
+        "contents",
+    ];
+    Ok(NativeRequest {
+        api: API,
+        model: node.string("model")?,
+        system,
+        tools,
+        messages,
+        settings: settings(node, &read)?,
+    })
+}
+
+pub(super) fn response(node: &Node<'_>) -> Result<(Vec<Message>, Option<String>), NativeError> {
+    // Further candidates are other answers to the same question.
+    let Some(candidate) = node.list("candidates")?.into_iter().next() else {
+        let feedback = node.find("promptFeedback");
+        let blocked = feedback.and_then(|feedback| feedback.string("blockReason").ok()?);
+        return match blocked {
+            Some(reason) => Ok((Vec::new(), Some(reason))),
+            None => Err(NativeError::new(
+                "candidates",
+                "is empty: the response has no answer",
+            )),
+        };
+    };
+    let messages = match candidate
+        .find("content")
+        .filter(|content| !content.is_null())
+    {
+        Some(content) => {
+            let blocks = Reader::default().parts(&content, MessageRole::Assistant)?;
+            match blocks.is_empty() {
+                true => Vec::new(),
+                false => vec![message(MessageRole::Assistant, blocks)],
+            }
+        }
+        None => Vec::new(),
+    };
+    Ok((messages, candidate.string("finishReason")?))
+}
+
+/// Gives calls without an id one, and finds the call that a result answers.
+#[derive(Default)]
+struct Reader {
+    // Calls of the latest message of the model that have no result yet.
+    open: Vec<(String, String)>,
+}
+
+impl Reader {
+    fn content(&mut self, node: &Node<'_>) -> Result<Vec<Message>, NativeError> {
+        let role = node.string("role")?;
+        if role.as_deref() == Some("model") {
+            self.open.clear();
+            let blocks = self.parts(node, MessageRole::Assistant)?;
+            return Ok(match blocks.is_empty() {
+                true => Vec::new(),
+                false => vec![message(MessageRole::Assistant, blocks)],
+            });
+        }
+        if let Some(role) = &role
+            && !matches!(role.as_str(), "user" | "function")
+        {
+            let message = format!("unknown role `{role}`; expected user or model");
+            return Err(NativeError::new(format!("{}.role", node.path), message));
+        }
+        let blocks = self.parts(node, MessageRole::User)?;
+        let is_result = |block: &Block| matches!(block, Block::ToolResult { .. });
+        let (results, said): (Vec<Block>, Vec<Block>) = blocks.into_iter().partition(is_result);
+        let results = (!results.is_empty()).then(|| message(MessageRole::Tool, results));
+        let said = (!said.is_empty()).then(|| message(MessageRole::User, said));
+        Ok(results.into_iter().chain(said).collect())
+    }
+
+    fn parts(&mut self, node: &Node<'_>, role: MessageRole) -> Result<Vec<Block>, NativeError> {
+        // Calls of one name are told apart by their number in the message, so
+        // that the same message gives the same ids wherever it is read.
+        let mut unnamed: BTreeMap<String, u32> = BTreeMap::new();
+        let parts = node.list("parts")?;
+        parts
+            .iter()
+            .map(|part| self.part(part, role, &mut unnamed))
+            .collect()
+    }
+
+    fn part(
+        &mut self,
+        node: &Node<'_>,
+        role: MessageRole,
+        unnamed: &mut BTreeMap<String, u32>,
+    ) -> Result<Block, NativeError> {
+        let raw = node.raw_json();
+        let is_model = role == MessageRole::Assistant;
+        if let Some(call) = node.find("functionCall").filter(|_| is_model) {
+            let name = call.required("name")?;
+            let id = call.string("id")?.filter(|id| !id.trim().is_empty());
+            let number = unnamed.entry(name.clone()).or_default();
+            *number += 1;
+            let id = id.unwrap_or_else(|| format!("{name}-{number}"));
+            let arguments = match call.find("args").filter(|args| args.is_object()) {
+                Some(args) => args.value(),
+                None => Value::Object(serde_json::Map::new()),
+            };
+            self.open.push((id.clone(), name.clone()));
+            let function = map! {
+                "id": Json::Text(id.clone().into()),
+                "name": Json::Text(name.clone().into()),
+                "args": arguments.clone(),
+            };
+            let expected = map! {"functionCall": function};
+            let block = Block::ToolCall {
+                id,
+                name,
+                arguments,
+                native: None,
+            };
+            return Ok(with_native(API, block, &raw, &expected));
+        }
+        if let Some(result) = node.find("functionResponse").filter(|_| !is_model) {
+            return self.result(&result, node, unnamed);
+        }
+        if let Some(text) = node.string("text")? {
+            if text.trim().is_empty() {
+                // A signature on nothing, at the end of an answer.
+                return Ok(opaque(API, raw));
+            }
+            let thought = node
+                .find("thought")
+                .is_some_and(|thought| thought.raw == "true");
+            let expected = map! {"text": Json::text(&text)};
+            let block = match thought && is_model {
+                true => Block::Thinking {
+                    text: text.clone(),
+                    signature: None,
+                    native: None,
+                },
+                false => Block::text(text.as_str()),
+            };
+            return Ok(with_native(API, block, &raw, &expected));
+        }
+        let data = node.find("inlineData");
+        let file = node.find("fileData");
+        let media = match (&data, &file) {
+            (Some(data), _) => block_of(data, "data")?,
+            (None, Some(file)) => block_of(file, "fileUri")?,
+            (None, None) => None,
+        };
+        Ok(match media {
+            Some(block) => match sendable(&DIALECT, &block).map(|media| media_part(&media)) {
+                Some(expected) => with_native(API, block, &raw, &expected.into()),
+                None => opaque(API, raw),
+            },
+            None => opaque(API, raw),
+        })
+    }
+
+    fn result(
+        &mut self,
+        result: &Node<'_>,
+        part: &Node<'_>,
+        unnamed: &mut BTreeMap<String, u32>,
+    ) -> Result<Block, NativeError> {
+        let name = result.required("name")?;
+        let given = result.string("id")?.filter(|id| !id.trim().is_empty());
+        let number = unnamed.entry(name.clone()).or_default();
+        *number += 1;
+        let is_it = |open: &(String, String)| match &given {
+            Some(id) => open.0 == *id,
+            None => open.1 == name,
+        };
+        let found = self.open.iter().position(is_it);
+        let called = found.map(|at| self.open.remove(at).0);
+        let id = given
+            .or(called)
+            .unwrap_or_else(|| format!("{name}-{number}"));
+        let response = result
+            .find("response")
+            .filter(|response| response.is_object());
+        let fields = match &response {
+            Some(response) => response.fields()?,
+            None => Vec::new(),
+        };
+        let (text, is_error) = match &fields[..] {
+            [(key, value)] if key == "output" || key == "error" => match value.text() {
+                Some(text) => (text, key == "error"),
+                None => (value.raw.to_owned(), key == "error"),
+            },
+            _ => (
+                response.map_or(String::new(), |response| response.raw.to_owned()),
+                false,
+            ),
+        };
+        let key = if is_error { "error" } else { "output" };
+        let mut said = Json::Map(Vec::new());
+        said.push(key, Json::Text(text.clone().into()));
+        let expected = map! {"functionResponse": map! {
+            "id": Json::Text(id.clone().into()),
+            "name": Json::Text(name.into()),
+            "response": said,
+        }};
+        let block = Block::ToolResult {
+            tool_call_id: id,
+            content: text,
+            is_error,
+            native: None,
+        };
+        Ok(with_native(API, block, &part.raw_json(), &expected))
+    }
+}
+
+fn block_of(node: &Node<'_>, field: &str) -> Result<Option<Block>, NativeError> {
+    let (Some(media_type), Some(bytes)) = (node.string("mimeType")?, node.string(field)?) else {
+        return Ok(None);
+    };
+    let (data, url) = match field {
+        "data" => (Some(bytes), None),
+        _ => (None, Some(bytes)),
+    };
+    let native = None;
+    Ok(Some(match media_type.split('/').next() {
+        Some("image") => Block::Image {
+            media_type,
+            data,
+            url,
+            native,
+        },
+        Some("audio") => Block::Audio {
+            media_type,
+            data,
+            url,
+            native,
+        },
+        _ => Block::Document {
+            media_type,
+            data,
+            url,
+            native,
+        },
+    }))
+}

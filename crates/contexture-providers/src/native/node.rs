@@ -1,0 +1,166 @@
+//! A JSON value of a body: its bytes, and its path for errors.
+
+use contexture_core::RawJson;
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use super::NativeError;
+use crate::json::RawFields;
+
+/// A JSON value at a place of a body.
+#[derive(Debug, Clone)]
+pub(super) struct Node<'a> {
+    pub(super) raw: &'a str,
+    pub(super) path: String,
+}
+
+impl<'a> Node<'a> {
+    /// Reads a body.
+    pub(super) fn root(text: &'a str) -> Result<Self, NativeError> {
+        if text.trim().is_empty() {
+            return Err(NativeError::new("", "is empty: there is no body to read"));
+        }
+        let raw: &RawValue = serde_json::from_str(text)
+            .map_err(|error| NativeError::new("", format!("is not JSON: {error}")))?;
+        Ok(Self {
+            raw: raw.get(),
+            path: String::new(),
+        })
+    }
+
+    /// Returns the fields of an object, in order.
+    pub(super) fn fields(&self) -> Result<Vec<(String, Node<'a>)>, NativeError> {
+        let fields: RawFields<'a> = serde_json::from_str(self.raw)
+            .map_err(|_| self.wrong(format!("must be an object, not {}", self.kind())))?;
+        Ok(fields
+            .0
+            .into_iter()
+            .map(|(name, value)| {
+                let node = Node {
+                    raw: value.get(),
+                    path: self.field_path(&name),
+                };
+                (name, node)
+            })
+            .collect())
+    }
+
+    fn field_path(&self, name: &str) -> String {
+        match self.path.as_str() {
+            "" => name.to_owned(),
+            path => format!("{path}.{name}"),
+        }
+    }
+
+    /// Returns the values of a list, in order.
+    pub(super) fn items(&self) -> Result<Vec<Node<'a>>, NativeError> {
+        let items: Vec<&'a RawValue> = serde_json::from_str(self.raw)
+            .map_err(|_| self.wrong(format!("must be a list, not {}", self.kind())))?;
+        let node = |(i, item): (usize, &'a RawValue)| Node {
+            raw: item.get(),
+            path: format!("{}[{i}]", self.path),
+        };
+        Ok(items.into_iter().enumerate().map(node).collect())
+    }
+
+    /// Returns the field of that name. There is none in what is no object.
+    pub(super) fn find(&self, name: &str) -> Option<Node<'a>> {
+        let fields = self.fields().ok()?;
+        let mut fields = fields.into_iter().rev();
+        fields.find(|field| field.0 == name).map(|field| field.1)
+    }
+
+    /// Returns the values of the list at `name`; null and a missing field have
+    /// none.
+    pub(super) fn list(&self, name: &str) -> Result<Vec<Node<'a>>, NativeError> {
+        match self.find(name).filter(|list| !list.is_null()) {
+            Some(list) => list.items(),
+            None => Ok(Vec::new()),
+        }
+    }
+
+    /// Returns the text at `name`; null and a missing field have none.
+    pub(super) fn string(&self, name: &str) -> Result<Option<String>, NativeError> {
+        match self.find(name).filter(|text| !text.is_null()) {
+            Some(text) => text.expect_text().map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// Returns the text at `name`, which must be there and not blank.
+    pub(super) fn required(&self, name: &str) -> Result<String, NativeError> {
+        match self.string(name)? {
+            Some(text) if !text.trim().is_empty() => Ok(text),
+            Some(_) => Err(NativeError::new(self.field_path(name), "is empty")),
+            None => Err(NativeError::new(self.field_path(name), "is missing")),
+        }
+    }
+
+    /// Returns the `type`, or nothing.
+    pub(super) fn kind_field(&self) -> String {
+        self.string("type").ok().flatten().unwrap_or_default()
+    }
+
+    /// Returns the value if it is a text.
+    pub(super) fn text(&self) -> Option<String> {
+        serde_json::from_str(self.raw).ok()
+    }
+
+    /// Returns the value, which must be a text.
+    pub(super) fn expect_text(&self) -> Result<String, NativeError> {
+        self.text()
+            .ok_or_else(|| self.wrong(format!("must be a string, not {}", self.kind())))
+    }
+
+    pub(super) fn is_null(&self) -> bool {
+        self.raw == "null"
+    }
+
+    pub(super) fn is_list(&self) -> bool {
+        self.raw.starts_with('[')
+    }
+
+    pub(super) fn is_object(&self) -> bool {
+        self.raw.starts_with('{')
+    }
+
+    /// Returns the value. Numbers may lose their spelling.
+    pub(super) fn value(&self) -> Value {
+        serde_json::from_str(self.raw).unwrap_or(Value::Null)
+    }
+
+    /// Returns the bytes.
+    pub(super) fn raw_json(&self) -> RawJson {
+        RawJson::parse(self.raw).unwrap_or_default()
+    }
+
+    pub(super) fn wrong(&self, message: impl Into<String>) -> NativeError {
+        NativeError::new(self.path.as_str(), message)
+    }
+
+    fn kind(&self) -> &'static str {
+        match self.raw.as_bytes().first() {
+            Some(b'{') => "an object",
+            Some(b'[') => "a list",
+            Some(b'"') => "a string",
+            Some(b't' | b'f') => "a boolean",
+            Some(b'n') => "null",
+            _ => "a number",
+        }
+    }
+}
+
+/// Returns an object of fields, each written as it is.
+pub(super) fn object<'f>(fields: impl IntoIterator<Item = (&'f str, &'f str)>) -> RawJson {
+    let mut out = String::from("{");
+    for (name, raw) in fields {
+        if out.len() > 1 {
+            out.push(',');
+        }
+        contexture_core::json::write(&mut out, name);
+        out.push(':');
+        out.push_str(raw);
+    }
+    out.push('}');
+    RawJson::parse(&out).unwrap_or_default()
+}
