@@ -57,7 +57,7 @@ pub use contexture_guard as guard;
 pub use budget::{Budget, Share};
 pub use code::Code;
 pub use counts::{Counts, TokenCounter, Tokens};
-pub use cut::{Cut, CutText, MIN_USEFUL_TOKENS, grouped};
+pub use cut::{Cut, CutText, MIN_USEFUL_TOKENS, cut_marker, grouped};
 pub use error::{Error, Piece as ErrorPiece};
 pub use fit::{Anchor, ByScore, Fit, Marker, Path, UnofferedRange};
 pub use form::{Curator, Form, FormKind};

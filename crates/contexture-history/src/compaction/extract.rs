@@ -12,7 +12,6 @@
 
 use contexture_core::{TokenCounter, Tokens};
 
-mod cues;
 mod fit;
 mod gather;
 mod prose;

@@ -4,10 +4,6 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::Section::{Asked, Decided, Done, Facts, Failed, Files, Next, Open};
-use super::cues::{
-    ASK, BOUND, DECIDE, DONE, FACT, FAIL, HEDGE, LOG, Lexicon, NEXT, PLAN, POLITE, STRONG,
-    is_trivial,
-};
 use super::prose::{
     HEAD_BYTES, LINE_BYTES, Sentence, TAIL_BYTES, clip, content_words, ends, given_up, informative,
     is_reply, key, normalise, paths, sentences, shorten, stem, without_marker,
@@ -16,6 +12,10 @@ use super::tools::{Findings, describe_call, is_failure_line};
 use super::{
     Bullet, MOST_TIMES, NOTED, Passage, SECTIONS, Section, Speaker, SummaryLine, Weight, call_of,
     parse_left_out,
+};
+use contexture_shorten::cues::{
+    ASK, BOUND, DECIDE, DONE, FACT, FAIL, HEDGE, LOG, Lexicon, NEXT, PLAN, POLITE, STRONG,
+    is_trivial,
 };
 
 /// Words that tell the section of a heading, ours or a language model's.

@@ -1,32 +1,9 @@
 //! Reads tool calls and their results.
 
-use super::cues::{BLAND, FAIL, LOG, Lexicon, RESULT, STRONG, Signs};
-use super::prose::{LINE_BYTES, clip, normalise, shorten};
+pub(super) use contexture_shorten::cues::is_failure_line;
+use contexture_shorten::cues::{BLAND, Lexicon, RESULT};
 
-/// Returns true for a line of output that reports a failure.
-pub(super) fn is_failure_line(line: &str, signs: &Signs, is_known: bool) -> bool {
-    if !signs.has(FAIL | STRONG | LOG) {
-        return false;
-    }
-    let lower = clip(line, 16).to_ascii_lowercase();
-    let starts = |words: &[&str]| words.iter().any(|word| lower.starts_with(word));
-    if starts(&[
-        "warning", "note", "help", "info", "debug", "= note", "= help", "|",
-    ]) || line.contains("^^")
-        || line.ends_with(" ok")
-        || line.ends_with("PASSED")
-    {
-        return false;
-    }
-    // Far into a line the word is part of a sentence about something else.
-    let is_early = signs.failure.as_ref().is_some_and(|(at, _)| *at < 8);
-    let is_code = line.ends_with(['{', '}', ';', ',', '(', '['])
-        || starts(&[
-            "//", "/*", "#", "*", "import ", "fn ", "def ", "let ", "if ", "return ", "raise ",
-            "throw ", "except", "pub ", "use ", "const ", "case ",
-        ]);
-    is_known || is_early && !is_code
-}
+use super::prose::{LINE_BYTES, clip, normalise, shorten};
 
 /// What a tool's output has to say.
 #[derive(Default)]

@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use super::Bullet;
-use super::cues::Lexicon;
 use super::prose::normalise;
+use contexture_shorten::cues::Lexicon;
 
 /// The most bytes of the numbers named at one place.
 const NAMED_BYTES: usize = 24;
