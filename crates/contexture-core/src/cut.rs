@@ -386,7 +386,12 @@ impl Cutter<'_> {
     fn marker(&self, lines: LinesCut, tokens: Tokens, exact: bool) -> String {
         let name = self.item.path.as_deref().unwrap_or(&self.item.id);
         let name = escape_attribute(name);
-        cut_marker(&format!("{lines} of {name}"), tokens, exact, None)
+        let what = match self.item.original {
+            // The lines that are left have other numbers than those of the whole.
+            Some(_) => format!("more of {name}"),
+            None => format!("{lines} of {name}"),
+        };
+        cut_marker(&what, tokens, exact, self.item.handle.as_deref())
     }
 }
 

@@ -61,7 +61,7 @@ pub use cut::{Cut, CutText, MIN_USEFUL_TOKENS, cut_marker, grouped};
 pub use error::{Error, Piece as ErrorPiece};
 pub use fit::{Anchor, ByScore, Fit, Marker, Path, UnofferedRange};
 pub use form::{Curator, Form, FormKind};
-pub use item::{Content, Data, Item, Join, Role, Scores, Trust};
+pub use item::{Content, Data, Item, Join, Original, Role, Scores, Trust};
 pub use layer::{Frame, Heading, Layer, Order, Place};
 pub use layout::{Block, Layout, Section};
 pub use part::{Media, MediaKind, MediaSource, Part};

@@ -17,9 +17,9 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 use contexture_engine::config::CompactionConfig;
-use contexture_engine::{Error, Summariser, Warning, counter_name};
+use contexture_engine::{Error, Summariser, Warning};
 
-use crate::history::{LatestCompaction, count_turn, turn_name};
+use crate::history::{LatestCompaction, count_turn, counter_of, turn_name};
 
 /// The longest summary, whatever the window.
 const MAX_SUMMARY: Tokens = 8_192;
@@ -85,6 +85,8 @@ pub(crate) struct Compactor<'a> {
     pub(crate) summariser: Option<&'a dyn Summariser>,
     /// The window of the model, in tokens.
     pub(crate) model_window: Tokens,
+    /// The limit of tool results that turns are counted with, if there is one.
+    pub(crate) max_result: Option<Tokens>,
 }
 
 impl Compactor<'_> {
@@ -94,7 +96,7 @@ impl Compactor<'_> {
         let Some(head) = plan.session.head else {
             return Ok(None);
         };
-        let counter = counter_name(self.counts, self.policy);
+        let counter = counter_of(self.counts, self.policy, self.max_result);
         let earlier = LatestCompaction::find(self.store, head)?;
         let walk = Walk {
             counter: &counter,
@@ -209,7 +211,7 @@ impl Compactor<'_> {
             match &turn.counts {
                 Some(counts) => total += counts.iter().flatten().sum::<Tokens>(),
                 None => {
-                    let counted = count_turn(&turn.turn, self.counts, self.policy);
+                    let counted = count_turn(&turn.turn, self.counts, self.policy, self.max_result);
                     total += counted.total();
                     debug_assert_eq!(counted.counter, counter);
                     uncounted.push((turn.id, counted));

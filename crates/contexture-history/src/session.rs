@@ -17,7 +17,7 @@ use contexture_engine::{Advice, Cause, Engine, Error, Operation};
 use contexture_store::{Counted, Ledger};
 
 use crate::compaction::{self, Compacted, Compactor, Plan, Undone};
-use crate::history::count_turn;
+use crate::history::{ResultLimits, count_turn};
 
 /// How many of a session's latest requests a turn is looked for among.
 const LOOK_BACK: usize = 16;
@@ -77,13 +77,15 @@ impl<'e> Sessions<'e> {
             policy: self.engine.policy(),
             summariser,
             model_window: window,
+            max_result: ResultLimits::stored(self.engine.config()),
         }
     }
 
     /// Returns the counts of a turn, to be recorded with it.
     fn count_turn(&self, turn: &NewTurn, model: &Model) -> Result<Counted, Error> {
         let counts = self.engine.counts(model)?;
-        Ok(count_turn(turn, &counts, self.engine.policy()))
+        let max_result = ResultLimits::stored(self.engine.config());
+        Ok(count_turn(turn, &counts, self.engine.policy(), max_result))
     }
 
     /// Records a turn: what the model answered, and what was asked.

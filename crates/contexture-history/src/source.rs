@@ -14,7 +14,7 @@ use contexture_engine::{
 use contexture_store::{Session, Trigger};
 
 use crate::compaction::{Compacted, Plan};
-use crate::history::{History, Reader, SUMMARY_NAME, TurnCache};
+use crate::history::{History, Reader, ResultLimits, SUMMARY_NAME, TurnCache};
 use crate::session::Sessions;
 
 /// An answer that may have fewer tokens than this is likely to be cut off.
@@ -142,6 +142,7 @@ impl Source for HistorySource {
             counts: ask.counts,
             policy: ask.policy,
             provider: ask.model.provider,
+            results: ResultLimits::of(ask.engine.config(), ask.budget.window()),
             available: ask.budget.available(),
             min_recent,
             with_summary: !progress.without_summary,
@@ -250,7 +251,10 @@ impl HistorySource {
         };
         if !progress.by_steps && !progress.steps_failed && !progress.newest.is_empty() {
             let kept = assembly.report.included.iter().filter(|row| {
-                *row.layer == *ask.layer.name && !row.truncated && progress.newest.contains(&row.id)
+                // What is over the limit of tool results is shortened in any
+                // case.
+                let is_whole = !row.truncated || row.code == Code::TOKEN_LIMIT;
+                *row.layer == *ask.layer.name && is_whole && progress.newest.contains(&row.id)
             });
             if kept.count() < progress.newest.len() {
                 // The latest run is too long: its latest steps, whole, say more

@@ -15,6 +15,7 @@
 
 mod compaction;
 mod error;
+mod handle;
 mod id;
 mod key;
 mod ledger;
@@ -31,6 +32,7 @@ mod turn;
 
 pub use compaction::{Compaction, Trigger};
 pub use error::StoreError;
+pub use handle::{Handle, HandlePrefix, LEAST_FETCHABLE_BYTES};
 pub use id::{NotAnId, TurnId};
 pub use key::{KeyRecord, KeyScope, MAX_KEY_NAME_BYTES, Tenants, Waited, Watch};
 pub use ledger::{Counted, Ledger, Recorded, TurnHead, Walk};

@@ -1,0 +1,151 @@
+//! A tool result over the limit is shortened, the same way in every request.
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use contexture::core::Code;
+use contexture::store::Handle;
+use contexture::turn::NewTurn;
+use contexture::{Assembled, Format};
+use support::counting::Counting;
+use support::*;
+
+const PLAIN: &str = "[compaction]\nenabled = false";
+
+/// A log with one line that matters.
+fn log(lines: usize) -> String {
+    let mut log: Vec<String> = (0..lines)
+        .map(|i| {
+            format!(
+                "2026-03-01T10:00:00Z INFO [worker-{}] chunk {i} handed out",
+                i % 7
+            )
+        })
+        .collect();
+    log[lines / 2] = "2026-03-01T10:48:20Z ERROR OutOfMemoryError in src/pool/arena.c:417".into();
+    log.join("\n")
+}
+
+fn step(result_of_call: &str) -> NewTurn {
+    turn([
+        user("Run it."),
+        calls(["c1"]),
+        result("c1", result_of_call),
+        says("It ran."),
+    ])
+}
+
+/// Returns the text of the tool results in a request.
+fn shown(assembled: &Assembled) -> String {
+    let results = assembled.layout.history.iter();
+    let results = results.filter(|block| block.role == contexture::core::Role::Tool);
+    let texts: Vec<String> = results.map(|block| block.text().to_owned()).collect();
+    texts.join("\n---\n")
+}
+
+#[test]
+fn the_one_error_of_a_long_log_is_sent() {
+    let lab = Lab::new(PLAIN);
+    let log = log(14_000);
+    lab.talk("s", &[step(&log)]);
+    for window in [8_000, 32_000] {
+        let assembled = lab.assemble("s", window);
+        let text = shown(&assembled);
+        assert!(text.contains("ERROR OutOfMemoryError in src/pool/arena.c:417"));
+        let handle = Handle::of(&log).short();
+        assert!(text.contains(&format!("; fetch {handle} for the rest ...]")));
+        let row = assembled.report.included.iter().find(|row| row.truncated);
+        let row = row.unwrap();
+        assert_eq!(row.code, Code::TOKEN_LIMIT);
+        let limit = (window / 8).max(2_000);
+        assert!(row.tokens <= limit + 64, "{} of {limit}", row.tokens);
+        assert!(row.original_tokens > 300_000 && row.original_estimated);
+        let lines = row.lines_cut.unwrap();
+        assert!(lines.first < 200 && lines.last > 13_000, "{lines}");
+        let expected = format!("cut to max_tokens {}", contexture::core::grouped(limit));
+        assert_eq!(row.reason.to_string(), expected);
+    }
+}
+
+#[test]
+fn the_bytes_are_the_same_from_request_to_request() {
+    let lab = Lab::new(PLAIN);
+    lab.talk("s", &[step(&log(3_000)), step("short")]);
+    let before = lab.assemble("s", 16_000);
+    lab.record("s", &step(&log(2_000)));
+    let after = lab.assemble("s", 16_000);
+    let text = |assembled: &Assembled| assembled.render(Format::Anthropic).unwrap().to_string();
+    assert!(shown(&after).starts_with(&shown(&before)));
+    // Another process makes the same of it, and the counts agree.
+    let other = lab.another(PLAIN);
+    let again = other.assemble(&lab.root, &request("s", 16_000)).unwrap();
+    assert_eq!(text(&again), text(&after));
+    assert_eq!(again.report.budget.used, after.report.budget.used);
+}
+
+#[test]
+fn a_window_walks_as_far_as_its_own_limit_allows() {
+    let (lab, store) = Lab::counting(PLAIN);
+    // In a window of 32,000 each is 4,000 tokens long; they are counted as 20,000.
+    let turns: Vec<NewTurn> = (0..9).map(|_| step(&log(2_000))).collect();
+    lab.talk("s", &turns);
+    Counting::take(&store.counts_put);
+    let assembled = lab.assemble("s", 32_000);
+    let results = shown(&assembled).matches("ERROR OutOfMemoryError").count();
+    assert!(results >= 6, "{results} results");
+    assert_eq!(
+        Counting::take(&store.counts_put),
+        0,
+        "they were counted before"
+    );
+    // A larger window uses the counts that are stored.
+    let assembled = lab.assemble("s", 400_000);
+    assert_eq!(
+        shown(&assembled).matches("ERROR OutOfMemoryError").count(),
+        9
+    );
+    assert_eq!(Counting::take(&store.counts_put), 0);
+}
+
+#[test]
+fn the_settings_say_how_long_a_result_may_be() {
+    let lab = Lab::new(PLAIN);
+    lab.talk("s", &[step(&log(200))]);
+    let of = |settings: &str| {
+        let engine = lab.another(&format!("{PLAIN}\n[tool_results]\n{settings}"));
+        let assembled = engine.assemble(&lab.root, &request("s", 64_000)).unwrap();
+        let tokens = assembled.report.included.iter().map(|row| row.tokens).max();
+        tokens.unwrap()
+    };
+    let whole = of("max_tokens = false");
+    assert!(whole > 4_000);
+    assert_eq!(of("max_tokens = 0"), whole);
+    assert_eq!(of(""), whole);
+    assert!(of("max_tokens = 600") < 700);
+}
+
+#[test]
+fn what_does_not_fit_even_so_is_cut_and_names_its_handle() {
+    let lab = Lab::new("[compaction]\nenabled = false\n[tool_results]\nmax_tokens = 0");
+    let log = log(1_000);
+    lab.talk("s", &[step(&log)]);
+    let assembled = lab.assemble("s", 3_000);
+    let handle = Handle::of(&log).short();
+    assert!(
+        shown(&assembled).contains(&format!("tokens; fetch {handle} for the rest ...]")),
+        "{}",
+        shown(&assembled)
+    );
+}
+
+#[test]
+fn secrets_in_a_shortened_result_are_masked_and_reported() {
+    let lab = Lab::new(PLAIN);
+    let secret = "ghp_aB3dE5fG7hI9jK1lM3nO5pQ7rS9tU1vW2xY4";
+    let log = format!("{}\nERROR token = \"{secret}\" was rejected", log(8_000));
+    lab.talk("s", &[step(&log)]);
+    let assembled = lab.assemble("s", 16_000);
+    let text = shown(&assembled);
+    assert!(!text.contains(secret) && text.contains("[secret masked: "));
+    assert_eq!(assembled.report.guard.len(), 1);
+}
