@@ -5,10 +5,12 @@
 //! and compacts conversations, and says what they cost.
 
 pub mod compaction;
+mod fetch;
 mod history;
 mod session;
 mod source;
 
+pub use fetch::{FetchRequest, Fetched};
 pub use session::{CompactRequest, SessionCost, Sessions, TurnCost};
 pub use source::register;
 

@@ -17,6 +17,7 @@ use contexture_engine::{Advice, Cause, Engine, Error, Operation};
 use contexture_store::{Counted, Ledger};
 
 use crate::compaction::{self, Compacted, Compactor, Plan, Undone};
+use crate::fetch::{self, FetchRequest, Fetched};
 use crate::history::{ResultLimits, count_turn};
 
 /// How many of a session's latest requests a turn is looked for among.
@@ -387,6 +388,16 @@ impl<'e> Sessions<'e> {
             now: request.now.unwrap_or_else(Timestamp::now),
         };
         self.compactor(store, &counts).compact(&plan)
+    }
+
+    /// Returns a part of a tool result, by the handle that the marker of a cut
+    /// names. The first digits are enough where no other result has them.
+    ///
+    /// Secrets are masked. Fails for a handle that is unknown or matches
+    /// several results, for lines that do not exist, for a regular expression or
+    /// a jq expression that is wrong, and for jq on what is not JSON.
+    pub fn fetch(&self, handle: &str, request: &FetchRequest) -> Result<Fetched, Error> {
+        fetch::fetch(self.engine.ledger()?, self.engine.policy(), handle, request)
     }
 
     /// Undoes the latest compaction of a session. Nothing that was said since

@@ -26,6 +26,8 @@
 //! assert!(short.text.contains("fetch sha256:1a2b3c4d5e6f for the rest"));
 //! ```
 //!
+//! [`part`] returns what a cut left out: lines, matches, or a part of JSON.
+//!
 //! The result depends on nothing but the arguments. It never counts more than
 //! the limit, and takes time in proportion to the text, whatever the text is.
 //!
@@ -52,12 +54,14 @@ mod code;
 pub mod cues;
 mod diff;
 mod hint;
+mod jq;
 mod json;
 mod kind;
 mod lines;
 mod log;
 #[cfg(feature = "outline")]
 mod outline;
+mod part;
 mod pick;
 mod plain;
 
@@ -65,6 +69,7 @@ use contexture_core::{LinesCut, TokenCounter, Tokens};
 
 pub use hint::Hint;
 pub use kind::Kind;
+pub use part::{Part, PartError, Selection, part, query};
 
 use lines::Lines;
 use pick::{Picker, Plan};

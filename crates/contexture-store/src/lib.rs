@@ -35,7 +35,7 @@ pub use error::StoreError;
 pub use handle::{Handle, HandlePrefix, LEAST_FETCHABLE_BYTES};
 pub use id::{NotAnId, TurnId};
 pub use key::{KeyRecord, KeyScope, MAX_KEY_NAME_BYTES, Tenants, Waited, Watch};
-pub use ledger::{Counted, Ledger, Recorded, TurnHead, Walk};
+pub use ledger::{Counted, Ledger, Recorded, ToolResult, TurnHead, Walk};
 pub use memory::{
     Analysis, Change, ChunkRecord, Condition, ConditionKind, Derived, EmbedderInfo, EntityRecord,
     EntitySketch, EventRecord, Forget, Forgotten, KindStats, Link, MAX_ID_BYTES, Memories,

@@ -6,7 +6,7 @@ mod support;
 use contexture::core::Code;
 use contexture::store::Handle;
 use contexture::turn::NewTurn;
-use contexture::{Assembled, Format};
+use contexture::{Assembled, Cause, FetchRequest, Format};
 use support::counting::Counting;
 use support::*;
 
@@ -148,4 +148,143 @@ fn secrets_in_a_shortened_result_are_masked_and_reported() {
     let text = shown(&assembled);
     assert!(!text.contains(secret) && text.contains("[secret masked: "));
     assert_eq!(assembled.report.guard.len(), 1);
+}
+
+fn lines(lines: &str) -> FetchRequest {
+    FetchRequest {
+        lines: Some(lines.to_owned()),
+        ..FetchRequest::default()
+    }
+}
+
+#[test]
+fn what_was_cut_is_fetched_by_the_handle_in_the_marker() {
+    let lab = Lab::new(PLAIN);
+    let log = log(14_000);
+    lab.talk("s", &[step(&log)]);
+    let text = shown(&lab.assemble("s", 32_000));
+    let marker = text.lines().find(|line| line.starts_with("[... ")).unwrap();
+    let handle = marker.split("fetch ").nth(1).unwrap();
+    let handle = handle.split(' ').next().unwrap();
+    let all: Vec<&str> = log.lines().collect();
+    let part = lab.engine.fetch(handle, &lines("7000-7002")).unwrap();
+    assert_eq!(part.text, all[6_999..7_002].join("\n"));
+    assert_eq!(part.handle, Handle::of(&log).to_string());
+    assert_eq!((part.total_lines, part.next_lines), (14_000, None));
+    let found = FetchRequest {
+        grep: Some("OutOfMemory".to_owned()),
+        ..FetchRequest::default()
+    };
+    let found = lab
+        .engine
+        .fetch(&handle["sha256:".len()..], &found)
+        .unwrap();
+    assert_eq!(found.text, format!("7001: {}", all[7_000]));
+    assert_eq!(found.matches, Some(1));
+    // Without a selection, the parts together are the whole.
+    let (mut whole, mut next) = (Vec::new(), FetchRequest::default());
+    loop {
+        let part = lab.engine.fetch(handle, &next).unwrap();
+        assert!(part.text.len() <= 32_768);
+        whole.push(part.text);
+        match part.next_lines {
+            Some(from) => next = lines(&from),
+            None => break,
+        }
+    }
+    assert_eq!(whole.join("\n"), log);
+}
+
+#[test]
+fn json_is_fetched_by_expression_and_secrets_stay_masked() {
+    let lab = Lab::new(PLAIN);
+    let secret = "ghp_aB3dE5fG7hI9jK1lM3nO5pQ7rS9tU1vW2xY4";
+    let body = serde_json::json!({
+        "exit_code": 1,
+        "token": secret,
+        "stdout": format!("{}\npassword = {secret}", log(300)),
+    });
+    let body = body.to_string();
+    lab.talk("s", &[step(&body)]);
+    let handle = Handle::of(&body).to_string();
+    let query = |jq: &str, grep: Option<&str>| {
+        let request = FetchRequest {
+            jq: Some(jq.to_owned()),
+            grep: grep.map(str::to_owned),
+            ..FetchRequest::default()
+        };
+        lab.engine.fetch(&handle, &request).unwrap().text
+    };
+    assert_eq!(query(".exit_code", None), "1");
+    assert!(query(".stdout", Some("ERROR")).starts_with("151: "));
+    for text in [
+        query(".token", None),
+        query(".stdout", Some("password")),
+        query(".", None),
+    ] {
+        assert!(
+            !text.contains(secret) && text.contains("[secret masked: "),
+            "{text}"
+        );
+    }
+    let whole = lab.engine.fetch(&handle, &FetchRequest::default()).unwrap();
+    assert!(!whole.text.contains(secret));
+}
+
+#[test]
+fn wrong_handles_and_selections_are_errors() {
+    let lab = Lab::new(PLAIN);
+    let log = log(300);
+    lab.talk("s", &[step(&log)]);
+    let handle = Handle::of(&log).short();
+    let unknown = Handle::of("something else").short();
+    let of = |lines: &str, grep: &str, jq: &str| FetchRequest {
+        lines: Some(lines.to_owned()).filter(|text| !text.is_empty()),
+        grep: Some(grep.to_owned()).filter(|text| !text.is_empty()),
+        jq: Some(jq.to_owned()).filter(|text| !text.is_empty()),
+        max_bytes: None,
+    };
+    for (handle, request, cause, told) in [
+        (
+            &*unknown,
+            of("", "", ""),
+            Cause::Missing,
+            "there is no tool result `sha256:",
+        ),
+        (
+            "sha256:12",
+            of("", "", ""),
+            Cause::Input,
+            "handle: `sha256:12` is not a handle",
+        ),
+        ("../../etc", of("", "", ""), Cause::Input, "is not a handle"),
+        (
+            &handle,
+            of("301-400", "", ""),
+            Cause::Input,
+            "lines: line 301 does not exist",
+        ),
+        (
+            &handle,
+            of("9-1", "", ""),
+            Cause::Input,
+            "lines: `9-1` is not a range",
+        ),
+        (
+            &handle,
+            of("", "(", ""),
+            Cause::Input,
+            "grep: `(` is not a regular expression",
+        ),
+        (
+            &handle,
+            of("", "", ".a"),
+            Cause::Input,
+            "jq: the tool result is not JSON",
+        ),
+    ] {
+        let error = lab.engine.fetch(handle, &request).unwrap_err();
+        assert_eq!(error.cause(), cause, "{error}");
+        assert!(error.to_string().contains(told), "{error}");
+    }
 }
