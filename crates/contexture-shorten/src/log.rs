@@ -147,7 +147,8 @@ pub(crate) fn plan(lines: &Lines<'_>) -> Plan {
     plan.step(68, Step::Lines(results));
     plan.step(75, Step::Lines(warnings));
     plan.step(80, Step::Lines(repeated));
-    plan.step(88, Step::Head);
+    // The end of a log says more than its beginning.
+    plan.share(30, Step::Head);
     plan.step(100, Step::Tail);
     plan.step(100, Step::Head);
     plan.likeness = alike;

@@ -17,12 +17,21 @@ const SMALL_GAP: usize = 4;
 
 /// Which lines are kept first.
 pub(crate) struct Plan {
-    steps: Vec<(u64, Step)>,
+    steps: Vec<(Cap, Step)>,
     /// Lines that are like the one before them and the one after them: the
     /// start and the end of a text are chosen from the others.
     pub(crate) folded: Vec<bool>,
     /// A number that similar lines have in common, where that was looked at.
     pub(crate) likeness: Vec<u64>,
+}
+
+/// What may be used after a step.
+#[derive(Clone, Copy)]
+enum Cap {
+    // A percentage of the limit.
+    OfLimit(u64),
+    // A percentage of what is left before the step.
+    OfRest(u64),
 }
 
 /// Lines that are tried, in order.
@@ -46,7 +55,12 @@ impl Plan {
 
     /// Adds a step, after which at most `percent` of the limit is used.
     pub(crate) fn step(&mut self, percent: u64, step: Step) {
-        self.steps.push((percent, step));
+        self.steps.push((Cap::OfLimit(percent), step));
+    }
+
+    /// Adds a step that uses at most `percent` of what is left before it.
+    pub(crate) fn share(&mut self, percent: u64, step: Step) {
+        self.steps.push((Cap::OfRest(percent), step));
     }
 }
 
@@ -91,9 +105,15 @@ impl<'a> Picker<'a> {
     pub(crate) fn choose(&mut self, plan: &Plan) {
         self.kept.fill(false);
         self.used = self.full;
-        for (percent, step) in &plan.steps {
-            let cap = (self.budget * percent / 100).max(self.full);
-            self.take(step, plan, cap);
+        for (cap, step) in &plan.steps {
+            let cap = match cap {
+                Cap::OfLimit(percent) => self.budget * percent / 100,
+                Cap::OfRest(percent) => {
+                    let rest = self.budget.saturating_sub(self.used);
+                    self.used + rest * percent / 100
+                }
+            };
+            self.take(step, plan, cap.max(self.full));
         }
         // Similar lines say little, but more than nothing.
         if plan.folded.contains(&true) {

@@ -11,7 +11,7 @@ use crate::{Kind, Shortened, Task};
 /// end, in equal parts.
 pub(crate) fn plan(lines: &Lines<'_>) -> Plan {
     let mut plan = Plan::new(lines.len());
-    plan.step(50, Step::Head);
+    plan.share(50, Step::Head);
     plan.step(100, Step::Tail);
     plan.step(100, Step::Head);
     plan
