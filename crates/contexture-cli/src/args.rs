@@ -5,6 +5,7 @@
 //! and that options state their defaults in one style; an option that states
 //! none has none.
 
+mod fetch;
 mod key;
 mod memory;
 mod models;
@@ -24,6 +25,7 @@ use contexture::turn::AgentRole;
 use contexture::{Format, Request};
 
 use crate::root;
+pub(crate) use fetch::FetchArgs;
 pub(crate) use key::{KeyArgs, KeyCommand};
 pub(crate) use memory::{
     ForgetArgs, MemoryArgs, MemoryCommand, RecallArgs, RecallFormat, RecordArgs,
@@ -148,6 +150,17 @@ Examples:
   contexture session uncompact support
   contexture session cost support")]
     Session(SessionArgs),
+    /// Print what a cut of a tool result left out
+    #[command(after_help = "\
+A long tool result is cut in requests. The marker of the cut names its lines and its handle. The
+store keeps the whole result. Secrets are masked. See docs/tool-results.md.
+
+Examples:
+  contexture fetch sha256:1a2b3c4d5e6f
+  contexture fetch 1a2b3c4d --lines 120-841
+  contexture fetch 1a2b3c4d --grep 'error|panicked'
+  contexture fetch 1a2b3c4d --jq '.items[] | select(.id == 7) | .name'")]
+    Fetch(FetchArgs),
     /// Create, import, extend and draw branching conversations and texts (looms)
     #[command(after_help = "\
 A tree consists of immutable nodes and of edges from a node to its continuations. A node can have
@@ -603,6 +616,7 @@ impl Command {
                 args.options.root = found(named);
             }
             Command::Session(args) => args.options.root = found(None),
+            Command::Fetch(args) => args.options.root = found(None),
             Command::Tree(args) => args.options.root = found(None),
             Command::Memory(args) => args.options.root = found(None),
             Command::Task(args) => args.options.root = found(None),

@@ -9,6 +9,7 @@ mod complete;
 mod doctor;
 mod explain;
 mod face;
+mod fetch;
 mod init;
 mod key;
 mod memory;
@@ -53,6 +54,7 @@ fn main() -> ExitCode {
         Command::Assemble(args) => assemble::run(&args),
         Command::WorkingSet(args) => working_set::run(&args),
         Command::Session(args) => session::run(&args),
+        Command::Fetch(args) => fetch::run(&args),
         Command::Tree(args) => tree::run(&args),
         Command::Memory(args) => memory::run(&args),
         Command::Task(args) => task::run(&args),

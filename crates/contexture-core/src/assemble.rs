@@ -598,10 +598,12 @@ fn layer_budget(layer: &Layer, fitted: &Fitted) -> LayerBudget {
         .into_iter()
         .filter(|layer| !layer.name.is_empty())
         .collect();
-    for outcome in fitted.outcomes.iter().flatten() {
+    for (item, outcome) in layer.items.iter().zip(&fitted.outcomes) {
+        let Some(outcome) = outcome else { continue };
         if outcome.is_kept() {
             row.kept += 1;
-            row.cut += usize::from(!matches!(outcome, Outcome::Whole { .. }));
+            let is_whole = matches!(outcome, Outcome::Whole { .. }) && item.original.is_none();
+            row.cut += usize::from(!is_whole);
         } else {
             row.dropped += 1;
         }
@@ -702,6 +704,7 @@ fn note_findings(report: &mut Report, item: &Item, outcome: &Outcome) {
 
 fn included(layer: &Arc<str>, item: &Item, outcome: &Outcome) -> Included {
     let tokens = outcome.tokens();
+    let shortened = item.original.as_deref();
     let (code, original, lines_cut, form) = match outcome {
         Outcome::Cut {
             text,
@@ -711,9 +714,15 @@ fn included(layer: &Arc<str>, item: &Item, outcome: &Outcome) -> Included {
         } => (*code, Some(original), Some(text.lines), None),
         Outcome::Form { form, original, .. } => (Code::CUT, Some(original), None, Some(form.kind)),
         _ if item.pinned => (Code::PINNED, None, None, None),
+        _ if shortened.is_some() => (Code::TOKEN_LIMIT, None, None, None),
         _ => (Code::FITS, None, None, None),
     };
-    let original_tokens = original.map_or(tokens, |size| size.tokens);
+    // What its source had removed before is counted, too.
+    let lines_cut = shortened.map(|from| from.lines).or(lines_cut);
+    let original_tokens = match shortened {
+        Some(from) => from.tokens,
+        None => original.map_or(tokens, |size| size.tokens),
+    };
     let reason = match code {
         Code::PINNED => Reason::Pinned,
         Code::FITS => Reason::Fits,
@@ -721,7 +730,10 @@ fn included(layer: &Arc<str>, item: &Item, outcome: &Outcome) -> Included {
             max_lines: item.max_lines.unwrap_or_default(),
         },
         Code::TOKEN_LIMIT => Reason::TokenLimit {
-            max_tokens: item.max_tokens.unwrap_or_default(),
+            max_tokens: match shortened {
+                Some(from) => from.max_tokens,
+                None => item.max_tokens.unwrap_or_default(),
+            },
         },
         _ => Reason::Cut {
             missing: original_tokens.saturating_sub(tokens),
@@ -737,7 +749,7 @@ fn included(layer: &Arc<str>, item: &Item, outcome: &Outcome) -> Included {
         tokens,
         truncated: lines_cut.is_some() || form.is_some(),
         original_tokens,
-        original_estimated: original.is_some_and(|size| !size.exact),
+        original_estimated: shortened.is_some() || original.is_some_and(|size| !size.exact),
         priority: item.priority,
         base_priority: item.base_priority,
         score: item.score,

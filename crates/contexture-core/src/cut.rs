@@ -386,10 +386,26 @@ impl Cutter<'_> {
     fn marker(&self, lines: LinesCut, tokens: Tokens, exact: bool) -> String {
         let name = self.item.path.as_deref().unwrap_or(&self.item.id);
         let name = escape_attribute(name);
-        let about = if exact { "" } else { "about " };
-        let tokens = grouped(tokens);
-        let plural = if tokens == "1" { "" } else { "s" };
-        format!("[... {lines} of {name} cut, {about}{tokens} token{plural} ...]\n")
+        let what = match self.item.original {
+            // The lines that are left have other numbers than those of the whole.
+            Some(_) => format!("more of {name}"),
+            None => format!("{lines} of {name}"),
+        };
+        cut_marker(&what, tokens, exact, self.item.handle.as_deref())
+    }
+}
+
+/// Returns the marker that stands where `what` was removed, as a line: what it
+/// is, how many tokens it has, and the handle by which the whole can be fetched.
+pub fn cut_marker(what: &str, tokens: Tokens, exact: bool, handle: Option<&str>) -> String {
+    let about = if exact { "" } else { "about " };
+    let plural = if tokens == 1 { "" } else { "s" };
+    let tokens = grouped(tokens);
+    match handle {
+        None => format!("[... {what} cut, {about}{tokens} token{plural} ...]\n"),
+        Some(handle) => format!(
+            "[... {what} cut, {about}{tokens} token{plural}; fetch {handle} for the rest ...]\n"
+        ),
     }
 }
 

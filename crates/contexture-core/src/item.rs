@@ -18,6 +18,7 @@ use crate::cut::Cut;
 use crate::form::Form;
 use crate::native::Native;
 use crate::part::Part;
+use crate::report::LinesCut;
 use crate::text::Text;
 
 /// The role that an item's content is sent as.
@@ -193,6 +194,11 @@ pub struct Item {
     /// Items of one group are kept or dropped as one. Only the newest of a
     /// window are cut rather than dropped, where they may be.
     pub group: Option<Arc<str>>,
+    /// The name by which its whole content can be fetched. The marker of a cut
+    /// tells it.
+    pub handle: Option<Arc<str>>,
+    /// What it was before its source shortened it, if its source did.
+    pub original: Option<Arc<Original>>,
     /// Shorter forms of it, the cheapest last: the first that fits is shown
     /// when the whole does not fit.
     pub forms: Vec<Form>,
@@ -200,6 +206,18 @@ pub struct Item {
     pub data: Option<Data>,
     /// The content, or how to load it.
     pub content: Content,
+}
+
+/// What the content of an item was before its source shortened it, whatever the
+/// budget.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Original {
+    /// About how many tokens it had.
+    pub tokens: Tokens,
+    /// The first and the last line of which something was removed.
+    pub lines: LinesCut,
+    /// The limit that it was shortened to.
+    pub max_tokens: Tokens,
 }
 
 /// What a score is made of, by name.
@@ -261,6 +279,8 @@ impl Item {
             first_line: 1,
             pinned: false,
             group: None,
+            handle: None,
+            original: None,
             forms: Vec::new(),
             data: None,
             content,

@@ -125,8 +125,8 @@ pub struct Included {
     pub truncated: bool,
     /// The tokens of the whole content.
     pub original_tokens: Tokens,
-    /// Whether `original_tokens` is extrapolated because the content is larger
-    /// than the whole budget.
+    /// Whether `original_tokens` is an estimate. Content that is much longer than
+    /// what is shown of it is not counted whole.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub original_estimated: bool,
     /// The priority, from 0 to 1, after hints.

@@ -168,6 +168,13 @@ impl Text {
         Self::of(joined, self.findings().to_vec(), Policy::masking(false))
     }
 
+    /// Returns `shown`, which was made from lines of this text, with what the
+    /// guard changed in the whole.
+    pub fn shortened(&self, shown: &str) -> Self {
+        let findings = self.findings().to_vec();
+        Self::of(shown.to_owned(), findings, Policy::masking(false))
+    }
+
     /// Returns lines of texts that have passed the guard as one text. Each line
     /// of a guarded text is safe to stand before a line end, so that lines of
     /// several are safe together.

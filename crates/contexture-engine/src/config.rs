@@ -70,6 +70,8 @@ pub struct Config {
     pub toolsets: BTreeMap<String, Vec<String>>,
     /// The names that the agent may and may not use.
     pub permissions: Permissions,
+    /// How long tool results are shortened.
+    pub tool_results: ToolResults,
     /// When and how history is summarised.
     pub compaction: CompactionConfig,
     /// The summariser for compaction.
@@ -104,6 +106,7 @@ impl Default for Config {
             tools: Tools::default(),
             toolsets: BTreeMap::new(),
             permissions: Permissions::default(),
+            tool_results: ToolResults::default(),
             compaction: CompactionConfig::default(),
             summariser: Summariser::default(),
             loom: LoomConfig::default(),
@@ -347,6 +350,45 @@ pub struct Tools {
     pub file: Option<String>,
     /// The default toolset.
     pub toolset: Option<String>,
+}
+
+/// How long tool results are shortened.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ToolResults {
+    /// The most tokens of one tool result in a request. 0 or false: no limit.
+    /// Default: an eighth of the window, at least 2,000 and at most 20,000.
+    pub max_tokens: Option<ResultLimit>,
+}
+
+/// The limit of a tool result: a number of tokens, or whether there is one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged, expecting = "expected a number of tokens, or false")]
+pub enum ResultLimit {
+    /// So many tokens; 0 for no limit.
+    Tokens(Tokens),
+    /// The default limit, or none.
+    Switch(bool),
+}
+
+impl ToolResults {
+    /// The smallest limit: less leaves hardly more than a marker.
+    pub const LEAST: Tokens = 500;
+
+    /// Returns the most tokens of one tool result in a window of that size, or
+    /// `None` if there is no limit.
+    ///
+    /// The default is an eighth of the window, so that several results are
+    /// shown next to each other. Below 2,000 tokens an outline or a log loses
+    /// too much. Above 20,000, fetching the rest costs less than sending all of
+    /// it again with each request.
+    pub fn limit(&self, window: Tokens) -> Option<Tokens> {
+        match self.max_tokens {
+            Some(ResultLimit::Tokens(0) | ResultLimit::Switch(false)) => None,
+            Some(ResultLimit::Tokens(tokens)) => Some(tokens),
+            Some(ResultLimit::Switch(true)) | None => Some((window / 8).clamp(2_000, 20_000)),
+        }
+    }
 }
 
 /// When and how history is summarised.
@@ -694,6 +736,14 @@ impl Config {
                 return refuse(format!("observe.{name}"), "from 0 to 1");
             }
         }
+        if let Some(ResultLimit::Tokens(tokens)) = self.tool_results.max_tokens
+            && (1..ToolResults::LEAST).contains(&tokens)
+        {
+            return refuse(
+                "tool_results.max_tokens".to_owned(),
+                "at least 500, or 0 for no limit",
+            );
+        }
         for (name, percent) in [
             ("threshold", self.compaction.threshold),
             ("target", self.compaction.target.unwrap_or(USUAL_TARGET)),
@@ -829,6 +879,37 @@ pub fn model_table(root: &Path) -> (ModelTable, Option<Warning>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_limit_of_tool_results_follows_the_window() {
+        let limit = |text: &str, window: Tokens| {
+            let config = Config::parse(text).unwrap();
+            config.tool_results.limit(window)
+        };
+        for (window, expected) in [(8_000, 2_000), (32_000, 4_000), (1_000_000, 20_000)] {
+            assert_eq!(limit("", window), Some(expected));
+            let on = "[tool_results]\nmax_tokens = true";
+            assert_eq!(limit(on, window), Some(expected));
+        }
+        for off in ["0", "false"] {
+            assert_eq!(
+                limit(&format!("tool_results.max_tokens = {off}"), 8_000),
+                None
+            );
+        }
+        assert_eq!(limit("tool_results.max_tokens = 700", 8_000), Some(700));
+        for (wrong, told) in [
+            (
+                "499",
+                "tool_results.max_tokens: must be at least 500, or 0 for no limit",
+            ),
+            ("-1", "expected a number of tokens, or false"),
+            ("'many'", "expected a number of tokens, or false"),
+        ] {
+            let error = Config::parse(&format!("tool_results.max_tokens = {wrong}")).unwrap_err();
+            assert!(error.to_string().contains(told), "{error}");
+        }
+    }
 
     #[test]
     fn an_embedder_has_defaults_and_no_other_settings() {

@@ -12,7 +12,7 @@ mod undo;
 use contexture_core::guard::{self, Policy};
 use contexture_core::{Counts, Tokens, Usage};
 use contexture_engine::config::CompactionConfig;
-use contexture_engine::{Error, Summariser, Warning, counter_name};
+use contexture_engine::{Error, Summariser, Warning};
 use contexture_store::{
     Compaction, Ledger, Message, Session, Trigger, Turn, TurnHead, TurnId, TurnKind, Walk,
 };
@@ -20,7 +20,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 use crate::facts::{Facts, Room};
-use crate::history::{LatestCompaction, count_turn, steps};
+use crate::history::{LatestCompaction, count_turn, counter_of, steps};
 pub(crate) use flight::Flight;
 use position::{Limits, Position};
 use script::Script;
@@ -137,6 +137,8 @@ pub(crate) struct Compactor<'a> {
     pub(crate) summariser: Option<&'a dyn Summariser>,
     /// The window of the model, in tokens.
     pub(crate) model_window: Tokens,
+    /// The limit of tool results that turns are counted with, if there is one.
+    pub(crate) max_result: Option<Tokens>,
 }
 
 /// The part of a history that may be summarised.
@@ -179,7 +181,7 @@ impl Compactor<'_> {
         let Some(head) = plan.session.head else {
             return Ok(Attempt::Nothing("the session has no turns"));
         };
-        let counter = counter_name(self.counts, self.policy);
+        let counter = counter_of(self.counts, self.policy, self.max_result);
         let earlier = LatestCompaction::find(self.store, head)?;
         let walk = Walk {
             counter: &counter,
@@ -368,7 +370,7 @@ impl Compactor<'_> {
             match known.filter(|counts| counts.len() == turn.turn.messages.len()) {
                 Some(counts) => tokens.push(by_message(counts)),
                 None => {
-                    let counted = count_turn(&turn.turn, self.counts, self.policy);
+                    let counted = count_turn(&turn.turn, self.counts, self.policy, self.max_result);
                     debug_assert_eq!(counted.counter, counter);
                     tokens.push(by_message(&counted.blocks));
                     uncounted.push((turn.id, counted));

@@ -9,7 +9,6 @@
 //! the exit code or the test result. Words inside the content of a file are not
 //! an outcome.
 
-mod cues;
 mod prose;
 mod tools;
 mod write;
@@ -18,7 +17,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use cues::{
+use contexture_shorten::cues::{
     BOUND, DECIDE, DONE, FACT, HEDGE, Lexicon, NEXT, PLAN, PREFER, STRONG, Signs, is_trivial,
 };
 use prose::{normalise, sentences, shorten};

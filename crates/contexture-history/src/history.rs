@@ -12,7 +12,6 @@ use std::sync::Arc;
 use contexture_core::cache::Cache;
 use contexture_core::guard::Policy;
 use contexture_core::{Code, Content, Counts, Cut, Excluded, Item, Role, Text, Tokens, Trust};
-use contexture_engine::counter_name;
 use contexture_providers::Format;
 use contexture_store::{
     Compaction, Counted, Ledger, Session, StoreError, Turn, TurnHead, TurnId, TurnKind, Walk,
@@ -21,8 +20,8 @@ use contexture_tokens::Provider;
 
 use crate::facts::Facts;
 
-pub(crate) use items::count_turn;
 use items::{ItemBuilder, count, fits, know};
+pub(crate) use items::{ResultLimits, count_turn, counter_of};
 use join::join;
 
 /// The first line of a summary, which tells it from a message.
@@ -53,6 +52,9 @@ pub(crate) struct PreparedTurn {
     messages: Vec<usize>,
     // The items that steps begin with.
     starts: Vec<usize>,
+    // What it counts in this window, where that is less than its stored counts
+    // say because its results are shorter here.
+    shorter: Option<Tokens>,
     bytes: usize,
 }
 
@@ -72,6 +74,7 @@ pub(crate) struct TurnCache {
 /// What the items of a turn depend on beside the turn itself.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Key {
+    // The counter, the guard and the limits of tool results.
     counter: Arc<str>,
     target: Target,
 }
@@ -210,6 +213,8 @@ pub(crate) struct Reader<'a> {
     pub(crate) counts: &'a Counts,
     pub(crate) policy: Policy,
     pub(crate) target: Target,
+    /// The most tokens of a tool result.
+    pub(crate) results: ResultLimits,
     /// What the request may use in all.
     pub(crate) available: Tokens,
     /// The turns that are kept in any case.
@@ -344,9 +349,12 @@ impl Reader<'_> {
         let Some(head) = session.head else {
             return Ok(History::default());
         };
-        let counter: Arc<str> = counter_name(self.counts, self.policy).into();
+        let stored = counter_of(self.counts, self.policy, self.results.stored);
+        // What is kept in memory also depends on the limit in this window.
+        let shown = self.results.shown.unwrap_or(0);
+        let counter: Arc<str> = format!("{stored}, shown {shown}").into();
         let mut walk = Walk {
-            counter: &counter,
+            counter: &stored,
             tokens: self.available,
             at_least: self.min_recent,
             through: None,
@@ -360,7 +368,7 @@ impl Reader<'_> {
             Ok(heads)
         };
         let mut heads = path()?;
-        let (mut prepared, mut counted) = self.prepare_all(&heads, &counter)?;
+        let (mut prepared, mut counted) = self.prepare_all(&heads, &counter, &stored)?;
         // What had no count was guessed, most likely too high: now that it is
         // counted, the walk may go further.
         for _ in 0..MOST_WALKS {
@@ -372,7 +380,7 @@ impl Reader<'_> {
                 break;
             }
             heads = further;
-            (prepared, counted) = self.prepare_all(&heads, &counter)?;
+            (prepared, counted) = self.prepare_all(&heads, &counter, &stored)?;
         }
         let mut history = History {
             heads,
@@ -384,11 +392,12 @@ impl Reader<'_> {
     }
 
     /// Makes the items of the turns that were walked over. Returns them, and
-    /// whether any was counted that had no count before.
+    /// whether any has another count than the walk took it to have.
     fn prepare_all(
         &self,
         heads: &[TurnHead],
         counter: &Arc<str>,
+        stored: &str,
     ) -> Result<(Vec<Arc<PreparedTurn>>, bool), StoreError> {
         let key = Key {
             counter: Arc::clone(counter),
@@ -402,13 +411,15 @@ impl Reader<'_> {
             .map(|(head, _)| head.id)
             .collect();
         if missing.is_empty() {
-            return Ok((prepared.into_iter().flatten().collect(), false));
+            let prepared: Vec<_> = prepared.into_iter().flatten().collect();
+            let corrected = self.correct(heads, &prepared, counter);
+            return Ok((prepared, corrected));
         }
-        let mut loaded = self.store.turns(&missing, counter)?.into_iter();
+        let mut loaded = self.store.turns(&missing, stored)?.into_iter();
         let mut uncounted = Vec::new();
         for slot in prepared.iter_mut().filter(|slot| slot.is_none()) {
             let Some(turn) = loaded.next() else { break };
-            let (made, counted) = self.prepare(&turn, counter);
+            let (made, counted) = self.prepare(&turn, stored);
             uncounted.extend(counted.map(|counted| (turn.id, counted)));
             let made = Arc::new(made);
             self.cache.put(turn.id, &key, &made);
@@ -419,8 +430,32 @@ impl Reader<'_> {
             // store that is only read, is no reason to fail.
             let _ = self.store.put_counts(&uncounted);
         }
-        let prepared = prepared.into_iter().flatten().collect();
-        Ok((prepared, !uncounted.is_empty()))
+        let prepared: Vec<_> = prepared.into_iter().flatten().collect();
+        let corrected = self.correct(heads, &prepared, counter);
+        Ok((prepared, corrected || !uncounted.is_empty()))
+    }
+
+    /// Remembers what turns really cost in this window, where their stored
+    /// counts say more. Returns true when the walk knew less.
+    fn correct(
+        &self,
+        heads: &[TurnHead],
+        prepared: &[Arc<PreparedTurn>],
+        counter: &Arc<str>,
+    ) -> bool {
+        let mut corrected = false;
+        for (head, turn) in heads.iter().zip(prepared) {
+            if turn.shorter.is_some() && head.tokens != turn.shorter {
+                let key = (head.id, Arc::clone(counter));
+                let head = TurnHead {
+                    tokens: turn.shorter,
+                    ..*head
+                };
+                self.cache.heads.insert(key, head, size_of::<TurnHead>());
+                corrected = true;
+            }
+        }
+        corrected
     }
 
     /// Puts the summary and the turns together.
@@ -484,23 +519,29 @@ impl Reader<'_> {
     /// Makes the items of a turn, and the counts of its blocks if it has none
     /// yet.
     fn prepare(&self, turn: &Turn, counter: &str) -> (PreparedTurn, Option<Counted>) {
-        let mut maker = ItemBuilder::new(turn.id, self.policy, self.target);
-        let items = maker.items(&turn.turn);
+        let shown = self.results.shown;
+        let mut maker = ItemBuilder::new(turn.id, self.policy, self.target, shown);
+        let items = maker.items(&turn.turn, self.counts);
         let known = turn
             .counts
             .as_ref()
             .filter(|counts| fits(counts, &turn.turn));
+        let stored = self.results.stored;
         let counted = match known {
-            Some(blocks) => {
-                know(&items, blocks, self.counts);
-                None
-            }
-            None => Some(Counted {
+            Some(_) => None,
+            None if shown == stored => Some(Counted {
                 counter: counter.to_owned(),
                 blocks: count(&items, &turn.turn, self.counts),
             }),
+            None => Some(count_turn(&turn.turn, self.counts, self.policy, stored)),
         };
-        (maker.finish(items), counted)
+        let blocks = known.or(counted.as_ref().map(|counted| &counted.blocks));
+        let shorter = blocks.and_then(|blocks| {
+            let saved = know(&items, blocks, self.counts);
+            let total = blocks.iter().flatten().sum::<Tokens>();
+            (saved > 0).then(|| total.saturating_sub(saved))
+        });
+        (maker.finish(items, shorter), counted)
     }
 }
 

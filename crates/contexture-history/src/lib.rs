@@ -7,11 +7,13 @@
 
 pub mod compaction;
 pub mod facts;
+mod fetch;
 mod history;
 mod recording;
 mod session;
 mod source;
 
+pub use fetch::{FetchRequest, Fetched};
 pub use recording::Recording;
 pub use session::{CompactRequest, SessionCost, Sessions, TurnCost};
 pub use source::register;

@@ -17,7 +17,8 @@ use contexture_engine::{Advice, Cause, Engine, Error, Operation};
 use contexture_store::{Counted, Ledger};
 
 use crate::compaction::{self, Attempt, Compacted, Compactor, Plan, Undone};
-use crate::history::count_turn;
+use crate::fetch::{self, FetchRequest, Fetched};
+use crate::history::{ResultLimits, count_turn};
 
 /// How many of a session's latest requests a turn is looked for among.
 const LOOK_BACK: usize = 16;
@@ -77,13 +78,15 @@ impl<'e> Sessions<'e> {
             policy: self.engine.policy(),
             summariser,
             model_window: window,
+            max_result: ResultLimits::stored(self.engine.config()),
         }
     }
 
     /// Returns the counts of a turn, to be recorded with it.
     fn count_turn(&self, turn: &NewTurn, model: &Model) -> Result<Counted, Error> {
         let counts = self.engine.counts(model)?;
-        Ok(count_turn(turn, &counts, self.engine.policy()))
+        let max_result = ResultLimits::stored(self.engine.config());
+        Ok(count_turn(turn, &counts, self.engine.policy(), max_result))
     }
 
     /// Records a turn: what the model answered, and what was asked.
@@ -373,6 +376,16 @@ impl<'e> Sessions<'e> {
             now: request.now.unwrap_or_else(Timestamp::now),
         };
         self.compactor(store, &counts).compact(&plan)
+    }
+
+    /// Returns a part of a tool result, by the handle that the marker of a cut
+    /// names. The first digits are enough where no other result has them.
+    ///
+    /// Secrets are masked. Fails for a handle that is unknown or matches
+    /// several results, for lines that do not exist, for a regular expression or
+    /// a jq expression that is wrong, and for jq on what is not JSON.
+    pub fn fetch(&self, handle: &str, request: &FetchRequest) -> Result<Fetched, Error> {
+        fetch::fetch(self.engine.ledger()?, self.engine.policy(), handle, request)
     }
 
     /// Undoes the latest compaction of a session. Nothing that was said since

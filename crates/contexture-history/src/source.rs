@@ -13,7 +13,7 @@ use contexture_engine::{
 use contexture_store::{Session, Trigger};
 
 use crate::compaction::{Attempt, Compacted, Flight, Plan};
-use crate::history::{History, Reader, SUMMARY_NAME, Target, TurnCache};
+use crate::history::{History, Reader, ResultLimits, SUMMARY_NAME, Target, TurnCache};
 use crate::session::Sessions;
 
 /// An answer that may have fewer tokens than this is likely to be cut off.
@@ -147,6 +147,7 @@ impl Source for HistorySource {
                 provider: ask.model.provider,
                 format: ask.request.format,
             },
+            results: ResultLimits::of(ask.engine.config(), ask.budget.window()),
             available: ask.budget.available(),
             min_recent,
             with_summary: !progress.without_summary,

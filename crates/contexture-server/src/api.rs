@@ -4,6 +4,7 @@
 //! implementation. Body types live next to the operations that read them.
 
 pub(crate) mod assemble;
+pub(crate) mod blobs;
 pub(crate) mod memory;
 mod page;
 mod recipes;
@@ -20,6 +21,7 @@ use crate::operation::Api;
 pub(crate) fn add(api: &mut Api) {
     sessions::add(api);
     assemble::add(api);
+    blobs::add(api);
     memory::add(api);
     tasks::add(api);
     trees::add(api);

@@ -1,13 +1,14 @@
 //! The ledger in SQLite: each method is one transaction.
 
 use contexture_store::{
-    Compaction, Counted, HeadMove, Ledger, NewSession, NewTurn, Recorded, Session, SessionChange,
-    StoreError, Turn, TurnHead, TurnId, TurnSample, Walk,
+    Compaction, Counted, HandlePrefix, HeadMove, Ledger, NewSession, NewTurn, Recorded, Session,
+    SessionChange, StoreError, ToolResult, Turn, TurnHead, TurnId, TurnSample, Walk,
 };
 use jiff::Timestamp;
 
 use crate::record::Prepared;
-use crate::{SqliteStore, record, sessions, turns};
+use crate::results::Search;
+use crate::{SqliteStore, record, results, sessions, turns};
 
 impl Ledger for SqliteStore {
     fn create_session(&self, new: &NewSession, now: Timestamp) -> Result<Session, StoreError> {
@@ -78,6 +79,15 @@ impl Ledger for SqliteStore {
 
     fn turns(&self, ids: &[TurnId], counter: &str) -> Result<Vec<Turn>, StoreError> {
         self.read(|db, tenant| turns::turns(db, tenant, ids, counter))
+    }
+
+    fn tool_result(&self, prefix: &HandlePrefix) -> Result<ToolResult, StoreError> {
+        loop {
+            match self.read(|db, tenant| results::find(db, tenant, prefix))? {
+                Search::Found(result) => return Ok(result),
+                Search::Unlisted => self.write(|db, _| results::list_some(db))?,
+            }
+        }
     }
 
     fn put_counts(&self, counts: &[(TurnId, Counted)]) -> Result<(), StoreError> {

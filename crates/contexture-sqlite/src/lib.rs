@@ -55,6 +55,7 @@ mod open;
 mod presence;
 mod readers;
 mod record;
+mod results;
 mod row;
 mod schema;
 mod sessions;

@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension, params};
 
 use crate::error::Fault;
+use crate::results::{self, Listed};
 use crate::row::{Id, Json, Time, Word, id, json, number, unsigned};
 use crate::sessions::{self, SessionRow};
 use crate::{snapshots, turns};
@@ -19,6 +20,8 @@ pub(crate) struct Prepared {
     body: Body,
     // The JSON of each message's content and context.
     messages: Vec<(String, Option<String>)>,
+    // The tool results of each message that can be fetched.
+    results: Vec<Vec<Listed>>,
     counted: Option<Counted>,
     sample: Option<TurnSample>,
 }
@@ -42,6 +45,7 @@ impl Prepared {
             turn: turn.clone(),
             body: turn.body(),
             messages,
+            results: turn.messages.iter().map(results::of_message).collect(),
             counted: counted.cloned(),
             sample: sample.cloned(),
         })
@@ -113,7 +117,7 @@ pub(crate) fn record(
         None => {
             let key = insert_turn(db, tenant, &session, &parent, &recorded, new, &outline, now)?;
             insert_calls(db, key, &outline)?;
-            insert_messages(db, key, new)?;
+            insert_messages(db, tenant, key, new)?;
             if let Some(new) = &new.sample
                 && new.parent == recorded.parent
             {
@@ -233,15 +237,16 @@ fn list<T: serde::Serialize>(values: &[T]) -> Option<Json<&[T]>> {
     (!values.is_empty()).then_some(Json(values))
 }
 
-fn insert_messages(db: &Connection, turn: i64, new: &Prepared) -> Result<(), Fault> {
+fn insert_messages(db: &Connection, tenant: i64, turn: i64, new: &Prepared) -> Result<(), Fault> {
     let mut insert = db.prepare_cached(
         "INSERT INTO messages (key, role, source, content, tool_call_id, is_error, context_json)
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
     )?;
     let messages = new.turn.messages.iter().zip(&new.messages);
     for (seq, (message, (content, context))) in messages.enumerate() {
+        let key = turns::message_key(turn, seq);
         insert.execute(params![
-            turns::message_key(turn, seq),
+            key,
             message.role.name(),
             message.source.map(Word),
             content,
@@ -249,6 +254,7 @@ fn insert_messages(db: &Connection, turn: i64, new: &Prepared) -> Result<(), Fau
             message.is_error,
             context,
         ])?;
+        results::insert(db, tenant, key, &new.results[seq])?;
     }
     Ok(())
 }

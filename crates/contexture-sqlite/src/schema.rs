@@ -17,6 +17,7 @@ pub(crate) const STEPS: &[&str] = &[
     include_str!("v4.sql"),
     include_str!("v5.sql"),
     include_str!("v6.sql"),
+    include_str!("v7.sql"),
 ];
 
 /// What a database says about itself.

@@ -209,17 +209,28 @@ fn messages(db: &Connection, turn: i64) -> Result<Vec<Message>, Fault> {
          WHERE key >= ?1 AND key < ?2 ORDER BY key",
     )?;
     let range = (message_key(turn, 0), message_key(turn + 1, 0));
-    let messages = select.query_map(range, |row| {
-        Ok(Message {
-            role: row.get::<_, Word<_>>(0)?.0,
-            source: word(row, 1)?,
-            content: row.get::<_, Json<_>>(2)?.0,
-            tool_call_id: row.get(3)?,
-            is_error: row.get(4)?,
-            context_json: json(row, 5)?,
-        })
-    })?;
+    let messages = select.query_map(range, message_row)?;
     Ok(messages.collect::<Result<_, _>>()?)
+}
+
+/// Reads the message with that key.
+pub(crate) fn message(db: &Connection, key: i64) -> Result<Message, Fault> {
+    let mut select = db.prepare_cached(
+        "SELECT role, source, content, tool_call_id, is_error, context_json FROM messages
+         WHERE key = ?1",
+    )?;
+    Ok(select.query_row([key], message_row)?)
+}
+
+fn message_row(row: &Row<'_>) -> rusqlite::Result<Message> {
+    Ok(Message {
+        role: row.get::<_, Word<_>>(0)?.0,
+        source: word(row, 1)?,
+        content: row.get::<_, Json<_>>(2)?.0,
+        tool_call_id: row.get(3)?,
+        is_error: row.get(4)?,
+        context_json: json(row, 5)?,
+    })
 }
 
 fn compaction(db: &Connection, turn: i64) -> Result<Compaction, Fault> {

@@ -8,11 +8,11 @@ use std::path::Path;
 
 use contexture_sqlite::SqliteStore;
 use contexture_store::{
-    Analysis, Derived, KeyRecord, KeyScope, Ledger, Memories, MemoryState, NewRecord, StoreError,
-    Tasks, Tenants, Trees,
+    Analysis, Derived, Handle, HandlePrefix, KeyRecord, KeyScope, Ledger, Memories, MemoryState,
+    NewRecord, StoreError, Tasks, Tenants, Trees,
 };
 use rusqlite::Connection;
-use support::{at, check_store, counted, session, turn};
+use support::{at, check_store, counted, session, turn, turn_with_result};
 
 /// Returns what there is in a schema, in the order of names.
 fn schema(db: &Connection) -> Vec<String> {
@@ -171,4 +171,47 @@ fn a_store_of_version_3_keeps_its_turns_and_accepts_keys() {
     assert_eq!(schema(&migrated), schema(&new));
     drop((migrated, new));
     assert_eq!(check_store(&path).len(), 3);
+}
+
+#[test]
+fn tool_results_of_an_older_store_are_found_by_their_handles() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("store.db");
+    let text = |i: usize| format!("line {i}\n").repeat(99);
+    let store = SqliteStore::open(&path).unwrap();
+    let other = store.for_tenant("other");
+    store.create_session(&session("s"), at(0)).unwrap();
+    other.create_session(&session("s"), at(0)).unwrap();
+    // More than are listed at once.
+    for i in 0..600 {
+        let store = if i == 300 { &other } else { &store };
+        store
+            .record("s", &turn_with_result(&text(i)), None, None, at(1))
+            .unwrap();
+    }
+    drop((store, other));
+    let db = Connection::open(&path).unwrap();
+    db.execute_batch(
+        "DROP TABLE tool_results; DROP TABLE unlisted_results; PRAGMA user_version = 5;",
+    )
+    .unwrap();
+    drop(db);
+
+    let store = SqliteStore::open(&path).unwrap();
+    let find = |store: &SqliteStore, text: &str| {
+        let found = store.tool_result(&HandlePrefix::from(Handle::of(text)));
+        found.map(|found| found.text)
+    };
+    store
+        .record("s", &turn_with_result(&text(1_000)), None, None, at(2))
+        .unwrap();
+    for i in [599, 0, 1_000] {
+        assert_eq!(find(&store, &text(i)).unwrap(), text(i));
+    }
+    let unknown = find(&store, &text(300));
+    assert!(matches!(unknown, Err(StoreError::NotFound { .. })));
+    assert_eq!(
+        find(&store.for_tenant("other"), &text(300)).unwrap(),
+        text(300)
+    );
 }

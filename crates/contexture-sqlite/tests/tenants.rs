@@ -6,12 +6,13 @@ mod support;
 use contexture_core::ContentHash;
 use contexture_sqlite::SqliteStore;
 use contexture_store::{
-    Analysis, Blob, Derived, EmbedderInfo, FlagChange, Flags, Forget, Growth, Imported, Ledger,
-    Link, Memories, MemoryChange, MemoryState, MemoryStats, Mention, NewRecord, NewSession,
-    NewTask, NewTurn, Remembered, Sample, Samples, SessionChange, SessionStatus, Snapshot,
-    Snapshots, StoreError, TaskStatus, TaskView, Tasks, TreeChange, TreeDocument, Trees, Walk,
+    Analysis, Blob, Derived, EmbedderInfo, FlagChange, Flags, Forget, Growth, Handle, HandlePrefix,
+    Imported, Ledger, Link, Memories, MemoryChange, MemoryState, MemoryStats, Mention, NewRecord,
+    NewSession, NewTask, NewTurn, Remembered, Sample, Samples, SessionChange, SessionStatus,
+    Snapshot, Snapshots, StoreError, TaskStatus, TaskView, Tasks, TreeChange, TreeDocument, Trees,
+    Walk,
 };
-use support::{COUNTER, at, counted, path, session, turn};
+use support::{COUNTER, at, counted, path, session, turn, turn_with_result};
 
 fn is_unknown<T: std::fmt::Debug>(result: Result<T, StoreError>) {
     assert!(
@@ -60,6 +61,11 @@ fn names_of_other_tenants_are_not_found() {
     let recorded = a
         .record("s", &said, Some(&counted(&said)), None, at(1))
         .unwrap();
+    let printed = "secret ".repeat(99);
+    let handle = HandlePrefix::from(Handle::of(&printed));
+    a.record("s", &turn_with_result(&printed), None, None, at(1))
+        .unwrap();
+    assert_eq!(a.tool_result(&handle).unwrap().text, printed);
     a.put_snapshot(&snapshot("s", "one"), &[blob("secret")])
         .unwrap();
     let sample = Sample {
@@ -88,6 +94,7 @@ fn names_of_other_tenants_are_not_found() {
             is_unknown(other.change_session(label, &change));
         }
         assert_eq!(other.sessions(None, 10).unwrap(), []);
+        is_unknown(other.tool_result(&handle));
         is_unknown(other.walk(recorded.id, &walk));
         is_unknown(other.turns(&[recorded.id], COUNTER));
         is_unknown(other.put_counts(&[(recorded.id, counted(&said))]));

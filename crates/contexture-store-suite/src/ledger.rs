@@ -7,9 +7,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use contexture_core::{ContentHash, Usage};
 use contexture_store::{
-    Blob, Block, Compaction, Counted, Message, MessageContent, MessageRole, Native, NewSession,
-    NewTurn, ParentTurn, RawJson, Recorded, Sample, SessionChange, SessionStatus, Snapshot,
-    StopReason, Store, StoreError, Trigger, TurnHead, TurnId, TurnKind, TurnSample, Walk,
+    Blob, Block, Compaction, Counted, Handle, HandlePrefix, LEAST_FETCHABLE_BYTES, Message,
+    MessageContent, MessageRole, Native, NewSession, NewTurn, ParentTurn, RawJson, Recorded,
+    Sample, SessionChange, SessionStatus, Snapshot, StopReason, Store, StoreError, Trigger,
+    TurnHead, TurnId, TurnKind, TurnSample, Walk,
 };
 use jiff::Timestamp;
 
@@ -100,6 +101,81 @@ fn status(status: SessionStatus) -> SessionChange {
     SessionChange {
         status: Some(status),
         ..SessionChange::default()
+    }
+}
+
+/// A turn in which tools return these texts.
+fn turn_with_results(texts: &[&str]) -> NewTurn {
+    let ids: Vec<String> = (0..texts.len()).map(|i| format!("c{i}")).collect();
+    let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
+    let mut messages = vec![text(MessageRole::User, "go"), calls(&ids)];
+    for (id, said) in ids.iter().zip(texts) {
+        messages.push(Message {
+            tool_call_id: Some((*id).to_owned()),
+            ..text(MessageRole::Tool, said)
+        });
+    }
+    NewTurn {
+        messages,
+        ..NewTurn::default()
+    }
+}
+
+pub fn a_tool_result_is_found_by_its_handle(store: &dyn Store) {
+    session(store, "s");
+    session(store, "t");
+    let (long, other) = ("é long\n".repeat(99), "other ".repeat(99));
+    let short = "s".repeat(LEAST_FETCHABLE_BYTES - 1);
+    let least = "l".repeat(LEAST_FETCHABLE_BYTES);
+    let first = turn_with_results(&[&long, &short, &least]);
+    store.record("s", &first, None, None, at(1)).unwrap();
+    // A block of a message of another role is a result, too, and the same text
+    // may be recorded again.
+    let blocks = [("c1", &other), ("c2", &long)].map(|(id, text)| Block::ToolResult {
+        tool_call_id: id.to_owned(),
+        content: text.clone(),
+        is_error: true,
+        native: None,
+    });
+    let second = NewTurn {
+        messages: vec![
+            text(MessageRole::User, "go"),
+            calls(&["c1", "c2"]),
+            message(MessageRole::User, MessageContent::Blocks(blocks.to_vec())),
+        ],
+        ..NewTurn::default()
+    };
+    store.record("t", &second, None, None, at(2)).unwrap();
+    for expected in [&long, &other, &least] {
+        let handle = Handle::of(expected);
+        let found = store.tool_result(&handle.into()).unwrap();
+        assert_eq!((found.handle, &found.text), (handle, expected));
+        let prefix = HandlePrefix::parse(&handle.short()).unwrap();
+        assert_eq!(store.tool_result(&prefix).unwrap(), found);
+    }
+    for unknown in [&short, "never recorded"] {
+        let found = store.tool_result(&Handle::of(unknown).into());
+        assert!(
+            matches!(found, Err(StoreError::NotFound { .. })),
+            "{found:?}"
+        );
+    }
+}
+
+pub fn a_handle_that_matches_several_results_is_rejected(store: &dyn Store) {
+    session(store, "s");
+    // Their hashes have the first eight digits in common.
+    let texts = [4_397, 71_505].map(|i| format!("{} {i}", "x".repeat(260)));
+    let recorded = turn_with_results(&[&texts[0], &texts[1]]);
+    store.record("s", &recorded, None, None, at(1)).unwrap();
+    let both = store.tool_result(&HandlePrefix::parse("675015a2").unwrap());
+    assert!(
+        matches!(&both, Err(StoreError::Invalid { field, .. }) if field == "handle"),
+        "{both:?}"
+    );
+    for text in &texts {
+        let prefix = HandlePrefix::parse(&Handle::of(text).short()).unwrap();
+        assert_eq!(store.tool_result(&prefix).unwrap().text, *text);
     }
 }
 

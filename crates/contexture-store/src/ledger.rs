@@ -9,6 +9,7 @@ use serde::Serialize;
 
 use crate::compaction::Compaction;
 use crate::error::StoreError;
+use crate::handle::{Handle, HandlePrefix};
 use crate::id::TurnId;
 use crate::session::{HeadMove, NewSession, Session, SessionChange};
 use crate::snapshot::TurnSample;
@@ -100,10 +101,28 @@ pub trait Ledger: Send + Sync {
     /// counts made with `counter`.
     fn turns(&self, ids: &[TurnId], counter: &str) -> Result<Vec<Turn>, StoreError>;
 
+    /// Returns the tool result whose handle begins with `prefix`.
+    ///
+    /// Every tool result of at least [`LEAST_FETCHABLE_BYTES`] bytes in a
+    /// recorded turn is found, from the moment that the turn is recorded. Fails
+    /// if there is none, or if several different results match.
+    ///
+    /// [`LEAST_FETCHABLE_BYTES`]: crate::LEAST_FETCHABLE_BYTES
+    fn tool_result(&self, prefix: &HandlePrefix) -> Result<ToolResult, StoreError>;
+
     /// Stores counts of turns that were recorded without counts, or with counts
     /// of another counter. Existing counts are not changed. Fails if a turn does
     /// not exist.
     fn put_counts(&self, counts: &[(TurnId, Counted)]) -> Result<(), StoreError>;
+}
+
+/// A tool result that was found by its handle.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ToolResult {
+    /// Its handle.
+    pub handle: Handle,
+    /// Its text, as it was recorded.
+    pub text: String,
 }
 
 /// The token counts of a turn's blocks, and the counter that made them.

@@ -15,6 +15,7 @@
 
 mod compaction;
 mod error;
+mod handle;
 mod id;
 mod key;
 mod ledger;
@@ -32,9 +33,10 @@ pub use compaction::{Compaction, Trigger};
 pub use contexture_core::message::{Block, Message, MessageContent, MessageRole, Source};
 pub use contexture_core::{Native, RawJson};
 pub use error::StoreError;
+pub use handle::{Handle, HandlePrefix, LEAST_FETCHABLE_BYTES};
 pub use id::{NotAnId, TurnId};
 pub use key::{KeyRecord, KeyScope, MAX_KEY_NAME_BYTES, Tenants, Waited, Watch};
-pub use ledger::{Counted, Ledger, Recorded, TurnHead, Walk};
+pub use ledger::{Counted, Ledger, Recorded, ToolResult, TurnHead, Walk};
 pub use memory::{
     Analysis, Change, ChunkRecord, Condition, ConditionKind, Derived, EmbedderInfo, EntityRecord,
     EntitySketch, EventRecord, Forget, Forgotten, KindStats, Link, MAX_ID_BYTES, Memories,

@@ -12,7 +12,7 @@ use contexture_engine::{
     Error, EventSource, Recipe, RecipeRef, Request, Root, Source, Summariser, Warning,
 };
 use contexture_history::compaction::{Attempt, Compacted, Undone};
-use contexture_history::{CompactRequest, Recording, SessionCost, Sessions};
+use contexture_history::{CompactRequest, FetchRequest, Fetched, Recording, SessionCost, Sessions};
 use contexture_loom::{FlagChange, Looms, NewNode, NodeEdit};
 use contexture_memory::{Archetypes, Memory, MemoryCache};
 use contexture_recall::Embedder;
@@ -326,6 +326,12 @@ impl Engine {
         request: &CompactRequest,
     ) -> Result<Compacted, Error> {
         self.sessions().recover_overflow(label, request)
+    }
+
+    /// Returns a part of a tool result, by the handle that the marker of a cut
+    /// names.
+    pub fn fetch(&self, handle: &str, request: &FetchRequest) -> Result<Fetched, Error> {
+        self.sessions().fetch(handle, request)
     }
 
     /// Undoes the latest compaction of a session. Nothing that was said since

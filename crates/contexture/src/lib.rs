@@ -86,7 +86,9 @@ pub use contexture_engine::{
 pub use contexture_files::{
     Proposal, ProposedEntry, Scaffold, existing_manifest, init, propose, working_set,
 };
-pub use contexture_history::{CompactRequest, Recording, SessionCost, TurnCost, compaction, facts};
+pub use contexture_history::{
+    CompactRequest, FetchRequest, Fetched, Recording, SessionCost, TurnCost, compaction, facts,
+};
 pub use contexture_loom as loom;
 pub use contexture_memory as memory;
 pub use contexture_memory::{Archetypes, StackInfo, StackTasks, TaskChanged};

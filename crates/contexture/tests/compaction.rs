@@ -257,6 +257,7 @@ fn a_long_run_remembers() {
             id: id.clone(),
             name: "edit".to_owned(),
             arguments: serde_json::json!({"path": path}),
+            native: None,
         };
         messages.push(blocks(MessageRole::Assistant, [edit]));
         let mut outcome = result(&id, &prose(i, 80));

@@ -44,6 +44,7 @@ fn the_server_describes_itself_and_its_tools() {
             "push_task",
             "pop_task",
             "compact",
+            "fetch",
         ];
         assert_eq!(names, expected);
         for tool in tools {
@@ -66,7 +67,8 @@ fn the_server_describes_itself_and_its_tools() {
             assert_eq!(tool["outputSchema"]["type"], "object", "{name}");
             let hints = &tool["annotations"];
             assert_eq!(hints["openWorldHint"], false, "{name}");
-            assert_eq!(hints["readOnlyHint"], name == "recall", "{name}");
+            let reads = ["recall", "fetch"].contains(&name);
+            assert_eq!(hints["readOnlyHint"], reads, "{name}");
             assert_eq!(hints["title"], tool["title"], "{name}");
         }
     }
@@ -292,6 +294,67 @@ fn tasks_are_pushed_and_popped() {
         log.contains(r#""event":"task_popped","actor":"model","why":"Found.""#),
         "{log}"
     );
+}
+
+#[test]
+fn what_was_cut_from_a_tool_result_is_fetched() {
+    let project = project();
+    project.ok(&["session", "new", "support", "--now", NOW]);
+    let secret = "ghp_aB3dE5fG7hI9jK1lM3nO5pQ7rS9tU1vW2xY4";
+    let mut lines: Vec<String> = (1..=2_000).map(|i| format!("step {i} is done")).collect();
+    lines[700] = format!("error: token {secret} was rejected");
+    let turn = json!({"messages": [
+        {"role": "user", "content": "Run it."},
+        {"role": "assistant", "content": [
+            {"type": "tool_call", "id": "c1", "name": "shell", "arguments": {"command": "run"}},
+        ]},
+        {"role": "tool", "tool_call_id": "c1", "content": lines.join("\n")},
+    ]});
+    let record = ["session", "record", "support", "-", "--now", NOW];
+    project.run_with(&record, &turn.to_string()).expect_code(0);
+    let request = project.ok(&[
+        "assemble",
+        "--recipe",
+        "broker",
+        "--session",
+        "support",
+        "--event",
+        "Go on.",
+        "--max-tokens",
+        "16000",
+        "--now",
+        NOW,
+    ]);
+    let handle = request.split("; fetch ").nth(1).unwrap();
+    let handle = handle.split(' ').next().unwrap();
+    let done = called(
+        &project,
+        &[
+            call("fetch", json!({"handle": handle, "lines": "699-700"})),
+            call("fetch", json!({"handle": handle, "grep": "^error"})),
+            call("fetch", json!({"handle": handle, "max_bytes": 30})),
+            call("fetch", json!({"handle": handle, "grep": "zzz"})),
+        ],
+    );
+    assert_eq!(text(&done[0]), "step 699 is done\nstep 700 is done");
+    assert!(text(&done[1]).starts_with("701: error: token [secret masked: "));
+    assert_eq!(
+        text(&done[2]),
+        "step 1 is done\nstep 2 is done\n[this is up to line 2 of 2000; continue with lines 3-]"
+    );
+    assert_eq!(text(&done[3]), "no line matches");
+    let steps = [
+        call("fetch", json!({"handle": "sha256:000000000000"})),
+        call("fetch", json!({"handle": handle, "jq": ".a"})),
+    ];
+    let refused = drive(&stdio(&project), "auto", &steps);
+    for (refused, told) in refused
+        .iter()
+        .zip(["there is no tool result", "is not JSON"])
+    {
+        assert_eq!(refused["ok"]["isError"], true, "{refused}");
+        assert!(text(&refused["ok"]).contains(told), "{refused}");
+    }
 }
 
 #[test]

@@ -15,6 +15,7 @@ mod bad_stores;
 mod commands;
 mod compaction;
 mod cost;
+mod fetch;
 mod native;
 mod result;
 mod snapshots;

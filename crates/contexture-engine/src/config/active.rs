@@ -114,6 +114,7 @@ impl Config {
             toolsets: _,
             permissions: _,
             compaction: _,
+            tool_results: _,
             loom: _,
             snapshots: _,
             reserve_response: _,

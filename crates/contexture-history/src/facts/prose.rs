@@ -1,7 +1,7 @@
 //! Reads prose and logs: sentences, cue words, paths.
 
-/// The most bytes of a line of tool output that are looked at.
-pub(super) const LINE_BYTES: usize = 512;
+pub(super) use contexture_shorten::cues::{LINE_BYTES, clip, normalise};
+
 /// How much of the start and of the end of a long passage is read.
 pub(super) const HEAD_BYTES: usize = 8 * 1024;
 pub(super) const TAIL_BYTES: usize = 4 * 1024;
@@ -14,32 +14,6 @@ const STOP_WORDS: &[&str] = &[
     "their", "them", "then", "there", "these", "they", "this", "to", "up", "us", "use", "was", "we", "were", "what", "when",
     "where", "which", "who", "why", "will", "with", "would", "you", "your",
 ];
-
-/// Returns the words of `text` in lower case with one space between them.
-pub(super) fn normalise(text: &str) -> String {
-    let mut normal = String::with_capacity(text.len());
-    // Remembered rather than looked up: this runs over megabytes of output.
-    let mut in_word = false;
-    for c in text.chars() {
-        if c.is_ascii_alphanumeric() {
-            normal.push(c.to_ascii_lowercase());
-            in_word = true;
-        } else if !c.is_ascii() && c.is_alphanumeric() {
-            normal.extend(c.to_lowercase());
-            in_word = true;
-        } else if in_word {
-            let is_apostrophe = c == '\'' || c == '’';
-            normal.push(if is_apostrophe { '\'' } else { ' ' });
-            in_word = false;
-        } else if normal.ends_with('\'') {
-            // The quote closed a word: it was no apostrophe.
-            normal.pop();
-            normal.push(' ');
-        }
-    }
-    normal.truncate(normal.trim_end_matches([' ', '\'']).len());
-    normal
-}
 
 /// Returns the words of `normal` that carry meaning. Runs of a script without
 /// spaces come as pairs of characters, which share what words would share.
@@ -73,11 +47,6 @@ pub(super) fn key(normal: &str) -> String {
     words.sort_unstable();
     words.dedup();
     words.join(" ")
-}
-
-/// Returns the longest prefix of `text` of at most `max` bytes.
-pub(super) fn clip(text: &str, max: usize) -> &str {
-    &text[..text.floor_char_boundary(max)]
 }
 
 /// Shortens `text` to about `max` bytes at a word's end, with an ellipsis.

@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
-use super::cues::{BLAND, FAIL, LOG, Lexicon, RESULT, STRONG, Signs};
 use super::prose::{self, LINE_BYTES, clip, normalise, shorten};
+use contexture_shorten::cues::{BLAND, Lexicon, RESULT, is_failure_line};
 
 /// What a call does with the files that it names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -402,30 +402,4 @@ fn result_line(text: &str, lexicon: &Lexicon) -> Option<String> {
         }
     }
     found.map(|(_, line)| shorten(line, 160))
-}
-
-/// Returns true for a line of output that reports a failure; `is_known` says
-/// that the output is that of a failure.
-pub(super) fn is_failure_line(line: &str, signs: &Signs, is_known: bool) -> bool {
-    if !signs.has(FAIL | STRONG | LOG) {
-        return false;
-    }
-    let lower = clip(line, 16).to_ascii_lowercase();
-    let starts = |words: &[&str]| words.iter().any(|word| lower.starts_with(word));
-    if starts(&[
-        "warning", "note", "help", "info", "debug", "= note", "= help", "|",
-    ]) || line.contains("^^")
-        || line.ends_with(" ok")
-        || line.ends_with("PASSED")
-    {
-        return false;
-    }
-    // Far into a line the word is part of a sentence about something else.
-    let is_early = signs.failure.as_ref().is_some_and(|(at, _)| *at < 8);
-    let is_code = line.ends_with(['{', '}', ';', ',', '(', '['])
-        || starts(&[
-            "//", "/*", "#", "*", "import ", "fn ", "def ", "let ", "if ", "return ", "raise ",
-            "throw ", "except", "pub ", "use ", "const ", "case ",
-        ]);
-    is_known || is_early && !is_code
 }

@@ -8,9 +8,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use contexture_core::{TokenCounter, Tokens};
 
-use super::cues::Lexicon;
 use super::prose::{clip, content_words, normalise, shorten, stem};
 use super::{Facts, Failure, FileUse, Statement, constraints};
+use contexture_shorten::cues::Lexicon;
 
 /// How much a summary may hold.
 pub struct Room<'a> {

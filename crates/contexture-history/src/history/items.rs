@@ -5,11 +5,17 @@ use std::sync::Arc;
 
 use contexture_core::guard::FindingKind;
 use contexture_core::guard::Policy;
-use contexture_core::{Counts, Cut, Item, MediaSource, Native, Part, Role, Text, Tokens, Trust};
+use contexture_core::{
+    Counts, Cut, Item, MediaSource, Native, Original, Part, Role, Text, Tokens, Trust,
+};
 use contexture_providers::{describe, media_tokens, native};
-use contexture_store::{Block, BlockCounts, Counted, MessageRole, NewTurn, TurnId};
+use contexture_shorten::{Hint, shorten};
+use contexture_store::{
+    Block, BlockCounts, Counted, Handle, LEAST_FETCHABLE_BYTES, MessageRole, NewTurn, TurnId,
+};
 use contexture_tokens::Provider;
 
+use contexture_engine::config::Config;
 use contexture_engine::counter_name;
 use serde_json::Value;
 
@@ -17,13 +23,52 @@ use super::steps::Previous;
 use super::{PreparedTurn, Target, turn_name};
 use crate::turn::guarded_json;
 
+/// The most tokens of a tool result.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ResultLimits {
+    /// In this request, if there is a limit.
+    pub(crate) shown: Option<Tokens>,
+    /// In the counts that are stored with a turn. It depends on the settings
+    /// only, so that turns are counted once for windows of all sizes.
+    pub(crate) stored: Option<Tokens>,
+}
+
+impl ResultLimits {
+    pub(crate) fn of(config: &Config, window: Tokens) -> Self {
+        Self {
+            shown: config.tool_results.limit(window),
+            stored: Self::stored(config),
+        }
+    }
+
+    /// Returns the limit in the largest window.
+    pub(crate) fn stored(config: &Config) -> Option<Tokens> {
+        config.tool_results.limit(Tokens::MAX)
+    }
+}
+
 /// Returns the counts of a turn that is about to be recorded.
-pub(crate) fn count_turn(turn: &NewTurn, counts: &Counts, policy: Policy) -> Counted {
+pub(crate) fn count_turn(
+    turn: &NewTurn,
+    counts: &Counts,
+    policy: Policy,
+    max_result: Option<Tokens>,
+) -> Counted {
     let nobody = TurnId::of(b"");
-    let items = ItemBuilder::new(nobody, policy, Target::any()).items(turn);
+    let items = ItemBuilder::new(nobody, policy, Target::any(), max_result).items(turn, counts);
     Counted {
-        counter: counter_name(counts, policy),
+        counter: counter_of(counts, policy, max_result),
         blocks: count(&items, turn, counts),
+    }
+}
+
+/// Returns the name of what counted, guarded and shortened, beside which counts
+/// are kept.
+pub(crate) fn counter_of(counts: &Counts, policy: Policy, max_result: Option<Tokens>) -> String {
+    let name = counter_name(counts, policy);
+    match max_result {
+        Some(tokens) => format!("{name}/results {tokens}"),
+        None => name,
     }
 }
 
@@ -52,15 +97,21 @@ pub(super) fn count(items: &[BlockItem], turn: &NewTurn, counts: &Counts) -> Blo
     blocks
 }
 
-/// Hands in what was counted before.
-pub(super) fn know(items: &[BlockItem], blocks: &BlockCounts, counts: &Counts) {
+/// Hands in what was counted before. Returns how many tokens less the items
+/// have because results are shorter in this window than they were counted.
+pub(super) fn know(items: &[BlockItem], blocks: &BlockCounts, counts: &Counts) -> Tokens {
     let counts = counts.native();
+    let mut saved = 0;
     for made in items {
         let whole = blocks[made.message][made.block];
-        if let Some(text) = whole.checked_sub(counts.overhead_of(&made.item)) {
+        if made.item.original.is_some() {
+            let tokens = counts.count_of(&made.text) + counts.overhead_of(&made.item);
+            saved += whole.saturating_sub(tokens);
+        } else if let Some(text) = whole.checked_sub(counts.overhead_of(&made.item)) {
             counts.know(&made.text, text);
         }
     }
+    saved
 }
 
 /// A block of a message as an item.
@@ -78,8 +129,12 @@ pub(super) struct ItemBuilder {
     name: String,
     // The tool of each call.
     names: BTreeMap<String, Arc<str>>,
+    // The file that each call reads, which tells what its result is.
+    paths: BTreeMap<String, String>,
     policy: Policy,
     target: Target,
+    // The most tokens of a tool result, if there is a limit.
+    max_result: Option<Tokens>,
     open: Vec<(Arc<str>, Arc<str>)>,
     answers: Vec<Arc<str>>,
     // The first message of somebody who speaks and has no result.
@@ -89,12 +144,19 @@ pub(super) struct ItemBuilder {
 }
 
 impl ItemBuilder {
-    pub(super) fn new(turn: TurnId, policy: Policy, target: Target) -> Self {
+    pub(super) fn new(
+        turn: TurnId,
+        policy: Policy,
+        target: Target,
+        max_result: Option<Tokens>,
+    ) -> Self {
         Self {
             name: turn_name(turn),
             names: BTreeMap::new(),
+            paths: BTreeMap::new(),
             policy,
             target,
+            max_result,
             open: Vec::new(),
             answers: Vec::new(),
             speaks: None,
@@ -102,7 +164,7 @@ impl ItemBuilder {
         }
     }
 
-    pub(super) fn items(&mut self, turn: &NewTurn) -> Vec<BlockItem> {
+    pub(super) fn items(&mut self, turn: &NewTurn, counts: &Counts) -> Vec<BlockItem> {
         let mut made = Vec::new();
         let mut previous = Previous::default();
         for (m, message) in turn.messages.iter().enumerate() {
@@ -140,11 +202,14 @@ impl ItemBuilder {
                     MessageRole::System => (Role::System, Trust::Operator),
                     MessageRole::Developer => (Role::Developer, Trust::Operator),
                 };
-                let text = self.text(block);
+                let mut text = self.text(block);
+                let handle = handle_of(block);
+                let original = self.shorten(block, handle.as_deref(), &mut text, counts);
                 let mut item = Item::new(id, role, text.clone()).cut(Cut::Never);
                 item.trust = trust;
                 let mut item = self.with_part(item, block);
-                if let Some(native) = block.native() {
+                // What was shortened is no longer what the provider wrote.
+                if let Some(native) = block.native().filter(|_| original.is_none()) {
                     // Counted for every provider, so that a stored count holds
                     // for all of them.
                     let more = native
@@ -156,6 +221,8 @@ impl ItemBuilder {
                     // A secret is not sent in another form either.
                     item.native = (!is_changed(&text)).then(|| Arc::new(native.clone()));
                 }
+                item.original = original.map(Arc::new);
+                item.handle = handle;
                 made.push(BlockItem {
                     message: m,
                     block: b,
@@ -185,6 +252,44 @@ impl ItemBuilder {
                 guarded(&media.as_ref().map(describe).unwrap_or_default())
             }
         }
+    }
+
+    /// Shortens a tool result that is over the limit. What it becomes depends
+    /// on the turn and the limit only, so that its bytes are the same in every
+    /// request.
+    fn shorten(
+        &self,
+        block: &Block,
+        handle: Option<&str>,
+        text: &mut Text,
+        counts: &Counts,
+    ) -> Option<Original> {
+        let Block::ToolResult {
+            tool_call_id,
+            content,
+            ..
+        } = block
+        else {
+            return None;
+        };
+        let (max_tokens, handle) = (self.max_result?, handle?);
+        // No counter makes more than two tokens of a byte: a short result is
+        // within the limit.
+        if content.len() as Tokens <= max_tokens / 2 {
+            return None;
+        }
+        let hint = Hint {
+            tool: self.names.get(tool_call_id).map_or("", |name| name),
+            path: self.paths.get(tool_call_id).map(String::as_str),
+        };
+        let shown = text.as_str();
+        let short = shorten(shown, &hint, max_tokens, counts.counter(), handle)?;
+        *text = text.shortened(&short.text);
+        Some(Original {
+            tokens: short.original_tokens,
+            lines: short.lines,
+            max_tokens,
+        })
     }
 
     /// Returns why a block is not sent, when it is not.
@@ -228,7 +333,15 @@ impl ItemBuilder {
             // Where the latest turn alone is too large, a part of it is better
             // than nothing.
             Block::Text { .. } => item.cut = Cut::Middle,
-            Block::ToolCall { id, name, .. } => {
+            Block::ToolCall {
+                id,
+                name,
+                arguments,
+                ..
+            } => {
+                if let Some(path) = Hint::of_call(name, arguments).path {
+                    self.paths.insert(id.clone(), path.to_owned());
+                }
                 let id: Arc<str> = id.as_str().into();
                 let name: Arc<str> = sendable(name, self.target.provider).into();
                 self.names.insert(id.to_string(), Arc::clone(&name));
@@ -269,7 +382,7 @@ impl ItemBuilder {
         item
     }
 
-    pub(super) fn finish(self, made: Vec<BlockItem>) -> PreparedTurn {
+    pub(super) fn finish(self, made: Vec<BlockItem>, shorter: Option<Tokens>) -> PreparedTurn {
         let mut items = Vec::with_capacity(made.len());
         let mut unsent = Vec::new();
         let (mut messages, mut starts) = (Vec::new(), Vec::new());
@@ -309,6 +422,7 @@ impl ItemBuilder {
             speaks_at,
             messages,
             starts,
+            shorter,
             bytes,
         }
     }
@@ -337,6 +451,16 @@ fn whole_thinking(made: &mut [BlockItem]) {
         if is_thinking(one) || is_redacted(one) {
             one.unsent = one.unsent.or(Some(reason));
         }
+    }
+}
+
+/// Returns the handle of a tool result that can be fetched.
+fn handle_of(block: &Block) -> Option<Arc<str>> {
+    match block {
+        Block::ToolResult { content, .. } if content.len() >= LEAST_FETCHABLE_BYTES => {
+            Some(Handle::of(content).short().into())
+        }
+        _ => None,
     }
 }
 

@@ -19,8 +19,12 @@ pub(crate) enum Previous {
 impl Previous {
     /// Returns true if a step begins with `message`, and goes on to it.
     pub(crate) fn starts_step(&mut self, message: &Message) -> bool {
+        let blocks = message.blocks();
         let is_result = |block: &Block| matches!(block, Block::ToolResult { .. });
-        let answers = message.blocks().iter().any(|block| is_result(block));
+        let is_opaque = |block: &Block| matches!(block, Block::Provider { .. });
+        // What only the provider understands may be a result.
+        let answers = blocks.iter().any(|block| is_result(block))
+            || message.role == MessageRole::User && blocks.iter().all(|block| is_opaque(block));
         let before = *self;
         *self = match message.role {
             MessageRole::System | MessageRole::Developer => return false,

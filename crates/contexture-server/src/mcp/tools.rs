@@ -2,6 +2,7 @@
 
 mod assemble;
 mod compact;
+mod fetch;
 mod memory;
 mod tasks;
 mod working_set;
@@ -24,6 +25,7 @@ pub(super) fn all() -> Tools {
     memory::add(&mut tools);
     tasks::add(&mut tools);
     compact::add(&mut tools);
+    fetch::add(&mut tools);
     tools
 }
 

@@ -45,6 +45,24 @@ fn talk_at_length(client: &Client) {
     }
 }
 
+/// Records what a tool printed, so that there is something to fetch.
+fn print_at_length(client: &Client) {
+    client.post("/v1/sessions", r#"{"label":"pier"}"#).ok(201);
+    let mut printed: Vec<String> = (1..=12)
+        .map(|hour| format!("{hour:02}:00 ferry {hour} arrives at pier {}", hour % 4 + 1))
+        .collect();
+    printed.push("13:00 ferry 13 is late: fog at pier 2".to_owned());
+    let turn = json!({"messages": [
+        {"role": "user", "content": "Which ferries are late?"},
+        {"role": "assistant", "content": [
+            {"type": "tool_call", "id": "c1", "name": "timetable", "arguments": {}},
+        ]},
+        {"role": "tool", "tool_call_id": "c1", "content": printed.join("\n")},
+    ]});
+    let recorded = client.post("/v1/sessions/pier/turns", &turn.to_string());
+    recorded.ok(201);
+}
+
 /// Makes the calls and hands each answer to `look`: the id of the operation,
 /// the status and the answer.
 fn call_all(client: &Client, look: &mut dyn FnMut(&str, u16, Value)) {
@@ -84,6 +102,7 @@ fn every_call_that_is_shown_is_answered_as_shown() {
     let mut answers = Map::new();
     let client = server.with_key(&key);
     talk_at_length(&client);
+    print_at_length(&client);
     call_all(&client, &mut |id, status, answer| {
         let response = &described[id]["responses"][status.to_string()];
         assert!(status < 300, "{id}: {status} {answer}");

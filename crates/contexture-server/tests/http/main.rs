@@ -5,6 +5,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod blobs;
 mod bodies;
 mod events;
 mod keys;

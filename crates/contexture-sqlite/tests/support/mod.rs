@@ -6,8 +6,8 @@ use std::process::{Command, Stdio};
 
 use contexture_sqlite::SqliteStore;
 use contexture_store::{
-    Counted, Ledger, Message, MessageContent, MessageRole, NewSession, NewTurn, TurnHead, TurnId,
-    Walk,
+    Block, Counted, Ledger, Message, MessageContent, MessageRole, NewSession, NewTurn, TurnHead,
+    TurnId, Walk,
 };
 use jiff::Timestamp;
 
@@ -42,6 +42,28 @@ pub fn turn(said: &str) -> NewTurn {
             message(MessageRole::User, said),
             message(MessageRole::Assistant, "I see."),
         ],
+        ..NewTurn::default()
+    }
+}
+
+/// A turn in which a tool returns `text`.
+pub fn turn_with_result(text: &str) -> NewTurn {
+    let call = Block::ToolCall {
+        id: "c1".to_owned(),
+        name: "shell".to_owned(),
+        arguments: serde_json::json!({"command": "make"}),
+        native: None,
+    };
+    let calls = Message {
+        content: MessageContent::Blocks(vec![call]),
+        ..message(MessageRole::Assistant, "")
+    };
+    let result = Message {
+        tool_call_id: Some("c1".to_owned()),
+        ..message(MessageRole::Tool, text)
+    };
+    NewTurn {
+        messages: vec![message(MessageRole::User, "go"), calls, result],
         ..NewTurn::default()
     }
 }

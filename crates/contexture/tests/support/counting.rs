@@ -106,6 +106,9 @@ impl Ledger for Counting {
         add(&self.turns_loaded, ids.len());
         self.inner.turns(ids, counter)
     }
+    fn tool_result(&self, prefix: &HandlePrefix) -> Done<ToolResult> {
+        self.inner.tool_result(prefix)
+    }
     fn put_counts(&self, counts: &[(TurnId, Counted)]) -> Done<()> {
         add(&self.counts_put, counts.len());
         self.inner.put_counts(counts)

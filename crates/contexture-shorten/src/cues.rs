@@ -1,21 +1,41 @@
 //! The cue words that classify a line: error, decision, request, constraint
 //! and others.
+//!
+//! Logs are cut by them, and summaries of conversations are extracted by them.
 
-pub(super) const FAIL: u16 = 1; // It failed, wherever it is said.
-pub(super) const STRONG: u16 = 1 << 1; // An attempt that led nowhere.
-pub(super) const LOG: u16 = 1 << 2; // A failure in a log; in prose, often only a word.
-pub(super) const DECIDE: u16 = 1 << 3;
-pub(super) const DONE: u16 = 1 << 4;
-pub(super) const ASK: u16 = 1 << 5;
-pub(super) const BOUND: u16 = 1 << 6; // A constraint.
-pub(super) const PLAN: u16 = 1 << 7; // "Let me look": stale as soon as it is said.
-pub(super) const NEXT: u16 = 1 << 8;
-pub(super) const FACT: u16 = 1 << 9;
-pub(super) const HEDGE: u16 = 1 << 10; // "If it fails" is not a failure.
-pub(super) const RESULT: u16 = 1 << 11; // A line of output that sums it up.
-pub(super) const POLITE: u16 = 1 << 12; // A request in the form of a question.
-pub(super) const BLAND: u16 = 1 << 13; // An error line that says nothing by itself.
-pub(super) const PREFER: u16 = 1 << 14; // A decision, if the user says it.
+/// The most bytes of a line that are looked at.
+pub const LINE_BYTES: usize = 512;
+
+/// A failure, wherever it is said.
+pub const FAIL: u16 = 1;
+/// An attempt that led nowhere.
+pub const STRONG: u16 = 1 << 1;
+/// A failure in a log; in prose, often only a word.
+pub const LOG: u16 = 1 << 2;
+/// A decision.
+pub const DECIDE: u16 = 1 << 3;
+/// Something that was done.
+pub const DONE: u16 = 1 << 4;
+/// A request.
+pub const ASK: u16 = 1 << 5;
+/// A constraint.
+pub const BOUND: u16 = 1 << 6;
+/// "Let me look": stale as soon as it is said.
+pub const PLAN: u16 = 1 << 7;
+/// What is to be done next.
+pub const NEXT: u16 = 1 << 8;
+/// A fact.
+pub const FACT: u16 = 1 << 9;
+/// "If it fails" is not a failure.
+pub const HEDGE: u16 = 1 << 10;
+/// A line of output that sums it up.
+pub const RESULT: u16 = 1 << 11;
+/// A request in the form of a question.
+pub const POLITE: u16 = 1 << 12;
+/// An error line that says nothing by itself.
+pub const BLAND: u16 = 1 << 13;
+/// A decision, if the user says it.
+pub const PREFER: u16 = 1 << 14;
 
 /// What words and phrases tell; apart from spaces they have no punctuation.
 #[rustfmt::skip]
@@ -61,30 +81,38 @@ const TRIVIAL: &[&str] = &[
 ];
 
 /// Returns true for "ok, thanks" and the like; `normal` is normalised.
-pub(super) fn is_trivial(normal: &str) -> bool {
+pub fn is_trivial(normal: &str) -> bool {
     normal.split(' ').all(|word| TRIVIAL.contains(&word))
 }
 
 /// The cues found in a line.
 #[derive(Default)]
-pub(super) struct Signs {
+pub struct Signs {
     bits: u16,
-    // The word at which a failure is named, and the name, for counting kinds.
-    pub(super) failure: Option<(usize, String)>,
+    /// The word at which a failure is named, and the name, for counting kinds.
+    pub failure: Option<(usize, String)>,
 }
 
 impl Signs {
-    pub(super) fn has(&self, bits: u16) -> bool {
+    /// Returns true when one of `bits` was found.
+    pub fn has(&self, bits: u16) -> bool {
         self.bits & bits != 0
     }
 }
 
 /// The cues by the first letter of their first word, so that a word of the
 /// text is compared with few of them.
-pub(super) struct Lexicon([Vec<(u16, &'static str)>; 26]);
+pub struct Lexicon([Vec<(u16, &'static str)>; 26]);
+
+impl Default for Lexicon {
+    fn default() -> Self {
+        Self::new()
+    }
+}
 
 impl Lexicon {
-    pub(super) fn new() -> Self {
+    /// Returns the built-in cues.
+    pub fn new() -> Self {
         let mut by_letter: [Vec<(u16, &'static str)>; 26] = Default::default();
         for (bits, phrases) in CUES {
             for phrase in phrases.split('|') {
@@ -95,7 +123,7 @@ impl Lexicon {
     }
 
     /// Reads `normal`, which is a text after `normalise`.
-    pub(super) fn read(&self, normal: &str) -> Signs {
+    pub fn read(&self, normal: &str) -> Signs {
         let mut signs = Signs::default();
         let (mut before, mut at, mut index) = ("", 0, 0);
         for word in normal.split(' ') {
@@ -209,4 +237,61 @@ fn failure_code(word: &str, rest: &str) -> Option<String> {
     }
     let status = numbers.find(|status| (400..600).contains(status))?;
     Some(format!("HTTP {status}"))
+}
+
+/// Returns the longest prefix of `text` of at most `max` bytes.
+pub fn clip(text: &str, max: usize) -> &str {
+    &text[..text.floor_char_boundary(max)]
+}
+
+/// Returns the words of `text` in lower case with one space between them.
+pub fn normalise(text: &str) -> String {
+    let mut normal = String::with_capacity(text.len());
+    // Remembered rather than looked up: this runs over megabytes of output.
+    let mut in_word = false;
+    for c in text.chars() {
+        if c.is_ascii_alphanumeric() {
+            normal.push(c.to_ascii_lowercase());
+            in_word = true;
+        } else if !c.is_ascii() && c.is_alphanumeric() {
+            normal.extend(c.to_lowercase());
+            in_word = true;
+        } else if in_word {
+            let is_apostrophe = c == '\'' || c == '’';
+            normal.push(if is_apostrophe { '\'' } else { ' ' });
+            in_word = false;
+        } else if normal.ends_with('\'') {
+            // The quote closed a word: it was no apostrophe.
+            normal.pop();
+            normal.push(' ');
+        }
+    }
+    normal.truncate(normal.trim_end_matches([' ', '\'']).len());
+    normal
+}
+
+/// Returns true for a line of output that reports a failure. `is_known` says
+/// that the output is one of a failure.
+pub fn is_failure_line(line: &str, signs: &Signs, is_known: bool) -> bool {
+    if !signs.has(FAIL | STRONG | LOG) {
+        return false;
+    }
+    let lower = clip(line, 16).to_ascii_lowercase();
+    let starts = |words: &[&str]| words.iter().any(|word| lower.starts_with(word));
+    if starts(&[
+        "warning", "note", "help", "info", "debug", "= note", "= help", "|",
+    ]) || line.contains("^^")
+        || line.ends_with(" ok")
+        || line.ends_with("PASSED")
+    {
+        return false;
+    }
+    // Far into a line the word is part of a sentence about something else.
+    let is_early = signs.failure.as_ref().is_some_and(|(at, _)| *at < 8);
+    let is_code = line.ends_with(['{', '}', ';', ',', '(', '['])
+        || starts(&[
+            "//", "/*", "#", "*", "import ", "fn ", "def ", "let ", "if ", "return ", "raise ",
+            "throw ", "except", "pub ", "use ", "const ", "case ",
+        ]);
+    is_known || is_early && !is_code
 }

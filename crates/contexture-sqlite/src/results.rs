@@ -1,0 +1,120 @@
+//! Lists tool results by their handles.
+
+use contexture_store::{
+    Block, Handle, HandlePrefix, LEAST_FETCHABLE_BYTES, Message, StoreError, ToolResult,
+};
+use rusqlite::{Connection, OptionalExtension};
+
+use crate::error::Fault;
+use crate::turns;
+
+/// How many turns are listed in one transaction.
+const TURNS_AT_ONCE: i64 = 256;
+
+/// A tool result that can be fetched: the number of its block, and its handle.
+pub(crate) type Listed = (usize, Handle);
+
+/// Returns the tool results of a message that can be fetched.
+pub(crate) fn of_message(message: &Message) -> Vec<Listed> {
+    let blocks = message.blocks();
+    let blocks = blocks.iter().enumerate();
+    let fetchable = blocks.filter_map(|(at, block)| match &**block {
+        Block::ToolResult { content, .. } if content.len() >= LEAST_FETCHABLE_BYTES => {
+            Some((at, Handle::of(content)))
+        }
+        _ => None,
+    });
+    fetchable.collect()
+}
+
+/// Lists tool results of a message.
+pub(crate) fn insert(
+    db: &Connection,
+    tenant: i64,
+    message: i64,
+    listed: &[Listed],
+) -> Result<(), Fault> {
+    let mut insert = db.prepare_cached(
+        "INSERT INTO tool_results (tenant, handle, message, block) VALUES (?1, ?2, ?3, ?4)
+         ON CONFLICT DO NOTHING",
+    )?;
+    for (block, handle) in listed {
+        insert.execute((tenant, handle.as_bytes(), message, *block as i64))?;
+    }
+    Ok(())
+}
+
+/// What a search for a handle found.
+pub(crate) enum Search {
+    Found(ToolResult),
+    /// Nothing, but some turns are not listed yet.
+    Unlisted,
+}
+
+pub(crate) fn find(db: &Connection, tenant: i64, prefix: &HandlePrefix) -> Result<Search, Fault> {
+    let (first, last) = prefix.range();
+    let mut select = db.prepare_cached(
+        "SELECT handle, message, block FROM tool_results
+         WHERE tenant = ?1 AND handle BETWEEN ?2 AND ?3 ORDER BY handle LIMIT 2",
+    )?;
+    let rows = select.query_map((tenant, first.as_bytes(), last.as_bytes()), |row| {
+        let handle = Handle::from_bytes(row.get(0)?);
+        Ok((handle, row.get::<_, i64>(1)?, row.get::<_, i64>(2)?))
+    })?;
+    let rows: Vec<(Handle, i64, i64)> = rows.collect::<Result<_, _>>()?;
+    match rows[..] {
+        [] if unlisted(db)?.is_some() => Ok(Search::Unlisted),
+        [] => Err(Fault::not_found("tool result", prefix)),
+        [(handle, message, block)] => {
+            let message = turns::message(db, message)?;
+            let block = message.blocks().into_iter().nth(block as usize);
+            match block.map(std::borrow::Cow::into_owned) {
+                Some(Block::ToolResult { content, .. }) => {
+                    let text = content;
+                    Ok(Search::Found(ToolResult { handle, text }))
+                }
+                _ => Err(Fault::not_found("tool result", prefix)),
+            }
+        }
+        _ => Err(Fault::Refused(StoreError::invalid(
+            "handle",
+            format!("{prefix} matches several tool results; give more digits"),
+        ))),
+    }
+}
+
+/// Returns the first and the last turn that are not listed yet.
+fn unlisted(db: &Connection) -> Result<Option<(i64, i64)>, Fault> {
+    let mut select = db.prepare_cached("SELECT next, last FROM unlisted_results")?;
+    let found = select.query_row([], |row| Ok((row.get(0)?, row.get(1)?)));
+    Ok(found.optional()?)
+}
+
+/// Lists the tool results of some turns that were recorded by an older version.
+pub(crate) fn list_some(db: &Connection) -> Result<(), Fault> {
+    let Some((next, last)) = unlisted(db)? else {
+        return Ok(());
+    };
+    let end = next.saturating_add(TURNS_AT_ONCE).min(last + 1);
+    let mut select = db.prepare_cached(
+        "SELECT m.key, t.tenant FROM messages m JOIN turns t ON t.key = m.turn
+         WHERE m.key >= ?1 AND m.key < ?2 AND length(m.content) >= ?3
+             AND (m.role = 'tool' OR m.content LIKE '%\"tool_result\"%')",
+    )?;
+    let range = (
+        turns::message_key(next, 0),
+        turns::message_key(end, 0),
+        LEAST_FETCHABLE_BYTES as i64,
+    );
+    let keys = select.query_map(range, |row| Ok((row.get(0)?, row.get(1)?)))?;
+    let keys: Vec<(i64, i64)> = keys.collect::<Result<_, _>>()?;
+    for (key, tenant) in keys {
+        let listed = of_message(&turns::message(db, key)?);
+        insert(db, tenant, key, &listed)?;
+    }
+    match end > last {
+        true => db.execute("DELETE FROM unlisted_results", [])?,
+        false => db.execute("UPDATE unlisted_results SET next = ?1", [end])?,
+    };
+    Ok(())
+}
