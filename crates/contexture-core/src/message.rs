@@ -272,10 +272,10 @@ pub enum Block {
         #[cfg_attr(feature = "schema", schemars(with = "crate::schema::NotBlank"))]
         provider: String,
         /// The block as JSON, byte for byte.
-        #[serde(default)]
+        #[serde(deserialize_with = "read_elsewhere")]
         #[cfg_attr(
             feature = "schema",
-            schemars(required, with = "crate::schema::message::RawObject")
+            schemars(with = "crate::schema::message::RawObject")
         )]
         raw: RawJson,
     },
@@ -285,6 +285,12 @@ impl Serialize for Block {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         Block::serialize(self, serializer)
     }
+}
+
+/// Reads nothing: what belongs here was read before, byte for byte.
+fn read_elsewhere<'de, D: Deserializer<'de>>(deserializer: D) -> Result<RawJson, D::Error> {
+    serde::de::IgnoredAny::deserialize(deserializer)?;
+    Ok(RawJson::default())
 }
 
 /// The type of a block.
@@ -334,17 +340,13 @@ impl<'de> Deserialize<'de> for Block {
                         return Err(A::Error::custom(format!("duplicate field `{name}`")));
                     }
                 }
+                if raw.is_some() {
+                    fields.insert("raw".to_owned(), Value::Null);
+                }
                 let mut block = Block::deserialize(Value::Object(fields))
                     .map_err(|error: serde_json::Error| A::Error::custom(error))?;
-                match (&mut block, raw) {
-                    (Block::Provider { raw: field, .. }, Some(raw)) => *field = raw,
-                    (Block::Provider { .. }, None) => return Err(A::Error::missing_field("raw")),
-                    (_, Some(_)) => {
-                        return Err(A::Error::custom(
-                            "unknown field `raw`, expected it in a block of type `provider`",
-                        ));
-                    }
-                    (_, None) => {}
+                if let (Block::Provider { raw: field, .. }, Some(raw)) = (&mut block, raw) {
+                    *field = raw;
                 }
                 match (block.native_mut(), native) {
                     (Some(field), Some(native)) => *field = native,

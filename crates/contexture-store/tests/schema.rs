@@ -120,6 +120,11 @@ fn a_turn() {
         json!({"usage": {}}),
         json!({"usage": {"input_tokens": i64::MAX}}),
         json!({"stop_reason": "STOP"}),
+        json!({"stop_reason": "pause_turn"}),
+        json!({"messages": [{"role": "assistant", "content": [
+            {"type": "tool_call", "id": "c", "name": "n", "arguments": "{\"a"},
+            {"type": "provider", "provider": "anthropic", "raw": {"type": "x", "n": [1]}},
+            {"type": "text", "text": "a", "native": {"provider": "gemini", "raw": {"a": 1}}}]}]}),
         json!({"stop_reason": null, "status": "failed", "role": "worker"}),
         json!({"error": {"kind": "rate_limit"}}),
         json!({"parent_turn_id": "00112233445566778899AABBCCDDEEFF"}),
@@ -152,7 +157,15 @@ fn a_turn() {
         json!({"messages": [{"role": "assistant", "content": [
             {"type": "tool_call", "id": " ", "name": "n", "arguments": {}}]}]}),
         json!({"messages": [{"role": "assistant", "content": [
-            {"type": "tool_call", "id": "c", "name": "n", "arguments": "{}"}]}]}),
+            {"type": "tool_call", "id": "c", "name": "n", "arguments": [1]}]}]}),
+        json!({"messages": [{"role": "assistant", "content": [
+            {"type": "provider", "provider": "anthropic"}]}]}),
+        json!({"messages": [{"role": "assistant", "content": [
+            {"type": "provider", "provider": " ", "raw": {}}]}]}),
+        json!({"messages": [{"role": "assistant", "content": [
+            {"type": "provider", "provider": "anthropic", "raw": [1]}]}]}),
+        json!({"messages": [{"role": "assistant", "content": [
+            {"type": "text", "text": "a", "raw": {}}]}]}),
         json!({"messages": [{"role": "assistant", "content": [
             {"type": "tool_result", "tool_call_id": "c", "content": ""}]}]}),
         json!({"idempotency_key": ""}),
@@ -160,7 +173,8 @@ fn a_turn() {
         json!({"usage": {"input_tokens": -1}}),
         json!({"usage": {"input_tokens": 9_223_372_036_854_775_808_u64}}),
         json!({"usage": {"tokens": 1}}),
-        json!({"stop_reason": "bored"}),
+        json!({"stop_reason": " "}),
+        json!({"stop_reason": 1}),
         json!({"status": "done"}),
         json!({"role": "boss"}),
         json!({"error": {"kind": "other"}}),
