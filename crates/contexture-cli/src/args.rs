@@ -6,6 +6,7 @@
 //! none has none.
 
 mod fetch;
+mod fit;
 mod key;
 mod memory;
 mod models;
@@ -26,6 +27,7 @@ use contexture::{Format, Request};
 
 use crate::root;
 pub(crate) use fetch::FetchArgs;
+pub(crate) use fit::FitArgs;
 pub(crate) use key::{KeyArgs, KeyCommand};
 pub(crate) use memory::{
     ForgetArgs, MemoryArgs, MemoryCommand, RecallArgs, RecallFormat, RecordArgs,
@@ -150,6 +152,17 @@ Examples:
   contexture session uncompact support
   contexture session cost support")]
     Session(SessionArgs),
+    /// Make a provider's request fit into the window, and print it
+    #[command(after_help = "\
+The request is the JSON body that an agent sends to Anthropic Messages, OpenAI Chat Completions,
+OpenAI Responses or Gemini. A request that fits is printed byte for byte. Otherwise older steps are
+replaced by a summary, and long tool results are cut. Nothing is stored. See docs/fit.md.
+
+Examples:
+  contexture fit --max-tokens 100000 < request.json
+  contexture fit request.json --explain > smaller.json
+  contexture fit request.json --to anthropic")]
+    Fit(FitArgs),
     /// Print what a cut of a tool result left out
     #[command(after_help = "\
 A long tool result is cut in requests. The marker of the cut names its lines and its handle. The
@@ -616,6 +629,7 @@ impl Command {
                 args.options.root = found(named);
             }
             Command::Session(args) => args.options.root = found(None),
+            Command::Fit(args) => args.root = found(None),
             Command::Fetch(args) => args.options.root = found(None),
             Command::Tree(args) => args.options.root = found(None),
             Command::Memory(args) => args.options.root = found(None),

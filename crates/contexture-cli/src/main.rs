@@ -10,6 +10,7 @@ mod doctor;
 mod explain;
 mod face;
 mod fetch;
+mod fit;
 mod init;
 mod key;
 mod memory;
@@ -54,6 +55,7 @@ fn main() -> ExitCode {
         Command::Assemble(args) => assemble::run(&args),
         Command::WorkingSet(args) => working_set::run(&args),
         Command::Session(args) => session::run(&args),
+        Command::Fit(args) => fit::run(&args),
         Command::Fetch(args) => fetch::run(&args),
         Command::Tree(args) => tree::run(&args),
         Command::Memory(args) => memory::run(&args),

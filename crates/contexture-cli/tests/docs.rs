@@ -321,6 +321,11 @@ fn the_memory_of_the_examples() {
 }
 
 #[test]
+fn the_guide_to_fit() {
+    check("docs/fit.md");
+}
+
+#[test]
 fn the_guide_to_trust() {
     check("docs/trust.md");
 }

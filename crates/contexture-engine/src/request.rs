@@ -6,7 +6,8 @@
 
 use std::collections::BTreeMap;
 
-use contexture_core::Tokens;
+use contexture_core::message::Message;
+use contexture_core::{Cut, Role, Tokens};
 use contexture_providers::Format;
 use contexture_store::AgentRole;
 use jiff::Timestamp;
@@ -69,6 +70,26 @@ pub struct Request {
     #[cfg_attr(feature = "schema", schemars(with = "Option<EventOrText>"))]
     #[cfg_attr(feature = "clap", arg(skip))]
     pub event: Option<Event>,
+    /// Instructions that stand before everything else. Default: none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "clap", arg(skip))]
+    pub system: Option<String>,
+    /// Definitions of tools: objects with `name`, `description` and
+    /// `parameters`. They are used instead of the project's tools. Default:
+    /// the project's tools.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(feature = "schema", schemars(with = "Vec<Map<String, Value>>"))]
+    #[cfg_attr(feature = "clap", arg(skip))]
+    pub tools: Vec<Value>,
+    /// A conversation, oldest message first. Default: none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(feature = "clap", arg(skip))]
+    pub messages: Vec<Message>,
+    /// Texts that the request may contain. Each is cut, dropped and reported
+    /// like any other candidate. Default: none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(feature = "clap", arg(skip))]
+    pub items: Vec<InlineItem>,
     /// The id of the loom tree. Default: none.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "clap", arg(long, value_name = "ID"))]
@@ -169,6 +190,35 @@ pub struct Request {
     pub now: Option<Timestamp>,
 }
 
+/// A text that a request may contain.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(
+    deny_unknown_fields,
+    expecting = "an item: an object with `id` and `content`"
+)]
+pub struct InlineItem {
+    /// The id of the item, unique in the request.
+    pub id: String,
+    /// The text of the item.
+    pub content: String,
+    /// The layer of the recipe that the item belongs to. Default: `items`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub layer: Option<String>,
+    /// The role that the text is sent as. Default: `context`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub role: Option<Role>,
+    /// The priority, from 0 to 1. Default: 0.5.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub priority: Option<f64>,
+    /// How the text may be cut. Default: `end`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cut: Option<Cut>,
+    /// Whether the text is always sent whole. Default: false.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub pinned: bool,
+}
+
 /// The current user message: a text, or an event with its context.
 #[derive(Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -201,6 +251,12 @@ fn filters(text: &str) -> Result<ContextFilters, crate::Error> {
 }
 
 impl Request {
+    /// Returns true when the request itself holds a conversation, instructions
+    /// or items.
+    pub fn has_inline(&self) -> bool {
+        self.system.is_some() || !self.messages.is_empty() || !self.items.is_empty()
+    }
+
     /// Returns the field that a `$name` in a recipe refers to; `None` when the
     /// request has no such field.
     pub(crate) fn variable(&self, name: &str) -> Option<Value> {

@@ -14,7 +14,7 @@ use contexture_store::AgentRole;
 use crate::environment::Environments;
 use crate::load;
 use crate::static_content::StaticContent;
-use crate::tools::tool_items;
+use crate::tools::{Toolbox, tool_items};
 use crate::working_set::{BootHeader, HintOutcome, Hints, Manifest, find_manifest, guidelines};
 
 /// Registers the sources `boot`, `working-set`, `files`, `persona`,
@@ -399,6 +399,11 @@ impl Source for ToolsSource {
     }
 
     fn gather(&self, ask: &Ask<'_>) -> Result<Offer, Error> {
+        if !ask.request.tools.is_empty() {
+            let toolbox = Toolbox::of_list("tools", &ask.request.tools)?;
+            let permissions = contexture_engine::Permissions::default();
+            return Ok(tool_items(&toolbox, None, &permissions, ask.policy).into());
+        }
         let file = ask.engine.config().tools.file.as_deref();
         let toolbox = self.static_content.toolbox(ask.root, file)?;
         let toolset = Self::toolset(ask)?;

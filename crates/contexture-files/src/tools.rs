@@ -78,13 +78,19 @@ impl Toolbox {
             Error::input(format!("{path}: must be a list of tools"))
                 .advise("write a tool as `{\"name\":…,\"description\":…,\"parameters\":{…}}`")
         })?;
+        Self::of_list(&format!("{path}: "), list)
+    }
+
+    /// Reads definitions of tools; `place` stands before their number in
+    /// errors.
+    pub(crate) fn of_list(place: &str, list: &[Value]) -> Result<Self, Error> {
         let mut tools = Vec::with_capacity(list.len());
         for (i, tool) in list.iter().enumerate() {
             let tool = Tool::of(tool)
-                .map_err(|(field, why)| Error::input(format!("{path}: [{i}].{field}: {why}")))?;
+                .map_err(|(field, why)| Error::input(format!("{place}[{i}].{field}: {why}")))?;
             if tools.iter().any(|other: &Tool| other.name == tool.name) {
                 return Err(Error::input(format!(
-                    "{path}: [{i}].name: the tool name `{}` is already in use",
+                    "{place}[{i}].name: the tool name `{}` is already in use",
                     tool.name
                 )));
             }

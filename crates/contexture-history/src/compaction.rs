@@ -3,6 +3,7 @@
 //! Nothing is lost: a compaction is a turn of its own behind the others, and
 //! undoing it moves the head, or puts back what stood before.
 
+mod condense;
 mod flight;
 mod model;
 mod position;
@@ -14,34 +15,19 @@ use contexture_core::{Counts, Tokens, Usage};
 use contexture_engine::config::CompactionConfig;
 use contexture_engine::{Error, Summariser, Warning};
 use contexture_store::{
-    Compaction, Ledger, Message, Session, Trigger, Turn, TurnHead, TurnId, TurnKind, Walk,
+    Compaction, Ledger, Session, Trigger, Turn, TurnHead, TurnId, TurnKind, Walk,
 };
 use jiff::Timestamp;
 use serde::Serialize;
 
 use crate::facts::{Facts, Room};
-use crate::history::{LatestCompaction, count_turn, counter_of, steps};
+use crate::history::{LatestCompaction, count_turn, counter_of};
+use condense::Older;
+pub(crate) use condense::{Condensed, Condenser, Material, Space};
 pub(crate) use flight::Flight;
-use position::{Limits, Position};
 use script::Script;
 pub use undo::Undone;
 pub(crate) use undo::undo;
-
-/// The longest summary, without the user's messages, whatever the window.
-const MAX_SUMMARY: Tokens = 8_192;
-
-/// The most tokens of the user's messages that stay verbatim.
-const MAX_MESSAGES: Tokens = 20_000;
-
-/// A summary has this much room where the window allows it.
-const USEFUL_SUMMARY: Tokens = 1_200;
-
-/// The shortest that is worth making.
-const MIN_SUMMARY: Tokens = 48;
-
-/// The percentage of what is available that the latest turns may fill before
-/// some of their steps are summarised, too.
-const MOST_KEPT: f64 = 70.0;
 
 /// How many times what is available is looked at, at most. A history that was
 /// never summarised may be longer than anybody could read; what is older stays
@@ -141,40 +127,6 @@ pub(crate) struct Compactor<'a> {
     pub(crate) max_result: Option<Tokens>,
 }
 
-/// The part of a history that may be summarised.
-struct Older<'t> {
-    turns: &'t [Turn],
-    // The first message of the first turn that no earlier summary covers.
-    from: usize,
-    // Where the part that stays begins.
-    kept: Position,
-}
-
-impl<'t> Older<'t> {
-    /// Returns the turns that are summarised, each with its messages.
-    fn parts(&self) -> impl Iterator<Item = (&'t Turn, &'t [Message])> {
-        let last = self.kept.turn + usize::from(self.kept.message > 0);
-        let turns = self.turns[..last].iter().enumerate();
-        turns.map(|(t, turn)| {
-            let messages = &turn.turn.messages;
-            let end = match t == self.kept.turn {
-                true => self.kept.message,
-                false => messages.len(),
-            };
-            let start = if t == 0 { self.from.min(end) } else { 0 };
-            (turn, &messages[start..end])
-        })
-    }
-
-    fn steps(&self) -> usize {
-        let mut previous = steps::Previous::default();
-        let messages = self.parts().flat_map(|(_, messages)| messages);
-        messages
-            .filter(|message| previous.starts_step(message))
-            .count()
-    }
-}
-
 impl Compactor<'_> {
     /// Summarises the older part of a session's history.
     pub(crate) fn compact(&self, plan: &Plan<'_>) -> Result<Attempt, Error> {
@@ -196,83 +148,41 @@ impl Compactor<'_> {
         let turns = self.store.turns(&ids, &counter)?;
         let tokens = self.tokens(&turns, &counter)?;
 
-        // A summary is pinned: one that left no room for the latest steps, or
-        // had none itself, would do more harm than good.
-        let beside = plan.available.saturating_sub(plan.fixed);
-        let share = |percent: f64| (plan.available as f64 * percent / 100.0) as Tokens;
-        let summary = share(self.config.summary).clamp(USEFUL_SUMMARY, MAX_SUMMARY);
-        let summary = summary.min(beside * 4 / 10);
-        let messages = share(self.config.user_messages).min(MAX_MESSAGES);
-        let messages = messages.min(beside * 15 / 100);
-        if summary < MIN_SUMMARY / 2 {
-            return Ok(Attempt::Nothing(
-                "the rest of the request leaves no room for a summary",
-            ));
-        }
-        let from = earlier
-            .as_ref()
-            .map_or(0, |earlier| earlier.first_message(&heads));
         let earlier_text = earlier.as_ref().and_then(LatestCompaction::summary);
-        let earlier_tokens = earlier_text.map_or(0, |text| self.counts.counter().count(text));
         let focus = plan.focus.map(|focus| guard::visible(focus, self.policy));
-
-        // A summary is often shorter than it may be. What it leaves is for the
-        // latest steps, so its size is found out first.
-        let mut reserve = summary + messages;
-        let mut sized = None;
-        let (older, room, before, facts, text) = loop {
-            let within = |percent: f64| {
-                let within = share(percent).saturating_sub(plan.fixed);
-                within.saturating_sub(reserve)
-            };
-            let limits = Limits {
-                room: plan.target.map_or(0, within),
-                most: within(MOST_KEPT),
-                turns: self.config.keep_turns,
-            };
-            let Some(kept) = position::first_kept(&turns, &tokens, from, &limits) else {
-                return Ok(Attempt::Nothing(
-                    "every step is among the latest, which stay",
-                ));
-            };
-            let older = Older {
-                turns: &turns,
-                from,
-                kept,
-            };
-            let before = older_tokens(&older, &tokens).saturating_add(earlier_tokens);
-            // Shorter than what it replaces.
-            let most = before * 3 / 4;
-            let whole = summary + messages;
-            let scaled = |tokens: Tokens| match whole > most {
-                true => (u128::from(tokens) * u128::from(most) / u128::from(whole)) as Tokens,
-                false => tokens,
-            };
-            let room = Room {
-                tokens: scaled(summary),
-                messages: scaled(messages),
-                focus: focus.as_deref(),
-                counter: self.counts.counter(),
-            };
-            if room.tokens < MIN_SUMMARY / 2 {
-                return Ok(Attempt::Nothing(
-                    "the older steps are too short for a summary",
-                ));
-            }
-            let script = Script::of(older.parts(), self.policy);
-            let mut facts = earlier
+        let material = Material {
+            turns: &turns,
+            tokens: &tokens,
+            from: earlier
                 .as_ref()
-                .map_or_else(Facts::default, LatestCompaction::facts);
-            facts.read(&script.passages());
-            let text = facts.write(&room);
-            let size = room.counter.count(&text);
-            if sized.is_none() && size + size / 4 < reserve {
-                reserve = size + size / 4;
-                sized = Some(size);
-                continue;
-            }
-            break (older, room, before, facts, text);
+                .map_or(0, |earlier| earlier.first_message(&heads)),
+            facts: earlier
+                .as_ref()
+                .map_or_else(Facts::default, LatestCompaction::facts),
+            earlier_tokens: earlier_text.map_or(0, |text| self.counts.counter().count(text)),
         };
+        let space = Space {
+            available: plan.available,
+            fixed: plan.fixed,
+            target: plan.target,
+            focus: focus.as_deref(),
+        };
+        let condenser = Condenser {
+            config: self.config,
+            counter: self.counts.counter(),
+            policy: self.policy,
+        };
+        let condensed = match condenser.condense(&material, &space) {
+            Ok(condensed) => condensed,
+            Err(why) => return Ok(Attempt::Nothing(why)),
+        };
+        let Condensed {
+            older,
+            room,
+            before,
+            facts,
+            text,
+        } = condensed;
         let kept = older.kept;
         let mut warnings = Vec::new();
         let by_model = self.by_model(plan, earlier_text, &older, &room, &facts, &mut warnings);
@@ -431,22 +341,6 @@ impl Compactor<'_> {
             },
         })
     }
-}
-
-/// Returns the tokens of the messages that are summarised.
-fn older_tokens(older: &Older<'_>, tokens: &[Vec<Tokens>]) -> Tokens {
-    let mut sum: Tokens = 0;
-    for (t, (turn, messages)) in older.parts().enumerate() {
-        let end = match t == older.kept.turn {
-            true => older.kept.message,
-            false => turn.turn.messages.len(),
-        };
-        let of_turn = &tokens[t][end - messages.len()..end];
-        sum = of_turn
-            .iter()
-            .fold(sum, |sum, more| sum.saturating_add(*more));
-    }
-    sum
 }
 
 /// A summary, and what made it.

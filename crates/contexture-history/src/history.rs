@@ -14,9 +14,11 @@ use contexture_core::guard::Policy;
 use contexture_core::{Code, Content, Counts, Cut, Excluded, Item, Role, Text, Tokens, Trust};
 use contexture_providers::Format;
 use contexture_store::{
-    Compaction, Counted, Ledger, Session, StoreError, Turn, TurnHead, TurnId, TurnKind, Walk,
+    Compaction, Counted, Ledger, Message, NewTurn, Session, StoreError, Turn, TurnHead, TurnId,
+    TurnKind, Walk,
 };
 use contexture_tokens::Provider;
+use jiff::Timestamp;
 
 use crate::facts::Facts;
 
@@ -475,7 +477,9 @@ impl Reader<'_> {
                 }
             }
         }
-        join(history, prepared);
+        let latest = history.latest.clone();
+        let from = latest.map_or(0, |latest| latest.first_message(&history.heads));
+        join(history, prepared, from, false);
         if self.pins_question {
             self.pin_question(history);
         }
@@ -507,13 +511,7 @@ impl Reader<'_> {
     }
 
     fn summary(&self, name: String, summary: &str) -> Item {
-        let text = format!("{SUMMARY_MARK}\n{summary}");
-        let text = Text::guarded(&text, self.policy);
-        let mut item = Item::new(name, Role::User, text).pinned();
-        item.priority = 1.0;
-        // It holds what tools returned, in other words.
-        item.trust = Trust::Tool;
-        item
+        summary_item(name, summary, self.policy)
     }
 
     /// Makes the items of a turn, and the counts of its blocks if it has none
@@ -542,6 +540,88 @@ impl Reader<'_> {
             (saved > 0).then(|| total.saturating_sub(saved))
         });
         (maker.finish(items, shorter), counted)
+    }
+}
+
+fn summary_item(name: String, summary: &str, policy: Policy) -> Item {
+    let text = format!("{SUMMARY_MARK}\n{summary}");
+    let text = Text::guarded(&text, policy);
+    let mut item = Item::new(name, Role::User, text).pinned();
+    item.priority = 1.0;
+    // It holds what tools returned, in other words.
+    item.trust = Trust::Tool;
+    item
+}
+
+/// A conversation that is in no ledger, as items.
+pub(crate) struct LooseMessages {
+    turn: [Turn; 1],
+    prepared: [Arc<PreparedTurn>; 1],
+    tokens: [Vec<Tokens>; 1],
+}
+
+impl LooseMessages {
+    /// Prepares messages for a request.
+    pub(crate) fn new(
+        messages: Vec<Message>,
+        counts: &Counts,
+        policy: Policy,
+        target: Target,
+        max_result: Option<Tokens>,
+        now: Timestamp,
+    ) -> Self {
+        let turn = Turn {
+            id: TurnId::of(b"messages"),
+            parent: None,
+            depth: 1,
+            kind: TurnKind::Normal,
+            created_at: now,
+            turn: NewTurn {
+                messages,
+                ..NewTurn::default()
+            },
+            compaction: None,
+            counts: None,
+        };
+        let mut maker = ItemBuilder::new(turn.id, policy, target, max_result);
+        let items = maker.items(&turn.turn, counts);
+        let blocks = count(&items, &turn.turn, counts);
+        let tokens = blocks.iter().map(|blocks| blocks.iter().sum()).collect();
+        Self {
+            turn: [turn],
+            prepared: [Arc::new(maker.finish(items, None))],
+            tokens: [tokens],
+        }
+    }
+
+    /// Returns the turn that holds the messages, and their tokens.
+    pub(crate) fn material(&self) -> (&[Turn], &[Vec<Tokens>]) {
+        (&self.turn, &self.tokens)
+    }
+
+    /// Returns the messages from one on as items, after a summary of those
+    /// before.
+    pub(crate) fn history(&self, from: usize, summary: Option<&str>, policy: Policy) -> History {
+        let turn = &self.turn[0];
+        let mut history = History {
+            heads: vec![TurnHead {
+                id: turn.id,
+                parent: None,
+                depth: 1,
+                kind: TurnKind::Normal,
+                compaction: None,
+                begins: true,
+                bytes: 0,
+                tokens: None,
+            }],
+            ..History::default()
+        };
+        if let Some(summary) = summary {
+            let name = format!("{SUMMARY_NAME}messages");
+            history.items.push(summary_item(name, summary, policy));
+        }
+        join(&mut history, &self.prepared, from, true);
+        history
     }
 }
 

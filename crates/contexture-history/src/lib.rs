@@ -9,12 +9,13 @@ pub mod compaction;
 pub mod facts;
 mod fetch;
 mod history;
+mod messages;
 mod recording;
 mod session;
 mod source;
 
 pub use fetch::{FetchRequest, Fetched};
-pub use recording::Recording;
+pub use recording::{Recording, make_ids_unique};
 pub use session::{CompactRequest, SessionCost, Sessions, TurnCost};
 pub use source::register;
 

@@ -236,7 +236,7 @@ fn gist(message: &Message) -> Vec<String> {
 
 /// Gives calls of the same id other ones, except the last: calls without an id,
 /// and those of servers that count from one in each answer.
-fn make_ids_unique(messages: &mut [Message]) {
+pub fn make_ids_unique(messages: &mut [Message]) {
     let mut count: BTreeMap<String, usize> = BTreeMap::new();
     for message in messages.iter() {
         for id in calls(message) {

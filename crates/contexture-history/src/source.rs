@@ -14,22 +14,25 @@ use contexture_store::{Session, Trigger};
 
 use crate::compaction::{Attempt, Compacted, Flight, Plan};
 use crate::history::{History, Reader, ResultLimits, SUMMARY_NAME, Target, TurnCache};
+use crate::messages::MessagesSource;
 use crate::session::Sessions;
 
 /// An answer that may have fewer tokens than this is likely to be cut off.
 const LITTLE_ROOM: Tokens = 512;
 
 /// What stands before a window over history that does not hold all of it.
-const LEFT_OUT: &str = "[Earlier steps of this conversation are left out of this request.]";
+pub(crate) const LEFT_OUT: &str =
+    "[Earlier steps of this conversation are left out of this request.]";
 
 /// How often a compaction is tried when other writers are faster.
 const MOST_COMPACTIONS: usize = 4;
 
-/// Registers the source `history`.
+/// Registers the sources `history` and `messages`.
 pub fn register(builder: EngineBuilder) -> EngineBuilder {
-    builder.source(HistorySource {
+    let history = HistorySource {
         cache: TurnCache::default(),
-    })
+    };
+    builder.source(history).source(MessagesSource)
 }
 
 /// Offers the tail of a conversation: the latest summary, and the turns behind

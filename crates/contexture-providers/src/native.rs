@@ -30,6 +30,7 @@ mod chat;
 mod detect;
 mod gemini;
 mod node;
+mod replace;
 mod responses;
 mod shown;
 mod stream;
@@ -46,6 +47,7 @@ use crate::{Format, usage_of};
 use node::Node;
 
 pub use detect::is_native;
+pub use replace::with_messages;
 pub use shown::shown;
 pub use stream::StreamReader;
 

@@ -5,6 +5,7 @@
 
 pub(crate) mod assemble;
 pub(crate) mod blobs;
+pub(crate) mod fit;
 pub(crate) mod memory;
 mod page;
 mod recipes;
@@ -22,6 +23,7 @@ pub(crate) fn add(api: &mut Api) {
     sessions::add(api);
     assemble::add(api);
     blobs::add(api);
+    fit::add(api);
     memory::add(api);
     tasks::add(api);
     trees::add(api);

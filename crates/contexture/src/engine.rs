@@ -9,7 +9,8 @@ use contexture_core::{TokenCounter, Tokens};
 use contexture_engine::config::Config;
 use contexture_engine::trust::{Settings, TrustFile};
 use contexture_engine::{
-    Error, EventSource, Recipe, RecipeRef, Request, Root, Source, Summariser, Warning,
+    Error, EventSource, ItemsSource, Recipe, RecipeRef, Request, Root, Source, Summariser,
+    SystemSource, Warning,
 };
 use contexture_history::compaction::{Attempt, Compacted, Undone};
 use contexture_history::{CompactRequest, FetchRequest, Fetched, Recording, SessionCost, Sessions};
@@ -147,7 +148,10 @@ impl Deref for Engine {
 impl Engine {
     /// Returns a builder of an engine with all built-in sources and recipes.
     pub fn builder() -> EngineBuilder {
-        let mut inner = contexture_engine::Engine::builder().source(EventSource);
+        let mut inner = contexture_engine::Engine::builder()
+            .source(EventSource)
+            .source(SystemSource)
+            .source(ItemsSource);
         inner = contexture_files::register(inner);
         inner = contexture_history::register(inner);
         inner = contexture_loom::register(inner);

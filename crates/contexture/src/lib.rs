@@ -67,6 +67,7 @@ mod quick_start {}
 
 mod assembled;
 mod engine;
+mod fit;
 pub mod key;
 pub mod recipes;
 mod token_counts;
@@ -97,5 +98,6 @@ pub use contexture_recall as recall;
 pub use contexture_store as store;
 pub use contexture_tokens as tokens;
 pub use engine::{Engine, EngineBuilder};
+pub use fit::{FitOptions, Fitted};
 pub use jiff::Timestamp;
 pub use token_counts::{FileTokens, TokenCounts};

@@ -18,6 +18,7 @@ const BUILT_IN: &[(&str, &str)] = &[
         include_str!("../../../recipes/loom-buffer.yml"),
     ),
     ("memory", include_str!("../../../recipes/memory.yml")),
+    ("inline", include_str!("../../../recipes/inline.yml")),
     (
         "task-stack",
         include_str!("../../../recipes/task-stack.yml"),

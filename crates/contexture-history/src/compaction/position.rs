@@ -7,11 +7,11 @@ use crate::history::steps;
 
 /// The start of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Position {
+pub(crate) struct Position {
     /// The index of the turn.
-    pub(super) turn: usize,
+    pub(crate) turn: usize,
     /// The index of the message in the turn.
-    pub(super) message: usize,
+    pub(crate) message: usize,
 }
 
 /// What the decision depends on.

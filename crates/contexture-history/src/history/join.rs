@@ -17,14 +17,21 @@ const MODEL_BEGAN: &str = "(the conversation begins with the assistant)";
 
 /// Puts turns together. Each step, one answer of the model with the results of
 /// its calls, is a group; the user's message before it belongs to it.
-pub(super) fn join(history: &mut History, turns: &[Arc<PreparedTurn>]) {
-    let latest = history.latest.clone();
-    let from = latest.map_or(0, |latest| latest.first_message(&history.heads));
+///
+/// Messages of the first turn before `from` are left out. `keeps_ids` says that
+/// the ids of calls are unique already.
+pub(super) fn join(
+    history: &mut History,
+    turns: &[Arc<PreparedTurn>],
+    from: usize,
+    keeps_ids: bool,
+) {
     let mut joiner = Joiner {
         history,
         group: "".into(),
         open: Vec::new(),
         names: CallNames::default(),
+        keeps_ids,
         has_started: false,
     };
     for (i, turn) in turns.iter().enumerate() {
@@ -45,6 +52,7 @@ struct Joiner<'h> {
     // Calls that wait for their result: id and tool.
     open: Vec<(Arc<str>, Arc<str>)>,
     names: CallNames,
+    keeps_ids: bool,
     // Whether a step began. Results before that answer calls that were
     // summarised.
     has_started: bool,
@@ -77,7 +85,7 @@ impl Joiner<'_> {
             match &mut item.part {
                 Part::ToolCall { id, .. } => {
                     let named = item.native.as_ref().is_some_and(|native| names(native, id));
-                    let name = self.names.call(id, head.depth, named);
+                    let name = self.names.call(id, head.depth, named || self.keeps_ids);
                     // Its own form has the id that the provider knows.
                     if named && name != *id {
                         item.native = None;

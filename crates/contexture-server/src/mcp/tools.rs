@@ -3,6 +3,7 @@
 mod assemble;
 mod compact;
 mod fetch;
+mod fit;
 mod memory;
 mod tasks;
 mod working_set;
@@ -26,6 +27,7 @@ pub(super) fn all() -> Tools {
     tasks::add(&mut tools);
     compact::add(&mut tools);
     fetch::add(&mut tools);
+    fit::add(&mut tools);
     tools
 }
 

@@ -1,0 +1,34 @@
+//! `contexture fit`: makes a provider's request fit into a number of tokens.
+
+use contexture::{FitOptions, Root};
+
+use crate::args::FitArgs;
+use crate::{explain, output, store};
+
+pub(crate) fn run(args: &FitArgs) -> anyhow::Result<()> {
+    let root = Root::open(&args.root)?;
+    let engine = store::engine_of(&root)?;
+    let body = output::read_bytes(&args.file)?;
+    let options = FitOptions {
+        from: args.from.clone(),
+        to: args.to,
+        model: args.model.clone(),
+        max_tokens: args.max_tokens,
+        reserve_response: args.reserve_response,
+        now: args.now,
+    };
+    let fitted = engine.fit(&root, &body, &options)?;
+    fitted
+        .assembled
+        .report
+        .warnings
+        .iter()
+        .for_each(output::warn);
+    if args.explain {
+        output::say(&explain::table(&fitted.assembled, output::width()));
+    }
+    match fitted.is_changed {
+        true => output::text(&format!("{}\n", fitted.body.trim_end())),
+        false => output::bytes(&body),
+    }
+}

@@ -1,0 +1,200 @@
+//! Decides which steps are summarised, and writes the extractive summary.
+
+use contexture_core::guard::Policy;
+use contexture_core::{TokenCounter, Tokens};
+use contexture_engine::config::CompactionConfig;
+use contexture_store::{Message, Turn};
+
+use super::position::{self, Limits, Position};
+use super::script::Script;
+use crate::facts::{Facts, Room};
+use crate::history::steps;
+
+/// The longest summary, without the user's messages, whatever the window.
+const MAX_SUMMARY: Tokens = 8_192;
+
+/// The most tokens of the user's messages that stay verbatim.
+const MAX_MESSAGES: Tokens = 20_000;
+
+/// A summary has this much room where the window allows it.
+const USEFUL_SUMMARY: Tokens = 1_200;
+
+/// The shortest that is worth making.
+const MIN_SUMMARY: Tokens = 48;
+
+/// The percentage of what is available that the latest turns may fill before
+/// some of their steps are summarised, too.
+const MOST_KEPT: f64 = 70.0;
+
+/// A history, and what is known of it.
+pub(crate) struct Material<'t> {
+    pub(crate) turns: &'t [Turn],
+    /// The tokens of each message of each turn.
+    pub(crate) tokens: &'t [Vec<Tokens>],
+    /// The first message of the first turn that no earlier summary covers.
+    pub(crate) from: usize,
+    /// The facts of the earlier summary.
+    pub(crate) facts: Facts,
+    pub(crate) earlier_tokens: Tokens,
+}
+
+/// How far a history is condensed.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Space<'a> {
+    /// What the request may use in all.
+    pub(crate) available: Tokens,
+    /// What everything but history takes.
+    pub(crate) fixed: Tokens,
+    /// The percentage of `available` to come down to; with `None`, as little as
+    /// may be is kept.
+    pub(crate) target: Option<f64>,
+    pub(crate) focus: Option<&'a str>,
+}
+
+/// A history whose older part has a summary.
+pub(crate) struct Condensed<'t, 'a> {
+    pub(crate) older: Older<'t>,
+    /// What a summary may hold.
+    pub(crate) room: Room<'a>,
+    /// The tokens of what the summary replaces.
+    pub(crate) before: Tokens,
+    pub(crate) facts: Facts,
+    /// The extractive summary.
+    pub(crate) text: String,
+}
+
+/// The part of a history that is summarised.
+pub(crate) struct Older<'t> {
+    pub(crate) turns: &'t [Turn],
+    // The first message of the first turn that no earlier summary covers.
+    pub(crate) from: usize,
+    // Where the part that stays begins.
+    pub(crate) kept: Position,
+}
+
+impl<'t> Older<'t> {
+    /// Returns the turns that are summarised, each with its messages.
+    pub(crate) fn parts(&self) -> impl Iterator<Item = (&'t Turn, &'t [Message])> {
+        let last = self.kept.turn + usize::from(self.kept.message > 0);
+        let turns = self.turns[..last].iter().enumerate();
+        turns.map(|(t, turn)| {
+            let messages = &turn.turn.messages;
+            let end = match t == self.kept.turn {
+                true => self.kept.message,
+                false => messages.len(),
+            };
+            let start = if t == 0 { self.from.min(end) } else { 0 };
+            (turn, &messages[start..end])
+        })
+    }
+
+    pub(crate) fn steps(&self) -> usize {
+        let mut previous = steps::Previous::default();
+        let messages = self.parts().flat_map(|(_, messages)| messages);
+        messages
+            .filter(|message| previous.starts_step(message))
+            .count()
+    }
+}
+
+/// Condenses histories, without a store and without a language model.
+pub(crate) struct Condenser<'a> {
+    pub(crate) config: &'a CompactionConfig,
+    pub(crate) counter: &'a dyn TokenCounter,
+    pub(crate) policy: Policy,
+}
+
+impl<'a> Condenser<'a> {
+    /// Decides which steps are summarised, and writes the summary. Fails with
+    /// why nothing can be summarised.
+    pub(crate) fn condense<'t>(
+        &self,
+        material: &Material<'t>,
+        space: &Space<'a>,
+    ) -> Result<Condensed<'t, 'a>, &'static str> {
+        // A summary is pinned: one that left no room for the latest steps, or
+        // had none itself, would do more harm than good.
+        let beside = space.available.saturating_sub(space.fixed);
+        let share = |percent: f64| (space.available as f64 * percent / 100.0) as Tokens;
+        let summary = share(self.config.summary).clamp(USEFUL_SUMMARY, MAX_SUMMARY);
+        let summary = summary.min(beside * 4 / 10);
+        let messages = share(self.config.user_messages).min(MAX_MESSAGES);
+        let messages = messages.min(beside * 15 / 100);
+        if summary < MIN_SUMMARY / 2 {
+            return Err("the rest of the request leaves no room for a summary");
+        }
+        // A summary is often shorter than it may be. What it leaves is for the
+        // latest steps, so its size is found out first.
+        let mut reserve = summary + messages;
+        let mut is_sized = false;
+        loop {
+            let within = |percent: f64| {
+                let within = share(percent).saturating_sub(space.fixed);
+                within.saturating_sub(reserve)
+            };
+            let limits = Limits {
+                room: space.target.map_or(0, within),
+                most: within(MOST_KEPT),
+                turns: self.config.keep_turns,
+            };
+            let kept =
+                position::first_kept(material.turns, material.tokens, material.from, &limits)
+                    .ok_or("every step is among the latest, which stay")?;
+            let older = Older {
+                turns: material.turns,
+                from: material.from,
+                kept,
+            };
+            let before = older_tokens(&older, material.tokens);
+            let before = before.saturating_add(material.earlier_tokens);
+            // Shorter than what it replaces.
+            let most = before * 3 / 4;
+            let whole = summary + messages;
+            let scaled = |tokens: Tokens| match whole > most {
+                true => (u128::from(tokens) * u128::from(most) / u128::from(whole)) as Tokens,
+                false => tokens,
+            };
+            let room = Room {
+                tokens: scaled(summary),
+                messages: scaled(messages),
+                focus: space.focus,
+                counter: self.counter,
+            };
+            if room.tokens < MIN_SUMMARY / 2 {
+                return Err("the older steps are too short for a summary");
+            }
+            let script = Script::of(older.parts(), self.policy);
+            let mut facts = material.facts.clone();
+            facts.read(&script.passages());
+            let text = facts.write(&room);
+            let size = room.counter.count(&text);
+            if !is_sized && size + size / 4 < reserve {
+                (reserve, is_sized) = (size + size / 4, true);
+                continue;
+            }
+            return Ok(Condensed {
+                older,
+                room,
+                before,
+                facts,
+                text,
+            });
+        }
+    }
+}
+
+/// Returns the tokens of the messages that are summarised.
+fn older_tokens(older: &Older<'_>, tokens: &[Vec<Tokens>]) -> Tokens {
+    let mut sum: Tokens = 0;
+    for (t, (turn, messages)) in older.parts().enumerate() {
+        let end = match t == older.kept.turn {
+            true => older.kept.message,
+            false => turn.turn.messages.len(),
+        };
+        let of_turn = &tokens[t][end - messages.len()..end];
+        sum = of_turn
+            .iter()
+            .fold(sum, |sum, more| sum.saturating_add(*more));
+    }
+    sum
+}

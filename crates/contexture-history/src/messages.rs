@@ -1,0 +1,188 @@
+//! The source `messages`: a conversation that the request itself holds.
+//!
+//! It is fitted as a session's history is: by steps, without gaps, with a summary
+//! of what is left out. Nothing is stored.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use contexture_core::{Code, Excluded, Fit, Marker, Role};
+use contexture_engine::source::Scope;
+use contexture_engine::{Ask, Concept, Error, Offer, Outcome, Source, Warning};
+use contexture_store::NewTurn;
+
+use crate::compaction::{Condenser, Material, Space};
+use crate::facts::Facts;
+use crate::history::{LooseMessages, ResultLimits, Target};
+use crate::source::LEFT_OUT;
+
+/// Offers the messages of the request.
+pub(crate) struct MessagesSource;
+
+/// How far one request is with its messages.
+#[derive(Default)]
+struct Progress {
+    prepared: Option<Arc<LooseMessages>>,
+    // The first message that is shown, and the summary of those before.
+    from: usize,
+    summary: Option<String>,
+    is_settled: bool,
+}
+
+struct LayerState(Mutex<Progress>);
+
+impl LayerState {
+    fn of(scope: &Scope<'_>) -> Result<Arc<Self>, Error> {
+        scope.shared(&scope.layer.name, || Ok(Self(Mutex::default())))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Progress> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Source for MessagesSource {
+    fn name(&self) -> &str {
+        "messages"
+    }
+
+    fn concept(&self) -> Concept {
+        Concept::History
+    }
+
+    fn is_immediate(&self) -> bool {
+        true
+    }
+
+    fn gather(&self, ask: &Ask<'_>) -> Result<Offer, Error> {
+        if ask.request.messages.is_empty() {
+            return Ok(Offer::default());
+        }
+        let state = LayerState::of(ask)?;
+        let mut progress = state.lock();
+        let prepared = match &progress.prepared {
+            Some(prepared) => Arc::clone(prepared),
+            None => {
+                let prepared = Arc::new(prepare(ask)?);
+                progress.prepared = Some(Arc::clone(&prepared));
+                prepared
+            }
+        };
+        let summary = progress.summary.as_deref();
+        let mut history = prepared.history(progress.from, summary, ask.policy);
+        if progress.from > 0 {
+            history.unsent.insert(0, summarised(progress.from));
+        }
+        let mut fit = ask.layer.fit.clone();
+        if let Fit::Path(path) = &mut fit {
+            let mut marker = Marker::new("earlier step", Role::User);
+            marker.text = Some(LEFT_OUT.into());
+            marker.is_required = true;
+            path.marker = Some(marker);
+        }
+        Ok(Offer {
+            items: history.items,
+            excluded: history.unsent,
+            fit: Some(fit),
+            keeps_parts: true,
+            ..Offer::default()
+        })
+    }
+
+    fn revise(&self, ask: &Ask<'_>, outcome: &Outcome<'_>) -> Result<Option<Offer>, Error> {
+        let state = LayerState::of(ask)?;
+        let mut progress = state.lock();
+        let Some(assembly) = outcome.assembly() else {
+            // A summary that does not fit gives way.
+            let over = outcome.error().is_some_and(|error| error.is_over_budget());
+            let had = progress.summary.take().is_some();
+            progress.from = 0;
+            drop(progress);
+            return match over && had {
+                true => self.gather(ask).map(Some),
+                false => Ok(None),
+            };
+        };
+        let is_lack = |code: Code| matches!(code, Code::OVER_BUDGET | Code::BEFORE_WINDOW);
+        let mut dropped = assembly.report.excluded.iter();
+        let lacks = dropped.any(|row| *row.layer == *ask.layer.name && is_lack(row.code));
+        let config = &ask.engine.config().compaction;
+        if !lacks || progress.is_settled || !ask.layer.compact || !config.enabled {
+            return Ok(None);
+        }
+        progress.is_settled = true;
+        let Some(prepared) = progress.prepared.clone() else {
+            return Ok(None);
+        };
+        let Some(layer) = outcome.layer_budget() else {
+            return Ok(None);
+        };
+        let (turns, tokens) = prepared.material();
+        let material = Material {
+            turns,
+            tokens,
+            from: 0,
+            facts: Facts::default(),
+            earlier_tokens: 0,
+        };
+        let fixed = assembly.report.budget.used - layer.used;
+        let available = ask.budget.available().min(fixed + layer.allowed);
+        let space = Space {
+            available,
+            fixed,
+            target: Some(config.target_of(available)),
+            focus: None,
+        };
+        let condenser = Condenser {
+            config,
+            counter: ask.counts.counter(),
+            policy: ask.policy,
+        };
+        let Ok(condensed) = condenser.condense(&material, &space) else {
+            return Ok(None);
+        };
+        if condensed.text.is_empty() {
+            return Ok(None);
+        }
+        let steps = condensed.older.steps();
+        progress.from = condensed.older.kept.message;
+        progress.summary = Some(condensed.text);
+        drop(progress);
+        let plural = if steps == 1 { " is" } else { "s are" };
+        ask.warn(Warning::new(
+            "messages_condensed",
+            format!("{steps} earlier step{plural} summarised, because the messages do not fit"),
+        ));
+        self.gather(ask).map(Some)
+    }
+}
+
+fn prepare(ask: &Ask<'_>) -> Result<LooseMessages, Error> {
+    let messages = ask.request.messages.clone();
+    let turn = NewTurn {
+        messages,
+        ..NewTurn::default()
+    };
+    turn.outline(&[])?;
+    let target = Target {
+        provider: ask.model.provider,
+        format: ask.request.format,
+    };
+    let limits = ResultLimits::of(ask.engine.config(), ask.budget.window());
+    Ok(LooseMessages::new(
+        turn.messages,
+        ask.counts,
+        ask.policy,
+        target,
+        limits.shown,
+        ask.now,
+    ))
+}
+
+/// Returns the row of messages that a summary stands for.
+fn summarised(count: usize) -> Excluded {
+    let id = format!("messages 1-{count}");
+    let reason = format!("{count} messages: replaced by a summary");
+    let mut row = Excluded::unoffered(&id, "", Role::User, Code::COMPACTED, reason);
+    row.items = Some(count as u64);
+    row
+}

@@ -1,0 +1,25 @@
+//! The tool `fit`.
+
+use crate::api::fit::{self, FitAnswer, FitBody};
+use crate::mcp::tool::{Answer, Effect, Tools};
+use crate::problem::Problem;
+use crate::tenant::Tenant;
+
+pub(super) fn add(tools: &mut Tools) {
+    tools.add::<FitAnswer, FitBody>(
+        "fit",
+        (
+            "Make a request fit",
+            "Returns a provider's own request (Anthropic, OpenAI or Gemini) within a number of \
+             tokens: older steps get a summary, and long tool results are cut. Call it before you \
+             send a request that may be too long.",
+        ),
+        Effect::Reads,
+        fit,
+    );
+}
+
+fn fit(tenant: &Tenant, body: FitBody) -> Result<Answer, Problem> {
+    let fitted = fit::fit(tenant, body)?;
+    Ok(Answer::new(fitted.request.as_str().to_owned(), &fitted))
+}

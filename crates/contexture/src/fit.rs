@@ -1,0 +1,190 @@
+//! Makes a provider's own request fit into a number of tokens.
+
+use contexture_core::{Code, Tokens};
+use contexture_engine::{Error, RecipeRef, Request, Root};
+use contexture_history::make_ids_unique;
+use contexture_providers::Format;
+use contexture_providers::native::{self, Api, NativeRequest};
+use contexture_store::Block;
+use jiff::Timestamp;
+use serde_json::{Map, Value};
+
+use crate::assembled::Assembled;
+use crate::engine::Engine;
+
+/// How a request is made to fit.
+#[derive(Debug, Clone, Default)]
+pub struct FitOptions {
+    /// The name of the API that the request is for. Default: detected.
+    pub from: Option<String>,
+    /// The format of the result. Default: that of the request.
+    pub to: Option<Format>,
+    /// The model that counts. Default: the request's.
+    pub model: Option<String>,
+    /// The size of the context window. Default: the model's.
+    pub max_tokens: Option<Tokens>,
+    /// The tokens that are kept free for the response. Default: the limit that
+    /// the request sets, otherwise the model's output limit, at most a quarter
+    /// of the window.
+    pub reserve_response: Option<Tokens>,
+    /// The current time, for reproducible output.
+    pub now: Option<Timestamp>,
+}
+
+/// A request that fits.
+#[derive(Debug, Clone)]
+pub struct Fitted {
+    /// The body of the request, as JSON.
+    pub body: String,
+    /// The format of the body.
+    pub format: Format,
+    /// Whether the body differs from the one that was given. One that fits is
+    /// returned byte for byte.
+    pub is_changed: bool,
+    /// The request as it was assembled, with the report of what was kept and
+    /// left out.
+    pub assembled: Assembled,
+}
+
+/// The recipe of requests that hold their own content.
+const RECIPE: &str = "inline";
+
+impl Engine {
+    /// Returns a provider's request within a number of tokens.
+    ///
+    /// A request that fits is returned as it is, unless its messages have secrets
+    /// or invisible characters. Otherwise its older steps are replaced by a
+    /// summary, and tool results that are too long are cut. The instructions, the
+    /// tools and all settings keep their bytes.
+    ///
+    /// Fails for a body that is no request of a known API, and when the
+    /// instructions and tools alone do not fit.
+    pub fn fit(&self, root: &Root, body: &[u8], options: &FitOptions) -> Result<Fitted, Error> {
+        let apis = match options.from.as_deref() {
+            None => &Api::ALL[..],
+            Some(from) => Api::named(from).ok_or_else(|| {
+                let names = Api::NAMES.join(", ");
+                Error::input(format!("unknown API `{from}`; expected one of {names}")).at("from")
+            })?,
+        };
+        let mut native = native::read_request(body, apis)
+            .map_err(|error| Error::input(error.to_string()).at(error.path.as_str()))?;
+        make_ids_unique(&mut native.messages);
+        let api = native.api;
+        let format = options.to.unwrap_or(api.format());
+        let is_same = format == api.format();
+        let request = self.inline(&native, options, format, is_same)?;
+        let assembled = self.assemble(root, &request)?;
+        let report = &assembled.report;
+        let is_cut = report.included.iter().any(|row| row.truncated);
+        // A blank text, for example, is not sent, and does no harm.
+        let mut dropped = report.excluded.iter();
+        let is_cut = is_cut || dropped.any(|row| row.code != Code::NOT_FOR_PROVIDER);
+        let is_changed = !is_same || is_cut || !report.guard.is_empty();
+        let refused = |refused: contexture_providers::Refused| Error::input(refused.to_string());
+        let body = match (is_changed, is_same) {
+            (false, _) => String::from_utf8_lossy(body).into_owned(),
+            (true, false) => assembled.render(format).map_err(refused)?,
+            (true, true) => {
+                let rendered = assembled.render_compact(format).map_err(refused)?;
+                native::with_messages(body, &rendered, api)
+                    .map_err(|error| Error::input(error.to_string()))?
+            }
+        };
+        Ok(Fitted {
+            body,
+            format,
+            is_changed,
+            assembled,
+        })
+    }
+
+    /// Returns the request that has the content of a provider's.
+    fn inline(
+        &self,
+        native: &NativeRequest,
+        options: &FitOptions,
+        format: Format,
+        is_same: bool,
+    ) -> Result<Request, Error> {
+        let named = options.model.clone().or_else(|| native.model.clone());
+        let mut request = Request {
+            recipe: Some(RecipeRef::Name(RECIPE.to_owned())),
+            messages: native.messages.clone(),
+            max_tokens: options.max_tokens,
+            reserve_response: options.reserve_response.or_else(|| limit_of(native)),
+            format: Some(format),
+            now: options.now,
+            ..Request::default()
+        };
+        // A model of another provider says nothing about the new one.
+        request.model = match is_same || options.model.is_some() {
+            true => named,
+            false => None,
+        };
+        let mut model_warnings = Vec::new();
+        let model = self.model(request.model.as_deref(), Some(format), &mut model_warnings)?;
+        let counts = self.counts(&model)?;
+        let texts: Vec<String> = native.system.iter().map(text_of).collect();
+        if is_same {
+            // They stay as they are: only their size matters.
+            let tools: Tokens = (native.tools.iter())
+                .map(|tool| counts.counter().count(tool.raw.as_str()))
+                .sum();
+            let system: Tokens = texts.iter().map(|text| counts.counter().count(text)).sum();
+            let in_messages = native.api == Api::OpenAiChat;
+            request.reserve_tools = Some(tools + if in_messages { 0 } else { system });
+            request.system = in_messages.then(|| texts.join("\n\n"));
+        } else {
+            request.system = Some(texts.join("\n\n"));
+            request.tools = native.tools.iter().filter_map(tool_of).collect();
+        }
+        request.system = request.system.filter(|text| !text.trim().is_empty());
+        Ok(request)
+    }
+}
+
+fn text_of(block: &Block) -> String {
+    match block {
+        Block::Text { text, .. } => text.clone(),
+        Block::Provider { raw, .. } => raw.as_str().to_owned(),
+        _ => String::new(),
+    }
+}
+
+/// Returns the definition of a tool in our form, if it is one that any provider
+/// knows.
+fn tool_of(tool: &native::NativeTool) -> Option<Value> {
+    let name = tool.name.clone()?;
+    let raw: Value = serde_json::from_str(tool.raw.as_str()).ok()?;
+    // Chat has a function in the tool.
+    let inner = raw.get("function").unwrap_or(&raw);
+    let schema = ["parameters", "input_schema", "parametersJsonSchema"]
+        .iter()
+        .find_map(|key| inner.get(*key).cloned());
+    let mut made = Map::new();
+    made.insert("name".to_owned(), name.into());
+    if let Some(description) = inner.get("description") {
+        made.insert("description".to_owned(), description.clone());
+    }
+    if let Some(schema) = schema {
+        made.insert("parameters".to_owned(), schema);
+    }
+    Some(made.into())
+}
+
+/// Returns the limit on the response that a request sets.
+fn limit_of(native: &NativeRequest) -> Option<Tokens> {
+    const FIELDS: [&str; 3] = ["max_tokens", "max_completion_tokens", "max_output_tokens"];
+    let number = |name: &str| {
+        let found = native.settings.iter().find(|(field, _)| field == name)?;
+        serde_json::from_str::<Tokens>(found.1.as_str()).ok()
+    };
+    let gemini = || {
+        let settings = native.settings.iter();
+        let mut settings = settings.filter(|(field, _)| field == "generationConfig");
+        let config: Value = serde_json::from_str(settings.next()?.1.as_str()).ok()?;
+        config.get("maxOutputTokens")?.as_u64()
+    };
+    FIELDS.iter().find_map(|name| number(name)).or_else(gemini)
+}
