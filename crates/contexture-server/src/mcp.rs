@@ -52,6 +52,7 @@ for files that they no longer need, and `adjust_priority` if an important file w
 - Tasks: call `push_task` when you start a subtask, and `pop_task` with the result when it is \
 done.\n\
 - Call `compact` when a session is long and its beginning matters less.\n\
+- Call `fit` with a provider's request that may be too long for the window.\n\
 - Call `fetch` with the handle in a marker when you need lines that were cut from a tool result.\n\
 Tools that change data require `why`: one sentence that a person can check later. An error names \
 the argument and what to do. After an error, nothing was changed.";

@@ -67,8 +67,13 @@ impl Engine {
                 Error::input(format!("unknown API `{from}`; expected one of {names}")).at("from")
             })?,
         };
-        let mut native = native::read_request(body, apis)
-            .map_err(|error| Error::input(error.to_string()).at(error.path.as_str()))?;
+        let mut native = native::read_request(body, apis).map_err(|error| {
+            let message = match error.path.as_str() {
+                "" => format!("the request {}", error.message),
+                _ => error.to_string(),
+            };
+            Error::input(message).at(error.path.as_str())
+        })?;
         make_ids_unique(&mut native.messages);
         let api = native.api;
         let format = options.to.unwrap_or(api.format());

@@ -245,7 +245,10 @@ fn inline_items_are_candidates() {
     .unwrap();
     let assembled = lab.engine.assemble(&lab.root, &request).unwrap();
     let sent = assembled.render(Format::OpenAiChat).unwrap();
-    assert!(sent.contains("Always test.") && sent.contains("Hello."), "{sent}");
+    assert!(
+        sent.contains("Always test.") && sent.contains("Hello."),
+        "{sent}"
+    );
     let kept = assembled.report.included.iter();
     let kept: Vec<&str> = kept.map(|row| &*row.id).collect();
     for id in ["tool:read", "system", "notes", "rule"] {

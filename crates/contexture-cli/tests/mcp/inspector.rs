@@ -25,7 +25,7 @@ fn inspect(project: &Project, args: &[&str]) -> Value {
 fn the_inspector_calls_tools() {
     let project = project();
     let listed = inspect(&project, &["--method", "tools/list"]);
-    assert_eq!(listed["tools"].as_array().unwrap().len(), 11);
+    assert_eq!(listed["tools"].as_array().unwrap().len(), 12);
     let arguments = ["--method", "tools/call", "--tool-name", "push_task"];
     let more = [
         "--tool-arg",

@@ -45,6 +45,7 @@ fn the_server_describes_itself_and_its_tools() {
             "pop_task",
             "compact",
             "fetch",
+            "fit",
         ];
         assert_eq!(names, expected);
         for tool in tools {
@@ -67,7 +68,7 @@ fn the_server_describes_itself_and_its_tools() {
             assert_eq!(tool["outputSchema"]["type"], "object", "{name}");
             let hints = &tool["annotations"];
             assert_eq!(hints["openWorldHint"], false, "{name}");
-            let reads = ["recall", "fetch"].contains(&name);
+            let reads = ["recall", "fetch", "fit"].contains(&name);
             assert_eq!(hints["readOnlyHint"], reads, "{name}");
             assert_eq!(hints["title"], tool["title"], "{name}");
         }

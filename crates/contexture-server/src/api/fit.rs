@@ -97,7 +97,7 @@ pub(crate) fn fit(tenant: &Tenant, body: FitBody) -> Result<FitAnswer, Problem> 
     let fitted = tenant.engine.fit(&tenant.root, given, &options)?;
     let request = RawJson::parse(&fitted.body).map_err(|error| {
         Problem::from(contexture::Error::input(format!(
-            "the result is no JSON: {error}"
+            "the result is not JSON: {error}"
         )))
     })?;
     let report = body.report.unwrap_or(true);
