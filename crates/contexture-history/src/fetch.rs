@@ -25,6 +25,7 @@ pub struct FetchRequest {
     /// `grep` apply to its output.
     pub jq: Option<String>,
     /// The maximum number of bytes to return. Default: 32768.
+    #[cfg_attr(feature = "schema", schemars(range(max = 4_194_304)))]
     pub max_bytes: Option<u32>,
 }
 

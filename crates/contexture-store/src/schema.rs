@@ -222,6 +222,15 @@ impl JsonSchema for ParentTurn {
     }
 }
 
+/// A compaction is a turn without messages.
+pub(crate) fn recorded(schema: &mut Schema) {
+    if let Some(messages) = schema.pointer_mut("/properties/messages")
+        && let Some(messages) = messages.as_object_mut()
+    {
+        messages.remove("minItems");
+    }
+}
+
 /// Says that a turn has a message that says or does something.
 pub(crate) fn messages(schema: &mut Schema) {
     let text = json!({"properties": {"text": {"pattern": NOT_WHITE}}});

@@ -278,6 +278,7 @@ pub enum TurnKind {
 /// A recorded turn.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(transform = crate::schema::recorded))]
 pub struct Turn {
     /// The turn's id.
     pub id: TurnId,

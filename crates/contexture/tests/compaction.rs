@@ -605,3 +605,18 @@ fn turns_missing_from_the_summary_are_reported() {
     assert!(reason.contains("the others were not read"), "{reason}");
     check(&small).unwrap();
 }
+
+/// A window of any size is a number like any other.
+#[test]
+fn an_absurd_window_is_no_error() {
+    let lab = Lab::new("");
+    lab.talk("s", &chat(20, 60));
+    for max_tokens in [0, 1, u64::MAX / 3, u64::MAX] {
+        let request = CompactRequest {
+            max_tokens: Some(max_tokens),
+            now: Some(lab.tick()),
+            ..CompactRequest::default()
+        };
+        lab.engine.compact("s", &request).unwrap();
+    }
+}

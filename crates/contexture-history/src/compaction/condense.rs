@@ -117,9 +117,9 @@ impl<'a> Condenser<'a> {
         let beside = space.available.saturating_sub(space.fixed);
         let share = |percent: f64| (space.available as f64 * percent / 100.0) as Tokens;
         let summary = share(self.config.summary).clamp(USEFUL_SUMMARY, MAX_SUMMARY);
-        let summary = summary.min(beside * 4 / 10);
+        let summary = summary.min(beside / 10 * 4);
         let messages = share(self.config.user_messages).min(MAX_MESSAGES);
-        let messages = messages.min(beside * 15 / 100);
+        let messages = messages.min(beside / 20 * 3);
         if summary < MIN_SUMMARY / 2 {
             return Err("the rest of the request leaves no room for a summary");
         }
