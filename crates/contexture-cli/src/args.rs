@@ -156,11 +156,13 @@ Examples:
     #[command(after_help = "\
 The request is the JSON body that an agent sends to Anthropic Messages, OpenAI Chat Completions,
 OpenAI Responses or Gemini. A request that fits is printed byte for byte. Otherwise older steps are
-replaced by a summary, and long tool results are cut. Nothing is stored. See docs/fit.md.
+replaced by a summary, and long tool results are cut. With --session, new messages are recorded and
+the summary is kept from call to call. See docs/fit.md.
 
 Examples:
   contexture fit --max-tokens 100000 < request.json
   contexture fit request.json --explain > smaller.json
+  contexture fit request.json --session build-bot
   contexture fit request.json --to anthropic")]
     Fit(FitArgs),
     /// Print what a cut of a tool result left out

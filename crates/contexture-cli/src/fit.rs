@@ -7,9 +7,14 @@ use crate::{explain, output, store};
 
 pub(crate) fn run(args: &FitArgs) -> anyhow::Result<()> {
     let root = Root::open(&args.root)?;
-    let engine = store::engine_of(&root)?;
+    let mut engine = store::engine_of(&root)?;
+    if args.session.is_some() {
+        let place = store::find(&root, engine.config(), args.db.as_deref())?;
+        engine = engine.with_store(place.open()?);
+    }
     let body = output::read_bytes(&args.file)?;
     let options = FitOptions {
+        session: args.session.clone(),
         from: args.from.clone(),
         to: args.to,
         model: args.model.clone(),

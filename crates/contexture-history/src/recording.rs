@@ -7,8 +7,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use contexture_engine::Error;
 use contexture_engine::turn::turn_from_json;
+use contexture_engine::{Cause, Error};
 use contexture_providers::native::{self, Api, NativeError, NativeExchange, NativeRequest};
 use contexture_store::{
     Block, Message, MessageContent, MessageRole, NewTurn, StopReason, Turn, TurnKind,
@@ -16,6 +16,9 @@ use contexture_store::{
 use serde_json::{Map, Value};
 
 use crate::session::Sessions;
+
+/// How many of the latest messages are compared with those of a conversation.
+const COMPARED: usize = 4;
 
 /// How many of the latest turns are compared with a request.
 const LOOK_BACK: usize = 8;
@@ -96,6 +99,38 @@ fn from_native(name: &str, error: &NativeError) -> Error {
 }
 
 impl Sessions<'_> {
+    /// Returns the messages of a whole conversation that a session does not have
+    /// yet: those after the latest ones that both have.
+    ///
+    /// Fails if the session has messages that the conversation does not go on
+    /// from.
+    pub fn new_messages(&self, label: &str, messages: Vec<Message>) -> Result<Vec<Message>, Error> {
+        let recorded = self.history(label, LOOK_BACK)?;
+        let recorded: Vec<String> = (recorded.iter())
+            .filter(|turn| turn.kind == TurnKind::Normal)
+            .flat_map(|turn| &turn.turn.messages)
+            .map(content)
+            .collect();
+        let Some(from) = recorded.len().checked_sub(1) else {
+            return Ok(messages);
+        };
+        let latest = &recorded[from.saturating_sub(COMPARED - 1)..];
+        let given: Vec<String> = messages.iter().map(content).collect();
+        let is_same = |end: &usize| {
+            let known = &given[..*end];
+            let shared = known.len().min(latest.len());
+            known[known.len() - shared..] == latest[latest.len() - shared..]
+        };
+        let Some(end) = (1..=given.len()).rev().find(is_same) else {
+            return Err(Error::input(format!(
+                "the messages do not continue session `{label}`: none of them is its latest message"
+            ))
+            .because(Cause::Conflict)
+            .advise("name another session for another conversation"));
+        };
+        Ok(messages.into_iter().skip(end).collect())
+    }
+
     /// Returns the turn that a recording makes in a session.
     ///
     /// Of a request these messages are taken:
@@ -232,6 +267,24 @@ fn gist(message: &Message) -> Vec<String> {
         true => blocks.iter().map(|block| format!("{block:?}")).collect(),
         false => parts,
     }
+}
+
+/// Returns the content of a message, to compare it with another. Ids are left
+/// out: some are made up here.
+fn content(message: &Message) -> String {
+    let blocks = message.blocks();
+    let part = |block: &Block| match block {
+        Block::Text { text, .. } => text.trim().to_owned(),
+        Block::ToolCall {
+            name, arguments, ..
+        } => format!("call {name} {arguments}"),
+        Block::ToolResult { content, .. } => format!("result {}", content.trim_end()),
+        // Clients may leave out reasoning.
+        Block::Thinking { .. } => String::new(),
+        other => format!("{other:?}"),
+    };
+    let parts: Vec<String> = blocks.iter().map(|block| part(block)).collect();
+    format!("{} {}", message.role.name(), parts.concat())
 }
 
 /// Gives calls of the same id other ones, except the last: calls without an id,

@@ -293,6 +293,16 @@ impl Engine {
         self.sessions().record(label, turn, now)
     }
 
+    /// Returns the messages of a whole conversation that a session does not have
+    /// yet.
+    pub fn new_messages(
+        &self,
+        label: &str,
+        messages: Vec<contexture_store::Message>,
+    ) -> Result<Vec<contexture_store::Message>, Error> {
+        self.sessions().new_messages(label, messages)
+    }
+
     /// Creates a session that shares another session's history up to a turn, its
     /// head by default.
     pub fn fork(

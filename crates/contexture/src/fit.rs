@@ -5,7 +5,7 @@ use contexture_engine::{Error, RecipeRef, Request, Root};
 use contexture_history::make_ids_unique;
 use contexture_providers::Format;
 use contexture_providers::native::{self, Api, NativeRequest};
-use contexture_store::Block;
+use contexture_store::{Block, NewSession, NewTurn, StoreError};
 use jiff::Timestamp;
 use serde_json::{Map, Value};
 
@@ -15,6 +15,10 @@ use crate::engine::Engine;
 /// How a request is made to fit.
 #[derive(Debug, Clone, Default)]
 pub struct FitOptions {
+    /// The session that keeps the conversation, so that the provider's cache
+    /// stays valid from call to call. It is created if it does not exist.
+    /// Default: none; nothing is stored.
+    pub session: Option<String>,
     /// The name of the API that the request is for. Default: detected.
     pub from: Option<String>,
     /// The format of the result. Default: that of the request.
@@ -49,6 +53,9 @@ pub struct Fitted {
 /// The recipe of requests that hold their own content.
 const RECIPE: &str = "inline";
 
+/// The recipe of requests whose conversation is in a session.
+const SESSION_RECIPE: &str = "fit";
+
 impl Engine {
     /// Returns a provider's request within a number of tokens.
     ///
@@ -57,8 +64,12 @@ impl Engine {
     /// summary, and tool results that are too long are cut. The instructions, the
     /// tools and all settings keep their bytes.
     ///
-    /// Fails for a body that is no request of a known API, and when the
-    /// instructions and tools alone do not fit.
+    /// With a session, the messages that it does not have yet are recorded first,
+    /// and its summaries are used: the result begins as the one before did.
+    ///
+    /// Fails for a body that is no request of a known API, when the instructions
+    /// and tools alone do not fit, and when the messages do not continue the
+    /// session.
     pub fn fit(&self, root: &Root, body: &[u8], options: &FitOptions) -> Result<Fitted, Error> {
         let apis = match options.from.as_deref() {
             None => &Api::ALL[..],
@@ -78,7 +89,10 @@ impl Engine {
         let api = native.api;
         let format = options.to.unwrap_or(api.format());
         let is_same = format == api.format();
-        let request = self.inline(&native, options, format, is_same)?;
+        let mut request = self.inline(&native, options, format, is_same)?;
+        if let Some(label) = &options.session {
+            self.continue_session(root, label, &mut request, &native, options)?;
+        }
         let assembled = self.assemble(root, &request)?;
         let report = &assembled.report;
         let is_cut = report.included.iter().any(|row| row.truncated);
@@ -102,6 +116,44 @@ impl Engine {
             is_changed,
             assembled,
         })
+    }
+
+    /// Records what is new in the messages of a request, and has its conversation
+    /// read from the session.
+    fn continue_session(
+        &self,
+        root: &Root,
+        label: &str,
+        request: &mut Request,
+        native: &NativeRequest,
+        options: &FitOptions,
+    ) -> Result<(), Error> {
+        let ledger = self.ledger()?;
+        match ledger.session(label) {
+            Ok(_) => {}
+            Err(StoreError::NotFound { .. }) => {
+                let new = NewSession {
+                    label: label.to_owned(),
+                    ..NewSession::default()
+                };
+                self.create_session(root, &new, options.now)?;
+            }
+            Err(error) => return Err(error.into()),
+        }
+        let messages = std::mem::take(&mut request.messages);
+        let new = self.new_messages(label, messages)?;
+        if !new.is_empty() {
+            let turn = NewTurn {
+                messages: new,
+                model: native.model.clone(),
+                provider: Some(native.api.provider().to_owned()),
+                ..NewTurn::default()
+            };
+            self.record(label, &turn, options.now)?;
+        }
+        request.recipe = Some(RecipeRef::Name(SESSION_RECIPE.to_owned()));
+        request.session = Some(label.to_owned());
+        Ok(())
     }
 
     /// Returns the request that has the content of a provider's.

@@ -19,6 +19,7 @@ const BUILT_IN: &[(&str, &str)] = &[
     ),
     ("memory", include_str!("../../../recipes/memory.yml")),
     ("inline", include_str!("../../../recipes/inline.yml")),
+    ("fit", include_str!("../../../recipes/fit.yml")),
     (
         "task-stack",
         include_str!("../../../recipes/task-stack.yml"),

@@ -163,6 +163,60 @@ fn sorted(json: &str) -> Value {
     serde_json::from_str(json).unwrap()
 }
 
+/// The client sends the whole conversation each time. The session keeps the
+/// summary, so that a result begins as the one before did.
+#[test]
+fn a_session_keeps_the_summary_from_call_to_call() {
+    let lab = Lab::new("");
+    for (api, field) in APIS {
+        let label = format!("run-{api}");
+        let fit = |steps: usize| {
+            let options = FitOptions {
+                session: Some(label.clone()),
+                max_tokens: Some(6_000),
+                now: Some(lab.tick()),
+                ..FitOptions::default()
+            };
+            let body = run(api, steps).to_string();
+            let fitted = lab
+                .engine
+                .fit(&lab.root, body.as_bytes(), &options)
+                .unwrap();
+            let made: Value = serde_json::from_str(&fitted.body).unwrap();
+            let list = made[field].as_array().unwrap().clone();
+            list.iter().map(Value::to_string).collect::<Vec<_>>()
+        };
+        let (mut previous, mut breaks) = (fit(1), 0);
+        for steps in 2..90 {
+            let now = fit(steps);
+            let shared = previous.iter().zip(&now).take_while(|(a, b)| {
+                let bare =
+                    |text: &str| text.replace(",\"cache_control\":{\"type\":\"ephemeral\"}", "");
+                bare(a) == bare(b)
+            });
+            breaks += usize::from(shared.count() < previous.len());
+            previous = now;
+        }
+        assert!((1..10).contains(&breaks), "{api}: {breaks} breaks");
+        assert!(previous.concat().contains("Never touch a.rs."), "{api}");
+        // A retry records nothing.
+        let turns = lab.store.session(&label).unwrap().turns;
+        assert_eq!(fit(89), previous, "{api}");
+        assert_eq!(lab.store.session(&label).unwrap().turns, turns, "{api}");
+    }
+    // Another conversation is not mixed into it.
+    let other = json!({"model": "gpt-4o", "messages": [{"role": "user", "content": "Hi."}]});
+    let options = FitOptions {
+        session: Some("run-openai-chat".to_owned()),
+        ..FitOptions::default()
+    };
+    let error = lab
+        .engine
+        .fit(&lab.root, other.to_string().as_bytes(), &options);
+    let error = error.map(|fitted| fitted.body).unwrap_err().to_string();
+    assert!(error.contains("do not continue session"), "{error}");
+}
+
 #[test]
 fn a_request_is_translated() {
     let lab = Lab::new("");
@@ -255,7 +309,7 @@ fn inline_items_are_candidates() {
         assert!(kept.contains(&id), "{id}: {kept:?}");
     }
     let out = &assembled.report.excluded[0];
-    assert_eq!((&*out.id, out.code), ("log", Code::OVER_BUDGET));
+    assert_eq!((&*out.id, out.code), ("log", Code::TOO_LARGE));
     for (wrong, said) in [
         (
             json!({"id": "a", "content": "b", "layer": "other"}),

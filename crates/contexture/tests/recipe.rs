@@ -125,7 +125,7 @@ fn an_unknown_recipe_suggests_the_nearest() {
     let error = engine.find_recipe(&root, "workingset").unwrap_err();
     assert_eq!(
         error.to_string(),
-        "unknown recipe `workingset`; did you mean `working-set`? (one of broker, inline, loom-buffer, \
+        "unknown recipe `workingset`; did you mean `working-set`? (one of broker, fit, inline, loom-buffer, \
          loom-dialogue, memory, task-stack, working-set)"
     );
 }

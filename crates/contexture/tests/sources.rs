@@ -230,7 +230,7 @@ fn unusable_files_are_excluded_with_the_reason() {
          convert it to UTF-8\nhalf.txt not_utf8: is not UTF-8 at byte 13; convert it to \
          UTF-8\nempty.md empty: is empty\nblank.md empty: is empty\nmissing.md missing: file \
          `missing.md` does not exist\nd/a.md/b.md missing: file `d/a.md/b.md` does not \
-         exist\nbare no_match: the directory contains only ignored files\nbig.md size_limit: is \
+         exist\nbare no_match: the directory is empty or contains only ignored files\nbig.md size_limit: is \
          5368709120 bytes; the limit is 8388608 (limits.max_file_bytes)\nzero outside_root: \
          `zero` leaves the root through a symbolic link\nsocket not_a_file: is a pipe, a \
          socket or a device, not a file\npipe not_a_file: is a pipe, a socket or a device, not a \

@@ -14,6 +14,17 @@ pub(crate) struct FitArgs {
     /// File with the request; - reads standard input [default: standard input]
     #[arg(value_name = "FILE", default_value = "-", hide_default_value = true)]
     pub(crate) file: PathBuf,
+    /// Session that keeps the conversation from call to call; it is created if needed [default: none]
+    #[arg(long, value_name = "LABEL")]
+    pub(crate) session: Option<String>,
+    /// Store of the session [default: sqlite:ROOT/.contexture/contexture.db]
+    #[arg(
+        long,
+        value_name = "URL",
+        env = "CONTEXTURE_DB",
+        hide_env_values = true
+    )]
+    pub(crate) db: Option<String>,
     /// API of the request: anthropic, openai, openai-chat, openai-responses or gemini [default: detected]
     #[arg(long, value_name = "API")]
     pub(crate) from: Option<String>,

@@ -9,7 +9,7 @@ fn an_unknown_recipe_suggests_the_nearest() {
         2,
         "
         error: unknown recipe `working-sets`; did you mean `working-set`? (one of broker, \
-        inline, loom-buffer, loom-dialogue, memory, task-stack, working-set)
+        fit, inline, loom-buffer, loom-dialogue, memory, task-stack, working-set)
         hint: name a built-in recipe, or a recipe file
         ",
     );

@@ -198,7 +198,7 @@ fn the_list_shows_entries_with_what_is_wrong_with_them() {
              0.65 (base 0.5)         20  context    src/a.rs  from src/*.rs
               0.5         20  context    src/b.rs  from src/*.rs
               0.4          -  context    gone.md  (file `gone.md` does not exist)
-              0.3          -  context    docs/*.md  (the pattern matches no file)
+              0.3          -  context    docs/*.md  (the pattern matches no file; add ignored files by their path)
             "
         )
     );

@@ -96,8 +96,14 @@ pub fn expand<'m>(
             if matches.is_empty() {
                 let (code, reason) = match (taken, entry.is_pattern()) {
                     (true, _) => (Code::DUPLICATE, "all its files are listed by other entries"),
-                    (false, true) => (Code::NO_MATCH, "the pattern matches no file"),
-                    (false, false) => (Code::NO_MATCH, "the directory contains only ignored files"),
+                    (false, true) => (
+                        Code::NO_MATCH,
+                        "the pattern matches no file; add ignored files by their path",
+                    ),
+                    (false, false) => (
+                        Code::NO_MATCH,
+                        "the directory is empty or contains only ignored files",
+                    ),
                 };
                 candidates.push(Candidate {
                     id: entry.id(),

@@ -132,7 +132,10 @@ impl Facts {
             return first;
         }
         let wanted = room.counter.count(&goal.text) * 3 / 2 + 64;
-        let more = wanted.saturating_sub(room.messages).min(spare);
+        let more = wanted
+            .saturating_sub(room.messages)
+            .min(spare)
+            .min(room.tokens);
         let again = self.write_within(&Room {
             tokens: room.tokens.saturating_sub(more),
             messages: room.messages.saturating_add(more),
@@ -203,6 +206,11 @@ impl Facts {
         let mut left = room.messages.saturating_sub(24);
         let mut cut_off: Vec<usize> = Vec::new();
         let shown = whole_or_cut(&goal.text, left * 2 / 3, counter);
+        // A few words of it say more than none.
+        let shown = match shown.is_empty() {
+            true => goal.text[..counter.prefix_within(&goal.text, left.max(8))].to_owned(),
+            false => shown,
+        };
         if shown != goal.text {
             cut_off.push(earlier.len());
         }

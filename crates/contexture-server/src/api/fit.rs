@@ -18,6 +18,11 @@ pub(crate) struct FitBody {
     /// The body of the request, as it would be sent to the provider.
     #[schemars(with = "Map<String, Value>")]
     pub(crate) request: RawJson,
+    /// The session that keeps the conversation, so that the provider's cache
+    /// stays valid from call to call. It is created if it does not exist.
+    /// Default: none; nothing is stored.
+    #[serde(default)]
+    pub(crate) session: Option<String>,
     /// The API of the request: `anthropic`, `openai`, `openai-chat`,
     /// `openai-responses` or `gemini`. Default: detected.
     #[serde(default)]
@@ -75,10 +80,10 @@ pub(crate) fn add(api: &mut Api) {
                 "Make a request fit",
                 "Returns a provider's own request within a number of tokens. A request that fits \
                  is returned unchanged. Otherwise older steps are replaced by a summary, and long \
-                 tool results are cut. Instructions, tools and settings keep their bytes. No \
-                 session is needed.",
+                 tool results are cut. Instructions, tools and settings keep their bytes. With \
+                 `session`, new messages are recorded, and summaries are kept from call to call.",
             )
-            .refuses(&[422])
+            .refuses(&[409, 422])
             .example("/v1/fit", Some(example)),
         |tenant: &Tenant, _: Nothing, _: Nothing, body: FitBody| fit(tenant, body),
     );
@@ -86,6 +91,7 @@ pub(crate) fn add(api: &mut Api) {
 
 pub(crate) fn fit(tenant: &Tenant, body: FitBody) -> Result<FitAnswer, Problem> {
     let options = FitOptions {
+        session: body.session,
         from: body.from,
         to: body.to,
         model: body.model,
