@@ -14,7 +14,7 @@ pub(crate) struct FitArgs {
     /// File with the request; - reads standard input [default: standard input]
     #[arg(value_name = "FILE", default_value = "-", hide_default_value = true)]
     pub(crate) file: PathBuf,
-    /// Session that keeps the conversation from call to call; it is created if needed [default: none]
+    /// Session that keeps the conversation from call to call; it is created if needed
     #[arg(long, value_name = "LABEL")]
     pub(crate) session: Option<String>,
     /// Store of the session [default: sqlite:ROOT/.contexture/contexture.db]
