@@ -108,6 +108,14 @@ impl From<TurnId> for ParentTurn {
     }
 }
 
+/// The turn that an assembled request follows; a request without one follows the
+/// beginning of the session.
+impl From<Option<TurnId>> for ParentTurn {
+    fn from(id: Option<TurnId>) -> Self {
+        id.map_or(ParentTurn::Empty, ParentTurn::Turn)
+    }
+}
+
 impl Serialize for ParentTurn {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         self.expected().flatten().serialize(serializer)
