@@ -381,11 +381,18 @@ impl Source for ToolsSource {
     }
 
     fn parameters(&self) -> &[Parameter] {
-        const PARAMETERS: &[Parameter] = &[Parameter::new(
-            "toolset",
-            ParameterKind::Text,
-            "The toolset to use. Default: the request's, else the configured one.",
-        )];
+        const PARAMETERS: &[Parameter] = &[
+            Parameter::new(
+                "toolset",
+                ParameterKind::Text,
+                "The toolset to use. Default: the request's, else the configured one.",
+            ),
+            Parameter::new(
+                "inline",
+                ParameterKind::Flag,
+                "Whether only the tools in the request are offered. Default: false.",
+            ),
+        ];
         PARAMETERS
     }
 
@@ -394,12 +401,14 @@ impl Source for ToolsSource {
     }
 
     fn resolve(&self, scope: &Scope<'_>, facts: &mut Facts) -> Result<(), Error> {
-        facts.toolset = Self::toolset(scope)?.map(|(name, _)| name);
+        if !scope.flag("inline").unwrap_or(false) {
+            facts.toolset = Self::toolset(scope)?.map(|(name, _)| name);
+        }
         Ok(())
     }
 
     fn gather(&self, ask: &Ask<'_>) -> Result<Offer, Error> {
-        if !ask.request.tools.is_empty() {
+        if !ask.request.tools.is_empty() || ask.flag("inline").unwrap_or(false) {
             let toolbox = Toolbox::of_list("tools", &ask.request.tools)?;
             let permissions = contexture_engine::Permissions::default();
             return Ok(tool_items(&toolbox, None, &permissions, ask.policy).into());

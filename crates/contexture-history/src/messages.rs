@@ -18,6 +18,10 @@ use crate::source::LEFT_OUT;
 /// Offers the messages of the request.
 pub(crate) struct MessagesSource;
 
+/// The percentage of what is available that messages with a summary use. No
+/// summary is kept for the next request, so there is no reason to use less.
+const MOST_USED: f64 = 95.0;
+
 /// How far one request is with its messages.
 #[derive(Default)]
 struct Progress {
@@ -129,7 +133,7 @@ impl Source for MessagesSource {
         let space = Space {
             available,
             fixed,
-            target: Some(config.target_of(available)),
+            target: Some(MOST_USED),
             focus: None,
         };
         let condenser = Condenser {
