@@ -16,8 +16,6 @@ pub const LOG: u16 = 1 << 2;
 pub const DECIDE: u16 = 1 << 3;
 /// Something that was done.
 pub const DONE: u16 = 1 << 4;
-/// A request.
-pub const ASK: u16 = 1 << 5;
 /// A constraint.
 pub const BOUND: u16 = 1 << 6;
 /// "Let me look": stale as soon as it is said.
@@ -30,8 +28,6 @@ pub const FACT: u16 = 1 << 9;
 pub const HEDGE: u16 = 1 << 10;
 /// A line of output that sums it up.
 pub const RESULT: u16 = 1 << 11;
-/// A request in the form of a question.
-pub const POLITE: u16 = 1 << 12;
 /// An error line that says nothing by itself.
 pub const BLAND: u16 = 1 << 13;
 /// A decision, if the user says it.
@@ -39,33 +35,30 @@ pub const PREFER: u16 = 1 << 14;
 
 /// What words and phrases tell; apart from spaces they have no punctuation.
 #[rustfmt::skip]
-const CUES: [(u16, &str); 15] = [
+const CUES: [(u16, &str); 13] = [
     (FAIL, "failed|fails|panicked|timed out|undefined reference|no such file|permission denied|access denied|segmentation fault|segfault|connection refused|command not found|out of memory|mismatched types|got an error|gives an error|returned an error|throws|crashed|crashes|stack overflow|rejected"),
     (STRONG, "did not work|didn't work|does not work|doesn't work|not working|still fails|still failing|still broken|no luck|dead end|gave up|made it worse|had no effect|made no difference|had to revert|reverted|did not help|didn't help"),
     (LOG, "error|errors|err|exception|traceback|panic|failure|failures|cannot|can't|could not|couldn't|unable to|not found|fatal|aborted|denied|timeout|unresolved|undefined|invalid|assertion|conflict|enoent|eacces|econnrefused|killed|refused"),
     (DECIDE, "decided|decision|we'll use|i'll use|we will use|let's use|let us use|let's go with|go with|going with|chose|settled on|agreed|switched to|switching to|opted|stick with|sticking with|the plan is|we'll keep|let's keep"),
     (PREFER, "instead|instead of|rather than|go for|switch to|choose"),
     (DONE, "added|fixed|implemented|created|updated|removed|renamed|moved|wrote|rewrote|refactored|replaced|deleted|deployed|merged|committed|pushed|installed|migrated|extracted|done|completed|finished|passes now|now passes|tests pass|all green|i've|built|converted|bumped|resolved|verified|confirmed|configured|upgraded|works now|now works"),
-    (ASK, "please|want|wants|need|needs|i'd like|fix|add|implement|make|write|create|update|remove|rename|refactor|change|build|help|let's|investigate|run|use|check|find|explain|show|move|replace|delete|migrate|support|convert|review|test|look at|continue with|start with"),
     (BOUND, "i want|need to|needs to|must|mustn't|never|always|don't|do not|only|at most|at least|no more than|without|required|requirement|keep|avoid|ensure|make sure|should|shouldn't|limit|deadline|not allowed|may not"),
     (PLAN, "let me|i'll|i will|i'm going to|i am going to|let's look|looking at|i need to|i should|now i|first i|i want to"),
     (NEXT, "next|todo|remaining|remains|still need|still needs|still to do|left to do|not yet|pending|haven't|have not|hasn't been|follow up|remains to"),
     (FACT, "root cause|turns out|because|the problem is|the problem was|the issue is|the issue was|the bug is|the bug was|caused by|means that|the reason|note that|set to|is called|lives in|runs on|listens on|depends on|named|it was|it is"),
     (HEDGE, "if|when|whenever|should|would|could|may|might|unless|in case|handle|handles|handling|so that|prevent|instead of failing|until"),
     (RESULT, "passed|total|time|finished|coverage|warnings|took|seconds|listening|files changed|rows|inserted|up to date|success|successfully|compiled"),
-    (POLITE, "can you|could you|would you|will you|please"),
     (BLAND, "traceback most recent|aborting due|could not compile|test result|test failed to rerun|for more information|exit code|exit status|exited with|command failed|build failed|failures|npm err|npm error|tests failed|process didn't exit|some errors have|most recent call"),
 ];
 
 /// The same for scripts without spaces, searched for anywhere.
 #[rustfmt::skip]
-const CJK_CUES: [(u16, &str); 10] = [
+const CJK_CUES: [(u16, &str); 9] = [
     (0, "没有错误|无错误|没有报错|エラーなし|エラー処理|错误处理"),
     (FAIL, "错误|失败|异常|超时|报错|錯誤|失敗|エラー|タイムアウト"),
     (STRONG, "不起作用|没有用|无效|没有成功|動かな|うまくいか"),
     (DECIDE, "决定|采用|改用|选择|決定|採用|にします|ことにし"),
     (DONE, "已经|已完成|完成了|修复了|添加了|删除了|更新了|しました|完了"),
-    (ASK, "请|帮我|需要|想要|ください|お願い|してほしい"),
     (BOUND, "必须|不要|不能|不得|只能|至少|最多|禁止|なければ|しないで|必ず"),
     (NEXT, "下一步|接下来|还需要|剩下|待办|次に|残り"),
     (FACT, "因为|原因|由于|端口|版本|原因は|ため"),
