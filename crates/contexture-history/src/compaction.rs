@@ -186,7 +186,7 @@ impl Compactor<'_> {
         let kept = older.kept;
         let mut warnings = Vec::new();
         let by_model = self.by_model(plan, earlier_text, &older, &room, &facts, &mut warnings);
-        let made = by_model.unwrap_or(Draft {
+        let mut made = by_model.unwrap_or(Draft {
             text,
             by: "extractive".to_owned(),
             usage: None,
@@ -198,7 +198,6 @@ impl Compactor<'_> {
                 "no summary would be shorter than the older steps",
             ));
         }
-        let mut made = made;
         let unread = self.unread(&heads, earlier.as_ref())?;
         if unread > 0 {
             let older = if earlier_text.is_some() {
