@@ -14,7 +14,7 @@ use std::any::{Any, TypeId};
 use std::collections::BTreeMap;
 use std::ops::Deref;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use contexture_core::guard::Policy;
 use contexture_core::{
@@ -323,6 +323,17 @@ impl CallState {
     }
 }
 
+/// How far a request is with one layer.
+#[derive(Debug)]
+pub struct LayerState<T>(Mutex<T>);
+
+impl<T> LayerState<T> {
+    /// Returns it for reading and changing.
+    pub fn lock(&self) -> MutexGuard<'_, T> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 impl Scope<'_> {
     /// Returns a parameter as text, if it is given and not empty.
     pub fn text(&self, name: &str) -> Option<String> {
@@ -391,6 +402,12 @@ impl Scope<'_> {
         let made = Arc::new(make()?);
         lock().insert(key, Arc::clone(&made) as _);
         Ok(made)
+    }
+
+    /// Returns how far the request is with this layer: the same value for every
+    /// call of the layer's source.
+    pub fn state<T: Any + Default + Send>(&self) -> Result<Arc<LayerState<T>>, Error> {
+        self.shared(&self.layer.name, || Ok(LayerState(Mutex::default())))
     }
 
     /// Returns something that another layer of the request has shared.

@@ -3,10 +3,9 @@
 //! It is fitted as a session's history is: by steps, without gaps, with a summary
 //! of what is left out. Nothing is stored.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use contexture_core::{Code, Excluded, Fit, Marker, Role};
-use contexture_engine::source::Scope;
 use contexture_engine::{Ask, Concept, Error, Offer, Outcome, Source, Warning};
 use contexture_store::NewTurn;
 
@@ -32,18 +31,6 @@ struct Progress {
     is_settled: bool,
 }
 
-struct LayerState(Mutex<Progress>);
-
-impl LayerState {
-    fn of(scope: &Scope<'_>) -> Result<Arc<Self>, Error> {
-        scope.shared(&scope.layer.name, || Ok(Self(Mutex::default())))
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Progress> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
 impl Source for MessagesSource {
     fn name(&self) -> &str {
         "messages"
@@ -61,7 +48,7 @@ impl Source for MessagesSource {
         if ask.request.messages.is_empty() {
             return Ok(Offer::default());
         }
-        let state = LayerState::of(ask)?;
+        let state = ask.state::<Progress>()?;
         let mut progress = state.lock();
         let prepared = match &progress.prepared {
             Some(prepared) => Arc::clone(prepared),
@@ -93,7 +80,7 @@ impl Source for MessagesSource {
     }
 
     fn revise(&self, ask: &Ask<'_>, outcome: &Outcome<'_>) -> Result<Option<Offer>, Error> {
-        let state = LayerState::of(ask)?;
+        let state = ask.state::<Progress>()?;
         let mut progress = state.lock();
         let Some(assembly) = outcome.assembly() else {
             // A summary that does not fit gives way.

@@ -1,7 +1,7 @@
 //! The source `history`: reads the session and compacts it when the request
 //! would be too long.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use contexture_core::{Assembly, Code, Fit, Marker, Role, Tokens, UnofferedRange};
 use contexture_engine::assembled::{bare, sent_name};
@@ -71,19 +71,6 @@ struct CompactionNeed {
     target: Option<f64>,
 }
 
-/// What is known of one layer's history in one request.
-struct LayerState(Mutex<Progress>);
-
-impl LayerState {
-    fn of(scope: &Scope<'_>) -> Result<Arc<Self>, Error> {
-        scope.shared(&scope.layer.name, || Ok(Self(Mutex::default())))
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Progress> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
 impl Source for HistorySource {
     fn name(&self) -> &str {
         "history"
@@ -117,7 +104,7 @@ impl Source for HistorySource {
                 // An alias stands for its session.
                 facts.label.get_or_insert_with(|| session.label.clone());
                 facts.parent_turn = facts.parent_turn.or(session.head);
-                LayerState::of(scope)?.lock().session = Some(session);
+                scope.state::<Progress>()?.lock().session = Some(session);
             }
             None => scope.warn(
                 Warning::new(
@@ -131,7 +118,7 @@ impl Source for HistorySource {
     }
 
     fn gather(&self, ask: &Ask<'_>) -> Result<Offer, Error> {
-        let known = LayerState::of(ask)?;
+        let known = ask.state::<Progress>()?;
         let mut progress = known.lock();
         let Some(session) = progress.session.clone() else {
             return Ok(Offer::default());
@@ -194,7 +181,7 @@ impl Source for HistorySource {
     }
 
     fn revise(&self, ask: &Ask<'_>, outcome: &Outcome<'_>) -> Result<Option<Offer>, Error> {
-        let known = LayerState::of(ask)?;
+        let known = ask.state::<Progress>()?;
         if self.has_changed(ask, outcome, &mut known.lock())? {
             return self.gather(ask).map(Some);
         }
@@ -202,7 +189,7 @@ impl Source for HistorySource {
     }
 
     fn account(&self, ask: &Ask<'_>, account: &mut Account<'_>) -> Result<(), Error> {
-        let known = LayerState::of(ask)?;
+        let known = ask.state::<Progress>()?;
         let mut progress = known.lock();
         if let Some(session) = &progress.session {
             *account.parent_turn = session.head;

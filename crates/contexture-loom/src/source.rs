@@ -1,6 +1,6 @@
 //! The source `loom`: offers the parts of a tree as layers.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use contexture_core::{Layout, Role};
 use contexture_engine::source::{Account, Facts, Scope};
@@ -107,18 +107,6 @@ struct Progress {
     with_opening: bool,
     // It did not fit.
     opening_failed: bool,
-}
-
-struct LayerState(Mutex<Progress>);
-
-impl LayerState {
-    fn of(scope: &Scope<'_>) -> Result<Arc<Self>, Error> {
-        scope.shared(&scope.layer.name, || Ok(Self(Mutex::default())))
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Progress> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 /// Returns the place that a layer is about. Layers with the same parameters
@@ -243,7 +231,7 @@ impl Source for LoomSource {
         for message in loom.warnings(ask.model) {
             ask.warn(Warning::new("loom", message));
         }
-        let known = LayerState::of(ask)?;
+        let known = ask.state::<Progress>()?;
         let mut progress = known.lock();
         let part = part_of(ask, &loom)?;
         let mut policy = ask.policy;
@@ -281,7 +269,7 @@ impl Source for LoomSource {
     }
 
     fn revise(&self, ask: &Ask<'_>, outcome: &Outcome<'_>) -> Result<Option<Offer>, Error> {
-        let known = LayerState::of(ask)?;
+        let known = ask.state::<Progress>()?;
         let again = {
             let mut progress = known.lock();
             let loom = loom_of(ask)?;
@@ -315,7 +303,7 @@ impl Source for LoomSource {
     }
 
     fn account(&self, ask: &Ask<'_>, account: &mut Account<'_>) -> Result<(), Error> {
-        let known = LayerState::of(ask)?;
+        let known = ask.state::<Progress>()?;
         let progress = known.lock();
         let Some(path) = &progress.path else {
             return Ok(());

@@ -1,7 +1,7 @@
 //! The sources `memory` and `tasks`: they query memory after all other layers
 //! have been fitted.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use contexture_core::{Code, Cut, Excluded, Frame, Item, Role, Text, Tokens, Trust};
@@ -40,17 +40,8 @@ struct MemorySource {
 }
 
 /// Whether memory was asked for a layer of a request.
-struct QueryState(Mutex<bool>);
-
-impl QueryState {
-    fn of(scope: &Scope<'_>) -> Result<Arc<Self>, Error> {
-        scope.shared(&scope.layer.name, || Ok(Self(Mutex::new(false))))
-    }
-
-    fn lock(&self) -> MutexGuard<'_, bool> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
+#[derive(Default)]
+struct WasAsked(bool);
 
 impl Source for MemorySource {
     fn name(&self) -> &str {
@@ -125,7 +116,7 @@ impl Source for MemorySource {
         if outcome.assembly().is_none() {
             return Ok(None);
         }
-        if std::mem::replace(&mut *QueryState::of(ask)?.lock(), true) {
+        if std::mem::replace(&mut ask.state::<WasAsked>()?.lock().0, true) {
             return Ok(None);
         }
         self.recall(ask, outcome)
