@@ -544,7 +544,13 @@ impl Config {
                 let column = before.len() - before.rfind('\n').map_or(0, |at| at + 1) + 1;
                 format!(":{line}:{column}")
             });
-            let told = plain(error.message());
+            let told = match (error.message(), error.span()) {
+                ("duplicate key", Some(span)) => {
+                    let key = text.get(span).unwrap_or_default().trim();
+                    format!("the key `{key}` is given twice")
+                }
+                (message, _) => plain(message),
+            };
             let is_unknown = |name: &&&str| told.starts_with(&format!("unknown field `{name}`"));
             let misplaced = ["model", "recipe"].iter().find(is_unknown);
             let advice = match misplaced {

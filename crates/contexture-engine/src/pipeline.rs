@@ -22,6 +22,7 @@ use serde_json::{Map, Value, json};
 use crate::account::{Logged, summarise};
 use crate::advice::{Advice, Operation, Warning};
 use crate::assembled::{Assembled, LayerInfo};
+use crate::config::Config;
 use crate::engine::{Engine, usual_format};
 use crate::error::{Cause, Error};
 use crate::files::Root;
@@ -31,8 +32,8 @@ use crate::report::Report;
 use crate::request::{Request, VARIABLES};
 use crate::snapshot::Saved;
 use crate::source::{
-    Account, Ask, CallState, Details, Facts, Loader, Offer, Outcome, Parameter, Position, Scope,
-    Source,
+    Account, Ask, CallState, Concept, Details, Facts, Loader, Offer, Outcome, Parameter, Position,
+    Scope, Source,
 };
 
 /// How often layers are fitted again because a source has something to change.
@@ -245,9 +246,11 @@ impl<'a> Call<'a> {
         }
         check_used(request, recipe, &sources)?;
         let mut warnings = Vec::new();
+        warnings.extend(unread_history(request, recipe, &sources));
         let named = request.model.as_deref().or(facts.model.as_deref());
         let mut model = engine.model(named, request.format, &mut warnings)?;
         let margin = engine.calibrate(&mut model)?;
+        warnings.extend(overruled_reserve(request, &facts, engine.config()));
         facts.reserve_response = facts.reserve_response.or(engine.config().reserve_response);
         let budget = budget(request, &mut facts, &model, margin, &mut warnings)?;
         let label = facts.label.clone().or_else(|| request.session.clone());
@@ -698,12 +701,45 @@ fn check_used(
     match given.iter().find(|(field, given)| *given && !takes(field)) {
         None => Ok(()),
         Some((field, _)) => Err(Error::input(format!(
-            "recipe `{}` has no layer that uses `{field}`; it is ignored",
+            "recipe `{}` has no layer that uses `{field}`",
             recipe.name
         ))
         .at(*field)
         .advise(Advice::set("recipe"))),
     }
+}
+
+/// Returns a warning when the request names a session and no layer of the recipe
+/// shows its turns.
+fn unread_history(
+    request: &Request,
+    recipe: &Recipe,
+    sources: &[LayerSource<'_>],
+) -> Option<Warning> {
+    let session = request.session.as_deref()?;
+    let mut all = sources.iter();
+    if all.any(|(_, source, _)| source.concept() == Concept::History) {
+        return None;
+    }
+    let message = format!(
+        "recipe `{}` has no layer for history: the request has no turns of session `{session}`",
+        recipe.name
+    );
+    Some(Warning::new("history_unused", message).advise(Advice::set("recipe")))
+}
+
+/// Returns a warning when a source reserves another number of tokens for the
+/// response than the configuration does.
+fn overruled_reserve(request: &Request, facts: &Facts, config: &Config) -> Option<Warning> {
+    let (used, configured) = (facts.reserve_response?, config.reserve_response?);
+    if request.reserve_response.is_some() || used == configured {
+        return None;
+    }
+    let message = format!(
+        "`reserve_response = {configured}` in contexture.toml has no effect: the working set \
+         reserves {used} tokens for the response"
+    );
+    Some(Warning::new("reserve_overruled", message).advise(Advice::set("reserve_response")))
 }
 
 /// The most tokens that are reserved for the response by default. Few answers
@@ -728,9 +764,10 @@ fn budget(
                 "model `{name}` is not in the model table: assuming a window of {window} tokens"
             ),
         };
+        let lines = format!("add `[models.\"{name}\"]` with `window = …` to contexture.toml");
         warnings.push(
             Warning::new("unknown_model", message)
-                .advise(Advice::configure("models"))
+                .advise(Advice::from(lines))
                 .advise(Advice::call(Operation::UpdateModels)),
         );
     }

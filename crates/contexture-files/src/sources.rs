@@ -80,8 +80,10 @@ impl ManifestWithHints {
         let listed = Self::of(scope)?;
         let manifest = &listed.manifest;
         facts.max_tokens = facts.max_tokens.or(manifest.max_tokens);
-        // A manifest that names its budget names all of it.
-        let unreserved = manifest.max_tokens.map(|_| 0);
+        // A manifest that names its budget names all of it, but for what the
+        // configuration reserves.
+        let configured = scope.engine.config().reserve_response;
+        let unreserved = manifest.max_tokens.map(|_| configured.unwrap_or(0));
         let reserved = manifest.reserved_for_response.or(unreserved);
         facts.reserve_response = facts.reserve_response.or(reserved);
         facts.effective = facts.effective.or(manifest.effective);

@@ -583,7 +583,7 @@ impl LooseMessages {
             compaction: None,
             counts: None,
         };
-        let mut maker = ItemBuilder::new(turn.id, policy, target, max_result);
+        let mut maker = ItemBuilder::new(turn.id, policy, target, max_result).of_loose_messages();
         let items = maker.items(&turn.turn, counts);
         let blocks = count(&items, &turn.turn, counts);
         let tokens = blocks.iter().map(|blocks| blocks.iter().sum()).collect();

@@ -171,7 +171,7 @@ fn prepare(ask: &Ask<'_>) -> Result<LooseMessages, Error> {
 
 /// Returns the row of messages that a summary stands for.
 fn summarised(count: usize) -> Excluded {
-    let id = format!("messages 1-{count}");
+    let id = format!("messages/0-{}", count.saturating_sub(1));
     let reason = format!("{count} messages: replaced by a summary");
     let mut row = Excluded::unoffered(&id, "", Role::User, Code::COMPACTED, reason);
     row.items = Some(count as u64);

@@ -164,6 +164,12 @@ impl ItemBuilder {
         }
     }
 
+    /// Names the items of messages that no turn holds by their position.
+    pub(super) fn of_loose_messages(mut self) -> Self {
+        "messages".clone_into(&mut self.name);
+        self
+    }
+
     pub(super) fn items(&mut self, turn: &NewTurn, counts: &Counts) -> Vec<BlockItem> {
         let mut made = Vec::new();
         let mut previous = Previous::default();

@@ -422,7 +422,7 @@ fn a_recipe_without_memory_or_tasks() {
             .assemble(&mind.lab.root, &asked)
             .err()
             .unwrap();
-        let told = format!("recipe `working-set` has no layer that uses `{told}`; it is ignored");
+        let told = format!("recipe `working-set` has no layer that uses `{told}`");
         assert_eq!(error.to_string(), told);
         let hint = error.hint(&contexture::advice::Plain);
         assert_eq!(hint.as_deref(), Some("set `recipe`"));
