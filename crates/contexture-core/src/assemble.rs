@@ -416,16 +416,21 @@ pub(crate) fn kept_in_order<'a>(
 
 fn lay_out(sections: &[Vec<LayoutEntry<'_>>; 3]) -> Layout {
     let [system, history, current] = sections;
-    let blocks = |placed: &Vec<LayoutEntry<'_>>| placed.iter().filter_map(block).collect();
+    let blocks = |placed: &Vec<LayoutEntry<'_>>, section: Section| {
+        let placed = placed.iter();
+        placed.filter_map(|entry| block(entry, section)).collect()
+    };
     Layout {
         mark: Mark::ANY,
-        system: blocks(system),
-        history: blocks(history),
-        current: blocks(current),
+        system: blocks(system, Section::System),
+        history: blocks(history, Section::History),
+        current: blocks(current, Section::Current),
     }
 }
 
-fn block(placed: &LayoutEntry<'_>) -> Option<Block> {
+fn block(placed: &LayoutEntry<'_>, section: Section) -> Option<Block> {
+    let is_recorded =
+        |layer: &Layer| layer.volatile && layer.recorded && section == Section::Current;
     match placed {
         LayoutEntry::Frame {
             layer,
@@ -437,7 +442,8 @@ fn block(placed: &LayoutEntry<'_>) -> Option<Block> {
                 trust: frame.trust,
                 path: frame.path.clone(),
                 tokens: *tokens,
-                volatile: layer.volatile,
+                volatile: layer.volatile && !is_recorded(layer),
+                recorded: is_recorded(layer),
                 ..Block::new(
                     Arc::clone(&layer.name),
                     Arc::clone(&layer.name),
@@ -470,7 +476,8 @@ fn block(placed: &LayoutEntry<'_>) -> Option<Block> {
                 path: item.path.clone(),
                 tokens: outcome.tokens(),
                 surcharge: item.surcharge,
-                volatile: layer.volatile,
+                volatile: layer.volatile && !is_recorded(layer),
+                recorded: is_recorded(layer),
                 group: item.group.clone(),
                 shown,
             })

@@ -418,6 +418,9 @@ impl<'a> Call<'a> {
                 if let Some(layer) = find_layer(&mut layers, &recipe.name) {
                     *layer = empty(recipe);
                     fill(layer, recipe, offer);
+                    if self.facts.records_current {
+                        set_recorded(layer);
+                    }
                     self.read_ahead(layer);
                 }
             }
@@ -635,6 +638,19 @@ fn find_layer<'l>(layers: &'l mut [Layer], name: &str) -> Option<&'l mut Layer> 
     None
 }
 
+fn set_volatile(layers: &mut [Layer]) {
+    for layer in layers {
+        layer.volatile = true;
+        set_volatile(&mut layer.layers);
+    }
+}
+
+/// Notes that what is volatile in the current message enters history.
+fn set_recorded(layer: &mut Layer) {
+    layer.recorded = true;
+    layer.layers.iter_mut().for_each(set_recorded);
+}
+
 /// Puts what was offered into a layer.
 fn fill(layer: &mut Layer, recipe: &RecipeLayer, offer: Offer) {
     layer.items = offer.items;
@@ -645,6 +661,9 @@ fn fill(layer: &mut Layer, recipe: &RecipeLayer, offer: Offer) {
     layer.frame = offer.frame;
     layer.curator = offer.curator;
     layer.volatile |= offer.volatile;
+    if layer.volatile {
+        set_volatile(&mut layer.layers);
+    }
     if let Some(max) = offer.max {
         layer.share.max = Some(layer.share.max.map_or(max, |own| own.min(max)));
         layer.share.min = layer.share.min.min(max);

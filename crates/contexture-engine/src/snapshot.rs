@@ -261,6 +261,9 @@ struct Entry {
     surcharge: Tokens,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     volatile: bool,
+    // It enters history when the answer is recorded.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    recorded: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     group: Option<Arc<str>>,
     body: ContentHash,
@@ -279,6 +282,38 @@ impl Entry {
             && self.role == previous.role
             && self.role.tag().is_some()
             && !names_another
+    }
+
+    /// Returns the block with its content, of which `body` is the text.
+    fn block(&self, store: &dyn Snapshots, body: Vec<u8>) -> Result<Block, Error> {
+        let body = String::from_utf8(body).map_err(|_| damaged(self.body))?;
+        let text = body.strip_suffix('\n').ok_or_else(|| damaged(self.body))?;
+        let mut block = Block::new(
+            Arc::clone(&self.id),
+            Arc::clone(&self.layer),
+            self.role,
+            Text::verbatim(text),
+        );
+        block.join = self.join;
+        block.trust = self.trust;
+        block.path = self.path.clone();
+        block.tokens = self.tokens;
+        block.surcharge = self.surcharge;
+        block.volatile = self.volatile;
+        block.recorded = self.recorded;
+        block.group = self.group.clone();
+        block.part = match &self.part {
+            SavedPart::Media { content, .. } => {
+                let media: Media = parse(&fetch(store, &[*content])?[0])?;
+                Part::Media(media.into())
+            }
+            SavedPart::Provider(native) => Part::Provider(native.load(store)?),
+            part => part.shown(),
+        };
+        if let Some(native) = &self.native {
+            block.native = Some(native.load(store)?);
+        }
+        Ok(block)
     }
 }
 
@@ -467,6 +502,7 @@ pub(crate) fn take(
                 tokens: block.tokens,
                 surcharge: block.surcharge,
                 volatile: block.volatile,
+                recorded: block.recorded,
                 group: block.group.clone(),
                 body: block.body_hash(),
                 bytes: block.body().len() as u64,
@@ -631,33 +667,7 @@ impl Saved {
             ..Layout::default()
         };
         for (entry, body) in self.entries.iter().zip(bodies) {
-            let body = String::from_utf8(body).map_err(|_| damaged(entry.body))?;
-            let text = body.strip_suffix('\n').ok_or_else(|| damaged(entry.body))?;
-            let text = Text::verbatim(text);
-            let mut block = Block::new(
-                Arc::clone(&entry.id),
-                Arc::clone(&entry.layer),
-                entry.role,
-                text,
-            );
-            block.join = entry.join;
-            block.trust = entry.trust;
-            block.path = entry.path.clone();
-            block.tokens = entry.tokens;
-            block.surcharge = entry.surcharge;
-            block.volatile = entry.volatile;
-            block.group = entry.group.clone();
-            block.part = match &entry.part {
-                SavedPart::Media { content, .. } => {
-                    let media: Media = parse(&fetch(store, &[*content])?[0])?;
-                    Part::Media(media.into())
-                }
-                SavedPart::Provider(native) => Part::Provider(native.load(store)?),
-                part => part.shown(),
-            };
-            if let Some(native) = &entry.native {
-                block.native = Some(native.load(store)?);
-            }
+            let block = entry.block(store, body)?;
             match entry.section {
                 Section::System => layout.system.push(block),
                 Section::History => layout.history.push(block),
@@ -1043,6 +1053,44 @@ fn damaged(hash: ContentHash) -> Error {
         "content {hash} of the snapshot does not match its hash"
     ))
     .advise("the store is damaged; restore it from a backup")
+}
+
+/// The part of a request's current message that enters history when the answer
+/// is recorded.
+#[derive(Debug, Clone, Default)]
+pub struct CurrentMessage {
+    /// Its blocks, in order.
+    pub blocks: Vec<Block>,
+    /// The mark of the boundary tags in the request.
+    pub mark: Mark,
+}
+
+impl CurrentMessage {
+    /// Loads it. The cost does not depend on the length of the history before
+    /// it.
+    pub fn load(store: &dyn Snapshots, snapshot: &Snapshot) -> Result<Self, Error> {
+        let root: RootBlob = parse(&fetch(store, &[snapshot.root])?[0])?;
+        let mut entries: Vec<Entry> = Vec::new();
+        // The current message has chunks of its own, which are the last.
+        for chunk in root.chunks.iter().rev() {
+            let chunk = parse::<Vec<Entry>>(&fetch(store, &[*chunk])?[0])?;
+            let is_current = |entry: &Entry| entry.section == Section::Current;
+            if !chunk.iter().all(is_current) {
+                break;
+            }
+            entries.splice(..0, chunk);
+        }
+        entries.retain(|entry| entry.recorded);
+        let hashes: Vec<ContentHash> = entries.iter().map(|entry| entry.body).collect();
+        let bodies = fetch(store, &hashes)?;
+        let blocks = entries.iter().zip(bodies);
+        Ok(Self {
+            blocks: blocks
+                .map(|(entry, body)| entry.block(store, body))
+                .collect::<Result<_, _>>()?,
+            mark: root.settings.mark,
+        })
+    }
 }
 
 /// Finds the one snapshot whose hash begins with `prefix`.

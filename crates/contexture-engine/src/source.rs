@@ -278,6 +278,9 @@ pub struct Facts {
     pub label: Option<String>,
     /// Whether an agent with a role and permissions is spoken to.
     pub is_agent: bool,
+    /// Whether what is volatile in the current message enters history with the
+    /// same bytes when the answer is recorded.
+    pub records_current: bool,
     /// The turn that the answer follows.
     pub parent_turn: Option<contexture_store::TurnId>,
     /// The toolset that tools were taken from.

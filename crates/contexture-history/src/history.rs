@@ -22,8 +22,8 @@ use jiff::Timestamp;
 
 use crate::facts::Facts;
 
-use items::{ItemBuilder, count, fits, know};
-pub(crate) use items::{ResultLimits, count_turn, counter_of};
+use items::{ItemBuilder, count, know};
+pub(crate) use items::{ResultLimits, by_message, count_turn, counter_of, fits};
 use join::join;
 
 /// The first line of a summary, which tells it from a message.

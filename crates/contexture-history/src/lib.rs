@@ -11,6 +11,7 @@ mod fetch;
 mod history;
 mod messages;
 mod recording;
+mod sent;
 mod session;
 mod source;
 

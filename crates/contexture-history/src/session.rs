@@ -3,8 +3,8 @@
 
 use contexture_core::{Tokens, Usage};
 use contexture_store::{
-    NewSession, NewTurn, Recorded, Session, Snapshot, Trigger, Turn, TurnId, TurnKind, TurnSample,
-    Walk,
+    NewSession, NewTurn, Recorded, SentBlock, Session, Snapshot, Trigger, Turn, TurnId, TurnKind,
+    TurnSample, Walk,
 };
 use contexture_tokens::Model;
 use jiff::Timestamp;
@@ -12,16 +12,20 @@ use serde::{Deserialize, Serialize};
 
 use contexture_core::Counts;
 use contexture_engine::assembled::sent_name;
-use contexture_engine::snapshot::{self, Saved};
+use contexture_engine::snapshot::{self, CurrentMessage, Saved};
 use contexture_engine::{Advice, Cause, Engine, Error, Operation};
 use contexture_store::{Counted, Ledger};
 
 use crate::compaction::{self, Attempt, Compacted, Compactor, Plan, Undone};
 use crate::fetch::{self, FetchRequest, Fetched};
 use crate::history::{ResultLimits, count_turn};
+use crate::sent;
 
 /// How many of a session's latest requests a turn is looked for among.
 const LOOK_BACK: usize = 16;
+
+/// How many requests the messages of a turn are compared with.
+const MOST_COMPARED: usize = 4;
 
 /// How a history is to be made shorter.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -116,9 +120,10 @@ impl<'e> Sessions<'e> {
         self.engine.calibrate(&mut model)?;
         let session = store.session(label)?;
         let parent = turn.parent_turn_id.expected().unwrap_or(session.head);
-        let answered = self.answered(&session, parent, turn)?;
+        let (answered, sent) = self.answered(&session, parent, turn)?;
         let mut turn = turn.clone();
         turn.request_hash = answered.as_ref().map(|snapshot| snapshot.hash.to_string());
+        turn.sent = sent;
         let counted = self.count_turn(&turn, &model)?;
         let sample = answered
             .as_ref()
@@ -128,7 +133,9 @@ impl<'e> Sessions<'e> {
     }
 
     /// Returns the request that a turn behind `parent` answers: the one it
-    /// names, else the latest that was made there for its model.
+    /// names, else the latest that was made there for its model. Also returns the
+    /// current message of the request, if the turn answers that. Of several
+    /// requests, the latest is taken whose current message the turn answers.
     ///
     /// Fails when it names one that is not there.
     fn answered(
@@ -136,14 +143,20 @@ impl<'e> Sessions<'e> {
         session: &Session,
         parent: Option<TurnId>,
         turn: &NewTurn,
-    ) -> Result<Option<Snapshot>, Error> {
+    ) -> Result<(Option<Snapshot>, Vec<SentBlock>), Error> {
         if let Some(hash) = &turn.request_hash {
             // What the model answered is recorded, whatever became of the
             // request.
             if self.engine.is_lost(&session.label, hash) {
-                return Ok(None);
+                return Ok((None, Vec::new()));
             }
-            return Ok(Some(snapshot::find(self.engine.snapshots()?, hash)?));
+            let named = snapshot::find(self.engine.snapshots()?, hash)?;
+            let sent = match named.parent_turn == parent {
+                true => self.sent_with(&named, turn)?.unwrap_or_default(),
+                // A later turn of a run that began with the request.
+                false => Vec::new(),
+            };
+            return Ok((Some(named), sent));
         }
         let is_its = |snapshot: &Snapshot| {
             let model = turn.model.as_ref();
@@ -153,8 +166,29 @@ impl<'e> Sessions<'e> {
             .engine
             .snapshots()?
             .snapshots(Some(&session.label), LOOK_BACK)?;
-        let mut latest = latest.into_iter();
-        Ok(latest.find(|snapshot| snapshot.parent_turn == parent && is_its(snapshot)))
+        let mut latest: Vec<Snapshot> = latest
+            .into_iter()
+            .filter(|snapshot| snapshot.parent_turn == parent && is_its(snapshot))
+            .collect();
+        for at in 0..latest.len().min(MOST_COMPARED) {
+            if let Some(sent) = self.sent_with(&latest[at], turn)? {
+                return Ok((Some(latest.swap_remove(at)), sent));
+            }
+        }
+        Ok((latest.into_iter().next(), Vec::new()))
+    }
+
+    /// Returns the current message of a request, if the turn answers it.
+    fn sent_with(
+        &self,
+        snapshot: &Snapshot,
+        turn: &NewTurn,
+    ) -> Result<Option<Vec<SentBlock>>, Error> {
+        // What the model answered is recorded even if the request is damaged.
+        let Ok(current) = CurrentMessage::load(self.engine.snapshots()?, snapshot) else {
+            return Ok(None);
+        };
+        Ok(sent::sent_with(turn, &current, self.engine.policy()))
     }
 
     /// Returns what the provider's count of a turn's request teaches, when it is

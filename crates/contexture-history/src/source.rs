@@ -104,6 +104,8 @@ impl Source for HistorySource {
                 // An alias stands for its session.
                 facts.label.get_or_insert_with(|| session.label.clone());
                 facts.parent_turn = facts.parent_turn.or(session.head);
+                // What is recorded is read from the request that was kept.
+                facts.records_current = scope.engine.config().snapshots.keep;
                 scope.state::<Progress>()?.lock().session = Some(session);
             }
             None => scope.warn(

@@ -118,6 +118,7 @@ pub(crate) fn record(
             let key = insert_turn(db, tenant, &session, &parent, &recorded, new, &outline, now)?;
             insert_calls(db, key, &outline)?;
             insert_messages(db, tenant, key, new)?;
+            insert_sent(db, key, new)?;
             if let Some(new) = &new.sample
                 && new.parent == recorded.parent
             {
@@ -255,6 +256,14 @@ fn insert_messages(db: &Connection, tenant: i64, turn: i64, new: &Prepared) -> R
             context,
         ])?;
         results::insert(db, tenant, key, &new.results[seq])?;
+    }
+    Ok(())
+}
+
+fn insert_sent(db: &Connection, turn: i64, new: &Prepared) -> Result<(), Fault> {
+    if !new.turn.sent.is_empty() {
+        db.prepare_cached("INSERT INTO sent_messages (turn, blocks) VALUES (?1, ?2)")?
+            .execute((turn, Json(&new.turn.sent)))?;
     }
     Ok(())
 }

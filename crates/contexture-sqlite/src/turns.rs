@@ -2,8 +2,8 @@
 
 use contexture_core::Usage;
 use contexture_store::{
-    BlockCounts, Compaction, MAX_MESSAGES, Message, NewTurn, ParentTurn, Turn, TurnError, TurnHead,
-    TurnId, TurnKind, Walk,
+    BlockCounts, Compaction, MAX_MESSAGES, Message, NewTurn, ParentTurn, SentBlock, Turn,
+    TurnError, TurnHead, TurnId, TurnKind, Walk,
 };
 use rusqlite::{Connection, OptionalExtension, Row};
 
@@ -127,7 +127,10 @@ pub(crate) fn turns(
             let key = key(db, tenant, id)?;
             let mut turn = turn(db, key)?;
             match turn.kind {
-                TurnKind::Normal => turn.turn.messages = messages(db, key)?,
+                TurnKind::Normal => {
+                    turn.turn.messages = messages(db, key)?;
+                    turn.turn.sent = sent(db, key)?;
+                }
                 TurnKind::Compaction => turn.compaction = Some(compaction(db, key)?),
             }
             if let Some(counter) = counter {
@@ -189,6 +192,7 @@ fn turn(db: &Connection, key: i64) -> Result<Turn, Fault> {
                 (true, Some(parent)) => ParentTurn::Turn(parent),
             },
             idempotency_key: row.get(23)?,
+            sent: Vec::new(),
         };
         Ok(Turn {
             id: row.get::<_, Id>(0)?.0,
@@ -257,6 +261,13 @@ fn compaction(db: &Connection, turn: i64) -> Result<Compaction, Fault> {
             facts: json(row, 10)?,
         })
     })?)
+}
+
+/// Reads the message that a turn answers, as it was sent.
+fn sent(db: &Connection, turn: i64) -> Result<Vec<SentBlock>, Fault> {
+    let mut select = db.prepare_cached("SELECT blocks FROM sent_messages WHERE turn = ?1")?;
+    let found = select.query_row([turn], |row| row.get::<_, Json<_>>(0));
+    Ok(found.optional()?.map(|blocks| blocks.0).unwrap_or_default())
 }
 
 fn counts(db: &Connection, turn: i64, counter: i64) -> Result<Option<BlockCounts>, Fault> {

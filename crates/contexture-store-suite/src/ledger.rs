@@ -5,12 +5,12 @@
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use contexture_core::{ContentHash, Usage};
+use contexture_core::{ContentHash, Join, Media, MediaKind, MediaSource, Role, Trust, Usage};
 use contexture_store::{
     Blob, Block, Compaction, Counted, Handle, HandlePrefix, LEAST_FETCHABLE_BYTES, Message,
     MessageContent, MessageRole, Native, NewSession, NewTurn, ParentTurn, RawJson, Recorded,
-    Sample, SessionChange, SessionStatus, Snapshot, StopReason, Store, StoreError, Trigger,
-    TurnHead, TurnId, TurnKind, TurnSample, Walk,
+    Sample, SentBlock, SessionChange, SessionStatus, Snapshot, StopReason, Store, StoreError,
+    Trigger, TurnHead, TurnId, TurnKind, TurnSample, Walk,
 };
 use jiff::Timestamp;
 
@@ -378,7 +378,33 @@ pub fn a_turn_is_read_back_unchanged(store: &dyn Store) {
        "stop_reason":"end_turn","role":"worker","toolset_name":"coding","tools":["shell"],
        "permissions_granted":["shell"],"source_event_id":"e1","request_hash":"abc","idempotency_key":"k1",
        "error":{"kind":"rate_limit","message":"slow down"},"status":"failed"}"#;
-    let new: NewTurn = serde_json::from_str(json).unwrap();
+    let mut new: NewTurn = serde_json::from_str(json).unwrap();
+    let id = new.body();
+    new.sent = vec![
+        SentBlock {
+            id: "invoice".to_owned(),
+            role: Role::Context,
+            trust: Trust::Retrieved,
+            path: Some("invoice.txt".to_owned()),
+            join: Join::Apart,
+            text: "No. 81\n".to_owned(),
+            media: None,
+        },
+        SentBlock {
+            id: "event".to_owned(),
+            role: Role::User,
+            trust: Trust::User,
+            path: None,
+            join: Join::Paragraph,
+            text: "[image]".to_owned(),
+            media: Some(Media {
+                kind: MediaKind::Image,
+                media_type: "image/png".to_owned(),
+                source: MediaSource::Data("aGk=".to_owned()),
+            }),
+        },
+    ];
+    assert_eq!(new.body(), id, "what was sent is no part of the id");
     let recorded = store.record("s", &new, None, None, at(5)).unwrap();
     let stored = store.turns(&[recorded.id], "words").unwrap().remove(0);
     assert_eq!(stored.turn, new);

@@ -22,6 +22,7 @@ mod ledger;
 mod memory;
 #[cfg(feature = "schema")]
 pub mod schema;
+mod sent;
 mod session;
 mod snapshot;
 mod task;
@@ -43,6 +44,7 @@ pub use memory::{
     MemoryState, MemoryStats, Mention, NewRecord, Outcome, PatternRecord, PatternSketch, Record,
     RecordKey, RecordKind, RelationRecord, RelationSketch, Remembered, Sketch, TextSketch,
 };
+pub use sent::SentBlock;
 pub use session::{
     HeadMove, MAX_LABEL_BYTES, NewSession, Session, SessionChange, SessionStatus, check_alias,
     check_label,

@@ -14,6 +14,7 @@ use serde_json::Value;
 use crate::compaction::Compaction;
 use crate::error::StoreError;
 use crate::id::TurnId;
+use crate::sent::SentBlock;
 use contexture_core::message::{Block, Message, MessageRole};
 
 /// A turn to record: one exchange between the user and the model.
@@ -71,6 +72,10 @@ pub struct NewTurn {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(with = "Option<crate::schema::NotEmpty>"))]
     pub idempotency_key: Option<String>,
+    /// The current message of the request that the turn answers, as it was sent.
+    /// It is no part of what a caller sends, or of the turn's id.
+    #[serde(skip)]
+    pub sent: Vec<SentBlock>,
 }
 
 /// The turn that a new turn is recorded after.

@@ -465,6 +465,7 @@ fn shape(
         place: layer.place,
         order: layer.order,
         volatile: layer.volatile,
+        recorded: layer.recorded,
         frame: layer.frame.clone(),
         heading: layer.heading.clone(),
         curator: None,

@@ -21,6 +21,7 @@ use serde_json::Value;
 
 use super::steps::Previous;
 use super::{PreparedTurn, Target, turn_name};
+use crate::sent;
 use crate::turn::guarded_json;
 
 /// The most tokens of a tool result.
@@ -72,12 +73,24 @@ pub(crate) fn counter_of(counts: &Counts, policy: Policy, max_result: Option<Tok
     }
 }
 
-pub(super) fn fits(counts: &BlockCounts, turn: &NewTurn) -> bool {
-    counts.len() == turn.messages.len()
-        && counts
-            .iter()
-            .zip(&turn.messages)
-            .all(|(counts, message)| counts.len() == message.blocks().len())
+/// Returns true if counts are those of a turn: a row for each message, and one
+/// for the message that was sent, if the turn stores that.
+pub(crate) fn fits(counts: &BlockCounts, turn: &NewTurn) -> bool {
+    let messages = turn.messages.iter().map(|message| message.blocks().len());
+    let sent = (!turn.sent.is_empty()).then_some(turn.sent.len());
+    let rows = counts.iter().map(Vec::len);
+    rows.eq(messages.chain(sent))
+}
+
+/// Returns the tokens of each message of a turn, from the counts of its blocks.
+pub(crate) fn by_message(counts: &BlockCounts, turn: &NewTurn) -> Vec<Tokens> {
+    let sum = |blocks: &Vec<Tokens>| blocks.iter().sum::<Tokens>();
+    let mut tokens: Vec<Tokens> = counts.iter().map(sum).collect();
+    let sent = tokens.split_off(turn.messages.len().min(tokens.len()));
+    if let Some(position) = sent::position(turn) {
+        tokens[position] += sent.iter().sum::<Tokens>();
+    }
+    tokens
 }
 
 /// Counts each block as an item of a provider's request: its text, what is
@@ -88,11 +101,14 @@ pub(super) fn count(items: &[BlockItem], turn: &NewTurn, counts: &Counts) -> Blo
         .iter()
         .map(|message| vec![0; message.blocks().len()])
         .collect();
+    if !turn.sent.is_empty() {
+        blocks.push(vec![0; turn.sent.len()]);
+    }
     // What tags cost depends on the form of a request; what is saved does not.
     let counts = counts.native();
     for made in items {
         let tokens = counts.count_of(&made.text) + counts.overhead_of(&made.item);
-        blocks[made.message][made.block] = tokens;
+        blocks[made.row][made.block] = tokens;
     }
     blocks
 }
@@ -103,7 +119,7 @@ pub(super) fn know(items: &[BlockItem], blocks: &BlockCounts, counts: &Counts) -
     let counts = counts.native();
     let mut saved = 0;
     for made in items {
-        let whole = blocks[made.message][made.block];
+        let whole = blocks[made.row][made.block];
         if made.item.original.is_some() {
             let tokens = counts.count_of(&made.text) + counts.overhead_of(&made.item);
             saved += whole.saturating_sub(tokens);
@@ -116,7 +132,11 @@ pub(super) fn know(items: &[BlockItem], blocks: &BlockCounts, counts: &Counts) -
 
 /// A block of a message as an item.
 pub(super) struct BlockItem {
+    // The message that it is shown in.
     message: usize,
+    // Where its count is: the row of a message or of what was sent, and the
+    // block.
+    row: usize,
     block: usize,
     item: Item,
     text: Text,
@@ -173,6 +193,8 @@ impl ItemBuilder {
     pub(super) fn items(&mut self, turn: &NewTurn, counts: &Counts) -> Vec<BlockItem> {
         let mut made = Vec::new();
         let mut previous = Previous::default();
+        let position = sent::position(turn).filter(|_| !turn.sent.is_empty());
+        let mut sent = position.map(|at| (at, self.sent(turn, at)));
         for (m, message) in turn.messages.iter().enumerate() {
             if previous.starts_step(message) {
                 self.starts.insert(m);
@@ -196,7 +218,15 @@ impl ItemBuilder {
                 self.speaks = self.speaks.or(Some(m));
             }
             let first = made.len();
+            let mut take_sent = || sent.take_if(|(at, _)| *at == m).map(|(_, items)| items);
+            if message.role == MessageRole::Assistant {
+                made.extend(take_sent().into_iter().flatten());
+            }
             for (b, block) in blocks.iter().enumerate() {
+                if !turn.sent.is_empty() && sent::is_replaced(turn, m, block) {
+                    made.extend(take_sent().into_iter().flatten());
+                    continue;
+                }
                 let id = match blocks.len() {
                     1 => format!("{}/{m}", self.name),
                     _ => format!("{}/{m}.{b}", self.name),
@@ -231,6 +261,7 @@ impl ItemBuilder {
                 item.handle = handle;
                 made.push(BlockItem {
                     message: m,
+                    row: m,
                     block: b,
                     unsent: self.unsent(role, block, calls, &text),
                     item,
@@ -240,6 +271,21 @@ impl ItemBuilder {
             whole_thinking(&mut made[first..]);
         }
         made
+    }
+
+    /// Returns the message that was sent, as it is shown in history.
+    fn sent(&self, turn: &NewTurn, message: usize) -> Vec<BlockItem> {
+        let items = sent::items(&turn.sent, &self.name, message, self.policy);
+        let made = items.into_iter().enumerate();
+        made.map(|(block, (item, text))| BlockItem {
+            message,
+            row: turn.messages.len(),
+            block,
+            unsent: None,
+            item,
+            text,
+        })
+        .collect()
     }
 
     fn text(&self, block: &Block) -> Text {

@@ -33,6 +33,7 @@ pub(super) fn join(
         names: CallNames::default(),
         keeps_ids,
         has_started: false,
+        asked_at: None,
     };
     for (i, turn) in turns.iter().enumerate() {
         joiner.turn(i, turn, if i == 0 { from } else { 0 });
@@ -56,6 +57,8 @@ struct Joiner<'h> {
     // Whether a step began. Results before that answer calls that were
     // summarised.
     has_started: bool,
+    // The turn and the message of the user's latest message.
+    asked_at: Option<(usize, usize)>,
 }
 
 impl Joiner<'_> {
@@ -115,7 +118,7 @@ impl Joiner<'_> {
             }
             self.open_history(&item);
             if item.role == Role::User {
-                self.note_question(&item, at > 0 && turn.messages[at] == turn.messages[at - 1]);
+                self.note_question(&item, (i, turn.messages[at]));
             }
             self.add(item);
         }
@@ -136,22 +139,23 @@ impl Joiner<'_> {
     fn goes_on(&self, item: &Item) -> bool {
         let last = self.history.items.last();
         let last = last.filter(|last| last.group.as_ref() == Some(&self.group));
-        let asked = last.is_some_and(|last| last.role == Role::User);
+        let asked = last.is_some_and(is_users);
         asked && item.role == Role::Assistant
     }
 
     /// Providers want the user first; the model may have begun, or what the
     /// user said is blank.
     fn open_history(&mut self, item: &Item) {
-        if self.history.items.is_empty() && item.role != Role::User {
+        if self.history.items.is_empty() && !is_users(item) {
             let id = format!("{}/opening", self.group);
             self.add(ours(id, Role::User, MODEL_BEGAN));
         }
     }
 
-    fn note_question(&mut self, item: &Item, is_same_message: bool) {
+    /// Notes a block of the user's message at this turn and message.
+    fn note_question(&mut self, item: &Item, at: (usize, usize)) {
         let question = &mut self.history.question;
-        if !is_same_message {
+        if self.asked_at.replace(at) != Some(at) {
             question.clear();
         }
         question.push(Arc::clone(&item.id));
@@ -177,6 +181,11 @@ impl Joiner<'_> {
             self.add(ours(id, Role::Tool, NO_RESULT).part(part));
         }
     }
+}
+
+/// Returns true for what the user says, and for what is sent with it.
+fn is_users(item: &Item) -> bool {
+    matches!(item.role, Role::User | Role::Context)
 }
 
 /// Returns an item of our own words.
