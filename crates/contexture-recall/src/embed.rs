@@ -5,12 +5,14 @@
 //! vectors with [`check`].
 
 mod static_model;
-mod tensors;
-mod wordpiece;
+pub mod tensors;
+pub mod wordpiece;
 
 use std::fmt;
 
-pub use static_model::{ModelError, StaticModel};
+#[cfg(feature = "built-in-model")]
+pub use static_model::built_in_tokenizer;
+pub use static_model::{ModelError, StaticModel, fingerprint};
 
 /// Turns texts into vectors.
 pub trait Embedder: Send + Sync {

@@ -62,12 +62,22 @@ pub struct ModelError {
 }
 
 impl ModelError {
-    fn new(path: impl Into<PathBuf>, message: impl Into<String>) -> Self {
+    /// Returns an error about a file: `message` goes on after its name.
+    pub fn new(path: impl Into<PathBuf>, message: impl Into<String>) -> Self {
         Self {
             path: path.into(),
             message: message.into(),
             source: None,
         }
+    }
+
+    /// Reads a file of a model.
+    pub fn read_file(path: &Path) -> Result<Vec<u8>, Self> {
+        std::fs::read(path).map_err(|source| Self {
+            path: path.to_owned(),
+            message: format!("cannot be read: {source}"),
+            source: Some(source),
+        })
     }
 
     /// Returns the file at fault.
@@ -118,13 +128,25 @@ struct Files {
 impl Files {
     /// Returns some letters that stand for all that is in the files.
     fn fingerprint(&self) -> String {
-        let mut hasher = blake3::Hasher::new();
-        for file in [&self.config, &self.tokenizer, &self.tensors] {
-            hasher.update(&(file.len() as u64).to_le_bytes());
-            hasher.update(file);
-        }
-        hasher.finalize().to_hex()[..12].to_owned()
+        fingerprint(&[&self.config, &self.tokenizer, &self.tensors])
     }
+}
+
+/// Returns some letters that stand for all that is in some files.
+pub fn fingerprint(files: &[&[u8]]) -> String {
+    let mut hasher = blake3::Hasher::new();
+    for file in files {
+        hasher.update(&(file.len() as u64).to_le_bytes());
+        hasher.update(file);
+    }
+    hasher.finalize().to_hex()[..12].to_owned()
+}
+
+/// Returns the `tokenizer.json` that is compiled in. Other models of the same
+/// vocabulary share it.
+#[cfg(feature = "built-in-model")]
+pub fn built_in_tokenizer() -> &'static [u8] {
+    include_bytes!("../../assets/static-256/tokenizer.json")
 }
 
 /// The name of the built-in model. A test holds it against the files.
@@ -140,7 +162,7 @@ fn built_in_files() -> Files {
     }
     Files {
         config: asset!("config.json"),
-        tokenizer: asset!("tokenizer.json"),
+        tokenizer: Cow::Borrowed(built_in_tokenizer()),
         tensors: asset!("model.safetensors"),
     }
 }
@@ -161,16 +183,7 @@ impl StaticModel {
     ///
     /// Its name is the folder's and some letters that stand for the content.
     pub fn load(folder: &Path) -> Result<Self, ModelError> {
-        let read = |name: &str| {
-            let path = folder.join(name);
-            std::fs::read(&path)
-                .map(Cow::Owned)
-                .map_err(|source| ModelError {
-                    message: format!("cannot be read: {source}"),
-                    path,
-                    source: Some(source),
-                })
-        };
+        let read = |name: &str| ModelError::read_file(&folder.join(name)).map(Cow::Owned);
         let files = Files {
             config: read(CONFIG)?,
             tokenizer: read(TOKENIZER)?,

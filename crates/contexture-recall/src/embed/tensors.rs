@@ -6,12 +6,15 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 
 /// A tensor as it stands in the file.
-pub(super) struct Tensor<'b> {
-    pub(super) kind: String,
-    pub(super) shape: Vec<usize>,
+pub struct Tensor<'b> {
+    /// The type of its numbers, such as `F32`.
+    pub kind: String,
+    /// The length of each side.
+    pub shape: Vec<usize>,
     /// Where it begins in the file.
-    pub(super) start: usize,
-    pub(super) bytes: &'b [u8],
+    pub start: usize,
+    /// Its numbers.
+    pub bytes: &'b [u8],
 }
 
 #[derive(Deserialize)]
@@ -22,7 +25,7 @@ struct Described {
 }
 
 /// Reads the header; what is wrong is told without the file's name.
-pub(super) fn read(bytes: &[u8]) -> Result<BTreeMap<String, Tensor<'_>>, String> {
+pub fn read(bytes: &[u8]) -> Result<BTreeMap<String, Tensor<'_>>, String> {
     let (length, rest) = bytes
         .split_first_chunk::<8>()
         .ok_or("is too short to have a header")?;
@@ -89,7 +92,7 @@ fn width(kind: &str) -> Option<usize> {
 
 impl Tensor<'_> {
     /// Returns the numbers of a tensor of fractions.
-    pub(super) fn floats(&self) -> Result<Vec<f32>, String> {
+    pub fn floats(&self) -> Result<Vec<f32>, String> {
         let numbers: Vec<f32> = match self.kind.as_str() {
             "F32" => map(self.bytes, f32::from_le_bytes),
             "F64" => map(self.bytes, |b| f64::from_le_bytes(b) as f32),
@@ -106,7 +109,7 @@ impl Tensor<'_> {
     }
 
     /// Returns the numbers of a tensor of whole numbers.
-    pub(super) fn wholes(&self) -> Result<Vec<u32>, String> {
+    pub fn wholes(&self) -> Result<Vec<u32>, String> {
         let numbers: Vec<i128> = match self.kind.as_str() {
             "I64" => map(self.bytes, |b| i64::from_le_bytes(b).into()),
             "U64" => map(self.bytes, |b| u64::from_le_bytes(b).into()),

@@ -8,7 +8,7 @@ use unicode_categories::UnicodeCategories as _;
 use unicode_normalization::UnicodeNormalization as _;
 
 /// A WordPiece tokenizer with BERT's normaliser and BERT's way to split words.
-pub(super) struct WordPiece {
+pub struct WordPiece {
     beginnings: Table,
     continuations: Table,
     unknown: u32,
@@ -20,23 +20,24 @@ pub(super) struct WordPiece {
 
 /// What is used up again from text to text.
 #[derive(Default)]
-pub(super) struct Scratch {
+pub struct Scratch {
     word: Vec<u8>,
     /// How many characters the word has; those beyond the most a word may have
     /// are counted only.
     characters: usize,
-    pub(super) ids: Vec<u32>,
+    /// The ids of the text that was read last.
+    pub ids: Vec<u32>,
 }
 
 /// How much of a text is read.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Reading {
+pub struct Reading {
     /// The most tokens.
-    pub(super) most: usize,
+    pub most: usize,
     /// Whether unknown tokens are among them.
-    pub(super) unknown: bool,
+    pub unknown: bool,
     /// Whether `parseHttp` is read as `parse Http`.
-    pub(super) split_camel_case: bool,
+    pub split_camel_case: bool,
 }
 
 #[derive(Deserialize)]
@@ -104,7 +105,7 @@ fn hundred() -> usize {
 }
 
 /// Why a tokenizer is not read here.
-pub(super) enum NotRead {
+pub enum NotRead {
     /// It is of another kind, named here.
     Other(String),
     /// It is broken.
@@ -112,16 +113,16 @@ pub(super) enum NotRead {
 }
 
 /// What is told about a vocabulary besides its tokens.
-pub(super) struct Vocabulary {
+pub struct Vocabulary {
     /// One more than the largest id.
-    pub(super) ids: usize,
+    pub ids: usize,
     /// The length in characters that half of the tokens reach.
-    pub(super) median: usize,
+    pub median: usize,
 }
 
 impl WordPiece {
     /// Reads a `tokenizer.json`.
-    pub(super) fn read(json: &[u8]) -> Result<(Self, Vocabulary), NotRead> {
+    pub fn read(json: &[u8]) -> Result<(Self, Vocabulary), NotRead> {
         let other = |what: &str| NotRead::Other(what.to_owned());
         let file: File = match serde_json::from_slice(json) {
             Ok(file) => file,
@@ -200,13 +201,21 @@ impl WordPiece {
         Ok((read, Vocabulary { ids, median }))
     }
 
+    /// Returns the id of a whole token, such as `[CLS]`.
+    pub fn id(&self, token: &str) -> Option<u32> {
+        let added = self.added.iter().find(|(content, _)| content == token);
+        added
+            .map(|(_, id)| *id)
+            .or_else(|| self.beginnings.get(token.as_bytes()))
+    }
+
     /// Returns the id of what is unknown.
-    pub(super) fn unknown(&self) -> u32 {
+    pub fn unknown(&self) -> u32 {
         self.unknown
     }
 
     /// Puts the ids of `text` into `scratch.ids`.
-    pub(super) fn read_text(&self, text: &str, reading: Reading, scratch: &mut Scratch) {
+    pub fn read_text(&self, text: &str, reading: Reading, scratch: &mut Scratch) {
         scratch.ids.clear();
         scratch.word.clear();
         scratch.characters = 0;
@@ -368,7 +377,7 @@ impl WordPiece {
 }
 
 /// Returns the middle of some lengths, rounded down.
-pub(super) fn median(lengths: &mut [usize]) -> usize {
+pub fn median(lengths: &mut [usize]) -> usize {
     lengths.sort_unstable();
     let half = lengths.len() / 2;
     match lengths {
@@ -467,15 +476,20 @@ impl Table {
         }
     }
 
+    fn hash(token: &[u8]) -> u64 {
+        let bytes = token.iter();
+        spread(bytes.fold(HASH_START, |hash, byte| hash_on(hash, *byte)))
+    }
+
+    fn get(&self, token: &[u8]) -> Option<u32> {
+        self.find(token, Self::hash(token))
+    }
+
     fn insert(&mut self, token: &[u8], id: u32) {
         if token.is_empty() {
             return;
         }
-        let hash = spread(
-            token
-                .iter()
-                .fold(HASH_START, |hash, byte| hash_on(hash, *byte)),
-        );
+        let hash = Self::hash(token);
         let mut at = self.slot(hash);
         while self.slots[at].0 != 0 {
             at = (at + 1) & (self.slots.len() - 1);

@@ -1,0 +1,31 @@
+//! Sentence vectors from a transformer, in pure Rust: no network, no key, no
+//! GPU and no `unsafe`.
+//!
+//! [`Encoder::built_in`] is compiled in: one layer, 256 dimensions, 5.2 MB.
+//! [`Encoder::load`] reads a folder with a BERT-type model (`config.json`,
+//! `tokenizer.json`, `model.safetensors`), such as all-MiniLM-L6-v2, bge-small,
+//! e5 or gte.
+//!
+//! ```
+//! use contexture_encoder::Encoder;
+//! use contexture_recall::Embedder as _;
+//!
+//! let encoder = Encoder::built_in();
+//! let texts = ["What can she not eat?", "I can't have dairy.", "The pump has a fuse."];
+//! let vectors = encoder.embed(&texts).unwrap();
+//! let dot = |a: &[f32], b: &[f32]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f32>();
+//! assert!(dot(&vectors[0], &vectors[1]) > dot(&vectors[0], &vectors[2]) + 0.1);
+//! ```
+//!
+//! A vector is a function of the model and the text. The built-in model gives
+//! the same bits on every machine: its matrices are multiplied in whole numbers,
+//! and everything else is added up in a fixed order with functions of our own.
+
+mod exponential;
+mod folder;
+mod forward;
+mod matrix;
+mod model;
+
+pub use folder::is_encoder;
+pub use model::Encoder;
