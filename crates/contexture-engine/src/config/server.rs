@@ -8,56 +8,66 @@ use serde::{Deserialize, Serialize};
 use crate::advice::{Advice, Operation};
 use crate::error::{Error, plain};
 
-/// How `contexture serve` serves. Every setting but `tenants` may also come
-/// from the environment: `CONTEXTURE_SERVER_` and its name in capitals.
+/// The settings of `contexture serve`. Every setting but `tenants` can also be set
+/// in the environment: `CONTEXTURE_SERVER_` and its name in capitals.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct ServerConfig {
-    /// The address that is listened on.
+    /// The address and port to listen on.
     pub addr: String,
-    /// Names that clients may call the server by, beside addresses and
-    /// `localhost`.
+    /// Host names that clients can use, besides addresses and `localhost`.
     pub allowed_hosts: Vec<String>,
-    /// Web pages that may call the server, such as `https://app.example.com`,
-    /// beside its own.
+    /// Origins of web pages that can call the server, such as
+    /// `https://app.example.com`.
     pub allowed_origins: Vec<String>,
-    /// The largest body of a request. A stream of lines may be longer.
+    /// The largest body of a request, in bytes. A stream of lines can be longer.
+    #[cfg_attr(feature = "schema", schemars(range(min = 1, max = 1073741824)))]
     pub max_body_bytes: usize,
-    /// The largest head of a request.
+    /// The largest head of a request, in bytes.
+    #[cfg_attr(feature = "schema", schemars(range(min = 8192, max = 1048576)))]
     pub max_header_bytes: usize,
-    /// Most connections at once.
+    /// The most connections at the same time.
+    #[cfg_attr(feature = "schema", schemars(range(min = 1, max = 1000000)))]
     pub max_connections: usize,
-    /// Most requests that are worked on at once; others wait.
+    /// The most requests that run at the same time. Others wait.
+    #[cfg_attr(feature = "schema", schemars(range(min = 1, max = 4096)))]
     pub max_concurrent: usize,
-    /// Most listeners to events at once, of one tenant.
+    /// The most connections to event streams of one tenant.
     pub max_listeners: usize,
-    /// How long a head may take to arrive, and a connection may be idle.
+    /// The time limit for the head of a request and for idle connections, in
+    /// milliseconds.
+    #[cfg_attr(feature = "schema", schemars(range(min = 1)))]
     pub header_timeout_ms: u64,
-    /// How long a body may take to arrive. Of a stream of lines, the next one.
+    /// The time limit for the body of a request, or for the next line of a
+    /// stream, in milliseconds.
+    #[cfg_attr(feature = "schema", schemars(range(min = 1)))]
     pub body_timeout_ms: u64,
     /// How long a request may wait and be worked on before it is answered with
     /// 503. What was begun is finished.
     pub request_timeout_ms: u64,
-    /// Requests per second for each key; 0 is no limit.
+    /// The most requests per second of one API key. 0: no limit.
     pub rate_per_second: u32,
-    /// How many requests a key may send at once after a pause.
+    /// The most requests of one API key at once after a pause.
     pub rate_burst: u32,
-    /// How long a stopping server waits for accepted requests, in milliseconds.
+    /// The time that a stopping server waits for accepted requests, in
+    /// milliseconds.
     pub shutdown_timeout_ms: u64,
-    /// How many bytes all caches of the process may hold together.
+    /// The most memory of all caches together, in bytes.
+    #[cfg_attr(feature = "schema", schemars(range(min = 16777216)))]
     pub cache_bytes: u64,
-    /// Which requests are logged: `off`, `error`, `warn`, `info` or `debug`.
+    /// The requests that are logged: `off`, `error`, `warn`, `info` or `debug`.
     pub log: String,
-    /// Tenants whose files are somewhere else than below
-    /// `.contexture/tenants/`.
+    /// Tenants whose files are not below `.contexture/tenants/`, by name.
     pub tenants: BTreeMap<String, TenantConfig>,
 }
 
 /// A tenant.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct TenantConfig {
-    /// Its root, relative to the server's.
+    /// The root of the tenant, relative to the root of the server.
     pub root: Option<String>,
 }
 
