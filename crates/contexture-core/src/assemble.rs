@@ -721,6 +721,9 @@ fn included(layer: &Arc<str>, item: &Item, outcome: &Outcome) -> Included {
         } => (*code, Some(original), Some(text.lines), None),
         Outcome::Form { form, original, .. } => (Code::CUT, Some(original), None, Some(form.kind)),
         _ if item.pinned => (Code::PINNED, None, None, None),
+        _ if shortened.is_some_and(|from| from.max_tokens.is_none()) => {
+            (Code::CLEARED, None, None, None)
+        }
         _ if shortened.is_some() => (Code::TOKEN_LIMIT, None, None, None),
         _ => (Code::FITS, None, None, None),
     };
@@ -733,12 +736,15 @@ fn included(layer: &Arc<str>, item: &Item, outcome: &Outcome) -> Included {
     let reason = match code {
         Code::PINNED => Reason::Pinned,
         Code::FITS => Reason::Fits,
+        Code::CLEARED => Reason::Cleared {
+            tokens: original_tokens,
+        },
         Code::LINE_LIMIT => Reason::LineLimit {
             max_lines: item.max_lines.unwrap_or_default(),
         },
         Code::TOKEN_LIMIT => Reason::TokenLimit {
             max_tokens: match shortened {
-                Some(from) => from.max_tokens,
+                Some(from) => from.max_tokens.unwrap_or_default(),
                 None => item.max_tokens.unwrap_or_default(),
             },
         },

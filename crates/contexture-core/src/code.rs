@@ -92,6 +92,8 @@ impl Code {
     pub const LINE_LIMIT: Self = Self::new("line_limit");
     /// The item's own `max_tokens` shortened it.
     pub const TOKEN_LIMIT: Self = Self::new("token_limit");
+    /// A later item has the content, and the item names its handle instead.
+    pub const CLEARED: Self = Self::new("cleared");
     /// No room was left for the item.
     pub const OVER_BUDGET: Self = Self::new("over_budget");
     /// The item may not be cut and is larger than everything that is available.

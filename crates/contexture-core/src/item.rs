@@ -216,8 +216,8 @@ pub struct Original {
     pub tokens: Tokens,
     /// The first and the last line of which something was removed.
     pub lines: LinesCut,
-    /// The limit that it was shortened to.
-    pub max_tokens: Tokens,
+    /// The limit that it was shortened to. `None` if it was cleared.
+    pub max_tokens: Option<Tokens>,
 }
 
 /// What a score is made of, by name.

@@ -626,6 +626,9 @@ impl Config {
                 "at least 500, or 0 for no limit",
             );
         }
+        if self.tool_results.stale_after == Some(0) {
+            return refuse("tool_results.stale_after".to_owned(), "at least 1");
+        }
         for (name, percent) in [
             ("threshold", self.compaction.threshold),
             ("target", self.compaction.target.unwrap_or(USUAL_TARGET)),

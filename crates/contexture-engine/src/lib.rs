@@ -51,7 +51,7 @@ pub use filters::ContextFilters;
 pub use inline_source::{ItemsSource, SystemSource};
 pub use log::{Log, masked, masked_json, session_dir};
 pub use recipe::{LayerOrder, Recipe, RecipeInfo, RecipeLayer, RecipeRef};
-pub use report::{CacheReport, Difference, HintVerdict, Report};
+pub use report::{CacheReport, Difference, HintVerdict, Report, StaleResults};
 pub use request::Request;
 pub use source::{Ask, Concept, Offer, Outcome, Parameter, ParameterKind, Source};
 pub use summariser::{Summariser, SummaryAsk, SummaryText};

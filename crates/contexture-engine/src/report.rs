@@ -39,6 +39,9 @@ pub struct Report {
     /// The common beginning with the session's previous request.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cache: Option<CacheReport>,
+    /// Tool results that later results replace, and whether clearing them pays.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stale_results: Option<StaleResults>,
     /// The hash under which the request was saved.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub snapshot: Option<String>,
@@ -65,6 +68,29 @@ impl Report {
             ..Self::default()
         }
     }
+}
+
+/// Tool results that later results replace. `tokens`, `requests`, `rewritten`,
+/// `gain` and `cost` are about those that earlier requests have not cleared.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct StaleResults {
+    /// The number of stale tool results in the conversation.
+    pub stale: usize,
+    /// The number of them that the request shows as cleared.
+    pub cleared: usize,
+    /// The tokens that clearing removes from each later request.
+    pub tokens: Tokens,
+    /// The expected number of later requests.
+    pub requests: u64,
+    /// The tokens of the cached prefix that the provider must write again.
+    pub rewritten: Tokens,
+    /// The savings: `tokens` × `requests`, at the price of cached input,
+    /// expressed in tokens of input.
+    pub gain: Tokens,
+    /// The costs: `rewritten`, at the price of writing to the cache minus the
+    /// price of cached input, expressed in tokens of input.
+    pub cost: Tokens,
 }
 
 /// The common beginning of two requests. A provider can serve this part from

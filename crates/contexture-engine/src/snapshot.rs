@@ -658,6 +658,14 @@ impl Saved {
         history.map(|entry| (&entry.id, entry.group.as_ref()))
     }
 
+    /// Returns the ids of the blocks of history, oldest first, with the hash of
+    /// what each shows.
+    pub fn history_bodies(&self) -> impl Iterator<Item = (&Arc<str>, ContentHash)> {
+        let history = self.entries.iter();
+        let history = history.filter(|entry| entry.section == Section::History);
+        history.map(|entry| (&entry.id, entry.body))
+    }
+
     /// Returns the request with its content.
     pub fn layout(&self, store: &dyn Snapshots) -> Result<Layout, Error> {
         let hashes: Vec<ContentHash> = self.entries.iter().map(|entry| entry.body).collect();

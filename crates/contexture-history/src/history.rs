@@ -5,6 +5,7 @@
 
 mod items;
 mod join;
+mod stale;
 pub(crate) mod steps;
 
 use std::sync::Arc;
@@ -25,6 +26,7 @@ use crate::facts::Facts;
 use items::{ItemBuilder, count, know};
 pub(crate) use items::{ResultLimits, by_message, count_turn, counter_of, fits};
 use join::join;
+pub(crate) use stale::Clearing;
 
 /// The first line of a summary, which tells it from a message.
 pub(crate) const SUMMARY_MARK: &str = "[Previous conversation summary]";

@@ -5,15 +5,16 @@ use std::sync::Arc;
 
 use contexture_core::{Assembly, Code, Fit, Marker, Role, Tokens, UnofferedRange};
 use contexture_engine::assembled::{bare, sent_name};
+use contexture_engine::snapshot::Saved;
 use contexture_engine::source::{Account, Facts, Scope};
 use contexture_engine::{
     Advice, Ask, Concept, EngineBuilder, Error, Offer, Operation, Outcome, Parameter,
-    ParameterKind, Source, Warning,
+    ParameterKind, Source, StaleResults, Warning,
 };
 use contexture_store::{Session, Trigger};
 
 use crate::compaction::{Attempt, Compacted, Flight, Plan};
-use crate::history::{History, Reader, ResultLimits, SUMMARY_NAME, Target, TurnCache};
+use crate::history::{Clearing, History, Reader, ResultLimits, SUMMARY_NAME, Target, TurnCache};
 use crate::messages::MessagesSource;
 use crate::session::Sessions;
 
@@ -55,6 +56,9 @@ struct Progress {
     // The blocks of the user's latest message.
     question: Vec<Arc<str>>,
     turns_since_summary: u64,
+    // Stale tool results, and whether all of them are cleared.
+    stale: Option<StaleResults>,
+    clears_stale: bool,
     compactions: usize,
     compacted: Option<Compacted>,
     is_settled: bool,
@@ -145,7 +149,19 @@ impl Source for HistorySource {
             with_summary: !progress.without_summary,
             pins_question: progress.pins_question,
         };
-        let history = reader.read(&session)?;
+        let mut history = reader.read(&session)?;
+        let config = ask.engine.config();
+        let most = ask.budget.available() as f64 * config.compaction.threshold / 100.0;
+        let same_model = |previous: &&Saved| previous.model() == sent_name(ask.model);
+        let clearing = Clearing {
+            settings: &config.tool_results,
+            counts: ask.counts,
+            previous: ask.previous.filter(same_model),
+            prices: ask.model.prices,
+            most: most as Tokens,
+            is_forced: progress.clears_stale,
+        };
+        progress.stale = clearing.clear(&mut history.items);
         if let Fit::Path(path) = &mut fit
             && let Some(anchor) = &mut path.anchor
         {
@@ -196,6 +212,7 @@ impl Source for HistorySource {
         if let Some(session) = &progress.session {
             *account.parent_turn = session.head;
         }
+        account.report.stale_results = progress.stale;
         if let Some(compacted) = progress.compacted.take() {
             account.details.insert(compacted);
         }
@@ -285,6 +302,17 @@ impl HistorySource {
             progress.is_settled = true;
             return Ok(false);
         };
+        // Stale results are cleared before anything is summarised, if that frees
+        // enough for more than the next requests.
+        let enough = ask.budget.available() / 10;
+        let is_worth = |stale: StaleResults| stale.cleared < stale.stale && stale.tokens >= enough;
+        if need.trigger == Trigger::ContextLimit
+            && !progress.clears_stale
+            && progress.stale.is_some_and(is_worth)
+        {
+            progress.clears_stale = true;
+            return Ok(true);
+        }
         progress.compactions += 1;
         let system = bare(&assembly.layout.system, assembly.layout.mark);
         if !self.compact(ask, &need, &system, progress)? {

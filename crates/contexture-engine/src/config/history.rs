@@ -4,13 +4,29 @@ use contexture_core::Tokens;
 use serde::{Deserialize, Serialize};
 
 /// How long tool results may be in a request.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct ToolResults {
     /// The most tokens of one tool result in a request. 0 or false: no limit.
     /// Default: an eighth of the window, at least 2,000 and at most 20,000.
     pub max_tokens: Option<ResultLimit>,
+    /// Whether results that a later result replaces are cleared when that
+    /// saves money.
+    pub clear_stale: bool,
+    /// The number of latest steps whose results are never stale because of
+    /// their age. Default: none; age alone makes no result stale.
+    pub stale_after: Option<u64>,
+}
+
+impl Default for ToolResults {
+    fn default() -> Self {
+        Self {
+            max_tokens: None,
+            clear_stale: true,
+            stale_after: None,
+        }
+    }
 }
 
 /// The limit of a tool result: a number of tokens, or whether there is one.

@@ -340,7 +340,7 @@ impl ItemBuilder {
         Some(Original {
             tokens: short.original_tokens,
             lines: short.lines,
-            max_tokens,
+            max_tokens: Some(max_tokens),
         })
     }
 
