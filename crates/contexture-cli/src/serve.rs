@@ -28,7 +28,7 @@ pub(crate) fn serve(args: &ServeArgs) -> anyhow::Result<()> {
     let threads = limits.max_concurrent + limits.max_streams() + MORE_THREADS;
     let runtime = runtime(threads)?;
     let served = runtime.block_on(async {
-        let stop = stop_signal()?;
+        let stop = stop_signal(args.stop_with_stdin)?;
         let server = Server::bind(service).await?;
         tell(server.address(), server.needs_key());
         server.run(stop).await;
@@ -125,11 +125,18 @@ fn tell(address: SocketAddr, needs_key: bool) {
     }
 }
 
-/// Completes when the process gets a stop signal. A second one exits at once.
-fn stop_signal() -> Result<impl Future<Output = ()>, Error> {
+/// Completes when the process gets a stop signal or, with `or_stdin`, when
+/// standard input ends. A second signal exits at once.
+fn stop_signal(or_stdin: bool) -> Result<impl Future<Output = ()>, Error> {
     let mut signals = Signals::new()?;
     Ok(async move {
-        signals.next().await;
+        match or_stdin {
+            true => tokio::select! {
+                () = signals.next() => {}
+                () = end_of_stdin() => {}
+            },
+            false => signals.next().await,
+        }
         output::say(
             "stopping after the open requests; press Ctrl-C again, or repeat the signal, \
                      to stop at once",
@@ -139,6 +146,18 @@ fn stop_signal() -> Result<impl Future<Output = ()>, Error> {
             std::process::exit(1);
         });
     })
+}
+
+/// Completes when standard input ends. A read of standard input cannot be
+/// cancelled, so it has a thread of its own, which ends with the process.
+async fn end_of_stdin() {
+    let (ended, wait) = tokio::sync::oneshot::channel();
+    std::thread::spawn(move || {
+        // An input that cannot be read has ended, too.
+        let _ = std::io::copy(&mut std::io::stdin().lock(), &mut std::io::sink());
+        let _ = ended.send(());
+    });
+    let _ = wait.await;
 }
 
 /// What the system tells a process that is to stop.

@@ -23,6 +23,10 @@ use crate::problem::{ErrorText, Problem};
 
 static REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
+/// The header with the version of the server, by which clients recognise a
+/// server of another version.
+static VERSION: HeaderName = HeaderName::from_static("contexture-version");
+
 /// Logs a request and its answer: the route instead of the path, which can
 /// contain names, and neither content nor keys.
 pub(crate) async fn log_request(
@@ -66,6 +70,8 @@ pub(crate) async fn log_request(
     if let Ok(value) = HeaderValue::from_str(&id) {
         response.headers_mut().insert(&REQUEST_ID, value);
     }
+    let version = HeaderValue::from_static(env!("CARGO_PKG_VERSION"));
+    response.headers_mut().insert(&VERSION, version);
     response
 }
 

@@ -91,6 +91,7 @@ fn cors(app: &App) -> Option<CorsLayer> {
                 name("mcp-session-id"),
             ])
             .expose_headers([
+                name("contexture-version"),
                 name("x-request-id"),
                 header::RETRY_AFTER,
                 name("mcp-session-id"),

@@ -14,6 +14,9 @@ pub(crate) struct ServeArgs {
     /// Address to listen on [default: the address set in contexture.toml, else 127.0.0.1:8787]
     #[arg(long, value_name = "ADDR:PORT")]
     pub(crate) addr: Option<String>,
+    /// Stop when standard input ends, so that the server ends with the program that started it
+    #[arg(long)]
+    pub(crate) stop_with_stdin: bool,
     #[command(flatten)]
     pub(crate) options: ServiceOptions,
 }

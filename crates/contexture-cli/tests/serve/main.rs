@@ -137,6 +137,26 @@ fn it_says_where_it_is_and_who_may_call() {
 }
 
 #[test]
+fn it_ends_with_standard_input_when_asked_to() {
+    let project = Project::new();
+    let mut command = project.command(&["serve", "--addr", "127.0.0.1:0", "--stop-with-stdin"]);
+    let mut child = command
+        .stdin(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stderr.take().unwrap());
+    let mut line = String::new();
+    lines.read_line(&mut line).unwrap();
+    assert!(line.starts_with("serving on http://127.0.0.1:"), "{line}");
+    assert_eq!(child.try_wait().unwrap(), None);
+    drop(child.stdin.take());
+    let mut rest = String::new();
+    lines.read_to_string(&mut rest).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(0), "{rest}");
+}
+
+#[test]
 fn a_second_signal_ends_it_at_once() {
     let project = Project::new();
     let served = serve(&project, &[]);

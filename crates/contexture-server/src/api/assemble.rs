@@ -152,7 +152,7 @@ enum AssembleAnswer {
     /// A request in a provider's format, or as text.
     Rendered(Box<Rendered>),
     /// A request in Contexture's own format.
-    Own(#[schemars(with = "AssembledForm<'static>")] Box<Own>),
+    Own(#[schemars(with = "OwnForm<'static>")] Box<Own>),
 }
 
 /// A request in Contexture's own format.
@@ -161,7 +161,50 @@ struct Own(Assembled);
 
 impl Serialize for Own {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.0.form().serialize(serializer)
+        let form = OwnForm {
+            format: OwnFormat::Json,
+            form: self.0.form(),
+        };
+        form.serialize(serializer)
+    }
+}
+
+/// An assembled request in Contexture's own format, with its report.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Assembled")]
+struct OwnForm<'a> {
+    /// The format of the request.
+    format: OwnFormat,
+    #[serde(flatten)]
+    form: AssembledForm<'a>,
+}
+
+/// The name of Contexture's own format.
+#[derive(Debug, Clone, Copy, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(inline)]
+enum OwnFormat {
+    Json,
+}
+
+/// The schema of every format but Contexture's own.
+struct RenderedFormat;
+
+impl JsonSchema for RenderedFormat {
+    fn schema_name() -> Cow<'static, str> {
+        "RenderedFormat".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        let names = Format::ALL
+            .iter()
+            .filter(|(_, format)| *format != Format::Json);
+        let names: Vec<&str> = names.map(|(name, _)| *name).collect();
+        schemars::json_schema!({
+            "description": "The format of a request: a provider's, or text.",
+            "type": "string",
+            "enum": names,
+        })
     }
 }
 
@@ -170,6 +213,7 @@ impl Serialize for Own {
 #[schemars(rename = "RenderedRequest")]
 struct Rendered {
     /// The format of the request.
+    #[schemars(with = "RenderedFormat")]
     format: Format,
     /// The body to send to the provider, or a text.
     request: Body,

@@ -333,6 +333,11 @@ impl Answer {
             "{self:?}"
         );
         assert!(self.header("x-request-id").is_some(), "{self:?}");
+        assert_eq!(
+            self.header("contexture-version"),
+            Some(env!("CARGO_PKG_VERSION")),
+            "{self:?}"
+        );
         let body = self.json();
         let error = body["error"].as_object().unwrap();
         assert_eq!(body.as_object().unwrap().len(), 1, "{body}");
