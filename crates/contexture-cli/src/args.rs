@@ -7,6 +7,7 @@
 
 mod fetch;
 mod fit;
+mod import;
 mod key;
 mod memory;
 mod models;
@@ -28,6 +29,7 @@ use contexture::{Format, Request};
 use crate::root;
 pub(crate) use fetch::FetchArgs;
 pub(crate) use fit::FitArgs;
+pub(crate) use import::ImportArgs;
 pub(crate) use key::{KeyArgs, KeyCommand};
 pub(crate) use memory::{
     ForgetArgs, MemoryArgs, MemoryCommand, RecallArgs, RecallFormat, RecordArgs,
@@ -165,6 +167,21 @@ Examples:
   contexture fit request.json --session build-bot
   contexture fit request.json --to anthropic")]
     Fit(FitArgs),
+    /// Import the sessions of Claude Code, Codex and other programs
+    #[command(after_help = "\
+Sessions become sessions, branching conversations become trees, and requests that a file records
+become snapshots. Importing again adds only what is new. Without a source, the default places of
+all programs are searched. See docs/import.md.
+
+Sources: claude-code, codex, gemini, opencode, chatgpt, claude, aider, loomsidian
+
+Examples:
+  contexture import                            all sessions on this machine
+  contexture import claude-code --since 1d     what Claude Code did since yesterday
+  contexture import codex --dry-run            print what would be imported
+  contexture import chatgpt ~/Downloads/export.zip
+  contexture import claude-code --watch        follow sessions while they grow")]
+    Import(ImportArgs),
     /// Print what a cut of a tool result left out
     #[command(after_help = "\
 A long tool result is cut in requests. The marker of the cut names its lines and its handle. The
@@ -632,6 +649,7 @@ impl Command {
             }
             Command::Session(args) => args.options.root = found(None),
             Command::Fit(args) => args.root = found(None),
+            Command::Import(args) => args.options.root = found(None),
             Command::Fetch(args) => args.options.root = found(None),
             Command::Tree(args) => args.options.root = found(None),
             Command::Memory(args) => args.options.root = found(None),

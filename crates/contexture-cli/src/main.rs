@@ -11,6 +11,7 @@ mod explain;
 mod face;
 mod fetch;
 mod fit;
+mod import;
 mod init;
 mod key;
 mod memory;
@@ -56,6 +57,7 @@ fn main() -> ExitCode {
         Command::WorkingSet(args) => working_set::run(&args),
         Command::Session(args) => session::run(&args),
         Command::Fit(args) => fit::run(&args),
+        Command::Import(args) => import::run(&args),
         Command::Fetch(args) => fetch::run(&args),
         Command::Tree(args) => tree::run(&args),
         Command::Memory(args) => memory::run(&args),

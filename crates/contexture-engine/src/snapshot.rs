@@ -25,6 +25,10 @@ use crate::advice::{Advice, Operation};
 use crate::error::{Cause, Error};
 use crate::report::{CacheReport, Difference};
 
+pub mod recorded;
+
+use recorded::RecordedBody;
+
 /// How many blocks a chunk of the list holds.
 const CHUNK: usize = 64;
 
@@ -43,6 +47,9 @@ pub struct Saved {
     // the next request is most likely to part from it there.
     new: Vec<(ContentHash, Arc<str>)>,
     durability: Arc<AtomicU8>,
+    // The body that another program sent, if it was not assembled here. Texts
+    // of blocks are derived from it, and are not in the store.
+    recorded: Option<Arc<RecordedBody>>,
 }
 
 /// Whether a request is kept.
@@ -284,8 +291,14 @@ impl Entry {
             && !names_another
     }
 
-    /// Returns the block with its content, of which `body` is the text.
-    fn block(&self, store: &dyn Snapshots, body: Vec<u8>) -> Result<Block, Error> {
+    /// Returns the block with its content, of which `body` is the text. `load`
+    /// returns other content of the block.
+    fn block(
+        &self,
+        load: &dyn Fn(ContentHash) -> Result<Vec<u8>, Error>,
+        body: Vec<u8>,
+    ) -> Result<Block, Error> {
+        let native = |native: &SavedNative| native.read(load(native.content)?);
         let body = String::from_utf8(body).map_err(|_| damaged(self.body))?;
         let text = body.strip_suffix('\n').ok_or_else(|| damaged(self.body))?;
         let mut block = Block::new(
@@ -304,14 +317,14 @@ impl Entry {
         block.group = self.group.clone();
         block.part = match &self.part {
             SavedPart::Media { content, .. } => {
-                let media: Media = parse(&fetch(store, &[*content])?[0])?;
+                let media: Media = parse(&load(*content)?)?;
                 Part::Media(media.into())
             }
-            SavedPart::Provider(native) => Part::Provider(native.load(store)?),
+            SavedPart::Provider(saved) => Part::Provider(native(saved)?),
             part => part.shown(),
         };
-        if let Some(native) = &self.native {
-            block.native = Some(native.load(store)?);
+        if let Some(saved) = &self.native {
+            block.native = Some(native(saved)?);
         }
         Ok(block)
     }
@@ -345,8 +358,7 @@ impl SavedNative {
         saved
     }
 
-    fn load(&self, store: &dyn Snapshots) -> Result<Arc<Native>, Error> {
-        let bytes = fetch(store, &[self.content])?.swap_remove(0);
+    fn read(&self, bytes: Vec<u8>) -> Result<Arc<Native>, Error> {
         let raw = String::from_utf8(bytes).map_err(|_| damaged(self.content))?;
         let raw = RawJson::parse(&raw).map_err(|_| damaged(self.content))?;
         Ok(Arc::new(Native::new(Arc::clone(&self.provider), raw)))
@@ -475,6 +487,8 @@ pub(crate) fn take(
     previous: Option<&Saved>,
 ) -> (Saved, Snapshot, Vec<Blob>) {
     let layout = made.prompt.layout;
+    // The texts of a recorded request are not in the store.
+    let previous = previous.filter(|previous| previous.recorded.is_none());
     let mut blobs = Vec::new();
     let sections = [
         (Section::System, &layout.system),
@@ -574,6 +588,7 @@ pub(crate) fn take(
         lengths,
         new: new_texts(&layout.current),
         durability: Arc::default(),
+        recorded: None,
     };
     (saved, snapshot, blobs)
 }
@@ -615,7 +630,11 @@ fn new_texts(blocks: &[Block]) -> Vec<(ContentHash, Arc<str>)> {
 impl Saved {
     /// Loads a snapshot's list of blocks, without their content.
     pub fn load(store: &dyn Snapshots, snapshot: &Snapshot) -> Result<Self, Error> {
-        let root: RootBlob = parse(&fetch(store, &[snapshot.root])?[0])?;
+        let root = fetch(store, &[snapshot.root])?.swap_remove(0);
+        if let Some(recorded) = recorded::read(&root)? {
+            return recorded.load(store, snapshot.hash);
+        }
+        let root: RootBlob = parse(&root)?;
         let mut entries = Vec::new();
         let mut lengths = Vec::new();
         for chunk in fetch(store, &root.chunks)? {
@@ -631,7 +650,16 @@ impl Saved {
             lengths,
             new: Vec::new(),
             durability: Arc::default(),
+            recorded: None,
         })
+    }
+
+    /// Returns the texts of blocks.
+    fn bodies(&self, store: &dyn Snapshots, hashes: &[ContentHash]) -> Result<Vec<Vec<u8>>, Error> {
+        match &self.recorded {
+            Some(recorded) => recorded.bodies(hashes),
+            None => fetch(store, hashes),
+        }
     }
 
     fn is_pending(&self) -> bool {
@@ -669,13 +697,14 @@ impl Saved {
     /// Returns the request with its content.
     pub fn layout(&self, store: &dyn Snapshots) -> Result<Layout, Error> {
         let hashes: Vec<ContentHash> = self.entries.iter().map(|entry| entry.body).collect();
-        let bodies = fetch(store, &hashes)?;
+        let bodies = self.bodies(store, &hashes)?;
         let mut layout = Layout {
             mark: self.settings.mark,
             ..Layout::default()
         };
+        let load = |hash| Ok(self.bodies(store, &[hash])?.swap_remove(0));
         for (entry, body) in self.entries.iter().zip(bodies) {
-            let block = entry.block(store, body)?;
+            let block = entry.block(&load, body)?;
             match entry.section {
                 Section::System => layout.system.push(block),
                 Section::History => layout.history.push(block),
@@ -685,8 +714,14 @@ impl Saved {
         Ok(layout)
     }
 
-    /// Returns the request as it was sent in a provider's form.
+    /// Returns the request as it was sent in a provider's form. A request that
+    /// another program sent has the body that was recorded, in its own form.
     pub fn render(&self, store: &dyn Snapshots, format: Format) -> Result<String, Error> {
+        if let Some(recorded) = &self.recorded
+            && recorded.format() == Some(format)
+        {
+            return Ok(recorded.body().to_owned());
+        }
         let layout = self.layout(store)?;
         let prompt = Prompt {
             layout: &layout,
@@ -704,6 +739,11 @@ impl Saved {
     /// Checks that everything is there, that nothing was changed, and that the
     /// request comes out with the same bytes. Returns how many blocks it has.
     pub fn check(&self, store: &dyn Snapshots) -> Result<usize, Error> {
+        if let Some(recorded) = &self.recorded {
+            // Its pieces were compared with their hashes when they were read.
+            recorded.check(self.hash)?;
+            return Ok(self.entries.len());
+        }
         let root = RootBlob {
             settings: self.settings.clone(),
             chunks: self.chunks.clone(),
@@ -775,7 +815,7 @@ impl Saved {
                 let known = previous.new.iter().find(|(hash, _)| *hash == before.body);
                 match known {
                     Some((_, body)) => previous.from(equal, body.as_bytes()),
-                    None => previous.from(equal, &fetch(store, &[before.body])?[0]),
+                    None => previous.from(equal, &previous.bodies(store, &[before.body])?[0]),
                 }
             }
             None => previous.from(equal, b""),
@@ -845,8 +885,8 @@ impl Saved {
     /// Returns the blocks that differ between two requests, in order.
     pub fn changes(&self, store: &dyn Snapshots, previous: &Saved) -> Result<Vec<Change>, Error> {
         let key = |entry: &Entry| (entry.layer.clone(), entry.id.clone());
-        let text = |entry: &Entry| -> Result<String, Error> {
-            let body = fetch(store, &[entry.body])?.remove(0);
+        let text = |saved: &Saved, entry: &Entry| -> Result<String, Error> {
+            let body = saved.bodies(store, &[entry.body])?.remove(0);
             Ok(String::from_utf8_lossy(&body).into_owned())
         };
         let mut changes = Vec::new();
@@ -861,13 +901,17 @@ impl Saved {
             .iter()
             .filter(|entry| !now.contains(&key(entry)))
         {
-            changes.push(Change::of(entry, Some(text(entry)?), None));
+            changes.push(Change::of(entry, Some(text(previous, entry)?), None));
         }
         for entry in &self.entries {
             match before.get(&key(entry)) {
-                None => changes.push(Change::of(entry, None, Some(text(entry)?))),
+                None => changes.push(Change::of(entry, None, Some(text(self, entry)?))),
                 Some(old) if old.body != entry.body || old.part != entry.part => {
-                    changes.push(Change::of(entry, Some(text(old)?), Some(text(entry)?)));
+                    changes.push(Change::of(
+                        entry,
+                        Some(text(previous, old)?),
+                        Some(text(self, entry)?),
+                    ));
                 }
                 Some(_) => {}
             }
@@ -1091,10 +1135,11 @@ impl CurrentMessage {
         entries.retain(|entry| entry.recorded);
         let hashes: Vec<ContentHash> = entries.iter().map(|entry| entry.body).collect();
         let bodies = fetch(store, &hashes)?;
+        let load = |hash| Ok(fetch(store, &[hash])?.swap_remove(0));
         let blocks = entries.iter().zip(bodies);
         Ok(Self {
             blocks: blocks
-                .map(|(entry, body)| entry.block(store, body))
+                .map(|(entry, body)| entry.block(&load, body))
                 .collect::<Result<_, _>>()?,
             mark: root.settings.mark,
         })

@@ -48,6 +48,7 @@ use crate::writer::After;
 
 mod connect;
 mod error;
+mod import;
 mod keys;
 mod ledger;
 mod memory;

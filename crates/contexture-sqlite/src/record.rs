@@ -1,8 +1,8 @@
 //! Appends turns and compactions.
 
 use contexture_store::{
-    Body, Compaction, Counted, NewTurn, OpenCall, Outline, Recorded, StoreError, TurnId, TurnKind,
-    TurnSample,
+    Body, Compaction, Counted, NewTurn, OpenCall, Outline, ParentTurn, Recorded, StoreError,
+    TurnId, TurnKind, TurnSample,
 };
 use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension, params};
@@ -32,6 +32,20 @@ impl Prepared {
         counted: Option<&Counted>,
         sample: Option<&TurnSample>,
     ) -> Result<Self, Fault> {
+        let mut prepared = Self::owned(turn.clone())?;
+        prepared.counted = counted.cloned();
+        prepared.sample = sample.cloned();
+        Ok(prepared)
+    }
+
+    /// Prepares a turn of an import, whose place is said apart from it.
+    pub(crate) fn imported(mut turn: NewTurn) -> Result<Self, Fault> {
+        turn.parent_turn_id = ParentTurn::Head;
+        turn.idempotency_key = None;
+        Self::owned(turn)
+    }
+
+    fn owned(mut turn: NewTurn) -> Result<Self, Fault> {
         let json = |error: serde_json::Error| {
             Fault::Refused(StoreError::invalid("messages", error.to_string()))
         };
@@ -41,20 +55,24 @@ impl Prepared {
             let context = message.context_json.as_ref().map(serde_json::to_string);
             messages.push((content, context.transpose().map_err(json)?));
         }
+        // It is no part of the body, which is made without a copy then.
+        let request = turn.request_hash.take();
+        let body = turn.body();
+        turn.request_hash = request;
         Ok(Self {
-            turn: turn.clone(),
-            body: turn.body(),
+            body,
             messages,
             results: turn.messages.iter().map(results::of_message).collect(),
-            counted: counted.cloned(),
-            sample: sample.cloned(),
+            turn,
+            counted: None,
+            sample: None,
         })
     }
 }
 
 /// The turn that a new one follows.
 #[derive(Default)]
-struct Parent {
+pub(crate) struct Parent {
     key: Option<i64>,
     id: Option<TurnId>,
     depth: u64,
@@ -67,6 +85,11 @@ fn head_of(db: &Connection, session: &SessionRow) -> Result<Parent, Fault> {
     let Some(key) = session.head else {
         return Ok(Parent::default());
     };
+    parent(db, key)
+}
+
+/// Reads the turn with that key, which a new one follows.
+pub(crate) fn parent(db: &Connection, key: i64) -> Result<Parent, Fault> {
     let mut select = db.prepare_cached(
         "SELECT id, depth, kind, compaction, open_calls FROM turns WHERE key = ?1",
     )?;
@@ -138,6 +161,39 @@ pub(crate) fn record(
     }
     sessions::move_head(db, &session, Some(key), "recorded", now)?;
     Ok(recorded)
+}
+
+/// Writes a turn after `parent`, unless it is there. The head does not move.
+/// Returns the turn as what the next one follows, if it is new.
+pub(crate) fn append(
+    db: &Connection,
+    tenant: i64,
+    session: &SessionRow,
+    parent: &Parent,
+    new: &Prepared,
+    now: Timestamp,
+) -> Result<(Recorded, Option<Parent>), Fault> {
+    let recorded = Recorded {
+        id: new.body.id(parent.id, &session.label, now),
+        parent: parent.id,
+        depth: parent.depth + 1,
+        replayed: false,
+    };
+    if turns::find_key(db, tenant, recorded.id)?.is_some() {
+        return Ok((recorded, None));
+    }
+    let outline = new.turn.outline(&parent.open_calls)?;
+    let key = insert_turn(db, tenant, session, parent, &recorded, new, &outline, now)?;
+    insert_calls(db, key, &outline)?;
+    insert_messages(db, tenant, key, new)?;
+    let made = Parent {
+        key: Some(key),
+        id: Some(recorded.id),
+        depth: recorded.depth,
+        compaction: parent.compaction,
+        open_calls: outline.open_calls,
+    };
+    Ok((recorded, Some(made)))
 }
 
 /// Returns what was recorded with that key before.
@@ -329,6 +385,22 @@ pub(crate) fn compact(
     let session = sessions::find(db, tenant, label)?;
     let parent = head_of(db, &session)?;
     sessions::check_head(&session, parent.id, Some(expected))?;
+    let (recorded, _) = append_compaction(db, tenant, &session, &parent, compaction, now)?;
+    let key = turns::key(db, tenant, recorded.id)?;
+    sessions::move_head(db, &session, Some(key), "compacted", now)?;
+    Ok(recorded)
+}
+
+/// Writes a compaction after `parent`, unless it is there. The head does not
+/// move. Returns true if it is new.
+pub(crate) fn append_compaction(
+    db: &Connection,
+    tenant: i64,
+    session: &SessionRow,
+    parent: &Parent,
+    compaction: &Compaction,
+    now: Timestamp,
+) -> Result<(Recorded, bool), Fault> {
     let known = |id: Option<TurnId>| id.map(|id| turns::key(db, tenant, id)).transpose();
     let through = known(compaction.summarized_through)?;
     let first_kept = known(compaction.first_kept)?;
@@ -338,8 +410,8 @@ pub(crate) fn compact(
         depth: parent.depth,
         replayed: false,
     };
-    let key = match turns::find_key(db, tenant, recorded.id)? {
-        Some(key) => key,
+    let added = match turns::find_key(db, tenant, recorded.id)? {
+        Some(_) => false,
         None => {
             db.prepare_cached(
                 "INSERT INTO turns (tenant, id, session, parent, depth, kind, compaction, begins,
@@ -377,9 +449,8 @@ pub(crate) fn compact(
                 number("first_kept_message", compaction.first_kept_message as u64)?,
                 compaction.facts.as_ref().map(Json),
             ])?;
-            key
+            true
         }
     };
-    sessions::move_head(db, &session, Some(key), "compacted", now)?;
-    Ok(recorded)
+    Ok((recorded, added))
 }

@@ -144,7 +144,7 @@ fn has_blob(db: &Connection, tenant: i64, hash: ContentHash) -> Result<bool, Fau
     Ok(select.exists((tenant, Hash(hash)))?)
 }
 
-fn put_blobs(db: &Connection, tenant: i64, blobs: &[Blob]) -> Result<(), Fault> {
+pub(crate) fn put_blobs(db: &Connection, tenant: i64, blobs: &[Blob]) -> Result<(), Fault> {
     let mut insert = db.prepare_cached(
         "INSERT INTO blobs (tenant, hash, bytes) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING",
     )?;
@@ -158,6 +158,26 @@ fn put_snapshot(db: &Connection, tenant: i64, snapshot: &Snapshot) -> Result<(),
     // The latest has the largest key, so one that is there gets a new one.
     db.prepare_cached("DELETE FROM snapshots WHERE tenant = ?1 AND hash = ?2 AND session = ?3")?
         .execute((tenant, Hash(snapshot.hash), &snapshot.session))?;
+    insert_snapshot(db, tenant, snapshot)
+}
+
+/// Keeps a snapshot unless the session has it. Returns true if it is new.
+pub(crate) fn add_snapshot(
+    db: &Connection,
+    tenant: i64,
+    snapshot: &Snapshot,
+) -> Result<bool, Fault> {
+    let mut select = db.prepare_cached(
+        "SELECT 1 FROM snapshots WHERE tenant = ?1 AND hash = ?2 AND session = ?3",
+    )?;
+    if select.exists((tenant, Hash(snapshot.hash), &snapshot.session))? {
+        return Ok(false);
+    }
+    insert_snapshot(db, tenant, snapshot)?;
+    Ok(true)
+}
+
+fn insert_snapshot(db: &Connection, tenant: i64, snapshot: &Snapshot) -> Result<(), Fault> {
     db.prepare_cached(
         "INSERT INTO snapshots (tenant, session, hash, parent_turn, model, tokens, counter, root,
              created_at)

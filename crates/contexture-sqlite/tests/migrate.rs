@@ -193,6 +193,8 @@ fn tool_results_of_an_older_store_are_found_by_their_handles() {
     let db = Connection::open(&path).unwrap();
     db.execute_batch(
         "DROP TABLE tool_results; DROP TABLE unlisted_results; DROP TABLE sent_messages;
+         DROP TABLE import_states; DROP TABLE imports; DROP TABLE import_roots;
+         DROP TABLE import_rows;
          PRAGMA user_version = 6;",
     )
     .unwrap();

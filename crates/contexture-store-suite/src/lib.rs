@@ -14,6 +14,7 @@
 // The functions are tests, and their names say what they test.
 #![allow(clippy::unwrap_used, missing_docs)]
 
+mod imports;
 mod keys;
 mod ledger;
 mod memory;
@@ -22,6 +23,7 @@ mod trees;
 
 use jiff::Timestamp;
 
+pub use imports::*;
 pub use keys::*;
 pub use ledger::*;
 pub use memory::*;
@@ -74,6 +76,12 @@ macro_rules! conformance {
             a_session_stores_its_parent,
             a_compaction_does_not_answer_open_calls,
             a_compaction_refers_to_existing_turns,
+            an_import_is_read_back_as_a_session,
+            a_second_import_adds_nothing,
+            an_import_is_whole_or_nothing,
+            an_imported_request_is_stored_once,
+            a_cursor_is_read_back_and_replaced,
+            a_row_that_is_not_understood_is_kept_once,
             a_tree_is_read_back_unchanged,
             a_tree_can_be_empty,
             a_tree_imported_again_changes_nothing,

@@ -6,6 +6,7 @@
 //! - [`Samples`] stores token counts for calibration.
 //! - [`Trees`] stores looms: conversations and documents with branches.
 //! - [`Memories`] stores records that are found again, and [`Tasks`] task stacks.
+//! - [`Imports`] stores what importers read, and where they are in each file.
 //! - [`Tenants`] stores the API keys of a server and separates its tenants.
 //!
 //! The documentation of these traits is their contract. The crate
@@ -17,6 +18,7 @@ mod compaction;
 mod error;
 mod handle;
 mod id;
+mod import;
 mod key;
 mod ledger;
 mod memory;
@@ -36,6 +38,7 @@ pub use contexture_core::{Native, RawJson};
 pub use error::StoreError;
 pub use handle::{Handle, HandlePrefix, LEAST_FETCHABLE_BYTES};
 pub use id::{NotAnId, TurnId};
+pub use import::{ImportCursor, ImportOutcome, ImportRow, ImportStep, ImportedTurn, Imports};
 pub use key::{KeyRecord, KeyScope, MAX_KEY_NAME_BYTES, Tenants, Waited, Watch};
 pub use ledger::{Counted, Ledger, Recorded, ToolResult, TurnHead, Walk};
 pub use memory::{

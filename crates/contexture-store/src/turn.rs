@@ -465,6 +465,12 @@ impl NewTurn {
     /// Returns what is hashed of the turn: everything but `parent_turn_id`,
     /// `idempotency_key` and `request_hash`.
     pub fn body(&self) -> Body {
+        let is_bare = self.parent_turn_id.is_head()
+            && self.idempotency_key.is_none()
+            && self.request_hash.is_none();
+        if is_bare {
+            return Body::of(self);
+        }
         Body::of(&NewTurn {
             parent_turn_id: ParentTurn::Head,
             idempotency_key: None,

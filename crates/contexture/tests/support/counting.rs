@@ -303,6 +303,27 @@ impl Tasks for Counting {
     }
 }
 
+impl Imports for Counting {
+    fn import(&self, steps: Vec<ImportStep>) -> Done<Vec<ImportOutcome>> {
+        self.inner.import(steps)
+    }
+    fn import_cursor(&self, source: &str, file: &str) -> Done<Option<ImportCursor>> {
+        self.inner.import_cursor(source, file)
+    }
+    fn import_cursors(&self) -> Done<Vec<ImportCursor>> {
+        self.inner.import_cursors()
+    }
+    fn import_state(&self, source: &str, file: &str) -> Done<Option<Vec<u8>>> {
+        self.inner.import_state(source, file)
+    }
+    fn import_with_root(&self, source: &str, root: &str) -> Done<Option<String>> {
+        self.inner.import_with_root(source, root)
+    }
+    fn import_rows(&self, source: &str, file: &str, limit: usize) -> Done<Vec<ImportRow>> {
+        self.inner.import_rows(source, file, limit)
+    }
+}
+
 impl Store for Counting {
     fn address(&self) -> String {
         self.inner.address()
