@@ -19,7 +19,7 @@ use crate::schema::Schemas;
 const ANSWERS: &str = include_str!("../assets/answers.json");
 
 /// The tags in the order in which they are shown, with their descriptions.
-const TAGS: [(&str, &str); 11] = [
+const TAGS: [(&str, &str); 12] = [
     ("assemble", "Assemble the request to send to a model."),
     ("sessions", "Conversations: record, fork and compact them."),
     ("memory", "Records that are found again by later requests."),
@@ -33,6 +33,7 @@ const TAGS: [(&str, &str); 11] = [
     ("snapshots", "Assembled requests exactly as they were."),
     ("recipes", "Recipes: the layers of a request."),
     ("sources", "Sources: they fill the layers of a recipe."),
+    ("models", "Models and their context windows."),
     ("tokens", "Token counts of texts."),
 ];
 
