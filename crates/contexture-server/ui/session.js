@@ -4,14 +4,18 @@
 import { at, get } from "./api.js";
 import { brief, blockText, contentText, count, dollars, line, many, percent, short, time, visible } from "./format.js";
 import { exportSession } from "./export.js";
-import { Badge, Empty, Fact, List, Loaded, Loading, Split, Text, html, note, setQuery, to, useEffect, useKeys, useLoad, useRef, useState } from "./parts.js";
+import { Badge, Empty, Fact, List, Loaded, Loading, Split, Text, html, note, setQuery, to, useEffect, useKeys, useLoad, useMemo, useRef, useState } from "./parts.js";
 
 const PAGE = 200;
 
 /** Loads the turns around any number, in pages, by the ids that the cost knows. */
 class Turns {
-  constructor(label, total, cost, changed) {
+  constructor(label, total, changed) {
     Object.assign(this, { label, total, changed, rows: new Map(), compactions: new Map(), loading: new Set(), ids: new Map() });
+  }
+
+  /** Notes the ids of turns that are not loaded. */
+  learn(cost) {
     for (const turn of cost.turns) if (turn.kind === "turn") this.ids.set(turn.number, turn.turn_id);
   }
 
@@ -45,31 +49,34 @@ export function Session({ parts: [label, chosen], query }) {
   const [, redraw] = useState(0);
   const loaded = useLoad(async (signal) => {
     const session = await get(at`/v1/sessions/${label}`, signal);
-    const [cost, requests] = await Promise.all([
-      get(at`/v1/sessions/${label}/cost`, signal),
+    const turns = new Turns(label, session.turns, () => redraw((n) => n + 1));
+    const [requests] = await Promise.all([
       get(`/v1/snapshots?session=${encodeURIComponent(session.label)}&limit=1000`, signal),
+      turns.load(session.turns),
     ]);
-    const turns = new Turns(label, session.turns, cost, () => redraw((n) => n + 1));
-    await turns.load(session.turns);
-    return { session, cost, requests, turns };
+    return { session, requests, turns };
   }, [label]);
+  // The cost reads every turn of the session; the latest turns need not wait for it.
+  const cost = useLoad((signal) => get(at`/v1/sessions/${label}/cost`, signal), [label]);
+  useEffect(() => { if (loaded.value && cost.value) loaded.value.turns.learn(cost.value); }, [loaded.value, cost.value]);
   if (loaded.error?.status === 404)
     return html`<${Empty} title="No such session">No session has the label “${visible(label)}”. <a href=${to("requests", { session: label })}>See requests with this label</a>, which were assembled without a session.<//>`;
-  return html`<${Loaded} of=${loaded} lines=${10}>${(value) => html`<${SessionView} ...${value} label=${label} query=${query} chosen=${chosen} />`}<//>`;
+  return html`<${Loaded} of=${loaded} lines=${10}>${(value) => html`<${SessionView} ...${value} cost=${cost.value ?? NO_COST} isCounting=${!cost.value && !cost.error} query=${query} chosen=${chosen} />`}<//>`;
 }
 
-function SessionView({ session, cost, requests, turns, query }) {
+const NO_COST = { turns: [], total: { input_tokens: 0, output_tokens: 0, cached_input_tokens: 0 }, dollars: null, dollars_saved: 0, unpriced: [] };
+
+function SessionView({ session, cost, isCounting, requests, turns, query }) {
   const [selected, setSelected] = useState(() => (query.turn ? Math.max(0, session.turns - Number(query.turn)) : -1));
   const [open, setOpen] = useState(Boolean(query.turn));
   const [jump, setJump] = useState(undefined);
-  const byNumber = useRef(null);
-  byNumber.current ??= new Map(cost.turns.filter((turn) => turn.kind === "turn").map((turn) => [turn.number, turn]));
+  const byNumber = useMemo(() => new Map(cost.turns.filter((turn) => turn.kind === "turn").map((turn) => [turn.number, turn])), [cost]);
   const request = useRef(null);
   request.current ??= new Map([...requests.snapshots].reverse().map((one) => [one.parent_turn ?? "", one]));
   const number = session.turns - selected;
   const select = (i, show = true) => { setSelected(i); if (show) setOpen(true); setQuery({ turn: session.turns - i }); };
   const waiting = request.current.get(session.head ?? "");
-  const most = cost.turns.reduce((max, turn) => Math.max(max, turn.input_tokens + turn.output_tokens), 1);
+  const most = useMemo(() => cost.turns.reduce((max, turn) => Math.max(max, turn.input_tokens + turn.output_tokens), 1), [cost]);
   const turn = turns.rows.get(number);
   const answered = turn && request.current.get(turn.parent ?? "");
   useKeys("Session", [
@@ -78,14 +85,14 @@ function SessionView({ session, cost, requests, turns, query }) {
   ]);
   useEffect(() => { if (selected >= 0) turns.load(number); }, [selected]);
   const row = (i) => {
-    const n = session.turns - i, usage = byNumber.current.get(n), one = turns.rows.get(n), compaction = turns.compactions.get(n);
+    const n = session.turns - i, usage = byNumber.get(n), one = turns.rows.get(n), compaction = turns.compactions.get(n);
     return html`<div class="cells turn">
       <span class="index">${n}</span>
       <span class="grow">${one ? html`<b>${line(summary(one), 140) || "empty"}</b><small>${line(reply(one), 140)}</small>` : html`<i class="bone bone-1"></i>`}</span>
       ${compaction && html`<${Badge} kind="accent" title="History was summarised after this turn">compacted<//>`}
       ${usage ? html`<${UsageBar} usage=${usage} most=${most} />
         <span class="number money">${dollars(usage.dollars)}<small>${short(usage.input_tokens)} in</small></span>`
-        : html`<span class="number money muted">–<small>no usage</small></span>`}
+        : html`<span class="number money muted">–<small>${isCounting ? "…" : "no usage"}</small></span>`}
     </div>`;
   };
   const list = session.turns === 0
@@ -101,10 +108,10 @@ function SessionView({ session, cost, requests, turns, query }) {
       <button type="button" onClick=${() => exportSession(session, cost)}>Export</button></div>
     <dl class="facts">
       <${Fact} name="Turns">${count(session.turns)}<//>
-      <${Fact} name="Cost" title=${cost.unpriced.length ? `no prices for ${cost.unpriced.join(", ")}` : ""}>${dollars(cost.dollars)}${cost.dollars_saved > 0 && html` <small>${dollars(cost.dollars_saved)} saved by the cache</small>`}<//>
+      ${isCounting ? html`<${Fact} name="Cost"><i class="bone"></i><//>` : html`<${Fact} name="Cost" title=${cost.unpriced.length ? `no prices for ${cost.unpriced.join(", ")}` : ""}>${dollars(cost.dollars)}${cost.dollars_saved > 0 && html` <small>${dollars(cost.dollars_saved)} saved by the cache</small>`}<//>
       <${Fact} name="Cache hits">${percent(cost.total.cached_input_tokens, cost.total.input_tokens)}<//>
       <${Fact} name="Input">${short(cost.total.input_tokens)}<//>
-      <${Fact} name="Output">${short(cost.total.output_tokens)}<//>
+      <${Fact} name="Output">${short(cost.total.output_tokens)}<//>`}
       ${session.parent_session && html`<${Fact} name="Forked from"><a href=${to("session", session.parent_session)}>${visible(session.parent_session)}</a><//>`}
       <${Fact} name="Updated">${time(session.updated_at)}<//>
     </dl>
@@ -113,7 +120,7 @@ function SessionView({ session, cost, requests, turns, query }) {
       pick=${(n) => { const i = session.turns - n; setJump(Math.max(0, i - 3)); select(i); }} />`}
     <${Split} list=${list} open=${open && selected >= 0} close=${() => setOpen(false)} title="Turn"
       detail=${selected < 0 ? html`<${Empty} title="Select a turn">See what was said, and open the request that the model answered.<//>`
-        : html`<${TurnDetail} number=${number} turn=${turn} usage=${byNumber.current.get(number)} request=${answered} compaction=${turns.compactions.get(number)} previous=${turn && previousOf(requests.snapshots, answered)} />`} />
+        : html`<${TurnDetail} number=${number} turn=${turn} usage=${byNumber.get(number)} request=${answered} compaction=${turns.compactions.get(number)} previous=${turn && previousOf(requests.snapshots, answered)} />`} />
   </div>`;
 }
 
