@@ -34,7 +34,7 @@ pub(crate) use key::{KeyArgs, KeyCommand};
 pub(crate) use memory::{
     ForgetArgs, MemoryArgs, MemoryCommand, RecallArgs, RecallFormat, RecordArgs,
 };
-pub(crate) use serve::{McpArgs, ServeArgs};
+pub(crate) use serve::{InspectArgs, McpArgs, ServeArgs};
 pub(crate) use task::{TaskArgs, TaskCommand};
 
 pub(crate) use models::{ModelsArgs, ModelsCommand};
@@ -251,8 +251,8 @@ Examples:
     /// Serve Contexture over HTTP, with MCP at /mcp
     #[command(after_help = "\
 The server offers the operations of the other commands to programs in any language and to agents.
-/docs lists the operations, /openapi.json describes them, /mcp is the Model Context Protocol, and
-/metrics is for Prometheus. On SIGTERM the server finishes the requests it accepted, then stops.
+/ is the inspector, /docs lists the operations, /openapi.json describes them, /mcp is the Model
+Context Protocol, and /metrics is for Prometheus. On SIGTERM the server finishes the requests it accepted, then stops.
 
 On 127.0.0.1 authentication is off until the first key exists. On any other address a key is
 required: create one with `contexture key new`. Settings are in contexture.toml under [server], or
@@ -264,6 +264,16 @@ Examples:
   contexture key new > agent.key && contexture serve --addr 0.0.0.0:8787
   curl http://127.0.0.1:8787/v1/recipes")]
     Serve(ServeArgs),
+    /// Show sessions, requests, memory and trees in the browser, read-only
+    #[command(after_help = "\
+Starts a server on a free port of this machine and opens the browser. The server refuses every
+operation that writes. The printed address has a key that is valid until the command ends.
+
+Examples:
+  contexture inspect
+  contexture inspect support
+  contexture inspect backup.db --no-browser")]
+    Inspect(InspectArgs),
     /// Serve one agent over standard input and output (Model Context Protocol)
     #[command(after_help = "\
 The agent starts this command. Add it to the configuration of the agent:
@@ -657,6 +667,7 @@ impl Command {
             Command::Key(args) => args.options.root = found(None),
             Command::Snapshot(args) => args.options.root = found(None),
             Command::Serve(args) => args.options.root = found(None),
+            Command::Inspect(args) => args.options.root = found(None),
             Command::Mcp(args) => args.options.root = found(None),
             Command::Tokens(args) => args.root = found(None),
             Command::Recipe(args) => args.root = found(None),

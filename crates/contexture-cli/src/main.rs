@@ -13,6 +13,7 @@ mod fetch;
 mod fit;
 mod import;
 mod init;
+mod inspect;
 mod key;
 mod memory;
 mod models;
@@ -64,6 +65,7 @@ fn main() -> ExitCode {
         Command::Task(args) => task::run(&args),
         Command::Key(args) => key::run(&args),
         Command::Serve(args) => serve::serve(&args),
+        Command::Inspect(args) => inspect::run(&args),
         Command::Mcp(args) => serve::mcp(&args),
         Command::Snapshot(args) => snapshot::run(&args),
         Command::Tokens(args) => tokens::run(&args),

@@ -26,11 +26,12 @@ use crate::calibration;
 use crate::config::{self, Config, DEFAULT_MODEL};
 use crate::error::Error;
 use crate::files::Root;
-use crate::pipeline;
+use crate::pipeline::{self, Preview};
 use crate::recipe::{Recipe, RecipeInfo, RecipeRef};
 use crate::request::Request;
 use crate::snapshot::{self, Durability, RecentRequests, Saved};
 use crate::source::{Parameter, Source};
+use crate::stored_report;
 use crate::summariser::Summariser;
 use crate::trust::Settings;
 
@@ -432,6 +433,17 @@ impl Engine {
         pipeline::assemble(self, root, request)
     }
 
+    /// Assembles a request for a look at it: stores nothing, and does not
+    /// summarise history.
+    pub fn preview(
+        &self,
+        root: &Root,
+        request: &Request,
+        preview: Preview,
+    ) -> Result<Assembled, Error> {
+        pipeline::preview(self, root, request, preview)
+    }
+
     /// Returns true when what is asked for cannot be made without a store.
     pub fn needs_store(&self, root: &Root, request: &Request) -> Result<bool, Error> {
         pipeline::needs_store(self, root, request)
@@ -631,7 +643,19 @@ impl Engine {
         let now = now.unwrap_or_else(Timestamp::now);
         // The store keeps the key that the request was made with.
         self.mark_key();
-        self.keep_after(assembled, previous.as_deref(), now)
+        let warning = self.keep_after(assembled, previous.as_deref(), now)?;
+        self.keep_report(assembled, None);
+        Ok(warning)
+    }
+
+    /// Stores the report of a request that was kept.
+    pub(crate) fn keep_report(&self, assembled: &Assembled, request: Option<&Request>) {
+        let hash = assembled.snapshot.as_deref();
+        if let (Some(store), Some(hash)) =
+            (&self.parts.snapshots, hash.and_then(ContentHash::from_hex))
+        {
+            store.put_snapshot_report(hash, stored_report::write(assembled, request));
+        }
     }
 
     /// Compares the request with the one before it in its session, and keeps

@@ -15,6 +15,7 @@ use contexture_core::{
     Tokens, markup,
 };
 use contexture_providers::{Format, describes};
+use contexture_store::TurnId;
 use contexture_tokens::Model;
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
@@ -179,15 +180,44 @@ struct Call<'a> {
     is_document: bool,
 }
 
+/// How a request is assembled for a look at it.
+#[derive(Debug, Clone, Default)]
+pub struct Preview {
+    /// The head that the session had, in place of its head now. Default: its
+    /// head now.
+    pub head: Option<Option<TurnId>>,
+    /// The request before, in place of the session's latest. Default: the
+    /// session's latest.
+    pub previous: Option<Arc<Saved>>,
+}
+
 /// Assembles a request.
 pub(crate) fn assemble(
     engine: &Engine,
     root: &Root,
     request: &Request,
 ) -> Result<Assembled, Error> {
+    assemble_with(engine, root, request, CallState::default())
+}
+
+/// Assembles a request and stores nothing.
+pub(crate) fn preview(
+    engine: &Engine,
+    root: &Root,
+    request: &Request,
+    preview: Preview,
+) -> Result<Assembled, Error> {
+    assemble_with(engine, root, request, CallState::of_preview(preview))
+}
+
+fn assemble_with(
+    engine: &Engine,
+    root: &Root,
+    request: &Request,
+    state: CallState,
+) -> Result<Assembled, Error> {
     let mut clock = Clock::new();
     let recipe = recipe_of(engine, root, request)?;
-    let state = CallState::default();
     let call = Call::resolve(engine, root, request, &recipe, &state)?;
     clock.lap("resolve");
 
@@ -266,7 +296,10 @@ impl<'a> Call<'a> {
             now,
             state,
             sources,
-            previous: engine.previous(label.as_deref())?,
+            previous: match state.preview.as_ref().and_then(|it| it.previous.clone()) {
+                Some(previous) => Some(previous),
+                None => engine.previous(label.as_deref())?,
+            },
             facts: Facts { label, ..facts },
             counts: Arc::new(counts),
             model,
@@ -572,6 +605,10 @@ impl<'a> Call<'a> {
             layers,
             details,
         };
+        if self.state.preview.is_some() {
+            assembled.report.warnings = warnings;
+            return Ok(assembled);
+        }
         let previous = self.previous.as_deref();
         let not_kept = self.engine.keep_after(&mut assembled, previous, self.now)?;
         warnings.extend(not_kept);
@@ -579,6 +616,7 @@ impl<'a> Call<'a> {
         let logged = log.append(self.now, "assembled", Logged::of(&assembled));
         warnings.extend(logged);
         assembled.report.warnings = warnings;
+        self.engine.keep_report(&assembled, Some(self.request));
         Ok(assembled)
     }
 

@@ -24,6 +24,10 @@ use serde_json::{Value, json as to_json};
 use crate::advice::{Advice, Operation};
 use crate::error::{Cause, Error};
 use crate::report::{CacheReport, Difference};
+use crate::stored_report::ReportedBlock;
+
+/// What tells a block from others: its layer, its id and its content.
+pub(crate) type BlockKey = (Arc<str>, Arc<str>, ContentHash);
 
 pub mod recorded;
 
@@ -397,6 +401,29 @@ enum SavedPart {
 }
 
 impl SavedPart {
+    /// Returns the name of its kind.
+    fn kind(&self) -> &'static str {
+        match self {
+            SavedPart::Text => "text",
+            SavedPart::Tool { .. } => "tool",
+            SavedPart::ToolCall { .. } => "tool_call",
+            SavedPart::ToolResult { .. } => "tool_result",
+            SavedPart::Thinking { .. } => "thinking",
+            SavedPart::Media { .. } => "media",
+            SavedPart::Provider(_) => "provider",
+        }
+    }
+
+    /// Returns the name of the tool that it belongs to.
+    fn tool(&self) -> Option<&Arc<str>> {
+        match self {
+            SavedPart::Tool { name }
+            | SavedPart::ToolCall { name, .. }
+            | SavedPart::ToolResult { name, .. } => Some(name),
+            _ => None,
+        }
+    }
+
     fn is_text(&self) -> bool {
         *self == SavedPart::Text
     }
@@ -955,6 +982,42 @@ impl Saved {
         to_json!(self.contents())
     }
 
+    /// Returns the most tokens of the answer, when that was limited.
+    pub fn max_output(&self) -> Option<u64> {
+        self.settings.max_output
+    }
+
+    /// Returns what tells each block from others, in order.
+    pub(crate) fn block_keys(&self) -> Vec<BlockKey> {
+        let keys = self.entries.iter();
+        keys.map(|entry| (Arc::clone(&entry.layer), Arc::clone(&entry.id), entry.body))
+            .collect()
+    }
+
+    /// Returns the blocks as a report lists them, without their content.
+    pub(crate) fn reported_blocks(&self) -> Vec<ReportedBlock> {
+        let block = |entry: &Entry| ReportedBlock {
+            section: match entry.section {
+                Section::System => "system",
+                Section::History => "history",
+                Section::Current => "current",
+            },
+            layer: entry.layer.to_string(),
+            id: entry.id.to_string(),
+            role: entry.role,
+            trust: entry.trust,
+            path: entry.path.as_ref().map(ToString::to_string),
+            kind: entry.part.kind(),
+            tool: entry.part.tool().map(ToString::to_string),
+            tokens: entry.tokens,
+            bytes: entry.bytes,
+            text: None,
+            row: None,
+            since: None,
+        };
+        self.entries.iter().map(block).collect()
+    }
+
     /// Returns the model it was made for.
     pub fn model(&self) -> &str {
         &self.settings.model
@@ -1015,6 +1078,19 @@ pub struct Change {
 }
 
 impl Change {
+    /// Returns the change from one block to another, one of which may be absent.
+    pub(crate) fn between(before: Option<&Block>, now: Option<&Block>) -> Self {
+        let named = now.or(before);
+        let text = |block: &Block| block.body().to_owned();
+        Self {
+            layer: named.map_or_else(|| "".into(), |block| Arc::clone(&block.layer)),
+            id: named.map_or_else(|| "".into(), |block| Arc::clone(&block.id)),
+            tokens: named.map_or(0, |block| block.tokens),
+            before: before.map(text),
+            now: now.map(text),
+        }
+    }
+
     fn of(entry: &Entry, before: Option<String>, now: Option<String>) -> Self {
         Self {
             layer: Arc::clone(&entry.layer),

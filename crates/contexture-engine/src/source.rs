@@ -33,6 +33,7 @@ use crate::agent::Agent;
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::files::Root;
+use crate::pipeline::Preview;
 use crate::recipe::{Recipe, RecipeLayer};
 use crate::report::Report;
 use crate::request::Request;
@@ -318,9 +319,17 @@ pub struct Scope<'a> {
 pub(crate) struct CallState {
     shared: Mutex<BTreeMap<(TypeId, String), Arc<dyn Any + Send + Sync>>>,
     warnings: Mutex<Vec<Warning>>,
+    pub(crate) preview: Option<Preview>,
 }
 
 impl CallState {
+    pub(crate) fn of_preview(preview: Preview) -> Self {
+        Self {
+            preview: Some(preview),
+            ..Self::default()
+        }
+    }
+
     pub(crate) fn take_warnings(&self) -> Vec<Warning> {
         std::mem::take(&mut *self.warnings.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -453,9 +462,26 @@ impl Scope<'_> {
             return Ok(None);
         };
         let found = self.shared(&label, || {
-            Ok::<Session, Error>(self.engine.ledger()?.session(&label)?)
+            let session = self.engine.ledger()?.session(&label)?;
+            Ok::<Session, Error>(self.as_previewed(session))
         })?;
         Ok(Some(found))
+    }
+
+    /// Returns true when the request is assembled for a look at it: nothing may
+    /// be stored, and history may not be summarised.
+    pub fn is_preview(&self) -> bool {
+        self.call.preview.is_some()
+    }
+
+    /// Returns the session as it was when the turn that a preview names was its
+    /// head.
+    fn as_previewed(&self, session: Session) -> Session {
+        let preview = self.call.preview.as_ref();
+        match preview.and_then(|preview| preview.head) {
+            Some(head) => Session { head, ..session },
+            None => session,
+        }
     }
 
     /// Returns the session of the request, if it is known: a request without a
@@ -463,8 +489,8 @@ impl Scope<'_> {
     pub fn known_session(&self) -> Option<Arc<Session>> {
         let label = self.request.session.as_ref()?;
         let ledger = self.engine.ledger().ok()?;
-        self.shared(label, || Ok::<Session, Error>(ledger.session(label)?))
-            .ok()
+        let read = || Ok::<Session, Error>(self.as_previewed(ledger.session(label)?));
+        self.shared(label, read).ok()
     }
 
     /// Returns the agent's role.

@@ -284,9 +284,34 @@ impl<'e> Sessions<'e> {
     /// Returns the latest `limit` turns of a session, oldest first, and the
     /// compactions among them.
     pub fn history(&self, label: &str, limit: usize) -> Result<Vec<Turn>, Error> {
+        self.history_before(label, None, limit)
+    }
+
+    /// Returns the latest `limit` turns before the turn `before`, oldest first,
+    /// and the compactions among them. Without `before`, the latest turns of the
+    /// session.
+    pub fn history_before(
+        &self,
+        label: &str,
+        before: Option<TurnId>,
+        limit: usize,
+    ) -> Result<Vec<Turn>, Error> {
         let store = self.engine.ledger()?;
         let session = store.session(label)?;
-        let Some(head) = session.head else {
+        let end = match before {
+            None => session.head,
+            Some(before) => {
+                let walk = Walk {
+                    counter: "",
+                    tokens: 0,
+                    at_least: 0,
+                    through: None,
+                };
+                let found = store.walk(before, &walk)?;
+                found.first().and_then(|turn| turn.parent)
+            }
+        };
+        let Some(head) = end else {
             return Ok(Vec::new());
         };
         let walk = Walk {

@@ -295,7 +295,7 @@ impl HistorySource {
         assembly: &Assembly,
         progress: &mut Progress,
     ) -> Result<bool, Error> {
-        if progress.is_settled || progress.compactions >= MOST_COMPACTIONS {
+        if ask.is_preview() || progress.is_settled || progress.compactions >= MOST_COMPACTIONS {
             return Ok(false);
         }
         let Some(need) = needs_compaction(ask, outcome, progress) else {

@@ -9,6 +9,7 @@ pub(crate) mod fit;
 pub(crate) mod memory;
 mod page;
 mod recipes;
+mod refit;
 pub(crate) mod sessions;
 mod snapshots;
 pub(crate) mod tasks;
@@ -29,5 +30,6 @@ pub(crate) fn add(api: &mut Api) {
     trees::add(api);
     working_set::add(api);
     snapshots::add(api);
+    refit::add(api);
     recipes::add(api);
 }

@@ -4,12 +4,13 @@
 //! in threads: [`App::run`] for calls and [`App::run_stream`] for record streams,
 //! each with a limited number of permits.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use axum::http::StatusCode;
 use axum::http::request::Parts;
+use axum::http::{Method, StatusCode};
 use contexture::config::ServerConfig;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
@@ -43,6 +44,8 @@ pub(crate) struct Shared {
     pub(crate) keys: Keys,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) openapi: bytes::Bytes,
+    // The operations that a read-only server answers. `None` if it answers all.
+    readable: Option<BTreeSet<(Method, &'static str)>>,
     schemas: Schemas,
     // One permit per call in progress.
     work: Arc<Semaphore>,
@@ -64,6 +67,7 @@ impl App {
         keys: Keys,
         metrics: Arc<Metrics>,
         api: &Api,
+        read_only: bool,
     ) -> Self {
         let work = Arc::new(Semaphore::new(config.max_concurrent));
         let streams = Arc::new(Semaphore::new(config.max_streams()));
@@ -74,6 +78,10 @@ impl App {
             tenants,
             keys,
             metrics,
+            readable: read_only.then(|| {
+                let reading = api.operations.iter().filter(|it| it.only_reads);
+                reading.map(|it| (it.method.clone(), it.path)).collect()
+            }),
             openapi: crate::openapi::document(api, &schemas).to_string().into(),
             schemas,
             work,
@@ -107,6 +115,17 @@ impl App {
 
     pub(crate) fn openapi(&self) -> bytes::Bytes {
         self.0.openapi.clone()
+    }
+
+    /// Returns true if the server refuses operations that write.
+    pub(crate) fn is_read_only(&self) -> bool {
+        self.0.readable.is_some()
+    }
+
+    /// Returns true if the server answers a call of that method and route.
+    pub(crate) fn answers(&self, method: &Method, route: &str) -> bool {
+        let readable = self.0.readable.as_ref();
+        readable.is_none_or(|all| all.iter().any(|(of, path)| of == method && *path == route))
     }
 
     /// Returns the tenant of the request's key.

@@ -190,6 +190,14 @@ pub(crate) async fn authenticate(
     request: Request<Body>,
     next: Next,
 ) -> Response {
+    let route = request.extensions().get::<MatchedPath>();
+    let route = route.map_or("", MatchedPath::as_str);
+    if !app.answers(request.method(), route) {
+        let message = "the server is read-only";
+        return Problem::new(StatusCode::FORBIDDEN, "read_only", message)
+            .hint("run `contexture serve` for a server that accepts changes")
+            .into_response();
+    }
     authorize(app, Scope::Tenant, request, next).await
 }
 

@@ -26,6 +26,7 @@ mod router;
 mod schema;
 mod serve;
 mod tenant;
+mod ui;
 
 pub use mcp::mcp_stdio;
 pub use metrics::Metrics;

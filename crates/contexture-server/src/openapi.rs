@@ -21,7 +21,7 @@ use crate::schema::Schemas;
 const ANSWERS: &str = include_str!("../assets/answers.json");
 
 /// The tags in the order in which they are shown, with their descriptions.
-const TAGS: [(&str, &str); 13] = [
+const TAGS: [(&str, &str); 14] = [
     ("assemble", "Assemble the request to send to a model."),
     ("fit", "Make a provider's request fit into a token budget."),
     ("sessions", "Conversations: record, fork and compact them."),
@@ -40,6 +40,7 @@ const TAGS: [(&str, &str); 13] = [
     ),
     ("recipes", "Recipes: the layers of a request."),
     ("sources", "Sources: they fill the layers of a recipe."),
+    ("models", "Models and their context windows."),
     ("tokens", "Token counts of texts."),
 ];
 

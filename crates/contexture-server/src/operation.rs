@@ -54,6 +54,8 @@ pub(crate) struct Operation {
     pub(crate) takes: Takes,
     /// The content of a successful answer.
     pub(crate) response: ResponseBody,
+    /// Whether the operation only reads. A read-only server refuses the others.
+    pub(crate) only_reads: bool,
 }
 
 /// A call that the document shows and a test makes.
@@ -110,6 +112,7 @@ impl Operation {
 
     pub(crate) fn new(method: Method, path: &'static str, id: &'static str) -> Self {
         Self {
+            only_reads: method == Method::GET,
             method,
             path,
             id,
@@ -132,6 +135,12 @@ impl Operation {
     /// Sets the status of success to 201.
     pub(crate) fn creates(mut self) -> Self {
         self.status = StatusCode::CREATED;
+        self
+    }
+
+    /// Marks an operation with a body as one that only reads.
+    pub(crate) fn reads(mut self) -> Self {
+        self.only_reads = true;
         self
     }
 

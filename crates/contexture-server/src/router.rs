@@ -1,5 +1,5 @@
-//! Routes: the operations, `/mcp`, `/metrics`, `/openapi.json`, `/docs`, and the
-//! health checks.
+//! Routes: the operations, `/mcp`, `/metrics`, `/openapi.json`, `/docs`, the
+//! inspector at `/`, and the health checks.
 //!
 //! `/healthz` reports that the process runs, `/readyz` that the store can be read
 //! and written. Both need no key.
@@ -17,7 +17,7 @@ use tower_http::cors::CorsLayer;
 use crate::app::{self, App};
 use crate::operation::{Api, json_response};
 use crate::problem::Problem;
-use crate::{api, gate};
+use crate::{api, gate, ui};
 
 /// Returns every operation.
 pub(crate) fn api() -> Api {
@@ -48,6 +48,8 @@ pub(crate) fn router(app: &App) -> Router {
         .merge(metrics)
         .route("/openapi.json", get(openapi))
         .route("/docs", get(docs))
+        .route("/", get(ui::index))
+        .route("/ui/{hash}/{*name}", get(ui::asset))
         .route("/healthz", get(healthz))
         .route("/readyz", get(readyz))
         .method_not_allowed_fallback(app::no_such_method)

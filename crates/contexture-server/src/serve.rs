@@ -50,8 +50,17 @@ pub struct Service {
 
 impl Service {
     pub(crate) fn app(self) -> Result<App, Error> {
+        self.app_for(None)
+    }
+
+    /// Returns the app. With a key, it is read-only and accepts only that key.
+    fn app_for(self, key: Option<String>) -> Result<App, Error> {
         cache::set_limit(self.config.server.cache_bytes);
-        let keys = Keys::new(Arc::clone(&self.stores), &self.config.server)?;
+        let read_only = key.is_some();
+        let mut keys = Keys::new(Arc::clone(&self.stores), &self.config.server)?;
+        if let Some(key) = key {
+            keys = keys.accept_only(key);
+        }
         let metrics = Arc::clone(&self.metrics);
         self.stores.watch(Arc::new(move |waited, time| {
             metrics.store_waited(waited, time)
@@ -72,6 +81,7 @@ impl Service {
             keys,
             self.metrics,
             &router::api(),
+            read_only,
         ))
     }
 }
@@ -89,8 +99,18 @@ impl Server {
     ///
     /// Fails if other machines can reach the address and no API key exists.
     pub async fn bind(service: Service) -> Result<Self, Error> {
+        Self::bind_for(service, None).await
+    }
+
+    /// Listens like [`bind`](Self::bind), for a look at what is stored: refuses
+    /// every operation that writes, and accepts only calls with `key`.
+    pub async fn bind_read_only(service: Service, key: String) -> Result<Self, Error> {
+        Self::bind_for(service, Some(key)).await
+    }
+
+    async fn bind_for(service: Service, key: Option<String>) -> Result<Self, Error> {
         let wanted = service.config.server.addr.clone();
-        let app = service.app()?;
+        let app = service.app_for(key)?;
         let failed = |error: std::io::Error| {
             Error::input(format!("cannot listen on {wanted}: {error}")).advise(Advice::set_to(
                 "addr",

@@ -20,6 +20,7 @@ pub(crate) const STEPS: &[&str] = &[
     include_str!("v7.sql"),
     include_str!("v8.sql"),
     include_str!("v9.sql"),
+    include_str!("v10.sql"),
 ];
 
 /// What a database says about itself.

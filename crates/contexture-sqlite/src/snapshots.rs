@@ -88,6 +88,53 @@ impl Snapshots for SqliteStore {
         self.kept_snapshots(session, most)
     }
 
+    fn snapshots_before(
+        &self,
+        session: Option<&str>,
+        before: ContentHash,
+        most: usize,
+    ) -> Result<Vec<Snapshot>, StoreError> {
+        self.settle();
+        self.read(|db, tenant| {
+            let mut select = db.prepare_cached(&format!(
+                "{COLUMNS} WHERE tenant = ?1 AND (?2 IS NULL OR session = ?2) AND key < (
+                     SELECT max(key) FROM snapshots
+                     WHERE tenant = ?1 AND hash = ?3 AND (?2 IS NULL OR session = ?2))
+                 ORDER BY key DESC LIMIT ?4"
+            ))?;
+            let found =
+                select.query_map((tenant, session, Hash(before), limit(most)), snapshot_row)?;
+            Ok(found.collect::<Result<_, _>>()?)
+        })
+    }
+
+    fn put_snapshot_report(&self, hash: ContentHash, report: Vec<u8>) {
+        let write = move |db: &Connection, tenant: i64| {
+            // The snapshot itself may not have been saved.
+            db.prepare_cached(
+                "INSERT INTO snapshot_reports (tenant, hash, report)
+                 SELECT ?1, ?2, ?3 WHERE EXISTS (
+                     SELECT 1 FROM snapshots WHERE tenant = ?1 AND hash = ?2)
+                 ON CONFLICT (tenant, hash) DO UPDATE SET report = excluded.report",
+            )?
+            .execute((tenant, Hash(hash), report))?;
+            Ok(())
+        };
+        // A report explains a request; without it the request is still there.
+        self.write_later(write, drop);
+    }
+
+    fn snapshot_report(&self, hash: ContentHash) -> Result<Option<Vec<u8>>, StoreError> {
+        self.settle();
+        self.read(|db, tenant| {
+            let mut select = db.prepare_cached(
+                "SELECT report FROM snapshot_reports WHERE tenant = ?1 AND hash = ?2",
+            )?;
+            let found = select.query_row((tenant, Hash(hash)), |row| row.get(0));
+            Ok(found.optional()?)
+        })
+    }
+
     fn mark_key(&self, new: [u8; 32]) -> Result<[u8; 32], StoreError> {
         if let Some(secret) = self.read(mark_key)? {
             return Ok(secret);

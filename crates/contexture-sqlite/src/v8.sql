@@ -1,4 +1,4 @@
--- Version 10 of the schema: messages as they were sent.
+-- Version 8 of the schema: messages as they were sent.
 
 -- The current message of the request that a turn answers, as it was sent. A turn
 -- whose request is not known, or had no such message, has none.

@@ -1,4 +1,4 @@
--- Version 12 of the schema: where the imports of other programs' files are.
+-- Version 9 of the schema: where the imports of other programs' files are.
 
 CREATE TABLE imports (
     key      INTEGER PRIMARY KEY,

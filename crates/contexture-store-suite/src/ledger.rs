@@ -1101,6 +1101,61 @@ pub fn snapshots_are_stored_by_content(store: &dyn Store) {
     assert_eq!(store.find_snapshots("zz").unwrap(), []);
 }
 
+pub fn snapshots_are_listed_page_by_page(store: &dyn Store) {
+    let snapshot = |session: &str, name: &str| Snapshot {
+        hash: ContentHash::of(name.as_bytes()),
+        session: session.to_owned(),
+        parent_turn: None,
+        model: "m".to_owned(),
+        tokens: 7,
+        counter: "words".to_owned(),
+        root: ContentHash::of(name.as_bytes()),
+        created_at: at(1),
+    };
+    for (session, name) in [("s", "one"), ("t", "two"), ("s", "three"), ("s", "four")] {
+        store.put_snapshot(&snapshot(session, name), &[]).unwrap();
+    }
+    let before = |session, name: &str, limit| {
+        let hash = ContentHash::of(name.as_bytes());
+        store.snapshots_before(session, hash, limit).unwrap()
+    };
+    let (one, two, three) = (
+        snapshot("s", "one"),
+        snapshot("t", "two"),
+        snapshot("s", "three"),
+    );
+    assert_eq!(before(None, "four", 2), [three.clone(), two]);
+    assert_eq!(before(Some("s"), "four", 9), [three, one.clone()]);
+    assert_eq!(before(Some("s"), "three", 1), [one]);
+    assert_eq!(before(Some("s"), "one", 9), []);
+    assert_eq!(before(None, "unknown", 9), []);
+}
+
+pub fn reports_are_stored_with_their_snapshots(store: &dyn Store) {
+    let hash = ContentHash::of(b"one");
+    let snapshot = Snapshot {
+        hash,
+        session: "s".to_owned(),
+        parent_turn: None,
+        model: "m".to_owned(),
+        tokens: 7,
+        counter: "words".to_owned(),
+        root: hash,
+        created_at: at(1),
+    };
+    // A snapshot that was not saved has no report.
+    store.put_snapshot_report(hash, b"early".to_vec());
+    assert_eq!(store.snapshot_report(hash).unwrap(), None);
+    store.put_snapshot(&snapshot, &[]).unwrap();
+    assert_eq!(store.snapshot_report(hash).unwrap(), None);
+    store.put_snapshot_report(hash, b"first".to_vec());
+    store.put_snapshot_report(hash, b"second".to_vec());
+    let report = store.snapshot_report(hash).unwrap();
+    assert_eq!(report.as_deref(), Some(&b"second"[..]));
+    let unknown = store.snapshot_report(ContentHash::of(b"unknown"));
+    assert_eq!(unknown.unwrap(), None);
+}
+
 pub fn samples_are_returned_newest_first(store: &dyn Store) {
     let sample = |counted, actual| Sample { counted, actual };
     assert_eq!(store.samples("m", "words", 10).unwrap(), []);

@@ -67,6 +67,8 @@ macro_rules! conformance {
             readers_see_whole_turns,
             a_mark_key_is_set_once,
             snapshots_are_stored_by_content,
+            snapshots_are_listed_page_by_page,
+            reports_are_stored_with_their_snapshots,
             samples_are_returned_newest_first,
             a_sample_is_stored_with_its_turn,
             any_text_is_read_back_unchanged,

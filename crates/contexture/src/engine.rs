@@ -9,7 +9,7 @@ use contexture_core::{TokenCounter, Tokens};
 use contexture_engine::config::Config;
 use contexture_engine::trust::{Settings, TrustFile};
 use contexture_engine::{
-    Error, EventSource, ItemsSource, Recipe, RecipeRef, Request, Root, Source, Summariser,
+    Error, EventSource, ItemsSource, Preview, Recipe, RecipeRef, Request, Root, Source, Summariser,
     SystemSource, Warning,
 };
 use contexture_history::compaction::{Attempt, Compacted, Undone};
@@ -211,6 +211,17 @@ impl Engine {
         self.inner.assemble(root, request).map(Assembled)
     }
 
+    /// Assembles a request for a look at it: stores nothing, and does not
+    /// summarise history.
+    pub fn preview(
+        &self,
+        root: &Root,
+        request: &Request,
+        preview: Preview,
+    ) -> Result<Assembled, Error> {
+        self.inner.preview(root, request, preview).map(Assembled)
+    }
+
     /// Keeps a request that was assembled without a store. Returns a warning
     /// when it could not be kept.
     pub fn keep(
@@ -324,6 +335,18 @@ impl Engine {
     /// compactions among them.
     pub fn history(&self, label: &str, limit: usize) -> Result<Vec<Turn>, Error> {
         self.sessions().history(label, limit)
+    }
+
+    /// Returns the latest `limit` turns before the turn `before`, oldest first,
+    /// and the compactions among them. Without `before`, the latest turns of the
+    /// session.
+    pub fn history_before(
+        &self,
+        label: &str,
+        before: Option<TurnId>,
+        limit: usize,
+    ) -> Result<Vec<Turn>, Error> {
+        self.sessions().history_before(label, before, limit)
     }
 
     /// Summarises all but the latest turns of a session. Returns `None` when

@@ -1,7 +1,7 @@
 //! Makes a provider's own request fit into a number of tokens.
 
 use contexture_core::{Code, Tokens};
-use contexture_engine::{Error, RecipeRef, Request, Root};
+use contexture_engine::{Error, Preview, RecipeRef, Request, Root};
 use contexture_history::make_ids_unique;
 use contexture_providers::Format;
 use contexture_providers::native::{self, Api, NativeRequest};
@@ -71,6 +71,33 @@ impl Engine {
     /// and tools alone do not fit, and when the messages do not continue the
     /// session.
     pub fn fit(&self, root: &Root, body: &[u8], options: &FitOptions) -> Result<Fitted, Error> {
+        self.fit_by(body, options, |request, native| {
+            if let Some(label) = &options.session {
+                self.continue_session(root, label, request, native, options)?;
+            }
+            self.assemble(root, request)
+        })
+    }
+
+    /// Returns a provider's request within a number of tokens, and stores
+    /// nothing. The session of the options is not used.
+    pub fn preview_fit(
+        &self,
+        root: &Root,
+        body: &[u8],
+        options: &FitOptions,
+    ) -> Result<Fitted, Error> {
+        self.fit_by(body, options, |request, _| {
+            self.preview(root, request, Preview::default())
+        })
+    }
+
+    fn fit_by(
+        &self,
+        body: &[u8],
+        options: &FitOptions,
+        assemble: impl FnOnce(&mut Request, &NativeRequest) -> Result<Assembled, Error>,
+    ) -> Result<Fitted, Error> {
         let apis = match options.from.as_deref() {
             None => &Api::ALL[..],
             Some(from) => Api::named(from).ok_or_else(|| {
@@ -90,10 +117,7 @@ impl Engine {
         let format = options.to.unwrap_or(api.format());
         let is_same = format == api.format();
         let mut request = self.inline(&native, options, format, is_same)?;
-        if let Some(label) = &options.session {
-            self.continue_session(root, label, &mut request, &native, options)?;
-        }
-        let assembled = self.assemble(root, &request)?;
+        let assembled = assemble(&mut request, &native)?;
         let report = &assembled.report;
         let is_cut = report.included.iter().any(|row| row.truncated);
         // A blank text, for example, is not sent, and does no harm.

@@ -24,7 +24,7 @@ use crate::tenant::Tenant;
 ///
 /// `serde(flatten)` would accept unknown fields, so the body is read by hand.
 #[derive(Debug)]
-struct AssembleCall {
+pub(crate) struct AssembleCall {
     /// The request that the library assembles.
     request: Request,
     /// A recipe that was sent inline. The library parses it, so that its errors
@@ -284,17 +284,26 @@ pub(crate) fn add(api: &mut Api) {
     );
 }
 
+impl AssembleCall {
+    /// Returns the library's request, with the recipe that was sent inline.
+    pub(crate) fn into_request(self) -> Result<Request, Problem> {
+        let mut request = self.request;
+        if let Some(recipe) = self.recipe {
+            let text = Value::Object(recipe).to_string();
+            let recipe = Recipe::parse("recipe", &text).map_err(|error| {
+                let field = error.field().map(|field| format!("recipe.{field}"));
+                Problem::from(error).at(field.unwrap_or_else(|| "recipe".to_owned()))
+            })?;
+            request.recipe = Some(recipe.into());
+        }
+        Ok(request)
+    }
+}
+
 /// Assembles a request and returns it in the requested format.
 fn answer(tenant: &Tenant, call: AssembleCall) -> Result<AssembleAnswer, Problem> {
-    let mut request = call.request;
-    if let Some(recipe) = call.recipe {
-        let text = Value::Object(recipe).to_string();
-        let recipe = Recipe::parse("recipe", &text).map_err(|error| {
-            let field = error.field().map(|field| format!("recipe.{field}"));
-            Problem::from(error).at(field.unwrap_or_else(|| "recipe".to_owned()))
-        })?;
-        request.recipe = Some(recipe.into());
-    }
+    let report = call.report;
+    let mut request = call.into_request()?;
     let format = *request.format.get_or_insert(Format::Json);
     let mut assembled = assemble(tenant, request)?;
     if format == Format::Json {
@@ -313,7 +322,7 @@ fn answer(tenant: &Tenant, call: AssembleCall) -> Result<AssembleAnswer, Problem
         snapshot: assembled.snapshot,
         tokens: assembled.report.budget.used,
         warnings,
-        report: call.report.then_some(assembled.report),
+        report: report.then_some(assembled.report),
     })))
 }
 

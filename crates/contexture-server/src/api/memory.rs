@@ -191,6 +191,7 @@ pub(crate) fn add(api: &mut Api) {
                 "Finds the records that help with a query and returns as many as fit into the \
                  budget, with the parts of every score.",
             )
+            .reads()
             .refuses(&[404])
             .example(
                 "/v1/memory/recall",

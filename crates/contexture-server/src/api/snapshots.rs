@@ -25,6 +25,9 @@ struct ByHash {
 struct ListQuery {
     /// The label of the session. Default: every session.
     session: Option<String>,
+    /// The hash of a snapshot: `next` of the page before. Snapshots before it are
+    /// returned. Default: none; the latest snapshots are returned.
+    before: Option<String>,
     /// The maximum number of snapshots, from 1 to 1000. Default: 100.
     limit: Limit,
 }
@@ -35,6 +38,9 @@ struct ListQuery {
 struct Latest {
     /// The snapshots, without their content.
     snapshots: Vec<Snapshot>,
+    /// The value to send as `before` for the snapshots before these. Null if
+    /// there are none.
+    next: Option<String>,
 }
 
 /// The query of a snapshot.
@@ -93,13 +99,13 @@ pub(crate) fn add(api: &mut Api) {
         Operation::get("/v1/snapshots", "list_snapshots")
             .says(
                 "List snapshots",
-                "Returns the latest assembled requests, newest first, without their content.",
+                "Returns the latest assembled requests, newest first, without their content, one \
+                 page at a time.",
             )
+            .refuses(&[404, 422])
             .example("/v1/snapshots?session=support&limit=1", None),
         |tenant: &Tenant, _: Nothing, wanted: ListQuery, _: Nothing| -> Result<Latest, Problem> {
-            let session = wanted.session.as_deref();
-            let snapshots = tenant.store()?.snapshots(session, wanted.limit.get())?;
-            Ok(Latest { snapshots })
+            list(tenant, &wanted)
         },
     );
     api.add(
@@ -138,6 +144,26 @@ pub(crate) fn add(api: &mut Api) {
             Ok(Checked { hash, blocks })
         },
     );
+}
+
+fn list(tenant: &Tenant, wanted: &ListQuery) -> Result<Latest, Problem> {
+    let store = tenant.store()?;
+    let session = wanted.session.as_deref();
+    let limit = wanted.limit.get();
+    let mut snapshots = match &wanted.before {
+        None => store.snapshots(session, limit + 1)?,
+        Some(before) => {
+            let before = snapshot::find(store, before)?.hash;
+            store.snapshots_before(session, before, limit + 1)?
+        }
+    };
+    let more = snapshots.len() > limit;
+    snapshots.truncate(limit);
+    let last = snapshots.last().filter(|_| more);
+    Ok(Latest {
+        next: last.map(|snapshot| snapshot.hash.to_string()),
+        snapshots,
+    })
 }
 
 fn load(tenant: &Tenant, prefix: &str) -> Result<(Snapshot, Saved), Problem> {

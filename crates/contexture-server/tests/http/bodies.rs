@@ -359,7 +359,8 @@ fn unknown_paths_and_methods_are_reported() {
     let nothing = "404 no_such_path: the server has no such path [open `/docs` for a list of \
                    operations]";
     for target in [
-        "/",
+        "/ui",
+        "/ui/0/app.js",
         "/v1",
         "/v1/",
         "/v1/session",

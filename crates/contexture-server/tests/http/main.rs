@@ -8,6 +8,7 @@ mod support;
 mod blobs;
 mod bodies;
 mod events;
+mod inspector;
 mod keys;
 mod metrics;
 mod native;

@@ -110,6 +110,15 @@ impl Lab {
 
     /// Serves the project until the test lets go of it.
     pub(crate) fn serve(&self) -> Running {
+        self.serve_for(None)
+    }
+
+    /// Serves the project read-only, to callers with that key.
+    pub(crate) fn inspect(&self, key: &str) -> Running {
+        self.serve_for(Some(key.to_owned()))
+    }
+
+    fn serve_for(&self, key: Option<String>) -> Running {
         let service = self.service();
         let limits = &service.config.server;
         let threads = limits.max_concurrent + limits.max_streams() + 16;
@@ -123,7 +132,10 @@ impl Lab {
                 .build()
                 .unwrap();
             runtime.block_on(async {
-                let server = Server::bind(service).await.unwrap();
+                let server = match key {
+                    None => Server::bind(service).await.unwrap(),
+                    Some(key) => Server::bind_read_only(service, key).await.unwrap(),
+                };
                 bound.send((server.address(), server.needs_key())).unwrap();
                 server
                     .run(async {
