@@ -30,7 +30,7 @@ pub(crate) use fetch::FetchArgs;
 pub(crate) use fit::FitArgs;
 pub(crate) use key::{KeyArgs, KeyCommand};
 pub(crate) use memory::{
-    ForgetArgs, MemoryArgs, MemoryCommand, RecallArgs, RecallFormat, RecordArgs,
+    ForgetArgs, ListArgs, MemoryArgs, MemoryCommand, RecallArgs, RecallFormat, RecordArgs,
 };
 pub(crate) use serve::{McpArgs, ServeArgs};
 pub(crate) use task::{TaskArgs, TaskCommand};

@@ -366,6 +366,9 @@ pub struct MemoryConfig {
     pub archetypes: Vec<String>,
     /// Whether what is remembered comes into an agent's requests.
     pub inject: bool,
+    /// Whether what is said in sessions is remembered: recorded turns become
+    /// events with their session, speaker and time.
+    pub from_sessions: bool,
     /// Where in them. Default: where the recipe has it, which for a broker is
     /// the current message.
     pub position: Option<MemoryPosition>,
@@ -387,6 +390,7 @@ impl Default for MemoryConfig {
             archetype: "recall".to_owned(),
             archetypes: Vec::new(),
             inject: true,
+            from_sessions: false,
             position: None,
             format: MemoryFormat::default(),
             max_tokens: None,

@@ -41,6 +41,11 @@ fn older(path: &Path, steps: &[&str]) {
     }
     let db = Connection::open(path).unwrap();
     db.pragma_update(None, "foreign_keys", false).unwrap();
+    // What version 8 added.
+    let memories = "DROP TRIGGER memory_counted; DROP TRIGGER memory_archived;
+         DROP TRIGGER memory_uncounted;
+         ALTER TABLE memories DROP COLUMN user; ALTER TABLE memories DROP COLUMN agent;";
+    db.execute_batch(memories).unwrap();
     let mut tables = db
         .prepare("SELECT name FROM sqlite_schema WHERE type = 'table'")
         .unwrap();
@@ -192,7 +197,11 @@ fn tool_results_of_an_older_store_are_found_by_their_handles() {
     drop((store, other));
     let db = Connection::open(&path).unwrap();
     db.execute_batch(
-        "DROP TABLE tool_results; DROP TABLE unlisted_results; PRAGMA user_version = 6;",
+        "DROP TABLE tool_results; DROP TABLE unlisted_results;
+         DROP TRIGGER memory_counted; DROP TRIGGER memory_archived;
+         DROP TRIGGER memory_uncounted; DROP TABLE memory_kinds;
+         ALTER TABLE memories DROP COLUMN user; ALTER TABLE memories DROP COLUMN agent;
+         PRAGMA user_version = 6;",
     )
     .unwrap();
     drop(db);
