@@ -32,7 +32,7 @@ pub(crate) use fit::FitArgs;
 pub(crate) use import::ImportArgs;
 pub(crate) use key::{KeyArgs, KeyCommand};
 pub(crate) use memory::{
-    ForgetArgs, MemoryArgs, MemoryCommand, RecallArgs, RecallFormat, RecordArgs,
+    ForgetArgs, ListArgs, MemoryArgs, MemoryCommand, RecallArgs, RecallFormat, RecordArgs,
 };
 pub(crate) use serve::{InspectArgs, McpArgs, ServeArgs};
 pub(crate) use task::{TaskArgs, TaskCommand};

@@ -389,6 +389,9 @@ pub struct MemoryConfig {
     pub archetypes: Vec<String>,
     /// Whether requests of the recipe `broker` include memory.
     pub inject: bool,
+    /// Whether what is said in sessions is remembered: recorded turns become
+    /// events with their session, speaker and time.
+    pub from_sessions: bool,
     /// The position of memory in a request. Default: that of the recipe; for
     /// `broker`, the current message.
     pub position: Option<MemoryPosition>,
@@ -410,6 +413,7 @@ impl Default for MemoryConfig {
             archetype: "recall".to_owned(),
             archetypes: Vec::new(),
             inject: true,
+            from_sessions: false,
             position: None,
             format: MemoryFormat::default(),
             max_tokens: None,

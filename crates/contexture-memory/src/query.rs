@@ -3,20 +3,17 @@
 use std::collections::BTreeSet;
 
 use contexture_recall::{
-    asks_for_recent, detect_intent, name_key, names_in, query_keywords, relevant_event_types,
+    Clock, asks_for_recent, detect_intent, name_key, names_in, query_keywords, relevant_event_types,
 };
 use contexture_store::RecordKey;
 
 use crate::admission::Admission;
 use crate::context::Signals;
-use crate::time::Dates;
+use crate::time::{Times, without_relative};
 use crate::view::{Text, View};
 
 /// What it is worth that a query names who says something.
 const SPEAKER: f32 = 0.1;
-
-/// What it is worth that a query names the month or year of something.
-const DATE: f32 = 0.1;
 
 /// What it is worth that a text mentions, by another name, what a query names.
 const ALIAS: f32 = 0.1;
@@ -37,7 +34,8 @@ pub(crate) struct Query {
     /// What is searched for by vector: the query without the names of speakers.
     pub(crate) text: String,
     speakers: BTreeSet<u32>,
-    dates: Dates,
+    /// The times that it names.
+    pub(crate) times: Times,
     /// The entities that it names, by key.
     pub(crate) entities: Vec<RecordKey>,
     // Those of them that have several names.
@@ -48,8 +46,11 @@ pub(crate) struct Query {
 
 impl Query {
     /// Reads the signals of a query.
-    pub(crate) fn read(query: &str, view: &View, filters: &Admission<'_>) -> Self {
-        let head = head_of(query);
+    pub(crate) fn read(query: &str, view: &View, filters: &Admission<'_>, clock: &Clock) -> Self {
+        let whole = head_of(query);
+        let times = Times::named_in(whole, clock);
+        let timeless = without_relative(whole, &times.reading);
+        let head = timeless.as_str();
         let names = names_in(head);
         let speakers: BTreeSet<u32> = (names.iter())
             .filter_map(|name| view.speaker(&name.key))
@@ -74,7 +75,7 @@ impl Query {
             false => text,
         };
         keywords.truncate(MOST_WORDS);
-        let intent = detect_intent(head);
+        let intent = detect_intent(whole);
         let ids = entities.iter().filter_map(|key| view.entities.get(key));
         let several = |key: &&RecordKey| {
             let entity = view.entities.get(*key);
@@ -86,21 +87,27 @@ impl Query {
                 mentioned_entities: ids.map(|entity| entity.id.clone()).collect(),
                 intent,
                 relevant_event_types: relevant_event_types(intent).to_vec(),
-                recent: asks_for_recent(head),
+                recent: asks_for_recent(whole) && times.reading.intervals.is_empty(),
+                intervals: times
+                    .reading
+                    .intervals
+                    .iter()
+                    .map(|one| (*one).into())
+                    .collect(),
             },
             terms: keywords.iter().map(|keyword| keyword.id).collect(),
             text,
             aliased: entities.iter().filter(several).copied().collect(),
             entities,
             speakers,
-            dates: Dates::named_in(head),
-            lower: head.to_lowercase(),
+            times,
+            lower: whole.to_lowercase(),
         }
     }
 
     /// Returns true when there is nothing to look for.
     pub(crate) fn is_blank(&self) -> bool {
-        self.terms.is_empty()
+        self.terms.is_empty() && self.times.is_empty()
     }
 
     /// Returns the most that can speak for a text beside what it says.
@@ -110,9 +117,8 @@ impl Query {
         } else {
             SPEAKER
         };
-        let date = if self.dates.is_empty() { 0.0 } else { DATE };
         let alias = if self.aliased.is_empty() { 0.0 } else { ALIAS };
-        speaker + date + alias
+        speaker + self.times.most_bonus() + alias
     }
 
     /// Returns what speaks for a text beside what it says.
@@ -121,9 +127,7 @@ impl Query {
         if text.speaker.is_some_and(|who| self.speakers.contains(&who)) {
             bonus += SPEAKER;
         }
-        if self.dates.hold(text.at) {
-            bonus += DATE;
-        }
+        bonus += self.times.bonus(text.at, &text.told);
         if !self.aliased.is_empty() && text.mentions.iter().any(|e| self.aliased.contains(e)) {
             bonus += ALIAS;
         }

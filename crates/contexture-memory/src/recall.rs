@@ -9,18 +9,18 @@ use contexture_core::cache::Cache;
 use contexture_core::guard::Finding;
 use contexture_core::{Budget, Counts, Layer, Scores, Tokens, assemble, no_loader};
 use contexture_engine::{Advice, Error, Permissions, Warning};
-use contexture_recall::{Embedder, Strategy};
+use contexture_recall::{Clock, Embedder, Strategy};
 use contexture_store::{EventRecord, Record, RecordKey, RecordKind};
 use jiff::Timestamp;
 
 use crate::admission::Admission;
-use crate::channels::{Candidate, ChannelResults, ChannelSearch};
+use crate::channels::{Alike, Candidate, ChannelResults, ChannelSearch};
 use crate::context::{Channel, Context, ContextRequest, Metadata};
 use crate::layers::{FoundRecord, Selection};
 use crate::lines::Line;
 use crate::query::{LONGEST_QUERY, Query, head_of};
 use crate::view::View;
-use crate::{Memory, RELATIONS, dimensions_of, kept};
+use crate::{Memory, RELATIONS, dimensions_of, kept, time};
 
 /// How long a context is good for, if nothing changes.
 const GOOD_FOR_MS: i64 = 30_000;
@@ -30,6 +30,10 @@ const FOUND_BYTES: usize = 300;
 
 /// What a text loses that is nothing but a question.
 const ASKS: f64 = 0.1 / 1.4;
+
+/// Longer texts lose nothing for a question at their end: who says that much
+/// states something too.
+const LONGEST_QUESTION: Tokens = 30;
 
 /// How something is recalled, beside what is asked.
 #[derive(Debug, Clone, Default)]
@@ -64,8 +68,10 @@ pub struct Recalled {
 #[derive(Debug)]
 pub(crate) struct Findings {
     pub(crate) records: Vec<FoundRecord>,
-    /// How many more say the same as one that was found, by its key.
-    pub(crate) duplicates: BTreeMap<RecordKey, usize>,
+    /// How many more are like one that was found, by its key.
+    pub(crate) duplicates: BTreeMap<RecordKey, Alike>,
+    /// How many more records could be returned and rank below those.
+    pub(crate) lower: usize,
     request: ContextRequest,
     pub(crate) strategy: Strategy,
     pub(crate) metadata: Metadata,
@@ -89,6 +95,7 @@ struct RecallCall<'a> {
     how: &'a Recall<'a>,
     strategy: Strategy,
     now: Timestamp,
+    clock: Clock,
 }
 
 /// What was found lately, by what was asked of which state. Each has the time
@@ -137,11 +144,13 @@ impl Memory<'_> {
             return Err(Error::input("the budget is 0 tokens").advise(Advice::raise("max_tokens")));
         }
         let now = kept(how.now);
+        let (clock, unknown_zone) = time::clock(now, request.timezone.as_deref());
         let asked = RecallCall {
             request,
             how,
             strategy: self.strategy(request)?,
             now,
+            clock,
         };
         let deadline = how.deadline.map(|deadline| started + deadline);
         let key = |seq: u64| {
@@ -161,6 +170,7 @@ impl Memory<'_> {
         let Some(view) = guard.as_ref() else {
             return Err(Error::damage("the memory could not be read"));
         };
+        warnings.extend(unknown_zone);
         warnings.extend(self.pending_warnings());
         let found = Arc::new(self.look(view, asked, counts, vector, warnings)?);
         drop(guard);
@@ -213,7 +223,11 @@ impl Memory<'_> {
             ));
         }
         let admission = self.admission(view, &asked)?;
-        let query = Query::read(&request.query, view, &admission);
+        let query = Query::read(&request.query, view, &admission, &asked.clock);
+        if query.times.reading.contradicts {
+            let message = "the times in the query exclude each other; none of the bounds is used";
+            warnings.push(Warning::new("times_contradict", message));
+        }
         let found = ChannelSearch {
             view,
             query: &query,
@@ -223,6 +237,8 @@ impl Memory<'_> {
             vector: vector.as_deref(),
             most: (request.max_tokens / 12).clamp(256, 4096) as usize,
             now: asked.now.as_millisecond(),
+            unmatched: false,
+            single: &self.single_relations()?,
         }
         .find();
         let ChannelResults {
@@ -231,12 +247,15 @@ impl Memory<'_> {
             entities,
             searched,
             duplicates,
+            lower,
+            unmatched,
         } = found;
-        let records = self.records(view, candidates, &asked.strategy, counts)?;
+        let records = self.records(view, candidates, &duplicates, &asked.strategy, counts)?;
         let head = head_of(&request.query);
         Ok(Findings {
             records,
             duplicates,
+            lower,
             request: ContextRequest {
                 query: head.to_owned(),
                 ..request.clone()
@@ -248,6 +267,7 @@ impl Memory<'_> {
                 events_considered: events,
                 entities_considered: entities,
                 chunks_searched: searched,
+                unmatched,
                 warnings,
                 ..Metadata::default()
             },
@@ -318,8 +338,8 @@ impl Memory<'_> {
                 return Ok((None, Vec::new()));
             };
             let admission = self.admission(view, asked)?;
-            let query = Query::read(&asked.request.query, view, &admission);
-            match query.is_blank() {
+            let query = Query::read(&asked.request.query, view, &admission, &asked.clock);
+            match query.terms.is_empty() {
                 true => return Ok((None, Vec::new())),
                 false => query.text,
             }
@@ -347,6 +367,7 @@ impl Memory<'_> {
         &self,
         view: &View,
         candidates: Vec<Candidate>,
+        duplicates: &BTreeMap<RecordKey, Alike>,
         strategy: &Strategy,
         counts: &Counts,
     ) -> Result<Vec<FoundRecord>, Error> {
@@ -410,12 +431,14 @@ impl Memory<'_> {
             if line.text.is_empty() {
                 return None;
             }
-            if line.asks > 0.0 && candidate.kind == RecordKind::Event {
+            let asks = line.asks > 0.0 && line.tokens <= LONGEST_QUESTION;
+            if asks && candidate.kind == RecordKind::Event {
                 let loss = ASKS * line.asks;
                 candidate.parts.insert("asks".into(), -loss);
                 candidate.score = (candidate.score - loss * strategy.relevance_weight).max(0.0);
             }
-            Some(FoundRecord::new(candidate, line))
+            let alike = duplicates.get(&candidate.key).copied();
+            Some(FoundRecord::new(candidate, line).standing_for(alike))
         });
         Ok(items.collect())
     }

@@ -16,7 +16,7 @@ use contexture_store::TaskView;
 use crate::context::{Context, ContextRequest};
 use crate::layers::Selection;
 use crate::recall::Recall;
-use crate::{Memory, MemoryCache, shorten, task_stack};
+use crate::{Memory, MemoryCache, messages, shorten, task_stack};
 
 /// Less than this says nothing.
 const LEAST: Tokens = 32;
@@ -196,6 +196,7 @@ impl MemorySource {
                 .text("strategy")
                 .or_else(|| ask.request.strategy.clone()),
             filters: filters(ask)?,
+            timezone: (ask.request.event.as_ref()).and_then(|event| event.timezone.clone()),
             ..ContextRequest::default()
         };
         let identity = identity(ask);
@@ -242,7 +243,7 @@ fn found(
         fit: Some(selection.fit()),
         frame: Some(frame(ask)),
         curator: Some(selection.curator()),
-        excluded: selection.duplicates(),
+        excluded: selection.groups(),
         volatile: true,
         ..Offer::default()
     })
@@ -319,7 +320,21 @@ fn query(ask: &Ask<'_>) -> Option<String> {
     if let Some(query) = &ask.request.query {
         return Some(query.clone());
     }
-    let of_event = || Some(ask.request.event.as_ref()?.content.clone());
+    let of_event = || {
+        let event = ask.request.event.as_ref()?.content.clone();
+        // `Yes, go ahead` is about what was said before it.
+        if !messages::says_little(&event) {
+            return Some(event);
+        }
+        let of_session = || {
+            let label = ask.session_label()?;
+            messages::last_of_session(ask.engine.ledger().ok()?, &label)
+        };
+        match messages::last_said(&ask.request.messages).or_else(of_session) {
+            Some(before) => Some(format!("{before}\n{event}")),
+            None => Some(event),
+        }
+    };
     let query = current_task(ask).map(|task| task.goal).or_else(of_event)?;
     (!query.trim().is_empty()).then_some(query)
 }

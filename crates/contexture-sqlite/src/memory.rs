@@ -16,9 +16,11 @@ mod relations;
 mod remember;
 mod stats;
 
+use std::collections::BTreeMap;
+
 use contexture_store::{
     Analysis, Change, EmbedderInfo, Forget, Forgotten, Memories, MemoryState, MemoryStats,
-    NewRecord, Outcome, Record, RecordKey, RecordKind, Remembered, StoreError,
+    NewRecord, Outcome, Record, RecordKey, RecordKind, RecordList, Remembered, StoreError,
 };
 use jiff::Timestamp;
 
@@ -95,6 +97,19 @@ impl Memories for SqliteStore {
     fn use_embedder(&self, embedder: &EmbedderInfo) -> Result<(), StoreError> {
         let embedder = embedder.clone();
         self.write(move |db, tenant| embed::use_embedder(db, tenant, &embedder))
+    }
+
+    fn list(
+        &self,
+        what: &RecordList,
+        after: RecordKey,
+        limit: usize,
+    ) -> Result<Vec<RecordKey>, StoreError> {
+        self.read(|db, tenant| stats::list(db, tenant, what, after, limit))
+    }
+
+    fn record_counts(&self) -> Result<BTreeMap<RecordKind, u64>, StoreError> {
+        self.read(stats::counts)
     }
 
     fn memory_stats(&self) -> Result<MemoryStats, StoreError> {

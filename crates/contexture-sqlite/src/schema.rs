@@ -21,6 +21,7 @@ pub(crate) const STEPS: &[&str] = &[
     include_str!("v8.sql"),
     include_str!("v9.sql"),
     include_str!("v10.sql"),
+    include_str!("v11.sql"),
 ];
 
 /// What a database says about itself.

@@ -299,6 +299,9 @@ fn too_many_records_are_rejected_as_a_whole() {
         valid_to: None,
         supersedes: None,
         visible_to: Vec::new(),
+        user: None,
+        agent: None,
+        task_id: None,
     };
     let large = NewRecord {
         record: Record::Chunk(chunk),

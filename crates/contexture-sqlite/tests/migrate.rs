@@ -44,6 +44,11 @@ fn older(path: &Path, steps: &[&str]) {
     // It belongs to a table that every version has, and uses one that is new.
     db.execute_batch("DROP TRIGGER snapshot_reports_end")
         .unwrap();
+    // Columns and triggers of tables that every version has.
+    let memories = "DROP TRIGGER memory_counted; DROP TRIGGER memory_archived;
+         DROP TRIGGER memory_uncounted;
+         ALTER TABLE memories DROP COLUMN user; ALTER TABLE memories DROP COLUMN agent;";
+    db.execute_batch(memories).unwrap();
     let mut tables = db
         .prepare("SELECT name FROM sqlite_schema WHERE type = 'table'")
         .unwrap();
@@ -199,6 +204,9 @@ fn tool_results_of_an_older_store_are_found_by_their_handles() {
          DROP TABLE import_states; DROP TABLE imports; DROP TABLE import_roots;
          DROP TABLE import_rows; DROP TABLE snapshot_reports;
          DROP TRIGGER snapshot_reports_end;
+         DROP TRIGGER memory_counted; DROP TRIGGER memory_archived;
+         DROP TRIGGER memory_uncounted; DROP TABLE memory_kinds;
+         ALTER TABLE memories DROP COLUMN user; ALTER TABLE memories DROP COLUMN agent;
          PRAGMA user_version = 6;",
     )
     .unwrap();

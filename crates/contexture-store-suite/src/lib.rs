@@ -143,6 +143,8 @@ macro_rules! conformance {
             a_vector_that_was_missing_is_filled_in,
             words_are_replaced_by_a_new_version,
             records_are_counted_by_kind,
+            records_are_listed_in_pages,
+            mentions_resolve_inside_the_scope_of_their_user,
             an_updated_index_equals_a_rebuilt_one,
             concurrent_records_are_all_stored,
             tasks_are_pushed_and_popped,

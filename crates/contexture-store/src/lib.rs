@@ -45,7 +45,8 @@ pub use memory::{
     Analysis, Change, ChunkRecord, Condition, ConditionKind, Derived, EmbedderInfo, EntityRecord,
     EntitySketch, EventRecord, Forget, Forgotten, KindStats, Link, MAX_ID_BYTES, Memories,
     MemoryState, MemoryStats, Mention, NewRecord, Outcome, PatternRecord, PatternSketch, Record,
-    RecordKey, RecordKind, RelationRecord, RelationSketch, Remembered, Sketch, TextSketch,
+    RecordKey, RecordKind, RecordList, RecordScope, RelationRecord, RelationSketch, Remembered,
+    Sketch, TextSketch,
 };
 pub use sent::SentBlock;
 pub use session::{

@@ -301,7 +301,12 @@ impl Engine {
         turn: &NewTurn,
         now: Option<Timestamp>,
     ) -> Result<Recorded, Error> {
-        self.sessions().record(label, turn, now)
+        let recorded = self.sessions().record(label, turn, now)?;
+        if self.config().memory.from_sessions && !recorded.replayed {
+            let memory = self.memory()?;
+            memory.remember_turn(label, recorded.id, &turn.messages, now);
+        }
+        Ok(recorded)
     }
 
     /// Returns the messages of a whole conversation that a session does not have

@@ -216,6 +216,7 @@ impl Taken<'_> {
             embedder,
             archetype: _,
             inject: _,
+            from_sessions: _,
             position: _,
             format: _,
             max_tokens: _,

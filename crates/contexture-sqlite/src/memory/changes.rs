@@ -128,6 +128,7 @@ impl<'a> Sketches<'a> {
         }
         let (valid_from, valid_to) = (row.get(3)?, row.get(4)?);
         let record = load::parse(kind_of(row.get(0)?)?, &row.get::<_, String>(5)?)?;
+        let owner = record.scope();
         Ok(match record {
             Record::Entity(entity) => Some(Sketch::Entity(EntitySketch {
                 id: entity.id,
@@ -140,6 +141,7 @@ impl<'a> Sketches<'a> {
                 given,
                 valid_from,
                 valid_to,
+                owner,
             })),
             Record::Relation(relation) => {
                 let first = match given {
@@ -158,6 +160,7 @@ impl<'a> Sketches<'a> {
                     at: row.get(2)?,
                     valid_from,
                     valid_to,
+                    owner,
                 }))
             }
             Record::Pattern(pattern) => Some(Sketch::Pattern(PatternSketch {
@@ -167,6 +170,7 @@ impl<'a> Sketches<'a> {
                 scope: pattern.scope,
                 valid_from,
                 valid_to,
+                owner,
             })),
             Record::Event(_) | Record::Chunk(_) | Record::Task(_) => None,
         })

@@ -6,9 +6,13 @@ mod support;
 
 mod bad_input;
 mod channels;
+mod facts;
 mod fixture;
 mod hidden;
 mod housekeeping;
 mod inject;
 mod laws;
+mod never_silent;
 mod recall;
+mod scopes;
+mod times;

@@ -270,6 +270,17 @@ impl Memories for Counting {
     fn use_embedder(&self, embedder: &EmbedderInfo) -> Done<()> {
         self.inner.use_embedder(embedder)
     }
+    fn list(
+        &self,
+        what: &contexture::store::RecordList,
+        after: RecordKey,
+        limit: usize,
+    ) -> Done<Vec<RecordKey>> {
+        self.inner.list(what, after, limit)
+    }
+    fn record_counts(&self) -> Done<std::collections::BTreeMap<RecordKind, u64>> {
+        self.inner.record_counts()
+    }
     fn memory_stats(&self) -> Done<MemoryStats> {
         self.inner.memory_stats()
     }
