@@ -41,6 +41,7 @@ fn older(path: &Path, steps: &[&str]) {
     }
     let db = Connection::open(path).unwrap();
     db.pragma_update(None, "foreign_keys", false).unwrap();
+    db.execute_batch(LATER_TRIGGERS).unwrap();
     let mut tables = db
         .prepare("SELECT name FROM sqlite_schema WHERE type = 'table'")
         .unwrap();
@@ -55,10 +56,21 @@ fn older(path: &Path, steps: &[&str]) {
         let drop = format!("ALTER TABLE compactions DROP COLUMN {column}");
         db.execute_batch(&drop).unwrap();
     }
+    if old.table_exists(None, "memory_states").unwrap() {
+        db.execute_batch(LATER_COLUMNS).unwrap();
+    }
     db.pragma_update(None, "user_version", steps.len() as u32)
         .unwrap();
     assert_eq!(schema(&db), schema(&old));
 }
+
+/// Takes away what version 11 added to tables of earlier ones.
+const LATER_TRIGGERS: &str = "
+    DROP TRIGGER text_added; DROP TRIGGER text_replaced;
+    DROP TRIGGER text_archived; DROP TRIGGER text_restored;";
+const LATER_COLUMNS: &str = "
+    ALTER TABLE memory_states DROP COLUMN later;
+    ALTER TABLE memory_states DROP COLUMN later_seq;";
 
 const V1: &str = include_str!("../src/v1.sql");
 const V2: &str = include_str!("../src/v2.sql");
@@ -191,8 +203,11 @@ fn tool_results_of_an_older_store_are_found_by_their_handles() {
     }
     drop((store, other));
     let db = Connection::open(&path).unwrap();
+    db.execute_batch(LATER_TRIGGERS).unwrap();
+    db.execute_batch(LATER_COLUMNS).unwrap();
     db.execute_batch(
-        "DROP TABLE tool_results; DROP TABLE unlisted_results; PRAGMA user_version = 6;",
+        "DROP TABLE tool_results; DROP TABLE unlisted_results; DROP TABLE memory_later;
+         DROP TABLE memory_pending; DROP TABLE memory_progress; PRAGMA user_version = 6;",
     )
     .unwrap();
     drop(db);
