@@ -305,8 +305,8 @@ impl Products<'_> {
                     *token = &self.tokens[start..start + columns];
                 }
                 let sums = products(row, four);
-                for i in 0..here {
-                    self.out[(first + i) * rows + at] = sums[i] + self.bias[at];
+                for (i, sum) in sums.iter().take(here).enumerate() {
+                    self.out[(first + i) * rows + at] = sum + self.bias[at];
                 }
                 first += TOKENS;
             }

@@ -10,6 +10,7 @@ mod changes;
 mod embed;
 mod entities;
 mod forget;
+mod later;
 mod load;
 mod prepare;
 mod relations;
@@ -19,8 +20,9 @@ mod stats;
 use std::collections::BTreeMap;
 
 use contexture_store::{
-    Analysis, Change, EmbedderInfo, Forget, Forgotten, Memories, MemoryState, MemoryStats,
-    NewRecord, Outcome, Record, RecordKey, RecordKind, RecordList, Remembered, StoreError,
+    Analysis, Change, EmbedderInfo, Forget, Forgotten, LaterVector, Memories, MemoryState,
+    MemoryStats, NewRecord, Outcome, PendingText, Record, RecordKey, RecordKind, RecordList,
+    Remembered, StoreError,
 };
 use jiff::Timestamp;
 
@@ -110,6 +112,23 @@ impl Memories for SqliteStore {
 
     fn record_counts(&self) -> Result<BTreeMap<RecordKind, u64>, StoreError> {
         self.read(stats::counts)
+    }
+
+    fn put_later(
+        &self,
+        embedder: &EmbedderInfo,
+        vectors: &[(PendingText, Vec<u8>)],
+    ) -> Result<(), StoreError> {
+        let (embedder, vectors) = (embedder.clone(), vectors.to_vec());
+        self.write(move |db, tenant| later::put(db, tenant, &embedder, &vectors))
+    }
+
+    fn pending(&self, limit: usize) -> Result<Vec<PendingText>, StoreError> {
+        self.read(|db, tenant| later::pending(db, tenant, limit))
+    }
+
+    fn later_vectors(&self, after: u64, limit: usize) -> Result<Vec<LaterVector>, StoreError> {
+        self.read(|db, tenant| later::vectors(db, tenant, after, limit))
     }
 
     fn memory_stats(&self) -> Result<MemoryStats, StoreError> {

@@ -22,6 +22,7 @@ pub(crate) const STEPS: &[&str] = &[
     include_str!("v9.sql"),
     include_str!("v10.sql"),
     include_str!("v11.sql"),
+    include_str!("v12.sql"),
 ];
 
 /// What a database says about itself.

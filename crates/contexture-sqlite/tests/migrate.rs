@@ -41,6 +41,7 @@ fn older(path: &Path, steps: &[&str]) {
     }
     let db = Connection::open(path).unwrap();
     db.pragma_update(None, "foreign_keys", false).unwrap();
+    db.execute_batch(LATER_TRIGGERS).unwrap();
     // It belongs to a table that every version has, and uses one that is new.
     db.execute_batch("DROP TRIGGER snapshot_reports_end")
         .unwrap();
@@ -63,10 +64,21 @@ fn older(path: &Path, steps: &[&str]) {
         let drop = format!("ALTER TABLE compactions DROP COLUMN {column}");
         db.execute_batch(&drop).unwrap();
     }
+    if old.table_exists(None, "memory_states").unwrap() {
+        db.execute_batch(LATER_COLUMNS).unwrap();
+    }
     db.pragma_update(None, "user_version", steps.len() as u32)
         .unwrap();
     assert_eq!(schema(&db), schema(&old));
 }
+
+/// Takes away what version 11 added to tables of earlier ones.
+const LATER_TRIGGERS: &str = "
+    DROP TRIGGER text_added; DROP TRIGGER text_replaced;
+    DROP TRIGGER text_archived; DROP TRIGGER text_restored;";
+const LATER_COLUMNS: &str = "
+    ALTER TABLE memory_states DROP COLUMN later;
+    ALTER TABLE memory_states DROP COLUMN later_seq;";
 
 const V1: &str = include_str!("../src/v1.sql");
 const V2: &str = include_str!("../src/v2.sql");
@@ -199,8 +211,11 @@ fn tool_results_of_an_older_store_are_found_by_their_handles() {
     }
     drop((store, other));
     let db = Connection::open(&path).unwrap();
+    db.execute_batch(LATER_TRIGGERS).unwrap();
+    db.execute_batch(LATER_COLUMNS).unwrap();
     db.execute_batch(
-        "DROP TABLE tool_results; DROP TABLE unlisted_results; DROP TABLE sent_messages;
+        "DROP TABLE memory_later; DROP TABLE memory_pending; DROP TABLE memory_progress;
+         DROP TABLE tool_results; DROP TABLE unlisted_results; DROP TABLE sent_messages;
          DROP TABLE import_states; DROP TABLE imports; DROP TABLE import_roots;
          DROP TABLE import_rows; DROP TABLE snapshot_reports;
          DROP TRIGGER snapshot_reports_end;

@@ -140,6 +140,7 @@ macro_rules! conformance {
             keys_are_found_by_id,
             texts_of_a_memory_use_one_analysis,
             new_vectors_are_stored_next_to_the_old_ones,
+            later_vectors_are_filled_in_behind,
             a_vector_that_was_missing_is_filled_in,
             words_are_replaced_by_a_new_version,
             records_are_counted_by_kind,

@@ -9,8 +9,9 @@ use serde_json::json;
 use super::at;
 use contexture_store::{
     Analysis, Change, ChunkRecord, Condition, ConditionKind, Derived, EmbedderInfo, EntityRecord,
-    EventRecord, Forget, Link, Mention, NewRecord, Outcome, PatternRecord, Record, RecordKey,
-    RecordKind, RecordList, RelationRecord, Remembered, Sketch, Store, StoreError, TextSketch,
+    EventRecord, Forget, LaterState, Link, Mention, NewRecord, Outcome, PatternRecord, PendingText,
+    Record, RecordKey, RecordKind, RecordList, RelationRecord, Remembered, Sketch, Store,
+    StoreError, TextSketch,
 };
 
 const MODEL: &str = "test-model";
@@ -414,6 +415,7 @@ pub fn a_record_is_read_back_unchanged(store: &dyn Store) {
         outcome: Some(Outcome::Failure),
         words: Some(Vec::new()),
         vector: Some(vec![0, 1]),
+        later: None,
         mentions: Vec::new(),
     };
     assert_eq!(text, expected);
@@ -432,6 +434,7 @@ pub fn a_record_is_read_back_unchanged(store: &dyn Store) {
         outcome: None,
         words: Some(b"Once".to_vec()),
         vector: Some(vec![4, 1]),
+        later: None,
         mentions: Vec::new(),
     };
     assert_eq!(text, expected);
@@ -1333,6 +1336,72 @@ pub fn new_vectors_are_stored_next_to_the_old_ones(store: &dyn Store) {
     let state = store.memory_state().unwrap();
     store.use_embedder(&next).unwrap();
     assert_eq!(store.memory_state().unwrap(), state);
+}
+
+/// Vectors of the second generation are filled in later, newest text first.
+pub fn later_vectors_are_filled_in_behind(store: &dyn Store) {
+    assert_eq!(store.memory_state().unwrap().later, LaterState::default());
+    assert_eq!(store.pending(9).unwrap(), []);
+    let new: Vec<NewRecord> = (0..5).map(|i| event(&format!("e{i}"), "text")).collect();
+    let keys: Vec<RecordKey> = remember(store, &new).iter().map(|it| it.key()).collect();
+    keep(store, pattern("p", "x"));
+    keep(store, entity("a", "x", "A", &[]));
+    let slow = embedder("slow");
+    let later = || store.memory_state().unwrap().later;
+    let counts = || (later().current, later().pending);
+    let waiting = || -> Vec<RecordKey> {
+        let pending = store.pending(usize::MAX).unwrap();
+        pending.iter().map(|text| text.key).collect()
+    };
+    assert_eq!(counts(), (0, 5));
+    let newest: Vec<RecordKey> = keys.iter().rev().copied().collect();
+    assert_eq!(waiting(), newest);
+    // They are no changes of the memory, and are read in their order.
+    let (before, state) = (store.pending(2).unwrap(), seq(store));
+    let put = |texts: &[PendingText], byte: u8| {
+        let vectors: Vec<_> = texts.iter().map(|text| (*text, vec![byte])).collect();
+        store.put_later(&slow, &vectors).unwrap();
+    };
+    put(&before, 7);
+    assert_eq!(seq(store), state);
+    assert_eq!((counts(), later().embedder), ((2, 3), Some(slow.clone())));
+    assert_eq!(text_of(store, keys[4]).later, Some(vec![7]));
+    assert_eq!(text_of(store, keys[0]).later, None);
+    let found = store.later_vectors(0, 9).unwrap();
+    let found: Vec<_> = found.iter().map(|it| (it.key, &*it.vector)).collect();
+    assert_eq!(found, [(keys[4], &[7][..]), (keys[3], &[7])]);
+    // A text that was replaced since it was read gets no vector of the old one.
+    let read = store.pending(9).unwrap();
+    keep(store, event("e2", "said anew"));
+    keep(store, event("e4", "said anew"));
+    assert_eq!(counts(), (1, 4));
+    assert_eq!(text_of(store, keys[4]).later, None);
+    put(&read, 8);
+    assert_eq!(waiting(), [keys[4], keys[2]]);
+    assert_eq!(counts(), (3, 2));
+    // Archived and deleted texts are not waited for.
+    store.archive(&[keys[4], keys[3]]).unwrap();
+    assert_eq!(counts(), (2, 1));
+    keep(store, event("e3", "text"));
+    assert_eq!((waiting(), counts()), (vec![keys[3], keys[2]], (2, 2)));
+    let id = |id: &str| Forget::Id {
+        kind: None,
+        id: id.to_owned(),
+    };
+    store.forget(&id("e0")).unwrap();
+    store.forget(&id("e2")).unwrap();
+    assert_eq!((waiting(), counts()), (vec![keys[3]], (1, 1)));
+    assert_eq!(store.later_vectors(0, 9).unwrap().len(), 1);
+    // Another embedder begins anew.
+    let after = later().seq;
+    store.put_later(&embedder("slower"), &[]).unwrap();
+    assert_eq!(later().embedder, Some(embedder("slower")));
+    assert!(later().seq > after);
+    assert_eq!((waiting(), counts()), (vec![keys[3], keys[1]], (0, 2)));
+    // The first generation has nothing to do with it.
+    store.use_embedder(&embedder("next")).unwrap();
+    assert_eq!(later().embedder, Some(embedder("slower")));
+    assert_eq!(counts(), (0, 2));
 }
 
 pub fn a_vector_that_was_missing_is_filled_in(store: &dyn Store) {

@@ -43,10 +43,10 @@ pub use key::{KeyRecord, KeyScope, MAX_KEY_NAME_BYTES, Tenants, Waited, Watch};
 pub use ledger::{Counted, Ledger, Recorded, ToolResult, TurnHead, Walk};
 pub use memory::{
     Analysis, Change, ChunkRecord, Condition, ConditionKind, Derived, EmbedderInfo, EntityRecord,
-    EntitySketch, EventRecord, Forget, Forgotten, KindStats, Link, MAX_ID_BYTES, Memories,
-    MemoryState, MemoryStats, Mention, NewRecord, Outcome, PatternRecord, PatternSketch, Record,
-    RecordKey, RecordKind, RecordList, RecordScope, RelationRecord, RelationSketch, Remembered,
-    Sketch, TextSketch,
+    EntitySketch, EventRecord, Forget, Forgotten, KindStats, LaterState, LaterVector, Link,
+    MAX_ID_BYTES, Memories, MemoryState, MemoryStats, Mention, NewRecord, Outcome, PatternRecord,
+    PatternSketch, PendingText, Record, RecordKey, RecordKind, RecordList, RecordScope,
+    RelationRecord, RelationSketch, Remembered, Sketch, TextSketch,
 };
 pub use sent::SentBlock;
 pub use session::{

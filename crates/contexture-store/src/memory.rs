@@ -779,6 +779,9 @@ pub struct TextSketch {
     pub words: Option<Vec<u8>>,
     /// The encoded vector of the current embedder; `None` if there is none.
     pub vector: Option<Vec<u8>>,
+    /// The encoded vector of the second generation; `None` if there is none
+    /// yet.
+    pub later: Option<Vec<u8>>,
     /// The keys of the entities that the text mentions.
     pub mentions: Vec<RecordKey>,
 }
@@ -863,6 +866,42 @@ pub struct MemoryState {
     /// The analysers that created the search data; `None` before the first
     /// text.
     pub analysis: Option<Analysis>,
+    /// The second generation of vectors.
+    pub later: LaterState,
+}
+
+/// The state of the second generation of vectors, which are computed after
+/// recording.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct LaterState {
+    /// The embedder; `None` before the first vector.
+    pub embedder: Option<EmbedderInfo>,
+    /// A number that grows with each vector.
+    pub seq: u64,
+    /// The number of active texts that have a vector.
+    pub current: u64,
+    /// The number of active texts that have none.
+    pub pending: u64,
+}
+
+/// A text that has no vector of the second generation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PendingText {
+    /// The key of the text.
+    pub key: RecordKey,
+    /// Tells this text from one that it replaced.
+    pub stamp: i64,
+}
+
+/// A vector of the second generation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LaterVector {
+    /// Its number.
+    pub seq: u64,
+    /// The key of the text.
+    pub key: RecordKey,
+    /// The encoded vector.
+    pub vector: Vec<u8>,
 }
 
 /// The records to delete.
@@ -1039,6 +1078,27 @@ pub trait Memories: Send + Sync {
     /// Returns how many records can be found, by kind. This is cheap: every
     /// recording calls it.
     fn record_counts(&self) -> Result<BTreeMap<RecordKind, u64>, StoreError>;
+
+    /// Stores vectors of the second generation. They are not a change of the
+    /// memory: [`later_vectors`](Memories::later_vectors) reports them.
+    ///
+    /// If the embedder is not that of the second generation so far, the
+    /// vectors of the earlier one are dropped, and every text is pending. A
+    /// text that was replaced, archived or deleted since it was read gets no
+    /// vector.
+    fn put_later(
+        &self,
+        embedder: &EmbedderInfo,
+        vectors: &[(PendingText, Vec<u8>)],
+    ) -> Result<(), StoreError>;
+
+    /// Returns at most `limit` active events and chunks without a vector of the
+    /// second generation, the newest first.
+    fn pending(&self, limit: usize) -> Result<Vec<PendingText>, StoreError>;
+
+    /// Returns at most `limit` vectors of the second generation after the
+    /// number `after`, in order.
+    fn later_vectors(&self, after: u64, limit: usize) -> Result<Vec<LaterVector>, StoreError>;
 
     /// Returns what is in the memory.
     fn memory_stats(&self) -> Result<MemoryStats, StoreError>;

@@ -24,7 +24,8 @@ pub(super) fn changes(
     // Nothing of what is read for texts has to be parsed.
     let mut select = db.prepare_cached(
         "SELECT seq, key, kind, archived, type, session, task, source, speaker, at, idx,
-             valid_from, valid_to, outcome, words, vector, mentions
+             valid_from, valid_to, outcome, words, vector, mentions,
+             (SELECT l.vector FROM memory_later l WHERE l.record = memories.key)
          FROM memories WHERE tenant = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3",
     )?;
     let mut texts = select.query((tenant, after, limit(most)))?;
@@ -196,6 +197,7 @@ fn text(row: &Row<'_>) -> rusqlite::Result<TextSketch> {
         outcome: row.get::<_, Option<i64>>(13)?.and_then(outcome_of),
         words: row.get(14)?,
         vector: row.get(15)?,
+        later: row.get(17)?,
         mentions: unpack(row.get_ref(16)?.as_blob_or_null()?),
     })
 }

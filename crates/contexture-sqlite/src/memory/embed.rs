@@ -1,6 +1,6 @@
 //! Stores the versions of words and vectors, and new words and vectors.
 
-use contexture_store::{Analysis, EmbedderInfo, MemoryState, RecordKey, StoreError};
+use contexture_store::{Analysis, EmbedderInfo, LaterState, MemoryState, RecordKey, StoreError};
 use rusqlite::{Connection, OptionalExtension};
 
 use super::batch::Batch;
@@ -9,21 +9,37 @@ use crate::row::{limit, unsigned};
 
 pub(super) fn state(db: &Connection, tenant: i64) -> Result<MemoryState, Fault> {
     let mut select = db.prepare_cached(
-        "SELECT s.seq, s.words, m.name, m.dimensions FROM memory_states s
-         LEFT JOIN memory_models m ON m.key = s.model WHERE s.tenant = ?1",
+        "SELECT s.seq, s.words, m.name, m.dimensions, l.name, l.dimensions, s.later_seq,
+             coalesce(p.current, 0), coalesce(p.pending, 0)
+         FROM memory_states s
+         LEFT JOIN memory_models m ON m.key = s.model
+         LEFT JOIN memory_models l ON l.key = s.later
+         LEFT JOIN memory_progress p ON p.tenant = s.tenant WHERE s.tenant = ?1",
     )?;
     let found = select.query_row([tenant], |row| {
-        let embedder = match row.get(2)? {
-            Some(name) => Some(EmbedderInfo {
-                name,
-                dimensions: row.get(3)?,
-            }),
-            None => None,
+        let embedder = |at: usize| -> rusqlite::Result<Option<EmbedderInfo>> {
+            Ok(match row.get(at)? {
+                Some(name) => Some(EmbedderInfo {
+                    name,
+                    dimensions: row.get(at + 1)?,
+                }),
+                None => None,
+            })
         };
-        let analysis = |words| Analysis { words, embedder };
+        let first = embedder(2)?;
+        let analysis = |words| Analysis {
+            words,
+            embedder: first,
+        };
         Ok(MemoryState {
             seq: unsigned(row, 0)?,
             analysis: row.get::<_, Option<u32>>(1)?.map(analysis),
+            later: LaterState {
+                embedder: embedder(4)?,
+                seq: unsigned(row, 6)?,
+                current: unsigned(row, 7)?,
+                pending: unsigned(row, 8)?,
+            },
         })
     });
     Ok(found.optional()?.unwrap_or_default())
@@ -75,7 +91,11 @@ fn described(embedder: &EmbedderInfo) -> String {
     format!("`{}` ({} dimensions)", embedder.name, embedder.dimensions)
 }
 
-fn find_model(db: &Connection, tenant: i64, embedder: &EmbedderInfo) -> Result<Option<i64>, Fault> {
+pub(super) fn find_model(
+    db: &Connection,
+    tenant: i64,
+    embedder: &EmbedderInfo,
+) -> Result<Option<i64>, Fault> {
     let mut select = db.prepare_cached(
         "SELECT key FROM memory_models WHERE tenant = ?1 AND name = ?2 AND dimensions = ?3",
     )?;
@@ -86,13 +106,20 @@ fn find_model(db: &Connection, tenant: i64, embedder: &EmbedderInfo) -> Result<O
 }
 
 fn add_model(batch: &Batch<'_>, embedder: &EmbedderInfo) -> Result<i64, Fault> {
-    if let Some(model) = find_model(batch.db, batch.tenant, embedder)? {
+    add_model_of(batch.db, batch.tenant, embedder)
+}
+
+pub(super) fn add_model_of(
+    db: &Connection,
+    tenant: i64,
+    embedder: &EmbedderInfo,
+) -> Result<i64, Fault> {
+    if let Some(model) = find_model(db, tenant, embedder)? {
         return Ok(model);
     }
-    (batch.db)
-        .prepare_cached("INSERT INTO memory_models (tenant, name, dimensions) VALUES (?1, ?2, ?3)")?
-        .execute((batch.tenant, &embedder.name, embedder.dimensions))?;
-    Ok(batch.db.last_insert_rowid())
+    db.prepare_cached("INSERT INTO memory_models (tenant, name, dimensions) VALUES (?1, ?2, ?3)")?
+        .execute((tenant, &embedder.name, embedder.dimensions))?;
+    Ok(db.last_insert_rowid())
 }
 
 /// Returns the texts of the tenant, archived ones included, in order.
@@ -213,7 +240,8 @@ pub(super) fn use_embedder(
     for sql in [
         "DELETE FROM memory_vectors WHERE model IN
              (SELECT key FROM memory_models WHERE tenant = ?1)",
-        "DELETE FROM memory_models WHERE tenant = ?1 AND key <> ?2",
+        "DELETE FROM memory_models WHERE tenant = ?1 AND key <> ?2 AND key NOT IN
+             (SELECT later FROM memory_states WHERE tenant = ?1 AND later IS NOT NULL)",
     ] {
         let mut delete = db.prepare_cached(sql)?;
         match delete.parameter_count() {

@@ -281,6 +281,15 @@ impl Memories for Counting {
     fn record_counts(&self) -> Done<std::collections::BTreeMap<RecordKind, u64>> {
         self.inner.record_counts()
     }
+    fn put_later(&self, embedder: &EmbedderInfo, vectors: &[(PendingText, Vec<u8>)]) -> Done<()> {
+        self.inner.put_later(embedder, vectors)
+    }
+    fn pending(&self, limit: usize) -> Done<Vec<PendingText>> {
+        self.inner.pending(limit)
+    }
+    fn later_vectors(&self, after: u64, limit: usize) -> Done<Vec<LaterVector>> {
+        self.inner.later_vectors(after, limit)
+    }
     fn memory_stats(&self) -> Done<MemoryStats> {
         self.inner.memory_stats()
     }
