@@ -12,8 +12,8 @@ use std::sync::Arc;
 use contexture::core::guard::FindingKind;
 use contexture::core::no_loader;
 use contexture::core::{Budget, Counts, Item, Layer, Layout, Role, Text, assemble, markup};
-use contexture::providers::{Format, Prompt};
 use contexture::tokens::Estimated;
+use contexture_providers::{Format, Prompt};
 use serde_json::{Value, json};
 
 /// Larger files are not offered to a model in one piece.

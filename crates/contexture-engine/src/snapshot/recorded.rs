@@ -455,6 +455,7 @@ impl RecordedBody {
             join: contexture_core::Join::default(),
             tokens: tokens.saturating_add(more),
             surcharge: more,
+            recorded: false,
             volatile: false,
             group: None,
             body: self.keep(body.into_bytes()),
