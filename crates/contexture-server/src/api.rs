@@ -8,6 +8,7 @@ pub(crate) mod blobs;
 pub(crate) mod fit;
 pub(crate) mod memory;
 mod page;
+mod pins;
 mod recipes;
 pub(crate) mod sessions;
 mod snapshots;

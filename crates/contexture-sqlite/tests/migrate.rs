@@ -192,7 +192,7 @@ fn tool_results_of_an_older_store_are_found_by_their_handles() {
     drop((store, other));
     let db = Connection::open(&path).unwrap();
     db.execute_batch(
-        "DROP TABLE tool_results; DROP TABLE unlisted_results; DROP TABLE sent_messages;
+        "DROP TABLE tool_results; DROP TABLE unlisted_results; DROP TABLE sent_messages; DROP TABLE session_pins;
          PRAGMA user_version = 6;",
     )
     .unwrap();

@@ -20,6 +20,7 @@ mod id;
 mod key;
 mod ledger;
 mod memory;
+mod pin;
 #[cfg(feature = "schema")]
 pub mod schema;
 mod sent;
@@ -44,6 +45,7 @@ pub use memory::{
     MemoryState, MemoryStats, Mention, NewRecord, Outcome, PatternRecord, PatternSketch, Record,
     RecordKey, RecordKind, RelationRecord, RelationSketch, Remembered, Sketch, TextSketch,
 };
+pub use pin::{NewSessionPin, SessionPin};
 pub use sent::SentBlock;
 pub use session::{
     HeadMove, MAX_LABEL_BYTES, NewSession, Session, SessionChange, SessionStatus, check_alias,

@@ -14,6 +14,7 @@ mod native;
 mod origins;
 mod patches;
 mod paths;
+mod pins;
 mod slow;
 mod stopping;
 mod store;
