@@ -38,7 +38,7 @@ pub(crate) use serve::{InspectArgs, McpArgs, ServeArgs};
 pub(crate) use task::{TaskArgs, TaskCommand};
 
 pub(crate) use models::{ModelsArgs, ModelsCommand};
-pub(crate) use session::{SessionArgs, SessionCommand};
+pub(crate) use session::{PinArgs, SessionArgs, SessionCommand};
 pub(crate) use snapshot::{SnapshotArgs, SnapshotCommand};
 pub(crate) use tree::{
     AddArgs, AgentCommand, AgentName, AgentSetArgs, NodeCommand, PathCommand, Pinned, Prefer,

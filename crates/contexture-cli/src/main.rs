@@ -18,6 +18,7 @@ mod key;
 mod memory;
 mod models;
 mod output;
+mod pins;
 mod progress;
 mod recipe;
 mod root;

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use crate::args::{SessionArgs, SessionCommand, StoreOptions};
 use crate::face::CommandLine;
-use crate::{output, progress, store};
+use crate::{output, pins, progress, store};
 
 pub(crate) fn run(args: &SessionArgs) -> anyhow::Result<()> {
     let options = &args.options;
@@ -38,6 +38,9 @@ pub(crate) fn run(args: &SessionArgs) -> anyhow::Result<()> {
         );
         return show(options, &recorded, &told);
     }
+    if let SessionCommand::Pin(args) = &args.command {
+        return pins::pin(args, options);
+    }
     let new = new_session(&args.command);
     if let Some(new) = &new {
         new.check().map_err(Error::from)?;
@@ -58,7 +61,18 @@ pub(crate) fn run(args: &SessionArgs) -> anyhow::Result<()> {
             let session = engine.store()?.session(label).map_err(Error::from)?;
             show(options, &session, &describe(&engine, &session)?)
         }
-        SessionCommand::Record { .. } => Ok(()),
+        SessionCommand::Record { .. } | SessionCommand::Pin(_) => Ok(()),
+        SessionCommand::Pins { label, revisions } => {
+            pins::list(&engine, options, label, revisions.as_deref())
+        }
+        SessionCommand::Unpin { label, name } => {
+            let pin = engine.unpin(label, name, options.now)?;
+            show(
+                options,
+                &pin,
+                &format!("removed pin {name} of session {label}"),
+            )
+        }
         SessionCommand::History { label, limit, all } => {
             let limit = if *all { usize::MAX } else { *limit };
             let turns = engine.history(label, limit)?;
@@ -181,7 +195,7 @@ pub(crate) fn run(args: &SessionArgs) -> anyhow::Result<()> {
 
 /// Returns the id of the turn that `--at` selects. A number that is too short
 /// for the first digits of an id is the number of a turn.
-fn turn_at(engine: &Engine, label: &str, at: &str) -> anyhow::Result<String> {
+pub(crate) fn turn_at(engine: &Engine, label: &str, at: &str) -> anyhow::Result<String> {
     let Some(number) = at.parse::<u64>().ok().filter(|_| at.len() < 4) else {
         return Ok(at.to_owned());
     };

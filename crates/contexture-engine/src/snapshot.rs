@@ -706,10 +706,12 @@ impl Saved {
         self.durability.store(durability as u8, Ordering::Release);
     }
 
-    /// Returns the ids of the blocks of history, oldest first, with their groups.
-    pub fn history(&self) -> impl Iterator<Item = (&Arc<str>, Option<&Arc<str>>)> {
+    /// Returns the ids of the blocks of a layer in the history, oldest first, with
+    /// their groups.
+    pub fn history(&self, layer: &str) -> impl Iterator<Item = (&Arc<str>, Option<&Arc<str>>)> {
         let history = self.entries.iter();
-        let history = history.filter(|entry| entry.section == Section::History);
+        let history = history
+            .filter(move |entry| entry.section == Section::History && *entry.layer == *layer);
         history.map(|entry| (&entry.id, entry.group.as_ref()))
     }
 

@@ -43,8 +43,8 @@ pub(crate) fn turn_name(id: TurnId) -> String {
 #[derive(Debug)]
 pub(crate) struct PreparedTurn {
     items: Vec<Item>,
-    // Blocks that are kept for the record only, with the reason.
-    unsent: Vec<(Arc<str>, Role, &'static str)>,
+    // Blocks that are kept for the record only.
+    unsent: Vec<UnsentBlock>,
     // Calls that have no result when the turn ends.
     open: Vec<(Arc<str>, Arc<str>)>,
     // Results that the turn gives to calls of turns before it.
@@ -60,6 +60,15 @@ pub(crate) struct PreparedTurn {
     // say because its results are shorter here.
     shorter: Option<Tokens>,
     bytes: usize,
+}
+
+/// A block that is kept for the record only.
+#[derive(Debug)]
+pub(crate) struct UnsentBlock {
+    id: Arc<str>,
+    role: Role,
+    message: usize,
+    reason: &'static str,
 }
 
 /// Turns that were prepared before. They never change.

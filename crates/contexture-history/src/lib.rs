@@ -10,12 +10,14 @@ pub mod facts;
 mod fetch;
 mod history;
 mod messages;
+mod pins;
 mod recording;
 mod sent;
 mod session;
 mod source;
 
 pub use fetch::{FetchRequest, Fetched};
+pub use pins::PinRequest;
 pub use recording::{Recording, make_ids_unique};
 pub use session::{CompactRequest, SessionCost, Sessions, TurnCost};
 pub use source::register;

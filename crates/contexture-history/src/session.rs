@@ -65,6 +65,10 @@ impl<'e> Sessions<'e> {
         Self { engine }
     }
 
+    pub(crate) fn engine(&self) -> &'e Engine {
+        self.engine
+    }
+
     pub(crate) fn compactor<'a>(
         &'a self,
         store: &'a dyn Ledger,

@@ -16,6 +16,7 @@ use contexture_store::{Session, Trigger};
 use crate::compaction::{Attempt, Compacted, Flight, Plan};
 use crate::history::{Clearing, History, Reader, ResultLimits, SUMMARY_NAME, Target, TurnCache};
 use crate::messages::MessagesSource;
+use crate::pins::{PinsShown, PinsSource, SHOWN};
 use crate::session::Sessions;
 
 /// An answer that may have fewer tokens than this is likely to be cut off.
@@ -28,12 +29,15 @@ pub(crate) const LEFT_OUT: &str =
 /// How often a compaction is tried when other writers are faster.
 const MOST_COMPACTIONS: usize = 4;
 
-/// Registers the sources `history` and `messages`.
+/// Registers the sources `history`, `messages` and `pins`.
 pub fn register(builder: EngineBuilder) -> EngineBuilder {
     let history = HistorySource {
         cache: TurnCache::default(),
     };
-    builder.source(history).source(MessagesSource)
+    builder
+        .source(history)
+        .source(MessagesSource)
+        .source(PinsSource)
 }
 
 /// Offers the tail of a conversation: the latest summary, and the turns behind
@@ -211,6 +215,7 @@ impl Source for HistorySource {
         let mut progress = known.lock();
         if let Some(session) = &progress.session {
             *account.parent_turn = session.head;
+            warn_of_unseen_pins(ask, &session.label)?;
         }
         account.report.stale_results = progress.stale;
         if let Some(compacted) = progress.compacted.take() {
@@ -230,6 +235,24 @@ impl Source for HistorySource {
     }
 }
 
+/// Warns if the session has pins and no layer of the request shows them.
+fn warn_of_unseen_pins(ask: &Ask<'_>, label: &str) -> Result<(), Error> {
+    if ask.peek::<PinsShown>(SHOWN).is_some() || ask.engine.ledger()?.pins(label)?.is_empty() {
+        return Ok(());
+    }
+    ask.warn(
+        Warning::new(
+            "pins_not_sent",
+            format!(
+                "session `{label}` has pins, but recipe `{}` has no layer for them",
+                ask.recipe.name
+            ),
+        )
+        .advise("add a layer with `source: pins` and `place: history` before the history"),
+    );
+    Ok(())
+}
+
 /// Returns where the window over history stays, because it began there in the
 /// request before: for the same model, whose cache is at stake, while there is
 /// no more room than there was, and while it holds the latest turns.
@@ -239,13 +262,14 @@ fn window_start(ask: &Ask<'_>, history: &History, min_recent: usize) -> Option<A
     if previous.model() != sent_name(ask.model) || previous.available() < room {
         return None;
     }
-    let (first, _) = previous.history().next()?;
+    let before = || previous.history(&ask.layer.name);
+    let (first, _) = before().next()?;
     let stood = Some(&**first).filter(|id| id.starts_with(SUMMARY_NAME));
     if stood != history.summary_name() {
         return None;
     }
     // A summary and a question that is kept in any case have no group.
-    let start = previous.history().find(|(_, group)| group.is_some());
+    let start = before().find(|(_, group)| group.is_some());
     let start = Arc::clone(start?.0);
     history.holds_latest(&start, min_recent).then_some(start)
 }
@@ -304,7 +328,7 @@ impl HistorySource {
         };
         // Stale results are cleared before anything is summarised, if that frees
         // enough for more than the next requests.
-        let enough = ask.budget.available() / 10;
+        let enough = ask.budget.available() / 4;
         let is_worth = |stale: StaleResults| stale.cleared < stale.stale && stale.tokens >= enough;
         if need.trigger == Trigger::ContextLimit
             && !progress.clears_stale

@@ -8,6 +8,7 @@ pub(crate) mod blobs;
 pub(crate) mod fit;
 pub(crate) mod memory;
 mod page;
+mod pins;
 mod recipes;
 mod refit;
 pub(crate) mod sessions;

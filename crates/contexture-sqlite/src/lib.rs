@@ -53,6 +53,7 @@ mod keys;
 mod ledger;
 mod memory;
 mod open;
+mod pins;
 mod presence;
 mod readers;
 mod record;

@@ -127,7 +127,8 @@ pub(crate) fn record(
     if let Some(expected) = new.turn.parent_turn_id.expected() {
         sessions::check_head(&session, parent.id, expected)?;
     }
-    let outline = new.turn.outline(&parent.open_calls)?;
+    let given_up = given_up(db, &parent, &new.turn)?;
+    let outline = new.turn.outline_after(&parent.open_calls, &given_up)?;
     let recorded = Recorded {
         id: new.body.id(parent.id, &session.label, now),
         parent: parent.id,
@@ -182,10 +183,12 @@ pub(crate) fn append(
     if turns::find_key(db, tenant, recorded.id)?.is_some() {
         return Ok((recorded, None));
     }
-    let outline = new.turn.outline(&parent.open_calls)?;
+    let given_up = given_up(db, parent, &new.turn)?;
+    let outline = new.turn.outline_after(&parent.open_calls, &given_up)?;
     let key = insert_turn(db, tenant, session, parent, &recorded, new, &outline, now)?;
     insert_calls(db, key, &outline)?;
     insert_messages(db, tenant, key, new)?;
+    insert_sent(db, key, new)?;
     let made = Parent {
         key: Some(key),
         id: Some(recorded.id),
@@ -194,6 +197,37 @@ pub(crate) fn append(
         open_calls: outline.open_calls,
     };
     Ok((recorded, Some(made)))
+}
+
+/// How many turns back a call may be that a late result answers.
+const MOST_TURNS_BACK: i64 = 1000;
+
+/// Returns the calls of earlier turns that a turn answers, and for which the
+/// conversation did not wait.
+fn given_up(db: &Connection, parent: &Parent, turn: &NewTurn) -> Result<Vec<OpenCall>, Fault> {
+    let late = turn.late_results(&parent.open_calls);
+    if late.is_empty() || parent.key.is_none() {
+        return Ok(Vec::new());
+    }
+    let mut select = db.prepare_cached(
+        "WITH RECURSIVE path (key, parent, back) AS (
+             SELECT key, parent, 0 FROM turns WHERE key = ?1
+             UNION ALL
+             SELECT t.key, t.parent, back + 1 FROM turns t JOIN path ON t.key = path.parent
+             WHERE back < ?3)
+         SELECT c.name FROM path JOIN tool_calls c ON c.turn = path.key
+         WHERE c.id = ?2 AND c.is_error IS NULL AND NOT EXISTS (
+             SELECT 1 FROM path later JOIN late_results r ON r.turn = later.key
+             WHERE r.id = ?2 AND later.back < path.back)
+         ORDER BY path.back LIMIT 1",
+    )?;
+    let mut found = Vec::new();
+    for id in late {
+        let name = select.query_row((parent.key, &id, MOST_TURNS_BACK), |row| row.get(0));
+        let name = name.optional()?;
+        found.extend(name.map(|name| OpenCall { id, name }));
+    }
+    Ok(found)
 }
 
 /// Returns what was recorded with that key before.

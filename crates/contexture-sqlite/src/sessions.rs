@@ -8,7 +8,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use crate::error::Fault;
 use crate::row::{Time, Word, id, limit, unsigned};
-use crate::turns;
+use crate::{pins, turns};
 
 /// What recording needs to know of a session.
 pub(crate) struct SessionRow {
@@ -129,6 +129,7 @@ pub(crate) fn create(
     let parent = new.parent_session.as_ref();
     let parent = parent.map(|label| find(db, tenant, label)).transpose()?;
     let parent_turn = head.or(parent.as_ref().and_then(|parent| parent.head));
+    let parent = parent.map(|parent| parent.key);
     db.prepare_cached(
         "INSERT INTO sessions (tenant, label, moves, persona, parent_session, parent_turn, task,
              status, created_at, updated_at)
@@ -138,7 +139,7 @@ pub(crate) fn create(
         tenant,
         new.label,
         new.persona,
-        parent.map(|parent| parent.key),
+        parent,
         parent_turn,
         new.task,
         Time(now),
@@ -157,6 +158,9 @@ pub(crate) fn create(
         None => "created",
     };
     move_head(db, &session, head, reason, now)?;
+    if let (Some(parent), Some(head)) = (parent, head) {
+        pins::fork(db, parent, session.key, head)?;
+    }
     by_key(db, session.key)
 }
 

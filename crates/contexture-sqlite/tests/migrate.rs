@@ -216,6 +216,7 @@ fn tool_results_of_an_older_store_are_found_by_their_handles() {
     db.execute_batch(
         "DROP TABLE memory_later; DROP TABLE memory_pending; DROP TABLE memory_progress;
          DROP TABLE tool_results; DROP TABLE unlisted_results; DROP TABLE sent_messages;
+         DROP TABLE session_pins;
          DROP TABLE import_states; DROP TABLE imports; DROP TABLE import_roots;
          DROP TABLE import_rows; DROP TABLE snapshot_reports;
          DROP TRIGGER snapshot_reports_end;

@@ -8,9 +8,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use contexture_core::{ContentHash, Join, Media, MediaKind, MediaSource, Role, Trust, Usage};
 use contexture_store::{
     Blob, Block, Compaction, Counted, Handle, HandlePrefix, LEAST_FETCHABLE_BYTES, Message,
-    MessageContent, MessageRole, Native, NewSession, NewTurn, ParentTurn, RawJson, Recorded,
-    Sample, SentBlock, SessionChange, SessionStatus, Snapshot, StopReason, Store, StoreError,
-    Trigger, TurnHead, TurnId, TurnKind, TurnSample, Walk,
+    MessageContent, MessageRole, Native, NewSession, NewSessionPin, NewTurn, ParentTurn, RawJson,
+    Recorded, Sample, SentBlock, SessionChange, SessionPin, SessionStatus, Snapshot, StopReason,
+    Store, StoreError, Trigger, TurnHead, TurnId, TurnKind, TurnSample, Walk,
 };
 use jiff::Timestamp;
 
@@ -1421,4 +1421,98 @@ pub fn a_compaction_refers_to_existing_turns(store: &dyn Store) {
     assert!(matches!(unknown, Err(StoreError::NotFound { .. })));
     let stored = store.turns(&[first.id], "words").unwrap().remove(0);
     assert_eq!(stored.counts, None, "all or nothing");
+}
+
+pub fn pins_are_revisions_and_forks_share_them(store: &dyn Store) {
+    let pin = |name: Option<&str>, text: &str, origin: Option<&str>| NewSessionPin {
+        name: name.map(str::to_owned),
+        text: text.to_owned(),
+        origin: origin.map(str::to_owned),
+    };
+    let session = |label: &str| NewSession {
+        label: label.to_owned(),
+        ..NewSession::default()
+    };
+    store.create_session(&session("s"), at(0)).unwrap();
+    assert_eq!(store.pins("s").unwrap(), []);
+    let first = store.pin("s", &pin(None, "a", None), at(1)).unwrap();
+    assert_eq!((first.name.as_str(), first.revision), ("pin-1", 1));
+    assert_eq!(first.created_at, at(1));
+    let goal = store.pin("s", &pin(Some("goal"), "Ship it.\n", Some("file g")), at(2));
+    let goal = goal.unwrap();
+    assert_eq!(goal.text.as_deref(), Some("Ship it.\n"));
+    assert_eq!(goal.origin.as_deref(), Some("file g"));
+    let turn = |words: &str| NewTurn {
+        messages: vec![text(MessageRole::User, words)],
+        ..NewTurn::default()
+    };
+    let one = store.record("s", &turn("one"), None, None, at(3)).unwrap();
+    let again = store
+        .pin("s", &pin(Some("pin-1"), "b", None), at(4))
+        .unwrap();
+    assert_eq!(again.revision, 2);
+    // The same text is no revision.
+    let same = store
+        .pin("s", &pin(Some("pin-1"), "b", None), at(5))
+        .unwrap();
+    assert_eq!(same, again);
+    store.record("s", &turn("two"), None, None, at(6)).unwrap();
+    let third = store.pin("s", &pin(None, "c", None), at(7)).unwrap();
+    assert_eq!(third.name, "pin-2");
+    let names = |label: &str| -> Vec<String> {
+        let pins = store.pins(label).unwrap();
+        let shown = |pin: &SessionPin| format!("{} {}", pin.name, pin.text.clone().unwrap());
+        pins.iter().map(shown).collect()
+    };
+    assert_eq!(names("s"), ["pin-1 b", "goal Ship it.\n", "pin-2 c"]);
+    // A fork has those of its turn, and goes its own way.
+    let fork = |label: &str, head| NewSession {
+        head: Some(head),
+        parent_session: Some("s".to_owned()),
+        ..session(label)
+    };
+    store.create_session(&fork("early", one.id), at(8)).unwrap();
+    assert_eq!(names("early"), ["pin-1 b", "goal Ship it.\n"]);
+    let removed = store.unpin("early", "goal", at(9)).unwrap();
+    assert_eq!((removed.revision, removed.text.as_ref()), (2, None));
+    assert_eq!(names("early"), ["pin-1 b"]);
+    assert_eq!(names("s").len(), 3);
+    let history = store.pin_revisions("early", "goal").unwrap();
+    assert_eq!(history, [goal, removed]);
+    let head = store.session("s").unwrap().head.unwrap();
+    store.create_session(&fork("late", head), at(10)).unwrap();
+    assert_eq!(names("late"), names("s"));
+    // A worker is no fork.
+    let worker = NewSession {
+        parent_session: Some("s".to_owned()),
+        ..session("worker")
+    };
+    store.create_session(&worker, at(11)).unwrap();
+    assert_eq!(names("worker"), [""; 0]);
+    // Bad calls change nothing.
+    let is_missing = |done: Result<SessionPin, StoreError>| {
+        assert!(matches!(done, Err(StoreError::NotFound { .. })));
+    };
+    is_missing(store.unpin("s", "nothing", at(12)));
+    is_missing(store.unpin("early", "goal", at(12)));
+    is_missing(store.pin("nobody", &pin(None, "x", None), at(12)));
+    assert!(store.pin_revisions("s", "nothing").is_err());
+    for bad in [
+        pin(None, " \n", None),
+        pin(Some(" a"), "x", None),
+        pin(Some(""), "x", None),
+    ] {
+        let refused = store.pin("s", &bad, at(12));
+        assert!(
+            matches!(refused, Err(StoreError::Invalid { .. })),
+            "{bad:?}"
+        );
+    }
+    let closed = SessionChange {
+        status: Some(SessionStatus::Completed),
+        ..SessionChange::default()
+    };
+    store.change_session("late", &closed).unwrap();
+    let refused = store.pin("late", &pin(None, "x", None), at(13));
+    assert!(matches!(refused, Err(StoreError::Closed { .. })));
 }

@@ -59,6 +59,7 @@ macro_rules! conformance {
             a_walk_stops_when_its_budget_is_used_up,
             a_walk_stops_where_a_step_starts,
             token_counts_are_stored_per_counter,
+            pins_are_revisions_and_forks_share_them,
             a_tool_result_is_found_by_its_handle,
             a_handle_that_matches_several_results_is_rejected,
             a_clock_that_is_set_back_causes_no_errors,

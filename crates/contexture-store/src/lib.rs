@@ -22,6 +22,7 @@ mod import;
 mod key;
 mod ledger;
 mod memory;
+mod pin;
 #[cfg(feature = "schema")]
 pub mod schema;
 mod sent;
@@ -48,6 +49,7 @@ pub use memory::{
     PatternSketch, PendingText, Record, RecordKey, RecordKind, RecordList, RecordScope,
     RelationRecord, RelationSketch, Remembered, Sketch, TextSketch,
 };
+pub use pin::{NewSessionPin, SessionPin};
 pub use sent::SentBlock;
 pub use session::{
     HeadMove, MAX_LABEL_BYTES, NewSession, Session, SessionChange, SessionStatus, check_alias,

@@ -380,6 +380,17 @@ impl NewTurn {
     /// not answered before somebody else speaks count as given up; calls of the
     /// turn itself must be answered before that.
     pub fn outline(&self, open: &[OpenCall]) -> Result<Outline, StoreError> {
+        self.outline_after(open, &[])
+    }
+
+    /// Checks the turn as [`outline`](Self::outline) does. `given_up` are calls
+    /// of earlier turns that never got a result: a late result of one is
+    /// accepted, too.
+    pub fn outline_after(
+        &self,
+        open: &[OpenCall],
+        given_up: &[OpenCall],
+    ) -> Result<Outline, StoreError> {
         if self.messages.is_empty() {
             return Err(StoreError::invalid(
                 "messages",
@@ -418,6 +429,7 @@ impl NewTurn {
         }
         let mut checker = Checker {
             inherited: open.to_vec(),
+            given_up: given_up.to_vec(),
             ..Checker::default()
         };
         for (i, message) in self.messages.iter().enumerate() {
@@ -433,6 +445,25 @@ impl NewTurn {
         outline.open_calls = checker.inherited;
         outline.open_calls.extend(checker.own);
         Ok(outline)
+    }
+
+    /// Returns the ids of calls that the turn answers and does not make itself,
+    /// without those in `open`.
+    pub fn late_results(&self, open: &[OpenCall]) -> Vec<String> {
+        let mut known: BTreeSet<String> = open.iter().map(|call| call.id.clone()).collect();
+        let mut late = Vec::new();
+        for message in &self.messages {
+            for block in message.blocks().iter() {
+                match &**block {
+                    Block::ToolCall { id, .. } => drop(known.insert(id.clone())),
+                    Block::ToolResult { tool_call_id, .. } if !known.contains(tool_call_id) => {
+                        late.push(tool_call_id.clone());
+                    }
+                    _ => {}
+                }
+            }
+        }
+        late
     }
 
     /// Checks that no message is too large: before anything else is done with
@@ -486,6 +517,8 @@ impl NewTurn {
 struct Checker {
     // Calls of earlier turns that may still be answered.
     inherited: Vec<OpenCall>,
+    // Calls of earlier turns for which the conversation did not wait.
+    given_up: Vec<OpenCall>,
     // Calls of this turn that are still to be answered.
     own: Vec<OpenCall>,
     seen: BTreeSet<String>,
@@ -664,6 +697,11 @@ impl Checker {
                     }
                 } else if let Some(found) = self.inherited.iter().position(is_it) {
                     self.inherited.remove(found);
+                    self.outline
+                        .answered
+                        .push((tool_call_id.clone(), *is_error));
+                } else if let Some(found) = self.given_up.iter().position(is_it) {
+                    self.given_up.remove(found);
                     self.outline
                         .answered
                         .push((tool_call_id.clone(), *is_error));

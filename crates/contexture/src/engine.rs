@@ -13,13 +13,16 @@ use contexture_engine::{
     SystemSource, Warning,
 };
 use contexture_history::compaction::{Attempt, Compacted, Undone};
-use contexture_history::{CompactRequest, FetchRequest, Fetched, Recording, SessionCost, Sessions};
+use contexture_history::{
+    CompactRequest, FetchRequest, Fetched, PinRequest, Recording, SessionCost, Sessions,
+};
 use contexture_loom::{FlagChange, Looms, NewNode, NodeEdit};
 use contexture_memory::{Archetypes, Memory, MemoryCache};
 use contexture_recall::Embedder;
 use contexture_store::{
     Flags, Imported, Ledger, Memories, NewSession, NewTurn, NodeHead, Recorded, Samples, SavedPath,
-    Session, Snapshots, Store, StoreError, Tasks, TreeDocument, TreeMode, Trees, Turn, TurnId,
+    Session, SessionPin, Snapshots, Store, StoreError, Tasks, TreeDocument, TreeMode, Trees, Turn,
+    TurnId,
 };
 use jiff::Timestamp;
 
@@ -374,6 +377,37 @@ impl Engine {
     /// names.
     pub fn fetch(&self, handle: &str, request: &FetchRequest) -> Result<Fetched, Error> {
         self.sessions().fetch(handle, request)
+    }
+
+    /// Pins a text, or what was said in a turn, to a session: every request
+    /// contains it verbatim.
+    pub fn pin(
+        &self,
+        label: &str,
+        request: &PinRequest,
+        now: Option<Timestamp>,
+    ) -> Result<SessionPin, Error> {
+        self.sessions().pin(label, request, now)
+    }
+
+    /// Removes a pin of a session. Its revisions stay stored.
+    pub fn unpin(
+        &self,
+        label: &str,
+        name: &str,
+        now: Option<Timestamp>,
+    ) -> Result<SessionPin, Error> {
+        self.sessions().unpin(label, name, now)
+    }
+
+    /// Returns the pins of a session, in the order in which they are sent.
+    pub fn pins(&self, label: &str) -> Result<Vec<SessionPin>, Error> {
+        self.sessions().pins(label)
+    }
+
+    /// Returns every revision of a pin, oldest first.
+    pub fn pin_revisions(&self, label: &str, name: &str) -> Result<Vec<SessionPin>, Error> {
+        self.sessions().pin_revisions(label, name)
     }
 
     /// Undoes the latest compaction of a session. Nothing that was said since

@@ -1,7 +1,7 @@
 //! Makes a provider's own request fit into a number of tokens.
 
 use contexture_core::{Code, Tokens};
-use contexture_engine::{Error, Preview, RecipeRef, Request, Root};
+use contexture_engine::{Concept, Error, Preview, RecipeRef, Request, Root};
 use contexture_history::make_ids_unique;
 use contexture_providers::Format;
 use contexture_providers::native::{self, Api, NativeRequest};
@@ -123,7 +123,14 @@ impl Engine {
         // A blank text, for example, is not sent, and does no harm.
         let mut dropped = report.excluded.iter();
         let is_cut = is_cut || dropped.any(|row| row.code != Code::NOT_FOR_PROVIDER);
-        let is_changed = !is_same || is_cut || !report.guard.is_empty();
+        // What the session adds to its conversation.
+        let is_history = |name: &str| {
+            let mut layers = assembled.layers.iter();
+            layers.any(|layer| *layer.name == *name && layer.concept == Concept::History)
+        };
+        let mut sent = assembled.layout.history.iter();
+        let has_more = sent.any(|block| !is_history(&block.layer));
+        let is_changed = !is_same || is_cut || has_more || !report.guard.is_empty();
         let refused = |refused: contexture_providers::Refused| Error::input(refused.to_string());
         let body = match (is_changed, is_same) {
             (false, _) => String::from_utf8_lossy(body).into_owned(),

@@ -88,7 +88,8 @@ pub use contexture_files::{
     Proposal, ProposedEntry, Scaffold, existing_manifest, init, propose, working_set,
 };
 pub use contexture_history::{
-    CompactRequest, FetchRequest, Fetched, Recording, SessionCost, TurnCost, compaction, facts,
+    CompactRequest, FetchRequest, Fetched, PinRequest, Recording, SessionCost, TurnCost,
+    compaction, facts,
 };
 pub use contexture_loom as loom;
 pub use contexture_memory as memory;

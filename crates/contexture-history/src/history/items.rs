@@ -20,7 +20,7 @@ use contexture_engine::counter_name;
 use serde_json::Value;
 
 use super::steps::Previous;
-use super::{PreparedTurn, Target, turn_name};
+use super::{PreparedTurn, Target, UnsentBlock, turn_name};
 use crate::sent;
 use crate::turn::guarded_json;
 
@@ -463,7 +463,12 @@ impl ItemBuilder {
                     messages.push(one.message);
                     items.push(one.item);
                 }
-                Some(reason) => unsent.push((one.item.id, one.item.role, reason)),
+                Some(reason) => unsent.push(UnsentBlock {
+                    id: one.item.id,
+                    role: one.item.role,
+                    message: one.message,
+                    reason,
+                }),
             }
         }
         PreparedTurn {

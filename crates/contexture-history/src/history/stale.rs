@@ -25,7 +25,7 @@ const LEAST_TOKENS: Tokens = 100;
 
 /// How many times what it costs clearing must save. The number of later requests
 /// is a guess: with 1, runs of 30 steps cost more than without clearing.
-const MARGIN: Tokens = 2;
+const MARGIN: Tokens = 3;
 
 /// The least tokens for which a cached prefix is broken.
 const LEAST_SAVED: Tokens = 500;

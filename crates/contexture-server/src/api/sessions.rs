@@ -26,7 +26,7 @@ use serde_json::json;
 use tokio::sync::broadcast::error::RecvError;
 
 use crate::api::page::{Limit, Page};
-use crate::api::turns;
+use crate::api::{pins, turns};
 use crate::app::{App, Watch};
 use crate::events::{Listener, SessionEvent};
 use crate::operation::{self, Api, Nothing, Operation, ResponseBody};
@@ -256,6 +256,7 @@ pub(crate) fn add(api: &mut Api) {
             Ok(tenant.engine.cost(&path.label)?)
         },
     );
+    pins::add(api);
     let mut listening = Operation::get("/v1/sessions/{label}/events", "listen_to_session").says(
         "Stream the events of a session",
         "Sends server-sent events as they happen on this server: `turn_recorded`, `assembled` and \

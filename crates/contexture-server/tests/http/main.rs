@@ -15,6 +15,7 @@ mod native;
 mod origins;
 mod patches;
 mod paths;
+mod pins;
 mod slow;
 mod stopping;
 mod store;

@@ -109,6 +109,18 @@ impl Ledger for Counting {
     fn tool_result(&self, prefix: &HandlePrefix) -> Done<ToolResult> {
         self.inner.tool_result(prefix)
     }
+    fn pin(&self, label: &str, pin: &NewSessionPin, now: Timestamp) -> Done<SessionPin> {
+        self.inner.pin(label, pin, now)
+    }
+    fn unpin(&self, label: &str, name: &str, now: Timestamp) -> Done<SessionPin> {
+        self.inner.unpin(label, name, now)
+    }
+    fn pins(&self, label: &str) -> Done<Vec<SessionPin>> {
+        self.inner.pins(label)
+    }
+    fn pin_revisions(&self, label: &str, name: &str) -> Done<Vec<SessionPin>> {
+        self.inner.pin_revisions(label, name)
+    }
     fn put_counts(&self, counts: &[(TurnId, Counted)]) -> Done<()> {
         add(&self.counts_put, counts.len());
         self.inner.put_counts(counts)
