@@ -174,6 +174,7 @@ impl MemorySource {
             }
             return Ok(None);
         };
+        let query = in_context(ask, query);
         // An agent's answer needs some of what is left.
         let spared = match ask.facts.is_agent && ask.budget.reserve_response() == 0 {
             true => LITTLE_ROOM,
@@ -320,23 +321,30 @@ fn query(ask: &Ask<'_>) -> Option<String> {
     if let Some(query) = &ask.request.query {
         return Some(query.clone());
     }
-    let of_event = || {
-        let event = ask.request.event.as_ref()?.content.clone();
-        // `Yes, go ahead` is about what was said before it.
-        if !messages::says_little(&event) {
-            return Some(event);
-        }
-        let of_session = || {
-            let label = ask.session_label()?;
-            messages::last_of_session(ask.engine.ledger().ok()?, &label)
-        };
-        match messages::last_said(&ask.request.messages).or_else(of_session) {
-            Some(before) => Some(format!("{before}\n{event}")),
-            None => Some(event),
-        }
-    };
+    let of_event = || Some(ask.request.event.as_ref()?.content.clone());
     let query = current_task(ask).map(|task| task.goal).or_else(of_event)?;
     (!query.trim().is_empty()).then_some(query)
+}
+
+/// Returns a query with what was said before it, when it is an event that says
+/// little: `yes, go ahead`.
+fn in_context(ask: &Ask<'_>, query: String) -> String {
+    let is_event = ask
+        .request
+        .event
+        .as_ref()
+        .is_some_and(|event| event.content == query);
+    if !is_event || !messages::says_little(&query) {
+        return query;
+    }
+    let of_session = || {
+        let label = ask.session_label()?;
+        messages::last_of_session(ask.engine.ledger().ok()?, &label)
+    };
+    match messages::last_said(&ask.request.messages).or_else(of_session) {
+        Some(before) => format!("{before}\n{query}"),
+        None => query,
+    }
 }
 
 fn filters(ask: &Ask<'_>) -> Result<ContextFilters, Error> {
