@@ -66,6 +66,8 @@ pub struct CompactionConfig {
     /// Summarises all but the latest turns whenever so many came since the
     /// last summary, however much room there is.
     pub every_turns: Option<u64>,
+    /// Whether a server summarises between turns, before a request needs it.
+    pub background: bool,
 }
 
 impl Default for CompactionConfig {
@@ -79,6 +81,7 @@ impl Default for CompactionConfig {
             summary: 10.0,
             user_messages: 10.0,
             every_turns: None,
+            background: false,
         }
     }
 }
