@@ -8,6 +8,7 @@
 mod agents;
 mod cache;
 mod durable;
+mod fit;
 mod guard;
 mod history;
 mod loom;
@@ -54,6 +55,9 @@ fn main() -> anyhow::Result<()> {
             trim::valid(file, budgets, Path::new(dir))
         }
         ["guard", "--dir", dir] => guard::guard(Path::new(dir)),
+        ["fit", "--request", file, "--budget", budget, "--dir", dir] => {
+            fit::fit(file, budget.parse()?, Path::new(dir))
+        }
         ["agents", options @ ..] => agents::agents(options),
         ["cache", "--text", file, "--dir", dir] => cache::cache(file, Path::new(dir)),
         [
@@ -131,7 +135,7 @@ fn main() -> anyhow::Result<()> {
         _ => bail!(
             "usage: contexture-bench blocks --blocks FILE --budget N | lines --count N | \
              count FILE | trim --messages FILE --budget N --dir DIR | \
-             guard --dir DIR | agents [--traces DIR] [OPTIONS] | \
+             guard --dir DIR | agents [--traces DIR] [OPTIONS] | fit --request FILE --budget N --dir DIR | \
              valid --chat FILE --budgets FROM:TO:STEP --dir DIR | cache --text FILE --dir DIR | \
              history --turns N M --data DIR --dir DIR | loom --nodes N M --dir DIR | \
              durable --dir DIR | serve --text FILE --dir DIR --seconds N | \

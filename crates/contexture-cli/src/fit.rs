@@ -20,6 +20,7 @@ pub(crate) fn run(args: &FitArgs) -> anyhow::Result<()> {
         model: args.model.clone(),
         max_tokens: args.max_tokens,
         reserve_response: args.reserve_response,
+        fail_on_cache_break: args.fail_on_cache_break,
         now: args.now,
     };
     let fitted = engine.fit(&root, &body, &options)?;

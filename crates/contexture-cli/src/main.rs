@@ -1,7 +1,8 @@
 //! The `contexture` command.
 //!
 //! Standard output is the result; everything said about it goes to standard
-//! error. Exit codes: 0 done, 1 failed, 2 the input or the call is wrong.
+//! error. Exit codes: 0 done, 1 failed, 2 the input or the call is wrong, 3 the
+//! request breaks the provider's cache (`--fail-on-cache-break`).
 
 mod args;
 mod assemble;
@@ -101,6 +102,9 @@ fn report(error: &anyhow::Error) -> ExitCode {
     let hint = advice.map(|advice| advice.hint.clone());
     if let Some(hint) = hint.or_else(|| known?.hint(&face::CommandLine)) {
         output::say(&format!("hint: {}", output::visible(&hint)));
+    }
+    if known.is_some_and(|known| known.cause() == contexture::Cause::CacheBreak) {
+        return ExitCode::from(3);
     }
     let is_input = known.is_some_and(contexture::Error::is_input)
         || error.is::<contexture::Refused>()

@@ -484,6 +484,39 @@ pub(crate) fn short(text: &str, most: usize) -> String {
     short
 }
 
+/// Lists the turns whose requests lost the provider's cache, and those where the
+/// provider read much less from it than was expected.
+fn breaks(cost: &SessionCost) -> String {
+    let mut lines = Vec::new();
+    for turn in &cost.turns {
+        let Some(cache) = &turn.cache else { continue };
+        let cached = turn.usage.cached_input_tokens;
+        let reported = format!(
+            "the provider read {} of {} tokens from its cache",
+            grouped(cached),
+            grouped(turn.usage.input_tokens)
+        );
+        if cache.cause.is_some() {
+            let what = output::visible(&cache.describe());
+            lines.push(format!("  turn {}: {what}; {reported}\n", turn.number));
+        } else if cached < cache.read_tokens / 2 {
+            let expected = grouped(cache.read_tokens);
+            lines.push(format!(
+                "  turn {}: {expected} tokens were expected from the cache; {reported}\n",
+                turn.number
+            ));
+        }
+    }
+    match lines.is_empty() {
+        true => String::new(),
+        false => format!(
+            "\ncache breaks (${:.4}):\n{}",
+            cost.dollars_missed,
+            lines.concat()
+        ),
+    }
+}
+
 fn costs(cost: &SessionCost) -> String {
     let money = |dollars: Option<f64>| match dollars {
         Some(dollars) => format!("${dollars:.4}"),
@@ -536,6 +569,7 @@ fn costs(cost: &SessionCost) -> String {
             change, cost.dollars_uncached
         ));
     }
+    out.push_str(&breaks(cost));
     if cost.unreported > 0 {
         out.push_str(&format!(
             "{} without usage: cost unknown\n",

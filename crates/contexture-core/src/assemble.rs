@@ -720,6 +720,7 @@ fn included(layer: &Arc<str>, item: &Item, outcome: &Outcome) -> Included {
             ..
         } => (*code, Some(original), Some(text.lines), None),
         Outcome::Form { form, original, .. } => (Code::CUT, Some(original), None, Some(form.kind)),
+        _ if item.replaced.is_some() => (Code::MEDIA_LIMIT, None, None, None),
         _ if item.pinned => (Code::PINNED, None, None, None),
         _ if shortened.is_some_and(|from| from.max_tokens.is_none()) => {
             (Code::CLEARED, None, None, None)
@@ -734,6 +735,9 @@ fn included(layer: &Arc<str>, item: &Item, outcome: &Outcome) -> Included {
         None => original.map_or(tokens, |size| size.tokens),
     };
     let reason = match code {
+        Code::MEDIA_LIMIT => {
+            Reason::Unusable(item.replaced.as_deref().unwrap_or_default().to_owned())
+        }
         Code::PINNED => Reason::Pinned,
         Code::FITS => Reason::Fits,
         Code::CLEARED => Reason::Cleared {
@@ -760,7 +764,7 @@ fn included(layer: &Arc<str>, item: &Item, outcome: &Outcome) -> Included {
         role: item.role,
         trust: item.trust,
         tokens,
-        truncated: lines_cut.is_some() || form.is_some(),
+        truncated: lines_cut.is_some() || form.is_some() || item.replaced.is_some(),
         original_tokens,
         original_estimated: shortened.is_some() || original.is_some_and(|size| !size.exact),
         priority: item.priority,

@@ -375,6 +375,14 @@ pub struct Tools {
     pub file: Option<String>,
     /// The toolset of requests that name none. Default: all tools.
     pub toolset: Option<String>,
+    /// The percentage of the budget that definitions of tools may use, from 1 to
+    /// 100. Default: 50.
+    pub share: Option<u8>,
+}
+
+impl Tools {
+    /// The percentage when none is set.
+    pub const DEFAULT_SHARE: u8 = 50;
 }
 
 /// What memory stores, and how requests include it.
@@ -621,6 +629,13 @@ impl Config {
             if !(0.0..=1.0).contains(&part) {
                 return refuse(format!("observe.{name}"), "from 0 to 1");
             }
+        }
+        if self
+            .tools
+            .share
+            .is_some_and(|share| !(1..=100).contains(&share))
+        {
+            return refuse("tools.share".to_owned(), "from 1 to 100");
         }
         if let Some(ResultLimit::Tokens(tokens)) = self.tool_results.max_tokens
             && (1..ToolResults::LEAST).contains(&tokens)

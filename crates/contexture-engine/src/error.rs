@@ -38,6 +38,8 @@ pub enum Cause {
     Exists,
     /// Another writer changed the session since it was read.
     Conflict,
+    /// The request loses what the provider has in its cache, which it must not.
+    CacheBreak,
     /// The caller is not permitted.
     Denied,
     /// The store cannot be used now: it is locked, cannot be written, or is

@@ -11,12 +11,12 @@ use std::time::Instant;
 
 use contexture_core::guard::{Policy, Template};
 use contexture_core::{
-    Assembly, Budget, Content, ContentHash, Counts, Excluded, Item, Layer, Layout, Part, Place,
-    Tokens, markup,
+    Assembly, Block, Budget, Content, ContentHash, Counts, Excluded, Item, Layer, Layout, Media,
+    MediaSource, Part, Place, Tokens, markup,
 };
-use contexture_providers::{Format, describes};
+use contexture_providers::{Format, MediaLimits, describes};
 use contexture_store::TurnId;
-use contexture_tokens::Model;
+use contexture_tokens::{Model, Provider};
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
@@ -28,6 +28,7 @@ use crate::engine::{Engine, usual_format};
 use crate::error::{Cause, Error};
 use crate::files::Root;
 use crate::log::Log;
+use crate::media;
 use crate::recipe::{Recipe, RecipeLayer, RecipeRef};
 use crate::report::Report;
 use crate::request::{Request, VARIABLES};
@@ -223,8 +224,8 @@ fn assemble_with(
 
     let offers = call.gather_all()?;
     clock.lap("gather");
-    let (assembly, excluded) = call.settle(offers, &mut clock)?;
-    let mut assembled = call.finish(assembly, excluded)?;
+    let (assembly, excluded, deferred) = call.settle(offers, &mut clock)?;
+    let mut assembled = call.finish(assembly, excluded, deferred)?;
     clock.lap("account");
     // With the clock given, the output is to be the same each time.
     if request.now.is_none() {
@@ -432,7 +433,7 @@ impl<'a> Call<'a> {
         &self,
         offers: Vec<Offer>,
         clock: &mut Clock,
-    ) -> Result<(Assembly, Vec<Excluded>), Error> {
+    ) -> Result<(Assembly, Vec<Excluded>, Vec<Block>), Error> {
         // Those that take what the others leave are asked last.
         let mut order: Vec<usize> = (0..self.sources.len()).collect();
         order.sort_by_key(|&at| self.sources[at].1.yields());
@@ -440,6 +441,7 @@ impl<'a> Call<'a> {
         let empty = |recipe: &RecipeLayer| empty_layer(recipe, in_session);
         let mut layers: Vec<Layer> = self.recipe.layers.iter().map(empty).collect();
         let mut excluded: Vec<Vec<Excluded>> = vec![Vec::new(); self.sources.len()];
+        let mut deferred: Vec<Vec<Block>> = vec![Vec::new(); self.sources.len()];
         let mut changed: Vec<(usize, Offer)> = offers.into_iter().enumerate().collect();
         for round in 0.. {
             for (at, mut offer) in changed.drain(..) {
@@ -448,6 +450,7 @@ impl<'a> Call<'a> {
                     row.layer = Arc::clone(&recipe.name);
                 }
                 excluded[at] = std::mem::take(&mut offer.excluded);
+                deferred[at] = blocks(&recipe.name, std::mem::take(&mut offer.deferred));
                 if let Some(layer) = find_layer(&mut layers, &recipe.name) {
                     *layer = empty(recipe);
                     fill(layer, recipe, offer);
@@ -456,6 +459,9 @@ impl<'a> Call<'a> {
                     }
                     self.read_ahead(layer);
                 }
+            }
+            if let Some(limits) = self.media_limits() {
+                media::limit(&mut layers, &limits, self.model.provider.name())?;
             }
             clock.lap("read_and_count");
             let fitted = contexture_core::assemble_layers(
@@ -473,10 +479,17 @@ impl<'a> Call<'a> {
             clock.lap("revise");
             match revised {
                 Some((at, offer)) => changed.push((at, self.checked(at, offer)?)),
-                None => return Ok((fitted?, rows)),
+                None => return Ok((fitted?, rows, deferred.concat())),
             }
         }
         unreachable!("the last round ends it")
+    }
+
+    /// Returns how many media the request may hold.
+    fn media_limits(&self) -> Option<MediaLimits> {
+        let format = self.request.format.filter(|format| *format != Format::Json);
+        let format = format.or_else(|| usual_format(self.model.provider))?;
+        MediaLimits::of(format)
     }
 
     fn revise(
@@ -547,7 +560,12 @@ impl<'a> Call<'a> {
     }
 
     /// Accounts for what was made, logs it and keeps it.
-    fn finish(self, assembly: Assembly, excluded: Vec<Excluded>) -> Result<Assembled, Error> {
+    fn finish(
+        self,
+        assembly: Assembly,
+        excluded: Vec<Excluded>,
+        deferred: Vec<Block>,
+    ) -> Result<Assembled, Error> {
         let Assembly { layout, report } = assembly;
         let mut report = Report::around(report);
         report.recipe = self.recipe.name.clone();
@@ -569,6 +587,7 @@ impl<'a> Call<'a> {
         warnings.extend(self.state.take_warnings());
         warnings.extend(summarise(&report));
         warnings.extend(described(&layout, &self.model));
+        warnings.extend(media::warning(&report));
         let agent = match self.facts.is_agent {
             true => Some(self.ask(0).agent()?),
             false => None,
@@ -588,6 +607,11 @@ impl<'a> Call<'a> {
             continues: self.facts.continues,
             sampling: self.facts.sampling.clone().unwrap_or_default(),
             session_label: self.facts.label.clone(),
+            deferred,
+            // No other provider takes one.
+            cache_key: (self.facts.label.as_deref())
+                .filter(|_| self.model.provider == Provider::OpenAi)
+                .map(|label| self.engine.cache_key(label)),
             parent_turn_id: parent_turn,
             role: agent
                 .as_ref()
@@ -610,7 +634,10 @@ impl<'a> Call<'a> {
             return Ok(assembled);
         }
         let previous = self.previous.as_deref();
-        let not_kept = self.engine.keep_after(&mut assembled, previous, self.now)?;
+        let must_hold = self.request.fail_on_cache_break;
+        let not_kept = self
+            .engine
+            .keep_after(&mut assembled, previous, must_hold, self.now)?;
         warnings.extend(not_kept);
         let log = Log::of(self.root, self.request.session.as_deref());
         let logged = log.append(self.now, "assembled", Logged::of(&assembled));
@@ -687,6 +714,19 @@ fn set_volatile(layers: &mut [Layer]) {
 fn set_recorded(layer: &mut Layer) {
     layer.recorded = true;
     layer.layers.iter_mut().for_each(set_recorded);
+}
+
+/// Returns items that are no part of the layout as blocks.
+fn blocks(layer: &Arc<str>, items: Vec<Item>) -> Vec<Block> {
+    let ready = items.into_iter().filter_map(|item| match item.content {
+        Content::Ready(text) => {
+            let mut block = Block::new(item.id, Arc::clone(layer), item.role, text);
+            block.part = item.part;
+            Some(block)
+        }
+        _ => None,
+    });
+    ready.collect()
 }
 
 /// Puts what was offered into a layer.
@@ -886,7 +926,10 @@ fn described(layout: &Layout, model: &Model) -> Vec<Warning> {
         Part::Media(media) => Some((block, media)),
         _ => None,
     });
-    let gone = media.filter(|(block, media)| describes(format, block.role, media));
+    // One that is left out because of its size has a warning of its own.
+    let is_there = |media: &Media| media.source != MediaSource::Url(String::new());
+    let gone =
+        media.filter(|(block, media)| is_there(media) && describes(format, block.role, media));
     gone.map(|(block, media)| {
         Warning::new(
             "media_described",

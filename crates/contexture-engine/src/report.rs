@@ -4,12 +4,12 @@
 //! the cache comparison and warnings.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use contexture_core::{BudgetReport, Excluded, GuardLine, Included, TokenizerInfo, Tokens};
 use serde::Serialize;
 
 use crate::advice::Warning;
+use crate::cache::CacheReport;
 
 /// The report of a request: every candidate, exactly once.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
@@ -36,7 +36,8 @@ pub struct Report {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[cfg_attr(feature = "schema", schemars(default))]
     pub hints: Vec<HintVerdict>,
-    /// The common beginning with the session's previous request.
+    /// The comparison with the session's previous request: what the provider
+    /// can read from its cache, and what is lost.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cache: Option<CacheReport>,
     /// Tool results that later results replace, and whether clearing them pays.
@@ -68,6 +69,16 @@ impl Report {
             ..Self::default()
         }
     }
+
+    /// Returns the comparison with the session's previous request if this
+    /// request changes its tools, instructions or history, or is for another
+    /// model: the provider reads again what it had in its cache.
+    ///
+    /// Time plays no part, so that a test with the same input has the same
+    /// outcome.
+    pub fn cache_break(&self) -> Option<&CacheReport> {
+        self.cache.as_ref().filter(|cache| cache.broken)
+    }
 }
 
 /// Tool results that later results replace. `tokens`, `requests`, `rewritten`,
@@ -91,34 +102,6 @@ pub struct StaleResults {
     /// The costs: `rewritten`, at the price of writing to the cache minus the
     /// price of cached input, expressed in tokens of input.
     pub cost: Tokens,
-}
-
-/// The common beginning of two requests. A provider can serve this part from
-/// its prompt cache.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct CacheReport {
-    /// The hash of the earlier request.
-    pub previous: String,
-    /// The number of leading tokens that are the same.
-    pub shared_tokens: Tokens,
-    /// The share of the later request that is the same, from 0 to 1.
-    pub shared_fraction: f64,
-    /// The position where the requests differ first. Null if they are the same.
-    pub first_difference: Option<Difference>,
-}
-
-/// The position where two requests differ first.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[cfg_attr(feature = "schema", schemars(rename = "FirstDifference"))]
-pub struct Difference {
-    /// The first layer that differs.
-    pub layer: Arc<str>,
-    /// The first item that differs.
-    pub item: Arc<str>,
-    /// The offset of the first byte that differs, from 0, in the text format.
-    pub byte: u64,
 }
 
 /// The effect of a hint on a file's priority.

@@ -540,6 +540,13 @@ impl<'a> Deref for Ask<'a> {
 }
 
 impl Ask<'_> {
+    /// Returns true when the model can search for tools that are not in its
+    /// context.
+    pub fn can_defer_tools(&self) -> bool {
+        let format = self.request.format;
+        format.is_some_and(|format| contexture_providers::defers_tools(format, &self.model.name))
+    }
+
     /// Returns text from outside with everything escaped that only another
     /// source may write at the beginning of a line.
     pub fn without_reserved(&self, text: &str) -> String {
@@ -593,6 +600,9 @@ pub struct Offer {
     pub volatile: bool,
     /// Rows of the report for what is not offered.
     pub excluded: Vec<Excluded>,
+    /// Tools that are not in the context, and that the model can search for where
+    /// the provider supports that.
+    pub deferred: Vec<Item>,
     /// Whether the recipe's `cut` is left alone for items that are no text.
     pub keeps_parts: bool,
 }

@@ -47,7 +47,7 @@ struct Written<'a> {
     #[serde(skip_serializing_if = "<[HintVerdict]>::is_empty")]
     hints: &'a [HintVerdict],
     #[serde(skip_serializing_if = "Option::is_none")]
-    cache: &'a Option<crate::report::CacheReport>,
+    cache: &'a Option<crate::cache::CacheReport>,
     #[serde(skip_serializing_if = "Option::is_none")]
     request: Option<Value>,
 }

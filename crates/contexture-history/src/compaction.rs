@@ -3,6 +3,7 @@
 //! Nothing is lost: a compaction is a turn of its own behind the others, and
 //! undoing it moves the head, or puts back what stood before.
 
+mod ahead;
 mod condense;
 mod flight;
 mod model;

@@ -333,6 +333,11 @@ impl LatestCompaction {
 /// What the names of summaries in reports begin with.
 pub(crate) const SUMMARY_NAME: &str = "summary:";
 
+/// Returns true for the id of an item that is a summary of earlier steps.
+pub fn is_summary(id: &str) -> bool {
+    id.starts_with(SUMMARY_NAME)
+}
+
 impl History {
     /// Returns the name of the summary it begins with.
     pub(crate) fn summary_name(&self) -> Option<&str> {

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use contexture_core::{Code, Excluded, Fit, Marker, Role};
+use contexture_core::{Code, Excluded, Fit, Marker, Part, Role};
 use contexture_engine::{Ask, Concept, Error, Offer, Outcome, Source, Warning};
 use contexture_store::NewTurn;
 
@@ -60,6 +60,11 @@ impl Source for MessagesSource {
         };
         let summary = progress.summary.as_deref();
         let mut history = prepared.history(progress.from, summary, ask.policy);
+        // Nothing is stored here: what is left out cannot be fetched.
+        let media = history.items.iter_mut();
+        for item in media.filter(|item| matches!(item.part, Part::Media(_))) {
+            item.handle = None;
+        }
         if progress.from > 0 {
             history.unsent.insert(0, summarised(progress.from));
         }

@@ -1,7 +1,6 @@
-//! [`Sessions`]: records turns, shows history, forks, compacts, and computes
-//! costs.
+//! [`Sessions`]: records turns, shows history, forks and compacts.
 
-use contexture_core::{Tokens, Usage};
+use contexture_core::Tokens;
 use contexture_store::{
     NewSession, NewTurn, Recorded, SentBlock, Session, Snapshot, Trigger, Turn, TurnId, TurnKind,
     TurnSample, Walk,
@@ -56,7 +55,7 @@ pub struct CompactRequest {
 /// The conversations of an engine.
 #[derive(Clone, Copy)]
 pub struct Sessions<'e> {
-    engine: &'e Engine,
+    pub(crate) engine: &'e Engine,
 }
 
 impl<'e> Sessions<'e> {
@@ -390,7 +389,7 @@ impl<'e> Sessions<'e> {
         })
     }
 
-    fn compact_to(
+    pub(crate) fn compact_to(
         &self,
         label: &str,
         request: &CompactRequest,
@@ -458,119 +457,4 @@ impl<'e> Sessions<'e> {
         let session = store.session(label)?;
         compaction::undo(store, &session, now.unwrap_or_else(Timestamp::now))
     }
-
-    /// Returns what the turns of a session cost, by what providers reported.
-    pub fn cost(&self, label: &str) -> Result<SessionCost, Error> {
-        let turns = self.history(label, usize::MAX)?;
-        let mut cost = SessionCost {
-            session: self.engine.ledger()?.session(label)?.label,
-            ..SessionCost::default()
-        };
-        for turn in &turns {
-            let (usage, name, kind) = match &turn.compaction {
-                Some(compaction) => (compaction.usage, Some(&compaction.summariser), "compaction"),
-                None => (turn.turn.usage, turn.turn.model.as_ref(), "turn"),
-            };
-            let Some(usage) = usage else {
-                cost.unreported += usize::from(turn.kind == TurnKind::Normal);
-                continue;
-            };
-            let model = name.map(|name| self.engine.models().resolve(name));
-            let prices = model.as_ref().and_then(|model| model.prices);
-            if prices.is_none()
-                && let Some(name) = name
-                && !cost.unpriced.contains(name)
-            {
-                cost.unpriced.push(name.clone());
-            }
-            cost.add(TurnCost {
-                turn_id: turn.id,
-                number: turn.depth,
-                kind,
-                model: model.map(|model: Model| model.name),
-                usage,
-                dollars: prices.map(|prices| exact(prices.cost(&usage))),
-                dollars_uncached: prices.map(|prices| exact(prices.cost_uncached(&usage))),
-            });
-        }
-        Ok(cost)
-    }
-}
-
-/// The cost of a session.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct SessionCost {
-    /// The label of the session.
-    pub session: String,
-    /// The cost of each turn with a reported usage.
-    pub turns: Vec<TurnCost>,
-    /// The total token usage.
-    pub total: Usage,
-    /// The share of input tokens that came from the provider's cache, from 0 to
-    /// 1.
-    pub cached_share: f64,
-    /// The cost in US dollars, for models with known prices.
-    pub dollars: f64,
-    /// The cost in US dollars without the provider's cache.
-    pub dollars_uncached: f64,
-    /// `dollars_uncached` minus `dollars`.
-    pub dollars_saved: f64,
-    /// The number of turns without a reported usage.
-    pub unreported: usize,
-    /// The models without known prices.
-    pub unpriced: Vec<String>,
-}
-
-/// The cost of a turn.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct TurnCost {
-    /// The id of the turn.
-    pub turn_id: TurnId,
-    /// The number of the turn in its session, from 1.
-    pub number: u64,
-    /// The kind of turn: `turn` or `compaction`.
-    #[cfg_attr(feature = "schema", schemars(extend("enum" = ["turn", "compaction"])))]
-    pub kind: &'static str,
-    /// The model that answered.
-    pub model: Option<String>,
-    /// The usage that the provider reported.
-    #[serde(flatten)]
-    pub usage: Usage,
-    /// The cost in US dollars. Null if the prices are unknown.
-    pub dollars: Option<f64>,
-    /// The cost in US dollars without the provider's cache. Null if the prices
-    /// are unknown.
-    pub dollars_uncached: Option<f64>,
-}
-
-impl SessionCost {
-    fn add(&mut self, turn: TurnCost) {
-        let total = &mut self.total;
-        let usage = &turn.usage;
-        for (sum, more) in [
-            (&mut total.input_tokens, usage.input_tokens),
-            (&mut total.output_tokens, usage.output_tokens),
-            (&mut total.cached_input_tokens, usage.cached_input_tokens),
-            (&mut total.cache_write_tokens, usage.cache_write_tokens),
-            (&mut total.reasoning_tokens, usage.reasoning_tokens),
-        ] {
-            *sum = sum.saturating_add(more);
-        }
-        if total.input_tokens > 0 {
-            self.cached_share = total.cached_input_tokens as f64 / total.input_tokens as f64;
-        }
-        self.dollars = exact(self.dollars + turn.dollars.unwrap_or(0.0));
-        self.dollars_uncached = exact(self.dollars_uncached + turn.dollars_uncached.unwrap_or(0.0));
-        self.dollars_saved = exact(self.dollars_uncached - self.dollars);
-        self.turns.push(turn);
-    }
-}
-
-/// Returns a sum of money without what adding binary fractions leaves at its
-/// end. Prices are of millions of tokens: nine places hold a tenth of the
-/// cheapest one.
-fn exact(dollars: f64) -> f64 {
-    (dollars * 1e9).round() / 1e9
 }

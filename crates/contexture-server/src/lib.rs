@@ -11,6 +11,7 @@
 mod api;
 mod app;
 mod auth;
+mod background;
 mod body;
 mod events;
 mod face;

@@ -124,6 +124,7 @@ impl From<Error> for Problem {
         let (status, code) = match error.cause() {
             Cause::Input => (StatusCode::UNPROCESSABLE_ENTITY, "invalid"),
             Cause::OverBudget => (StatusCode::UNPROCESSABLE_ENTITY, "over_budget"),
+            Cause::CacheBreak => (StatusCode::UNPROCESSABLE_ENTITY, "cache_break"),
             Cause::Missing => (StatusCode::NOT_FOUND, "not_found"),
             Cause::Exists => (StatusCode::CONFLICT, "exists"),
             Cause::Conflict => (StatusCode::CONFLICT, "conflict"),

@@ -140,13 +140,15 @@ pub trait Ledger: Send + Sync {
     fn put_counts(&self, counts: &[(TurnId, Counted)]) -> Result<(), StoreError>;
 }
 
-/// A tool result that was found by its handle.
+/// A tool result, an image or a document that was found by its handle.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ToolResult {
     /// Its handle.
     pub handle: Handle,
-    /// Its text, as it was recorded.
+    /// Its text, as it was recorded; the base64 of an image or a document.
     pub text: String,
+    /// The media type of an image or a document.
+    pub media_type: Option<String>,
 }
 
 /// The token counts of a turn's blocks, and the counter that made them.

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use contexture_core::guard::MarkKey;
 use contexture_core::{TokenCounter, Tokens};
 use contexture_engine::config::Config;
+use contexture_engine::snapshot::Comparison;
 use contexture_engine::trust::{Settings, TrustFile};
 use contexture_engine::{
     Error, EventSource, ItemsSource, Preview, Recipe, RecipeRef, Request, Root, Source, Summariser,
@@ -363,6 +364,12 @@ impl Engine {
         self.sessions().compact(label, request)
     }
 
+    /// Summarises a session's history if the next request is likely to need it,
+    /// so that the request need not wait for the summary.
+    pub fn compact_ahead(&self, label: &str, now: Option<Timestamp>) -> Result<Attempt, Error> {
+        self.sessions().compact_ahead(label, now)
+    }
+
     /// Summarises a session's history further than usual, because the provider
     /// said that the request was too long.
     pub fn recover_overflow(
@@ -414,6 +421,13 @@ impl Engine {
     /// is lost.
     pub fn uncompact(&self, label: &str, now: Option<Timestamp>) -> Result<Undone, Error> {
         self.sessions().uncompact(label, now)
+    }
+
+    /// Compares two saved requests, each given by its hash or the first digits:
+    /// what the provider's cache makes of the later one, what the provider
+    /// reported, and which blocks differ.
+    pub fn compare(&self, earlier: &str, later: &str) -> Result<Comparison, Error> {
+        self.sessions().compare(earlier, later)
     }
 
     /// Returns what the turns of a session cost, by what providers reported.

@@ -2,7 +2,7 @@
 
 use contexture_core::{Code, Tokens};
 use contexture_engine::{Concept, Error, Preview, RecipeRef, Request, Root};
-use contexture_history::make_ids_unique;
+use contexture_history::{is_summary, make_ids_unique};
 use contexture_providers::Format;
 use contexture_providers::native::{self, Api, NativeRequest};
 use contexture_store::{Block, NewSession, NewTurn, StoreError};
@@ -31,6 +31,10 @@ pub struct FitOptions {
     /// the request sets, otherwise the model's output limit, at most a quarter
     /// of the window.
     pub reserve_response: Option<Tokens>,
+    /// Whether a request that loses the provider's cache is an error: one that
+    /// changes earlier messages of the session's previous request. Needs a
+    /// session.
+    pub fail_on_cache_break: bool,
     /// The current time, for reproducible output.
     pub now: Option<Timestamp>,
 }
@@ -105,6 +109,12 @@ impl Engine {
                 Error::input(format!("unknown API `{from}`; expected one of {names}")).at("from")
             })?,
         };
+        if options.fail_on_cache_break && options.session.is_none() {
+            return Err(Error::input(
+                "there is no previous request to compare with: name the session",
+            )
+            .at("fail_on_cache_break"));
+        }
         let mut native = native::read_request(body, apis).map_err(|error| {
             let message = match error.path.as_str() {
                 "" => format!("the request {}", error.message),
@@ -123,6 +133,9 @@ impl Engine {
         // A blank text, for example, is not sent, and does no harm.
         let mut dropped = report.excluded.iter();
         let is_cut = is_cut || dropped.any(|row| row.code != Code::NOT_FOR_PROVIDER);
+        // A session may have a summary of what the request has whole.
+        let mut history = assembled.layout.history.iter();
+        let is_cut = is_cut || history.any(|block| is_summary(&block.id));
         // What the session adds to its conversation.
         let is_history = |name: &str| {
             let mut layers = assembled.layers.iter();
@@ -202,6 +215,7 @@ impl Engine {
             max_tokens: options.max_tokens,
             reserve_response: options.reserve_response.or_else(|| limit_of(native)),
             format: Some(format),
+            fail_on_cache_break: options.fail_on_cache_break,
             now: options.now,
             ..Request::default()
         };

@@ -90,6 +90,8 @@ pub struct CompactionConfig {
     /// The number of turns after which history is compacted, however much room
     /// there is. Default: never.
     pub every_turns: Option<u64>,
+    /// Whether a server summarises between turns, before a request needs it.
+    pub background: bool,
 }
 
 impl Default for CompactionConfig {
@@ -103,6 +105,7 @@ impl Default for CompactionConfig {
             summary: 10.0,
             user_messages: 10.0,
             every_turns: None,
+            background: false,
         }
     }
 }

@@ -12,7 +12,7 @@ use contexture_core::message::{Block as MessageBlock, Message, MessageRole};
 use contexture_core::{ContentHash, Layout, Native, Role, Section, Text, Tokens, Trust};
 use contexture_providers::native::{self, Api, NativeRequest};
 use contexture_providers::{Format, Sampling, describe, media_tokens};
-use contexture_store::{Blob, Snapshots};
+use contexture_store::{Blob, Snapshot, Snapshots};
 use contexture_tokens::{Estimated, TokenCounter};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -112,7 +112,7 @@ impl RecordedRequest {
         Ok(compose(&fields, &self.list, &messages, &self.marks))
     }
 
-    pub(super) fn load(self, store: &dyn Snapshots, hash: ContentHash) -> Result<Saved, Error> {
+    pub(super) fn load(self, store: &dyn Snapshots, snapshot: &Snapshot) -> Result<Saved, Error> {
         let body = self.body(store)?;
         let api = Api::named(&self.api).and_then(|apis| apis.first().copied());
         let mut recorded = RecordedBody {
@@ -144,12 +144,14 @@ impl RecordedRequest {
             spare: 0,
             continues: false,
             sampling: Sampling::unset().clone(),
+            cache_key: None,
+            deferred: None,
             text: ContentHash::of(b""),
             agent: None,
             mark: Layout::default().mark,
         };
         Ok(Saved {
-            hash,
+            hash: snapshot.hash,
             settings,
             lengths: vec![entries.len()],
             entries,
@@ -157,6 +159,7 @@ impl RecordedRequest {
             new: Vec::new(),
             durability: Arc::default(),
             recorded: Some(Arc::new(recorded)),
+            made_at: snapshot.created_at,
         })
     }
 }

@@ -11,7 +11,7 @@ use contexture_core::{
 use contexture_providers::{describe, media_tokens, native};
 use contexture_shorten::{Hint, shorten};
 use contexture_store::{
-    Block, BlockCounts, Counted, Handle, LEAST_FETCHABLE_BYTES, MessageRole, NewTurn, TurnId,
+    Block, BlockCounts, Counted, Handle, MessageRole, NewTurn, TurnId, fetchable,
 };
 use contexture_tokens::Provider;
 
@@ -248,11 +248,14 @@ impl ItemBuilder {
                 if let Some(native) = block.native().filter(|_| original.is_none()) {
                     // Counted for every provider, so that a stored count holds
                     // for all of them.
-                    let more = native
-                        .raw
-                        .as_str()
-                        .len()
-                        .saturating_sub(text.as_str().len());
+                    let raw = native.raw.as_str();
+                    // Media cost what they cost, however many bytes they have.
+                    let media = match block.media().is_some() || role == Role::Tool {
+                        true => native::data_bytes(raw),
+                        false => 0,
+                    };
+                    let shown = text.as_str().len() + media;
+                    let more = raw.len().saturating_sub(shown);
                     item.surcharge += more as Tokens / BYTES_PER_TOKEN;
                     // A secret is not sent in another form either.
                     item.native = (!is_changed(&text)).then(|| Arc::new(native.clone()));
@@ -511,14 +514,9 @@ fn whole_thinking(made: &mut [BlockItem]) {
     }
 }
 
-/// Returns the handle of a tool result that can be fetched.
+/// Returns the handle of a block that can be fetched.
 fn handle_of(block: &Block) -> Option<Arc<str>> {
-    match block {
-        Block::ToolResult { content, .. } if content.len() >= LEAST_FETCHABLE_BYTES => {
-            Some(Handle::of(content).short().into())
-        }
-        _ => None,
-    }
+    fetchable(block).map(|text| Handle::of(text).short().into())
 }
 
 /// Returns true when the guard changed more than can be undone.

@@ -378,7 +378,11 @@ fn request(tenant: &Tenant, body: CompactBody) -> CompactRequest {
     }
 }
 
-fn publish_compacted(tenant: &Tenant, label: &str, compacted: &Compacted) -> Result<(), Problem> {
+pub(crate) fn publish_compacted(
+    tenant: &Tenant,
+    label: &str,
+    compacted: &Compacted,
+) -> Result<(), Problem> {
     let session = tenant.store()?.session(label)?.label;
     tenant.events.publish(|| SessionEvent::Compacted {
         session,

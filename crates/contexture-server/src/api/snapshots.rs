@@ -192,13 +192,5 @@ fn show(tenant: &Tenant, by: ByHash, wanted: InForm, _: Nothing) -> Result<Shown
 }
 
 fn compare(tenant: &Tenant, _: Nothing, pair: Pair, _: Nothing) -> Result<Comparison, Problem> {
-    let store = tenant.store()?;
-    let (before, now) = (load(tenant, &pair.a)?.1, load(tenant, &pair.b)?.1);
-    let model = tenant.engine.models().resolve(now.model());
-    let counts = tenant.engine.counts(&model)?;
-    let cache = now.compare(store, &before, counts.counter(), &now.layout(store)?)?;
-    Ok(Comparison {
-        changes: now.changes(store, &before)?,
-        cache,
-    })
+    Ok(tenant.engine.compare(&pair.a, &pair.b)?)
 }

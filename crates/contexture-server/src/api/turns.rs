@@ -16,7 +16,7 @@ use crate::api::sessions::{self, Named};
 use crate::app::App;
 use crate::operation::{self, Api, Nothing, Operation, ResponseBody};
 use crate::problem::Problem;
-use crate::{body, json};
+use crate::{background, body, json};
 
 /// A call of a model in the form of a provider's own API.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -167,7 +167,9 @@ async fn record_body(app: App, request: Request<Body>, id: &'static str) -> Resp
                     _ => turn.idempotency_key = Some(key),
                 }
             }
-            operation::to_bytes(&sessions::record(&tenant, &path.label, &turn)?)
+            let recorded = sessions::record(&tenant, &path.label, &turn)?;
+            background::compact(&tenant, &path.label);
+            operation::to_bytes(&recorded)
         })
         .await
     };

@@ -7,6 +7,7 @@ mod support;
 
 mod blobs;
 mod bodies;
+mod cache;
 mod events;
 mod inspector;
 mod keys;
