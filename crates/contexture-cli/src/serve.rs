@@ -64,6 +64,7 @@ fn service(options: &StoreOptions) -> anyhow::Result<Service> {
         metrics: Arc::new(Metrics::default()),
         now: options.now,
         mark_key: store::mark_key(),
+        private: store::private_files(&store::path(options)?),
     })
 }
 

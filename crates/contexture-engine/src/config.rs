@@ -22,7 +22,7 @@ use crate::files::Root;
 pub use active::{ActiveSetting, Effect};
 use history::USUAL_TARGET;
 pub use history::{CompactionConfig, ResultLimit, Summariser, SummariserKind, ToolResults};
-pub use server::{ServerConfig, TenantConfig};
+pub use server::{QuotaConfig, ServerConfig, TenantConfig};
 
 /// The name of the configuration file.
 pub const FILE: &str = "contexture.toml";
@@ -87,6 +87,8 @@ pub struct Config {
     pub store: StoreConfig,
     /// Whether requests are kept.
     pub snapshots: SnapshotConfig,
+    /// How long requests are kept.
+    pub retention: RetentionConfig,
     /// How `contexture serve` serves.
     pub server: ServerConfig,
 }
@@ -116,6 +118,7 @@ impl Default for Config {
             memory: MemoryConfig::default(),
             store: StoreConfig::default(),
             snapshots: SnapshotConfig::default(),
+            retention: RetentionConfig::default(),
             server: ServerConfig::default(),
         }
     }
@@ -165,6 +168,17 @@ impl Default for LoomConfig {
             addendum: None,
         }
     }
+}
+
+/// How long saved requests are kept. `contexture gc` deletes the others; the
+/// latest of each session is always kept.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct RetentionConfig {
+    /// Snapshots older than this many days are deleted; 0 keeps them.
+    pub snapshot_days: u64,
+    /// How many snapshots a session keeps; 0 keeps all.
+    pub snapshots_per_session: u64,
 }
 
 /// Limits.

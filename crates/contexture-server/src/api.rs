@@ -14,6 +14,7 @@ mod snapshots;
 pub(crate) mod tasks;
 mod trees;
 mod turns;
+mod upkeep;
 pub(crate) mod working_set;
 
 use crate::operation::Api;
@@ -30,4 +31,5 @@ pub(crate) fn add(api: &mut Api) {
     working_set::add(api);
     snapshots::add(api);
     recipes::add(api);
+    upkeep::add(api);
 }

@@ -6,6 +6,7 @@
 //! - [`Samples`] stores token counts for calibration.
 //! - [`Trees`] stores looms: conversations and documents with branches.
 //! - [`Memories`] stores records that are found again, and [`Tasks`] task stacks.
+//! - [`Upkeep`] measures, verifies and deletes a tenant's data.
 //! - [`Tenants`] stores the API keys of a server and separates its tenants.
 //!
 //! The documentation of these traits is their contract. The crate
@@ -13,6 +14,7 @@
 //!
 //! All methods block. Asynchronous callers run them in a thread.
 
+mod call;
 mod compaction;
 mod error;
 mod handle;
@@ -28,14 +30,16 @@ mod task;
 mod time;
 mod tree;
 mod turn;
+mod upkeep;
 
+pub use call::Call;
 pub use compaction::{Compaction, Trigger};
 pub use contexture_core::message::{Block, Message, MessageContent, MessageRole, Source};
 pub use contexture_core::{Native, RawJson};
 pub use error::StoreError;
 pub use handle::{Handle, HandlePrefix, LEAST_FETCHABLE_BYTES};
 pub use id::{NotAnId, TurnId};
-pub use key::{KeyRecord, KeyScope, MAX_KEY_NAME_BYTES, Tenants, Waited, Watch};
+pub use key::{AuditEntry, KeyRecord, KeyScope, MAX_KEY_NAME_BYTES, Tenants, Waited, Watch};
 pub use ledger::{Counted, Ledger, Recorded, ToolResult, TurnHead, Walk};
 pub use memory::{
     Analysis, Change, ChunkRecord, Condition, ConditionKind, Derived, EmbedderInfo, EntityRecord,
@@ -65,3 +69,4 @@ pub use turn::{
     OpenCall, Outline, ParentTurn, StopReason, ToolCallRecord, Turn, TurnError, TurnKind,
     TurnStatus,
 };
+pub use upkeep::{Damage, Deleted, MAX_DAMAGES, Retention, Upkeep, Usage, Verification};

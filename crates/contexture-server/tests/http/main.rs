@@ -11,6 +11,7 @@ mod events;
 mod keys;
 mod metrics;
 mod native;
+mod neighbours;
 mod origins;
 mod patches;
 mod paths;
