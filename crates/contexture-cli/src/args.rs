@@ -17,6 +17,7 @@ mod snapshot;
 mod task;
 mod tree;
 mod trust;
+mod upkeep;
 mod working_set;
 
 use std::path::PathBuf;
@@ -45,6 +46,7 @@ pub(crate) use tree::{
     ShowArgs, TreeArgs, TreeCommand, TreeMemoryCommand, TreeSettings,
 };
 pub(crate) use trust::TrustArgs;
+pub(crate) use upkeep::{BackupArgs, GcArgs, RestoreArgs, TenantArgs, TenantCommand, VerifyArgs};
 pub(crate) use working_set::{WorkingSetArgs, WorkingSetCommand, WorkingSetOptions};
 
 /// Assembles requests for language models within a token budget, and reports what was left out.
@@ -349,6 +351,51 @@ Examples:
   contexture trust --list
   contexture trust my-project --revoke")]
     Trust(TrustArgs),
+    /// Copy the store into a new directory, while it is used
+    #[command(after_help = "\
+The directory gets one database file per tenant and manifest.json with their sizes and hashes. Each
+file is one consistent state. See docs/backup.md.
+
+Examples:
+  contexture backup /backups/2026-01-31
+  contexture backup harbour.backup --tenant harbour")]
+    Backup(BackupArgs),
+    /// Check a backup, and put it in the place of the store
+    #[command(after_help = "\
+Stop the server first. Sizes, hashes and all content are checked before anything is replaced.
+Tenants that are not in the backup keep their data.
+
+Examples:
+  contexture restore /backups/2026-01-31 --check
+  contexture restore /backups/2026-01-31 --replace")]
+    Restore(RestoreArgs),
+    /// Check that everything in the store is what was recorded
+    #[command(after_help = "\
+Checks the database files, the hashes and chains of turns, heads, snapshots, memory records and
+trees. Prints one line per damaged item. The exit code is 1 if something is damaged.
+
+Examples:
+  contexture verify
+  contexture verify --tenant harbour --json")]
+    Verify(VerifyArgs),
+    /// Delete old snapshots, and content that no snapshot refers to
+    #[command(after_help = "\
+The latest snapshot of each session is always kept. Without a limit, only content that nothing
+refers to is deleted.
+
+Examples:
+  contexture gc --dry-run
+  contexture gc --snapshot-days 30
+  contexture gc --snapshots-per-session 100")]
+    Gc(GcArgs),
+    /// List tenants, show what they store, and delete them
+    #[command(after_help = "\
+Examples:
+  contexture tenant list
+  contexture tenant usage harbour
+  contexture tenant delete harbour --yes
+  contexture tenant audit")]
+    Tenant(TenantArgs),
     /// Print a completion script for your shell
     #[command(after_help = "\
 The scripts for bash, zsh and fish also complete the names of recipes, sessions and trees.
@@ -674,6 +721,11 @@ impl Command {
             Command::Doctor(args) => args.root = found(args.dir.take()),
             Command::Models(args) => args.root = found(None),
             Command::Trust(args) => args.root = found(args.path.take()),
+            Command::Backup(args) => args.options.root = found(None),
+            Command::Restore(args) => args.options.root = found(None),
+            Command::Verify(args) => args.options.root = found(None),
+            Command::Gc(args) => args.options.root = found(None),
+            Command::Tenant(args) => args.options.root = found(None),
             Command::CompleteNames { root, .. } => *root = found(None),
             Command::Completions { .. } => {}
         }

@@ -31,6 +31,7 @@ mod task;
 mod tokens;
 mod tree;
 mod trust;
+mod upkeep;
 mod working_set;
 
 use std::process::ExitCode;
@@ -75,6 +76,11 @@ fn main() -> ExitCode {
         Command::Models(args) => models::run(&args),
         Command::Doctor(args) => doctor::run(&args),
         Command::Trust(args) => trust::run(&args),
+        Command::Backup(args) => upkeep::backup(&args),
+        Command::Restore(args) => upkeep::restore(&args),
+        Command::Verify(args) => upkeep::verify(&args),
+        Command::Gc(args) => upkeep::gc(&args),
+        Command::Tenant(args) => upkeep::tenant(&args),
         Command::Completions { shell } => output::text(&complete::script(shell)),
         Command::CompleteNames { kind, root } => complete::names(kind, &root),
     };

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use crate::args::{SessionArgs, SessionCommand, StoreOptions};
 use crate::face::CommandLine;
-use crate::{output, pins, progress, store};
+use crate::{output, pins, progress, store, upkeep};
 
 pub(crate) fn run(args: &SessionArgs) -> anyhow::Result<()> {
     let options = &args.options;
@@ -140,6 +140,13 @@ pub(crate) fn run(args: &SessionArgs) -> anyhow::Result<()> {
                 compacted.summary
             );
             show(options, &compacted, &told)
+        }
+        SessionCommand::Delete { label } => {
+            let deleted = engine.store()?.delete_session(label).map_err(Error::from)?;
+            let told = format!("deleted {}", upkeep::counted(&deleted));
+            show(options, &deleted, &told)?;
+            upkeep::tell_pending(&deleted);
+            Ok(())
         }
         SessionCommand::Uncompact { label } => {
             let undone = engine.uncompact(label, options.now)?;

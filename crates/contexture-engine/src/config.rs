@@ -22,7 +22,7 @@ use crate::files::Root;
 pub use active::{ActiveSetting, Effect};
 use history::USUAL_TARGET;
 pub use history::{CompactionConfig, ResultLimit, Summariser, SummariserKind, ToolResults};
-pub use server::{ServerConfig, TenantConfig};
+pub use server::{QuotaConfig, ServerConfig, TenantConfig};
 
 /// The name of the configuration file.
 pub const FILE: &str = "contexture.toml";
@@ -88,6 +88,8 @@ pub struct Config {
     pub store: StoreConfig,
     /// Whether assembled requests are stored.
     pub snapshots: SnapshotConfig,
+    /// How long saved requests are kept.
+    pub retention: RetentionConfig,
     /// The settings of `contexture serve`.
     pub server: ServerConfig,
 }
@@ -117,6 +119,7 @@ impl Default for Config {
             memory: MemoryConfig::default(),
             store: StoreConfig::default(),
             snapshots: SnapshotConfig::default(),
+            retention: RetentionConfig::default(),
             server: ServerConfig::default(),
         }
     }
@@ -172,6 +175,18 @@ impl Default for LoomConfig {
             addendum: None,
         }
     }
+}
+
+/// How long saved requests are kept. `contexture gc` deletes the others; the
+/// latest of each session is always kept.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(default, deny_unknown_fields)]
+pub struct RetentionConfig {
+    /// The age in days after which snapshots are deleted. 0: never.
+    pub snapshot_days: u64,
+    /// The number of latest snapshots that each session keeps. 0: all.
+    pub snapshots_per_session: u64,
 }
 
 /// The limits of files, manifests, actions and messages.

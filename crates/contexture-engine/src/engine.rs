@@ -829,6 +829,7 @@ fn why(error: &StoreError) -> &'static str {
         StoreError::Busy { .. } => "the store was locked by another process",
         StoreError::ReadOnly { .. } => "the store is read-only",
         StoreError::Full { .. } => "the store is full",
+        StoreError::Withdrawn => "the caller did not wait for it",
         StoreError::NotFound { .. } => "the request before it was not saved either",
         _ => "the store failed",
     }

@@ -93,8 +93,9 @@ impl Memory<'_> {
                 match self.store.forget(&Forget::Id { kind, id }) {
                     Ok(more) => {
                         let mut all = result.unwrap_or_default();
-                        for (kind, count) in more.0 {
-                            *all.0.entry(kind).or_default() += count;
+                        all.pending |= more.pending;
+                        for (kind, count) in more.forgotten {
+                            *all.forgotten.entry(kind).or_default() += count;
                         }
                         result = Ok(all);
                     }

@@ -16,6 +16,7 @@ mod snapshots;
 pub(crate) mod tasks;
 mod trees;
 mod turns;
+mod upkeep;
 pub(crate) mod working_set;
 
 use crate::operation::Api;
@@ -33,4 +34,5 @@ pub(crate) fn add(api: &mut Api) {
     snapshots::add(api);
     refit::add(api);
     recipes::add(api);
+    upkeep::add(api);
 }

@@ -5,6 +5,7 @@
 //! Keys that were looked up are cached for two seconds.
 
 use std::collections::HashMap;
+use std::net::IpAddr;
 use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -29,7 +30,10 @@ use crate::problem::Problem;
 /// [`Watch`]: crate::app::Watch
 const FRESH: Duration = Duration::from_secs(2);
 
-/// The maximum number of cached keys.
+/// How long wrong keys of an address are counted.
+const MINUTE: Duration = Duration::from_secs(60);
+
+/// The maximum number of cached keys, and of addresses with wrong keys.
 const MOST_REMEMBERED: usize = 10_000;
 
 type Limiter = RateLimiter<NotKeyed, InMemoryState, MonotonicClock>;
@@ -56,6 +60,14 @@ pub(crate) struct Keys {
     clock: MonotonicClock,
     // The only key that is accepted, in place of those of the store.
     only: Option<String>,
+    wrong: Mutex<WrongKeys>,
+}
+
+/// The wrong keys of the current minute, by address.
+struct WrongKeys {
+    most: u32,
+    since: Instant,
+    counts: HashMap<IpAddr, u32>,
 }
 
 /// A key that was read from the store, with the rate limiter of its caller.
@@ -93,6 +105,11 @@ impl Keys {
             quota,
             clock: MonotonicClock,
             only: None,
+            wrong: Mutex::new(WrongKeys {
+                most: config.wrong_keys_per_minute,
+                since: Instant::now(),
+                counts: HashMap::new(),
+            }),
         })
     }
 
@@ -120,6 +137,51 @@ impl Keys {
                 ),
             ),
         }
+    }
+
+    /// Rejects a call with a key that the server does not know, from an address
+    /// that sent too many wrong keys. The store is not asked.
+    pub(crate) fn check_address(
+        &self,
+        headers: &HeaderMap,
+        address: Option<IpAddr>,
+    ) -> Result<(), Problem> {
+        let Some(address) = address.filter(|_| self.required()) else {
+            return Ok(());
+        };
+        let wrong = self.wrong.lock().unwrap_or_else(PoisonError::into_inner);
+        let minute = wrong.since.elapsed();
+        let count = wrong.counts.get(&address).copied().unwrap_or(0);
+        if wrong.most == 0 || minute >= MINUTE || count < wrong.most {
+            return Ok(());
+        }
+        drop(wrong);
+        // Others behind the same address are let through: their key was in use.
+        if let Ok((id, _)) = bearer_key(headers)
+            && (self.cache.lock().unwrap_or_else(PoisonError::into_inner)).contains_key(id)
+        {
+            return Ok(());
+        }
+        let wait = MINUTE.saturating_sub(minute).as_secs();
+        let problem = Problem::new(
+            StatusCode::TOO_MANY_REQUESTS,
+            "too_many_wrong_keys",
+            "too many wrong API keys from this address",
+        );
+        Err(Problem {
+            retry_after: Some(u32::try_from(wait).unwrap_or(60) + 1),
+            ..problem.hint("retry after `retry-after` seconds with a valid key")
+        })
+    }
+
+    /// Counts a wrong key from an address.
+    pub(crate) fn note_wrong_key(&self, address: IpAddr) {
+        let mut wrong = self.wrong.lock().unwrap_or_else(PoisonError::into_inner);
+        if wrong.since.elapsed() >= MINUTE || wrong.counts.len() >= MOST_REMEMBERED {
+            wrong.since = Instant::now();
+            wrong.counts.clear();
+        }
+        *wrong.counts.entry(address).or_default() += 1;
     }
 
     /// Returns true if calls need a key: the store has a key, or had one.

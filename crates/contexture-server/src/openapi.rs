@@ -425,7 +425,7 @@ fn never_null(schema: &Value) -> Value {
 }
 
 /// The error answers of every operation.
-const REFUSALS: [(u16, &str); 5] = [
+const REFUSALS: [(u16, &str); 7] = [
     (401, "Unauthorized: the API key is missing or invalid"),
     (
         403,
@@ -440,6 +440,15 @@ const REFUSALS: [(u16, &str); 5] = [
     (
         503,
         "Unavailable: the server or the store is overloaded; retry after `retry-after` seconds",
+    ),
+    (
+        504,
+        "Unknown outcome: a write has begun and did not finish in time; send the same call with \
+         the same `Idempotency-Key` or `x-request-id`",
+    ),
+    (
+        507,
+        "Insufficient storage: the tenant has reached a quota; see `message`",
     ),
 ];
 

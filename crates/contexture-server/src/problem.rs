@@ -136,6 +136,12 @@ impl From<Error> for Problem {
                         .hint("retry after `retry-after` seconds")
                 };
             }
+            Cause::Damaged => {
+                return Self {
+                    detail: Some(message.clone().into()),
+                    ..Self::new(StatusCode::INTERNAL_SERVER_ERROR, "damaged", message)
+                };
+            }
             Cause::Late => {
                 return Self::unavailable("the operation timed out")
                     .hint("retry after `retry-after` seconds");

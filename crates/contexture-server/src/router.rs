@@ -17,7 +17,7 @@ use tower_http::cors::CorsLayer;
 use crate::app::{self, App};
 use crate::operation::{Api, json_response};
 use crate::problem::Problem;
-use crate::{api, gate, ui};
+use crate::{api, drain, gate, ui};
 
 /// Returns every operation.
 pub(crate) fn api() -> Api {
@@ -59,6 +59,7 @@ pub(crate) fn router(app: &App) -> Router {
             app.clone(),
             gate::check_host_and_origin,
         ))
+        .layer(middleware::from_fn(drain::drain))
         .layer(middleware::from_fn_with_state(
             app.clone(),
             gate::log_request,
@@ -138,6 +139,8 @@ async fn readyz(State(app): State<App>) -> Response {
 }
 
 async fn metrics(State(app): State<App>) -> Response {
+    let waiting = i64::try_from(app.waiting()).unwrap_or(i64::MAX);
+    app.metrics().waiting.set(waiting);
     let media = "application/openmetrics-text; version=1.0.0; charset=utf-8";
     ([(header::CONTENT_TYPE, media)], app.metrics().render()).into_response()
 }

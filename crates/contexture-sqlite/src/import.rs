@@ -37,9 +37,9 @@ impl Imports for SqliteStore {
                     turn,
                     at,
                 } => {
-                    turn.check_sizes(self.shared.place.options.max_message_bytes)?;
+                    turn.check_sizes(self.options().max_message_bytes)?;
                     let turn = Prepared::imported(*turn)
-                        .map_err(|fault| fault.at(&self.shared.place.address))?;
+                        .map_err(|fault| fault.at(&self.address_of_file()))?;
                     ReadyStep::Turn {
                         session,
                         parent,

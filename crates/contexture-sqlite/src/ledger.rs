@@ -38,9 +38,9 @@ impl Ledger for SqliteStore {
         sample: Option<&TurnSample>,
         now: Timestamp,
     ) -> Result<Recorded, StoreError> {
-        turn.check_sizes(self.shared.place.options.max_message_bytes)?;
+        turn.check_sizes(self.options().max_message_bytes)?;
         let new = Prepared::new(turn, counted, sample)
-            .map_err(|fault| fault.at(&self.shared.place.address))?;
+            .map_err(|fault| fault.at(&self.address_of_file()))?;
         let label = label.to_owned();
         self.write(move |db, tenant| record::record(db, tenant, &label, &new, now))
     }

@@ -11,7 +11,7 @@ mod embed;
 mod entities;
 mod forget;
 mod later;
-mod load;
+pub(crate) mod load;
 mod prepare;
 mod relations;
 mod remember;
@@ -35,7 +35,7 @@ impl Memories for SqliteStore {
         analysis: &Analysis,
         now: Timestamp,
     ) -> Result<Vec<Remembered>, StoreError> {
-        let most = self.shared.place.options.max_message_bytes;
+        let most = self.options().max_message_bytes;
         let items = prepare::prepare(records, analysis, most)?;
         if items.is_empty() {
             return Ok(Vec::new());
@@ -70,7 +70,12 @@ impl Memories for SqliteStore {
 
     fn forget(&self, what: &Forget) -> Result<Forgotten, StoreError> {
         let what = what.clone();
-        self.write_and_clean(move |db, tenant| forget::forget(db, tenant, &what))
+        let forget = move |db: &_, tenant| forget::forget(db, tenant, &what);
+        let (forgotten, clean) = self.write_and_clean(forget)?;
+        Ok(Forgotten {
+            pending: !clean,
+            ..forgotten
+        })
     }
 
     fn put_words(&self, rules: u32, words: &[(RecordKey, Vec<u8>)]) -> Result<(), StoreError> {

@@ -23,6 +23,7 @@ pub(crate) const STEPS: &[&str] = &[
     include_str!("v10.sql"),
     include_str!("v11.sql"),
     include_str!("v12.sql"),
+    include_str!("v13.sql"),
 ];
 
 /// What a database says about itself.

@@ -245,7 +245,7 @@ fn forget(store: &dyn Store, id: &str) -> BTreeMap<RecordKind, u64> {
         kind: None,
         id: id.to_owned(),
     };
-    store.forget(&what).unwrap().0
+    store.forget(&what).unwrap().forgotten
 }
 
 fn record(store: &dyn Store, key: RecordKey) -> Option<Record> {
@@ -1095,7 +1095,7 @@ pub fn records_are_deleted_by_id(store: &dyn Store) {
         kind: Some(RecordKind::Event),
         id: "x".to_owned(),
     };
-    let gone = store.forget(&only).unwrap().0;
+    let gone = store.forget(&only).unwrap().forgotten;
     let expected = [
         (RecordKind::Event, 1),
         (RecordKind::Entity, 1),
@@ -1143,7 +1143,10 @@ pub fn records_are_deleted_by_source_and_session(store: &dyn Store) {
         chunk("s1", 0, "its source, not its session"),
     ];
     remember(store, &new);
-    let gone = store.forget(&Forget::Source("log".to_owned())).unwrap().0;
+    let gone = store
+        .forget(&Forget::Source("log".to_owned()))
+        .unwrap()
+        .forgotten;
     let expected = [
         (RecordKind::Event, 2),
         (RecordKind::Chunk, 1),
@@ -1152,7 +1155,10 @@ pub fn records_are_deleted_by_source_and_session(store: &dyn Store) {
     ];
     assert_eq!(gone, BTreeMap::from(expected));
     assert_eq!(found(store), ["e2 @person:bob", "person:bob x1", "s1#0"]);
-    let gone = store.forget(&Forget::Session("s1".to_owned())).unwrap().0;
+    let gone = store
+        .forget(&Forget::Session("s1".to_owned()))
+        .unwrap()
+        .forgotten;
     let expected = [(RecordKind::Event, 1), (RecordKind::Entity, 1)];
     assert_eq!(gone, BTreeMap::from(expected));
     assert_eq!(found(store), ["s1#0"]);

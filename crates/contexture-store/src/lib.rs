@@ -7,6 +7,7 @@
 //! - [`Trees`] stores looms: conversations and documents with branches.
 //! - [`Memories`] stores records that are found again, and [`Tasks`] task stacks.
 //! - [`Imports`] stores what importers read, and where they are in each file.
+//! - [`Upkeep`] measures, verifies and deletes a tenant's data.
 //! - [`Tenants`] stores the API keys of a server and separates its tenants.
 //!
 //! The documentation of these traits is their contract. The crate
@@ -14,6 +15,7 @@
 //!
 //! All methods block. Asynchronous callers run them in a thread.
 
+mod call;
 mod compaction;
 mod error;
 mod handle;
@@ -32,7 +34,9 @@ mod task;
 mod time;
 mod tree;
 mod turn;
+mod upkeep;
 
+pub use call::Call;
 pub use compaction::{Compaction, Trigger};
 pub use contexture_core::message::{Block, Message, MessageContent, MessageRole, Source};
 pub use contexture_core::{Native, RawJson};
@@ -40,7 +44,7 @@ pub use error::StoreError;
 pub use handle::{Handle, HandlePrefix, LEAST_FETCHABLE_BYTES, fetchable};
 pub use id::{NotAnId, TurnId};
 pub use import::{ImportCursor, ImportOutcome, ImportRow, ImportStep, ImportedTurn, Imports};
-pub use key::{KeyRecord, KeyScope, MAX_KEY_NAME_BYTES, Tenants, Waited, Watch};
+pub use key::{AuditEntry, KeyRecord, KeyScope, MAX_KEY_NAME_BYTES, Tenants, Waited, Watch};
 pub use ledger::{Counted, Ledger, Recorded, ToolResult, TurnHead, Walk};
 pub use memory::{
     Analysis, Change, ChunkRecord, Condition, ConditionKind, Derived, EmbedderInfo, EntityRecord,
@@ -73,3 +77,4 @@ pub use turn::{
     OpenCall, Outline, ParentTurn, StopReason, ToolCallRecord, Turn, TurnError, TurnKind,
     TurnStatus,
 };
+pub use upkeep::{Damage, Deleted, MAX_DAMAGES, Retention, Upkeep, Usage, Verification};

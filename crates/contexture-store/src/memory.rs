@@ -946,7 +946,13 @@ pub struct RecordList {
 /// that were derived only from the deleted records.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Forgotten(pub BTreeMap<RecordKind, u64>);
+pub struct Forgotten {
+    /// The number of deleted records by kind.
+    pub forgotten: BTreeMap<RecordKind, u64>,
+    /// Whether the store's files can still hold deleted text. The store
+    /// overwrites it as soon as it can, also after a restart.
+    pub pending: bool,
+}
 
 /// The content of a memory in numbers.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
@@ -1030,7 +1036,7 @@ pub trait Memories: Send + Sync {
     fn archive(&self, keys: &[RecordKey]) -> Result<(), StoreError>;
 
     /// Deletes records and everything derived only from them. No trace is left
-    /// in the store's files. Mentions are deleted with their texts; entities and
+    /// in the store's files, unless [`Forgotten::pending`] says so. Mentions are deleted with their texts; entities and
     /// relations that were derived only from those texts are deleted too, and so
     /// are derived relations of a deleted entity. References to a deleted record
     /// (as parent, evidence or superseded record) are removed.

@@ -160,7 +160,14 @@ pub trait Samples: Send + Sync {
 
 /// A whole store.
 pub trait Store:
-    crate::Ledger + Snapshots + Samples + crate::Trees + crate::Memories + crate::Tasks + crate::Imports
+    crate::Ledger
+    + Snapshots
+    + Samples
+    + crate::Trees
+    + crate::Memories
+    + crate::Tasks
+    + crate::Imports
+    + crate::Upkeep
 {
     /// Returns the address of the store, for messages.
     fn address(&self) -> String;

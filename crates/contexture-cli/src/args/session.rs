@@ -201,6 +201,17 @@ Examples:
         /// Alias to add
         alias: String,
     },
+    /// Delete a session with its turns and snapshots
+    #[command(after_help = "\
+Turns that a fork shares are kept. Memory records of the session are kept; delete them with
+`contexture memory forget --session LABEL`. The deleted text is overwritten in the store's files.
+
+Examples:
+  contexture session delete support")]
+    Delete {
+        /// Label or alias of the session
+        label: String,
+    },
     /// Close a session: mark its work as completed or failed
     #[command(after_help = "\
 Examples:

@@ -183,10 +183,16 @@ pub(super) fn forget(args: &ForgetArgs, options: &StoreOptions) -> anyhow::Resul
         },
         _ => Err(error),
     })?;
-    let gone: Vec<String> = (forgotten.0.iter())
+    let gone: Vec<String> = (forgotten.forgotten.iter())
         .map(|(kind, number)| many_of(*number, *kind))
         .collect();
     show(options, &forgotten, &format!("deleted {}", gone.join(", ")))?;
+    if forgotten.pending {
+        output::say(
+            "the deleted text is still in the store's files, because another process reads them; \
+             it is overwritten when the store is used next",
+        );
+    }
     let kept = engine.store()?.snapshots(None, 1).map_err(Error::from)?;
     if !kept.is_empty() {
         output::say(

@@ -118,6 +118,7 @@ impl Config {
             loom: _,
             snapshots: _,
             reserve_response: _,
+            retention: _,
         } = &mut self;
         let mut taken = Taken {
             root,

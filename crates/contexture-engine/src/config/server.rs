@@ -24,6 +24,8 @@ pub struct ServerConfig {
     /// The largest body of a request, in bytes. A stream of lines can be longer.
     #[cfg_attr(feature = "schema", schemars(range(min = 1, max = 1073741824)))]
     pub max_body_bytes: usize,
+    /// The largest tree in one request, in bytes.
+    pub max_tree_bytes: usize,
     /// The largest head of a request, in bytes.
     #[cfg_attr(feature = "schema", schemars(range(min = 8192, max = 1048576)))]
     pub max_header_bytes: usize,
@@ -33,6 +35,17 @@ pub struct ServerConfig {
     /// The most requests that run at the same time. Others wait.
     #[cfg_attr(feature = "schema", schemars(range(min = 1, max = 4096)))]
     pub max_concurrent: usize,
+    /// The most requests of one tenant that run at the same time. 0: a quarter of
+    /// `max_concurrent`. A server without keys has one tenant and no such limit.
+    pub max_concurrent_per_tenant: usize,
+    /// The memory for the bodies of all requests, in bytes. A body counts eight
+    /// times its size. One tenant can use half.
+    pub body_memory_bytes: usize,
+    /// The most connections from one address. 0: a quarter of `max_connections`,
+    /// at least 64.
+    pub max_connections_per_address: usize,
+    /// The most wrong API keys of one address in a minute. 0: no limit.
+    pub wrong_keys_per_minute: u32,
     /// The most connections to event streams of one tenant.
     pub max_listeners: usize,
     /// The time limit for the head of a request and for idle connections, in
@@ -58,7 +71,10 @@ pub struct ServerConfig {
     pub cache_bytes: u64,
     /// The requests that are logged: `off`, `error`, `warn`, `info` or `debug`.
     pub log: String,
-    /// Tenants whose files are not below `.contexture/tenants/`, by name.
+    /// What each tenant can store and send, unless it has its own quota.
+    pub quota: QuotaConfig,
+    /// Tenants whose files are not below `.contexture/tenants/`, or that have
+    /// their own quota, by name.
     pub tenants: BTreeMap<String, TenantConfig>,
 }
 
@@ -69,6 +85,32 @@ pub struct ServerConfig {
 pub struct TenantConfig {
     /// The root of the tenant, relative to the root of the server.
     pub root: Option<String>,
+    /// What it may store and send, in place of the server's `quota`.
+    pub quota: Option<QuotaConfig>,
+}
+
+/// What a tenant may store and send; 0 is no limit.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(default, deny_unknown_fields)]
+pub struct QuotaConfig {
+    /// The size of its database file.
+    pub max_bytes: u64,
+    /// The number of sessions.
+    pub max_sessions: u64,
+    /// The number of memory records.
+    pub max_records: u64,
+    /// The number of nodes of all trees.
+    pub max_nodes: u64,
+    /// The number of requests in a day, by UTC. A restart begins anew.
+    pub max_requests_per_day: u64,
+}
+
+impl QuotaConfig {
+    /// Returns true when something that is stored is limited.
+    pub fn limits_storage(&self) -> bool {
+        self.max_bytes > 0 || self.max_sessions > 0 || self.max_records > 0 || self.max_nodes > 0
+    }
 }
 
 impl Default for ServerConfig {
@@ -78,9 +120,14 @@ impl Default for ServerConfig {
             allowed_hosts: Vec::new(),
             allowed_origins: Vec::new(),
             max_body_bytes: 16 << 20,
+            max_tree_bytes: 64 << 20,
             max_header_bytes: 16 << 10,
             max_connections: 4096,
             max_concurrent: 64,
+            max_concurrent_per_tenant: 0,
+            body_memory_bytes: 1 << 30,
+            max_connections_per_address: 0,
+            wrong_keys_per_minute: 60,
             max_listeners: 64,
             header_timeout_ms: 15_000,
             body_timeout_ms: 30_000,
@@ -90,6 +137,7 @@ impl Default for ServerConfig {
             shutdown_timeout_ms: 30_000,
             cache_bytes: cache::DEFAULT_LIMIT,
             log: "info".to_owned(),
+            quota: QuotaConfig::default(),
             tenants: BTreeMap::new(),
         }
     }
@@ -97,6 +145,12 @@ impl Default for ServerConfig {
 
 /// The smallest `cache_bytes`: with less, hardly anything would be found again.
 const LEAST_CACHE: u64 = 16 << 20;
+
+/// The connections that an address has, unless a setting says otherwise.
+const LEAST_OF_ADDRESS: usize = 64;
+
+/// The smallest `body_memory_bytes`.
+const LEAST_BODY_MEMORY: usize = 16 << 20;
 
 /// What the name of a setting begins with in the environment.
 const PREFIX: &str = "CONTEXTURE_SERVER_";
@@ -106,6 +160,28 @@ impl ServerConfig {
     /// their callers, so they come beside `max_concurrent`.
     pub fn max_streams(&self) -> usize {
         (self.max_concurrent / 4).max(4)
+    }
+
+    /// Returns how many requests of one tenant may be worked on at once.
+    pub fn max_concurrent_of_tenant(&self) -> usize {
+        match self.max_concurrent_per_tenant {
+            0 => (self.max_concurrent / 4).max(1),
+            most => most.min(self.max_concurrent),
+        }
+    }
+
+    /// Returns the quota of a tenant.
+    pub fn quota_of(&self, tenant: &str) -> QuotaConfig {
+        let own = self.tenants.get(tenant).and_then(|tenant| tenant.quota);
+        own.unwrap_or(self.quota)
+    }
+
+    /// Returns how many connections from one address there may be.
+    pub fn max_connections_of_address(&self) -> usize {
+        match self.max_connections_per_address {
+            0 => (self.max_connections / 4).max(LEAST_OF_ADDRESS),
+            most => most,
+        }
     }
 
     /// Returns the settings with what the environment says instead. Of a list,
@@ -158,6 +234,7 @@ impl ServerConfig {
     pub(crate) fn check(&self) -> Result<(), Error> {
         let positive = [
             ("max_body_bytes", self.max_body_bytes as u64),
+            ("max_tree_bytes", self.max_tree_bytes as u64),
             ("max_header_bytes", self.max_header_bytes as u64),
             ("max_connections", self.max_connections as u64),
             ("max_concurrent", self.max_concurrent as u64),
@@ -171,11 +248,16 @@ impl ServerConfig {
         let most = [
             ("max_body_bytes", self.max_body_bytes, 1 << 30),
             ("max_header_bytes", self.max_header_bytes, 1 << 20),
+            ("max_tree_bytes", self.max_tree_bytes, 1 << 30),
             ("max_connections", self.max_connections, 1_000_000),
             ("max_concurrent", self.max_concurrent, 4096),
         ];
         if let Some((name, _, most)) = most.iter().find(|(_, value, most)| value > most) {
             return Err(Error::input(format!("server.{name}: must be {most} or less")).at(*name));
+        }
+        if self.body_memory_bytes < LEAST_BODY_MEMORY {
+            let message = format!("server.body_memory_bytes: must be {LEAST_BODY_MEMORY} or more");
+            return Err(Error::input(message).at("body_memory_bytes"));
         }
         // Less would not hold the head of an ordinary request.
         if self.max_header_bytes < 8192 {

@@ -182,13 +182,6 @@ enum ForgetBody {
     Session(String),
 }
 
-/// The result of a deletion.
-#[derive(Debug, Serialize, JsonSchema)]
-struct ForgetAnswer {
-    /// The number of deleted records by kind.
-    forgotten: Forgotten,
-}
-
 pub(crate) fn add(api: &mut Api) {
     let mut recording = Operation::post("/v1/memory/records", "record_memory")
         .says(
@@ -318,8 +311,9 @@ pub(crate) fn add(api: &mut Api) {
         Operation::new(Method::DELETE, "/v1/memory/records/{id}", "forget_record")
             .says(
                 "Delete a record",
-                "Deletes the record and everything derived only from it. When the call returns, \
-                 no trace is left in the database files. Snapshots of earlier requests are kept.",
+                "Deletes the record and everything derived only from it, and overwrites it in \
+                 the database files. If `pending` is true, that happens later. Snapshots of \
+                 earlier requests are kept.",
             )
             .refuses(&[422])
             .example("/v1/memory/records/e2", None),
@@ -369,10 +363,13 @@ async fn record(app: App, request: Request<Body>, id: &'static str) -> Response 
         if media == Media::Lines {
             return record_lines(&app, tenant, app.watch(&parts)?, incoming).await;
         }
-        let bytes = body::json(&app, &parts.headers, incoming).await?;
+        let reader = body::Reader::new(&app, &tenant);
+        let bytes = body::json(reader, &parts.headers, incoming).await?;
         let shared = app.clone();
-        app.run(move || {
-            let body: RecordsBody = crate::json::read(shared.schemas(), id, &bytes)?;
+        let name = std::sync::Arc::clone(&tenant.name);
+        app.run(&name, move || {
+            let most = crate::json::MOST_VALUES;
+            let body: RecordsBody = crate::json::read(shared.schemas(), id, &bytes, most)?;
             record_body(&tenant, body)
         })
         .await
@@ -582,7 +579,6 @@ pub(crate) fn recall(tenant: &Tenant, body: RecallBody) -> Result<Context, Probl
     Ok((*recalled.context).clone())
 }
 
-fn forget(tenant: &Tenant, what: &Forget) -> Result<ForgetAnswer, Problem> {
-    let forgotten = tenant.engine.memory()?.forget(what)?;
-    Ok(ForgetAnswer { forgotten })
+fn forget(tenant: &Tenant, what: &Forget) -> Result<Forgotten, Problem> {
+    Ok(tenant.engine.memory()?.forget(what)?)
 }

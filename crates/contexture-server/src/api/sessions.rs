@@ -400,7 +400,8 @@ async fn listen(State(app): State<App>, request: Request<Body>) -> Response {
         let tenant = app.tenant(&parts).await?;
         let watch = app.watch(&parts)?;
         let asked = app.clone();
-        app.run(move || {
+        let name = std::sync::Arc::clone(&tenant.name);
+        app.run(&name, move || {
             let label = tenant.store()?.session(&path.label)?.label;
             let listener = tenant.events.listen();
             // A tenant that is loaded while the server stops is not closed by it.

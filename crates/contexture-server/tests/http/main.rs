@@ -13,6 +13,7 @@ mod inspector;
 mod keys;
 mod metrics;
 mod native;
+mod neighbours;
 mod origins;
 mod patches;
 mod paths;

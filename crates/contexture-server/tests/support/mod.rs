@@ -105,6 +105,7 @@ impl Lab {
             metrics: Arc::new(Metrics::default()),
             now: self.now,
             mark_key: Some(contexture::core::guard::MarkKey::from_text("test")),
+            private: vec![self.path(".contexture/contexture.db")],
         }
     }
 

@@ -356,6 +356,24 @@ impl Imports for Counting {
     }
 }
 
+impl Upkeep for Counting {
+    fn usage(&self) -> Done<Usage> {
+        self.inner.usage()
+    }
+    fn verify(&self) -> Done<Verification> {
+        self.inner.verify()
+    }
+    fn delete_session(&self, label: &str) -> Done<Deleted> {
+        self.inner.delete_session(label)
+    }
+    fn delete_tree(&self, id: &str) -> Done<Deleted> {
+        self.inner.delete_tree(id)
+    }
+    fn collect(&self, retention: &Retention, dry_run: bool) -> Done<Deleted> {
+        self.inner.collect(retention, dry_run)
+    }
+}
+
 impl Store for Counting {
     fn address(&self) -> String {
         self.inner.address()
