@@ -49,6 +49,8 @@ pub(crate) struct PreparedTurn {
     open: Vec<(Arc<str>, Arc<str>)>,
     // Results that the turn gives to calls of turns before it.
     answers: Vec<Arc<str>>,
+    // The items that are such results.
+    earlier: Vec<usize>,
     // The item before which somebody speaks who has no result: calls of turns
     // before that still wait are given up there. The ledger says the same.
     speaks_at: Option<usize>,

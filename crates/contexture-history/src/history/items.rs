@@ -142,6 +142,8 @@ pub(super) struct BlockItem {
     text: Text,
     // Why it is kept for the record only, when it is.
     unsent: Option<&'static str>,
+    // Whether it is a result of a call of an earlier turn.
+    answers_earlier: bool,
 }
 
 /// Makes items of a turn.
@@ -243,6 +245,7 @@ impl ItemBuilder {
                 let original = self.shorten(block, handle.as_deref(), &mut text, counts);
                 let mut item = Item::new(id, role, text.clone()).cut(Cut::Never);
                 item.trust = trust;
+                let earlier = self.answers.len();
                 let mut item = self.with_part(item, block);
                 // What was shortened is no longer what the provider wrote.
                 if let Some(native) = block.native().filter(|_| original.is_none()) {
@@ -267,6 +270,7 @@ impl ItemBuilder {
                     row: m,
                     block: b,
                     unsent: self.unsent(role, block, calls, &text),
+                    answers_earlier: self.answers.len() > earlier,
                     item,
                     text,
                 });
@@ -285,6 +289,7 @@ impl ItemBuilder {
             row: turn.messages.len(),
             block,
             unsent: None,
+            answers_earlier: false,
             item,
             text,
         })
@@ -440,7 +445,7 @@ impl ItemBuilder {
     pub(super) fn finish(self, made: Vec<BlockItem>, shorter: Option<Tokens>) -> PreparedTurn {
         let mut items = Vec::with_capacity(made.len());
         let mut unsent = Vec::new();
-        let (mut messages, mut starts) = (Vec::new(), Vec::new());
+        let (mut messages, mut starts, mut earlier) = (Vec::new(), Vec::new(), Vec::new());
         let mut bytes = 0;
         let mut speaks_at = self.speaks.map(|_| usize::MAX);
         for one in made {
@@ -463,6 +468,9 @@ impl ItemBuilder {
                     if is_new && self.begins_step(messages.last().copied(), one.message) {
                         starts.push(items.len());
                     }
+                    if one.answers_earlier {
+                        earlier.push(items.len());
+                    }
                     messages.push(one.message);
                     items.push(one.item);
                 }
@@ -479,6 +487,7 @@ impl ItemBuilder {
             unsent,
             open: self.open,
             answers: self.answers,
+            earlier,
             speaks_at,
             messages,
             starts,

@@ -113,7 +113,7 @@ impl Joiner<'_> {
                         continue;
                     }
                     // The conversation went on without it.
-                    if turn.answers.contains(id) && asked.is_none() {
+                    if turn.earlier.binary_search(&at).is_ok() && asked.is_none() {
                         let tool = self.tools.get(id).cloned().unwrap_or_default();
                         let call = self.names.result(id);
                         let item = late(item, &call, &tool);
