@@ -643,7 +643,11 @@ impl<'a> Call<'a> {
         let logged = log.append(self.now, "assembled", Logged::of(&assembled));
         warnings.extend(logged);
         assembled.report.warnings = warnings;
-        self.engine.keep_report(&assembled, Some(self.request));
+        // The same request once more has the report of the first.
+        let same = previous.is_some_and(|it| assembled.snapshot == Some(it.hash.to_string()));
+        if !same {
+            self.engine.keep_report(&assembled, Some(self.request));
+        }
         Ok(assembled)
     }
 

@@ -140,6 +140,11 @@ impl App {
     /// Returns true if the server answers a call of that method and route.
     pub(crate) fn answers(&self, method: &Method, route: &str) -> bool {
         let readable = self.0.readable.as_ref();
+        // HEAD is GET without its body.
+        let method = match *method {
+            Method::HEAD => &Method::GET,
+            _ => method,
+        };
         readable.is_none_or(|all| all.iter().any(|(of, path)| of == method && *path == route))
     }
 
