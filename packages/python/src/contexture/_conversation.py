@@ -150,33 +150,76 @@ def _restored(
     fitted: list[ChatMessage] = list(answer.request["messages"])
     if options.system and fitted and fitted[0]["role"] in ("system", "developer"):
         fitted = fitted[1:]
-    kept = _Originals(conversation)
     messages = []
+    start = 0
     for chat in fitted:
-        part = kept.take(chat)
-        if part is None or part.message is None:
+        at = _position(chat, conversation, start)
+        if at is None:
             messages.append(adapter.new(chat))
-        elif chat["role"] == "tool" and _text(chat).strip() != _text(part.chat).strip():
-            messages.append(adapter.shortened(part.message, _text(chat)))
+            continue
+        if chat["role"] == "tool":
+            parts = [conversation[at]]
         else:
-            messages.append(part.message)
+            rest, parts = _with_neighbours(chat, conversation, start, at)
+            if rest:
+                # A summary that was joined with the first message.
+                messages.append(adapter.new({"role": chat["role"], "content": rest}))
+        start = at + 1
+        for part in parts:
+            if part.message is None:
+                messages.append(adapter.new(chat))
+            elif chat["role"] == "tool" and _text(chat).strip() != _text(part.chat).strip():
+                messages.append(adapter.shortened(part.message, _text(chat)))
+            else:
+                messages.append(part.message)
     return Fitted(messages, True, answer.report)
 
 
-class _Originals(Generic[Message]):
-    """Finds the messages that a fitted request was made from, in order."""
-
-    def __init__(self, conversation: list[Encoded[Message]]) -> None:
-        self._all = conversation
-        self._next = 0
-
-    def take(self, chat: ChatMessage) -> Encoded[Message] | None:
-        wanted = _key(chat)
-        for at in range(self._next, len(self._all)):
-            if _key(self._all[at].chat) == wanted:
-                self._next = at + 1
-                return self._all[at]
+def _position(chat: ChatMessage, conversation: list[Encoded[Message]], start: int) -> int | None:
+    """Returns the index of the message that a fitted message is, or that it ends with."""
+    wanted = _key(chat)
+    for at in range(start, len(conversation)):
+        if _key(conversation[at].chat) == wanted:
+            return at
+    if chat["role"] == "tool" or chat.get("tool_calls"):
         return None
+    for at in range(start, len(conversation)):
+        known = conversation[at].chat
+        joins = known["role"] == chat["role"] and not known.get("tool_calls")
+        if joins and _before(_text(chat), _text(known)) is not None:
+            return at
+    return None
+
+
+def _with_neighbours(
+    chat: ChatMessage, conversation: list[Encoded[Message]], start: int, at: int
+) -> tuple[str, list[Encoded[Message]]]:
+    """Returns the message at an index and those before it that were joined with it.
+
+    The text is what the fitted message has before all of them: a summary, or nothing.
+    """
+    first = at
+    rest = _before(_text(chat), _text(conversation[at].chat)) or ""
+    while rest and first > start:
+        known = conversation[first - 1].chat
+        if known["role"] != chat["role"] or known.get("tool_calls"):
+            break
+        left = _before(rest, _text(known))
+        if left is None:
+            break
+        rest = left
+        first -= 1
+    return rest, conversation[first : at + 1]
+
+
+def _before(text: str, end: str) -> str | None:
+    """Returns what a text has before its end, if `end` is its last paragraph."""
+    text, end = text.strip(), end.strip()
+    if text == end:
+        return ""
+    if not end:
+        return text
+    return text[: -len(end)].strip() if text.endswith(f"\n\n{end}") else None
 
 
 def _key(chat: ChatMessage) -> str:
