@@ -116,7 +116,7 @@ pub(crate) fn add(api: &mut Api) {
                  the requests differ first, and which blocks differ.",
             )
             .refuses(&[404, 422])
-            .example("/v1/snapshots/diff?a=e02088df&b=e02088df", None),
+            .example("/v1/snapshots/diff?a=a145e33a&b=a145e33a", None),
         compare,
     );
     api.add(
@@ -126,7 +126,7 @@ pub(crate) fn add(api: &mut Api) {
                 "Returns an assembled request exactly as it was, in the given format.",
             )
             .refuses(&[422])
-            .example("/v1/snapshots/e02088df?format=anthropic", None),
+            .example("/v1/snapshots/a145e33a?format=anthropic", None),
         show,
     );
     api.add(
@@ -136,7 +136,7 @@ pub(crate) fn add(api: &mut Api) {
                 "Verifies that the stored request is complete and renders to the same bytes.",
             )
             .refuses(&[422])
-            .example("/v1/snapshots/e02088df/check", None),
+            .example("/v1/snapshots/a145e33a/check", None),
         |tenant: &Tenant, by: ByHash, _: Nothing, _: Nothing| -> Result<Checked, Problem> {
             let saved = load(tenant, &by.hash)?.1;
             let blocks = saved.check(tenant.store()?)?;
