@@ -120,7 +120,12 @@ impl Places {
                     Err(mut place) => place.places = None,
                 }
             }
-            skipped = if served { 0 } else { skipped + 1 };
+            // A tenant whose callers all gave up is not in the queue any more.
+            skipped = match (served, of_tenant.waiting.is_empty()) {
+                (true, _) => 0,
+                (false, true) => skipped,
+                (false, false) => skipped + 1,
+            };
             match (of_tenant.waiting.is_empty(), of_tenant.in_use) {
                 (false, _) => state.turns.push_back(name),
                 (true, 0) => drop(state.tenants.remove(&name)),
