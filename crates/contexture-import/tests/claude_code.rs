@@ -343,3 +343,37 @@ fn old_files_can_be_left_out() {
     assert!(report.files.is_empty());
     assert_eq!(place.sessions(), "");
 }
+
+#[test]
+fn a_watched_file_is_followed() {
+    let place = Place::new();
+    let text = std::fs::read_to_string(main_file()).unwrap();
+    let rows: Vec<&str> = text.split_inclusive('\n').collect();
+    let path = place.file("s.jsonl", rows[..10].concat());
+    let following = Options {
+        with_tail: false,
+        ..options()
+    };
+    let mut import = contexture_import::Import::new(&place.store, following);
+    let format = contexture_import::format("claude-code").unwrap();
+    let mut turns = Vec::new();
+    let mut end = 10;
+    contexture_import::watch(
+        &mut import,
+        &[format],
+        Some(&path),
+        &contexture_import::Environment::default(),
+        std::time::Duration::from_millis(1),
+        |report| {
+            turns.push(report.counts.turns);
+            end += 6;
+            std::fs::write(&path, rows[..rows.len().min(end)].concat()).unwrap();
+            end < rows.len() + 12
+        },
+    )
+    .unwrap();
+    // Everything with an answer is recorded while the file grows.
+    assert_eq!(turns.iter().sum::<u64>(), 8, "{turns:?}");
+    assert!(place.sessions().contains("Carla is red."));
+    assert!(!place.sessions().contains("Thanks, and"));
+}

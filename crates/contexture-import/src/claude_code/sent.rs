@@ -349,3 +349,26 @@ fn without_list(message: &str) -> Option<String> {
     message.insert("content".to_owned(), text);
     Some(Value::Object(message).to_string())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_that_was_a_block_for_its_mark_is_a_text_again() {
+        let block = r#"{"role":"system","content":[{"type":"text","text":"a\nb"}],"output_config":{"effort":"medium"}}"#;
+        let text = r#"{"role":"system","content":"a\nb","output_config":{"effort":"medium"}}"#;
+        assert_eq!(without_list(block).as_deref(), Some(text));
+        assert_eq!(message_digest(block), message_digest(text));
+        for other in [
+            r#"{"role":"assistant","content":[{"type":"text","text":"a"}]}"#,
+            r#"{"role":"user","content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]}"#,
+            r#"{"role":"user","content":[{"type":"text","text":"a","citations":[]}]}"#,
+            r#"{"role":"user","content":[{"type":"image","text":"a"}]}"#,
+            r#"{"role":"user","content":"a"}"#,
+            r#"{"role":"user","content":[]}"#,
+        ] {
+            assert_eq!(without_list(other), None, "{other}");
+        }
+    }
+}
