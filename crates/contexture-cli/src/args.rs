@@ -263,8 +263,8 @@ in environment variables such as CONTEXTURE_SERVER_ADDR and CONTEXTURE_SERVER_MA
 Examples:
   contexture serve
   contexture serve --addr 127.0.0.1:9000 --root my-project
-  contexture key new > agent.key && contexture serve --addr 0.0.0.0:8787
-  curl http://127.0.0.1:8787/v1/recipes")]
+  contexture key new > agent.key && contexture serve --addr 0.0.0.0:4650
+  curl http://127.0.0.1:4650/v1/recipes")]
     Serve(ServeArgs),
     /// Show sessions, requests, memory and trees in the browser, read-only
     #[command(after_help = "\

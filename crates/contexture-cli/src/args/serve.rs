@@ -11,7 +11,7 @@ use super::{StoreOptions, timestamp};
 
 #[derive(Args)]
 pub(crate) struct ServeArgs {
-    /// Address to listen on [default: the address set in contexture.toml, else 127.0.0.1:8787]
+    /// Address to listen on [default: the address set in contexture.toml, else 127.0.0.1:4650]
     #[arg(long, value_name = "ADDR:PORT")]
     pub(crate) addr: Option<String>,
     /// Stop when standard input ends, so that the server ends with the program that started it
