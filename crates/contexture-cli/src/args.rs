@@ -32,7 +32,7 @@ pub(crate) use key::{KeyArgs, KeyCommand};
 pub(crate) use memory::{
     ForgetArgs, MemoryArgs, MemoryCommand, RecallArgs, RecallFormat, RecordArgs,
 };
-pub(crate) use serve::{McpArgs, ServeArgs};
+pub(crate) use serve::{ListedTools, McpArgs, ServeArgs};
 pub(crate) use task::{TaskArgs, TaskCommand};
 
 pub(crate) use models::{ModelsArgs, ModelsCommand};
@@ -254,6 +254,7 @@ The agent starts this command. Add it to the configuration of the agent:
   {\"mcpServers\": {\"contexture\": {\"command\": \"contexture\",
                                  \"args\": [\"mcp\", \"--root\", \"my-project\"]}}}
 
+The agent can call every tool; --tools all also lists those that few agents need.
 For several agents, or agents on other machines, run `contexture serve` and use /mcp.
 
 Examples:

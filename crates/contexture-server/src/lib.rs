@@ -27,7 +27,7 @@ mod schema;
 mod serve;
 mod tenant;
 
-pub use mcp::mcp_stdio;
+pub use mcp::{ToolList, mcp_stdio};
 pub use metrics::Metrics;
 pub use serve::{Server, Service};
 
