@@ -35,7 +35,7 @@ pub(crate) use key::{KeyArgs, KeyCommand};
 pub(crate) use memory::{
     ForgetArgs, ListArgs, MemoryArgs, MemoryCommand, RecallArgs, RecallFormat, RecordArgs,
 };
-pub(crate) use serve::{InspectArgs, McpArgs, ServeArgs};
+pub(crate) use serve::{InspectArgs, ListedTools, McpArgs, ServeArgs};
 pub(crate) use task::{TaskArgs, TaskCommand};
 
 pub(crate) use models::{ModelsArgs, ModelsCommand};
@@ -283,6 +283,7 @@ The agent starts this command. Add it to the configuration of the agent:
   {\"mcpServers\": {\"contexture\": {\"command\": \"contexture\",
                                  \"args\": [\"mcp\", \"--root\", \"my-project\"]}}}
 
+The agent can call every tool; --tools all also lists those that few agents need.
 For several agents, or agents on other machines, run `contexture serve` and use /mcp.
 
 Examples:

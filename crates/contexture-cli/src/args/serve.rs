@@ -35,8 +35,21 @@ pub(crate) struct InspectArgs {
 
 #[derive(Args)]
 pub(crate) struct McpArgs {
+    /// Tools to list: `core` lists what most agents need in about 1,000 tokens
+    #[arg(long, value_enum, value_name = "LIST", default_value_t)]
+    pub(crate) tools: ListedTools,
     #[command(flatten)]
     pub(crate) options: ServiceOptions,
+}
+
+/// The tools that an agent is shown.
+#[derive(Clone, Copy, Default, clap::ValueEnum)]
+pub(crate) enum ListedTools {
+    /// Memory, sessions, files and cut results.
+    #[default]
+    Core,
+    /// Every tool, with the schemas of its results.
+    All,
 }
 
 /// The project and the store that a server uses.
