@@ -211,7 +211,7 @@ fn forget(tenant: &Tenant, wanted: ForgetArguments) -> Result<Answer, Problem> {
     if let Some(warning) = note(tenant, None, "forgotten", &Reason::new(&wanted.why)) {
         tracing::warn!(warning = warning.message, "tool");
     }
-    let count: u64 = forgotten.0.values().sum();
+    let count: u64 = forgotten.forgotten.values().sum();
     let text = match count {
         0 => "no record matches".to_owned(),
         1 => "1 record deleted".to_owned(),
