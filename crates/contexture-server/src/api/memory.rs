@@ -40,7 +40,7 @@ const PART_BYTES: usize = 64 << 10;
 
 /// Records to store.
 #[derive(Debug, Deserialize, JsonSchema)]
-#[schemars(rename = "RecordsToKeep", extend("minProperties" = 1))]
+#[schemars(rename = "RecordsToKeep")]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RecordsBody {
     /// The records, at most 10,000. All are stored, or none. Default: none.
