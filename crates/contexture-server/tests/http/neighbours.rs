@@ -5,7 +5,6 @@ use std::thread;
 
 use contexture::config::{QuotaConfig, TenantConfig};
 use contexture_server::Server;
-use contexture_sqlite::SqliteStore;
 use rusqlite::Connection;
 use serde_json::{Value, json};
 
@@ -15,7 +14,7 @@ use crate::support::{Client, Lab, talk, turn, until};
 /// lets others write.
 fn lock(lab: &Lab, tenant: &str) -> Connection {
     let main = lab.path(".contexture/contexture.db");
-    let path = SqliteStore::tenants_directory(main).join(format!("t-{tenant}.db"));
+    let path = contexture_sqlite::tenants_directory(main).join(format!("t-{tenant}.db"));
     let db = Connection::open(path).unwrap();
     db.execute_batch("BEGIN IMMEDIATE").unwrap();
     db
