@@ -170,7 +170,7 @@ impl<'a> Condenser<'a> {
             let before = older_tokens(&older, material.tokens);
             let before = before.saturating_add(material.earlier_tokens);
             // Shorter than what it replaces.
-            let most = before * 3 / 4;
+            let most = before * 19 / 20;
             let whole = summary + messages;
             let scaled = |tokens: Tokens| match whole > most {
                 true => (u128::from(tokens) * u128::from(most) / u128::from(whole)) as Tokens,
