@@ -402,3 +402,56 @@ fn links_between_pages_lead_somewhere() {
     }
     assert!(broken.is_empty(), "broken links:\n{}", broken.join("\n"));
 }
+
+/// Returns the first example of a crate's documentation, as it is shown: without
+/// the lines that are hidden.
+fn first_example(library: &str) -> String {
+    let docs = library.lines().map_while(|line| line.strip_prefix("//!"));
+    let docs = docs.map(|line| line.strip_prefix(' ').unwrap_or(line));
+    let example = docs
+        .skip_while(|line| !line.starts_with("```"))
+        .skip(1)
+        .take_while(|line| !line.starts_with("```"))
+        .filter(|line| !line.starts_with("# ") && *line != "#");
+    example
+        .collect::<Vec<_>>()
+        .join("\n")
+        .trim_matches('\n')
+        .to_owned()
+}
+
+#[test]
+fn every_crate_can_be_published() {
+    for entry in fs::read_dir(Path::new(REPO).join("crates")).unwrap() {
+        let folder = entry.unwrap().path();
+        let name = folder.file_name().unwrap().to_str().unwrap().to_owned();
+        let manifest = fs::read_to_string(folder.join("Cargo.toml")).unwrap();
+        for field in [
+            "description = ",
+            "license.",
+            "keywords.",
+            "categories",
+            "[package.metadata.docs.rs]",
+        ] {
+            assert!(
+                manifest.contains(&format!("\n{field}")),
+                "{name} has no {field}"
+            );
+        }
+        let readme = fs::read_to_string(folder.join("README.md"))
+            .unwrap_or_else(|error| panic!("{name}/README.md: {error}"));
+        assert!(
+            readme.starts_with(&format!("# {name}\n")),
+            "{name}/README.md"
+        );
+        if let Ok(library) = fs::read_to_string(folder.join("src/lib.rs")) {
+            // The documentation tests run the example there.
+            let example = first_example(&library);
+            assert!(!example.is_empty(), "{name} has no example");
+            assert!(
+                readme.contains(&format!("\n```rust\n{example}\n```\n")),
+                "{name}/README.md does not show the first example of its documentation:\n{example}"
+            );
+        }
+    }
+}

@@ -1,5 +1,15 @@
 //! The types that Contexture stores, and the traits of a store.
 //!
+//! ```
+//! use contexture_store::{Ledger, NewSession, Session, StoreError};
+//!
+//! // Works with every store.
+//! fn begin(store: &dyn Ledger, label: &str) -> Result<Session, StoreError> {
+//!     let new = NewSession { label: label.to_owned(), ..NewSession::default() };
+//!     store.create_session(&new, "2026-02-02T10:00:00Z".parse().expect("is a time"))
+//! }
+//! ```
+//!
 //! - [`Ledger`] stores conversations. Turns form a tree, a [`Session`] is a label
 //!   for its head, a fork shares its ancestors, and turns never change.
 //! - [`Snapshots`] stores assembled requests by content.
