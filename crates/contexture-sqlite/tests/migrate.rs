@@ -361,7 +361,7 @@ fn tenants_of_an_older_store_get_files_of_their_own() {
     let all = [&store].into_iter().chain(&tenants);
     let before: Vec<String> = all.map(everything).collect();
     drop((store, tenants));
-    let files = SqliteStore::tenants_directory(&path);
+    let files = contexture_sqlite::tenants_directory(&path);
     assert!(!files.exists());
 
     // One that may not write reads them where they are.

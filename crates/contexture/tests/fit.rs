@@ -166,6 +166,57 @@ fn older_steps_are_summarised_and_the_rest_is_kept() {
     }
 }
 
+/// What lies far before the window is neither guarded nor counted, and is one
+/// row of the report. The window is as full as if all had been counted, also
+/// where a token has many bytes.
+#[test]
+fn messages_beyond_the_budget_are_one_row_and_the_window_is_full() {
+    let lab = Lab::new("[compaction]\nenabled = false\n");
+    let texts: [(&str, fn(usize) -> String); 2] = [
+        ("prose", |i| prose(i, 60)),
+        ("blanks", |i| format!("{i}:{}{i}", " ".repeat(3_000))),
+    ];
+    for (kind, text) in texts {
+        let said = |i: usize| {
+            let role = if i % 2 == 0 { "user" } else { "assistant" };
+            json!({"role": role, "content": text(i)})
+        };
+        let messages: Vec<Value> = (0..801).map(said).collect();
+        let body = json!({"model": "gpt-4o", "messages": messages, "max_tokens": 100});
+        let fitted = fit(&lab, &body.to_string(), 3_000);
+        let report = &fitted.assembled.report;
+        assert!(
+            (1_500..=2_900).contains(&report.budget.used),
+            "{kind}: {}",
+            report.budget.used
+        );
+        let rows = report.excluded.iter();
+        let unread: Vec<_> = rows
+            .filter(|row| row.reason.to_string().contains("not read"))
+            .collect();
+        let made: Value = serde_json::from_str(&fitted.body).unwrap();
+        assert_eq!(
+            made["messages"].as_array().unwrap().last(),
+            messages.last(),
+            "{kind}"
+        );
+        let [unread] = &unread[..] else {
+            panic!("{kind}: {unread:?}");
+        };
+        assert_eq!(unread.code, Code::BEFORE_WINDOW, "{kind}");
+        assert!(
+            unread.id.starts_with("messages/0-"),
+            "{kind}: {}",
+            unread.id
+        );
+        assert!(
+            unread.items.is_some_and(|items| items > 100),
+            "{kind}: {unread:?}"
+        );
+        assert!(fitted.body.contains("left out"), "{kind}");
+    }
+}
+
 fn sorted(json: &str) -> Value {
     serde_json::from_str(json).unwrap()
 }

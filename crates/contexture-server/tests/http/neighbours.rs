@@ -6,7 +6,6 @@ use std::thread;
 use contexture::config::TenantConfig;
 use contexture::store::Quota;
 use contexture_server::Server;
-use contexture_sqlite::SqliteStore;
 use rusqlite::Connection;
 use serde_json::{Value, json};
 
@@ -16,7 +15,7 @@ use crate::support::{Client, Lab, talk, turn, until};
 /// lets others write.
 fn lock(lab: &Lab, tenant: &str) -> Connection {
     let main = lab.path(".contexture/contexture.db");
-    let path = SqliteStore::tenants_directory(main).join(format!("t-{tenant}.db"));
+    let path = contexture_sqlite::tenants_directory(main).join(format!("t-{tenant}.db"));
     let db = Connection::open(path).unwrap();
     db.execute_batch("BEGIN IMMEDIATE").unwrap();
     db
