@@ -73,6 +73,8 @@ impl<B: Backend> Memories for SqlStore<B> {
         let what = what.clone();
         let forget = move |db: &_, tenant| forget::forget(db, tenant, &what);
         let (forgotten, clean) = self.write_and_clean(forget)?;
+        let count: u64 = forgotten.forgotten.values().sum();
+        self.note_deletion("memory_forgotten", format!("{count} records"));
         Ok(Forgotten {
             pending: !clean,
             ..forgotten

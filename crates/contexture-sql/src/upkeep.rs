@@ -39,13 +39,17 @@ impl<B: Backend> Upkeep for SqlStore<B> {
     }
 
     fn delete_session(&self, label: &str) -> Result<Deleted, StoreError> {
-        let label = label.to_owned();
-        self.delete(move |db, tenant| delete_session(db, tenant, &label))
+        let name = label.to_owned();
+        let deleted = self.delete(move |db, tenant| delete_session(db, tenant, &name))?;
+        self.note_deletion("session_deleted", label.to_owned());
+        Ok(deleted)
     }
 
     fn delete_tree(&self, id: &str) -> Result<Deleted, StoreError> {
-        let id = id.to_owned();
-        self.delete(move |db, tenant| delete_tree(db, tenant, &id))
+        let name = id.to_owned();
+        let deleted = self.delete(move |db, tenant| delete_tree(db, tenant, &name))?;
+        self.note_deletion("tree_deleted", id.to_owned());
+        Ok(deleted)
     }
 
     fn collect(&self, retention: &Retention, dry_run: bool) -> Result<Deleted, StoreError> {
