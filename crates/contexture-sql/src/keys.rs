@@ -215,12 +215,7 @@ fn quotas(db: &Connection) -> Result<Vec<(String, Quota)>, Fault> {
 }
 
 /// Sets the quota of a tenant, or removes it.
-fn set_quota(
-    db: &Connection,
-    tenant: &str,
-    quota: Option<&Quota>,
-    act: &Act,
-) -> Result<(), Fault> {
+fn set_quota(db: &Connection, tenant: &str, quota: Option<&Quota>, act: &Act) -> Result<(), Fault> {
     let mut delete = db.prepare_cached("DELETE FROM quotas WHERE tenant = ?1")?;
     let existed = delete.execute([tenant])? > 0;
     if let Some(quota) = quota {

@@ -302,10 +302,7 @@ pub fn quotas_are_set_and_removed(store: &dyn Tenants) {
         max_requests_per_day: i64::MAX.unsigned_abs(),
         ..quota
     };
-    let expected = [
-        (String::new(), Quota::default()),
-        ("b".to_owned(), largest),
-    ];
+    let expected = [(String::new(), Quota::default()), ("b".to_owned(), largest)];
     assert_eq!(store.quotas().unwrap(), expected);
     // Another one replaces it; none removes it, once.
     let second = Quota {
@@ -321,7 +318,10 @@ pub fn quotas_are_set_and_removed(store: &dyn Tenants) {
     let acts: Vec<String> = (store.audit(10).unwrap().into_iter())
         .map(|entry| entry.act)
         .collect();
-    assert_eq!(acts, ["quota_removed", "quota_set", "quota_set", "quota_set"]);
+    assert_eq!(
+        acts,
+        ["quota_removed", "quota_set", "quota_set", "quota_set"]
+    );
 }
 
 pub fn acts_are_in_the_audit_log(store: &dyn Tenants) {

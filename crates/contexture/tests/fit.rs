@@ -172,13 +172,17 @@ fn older_steps_are_summarised_and_the_rest_is_kept() {
 #[test]
 fn messages_beyond_the_budget_are_one_row_and_the_window_is_full() {
     let lab = Lab::new("[compaction]\nenabled = false\n");
-    let texts: [(&str, fn(usize) -> String); 2] = [
-        ("prose", |i| prose(i, 60)),
-        ("blanks", |i| format!("{i}:{}{i}", " ".repeat(3_000))),
-    ];
-    for (kind, text) in texts {
+    for kind in ["prose", "blanks"] {
+        let text = |i: usize| match kind {
+            "prose" => prose(i, 60),
+            _ => format!("{i}:{}{i}", " ".repeat(3_000)),
+        };
         let said = |i: usize| {
-            let role = if i % 2 == 0 { "user" } else { "assistant" };
+            let role = if i.is_multiple_of(2) {
+                "user"
+            } else {
+                "assistant"
+            };
             json!({"role": role, "content": text(i)})
         };
         let messages: Vec<Value> = (0..801).map(said).collect();
