@@ -1,6 +1,5 @@
 //! The count is true: used tokens, counted again on the rendered text by
 //! another tokenizer crate, never exceed what is available.
-#![allow(clippy::unwrap_used)]
 
 use std::fmt::Write as _;
 

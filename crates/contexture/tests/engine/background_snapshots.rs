@@ -1,15 +1,12 @@
 //! Requests that are used before they are on disk.
-#![allow(clippy::unwrap_used)]
-
-mod support;
 
 use std::sync::Arc;
 
+use crate::support::*;
 use contexture::snapshot::{Saved, find};
 use contexture::store::Store;
 use contexture::{Assembled, Engine, Request};
 use contexture_sqlite::{Options, SqliteStore};
-use support::*;
 
 const CONFIG: &str = "model = \"gpt-4o\"";
 

@@ -1,11 +1,8 @@
 //! What a model may change in the working set, and what is said when it may not.
-#![allow(clippy::unwrap_used)]
 
-mod support;
-
+use crate::support::Lab;
 use contexture::working_set::Quota;
 use contexture::working_set::actions::{Actor, Target, apply, parse};
-use support::Lab;
 
 const MANIFEST: &str = "protocol: CONTEXT-ASSEMBLY/0.1\nfiles:\n\
     - {path: rules.md, priority: 1.0, role: system, truncate_strategy: never}\n\

@@ -1,15 +1,12 @@
 //! The bodies of providers are recorded as they are, and go back as they were.
-#![allow(clippy::unwrap_used)]
 
-mod support;
-
+use crate::support::*;
 use contexture::native::Api;
 use contexture::store::{NewTurn, ParentTurn, StopReason, StoreError, TurnId};
 use contexture::turn::turn_from_json;
 use contexture::{Assembled, Format, Recording, Request};
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use support::*;
 
 const APIS: [(Api, &str); 4] = [
     (Api::Anthropic, "claude-sonnet-5-5"),

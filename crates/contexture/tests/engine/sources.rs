@@ -1,5 +1,4 @@
 //! What a working set stands for, and how hints, ranges and links are taken.
-#![allow(clippy::unwrap_used)]
 
 use std::fs;
 use std::path::Path;

@@ -1,12 +1,9 @@
 //! Definitions of tools have a share of the budget: what is used stays, the rest
 //! is ranked by the event, and the choice changes in large steps.
-#![allow(clippy::unwrap_used)]
 
-mod support;
-
+use crate::support::*;
 use contexture::{Assembled, Event, Format, Request};
 use serde_json::{Value, json};
-use support::*;
 
 /// What tools are about.
 const TOPICS: [&str; 10] = [

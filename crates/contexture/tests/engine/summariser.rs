@@ -1,15 +1,11 @@
 //! Summaries by a language model, over a real connection: what it is told, and
 //! what happens when it does not answer as it should.
-#![allow(clippy::unwrap_used)]
-#![cfg(feature = "http")]
 
-mod support;
-
+use crate::support::server::{Reply, Server, anthropic, openai};
+use crate::support::*;
 use contexture::CompactRequest;
 use contexture::compaction::Compacted;
 use contexture::store::Trigger;
-use support::server::{Reply, Server, anthropic, openai};
-use support::*;
 
 const KEY: &str = "sk-proj-aB3dE5fG7hI9jK1lM3nO5pQ7rS9tU1vW";
 

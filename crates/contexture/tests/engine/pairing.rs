@@ -1,15 +1,12 @@
 //! Whatever was recorded and however little room there is: a request that every
 //! provider takes, with its pinned part whole and its latest turns in it.
-#![allow(clippy::unwrap_used)]
 
-mod support;
-
+use crate::support::dice::Dice;
+use crate::support::*;
 use contexture::store::StoreError;
 use contexture::turn::{ErrorKind, MessageRole, NewTurn, TurnError};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
-use support::dice::Dice;
-use support::*;
 
 const PLAIN: &str = "[compaction]\nenabled = false\n[snapshots]\nkeep = false";
 const COMPACTING: &str = "[snapshots]\nkeep = false";

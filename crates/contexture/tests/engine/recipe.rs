@@ -1,5 +1,4 @@
 //! Recipes are data, and are checked as data.
-#![allow(clippy::unwrap_used)]
 
 use contexture::core::{Cut, Fit, Place};
 use contexture::{Engine, LayerOrder, Recipe, Root, recipes};

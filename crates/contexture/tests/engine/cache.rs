@@ -1,16 +1,13 @@
 //! What a provider has cached stays as it is, and the report says how much of
 //! it a request shares.
-#![allow(clippy::unwrap_used)]
 
-mod support;
-
+use crate::support::dice::Dice;
+use crate::support::*;
 use contexture::core::{Layout, markup};
 use contexture::store::SessionChange;
 use contexture::{Assembled, CacheCause, Cause, Event, Format, Hook, Sender};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
-use support::dice::Dice;
-use support::*;
 
 /// The window alone.
 const PLAIN: &str = "[compaction]\nenabled = false";

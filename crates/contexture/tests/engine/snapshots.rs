@@ -1,8 +1,8 @@
 //! What exactly did the model see? The same bytes, later and elsewhere.
-#![allow(clippy::unwrap_used)]
 
-mod support;
-
+use crate::support::counting::Counting;
+use crate::support::dice::Dice;
+use crate::support::*;
 use contexture::snapshot::{Saved, find};
 use contexture::store::Store;
 use contexture::turn::{Block, MessageRole};
@@ -10,9 +10,6 @@ use contexture::{Assembled, Format};
 use contexture_sqlite::SqliteStore;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
-use support::counting::Counting;
-use support::dice::Dice;
-use support::*;
 
 /// The forms that a snapshot holds: all but our own, which has the report.
 static FORMS: std::sync::LazyLock<Vec<(&str, Format)>> = std::sync::LazyLock::new(|| {

@@ -1,12 +1,9 @@
 //! History costs its tail: what is read, counted and sent of a long session.
-#![allow(clippy::unwrap_used)]
 
-mod support;
-
+use crate::support::counting::Counting;
+use crate::support::*;
 use contexture::turn::{Block, MessageContent, MessageRole};
 use contexture::{Assembled, Engine, Format, Request};
-use support::counting::Counting;
-use support::*;
 
 const PLAIN: &str = "[compaction]\nenabled = false";
 

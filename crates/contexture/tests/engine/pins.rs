@@ -1,12 +1,9 @@
 //! Pins: texts that stay in every request of a session.
-#![allow(clippy::unwrap_used)]
 
-mod support;
-
+use crate::support::*;
 use contexture::core::Role;
 use contexture::{Assembled, CompactRequest, FitOptions, Format, PinRequest, Request};
 use serde_json::{Value, json};
-use support::*;
 
 fn pin(lab: &Lab, label: &str, name: &str, text: &str) {
     let request = PinRequest {

@@ -1,8 +1,6 @@
 //! What was sent as the current message enters history with the same bytes.
-#![allow(clippy::unwrap_used)]
 
-mod support;
-
+use crate::support::*;
 use contexture::core::Role;
 use contexture::memory::Lines;
 use contexture::turn::NewTurn;
@@ -10,7 +8,6 @@ use contexture::{Assembled, Attachment, Event, Format, Hook, Request, Sender};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use serde_json::Value;
-use support::*;
 
 /// Summaries would move the prefix.
 const WHOLE: &str = "[compaction]\nenabled = false";

@@ -1,5 +1,4 @@
 //! The library reads a project's settings as the command does.
-#![allow(clippy::unwrap_used)]
 
 use contexture::config::Config;
 use contexture::trust::{Settings, SettingsFile, TrustFile};

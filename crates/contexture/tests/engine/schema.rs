@@ -1,10 +1,6 @@
 //! The schemas say what is taken and what is given, by the engine itself.
 
-#![cfg(feature = "schema")]
-#![allow(clippy::unwrap_used)] // Helpers of a test are not a test to the lint.
-
-mod support;
-
+use crate::support::Lab;
 use contexture::loom::{FlagChange, LoomSummary, NewNode, NodeEdit, check_agent};
 use contexture::memory::{
     Context, ContextFilters, ContextRequest, MemoryOverview, MemoryRecorded, Recall,
@@ -22,7 +18,6 @@ use schemars::{JsonSchema, Schema};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use support::Lab;
 
 fn validator(schema: &Schema) -> jsonschema::Validator {
     jsonschema::draft202012::new(schema.as_value()).unwrap()
@@ -292,7 +287,7 @@ fn a_conversation_from_end_to_end() {
     );
     let turn = json!({"messages": [
         {"role": "user", "content": [{"type": "text", "text": "See"},
-            {"type": "image", "media_type": "image/png", "data": support::PIXEL}]},
+            {"type": "image", "media_type": "image/png", "data": crate::support::PIXEL}]},
         {"role": "assistant", "content": [
             {"type": "thinking", "text": "Hm", "signature": "s"},
             {"type": "tool_call", "id": "c", "name": "shell", "arguments": {"command": "make"}}]},

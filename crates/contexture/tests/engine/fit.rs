@@ -1,12 +1,9 @@
 //! Requests of providers in, requests that fit out.
-#![allow(clippy::unwrap_used)]
 
-mod support;
-
+use crate::support::*;
 use contexture::core::Code;
 use contexture::{FitOptions, Fitted, Format};
 use serde_json::{Value, json};
-use support::*;
 
 /// A run of tool calls in the form of each API.
 fn run(api: &str, steps: usize) -> Value {

@@ -1,5 +1,4 @@
 //! Archetypes from files, and what is told about bad ones.
-#![allow(clippy::unwrap_used)]
 
 use contexture::Archetypes;
 use contexture::recall::{Extractor, Find, TextContext};

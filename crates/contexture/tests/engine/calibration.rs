@@ -1,16 +1,13 @@
 //! What providers report teaches how many tokens a model makes.
-#![allow(clippy::unwrap_used)]
-
-mod support;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use crate::support::*;
 use contexture::core::Usage;
 use contexture::store::{Tenants as _, Waited};
 use contexture::turn::NewTurn;
 use contexture::{Assembled, Format, Request};
-use support::*;
 
 const MODELS: &str = "
 [models.low]

@@ -1,12 +1,10 @@
 //! What a program can add to the engine, and what happens when that goes wrong.
-#![allow(clippy::unwrap_used)]
-
-mod support;
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use crate::support::{Lab, says, turn, user};
 use contexture::core::{Code, Item, Role, Text, TokenCounter, Tokens};
 use contexture::store::{EventRecord, NewTask, Record};
 use contexture::{
@@ -15,7 +13,6 @@ use contexture::{
 };
 use contexture_sqlite::SqliteStore;
 use serde_json::json;
-use support::{Lab, says, turn, user};
 
 /// A source that does what a closure says.
 struct Does<F>(&'static str, F);
@@ -539,7 +536,7 @@ layers:
             "ask"
         ]
     );
-    for format in support::PROVIDERS {
+    for format in crate::support::PROVIDERS {
         made.render(format).unwrap();
     }
     // The next request shares everything but what is new.

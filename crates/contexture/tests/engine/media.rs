@@ -1,13 +1,10 @@
 //! Images and documents within the limits of providers: the newest are sent, and
 //! a line with a handle stands for each of the others.
-#![allow(clippy::unwrap_used)]
 
-mod support;
-
+use crate::support::*;
 use contexture::store::{Block, MessageRole};
 use contexture::{Attachment, Event, FetchRequest, FitOptions, Format, Request};
 use serde_json::{Value, json};
-use support::*;
 
 /// An image that is like no other. It has no size that could be read, so that
 /// it costs as much as the largest.

@@ -1,14 +1,11 @@
 //! A path costs what is kept of it.
-#![allow(clippy::unwrap_used)]
 
-mod support;
-
+use crate::support::Lab;
+use crate::support::counting::Counting;
 use contexture::loom::{NewNode, raw_response};
 use contexture::store::{Author, Store, TreeDocument};
 use contexture::{Request, Timestamp};
 use serde_json::json;
-use support::Lab;
-use support::counting::Counting;
 
 const NODES: usize = 3_000;
 

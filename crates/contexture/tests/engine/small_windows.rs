@@ -1,13 +1,10 @@
 //! Windows that are too small for what is in them, and histories that other
 //! providers, tools and writers left behind.
-#![allow(clippy::unwrap_used)]
 
-mod support;
-
+use crate::support::*;
 use contexture::Format;
 use contexture::core::markup;
 use contexture::store::{Block, MessageRole};
-use support::*;
 
 /// What a store has counted, a new engine does not count again; and what one
 /// engine has counted further, another has not. Neither may show.

@@ -1,5 +1,4 @@
 //! The model table of a root, and the tokens that are reserved by default.
-#![allow(clippy::unwrap_used)]
 
 use contexture::config::{Config, MODEL_TABLE};
 use contexture::tokens::ModelTable;

@@ -1,14 +1,11 @@
 //! Tool results that a later one replaces are cleared when that pays.
-#![allow(clippy::unwrap_used)]
 
-mod support;
-
+use crate::support::*;
 use contexture::core::Code;
 use contexture::store::Handle;
 use contexture::turn::{Block, MessageRole, NewTurn};
 use contexture::{Assembled, FetchRequest, Format};
 use serde_json::json;
-use support::*;
 
 const WINDOW: u64 = 60_000;
 

@@ -1,5 +1,4 @@
 //! Conversations in, facts and summaries out.
-#![allow(clippy::unwrap_used)]
 
 use contexture::facts::{Facts, Passage, Room, Speaker};
 use contexture_tokens::{Encoding, OpenAi, TokenCounter};

@@ -1,5 +1,4 @@
 //! What a manifest may say, and what is said about it when it is wrong.
-#![allow(clippy::unwrap_used)]
 
 use contexture::core::{Cut, Role};
 use contexture::working_set::{Lines, Manifest};

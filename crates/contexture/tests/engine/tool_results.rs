@@ -1,14 +1,11 @@
 //! A tool result over the limit is shortened, the same way in every request.
-#![allow(clippy::unwrap_used)]
 
-mod support;
-
+use crate::support::counting::Counting;
+use crate::support::*;
 use contexture::core::Code;
 use contexture::store::Handle;
 use contexture::turn::NewTurn;
 use contexture::{Assembled, Cause, FetchRequest, Format};
-use support::counting::Counting;
-use support::*;
 
 const PLAIN: &str = "[compaction]\nenabled = false";
 

@@ -1,11 +1,8 @@
 //! A history is summarised between turns, before a request needs it.
-#![allow(clippy::unwrap_used)]
 
-mod support;
-
+use crate::support::*;
 use contexture::compaction::Attempt;
 use contexture::store::MessageRole;
-use support::*;
 
 fn why(attempt: Attempt) -> &'static str {
     match attempt {

@@ -1,14 +1,11 @@
 //! Making history shorter: when, how far, what stays, and how it is undone.
-#![allow(clippy::unwrap_used)]
 
-mod support;
-
+use crate::support::counting::Counting;
+use crate::support::*;
 use contexture::core::{Role, Trust};
 use contexture::store::{Compaction, Trigger, Turn};
 use contexture::turn::{Block, MessageRole, NewTurn};
 use contexture::{Assembled, CompactRequest, Format};
-use support::counting::Counting;
-use support::*;
 
 const MARK: &str = "[Previous conversation summary]";
 const KEY: &str = "sk-proj-aB3dE5fG7hI9jK1lM3nO5pQ7rS9tU1vW";
