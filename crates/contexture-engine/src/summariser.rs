@@ -5,13 +5,7 @@ use std::time::Duration;
 
 use contexture_core::{Tokens, Usage};
 
-use crate::config;
-
-/// The address of OpenAI's API.
-pub(crate) const OPENAI: &str = "https://api.openai.com/v1";
-
-/// The address of Anthropic's API.
-pub(crate) const ANTHROPIC: &str = "https://api.anthropic.com";
+use crate::config::{self, ANTHROPIC, OPENAI};
 
 /// Writes summaries with a language model. A program may bring its own.
 pub trait Summariser: Send + Sync {

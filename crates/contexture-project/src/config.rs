@@ -16,11 +16,12 @@ mod history;
 mod server;
 
 use crate::advice::{Advice, Operation, Warning};
-pub use crate::agent::Permissions;
 use crate::error::{Error, plain};
 use crate::files::Root;
+pub use crate::permissions::Permissions;
 pub use active::{ActiveSetting, Effect};
 use history::USUAL_TARGET;
+pub use history::{ANTHROPIC, OPENAI};
 pub use history::{CompactionConfig, ResultLimit, Summariser, SummariserKind, ToolResults};
 pub use server::{ServerConfig, TenantConfig};
 

@@ -11,7 +11,9 @@ use std::path::{Component, Path, PathBuf};
 use contexture_tokens::Tokenizer;
 use serde::Serialize;
 
-use super::{Config, EmbedderConfig, Environment, MemoryConfig, ServerConfig, Summariser};
+use super::{
+    ANTHROPIC, Config, EmbedderConfig, Environment, MemoryConfig, OPENAI, ServerConfig, Summariser,
+};
 use super::{StoreConfig, SummariserKind};
 
 /// A setting that acts outside the project, with all that it does there.
@@ -201,8 +203,8 @@ impl Taken<'_> {
         } = summariser;
         let usual = match kind {
             SummariserKind::Extractive => None,
-            SummariserKind::OpenAi => Some(crate::summariser::OPENAI),
-            SummariserKind::Anthropic => Some(crate::summariser::ANTHROPIC),
+            SummariserKind::OpenAi => Some(OPENAI),
+            SummariserKind::Anthropic => Some(ANTHROPIC),
         };
         let url = base_url.clone().or(usual.map(str::to_owned));
         if self.take("summariser", endpoint(url, api_key_env.as_ref())) {
