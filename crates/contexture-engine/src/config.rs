@@ -375,7 +375,9 @@ pub struct MemoryConfig {
     pub max_tokens: Option<Tokens>,
     /// After how long a request goes on without it.
     pub deadline_ms: u64,
-    /// The embedder, which turns texts into vectors.
+    /// The embedder, which turns texts into vectors: its name or folder alone,
+    /// or a table.
+    #[serde(deserialize_with = "embedder")]
     pub embedder: EmbedderConfig,
     /// How many records there may be, by kind.
     pub caps: Caps,
@@ -470,13 +472,14 @@ impl Caps {
 
 /// The embedder, which turns texts into vectors.
 ///
-/// With a `base_url` it is a model behind it, which speaks OpenAI's embeddings;
-/// with a `model` alone it is a folder on this machine, which needs no network.
-/// With neither it is the built-in model, which needs none either.
+/// With a `base_url` it is a model behind it, which speaks OpenAI's embeddings.
+/// Without, `model` is `encoder` (the default) or `static`, which are built in,
+/// or a folder on this machine. Those need no network.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct EmbedderConfig {
-    /// The folder of a Model2Vec model, or the model's name at `base_url`.
+    /// `encoder`, `static`, the folder of a BERT-type or a Model2Vec model, or
+    /// the model's name at `base_url`.
     pub model: Option<String>,
     /// The API's address.
     pub base_url: Option<String>,
@@ -498,6 +501,35 @@ impl Default for EmbedderConfig {
             deadline_ms: 10_000,
         }
     }
+}
+
+/// Reads an embedder: a text is its model, a table all of it.
+fn embedder<'de, D: serde::Deserializer<'de>>(d: D) -> Result<EmbedderConfig, D::Error> {
+    struct Either;
+
+    impl<'de> serde::de::Visitor<'de> for Either {
+        type Value = EmbedderConfig;
+
+        fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            f.write_str("\"encoder\", \"static\", the folder of a model, or a table")
+        }
+
+        fn visit_str<E: serde::de::Error>(self, model: &str) -> Result<EmbedderConfig, E> {
+            Ok(EmbedderConfig {
+                model: Some(model.to_owned()),
+                ..EmbedderConfig::default()
+            })
+        }
+
+        fn visit_map<A: serde::de::MapAccess<'de>>(
+            self,
+            map: A,
+        ) -> Result<EmbedderConfig, A::Error> {
+            EmbedderConfig::deserialize(serde::de::value::MapAccessDeserializer::new(map))
+        }
+    }
+
+    d.deserialize_any(Either)
 }
 
 /// Where conversations are kept.

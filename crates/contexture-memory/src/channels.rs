@@ -227,6 +227,12 @@ impl ChannelSearch<'_> {
         let mut parts = self.parts();
         parts.note("words", f64::from(hit.words));
         parts.note("vector", f64::from(hit.vector));
+        if hit.vector > 0.0 {
+            parts.note("vector_weight", f64::from(hit.vector_weight));
+        }
+        if hit.run > 0.0 {
+            parts.note("run", f64::from(hit.run));
+        }
         if hit.bonus > 0.0 {
             parts.note("bonus", f64::from(hit.bonus));
         }

@@ -1,6 +1,6 @@
 //! [`Query`]: the terms, entities and dates of a query.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use contexture_recall::{
     asks_for_recent, detect_intent, name_key, names_in, query_keywords, relevant_event_types,
@@ -27,6 +27,13 @@ const MOST_ENTITIES: usize = 128;
 
 /// How many words of a query are looked at.
 const MOST_WORDS: usize = 64;
+
+/// How many letters a word has that may be mistyped: a shorter one is like too
+/// many others.
+const CORRECTED: std::ops::RangeInclusive<usize> = 5..=24;
+
+/// How many words of a query are corrected.
+const MOST_CORRECTED: usize = 4;
 
 /// The terms, entities and dates of a query.
 #[derive(Debug)]
@@ -74,6 +81,17 @@ impl Query {
             false => text,
         };
         keywords.truncate(MOST_WORDS);
+        let mut terms: Vec<u32> = keywords.iter().map(|keyword| keyword.id).collect();
+        // Where no text has any of the words, one may be mistyped.
+        let mut corrected = BTreeMap::new();
+        if terms.iter().all(|term| view.index.holding(*term) == 0) {
+            for keyword in keywords.iter().take(MOST_CORRECTED) {
+                if let Some((word, term)) = corrected_word(&keyword.word, view) {
+                    corrected.insert(keyword.word.clone(), word);
+                    terms.push(term);
+                }
+            }
+        }
         let intent = detect_intent(head);
         let ids = entities.iter().filter_map(|key| view.entities.get(key));
         let several = |key: &&RecordKey| {
@@ -87,8 +105,9 @@ impl Query {
                 intent,
                 relevant_event_types: relevant_event_types(intent).to_vec(),
                 recent: asks_for_recent(head),
+                corrected,
             },
-            terms: keywords.iter().map(|keyword| keyword.id).collect(),
+            terms,
             text,
             aliased: entities.iter().filter(several).copied().collect(),
             entities,
@@ -129,6 +148,48 @@ impl Query {
         }
         bonus
     }
+}
+
+/// Returns the word that most texts hold of those that differ from a word by
+/// one letter or two that changed places, and its term.
+fn corrected_word(word: &str, view: &View) -> Option<(String, u32)> {
+    let letters: Vec<char> = word.chars().collect();
+    if !CORRECTED.contains(&letters.len()) || !letters.iter().all(|c| c.is_alphabetic()) {
+        return None;
+    }
+    let mut best: Option<(usize, String, u32)> = None;
+    let mut consider = |letters: Vec<char>| {
+        let word: String = letters.into_iter().collect();
+        for keyword in query_keywords(&word) {
+            let holding = view.index.holding(keyword.id);
+            if holding > best.as_ref().map_or(0, |(most, ..)| *most) {
+                best = Some((holding, word.clone(), keyword.id));
+            }
+        }
+    };
+    for at in 0..=letters.len() {
+        if at < letters.len() {
+            let mut less = letters.clone();
+            less.remove(at);
+            consider(less);
+        }
+        if at + 1 < letters.len() {
+            let mut swapped = letters.clone();
+            swapped.swap(at, at + 1);
+            consider(swapped);
+        }
+        for other in 'a'..='z' {
+            if at < letters.len() {
+                let mut changed = letters.clone();
+                changed[at] = other;
+                consider(changed);
+            }
+            let mut more = letters.clone();
+            more.insert(at, other);
+            consider(more);
+        }
+    }
+    best.map(|(_, word, term)| (word, term))
 }
 
 /// How long a query may be, in bytes, before the rest is not looked at.

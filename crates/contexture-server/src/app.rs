@@ -33,6 +33,11 @@ const KIB: usize = 1 << 10;
 /// `max_body_bytes` raises it, so that a few such bodies fit.
 const ALL_BODIES: usize = 256 << 20;
 
+/// How long the thread for vectors waits when it has more to do, and before it
+/// looks again when it has not.
+const FILL_IN_AGAIN: Duration = Duration::from_millis(10);
+const FILL_IN_LOOK: Duration = Duration::from_millis(500);
+
 /// The state that all requests share.
 #[derive(Clone)]
 pub(crate) struct App(Arc<Shared>);
@@ -82,6 +87,26 @@ impl App {
             healthy_at: tokio::sync::Mutex::default(),
             stopping: AtomicBool::new(false),
         }))
+    }
+
+    /// Starts the thread that computes vectors of the encoder. It ends with the
+    /// server.
+    pub(crate) fn fill_in_vectors(&self) {
+        let shared = Arc::downgrade(&self.0);
+        let work = move || {
+            while let Some(shared) = shared.upgrade() {
+                if shared.stopping.load(Ordering::Relaxed) {
+                    return;
+                }
+                let any = shared.tenants.fill_in();
+                drop(shared);
+                std::thread::sleep(if any { FILL_IN_AGAIN } else { FILL_IN_LOOK });
+            }
+        };
+        // Without the thread, recall computes the vectors of few texts itself.
+        let _ = std::thread::Builder::new()
+            .name("vectors".to_owned())
+            .spawn(work);
     }
 
     pub(crate) fn config(&self) -> &ServerConfig {

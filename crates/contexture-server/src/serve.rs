@@ -66,13 +66,15 @@ impl Service {
         );
         // Errors in the root or its settings are reported at the start.
         tenants.get("")?;
-        Ok(App::new(
+        let app = App::new(
             self.config.server,
             tenants,
             keys,
             self.metrics,
             &router::api(),
-        ))
+        );
+        app.fill_in_vectors();
+        Ok(app)
     }
 }
 

@@ -12,3 +12,4 @@ mod housekeeping;
 mod inject;
 mod laws;
 mod recall;
+mod vectors;
