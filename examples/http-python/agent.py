@@ -11,7 +11,8 @@ import json
 import os
 import threading
 import time
-from collections import Counter
+import uuid
+from collections import Counter, defaultdict
 from typing import Any
 
 import httpx
@@ -23,7 +24,7 @@ MOST_ATTEMPTS = 5
 
 
 class Conflict(Exception):
-    """Somebody else recorded a turn meanwhile."""
+    """Another client recorded a turn after the request was assembled."""
 
 
 class Contexture:
@@ -34,14 +35,16 @@ class Contexture:
         self.waited = 0
 
     def call(self, method: str, path: str, body: Json | None = None) -> Json:
-        answer = self.http.request(method, path, json=body)
+        # A retry with the same key does not record a turn twice.
+        headers = {"idempotency-key": str(uuid.uuid4())} if path.endswith("/turns") else {}
+        answer = self.http.request(method, path, json=body, headers=headers)
         for _ in range(MOST_ATTEMPTS):
-            # Too many requests, or the server cannot work now: it says how long to wait.
+            # Too many requests, or the server is unavailable: it says how long to wait.
             if answer.status_code not in (429, 503):
                 break
             self.waited += 1
             time.sleep(float(answer.headers.get("retry-after", 1)))
-            answer = self.http.request(method, path, json=body)
+            answer = self.http.request(method, path, json=body, headers=headers)
         given: Json = answer.json()
         if answer.is_success:
             return given
@@ -49,6 +52,9 @@ class Contexture:
         if error["code"] == "conflict":
             raise Conflict(error["message"])
         raise SystemExit(f"{method} {path}: {answer.status_code} {error}")
+
+    def post(self, path: str, body: Json) -> Json:
+        return self.call("POST", path, body)
 
     def listen(self, session: str, heard: Counter[str]) -> None:
         """Counts what happens in a session, from now on, until the server stops."""
@@ -72,10 +78,41 @@ class Agent:
         self.contexture, self.model = contexture, model
         self.rows: list[Json] = []
         self.conflicts = 0
-        self.report: Json = {}
+        self.requests: dict[int, list[Json]] = defaultdict(list)
 
-    def use(self, tool: str, given: Json, session: str) -> str:
-        """What the agent's tools do. Yours do more."""
+    def ask(self, session: str, question: str, meanwhile: Json | None = None) -> str:
+        """Asks the model, and runs the tools that it calls, until it has answered."""
+        turns = f"/v1/sessions/{session}/turns"
+        self.contexture.post(turns, {"messages": [{"role": "user", "content": question}]})
+        while True:
+            wanted = {"recipe": "broker", "session": session, "query": question, "model": MODEL, "format": "anthropic"}
+            made = self.contexture.post("/v1/assemble", wanted)
+            answer = self.model.answer(made["request"])
+            if not self.record(turns, made, answer, meanwhile):
+                continue
+            calls = [block for block in answer["content"] if block["type"] == "tool_use"]
+            if not calls:
+                return answer["content"][-1]["text"]
+            results = [{"role": "tool", "tool_call_id": call["id"], "content": self.use(session, call)} for call in calls]
+            self.contexture.post(turns, {"messages": results})
+
+    def record(self, turns: str, made: Json, answer: Json, meanwhile: Json | None) -> bool:
+        """Records the answer as the provider sent it. Returns False if another client recorded a turn first."""
+        requests = self.requests[len(self.rows)]
+        requests.append(made)
+        if meanwhile and len(requests) == 1:
+            self.contexture.post(turns, meanwhile)
+        try:
+            self.contexture.post(turns, {"response": answer, "parent_turn_id": made["parent_turn_id"]})
+        except Conflict:
+            # The answer did not see the other turn. Nothing was recorded, so ask again.
+            self.conflicts += 1
+            return False
+        return True
+
+    def use(self, session: str, call: Json) -> str:
+        """Runs a tool. Yours do more."""
+        tool, given = call["name"], call["input"]
         if tool == "opening_hours":
             return f"On {given['day']} the library is open from ten to four."
         if tool == "find_book":
@@ -84,65 +121,22 @@ class Agent:
         fact = given["fact"]
         record: Json = {"kind": "event", "id": hashlib.sha256(fact.encode()).hexdigest()[:16], "session_id": session}
         record |= {"type": "note", "content": {"speaker": "A reader", "text": fact}}
-        self.contexture.call("POST", "/v1/memory/records", {"records": [record]})
+        self.contexture.post("/v1/memory/records", {"records": [record]})
         return f"It is noted that {fact}."
 
-    def ask(self, session: str, question: str, meanwhile: Json | None = None) -> None:
-        """One turn: assemble, ask the model until it is done, record."""
-        for attempt in range(MOST_ATTEMPTS):
-            wanted = {"recipe": "broker", "format": "anthropic", "model": MODEL, "session": session, "event": question}
-            made = self.contexture.call("POST", "/v1/assemble", wanted)
-            turn = self.answer(made, session, question)
-            turn |= {"parent_turn_id": made["parent_turn_id"], "request_hash": made["snapshot"]}
-            # Whoever sends it again, because no answer came, does not record it twice.
-            turn["idempotency_key"] = f"{session}-{len(self.rows)}-{attempt}"
-            if meanwhile and attempt == 0:
-                self.contexture.call("POST", f"/v1/sessions/{session}/turns", meanwhile)
-            try:
-                self.contexture.call("POST", f"/v1/sessions/{session}/turns", turn)
-            except Conflict:
-                # The answer did not know of the other turn: nothing was recorded, so ask again.
-                self.conflicts += 1
-                continue
-            self.report = made["report"]
-            shared = (self.report.get("cache") or {}).get("shared_tokens", 0)
-            memories = [row["id"] for row in self.report["included"] if row["layer"] == "memory"]
-            said = turn["messages"][-1]["content"][-1]["text"]
-            row = {"session": session, "tokens": made["tokens"], "shared": shared, "memories": len(memories)}
-            self.rows.append(row | {"question": question, "answer": said})
-            return
-        raise SystemExit(f"{session}: others are faster every time")
+    def question(self, session: str, question: str, meanwhile: Json | None = None) -> None:
+        """Asks, and keeps the figures of the first request."""
+        answer = self.ask(session, question, meanwhile)
+        made = self.requests[len(self.rows)][0]
+        shared = (made["report"].get("cache") or {}).get("shared_tokens", 0)
+        memories = [row["id"] for row in made["report"]["included"] if row["layer"] == "memory"]
+        row = {"session": session, "tokens": made["tokens"], "shared": shared, "memories": len(memories)}
+        self.rows.append(row | {"question": question, "answer": answer})
 
-    def answer(self, made: Json, session: str, question: str) -> Json:
-        """Asks the model, and does what it calls for, until it has answered. Returns the turn."""
-        request, usage = made["request"], Counter[str]()
-        said: list[Json] = [{"role": "user", "source": "human", "content": question}]
-        while True:
-            answer = self.model.answer(request)
-            counted = answer["usage"]
-            cached, written = counted.get("cache_read_input_tokens", 0), counted.get("cache_creation_input_tokens", 0)
-            # Anthropic's input tokens are those that are not in the cache; ours are all of them.
-            usage["input_tokens"] += counted["input_tokens"] + cached + written
-            usage["cached_input_tokens"] += cached
-            usage["cache_write_tokens"] += written
-            usage["output_tokens"] += counted["output_tokens"]
-            blocks, results = [], []
-            for block in answer["content"]:
-                if block["type"] != "tool_use":
-                    blocks.append(block)
-                    continue
-                call = {"type": "tool_call", "id": block["id"], "name": block["name"], "arguments": block["input"]}
-                blocks.append(call)
-                result = self.use(block["name"], block["input"], session)
-                results.append({"type": "tool_result", "tool_use_id": block["id"], "content": result})
-            said.append({"role": "assistant", "content": blocks})
-            if not results:
-                stop = answer["stop_reason"]
-                turn = {"messages": said, "model": MODEL, "provider": "anthropic", "usage": usage, "stop_reason": stop}
-                return turn
-            said += [{"role": "tool", "tool_call_id": r["tool_use_id"], "content": r["content"]} for r in results]
-            grown = [{"role": "assistant", "content": answer["content"]}, {"role": "user", "content": results}]
-            request = {**request, "messages": request["messages"] + grown}
+    @property
+    def report(self) -> Json:
+        """The report of the latest request."""
+        return self.requests[len(self.rows) - 1][-1]["report"]
 
 
 def main() -> None:
@@ -157,18 +151,18 @@ def main() -> None:
         contexture.call("POST", "/v1/sessions", {"label": session, "task": "Answer a reader"})
         contexture.listen(session, heard)
     note = "From the desk: the lift is out of order."
-    desk = [{"role": "user", "content": note}, {"role": "assistant", "content": "I see."}]
-    agent.ask("monday", "When are you open on Saturday?")
-    agent.ask("monday", "Please remember that Lena reads everything about whales.")
-    # Somebody at the desk records a turn while the model thinks.
-    agent.ask("monday", "Do you have The Whale Rider?", meanwhile={"messages": desk})
-    agent.ask("monday", "Thank you! What did I want to know again?")
+    desk = {"messages": [{"role": "user", "content": note}]}
+    agent.question("monday", "When are you open on Saturday?")
+    agent.question("monday", "Please remember that Lena reads everything about whales.")
+    # Another client records a message while the model works.
+    agent.question("monday", "Do you have The Whale Rider?", meanwhile=desk)
+    agent.question("monday", "Thank you! What did I want to know again?")
     # Another conversation: nothing of the first is in it, but for what is remembered.
-    agent.ask("tuesday", "What could I bring Lena to read?")
-    agent.ask("tuesday", "And are you open on Sunday?")
+    agent.question("tuesday", "What could I bring Lena to read?")
+    agent.question("tuesday", "And are you open on Sunday?")
     recalled = contexture.call("POST", "/v1/memory/recall", {"query": "What does Lena like?", "max_tokens": 200})
     costs = [contexture.call("GET", f"/v1/sessions/{session}/cost") for session in ("monday", "tuesday")]
-    recorded = len(agent.rows) + 1
+    recorded = sum(contexture.call("GET", f"/v1/sessions/{session}")["turns"] for session in ("monday", "tuesday"))
     for _ in range(100):
         # Events come on their own way, and may be a little late.
         if heard["turn_recorded"] < recorded:

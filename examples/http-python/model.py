@@ -50,14 +50,16 @@ class StandIn:
         content = self.content(messages)
         usage = {"input_tokens": len(sent) // 4 - cached, "cache_read_input_tokens": cached, "output_tokens": 30}
         stop = "tool_use" if content[-1]["type"] == "tool_use" else "end_turn"
-        return {"content": content, "usage": usage, "stop_reason": stop}
+        answer = {"id": f"msg_{len(sent)}", "type": "message", "role": "assistant", "model": MODEL}
+        return answer | {"content": content, "usage": usage, "stop_reason": stop}
 
     def content(self, messages: list[Json]) -> list[Json]:
         last = messages[-1]["content"]
         results = [block["content"] for block in last if block["type"] == "tool_result"]
         if results:
             return [{"type": "text", "text": " ".join(map(str, results))}]
-        question = last[-1]["text"]
+        # What is recalled comes after the question.
+        question = next(block["text"] for block in last if not block["text"].startswith("<context-"))
         for pattern, name, argument in self.RULES:
             if found := re.search(pattern, question):
                 self.calls += 1

@@ -8,10 +8,13 @@ import createClient from "openapi-fetch";
 
 // Made from the server's OpenAPI document by `npm run types`.
 import type { components, paths } from "./api.js";
-import { MODEL, openAi, standIn, type ChatRequest } from "./model.js";
+import { MODEL, openAi, standIn, textOf, type Call, type ChatAnswer, type ChatRequest } from "./model.js";
 
 type Turn = components["schemas"]["NewTurn"];
 type Report = components["schemas"]["Report"];
+type Rendered = components["schemas"]["RenderedRequest"];
+/** A provider's response, as it came. */
+type Exchange = components["schemas"]["NativeTurn"];
 
 const MOST_ATTEMPTS = 5;
 let waited = 0;
@@ -45,6 +48,8 @@ const rows: { session: string; tokens: number; shared: number; memories: number;
 const heard: Record<string, number> = {};
 let conflicts = 0;
 let latest: Report | undefined;
+// The requests of the question that is being answered.
+const requests: Rendered[] = [];
 
 /** Counts what happens in a session, from now on. */
 async function listen(label: string, signal: AbortSignal): Promise<void> {
@@ -65,76 +70,61 @@ async function listen(label: string, signal: AbortSignal): Promise<void> {
   })().catch(() => {});
 }
 
-/** What the agent's tools do. Yours do more. */
-async function use(tool: string, input: Record<string, string>, session: string): Promise<string> {
-  if (tool === "price_of") return `Today ${input["what"]} costs 3.80.`;
-  if (tool === "order") return `Ordered: ${input["what"]}.`;
+/** Runs a tool. Yours do more. */
+async function use(session: string, call: Call): Promise<string> {
+  const input = JSON.parse(call.function.arguments) as Record<string, string>;
+  if (call.function.name === "price_of") return `Today ${input["what"]} costs 3.80.`;
+  if (call.function.name === "order") return `Ordered: ${input["what"]}.`;
   const content = { speaker: "A customer", text: input["fact"] };
   const record = { kind: "event" as const, session_id: session, type: "note", content };
   given(await contexture.POST("/v1/memory/records", { body: { records: [record] } }));
   return `It is noted that ${input["fact"]}.`;
 }
 
-/** One turn: assemble, ask the model until it is done, record. */
-async function ask(session: string, question: string, meanwhile?: Turn): Promise<void> {
-  const turns = { params: { path: { label: session } } };
-  for (let attempt = 1; attempt <= MOST_ATTEMPTS; attempt++) {
-    const body = { recipe: "broker", format: "openai-chat" as const, model: MODEL, session, event: question };
-    const made = given(await contexture.POST("/v1/assemble", { body }));
-    if (!("request" in made) || typeof made.request === "string") throw new Error("a provider's form was asked for");
-    // The server's document says no more than that it is JSON: what is in it, the provider says.
-    const turn = await answer(made.request as unknown as ChatRequest, session, question);
-    turn.parent_turn_id = made.parent_turn_id;
-    turn.request_hash = made.snapshot;
-    // Whoever sends it again, because no answer came, does not record it twice.
-    turn.idempotency_key = `${session}-${rows.length}-${attempt}`;
-    if (meanwhile && attempt === 1) given(await contexture.POST("/v1/sessions/{label}/turns", { ...turns, body: meanwhile }));
-    const recorded = await contexture.POST("/v1/sessions/{label}/turns", { ...turns, body: turn });
-    if (recorded.error?.error.code === "conflict") {
-      // The answer did not know of the other turn: nothing was recorded, so ask again.
-      conflicts++;
-      continue;
-    }
-    given(recorded);
-    latest = made.report as Report;
-    const memories = latest.included.filter((row) => row.layer === "memory").length;
-    const said = turn.messages.at(-1)?.content as string;
-    rows.push({ session, tokens: made.tokens, shared: latest.cache?.shared_tokens ?? 0, memories, question, answer: said });
-    return;
+/** Asks the model, and runs the tools that it calls, until it has answered. */
+async function ask(session: string, question: string, meanwhile?: Turn): Promise<string> {
+  given(await record(session, { messages: [{ role: "user", content: question }] }));
+  for (;;) {
+    const body = { recipe: "broker", session, query: question, model: MODEL, format: "openai-chat" as const };
+    const made = given(await contexture.POST("/v1/assemble", { body })) as Rendered;
+    const answer = await model(made.request as unknown as ChatRequest);
+    if (!(await recordAnswer(session, made, answer, meanwhile))) continue;
+    const { content, tool_calls: calls = [] } = answer.choices[0]!.message;
+    if (calls.length === 0) return textOf(content);
+    const results = calls.map(async (call) => ({ role: "tool" as const, tool_call_id: call.id, content: await use(session, call) }));
+    given(await record(session, { messages: await Promise.all(results) }));
   }
-  throw new Error(`${session}: others are faster every time`);
 }
 
-/** Asks the model, and does what it calls for, until it has answered. Returns the turn. */
-async function answer(request: ChatRequest, session: string, question: string): Promise<Turn> {
-  const usage = { input_tokens: 0, output_tokens: 0, cached_input_tokens: 0 };
-  const asked = { role: "user" as const, source: "human" as const, content: question };
-  const turn: Turn = { messages: [asked], model: MODEL, provider: "openai", usage };
-  for (;;) {
-    const answered = await model(request);
-    usage.input_tokens += answered.usage.prompt_tokens;
-    usage.output_tokens += answered.usage.completion_tokens;
-    usage.cached_input_tokens += answered.usage.prompt_tokens_details?.cached_tokens ?? 0;
-    const message = answered.choices[0]!.message;
-    const calls = (message.tool_calls ?? []).map(({ id, function: f }) => ({
-      type: "tool_call" as const,
-      id,
-      name: f.name,
-      arguments: JSON.parse(f.arguments) as Record<string, string>,
-    }));
-    if (calls.length === 0) {
-      turn.messages.push({ role: "assistant", content: message.content ?? "" });
-      return turn;
-    }
-    const text = message.content ? [{ type: "text" as const, text: message.content }] : [];
-    turn.messages.push({ role: "assistant", content: [...text, ...calls] });
-    request = { ...request, messages: [...request.messages, message] };
-    for (const call of calls) {
-      const content = await use(call.name, call.arguments, session);
-      turn.messages.push({ role: "tool", tool_call_id: call.id, content });
-      request.messages.push({ role: "tool", tool_call_id: call.id, content });
-    }
+/** Records a turn. A retry with the same key does not record it twice. */
+function record(label: string, body: Turn | Exchange) {
+  const params = { path: { label }, header: { "Idempotency-Key": crypto.randomUUID() } };
+  return contexture.POST("/v1/sessions/{label}/turns", { params, body });
+}
+
+/** Records the answer as the provider sent it. Returns false if another client recorded a turn first. */
+async function recordAnswer(session: string, made: Rendered, response: ChatAnswer, meanwhile?: Turn): Promise<boolean> {
+  requests.push(made);
+  if (meanwhile && requests.length === 1) given(await record(session, meanwhile));
+  const recorded = await record(session, { response, parent_turn_id: made.parent_turn_id });
+  if (recorded.error?.error.code === "conflict") {
+    // The answer did not see the other turn. Nothing was recorded, so ask again.
+    conflicts++;
+    return false;
   }
+  given(recorded);
+  return true;
+}
+
+/** Asks, and keeps the figures of the first request. */
+async function row(session: string, question: string, meanwhile?: Turn): Promise<void> {
+  requests.length = 0;
+  const answer = await ask(session, question, meanwhile);
+  const [first, last] = [requests[0]!, requests.at(-1)!];
+  latest = last.report as Report;
+  const report = first.report as Report;
+  const memories = report.included.filter((row) => row.layer === "memory").length;
+  rows.push({ session, tokens: first.tokens, shared: report.cache?.shared_tokens ?? 0, memories, question, answer });
 }
 
 const stop = new AbortController();
@@ -142,16 +132,16 @@ for (const label of ["friday", "saturday"]) {
   given(await contexture.POST("/v1/sessions", { body: { label, task: "Take orders" } }));
   await listen(label, stop.signal);
 }
-await ask("friday", "What does a rye loaf cost?");
-await ask("friday", "Please remember that Mrs Abebe must not eat sesame.");
-// Somebody in the shop records a turn while the model thinks.
+await row("friday", "What does a rye loaf cost?");
+await row("friday", "Please remember that Mrs Abebe must not eat sesame.");
+// Another client records a message while the model works.
 const note = "From the shop: spelt is sold out.";
-const shop: Turn = { messages: [{ role: "user", content: note }, { role: "assistant", content: "I see." }] };
-await ask("friday", "Then order two rye loaves for tomorrow.", shop);
-await ask("friday", "Thank you! What did I want to know again?");
+const shop: Turn = { messages: [{ role: "user", content: note }] };
+await row("friday", "Then order two rye loaves for tomorrow.", shop);
+await row("friday", "Thank you! What did I want to know again?");
 // Another conversation: nothing of the first is in it, but for what is remembered.
-await ask("saturday", "Is there anything that Mrs Abebe must not eat?");
-await ask("saturday", "Then order a rye loaf for her.");
+await row("saturday", "Is there anything that Mrs Abebe must not eat?");
+await row("saturday", "Then order a rye loaf for her.");
 
 const query = { query: "What about Mrs Abebe?", max_tokens: 200 };
 const recalled = given(await contexture.POST("/v1/memory/recall", { body: query })).components.map((part) => part.content);
@@ -161,8 +151,12 @@ for (const label of ["friday", "saturday"]) {
   dollars += cost.dollars ?? 0;
   uncached += cost.dollars_uncached ?? 0;
 }
+let recorded = 0;
+for (const label of ["friday", "saturday"]) {
+  recorded += given(await contexture.GET("/v1/sessions/{label}", { params: { path: { label } } })).turns;
+}
 // Events come on their own way, and may be a little late.
-for (let i = 0; i < 100 && (heard["turn_recorded"] ?? 0) <= rows.length; i++) await new Promise((done) => setTimeout(done, 50));
+for (let i = 0; i < 100 && (heard["turn_recorded"] ?? 0) < recorded; i++) await new Promise((done) => setTimeout(done, 50));
 stop.abort();
 
 const report = { kept: latest!.included.length, left_out: latest!.excluded.length };

@@ -10,7 +10,7 @@ export interface Call {
 
 export interface ChatMessage {
   role: "system" | "user" | "assistant" | "tool";
-  content: string | null;
+  content: string | { type: "text"; text: string }[] | null;
   tool_calls?: Call[];
   tool_call_id?: string;
 }
@@ -22,9 +22,17 @@ export interface ChatRequest {
   tools?: unknown[];
 }
 
-export interface ChatAnswer {
-  choices: { message: ChatMessage; finish_reason: "stop" | "length" | "tool_calls" }[];
+export type ChatAnswer = {
+  id: string;
+  object: "chat.completion";
+  model: string;
+  choices: { index: number; message: ChatMessage; finish_reason: "stop" | "length" | "tool_calls" }[];
   usage: { prompt_tokens: number; completion_tokens: number; prompt_tokens_details?: { cached_tokens?: number } };
+};
+
+/** The text of a message, which can be a list of parts. */
+export function textOf(content: ChatMessage["content"]): string {
+  return typeof content === "string" ? content : (content ?? []).map((part) => part.text).join("\n\n");
 }
 
 export type Model = (request: ChatRequest) => Promise<ChatAnswer>;
@@ -57,7 +65,9 @@ export function standIn(): Model {
   let calls = 0;
   return async (request) => {
     check(request.messages);
-    const sent = JSON.stringify([request.tools, request.messages]);
+    // The cache knows texts; marks and the shape of a message do not count.
+    const texts = request.messages.map(({ content, ...message }) => [message, textOf(content)]);
+    const sent = JSON.stringify([request.tools, texts]);
     let shared = 0;
     while (shared < sent.length && sent[shared] === before[shared]) shared++;
     before = sent;
@@ -67,7 +77,9 @@ export function standIn(): Model {
       completion_tokens: 30,
       prompt_tokens_details: { cached_tokens: Math.floor(shared / 4) },
     };
-    return { choices: [{ message, finish_reason: message.tool_calls ? "tool_calls" : "stop" }], usage };
+    const finish_reason = message.tool_calls ? ("tool_calls" as const) : ("stop" as const);
+    const choices = [{ index: 0, message, finish_reason }];
+    return { id: `chatcmpl-${sent.length}`, object: "chat.completion", model: MODEL, choices, usage };
   };
 }
 
@@ -85,10 +97,11 @@ function check(messages: ChatMessage[]): void {
 }
 
 function reply(messages: ChatMessage[], nextId: () => string): ChatMessage {
-  const last = messages.at(-1);
-  const text = last?.content ?? "";
+  // What is recalled comes after the question, or after a tool's result.
+  const last = messages.filter(({ content }) => !textOf(content).startsWith("<context-")).at(-1);
+  const text = textOf(last?.content ?? null);
   if (last?.role === "tool") return { role: "assistant", content: text };
-  const question = text.split("\n").at(-1) ?? "";
+  const question = text.split("<context-")[0] ?? "";
   for (const [pattern, name, argument] of RULES) {
     const found = pattern.exec(question);
     if (!found) continue;
@@ -96,6 +109,6 @@ function reply(messages: ChatMessage[], nextId: () => string): ChatMessage {
     return { role: "assistant", content: "One moment.", tool_calls: [{ id: nextId(), type: "function", function: call }] };
   }
   const remembered = /path="memory">[^]*?\]\s*\n(.+?)\n<\/context-\d+>/.exec(text);
-  const first = messages.find((message) => message.role === "user")?.content;
+  const first = textOf(messages.find((message) => message.role === "user")?.content ?? null);
   return { role: "assistant", content: remembered ? `I remember: ${remembered[1]}` : `You asked first: ${first}` };
 }

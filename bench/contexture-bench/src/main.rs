@@ -8,6 +8,8 @@
 mod agents;
 mod cache;
 mod durable;
+mod fit;
+mod guard;
 mod history;
 mod loom;
 mod project;
@@ -51,6 +53,10 @@ fn main() -> anyhow::Result<()> {
         }
         ["valid", "--chat", file, "--budgets", budgets, "--dir", dir] => {
             trim::valid(file, budgets, Path::new(dir))
+        }
+        ["guard", "--dir", dir] => guard::guard(Path::new(dir)),
+        ["fit", "--request", file, "--budget", budget, "--dir", dir] => {
+            fit::fit(file, budget.parse()?, Path::new(dir))
         }
         ["agents", options @ ..] => agents::agents(options),
         ["cache", "--text", file, "--dir", dir] => cache::cache(file, Path::new(dir)),
@@ -106,6 +112,7 @@ fn main() -> anyhow::Result<()> {
             "--vectors",
             vectors @ ("encoder" | "static" | "none"),
         ] => recall::evidence(Path::new(data), Path::new(dir), vectors),
+        ["recall-times", "--dir", dir] => recall::times::measure(Path::new(dir)),
         ["recall-key", "--dir", dir] => recall::size::key(Path::new(dir)),
         [
             "recall-make",
@@ -137,12 +144,12 @@ fn main() -> anyhow::Result<()> {
         _ => bail!(
             "usage: contexture-bench blocks --blocks FILE --budget N | lines --count N | \
              count FILE | trim --messages FILE --budget N --dir DIR | \
-             agents [--traces DIR] [OPTIONS] | \
+             guard --dir DIR | agents [--traces DIR] [OPTIONS] | fit --request FILE --budget N --dir DIR | \
              valid --chat FILE --budgets FROM:TO:STEP --dir DIR | cache --text FILE --dir DIR | \
              history --turns N M --data DIR --dir DIR | loom --nodes N M --dir DIR | \
              durable --dir DIR | serve --text FILE --dir DIR --seconds N | \
              serve-one --text FILE --dir DIR --requests N | \
-             growth --text FILE --dir DIR --requests N --sessions N | recall --locomo DIR --dir DIR [--vectors encoder|static|none] | recall-key --dir DIR | \
+             growth --text FILE --dir DIR --requests N --sessions N | recall --locomo DIR --dir DIR [--vectors encoder|static|none] | recall-times --dir DIR | recall-key --dir DIR | \
              recall-make --records N --db FILE --dir DIR | \
              recall-size --records N --db FILE --dir DIR | \
              recall-compare --records N --db FILE --data DIR"

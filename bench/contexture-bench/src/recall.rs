@@ -3,6 +3,7 @@
 mod baseline;
 mod made;
 pub(crate) mod size;
+pub(crate) mod times;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -161,6 +162,11 @@ pub(crate) fn evidence(data: &Path, dir: &Path, vectors: &str) -> anyhow::Result
         })
         .collect();
 
+    let mut by_budget: BTreeMap<String, Value> = BTreeMap::new();
+    for budget in [BUDGETS[0], BUDGETS[3]] {
+        let times = warm(&conversations, &questions, budget, &mut wrong)?;
+        by_budget.insert(budget.to_string(), times);
+    }
     println!(
         "{}",
         json!({
@@ -175,7 +181,8 @@ pub(crate) fn evidence(data: &Path, dir: &Path, vectors: &str) -> anyhow::Result
             "filled_in_per_cpu_second": filled as f64 / filling.max(1e-9),
             "budgets": BUDGETS,
             "evidence": shares,
-            "warm": warm(&conversations, &questions, &mut wrong)?,
+            "warm": warm(&conversations, &questions, TIMED, &mut wrong)?,
+            "warm_by_budget": by_budget,
             "cold": cold(&conversations, &questions)?,
             "wrong": wrong.told,
             "wrong_answers": wrong.answers,
@@ -347,11 +354,12 @@ impl Shares {
 fn warm(
     conversations: &[Conversation],
     questions: &[Question],
+    budget: u64,
     wrong: &mut Wrong,
 ) -> anyhow::Result<Value> {
     let mut passes = Vec::new();
     for pass in 0..runs(3) as u64 {
-        let budget = TIMED - 1 - pass;
+        let budget = budget - 1 - pass;
         let mut times = Times::default();
         for conversation in conversations {
             for question in conversation.questions(questions) {

@@ -7,6 +7,7 @@
 
 mod fetch;
 mod fit;
+mod import;
 mod key;
 mod memory;
 mod models;
@@ -16,6 +17,7 @@ mod snapshot;
 mod task;
 mod tree;
 mod trust;
+mod upkeep;
 mod working_set;
 
 use std::path::PathBuf;
@@ -28,21 +30,23 @@ use contexture::{Format, Request};
 use crate::root;
 pub(crate) use fetch::FetchArgs;
 pub(crate) use fit::FitArgs;
+pub(crate) use import::ImportArgs;
 pub(crate) use key::{KeyArgs, KeyCommand};
 pub(crate) use memory::{
-    ForgetArgs, MemoryArgs, MemoryCommand, RecallArgs, RecallFormat, RecordArgs,
+    ForgetArgs, ListArgs, MemoryArgs, MemoryCommand, RecallArgs, RecallFormat, RecordArgs,
 };
-pub(crate) use serve::{McpArgs, ServeArgs};
+pub(crate) use serve::{InspectArgs, McpArgs, ServeArgs};
 pub(crate) use task::{TaskArgs, TaskCommand};
 
 pub(crate) use models::{ModelsArgs, ModelsCommand};
-pub(crate) use session::{SessionArgs, SessionCommand};
+pub(crate) use session::{PinArgs, SessionArgs, SessionCommand};
 pub(crate) use snapshot::{SnapshotArgs, SnapshotCommand};
 pub(crate) use tree::{
     AddArgs, AgentCommand, AgentName, AgentSetArgs, NodeCommand, PathCommand, Pinned, Prefer,
     ShowArgs, TreeArgs, TreeCommand, TreeMemoryCommand, TreeSettings,
 };
 pub(crate) use trust::TrustArgs;
+pub(crate) use upkeep::{BackupArgs, GcArgs, RestoreArgs, TenantArgs, TenantCommand, VerifyArgs};
 pub(crate) use working_set::{WorkingSetArgs, WorkingSetCommand, WorkingSetOptions};
 
 /// Assembles requests for language models within a token budget, and reports what was left out.
@@ -165,6 +169,21 @@ Examples:
   contexture fit request.json --session build-bot
   contexture fit request.json --to anthropic")]
     Fit(FitArgs),
+    /// Import the sessions of Claude Code, Codex and other programs
+    #[command(after_help = "\
+Sessions become sessions, branching conversations become trees, and requests that a file records
+become snapshots. Importing again adds only what is new. Without a source, the default places of
+all programs are searched. See docs/import.md.
+
+Sources: claude-code, codex, gemini, opencode, chatgpt, claude, aider, loomsidian
+
+Examples:
+  contexture import                            all sessions on this machine
+  contexture import claude-code --since 1d     what Claude Code did since yesterday
+  contexture import codex --dry-run            print what would be imported
+  contexture import chatgpt ~/Downloads/export.zip
+  contexture import claude-code --watch        follow sessions while they grow")]
+    Import(ImportArgs),
     /// Print what a cut of a tool result left out
     #[command(after_help = "\
 A long tool result is cut in requests. The marker of the cut names its lines and its handle. The
@@ -234,8 +253,8 @@ Examples:
     /// Serve Contexture over HTTP, with MCP at /mcp
     #[command(after_help = "\
 The server offers the operations of the other commands to programs in any language and to agents.
-/docs lists the operations, /openapi.json describes them, /mcp is the Model Context Protocol, and
-/metrics is for Prometheus. On SIGTERM the server finishes the requests it accepted, then stops.
+/ is the inspector, /docs lists the operations, /openapi.json describes them, /mcp is the Model
+Context Protocol, and /metrics is for Prometheus. On SIGTERM the server finishes the requests it accepted, then stops.
 
 On 127.0.0.1 authentication is off until the first key exists. On any other address a key is
 required: create one with `contexture key new`. Settings are in contexture.toml under [server], or
@@ -247,6 +266,16 @@ Examples:
   contexture key new > agent.key && contexture serve --addr 0.0.0.0:8787
   curl http://127.0.0.1:8787/v1/recipes")]
     Serve(ServeArgs),
+    /// Show sessions, requests, memory and trees in the browser, read-only
+    #[command(after_help = "\
+Starts a server on a free port of this machine and opens the browser. The server refuses every
+operation that writes. The printed address has a key that is valid until the command ends.
+
+Examples:
+  contexture inspect
+  contexture inspect support
+  contexture inspect backup.db --no-browser")]
+    Inspect(InspectArgs),
     /// Serve one agent over standard input and output (Model Context Protocol)
     #[command(after_help = "\
 The agent starts this command. Add it to the configuration of the agent:
@@ -322,6 +351,51 @@ Examples:
   contexture trust --list
   contexture trust my-project --revoke")]
     Trust(TrustArgs),
+    /// Copy the store into a new directory, while it is used
+    #[command(after_help = "\
+The directory gets one database file per tenant and manifest.json with their sizes and hashes. Each
+file is one consistent state. See docs/backup.md.
+
+Examples:
+  contexture backup /backups/2026-01-31
+  contexture backup harbour.backup --tenant harbour")]
+    Backup(BackupArgs),
+    /// Check a backup, and put it in the place of the store
+    #[command(after_help = "\
+Stop the server first. Sizes, hashes and all content are checked before anything is replaced.
+Tenants that are not in the backup keep their data.
+
+Examples:
+  contexture restore /backups/2026-01-31 --check
+  contexture restore /backups/2026-01-31 --replace")]
+    Restore(RestoreArgs),
+    /// Check that everything in the store is what was recorded
+    #[command(after_help = "\
+Checks the database files, the hashes and chains of turns, heads, snapshots, memory records and
+trees. Prints one line per damaged item. The exit code is 1 if something is damaged.
+
+Examples:
+  contexture verify
+  contexture verify --tenant harbour --json")]
+    Verify(VerifyArgs),
+    /// Delete old snapshots, and content that no snapshot refers to
+    #[command(after_help = "\
+The latest snapshot of each session is always kept. Without a limit, only content that nothing
+refers to is deleted.
+
+Examples:
+  contexture gc --dry-run
+  contexture gc --snapshot-days 30
+  contexture gc --snapshots-per-session 100")]
+    Gc(GcArgs),
+    /// List tenants, show what they store, and delete them
+    #[command(after_help = "\
+Examples:
+  contexture tenant list
+  contexture tenant usage harbour
+  contexture tenant delete harbour --yes
+  contexture tenant audit")]
+    Tenant(TenantArgs),
     /// Print a completion script for your shell
     #[command(after_help = "\
 The scripts for bash, zsh and fish also complete the names of recipes, sessions and trees.
@@ -632,6 +706,7 @@ impl Command {
             }
             Command::Session(args) => args.options.root = found(None),
             Command::Fit(args) => args.root = found(None),
+            Command::Import(args) => args.options.root = found(None),
             Command::Fetch(args) => args.options.root = found(None),
             Command::Tree(args) => args.options.root = found(None),
             Command::Memory(args) => args.options.root = found(None),
@@ -639,12 +714,18 @@ impl Command {
             Command::Key(args) => args.options.root = found(None),
             Command::Snapshot(args) => args.options.root = found(None),
             Command::Serve(args) => args.options.root = found(None),
+            Command::Inspect(args) => args.options.root = found(None),
             Command::Mcp(args) => args.options.root = found(None),
             Command::Tokens(args) => args.root = found(None),
             Command::Recipe(args) => args.root = found(None),
             Command::Doctor(args) => args.root = found(args.dir.take()),
             Command::Models(args) => args.root = found(None),
             Command::Trust(args) => args.root = found(args.path.take()),
+            Command::Backup(args) => args.options.root = found(None),
+            Command::Restore(args) => args.options.root = found(None),
+            Command::Verify(args) => args.options.root = found(None),
+            Command::Gc(args) => args.options.root = found(None),
+            Command::Tenant(args) => args.options.root = found(None),
             Command::CompleteNames { root, .. } => *root = found(None),
             Command::Completions { .. } => {}
         }

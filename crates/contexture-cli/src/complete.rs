@@ -22,7 +22,8 @@ const FLAGS: [(&str, &str); 4] = [
 ];
 
 /// Commands of `session` whose first argument is a session.
-const SESSION_COMMANDS: &str = "show record history fork compact uncompact cost alias close";
+const SESSION_COMMANDS: &str =
+    "show record history fork compact uncompact pin pins unpin cost alias close";
 
 /// Commands of `tree` whose first argument is a tree.
 const TREE_COMMANDS: &str = "show export set";

@@ -4,9 +4,9 @@ use std::fmt::Write as _;
 
 use anstyle::{AnsiColor, Style};
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
-use contexture::Assembled;
 use contexture::core::guard::{Finding, FindingKind};
 use contexture::core::{Code, Cut, Excluded, Included, Reason, grouped};
+use contexture::{Assembled, Report};
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
 use crate::face::CommandLine;
@@ -248,6 +248,16 @@ fn account(mut out: String, assembled: &Assembled, width: Option<usize>) -> Stri
              truncate_strategy to start{DIM:#}"
         );
     }
+    if let Some(row) = crowding(report) {
+        let _ = writeln!(
+            out,
+            "{DIM}the file {} uses {} of {} tokens: give it `max_tokens` in the manifest, or a range of \
+             lines, to make room{DIM:#}",
+            output::visible(row.path.as_deref().unwrap_or_default()),
+            grouped(row.tokens),
+            grouped(report.budget.used)
+        );
+    }
     for line in &report.guard {
         let _ = writeln!(out, "{}", guard_line(&line.item, &line.finding));
     }
@@ -277,6 +287,18 @@ fn account(mut out: String, assembled: &Assembled, width: Option<usize>) -> Stri
     }
     out.truncate(out.trim_end().len());
     out
+}
+
+/// Returns the file that uses more than half of a request in which something
+/// else found no room.
+fn crowding(report: &Report) -> Option<&Included> {
+    let mut left_out = report.excluded.iter();
+    if !left_out.any(|row| row.code == Code::OVER_BUDGET) {
+        return None;
+    }
+    let files = report.included.iter().filter(|row| row.path.is_some());
+    let largest = files.max_by_key(|row| row.tokens)?;
+    (largest.tokens > report.budget.used / 2).then_some(largest)
 }
 
 /// Breaks lines at blanks so that none is wider than `width`; what goes on is

@@ -20,17 +20,16 @@ pub(crate) fn run(args: &FitArgs) -> anyhow::Result<()> {
         model: args.model.clone(),
         max_tokens: args.max_tokens,
         reserve_response: args.reserve_response,
+        fail_on_cache_break: args.fail_on_cache_break,
         now: args.now,
     };
     let fitted = engine.fit(&root, &body, &options)?;
-    fitted
-        .assembled
-        .report
-        .warnings
-        .iter()
-        .for_each(output::warn);
-    if args.explain {
-        output::say(&explain::table(&fitted.assembled, output::width()));
+    match args.explain {
+        true => output::say(&explain::table(&fitted.assembled, output::width())),
+        false => {
+            let warnings = &fitted.assembled.report.warnings;
+            warnings.iter().for_each(output::warn);
+        }
     }
     match fitted.is_changed {
         true => output::text(&format!("{}\n", fitted.body.trim_end())),

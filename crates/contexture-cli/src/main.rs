@@ -1,7 +1,8 @@
 //! The `contexture` command.
 //!
 //! Standard output is the result; everything said about it goes to standard
-//! error. Exit codes: 0 done, 1 failed, 2 the input or the call is wrong.
+//! error. Exit codes: 0 done, 1 failed, 2 the input or the call is wrong, 3 the
+//! request breaks the provider's cache (`--fail-on-cache-break`).
 
 mod args;
 mod assemble;
@@ -11,11 +12,14 @@ mod explain;
 mod face;
 mod fetch;
 mod fit;
+mod import;
 mod init;
+mod inspect;
 mod key;
 mod memory;
 mod models;
 mod output;
+mod pins;
 mod progress;
 mod recipe;
 mod root;
@@ -27,6 +31,7 @@ mod task;
 mod tokens;
 mod tree;
 mod trust;
+mod upkeep;
 mod working_set;
 
 use std::process::ExitCode;
@@ -56,12 +61,14 @@ fn main() -> ExitCode {
         Command::WorkingSet(args) => working_set::run(&args),
         Command::Session(args) => session::run(&args),
         Command::Fit(args) => fit::run(&args),
+        Command::Import(args) => import::run(&args),
         Command::Fetch(args) => fetch::run(&args),
         Command::Tree(args) => tree::run(&args),
         Command::Memory(args) => memory::run(&args),
         Command::Task(args) => task::run(&args),
         Command::Key(args) => key::run(&args),
         Command::Serve(args) => serve::serve(&args),
+        Command::Inspect(args) => inspect::run(&args),
         Command::Mcp(args) => serve::mcp(&args),
         Command::Snapshot(args) => snapshot::run(&args),
         Command::Tokens(args) => tokens::run(&args),
@@ -69,6 +76,11 @@ fn main() -> ExitCode {
         Command::Models(args) => models::run(&args),
         Command::Doctor(args) => doctor::run(&args),
         Command::Trust(args) => trust::run(&args),
+        Command::Backup(args) => upkeep::backup(&args),
+        Command::Restore(args) => upkeep::restore(&args),
+        Command::Verify(args) => upkeep::verify(&args),
+        Command::Gc(args) => upkeep::gc(&args),
+        Command::Tenant(args) => upkeep::tenant(&args),
         Command::Completions { shell } => output::text(&complete::script(shell)),
         Command::CompleteNames { kind, root } => complete::names(kind, &root),
     };
@@ -96,6 +108,9 @@ fn report(error: &anyhow::Error) -> ExitCode {
     let hint = advice.map(|advice| advice.hint.clone());
     if let Some(hint) = hint.or_else(|| known?.hint(&face::CommandLine)) {
         output::say(&format!("hint: {}", output::visible(&hint)));
+    }
+    if known.is_some_and(|known| known.cause() == contexture::Cause::CacheBreak) {
+        return ExitCode::from(3);
     }
     let is_input = known.is_some_and(contexture::Error::is_input)
         || error.is::<contexture::Refused>()

@@ -24,6 +24,7 @@ pub(crate) fn run(args: &MemoryArgs) -> anyhow::Result<()> {
         MemoryCommand::Record(args) => record::run(args, options),
         MemoryCommand::Recall(args) => recall(args, options),
         MemoryCommand::Stats => housekeeping::stats(options),
+        MemoryCommand::List(args) => housekeeping::list(args, options),
         MemoryCommand::Show { id } => housekeeping::show_record(id, options),
         MemoryCommand::Export => housekeeping::export(options),
         MemoryCommand::Forget(args) => housekeeping::forget(args, options),
@@ -82,6 +83,7 @@ fn recall_and_print(args: &RecallArgs, options: &StoreOptions) -> anyhow::Result
         max_tokens: args.max_tokens,
         archetype: args.strategy.clone(),
         filters: args.filters.clone().unwrap_or_default(),
+        timezone: args.timezone.clone(),
         ..ContextRequest::default()
     };
     let engine = engine(options, false)?;

@@ -5,6 +5,7 @@ use std::io::IsTerminal as _;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use contexture::config::ServerConfig;
 use contexture::store::Tenants;
 use contexture::trust::{Settings, TrustFile};
 use contexture::{Error, Root};
@@ -18,17 +19,15 @@ use crate::{output, store};
 const MORE_THREADS: usize = 16;
 
 pub(crate) fn serve(args: &ServeArgs) -> anyhow::Result<()> {
-    let mut service = service(&StoreOptions::from(&args.options))?;
+    let mut service = service(&StoreOptions::from(&args.options), true)?;
     if let Some(addr) = &args.addr {
         service.config.server.addr = addr.clone();
     }
     contexture_server::log(&service.config.server.log);
     allow_connections(service.config.server.max_connections);
-    let limits = &service.config.server;
-    let threads = limits.max_concurrent + limits.max_streams() + MORE_THREADS;
-    let runtime = runtime(threads)?;
+    let runtime = runtime_for(&service.config.server)?;
     let served = runtime.block_on(async {
-        let stop = stop_signal()?;
+        let stop = stop_signal(args.stop_with_stdin)?;
         let server = Server::bind(service).await?;
         tell(server.address(), server.needs_key());
         server.run(stop).await;
@@ -40,14 +39,16 @@ pub(crate) fn serve(args: &ServeArgs) -> anyhow::Result<()> {
 }
 
 pub(crate) fn mcp(args: &McpArgs) -> anyhow::Result<()> {
-    let service = service(&StoreOptions::from(&args.options))?;
+    let service = service(&StoreOptions::from(&args.options), true)?;
     // Standard output belongs to the protocol.
     runtime(MORE_THREADS)?
         .block_on(contexture_server::mcp_stdio(service))
         .map_err(Into::into)
 }
 
-fn service(options: &StoreOptions) -> anyhow::Result<Service> {
+/// Returns the parts of a server. With `make`, the store is made when there is
+/// none.
+pub(crate) fn service(options: &StoreOptions, make: bool) -> anyhow::Result<Service> {
     let root = Root::open(&options.root)?;
     // Opening the store warns about what is inactive.
     let mut config = Settings::read(&root, &TrustFile::of_user())?.config;
@@ -56,7 +57,7 @@ fn service(options: &StoreOptions) -> anyhow::Result<Service> {
         Some((name.into_string().ok()?, value.into_string().ok()?))
     });
     config.server = config.server.with_environment(variables)?;
-    let stores: Box<dyn Tenants> = store::tenants(options, true, "contexture serve")?;
+    let stores: Box<dyn Tenants> = store::tenants(options, make, "contexture session new LABEL")?;
     Ok(Service {
         root: options.root.clone(),
         config,
@@ -64,7 +65,13 @@ fn service(options: &StoreOptions) -> anyhow::Result<Service> {
         metrics: Arc::new(Metrics::default()),
         now: options.now,
         mark_key: store::mark_key(),
+        private: store::private_files(&store::path(options)?),
     })
+}
+
+/// Returns a runtime with as many threads as a server of these settings needs.
+pub(crate) fn runtime_for(limits: &ServerConfig) -> Result<tokio::runtime::Runtime, Error> {
+    runtime(limits.max_concurrent + limits.max_streams() + MORE_THREADS)
 }
 
 fn runtime(threads: usize) -> Result<tokio::runtime::Runtime, Error> {
@@ -108,7 +115,7 @@ fn allow_connections(_: usize) {}
 /// Says where the server is, and who may call it.
 fn tell(address: SocketAddr, needs_key: bool) {
     output::say(&format!(
-        "serving on http://{address} (docs at /docs, MCP at /mcp)"
+        "serving on http://{address} (inspector at /, docs at /docs, MCP at /mcp)"
     ));
     output::say(match needs_key {
         true => {
@@ -125,11 +132,18 @@ fn tell(address: SocketAddr, needs_key: bool) {
     }
 }
 
-/// Completes when the process gets a stop signal. A second one exits at once.
-fn stop_signal() -> Result<impl Future<Output = ()>, Error> {
+/// Completes when the process gets a stop signal or, with `or_stdin`, when
+/// standard input ends. A second signal exits at once.
+pub(crate) fn stop_signal(or_stdin: bool) -> Result<impl Future<Output = ()>, Error> {
     let mut signals = Signals::new()?;
     Ok(async move {
-        signals.next().await;
+        match or_stdin {
+            true => tokio::select! {
+                () = signals.next() => {}
+                () = end_of_stdin() => {}
+            },
+            false => signals.next().await,
+        }
         output::say(
             "stopping after the open requests; press Ctrl-C again, or repeat the signal, \
                      to stop at once",
@@ -139,6 +153,18 @@ fn stop_signal() -> Result<impl Future<Output = ()>, Error> {
             std::process::exit(1);
         });
     })
+}
+
+/// Completes when standard input ends. A read of standard input cannot be
+/// cancelled, so it has a thread of its own, which ends with the process.
+async fn end_of_stdin() {
+    let (ended, wait) = tokio::sync::oneshot::channel();
+    std::thread::spawn(move || {
+        // An input that cannot be read has ended, too.
+        let _ = std::io::copy(&mut std::io::stdin().lock(), &mut std::io::sink());
+        let _ = ended.send(());
+    });
+    let _ = wait.await;
 }
 
 /// What the system tells a process that is to stop.

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use crate::args::{SessionArgs, SessionCommand, StoreOptions};
 use crate::face::CommandLine;
-use crate::{output, progress, store};
+use crate::{output, pins, progress, store, upkeep};
 
 pub(crate) fn run(args: &SessionArgs) -> anyhow::Result<()> {
     let options = &args.options;
@@ -38,6 +38,9 @@ pub(crate) fn run(args: &SessionArgs) -> anyhow::Result<()> {
         );
         return show(options, &recorded, &told);
     }
+    if let SessionCommand::Pin(args) = &args.command {
+        return pins::pin(args, options);
+    }
     let new = new_session(&args.command);
     if let Some(new) = &new {
         new.check().map_err(Error::from)?;
@@ -58,7 +61,18 @@ pub(crate) fn run(args: &SessionArgs) -> anyhow::Result<()> {
             let session = engine.store()?.session(label).map_err(Error::from)?;
             show(options, &session, &describe(&engine, &session)?)
         }
-        SessionCommand::Record { .. } => Ok(()),
+        SessionCommand::Record { .. } | SessionCommand::Pin(_) => Ok(()),
+        SessionCommand::Pins { label, revisions } => {
+            pins::list(&engine, options, label, revisions.as_deref())
+        }
+        SessionCommand::Unpin { label, name } => {
+            let pin = engine.unpin(label, name, options.now)?;
+            show(
+                options,
+                &pin,
+                &format!("removed pin {name} of session {label}"),
+            )
+        }
         SessionCommand::History { label, limit, all } => {
             let limit = if *all { usize::MAX } else { *limit };
             let turns = engine.history(label, limit)?;
@@ -127,6 +141,13 @@ pub(crate) fn run(args: &SessionArgs) -> anyhow::Result<()> {
             );
             show(options, &compacted, &told)
         }
+        SessionCommand::Delete { label } => {
+            let deleted = engine.store()?.delete_session(label).map_err(Error::from)?;
+            let told = format!("deleted {}", upkeep::counted(&deleted));
+            show(options, &deleted, &told)?;
+            upkeep::tell_pending(&deleted);
+            Ok(())
+        }
         SessionCommand::Uncompact { label } => {
             let undone = engine.uncompact(label, options.now)?;
             let now = match undone.standing {
@@ -181,7 +202,7 @@ pub(crate) fn run(args: &SessionArgs) -> anyhow::Result<()> {
 
 /// Returns the id of the turn that `--at` selects. A number that is too short
 /// for the first digits of an id is the number of a turn.
-fn turn_at(engine: &Engine, label: &str, at: &str) -> anyhow::Result<String> {
+pub(crate) fn turn_at(engine: &Engine, label: &str, at: &str) -> anyhow::Result<String> {
     let Some(number) = at.parse::<u64>().ok().filter(|_| at.len() < 4) else {
         return Ok(at.to_owned());
     };
@@ -470,6 +491,39 @@ pub(crate) fn short(text: &str, most: usize) -> String {
     short
 }
 
+/// Lists the turns whose requests lost the provider's cache, and those where the
+/// provider read much less from it than was expected.
+fn breaks(cost: &SessionCost) -> String {
+    let mut lines = Vec::new();
+    for turn in &cost.turns {
+        let Some(cache) = &turn.cache else { continue };
+        let cached = turn.usage.cached_input_tokens;
+        let reported = format!(
+            "the provider read {} of {} tokens from its cache",
+            grouped(cached),
+            grouped(turn.usage.input_tokens)
+        );
+        if cache.cause.is_some() {
+            let what = output::visible(&cache.describe());
+            lines.push(format!("  turn {}: {what}; {reported}\n", turn.number));
+        } else if cached < cache.read_tokens / 2 {
+            let expected = grouped(cache.read_tokens);
+            lines.push(format!(
+                "  turn {}: {expected} tokens were expected from the cache; {reported}\n",
+                turn.number
+            ));
+        }
+    }
+    match lines.is_empty() {
+        true => String::new(),
+        false => format!(
+            "\ncache breaks (${:.4}):\n{}",
+            cost.dollars_missed,
+            lines.concat()
+        ),
+    }
+}
+
 fn costs(cost: &SessionCost) -> String {
     let money = |dollars: Option<f64>| match dollars {
         Some(dollars) => format!("${dollars:.4}"),
@@ -522,6 +576,7 @@ fn costs(cost: &SessionCost) -> String {
             change, cost.dollars_uncached
         ));
     }
+    out.push_str(&breaks(cost));
     if cost.unreported > 0 {
         out.push_str(&format!(
             "{} without usage: cost unknown\n",

@@ -85,15 +85,7 @@ fn diff(
     min_shared: Option<f64>,
     json: bool,
 ) -> anyhow::Result<()> {
-    let store = engine.store()?;
-    let (before, now) = (load(engine, a)?, load(engine, b)?);
-    let model = engine.models().resolve(now.model());
-    let counts = engine.counts(&model)?;
-    let shared = now.compare(store, &before, counts.counter(), &now.layout(store)?)?;
-    let compared = Comparison {
-        changes: now.changes(store, &before)?,
-        cache: shared,
-    };
+    let compared = engine.compare(a, b)?;
     let shared = &compared.cache;
     if json {
         output::text(&format!("{:#}\n", json!(compared)))?;
@@ -101,17 +93,20 @@ fn diff(
         let mut out = format!(
             "{} of {} tokens are shared ({:.1} %)\n",
             grouped(shared.shared_tokens),
-            grouped(now.tokens()),
+            grouped(compared.tokens),
             shared.shared_fraction * 100.0
         );
         match &shared.first_difference {
-            Some(first) if before.hash != now.hash => out.push_str(&format!(
-                "first difference: item {} in layer {}, at byte {}\n",
-                output::visible(&first.item),
-                first.layer,
-                grouped(first.byte)
-            )),
-            _ => out.push_str("the requests are identical\n"),
+            Some(first) => {
+                out.push_str(&format!(
+                    "first difference: item {} in layer {}, at byte {}\n",
+                    output::visible(&first.item),
+                    first.layer,
+                    grouped(first.byte)
+                ));
+                out.push_str(&cached(&compared));
+            }
+            None => out.push_str("the requests are identical\n"),
         }
         for change in &compared.changes {
             out.push_str(&describe(change));
@@ -125,6 +120,38 @@ fn diff(
         )),
         _ => Ok(()),
     }
+}
+
+/// Says what the provider's cache makes of the later of two requests.
+fn cached(compared: &Comparison) -> String {
+    let cache = &compared.cache;
+    let dollars = |dollars: Option<f64>| match dollars {
+        Some(dollars) => format!(", ${dollars:.4}"),
+        None => String::new(),
+    };
+    let mut out = format!(
+        "expected of the provider's cache: {} tokens read, {} written{}\n",
+        grouped(cache.read_tokens),
+        grouped(cache.written_tokens),
+        dollars(cache.dollars)
+    );
+    if let Some(cause) = cache.cause {
+        out.push_str(&format!(
+            "cache break: cause {}, {} tokens missed{}\n",
+            cause.name(),
+            grouped(cache.missed_tokens),
+            dollars(cache.dollars_missed)
+        ));
+    }
+    if let Some(usage) = compared.usage {
+        out.push_str(&format!(
+            "reported by the provider: {} of {} tokens read, {} written\n",
+            grouped(usage.cached_input_tokens),
+            grouped(usage.input_tokens),
+            grouped(usage.cache_write_tokens)
+        ));
+    }
+    out
 }
 
 /// The most lines that are shown of what differs in a block.

@@ -8,9 +8,9 @@ use std::sync::Arc;
 
 use contexture::config::Config;
 use contexture::core::guard::MarkKey;
-use contexture::store::{Store, Tenants, TreeInfo};
-use contexture::{Engine, Error, Root};
-use contexture_sqlite::{Options, SqliteStore};
+use contexture::store::{Store, StoreError, Tenants, TreeInfo};
+use contexture::{Engine, Error, Root, Timestamp};
+use contexture_sqlite::{Backup, Options, SqliteStore};
 
 use crate::args::StoreOptions;
 use crate::output;
@@ -148,6 +148,59 @@ pub(crate) fn path(options: &StoreOptions) -> anyhow::Result<PathBuf> {
     let root = Root::open(&options.root)?;
     let config = Config::read(&root)?;
     Ok(find(&root, &config, options.db.as_deref())?.path)
+}
+
+/// Copies the store into a new directory.
+pub(crate) fn back_up(
+    options: &StoreOptions,
+    target: &Path,
+    tenant: Option<&str>,
+    now: Timestamp,
+) -> anyhow::Result<Backup> {
+    let (_, place) = found(options, false, "contexture session new LABEL")?;
+    let store = place.open_file()?;
+    Ok(store.back_up(target, tenant, now).map_err(Error::from)?)
+}
+
+/// Checks a backup.
+pub(crate) fn check_backup(backup: &Path) -> anyhow::Result<Backup> {
+    Ok(SqliteStore::check_backup(backup).map_err(Error::from)?)
+}
+
+/// Puts a backup in the place of the store.
+pub(crate) fn restore(
+    options: &StoreOptions,
+    backup: &Path,
+    replace: bool,
+) -> anyhow::Result<Backup> {
+    let path = path(options)?;
+    let restored = SqliteStore::restore(backup, &path, replace).map_err(|error| match error {
+        StoreError::Exists { name, .. } => {
+            Error::input(format!("there is a store at {name}; nothing was restored"))
+                .advise("stop everything that uses it, and repeat the command with --replace")
+        }
+        other => Error::from(other),
+    })?;
+    Ok(restored)
+}
+
+/// Has lost transactions of the store forgotten.
+pub(crate) fn accept_loss(options: &StoreOptions) -> anyhow::Result<()> {
+    Ok(SqliteStore::accept_loss(&path(options)?).map_err(Error::from)?)
+}
+
+/// Returns the files and directories of a store, which no tenant can read.
+pub(crate) fn private_files(path: &Path) -> Vec<PathBuf> {
+    let mut files: Vec<PathBuf> = ["", "-wal", "-shm", "-journal", "-seal"]
+        .iter()
+        .map(|suffix| {
+            let mut file = path.as_os_str().to_owned();
+            file.push(suffix);
+            file.into()
+        })
+        .collect();
+    files.push(SqliteStore::tenants_directory(path));
+    files
 }
 
 /// Returns the engine with the boundary marks that `CONTEXTURE_MARK_KEY` asks

@@ -18,7 +18,7 @@ use serde_json::json;
 use crate::args::{Prefer, StoreOptions, TreeArgs, TreeCommand, TreeSettings};
 use crate::output::{self, Usage};
 use crate::session::{plain, show, table};
-use crate::store;
+use crate::{store, upkeep};
 
 pub(crate) fn run(args: &TreeArgs) -> anyhow::Result<()> {
     let options = &args.options;
@@ -47,6 +47,14 @@ pub(crate) fn run(args: &TreeArgs) -> anyhow::Result<()> {
                 Some(file) => output::file(file, &document.to_json()),
                 None => output::bytes(document.to_json().as_bytes()),
             }
+        }
+        TreeCommand::Delete { tree } => {
+            let engine = engine(options, false)?;
+            let deleted = engine.store()?.delete_tree(tree).map_err(Error::from)?;
+            let told = format!("deleted {}", upkeep::counted(&deleted));
+            show(options, &deleted, &told)?;
+            upkeep::tell_pending(&deleted);
+            Ok(())
         }
         TreeCommand::List => list(&engine(options, false)?, options),
         TreeCommand::New {

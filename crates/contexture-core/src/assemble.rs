@@ -416,16 +416,21 @@ pub(crate) fn kept_in_order<'a>(
 
 fn lay_out(sections: &[Vec<LayoutEntry<'_>>; 3]) -> Layout {
     let [system, history, current] = sections;
-    let blocks = |placed: &Vec<LayoutEntry<'_>>| placed.iter().filter_map(block).collect();
+    let blocks = |placed: &Vec<LayoutEntry<'_>>, section: Section| {
+        let placed = placed.iter();
+        placed.filter_map(|entry| block(entry, section)).collect()
+    };
     Layout {
         mark: Mark::ANY,
-        system: blocks(system),
-        history: blocks(history),
-        current: blocks(current),
+        system: blocks(system, Section::System),
+        history: blocks(history, Section::History),
+        current: blocks(current, Section::Current),
     }
 }
 
-fn block(placed: &LayoutEntry<'_>) -> Option<Block> {
+fn block(placed: &LayoutEntry<'_>, section: Section) -> Option<Block> {
+    let is_recorded =
+        |layer: &Layer| layer.volatile && layer.recorded && section == Section::Current;
     match placed {
         LayoutEntry::Frame {
             layer,
@@ -437,7 +442,8 @@ fn block(placed: &LayoutEntry<'_>) -> Option<Block> {
                 trust: frame.trust,
                 path: frame.path.clone(),
                 tokens: *tokens,
-                volatile: layer.volatile,
+                volatile: layer.volatile && !is_recorded(layer),
+                recorded: is_recorded(layer),
                 ..Block::new(
                     Arc::clone(&layer.name),
                     Arc::clone(&layer.name),
@@ -470,7 +476,8 @@ fn block(placed: &LayoutEntry<'_>) -> Option<Block> {
                 path: item.path.clone(),
                 tokens: outcome.tokens(),
                 surcharge: item.surcharge,
-                volatile: layer.volatile,
+                volatile: layer.volatile && !is_recorded(layer),
+                recorded: is_recorded(layer),
                 group: item.group.clone(),
                 shown,
             })
@@ -713,7 +720,11 @@ fn included(layer: &Arc<str>, item: &Item, outcome: &Outcome) -> Included {
             ..
         } => (*code, Some(original), Some(text.lines), None),
         Outcome::Form { form, original, .. } => (Code::CUT, Some(original), None, Some(form.kind)),
+        _ if item.replaced.is_some() => (Code::MEDIA_LIMIT, None, None, None),
         _ if item.pinned => (Code::PINNED, None, None, None),
+        _ if shortened.is_some_and(|from| from.max_tokens.is_none()) => {
+            (Code::CLEARED, None, None, None)
+        }
         _ if shortened.is_some() => (Code::TOKEN_LIMIT, None, None, None),
         _ => (Code::FITS, None, None, None),
     };
@@ -724,14 +735,20 @@ fn included(layer: &Arc<str>, item: &Item, outcome: &Outcome) -> Included {
         None => original.map_or(tokens, |size| size.tokens),
     };
     let reason = match code {
+        Code::MEDIA_LIMIT => {
+            Reason::Unusable(item.replaced.as_deref().unwrap_or_default().to_owned())
+        }
         Code::PINNED => Reason::Pinned,
         Code::FITS => Reason::Fits,
+        Code::CLEARED => Reason::Cleared {
+            tokens: original_tokens,
+        },
         Code::LINE_LIMIT => Reason::LineLimit {
             max_lines: item.max_lines.unwrap_or_default(),
         },
         Code::TOKEN_LIMIT => Reason::TokenLimit {
             max_tokens: match shortened {
-                Some(from) => from.max_tokens,
+                Some(from) => from.max_tokens.unwrap_or_default(),
                 None => item.max_tokens.unwrap_or_default(),
             },
         },
@@ -747,7 +764,7 @@ fn included(layer: &Arc<str>, item: &Item, outcome: &Outcome) -> Included {
         role: item.role,
         trust: item.trust,
         tokens,
-        truncated: lines_cut.is_some() || form.is_some(),
+        truncated: lines_cut.is_some() || form.is_some() || item.replaced.is_some(),
         original_tokens,
         original_estimated: shortened.is_some() || original.is_some_and(|size| !size.exact),
         priority: item.priority,

@@ -92,6 +92,11 @@ impl Code {
     pub const LINE_LIMIT: Self = Self::new("line_limit");
     /// The item's own `max_tokens` shortened it.
     pub const TOKEN_LIMIT: Self = Self::new("token_limit");
+    /// A later item has the content, and the item names its handle instead.
+    pub const CLEARED: Self = Self::new("cleared");
+    /// A line stands for the medium: the provider does not accept so many, or so
+    /// many bytes.
+    pub const MEDIA_LIMIT: Self = Self::new("media_limit");
     /// No room was left for the item.
     pub const OVER_BUDGET: Self = Self::new("over_budget");
     /// The item may not be cut and is larger than everything that is available.

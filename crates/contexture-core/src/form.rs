@@ -41,7 +41,7 @@ impl Form {
 
 /// What a source can tell about its items while they are fitted.
 ///
-/// Both methods are asked only when the answer matters, so that a form is made
+/// All methods are asked only when the answer matters, so that a form is made
 /// for the few items that need one. [`Item::forms`] is for forms that exist
 /// already.
 pub trait Curator: fmt::Debug + Send + Sync {
@@ -63,6 +63,14 @@ pub trait Curator: fmt::Debug + Send + Sync {
     /// `a` is the newer one. Returns `None` for items that say different things.
     fn near_duplicate(&self, a: &Item, b: &Item) -> Option<Ordering> {
         let _ = (a, b);
+        None
+    }
+
+    /// Returns keys of an item: two items that say nearly the same have one in
+    /// common, so that only those are compared. Returns `None` when an item must
+    /// be compared with all others.
+    fn near_keys(&self, item: &Item) -> Option<Vec<u32>> {
+        let _ = item;
         None
     }
 }

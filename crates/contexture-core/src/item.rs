@@ -199,6 +199,8 @@ pub struct Item {
     pub handle: Option<Arc<str>>,
     /// What it was before its source shortened it, if its source did.
     pub original: Option<Arc<Original>>,
+    /// Why its content was replaced by a line, if it was.
+    pub replaced: Option<Arc<str>>,
     /// Shorter forms of it, the cheapest last: the first that fits is shown
     /// when the whole does not fit.
     pub forms: Vec<Form>,
@@ -216,8 +218,8 @@ pub struct Original {
     pub tokens: Tokens,
     /// The first and the last line of which something was removed.
     pub lines: LinesCut,
-    /// The limit that it was shortened to.
-    pub max_tokens: Tokens,
+    /// The limit that it was shortened to. `None` if it was cleared.
+    pub max_tokens: Option<Tokens>,
 }
 
 /// What a score is made of, by name.
@@ -281,6 +283,7 @@ impl Item {
             group: None,
             handle: None,
             original: None,
+            replaced: None,
             forms: Vec::new(),
             data: None,
             content,

@@ -83,6 +83,10 @@ pub struct Layer {
     /// Whether its items are new each time, so that nothing is to be gained
     /// from a provider's cache behind them.
     pub volatile: bool,
+    /// Whether what is volatile in it enters history with the same bytes when
+    /// the answer is recorded, if it is placed in the current message. A
+    /// provider's cache then finds it again.
+    pub recorded: bool,
     /// The block that its items are lines of, when they have no tags of their
     /// own.
     pub frame: Option<Frame>,
@@ -110,6 +114,7 @@ impl Layer {
             place: Place::Current,
             order: Order::Stable,
             volatile: false,
+            recorded: false,
             frame: None,
             heading: None,
             curator: None,

@@ -54,6 +54,9 @@ pub struct Block {
     pub surcharge: Tokens,
     /// Whether it is new each time.
     pub volatile: bool,
+    /// Whether it is a part of the current message that enters history with the
+    /// same bytes when the answer is recorded.
+    pub recorded: bool,
     /// Items of one group were kept as one.
     pub group: Option<Arc<str>>,
     pub(crate) shown: Shown,
@@ -87,6 +90,7 @@ impl Block {
             tokens: 0,
             surcharge: 0,
             volatile: false,
+            recorded: false,
             group: None,
             shown: Shown::Whole(text.guarded_again(role).unwrap_or(text)),
         }

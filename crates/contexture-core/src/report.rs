@@ -288,6 +288,11 @@ pub enum Reason {
         /// The limit.
         max_tokens: Tokens,
     },
+    /// Its content was replaced by the handle that it can be fetched by.
+    Cleared {
+        /// The tokens that it had.
+        tokens: Tokens,
+    },
     /// It marks where something was cut.
     Marker,
     /// The item was cut.
@@ -321,6 +326,9 @@ impl fmt::Display for Reason {
             Reason::LineLimit { max_lines } => write!(f, "cut to max_lines {max_lines}"),
             Reason::TokenLimit { max_tokens } => {
                 write!(f, "cut to max_tokens {}", grouped(*max_tokens))
+            }
+            Reason::Cleared { tokens } => {
+                write!(f, "cleared: {} tokens can be fetched", grouped(*tokens))
             }
             Reason::Cut { missing, part } => {
                 let at = match part {

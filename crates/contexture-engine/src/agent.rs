@@ -84,9 +84,10 @@ pub fn persona_dir(root: &Root, dir: &str, name: Option<&str>) -> Result<String,
 /// What an agent may use. Names may hold `*`; what is denied is denied,
 /// whatever is allowed.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct Permissions {
-    /// What is allowed; everything, when nothing is named.
+    /// Names that are allowed. Empty: all names.
     pub allow: Vec<String>,
     /// Names that are denied.
     pub deny: Vec<String>,

@@ -32,6 +32,10 @@ pub struct Assembled {
     pub sampling: Sampling,
     /// The session it belongs to.
     pub session_label: Option<String>,
+    /// Tools that the model can search for, where the provider supports that.
+    pub deferred: Vec<Block>,
+    /// The key by which a provider finds the cache of the session's requests.
+    pub cache_key: Option<String>,
     /// The head of the session: the parent of the turn that answers.
     pub parent_turn_id: Option<TurnId>,
     /// The agent's role, where it has one.
@@ -77,6 +81,8 @@ impl Assembled {
             spare: self.report.budget.remaining,
             continues: self.continues,
             sampling: &self.sampling,
+            cache_key: self.cache_key.as_deref(),
+            deferred: &self.deferred,
         }
     }
 

@@ -22,7 +22,7 @@ use crate::files::Root;
 pub use active::{ActiveSetting, Effect};
 use history::USUAL_TARGET;
 pub use history::{CompactionConfig, ResultLimit, Summariser, SummariserKind, ToolResults};
-pub use server::{ServerConfig, TenantConfig};
+pub use server::{QuotaConfig, ServerConfig, TenantConfig};
 
 /// The name of the configuration file.
 pub const FILE: &str = "contexture.toml";
@@ -39,41 +39,42 @@ const MAX_TABLE_BYTES: u64 = 16 * 1024 * 1024;
 
 /// The effective settings.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
-    /// The recipe that is followed when none is named.
+    /// The recipe of requests that name none: a built-in name or a file.
     pub recipe: String,
-    /// The model that requests are made for when none is named.
+    /// The model of requests that name none.
     pub model: String,
     /// The tokens reserved for the response when neither the request nor a
     /// source says how many. Default: the model's output limit, at most a
     /// quarter of the window and at most 32,000.
     pub reserve_response: Option<Tokens>,
-    /// Models the table does not know, or knows otherwise.
+    /// Models that the model table does not have, or has with other values, by name.
     pub models: BTreeMap<String, ModelConfig>,
-    /// Limits.
+    /// The limits of files, manifests, actions and messages.
     pub limits: Limits,
     /// How secrets in content are treated.
     pub secrets: Secrets,
     /// The content of the boot header.
     pub boot: Boot,
-    /// What the orchestrator changes after a turn.
+    /// How `working-set observe` changes priorities after a turn.
     pub observe: Habits,
-    /// The workspace's files.
+    /// The files of the workspace that are in the system prompt.
     pub workspace: Workspace,
     /// The persona of the agent.
     pub persona: Persona,
     /// The capabilities of the agent.
     pub environment: Environment,
-    /// Where it runs.
+    /// What the system prompt says about the machine.
     pub runtime: Runtime,
-    /// The tools it is given.
+    /// The tools of the agent.
     pub tools: Tools,
-    /// Tools by the name of their set.
+    /// Names of tools, by the name of their toolset.
     pub toolsets: BTreeMap<String, Vec<String>>,
-    /// The names that the agent may and may not use.
+    /// The names of tools that the agent may and may not use.
     pub permissions: Permissions,
-    /// How long tool results are shortened.
+    /// How long tool results may be in a request.
     pub tool_results: ToolResults,
     /// When and how history is summarised.
     pub compaction: CompactionConfig,
@@ -81,13 +82,15 @@ pub struct Config {
     pub summariser: Summariser,
     /// Defaults for looms.
     pub loom: LoomConfig,
-    /// What is remembered, and how it comes into requests.
+    /// What memory stores, and how requests include it.
     pub memory: MemoryConfig,
-    /// Where conversations are kept.
+    /// The store of conversations, memory, trees and snapshots.
     pub store: StoreConfig,
-    /// Whether requests are kept.
+    /// Whether assembled requests are stored.
     pub snapshots: SnapshotConfig,
-    /// How `contexture serve` serves.
+    /// How long saved requests are kept.
+    pub retention: RetentionConfig,
+    /// The settings of `contexture serve`.
     pub server: ServerConfig,
 }
 
@@ -116,43 +119,50 @@ impl Default for Config {
             memory: MemoryConfig::default(),
             store: StoreConfig::default(),
             snapshots: SnapshotConfig::default(),
+            retention: RetentionConfig::default(),
             server: ServerConfig::default(),
         }
     }
 }
 
-/// A model of the user's.
+/// A model that the user describes.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct ModelConfig {
-    /// How many tokens it takes. A model that the table does not know needs it.
+    /// The context window in tokens. Required for a model that is not in the
+    /// model table.
+    #[cfg_attr(feature = "schema", schemars(range(min = 1)))]
     pub window: Option<Tokens>,
-    /// The most tokens that a response can have.
+    /// The most tokens of a response.
+    #[cfg_attr(feature = "schema", schemars(range(min = 1)))]
     pub max_output: Option<Tokens>,
     /// `o200k_base`, `cl100k_base`, `estimate`, or the path of a
-    /// `tokenizer.json`. Default: what the table says, else an estimate.
+    /// `tokenizer.json`. Default: that of the model table, otherwise `estimate`.
     pub tokenizer: Option<String>,
-    /// For an estimate: how many more tokens the model makes than OpenAI's.
+    /// For an estimate: the tokens of the model for each token of `o200k_base`.
+    #[cfg_attr(feature = "schema", schemars(range(min = 1.0, max = 100.0)))]
     pub factor: Option<f64>,
-    /// Whose API it is called through. Default: what the table says, else
-    /// other.
+    /// The provider whose API the model is called through. Default: that of the
+    /// model table, otherwise `other`.
     pub provider: Option<Provider>,
     /// Prices in dollars per million tokens.
     pub prices: Option<Prices>,
 }
 
-/// What is preferred in looms; a tree may prefer otherwise.
+/// The defaults of looms. A tree can have its own.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct LoomConfig {
-    /// What goes when a path does not fit.
+    /// The nodes that are dropped when a path does not fit.
     pub truncation_strategy: TruncationStrategy,
-    /// How many of the latest nodes come before everything else.
+    /// The number of latest nodes that are kept before all others.
     pub minimum_recent_nodes: usize,
-    /// What is set aside for the response.
+    /// The tokens reserved for the response.
     pub token_buffer: Tokens,
-    /// What loom-aware agents are told behind their prompt. Default: our words
-    /// for it.
+    /// The text that follows the prompt of loom-aware agents. Default: a built-in
+    /// text.
     pub addendum: Option<String>,
 }
 
@@ -167,19 +177,32 @@ impl Default for LoomConfig {
     }
 }
 
-/// Limits.
+/// How long saved requests are kept. `contexture gc` deletes the others; the
+/// latest of each session is always kept.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(default, deny_unknown_fields)]
+pub struct RetentionConfig {
+    /// The age in days after which snapshots are deleted. 0: never.
+    pub snapshot_days: u64,
+    /// The number of latest snapshots that each session keeps. 0: all.
+    pub snapshots_per_session: u64,
+}
+
+/// The limits of files, manifests, actions and messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct Limits {
-    /// The largest file that is read.
+    /// The largest file that is read, in bytes.
     pub max_file_bytes: u64,
-    /// Most entries in a manifest that actions may make.
+    /// The most entries of a manifest that actions can add to.
     pub max_entries: usize,
-    /// Most actions in one call.
+    /// The most working-set actions in one call.
     pub max_actions: usize,
-    /// The largest message that is recorded.
+    /// The largest message that is recorded, in bytes.
     pub max_message_bytes: u64,
-    /// Most items that a source may offer for a layer.
+    /// The most items of one source in one layer.
     pub max_items: u64,
 }
 
@@ -214,21 +237,27 @@ pub struct Quota {
     pub max_actions: usize,
 }
 
-/// How far the orchestrator goes.
+/// How `working-set observe` changes priorities after a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct Habits {
-    /// How many tool outputs stay in the working set.
+    /// The number of latest tool outputs that stay in the working set.
     pub keep_tool_outputs: usize,
-    /// After how many turns without a mention a file is demoted.
+    /// The number of turns without a mention after which the priority of a file
+    /// falls.
     pub untouched_turns: u64,
-    /// By how much a priority moves.
+    /// The change of a priority in one step.
+    #[cfg_attr(feature = "schema", schemars(range(min = 0.0, max = 1.0)))]
     pub step: f64,
-    /// No file is demoted below this.
+    /// The lowest priority that a file falls to.
+    #[cfg_attr(feature = "schema", schemars(range(min = 0.0, max = 1.0)))]
     pub floor: f64,
-    /// No file is bumped above this.
+    /// The highest priority that a file rises to.
+    #[cfg_attr(feature = "schema", schemars(range(min = 0.0, max = 1.0)))]
     pub ceiling: f64,
     /// The priority of a new tool output.
+    #[cfg_attr(feature = "schema", schemars(range(min = 0.0, max = 1.0)))]
     pub tool_output_priority: f64,
 }
 
@@ -247,9 +276,10 @@ impl Default for Habits {
 
 /// How secrets in content are treated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct Secrets {
-    /// Whether they are masked.
+    /// Whether secrets are masked in content.
     pub mask: bool,
 }
 
@@ -261,9 +291,10 @@ impl Default for Secrets {
 
 /// The content of the boot header.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct Boot {
-    /// Where the model's output goes.
+    /// The file that the boot header names for the model's output.
     pub output_sink: String,
 }
 
@@ -275,12 +306,13 @@ impl Default for Boot {
     }
 }
 
-/// The workspace's files, in the order they stand in the system prompt.
+/// The files of the workspace that are in the system prompt, in order.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct Workspace {
-    /// Paths or patterns below the root, else below `.agent/`. What is not
-    /// there is left out.
+    /// Paths or patterns, relative to the root or to `.agent/`. A missing file is
+    /// skipped.
     pub files: Vec<String>,
 }
 
@@ -295,13 +327,13 @@ impl Default for Workspace {
 
 /// The persona of the agent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct Persona {
-    /// The persona of sessions that name none. Without one, the files are in
-    /// `persona/`.
+    /// The persona of sessions that name none. Default: the files in `persona/`.
     pub name: Option<String>,
-    /// Where personas are: each a directory with `SOUL.md`, `IDENTITY.md` and
-    /// `permissions.yml`.
+    /// The directory of all personas. Each persona is a directory with `SOUL.md`,
+    /// `IDENTITY.md` and `permissions.yml`.
     pub dir: String,
 }
 
@@ -316,14 +348,16 @@ impl Default for Persona {
 
 /// The capabilities of the agent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct Environment {
-    /// A file of capabilities. Default: `capabilities.yml` or `.json`, if one
-    /// is there.
+    /// The file of capabilities. Default: `capabilities.yml` or
+    /// `capabilities.json`, if it exists.
     pub file: Option<String>,
-    /// A command that prints them as JSON, instead of a file.
+    /// The command that prints the capabilities as JSON, instead of a file. It
+    /// must be trusted.
     pub command: Vec<String>,
-    /// How long the command may take.
+    /// The time limit of the command, in milliseconds.
     pub timeout_ms: u64,
 }
 
@@ -337,49 +371,66 @@ impl Default for Environment {
     }
 }
 
-/// Where the agent runs.
+/// What the system prompt says about the machine.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct Runtime {
-    /// The host's name, for the system prompt. Default: the prompt has none.
+    /// The host name in the system prompt. Default: none.
     pub host: Option<String>,
 }
 
-/// The tools that an agent is given.
+/// The tools of an agent.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct Tools {
-    /// Their definitions. Default: `tools.json` or `.yml`, if one is there.
+    /// The file of tool definitions. Default: `tools.json` or `tools.yml`, if it
+    /// exists.
     pub file: Option<String>,
-    /// The default toolset.
+    /// The toolset of requests that name none. Default: all tools.
     pub toolset: Option<String>,
+    /// The percentage of the budget that definitions of tools may use, from 1 to
+    /// 100. Default: 50.
+    pub share: Option<u8>,
 }
 
-/// What is remembered, and how it comes into requests.
+impl Tools {
+    /// The percentage when none is set.
+    pub const DEFAULT_SHARE: u8 = 50;
+}
+
+/// What memory stores, and how requests include it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct MemoryConfig {
-    /// The archetype whose rules read what is recorded, and whose strategy is
-    /// followed when a request names none.
+    /// The archetype that reads recorded texts. Its strategy is the default of
+    /// recall.
     pub archetype: String,
-    /// Files with archetypes of the user's own, relative to the root.
+    /// Files with your own archetypes, relative to the root.
     pub archetypes: Vec<String>,
-    /// Whether what is remembered comes into an agent's requests.
+    /// Whether requests of the recipe `broker` include memory.
     pub inject: bool,
-    /// Where in them. Default: where the recipe has it, which for a broker is
-    /// the current message.
+    /// Whether what is said in sessions is remembered: recorded turns become
+    /// events with their session, speaker and time.
+    pub from_sessions: bool,
+    /// The position of memory in a request. Default: that of the recipe; for
+    /// `broker`, the current message.
     pub position: Option<MemoryPosition>,
     /// The format of memory in a request.
     pub format: MemoryFormat,
-    /// The most tokens it may take there. Default: what the recipe says.
+    /// The most tokens of memory in a request. Default: that of the recipe.
     pub max_tokens: Option<Tokens>,
-    /// After how long a request goes on without it.
+    /// The time after which a request continues without memory, in milliseconds.
     pub deadline_ms: u64,
-    /// The embedder, which turns texts into vectors: its name or folder alone,
-    /// or a table.
+    /// The embedder, which turns texts into vectors: the name or folder of a
+    /// model, or the table `[memory.embedder]`. A folder outside the root must be
+    /// trusted. Default: `"encoder"`.
     #[serde(deserialize_with = "embedder")]
+    #[cfg_attr(feature = "schema", schemars(schema_with = "embedder_schema"))]
     pub embedder: EmbedderConfig,
-    /// How many records there may be, by kind.
+    /// The most records of each kind.
     pub caps: Caps,
 }
 
@@ -389,6 +440,7 @@ impl Default for MemoryConfig {
             archetype: "recall".to_owned(),
             archetypes: Vec::new(),
             inject: true,
+            from_sessions: false,
             position: None,
             format: MemoryFormat::default(),
             max_tokens: None,
@@ -399,48 +451,51 @@ impl Default for MemoryConfig {
     }
 }
 
-/// Where in a request memory stands.
+/// The position of memory in a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum MemoryPosition {
-    /// Behind the system prompt. What comes behind it is cached only as long as
-    /// the same things are remembered.
+    /// After the system prompt. What follows is read from the cache only while
+    /// memory stays the same.
     System,
-    /// Before the conversation, with the same effect.
+    /// Before the conversation, with the same effect on the cache.
     BeforeHistory,
-    /// Behind the conversation.
+    /// After the conversation.
     AfterHistory,
-    /// In the current message, before what is asked.
+    /// In the current message, before the question.
     Current,
 }
 
-/// How memory reads in a request.
+/// The format of memory in a request.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum MemoryFormat {
     /// Sections with headings.
     #[default]
     Structured,
-    /// The texts alone, one a line.
+    /// Only the texts, one in each line.
     Raw,
-    /// A summary of the texts, by the summariser.
+    /// A summary of the texts, written by the summariser.
     Summary,
 }
 
 /// The maximum number of records by kind; beyond it, the least valuable are
 /// archived.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct Caps {
-    /// Events.
+    /// The most events.
     pub events: u64,
-    /// Chunks.
+    /// The most chunks.
     pub chunks: u64,
-    /// Entities.
+    /// The most entities.
     pub entities: u64,
-    /// Relations.
+    /// The most relations.
     pub relations: u64,
-    /// Patterns.
+    /// The most patterns.
     pub patterns: u64,
 }
 
@@ -472,22 +527,24 @@ impl Caps {
 
 /// The embedder, which turns texts into vectors.
 ///
-/// With a `base_url` it is a model behind it, which speaks OpenAI's embeddings.
-/// Without, `model` is `encoder` (the default) or `static`, which are built in,
-/// or a folder on this machine. Those need no network.
+/// With a `base_url`, `model` is the name of a model of that API. Without, it is
+/// `encoder` (the default) or `static`, which are built in, or a folder on this
+/// machine. Those need no network.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct EmbedderConfig {
-    /// `encoder`, `static`, the folder of a BERT-type or a Model2Vec model, or
-    /// the model's name at `base_url`.
+    /// `encoder`, `static`, the folder of a BERT-type or Model2Vec model, or the
+    /// model's name at `base_url`. Default: `encoder`.
     pub model: Option<String>,
-    /// The API's address.
+    /// The address of an API that is compatible with OpenAI's embeddings. It must
+    /// be trusted.
     pub base_url: Option<String>,
-    /// The environment variable that holds the API's key.
+    /// The environment variable that holds the API key. It must be trusted.
     pub api_key_env: Option<String>,
-    /// How long the API's vectors are.
+    /// The number of dimensions to request from the API. Default: the API's.
     pub dimensions: Option<u32>,
-    /// How long the vectors of one call may take, retries included.
+    /// The time limit of one call with its retries, in milliseconds.
     pub deadline_ms: u64,
 }
 
@@ -532,19 +589,28 @@ fn embedder<'de, D: serde::Deserializer<'de>>(d: D) -> Result<EmbedderConfig, D:
     d.deserialize_any(Either)
 }
 
-/// Where conversations are kept.
+/// Says that an embedder is a text or a table.
+#[cfg(feature = "schema")]
+fn embedder_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    let table = generator.subschema_for::<EmbedderConfig>();
+    schemars::json_schema!({"anyOf": [{"type": "string"}, table]})
+}
+
+/// The store of conversations, memory, trees and snapshots.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct StoreConfig {
     /// `sqlite:PATH`. Default: `.contexture/contexture.db` below the root.
     pub url: Option<String>,
 }
 
-/// Whether requests are kept.
+/// Whether assembled requests are stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct SnapshotConfig {
-    /// Whether every assembled request is kept, by content.
+    /// Whether every assembled request is stored as a snapshot.
     pub keep: bool,
 }
 
@@ -576,7 +642,13 @@ impl Config {
                 let column = before.len() - before.rfind('\n').map_or(0, |at| at + 1) + 1;
                 format!(":{line}:{column}")
             });
-            let told = plain(error.message());
+            let told = match (error.message(), error.span()) {
+                ("duplicate key", Some(span)) => {
+                    let key = text.get(span).unwrap_or_default().trim();
+                    format!("the key `{key}` is given twice")
+                }
+                (message, _) => plain(message),
+            };
             let is_unknown = |name: &&&str| told.starts_with(&format!("unknown field `{name}`"));
             let misplaced = ["model", "recipe"].iter().find(is_unknown);
             let advice = match misplaced {
@@ -614,6 +686,13 @@ impl Config {
                 return refuse(format!("observe.{name}"), "from 0 to 1");
             }
         }
+        if self
+            .tools
+            .share
+            .is_some_and(|share| !(1..=100).contains(&share))
+        {
+            return refuse("tools.share".to_owned(), "from 1 to 100");
+        }
         if let Some(ResultLimit::Tokens(tokens)) = self.tool_results.max_tokens
             && (1..ToolResults::LEAST).contains(&tokens)
         {
@@ -621,6 +700,9 @@ impl Config {
                 "tool_results.max_tokens".to_owned(),
                 "at least 500, or 0 for no limit",
             );
+        }
+        if self.tool_results.stale_after == Some(0) {
+            return refuse("tool_results.stale_after".to_owned(), "at least 1");
         }
         for (name, percent) in [
             ("threshold", self.compaction.threshold),

@@ -22,16 +22,19 @@ use crate::advice::{Advice, Warning};
 use crate::agent::{Permissions, persona_dir};
 use crate::assembled::Assembled;
 use crate::by_file::ByFile;
+use crate::cache::CacheTerms;
 use crate::calibration;
 use crate::config::{self, Config, DEFAULT_MODEL};
 use crate::error::Error;
 use crate::files::Root;
-use crate::pipeline;
+use crate::pipeline::{self, Preview};
 use crate::recipe::{Recipe, RecipeInfo, RecipeRef};
 use crate::request::Request;
 use crate::snapshot::{self, Durability, RecentRequests, Saved};
 use crate::source::{Parameter, Source};
+use crate::stored_report;
 use crate::summariser::Summariser;
+use crate::tool_usage::{self, KnownUsage, ToolUsage};
 use crate::trust::Settings;
 
 /// The parts of a store that an engine has.
@@ -207,6 +210,7 @@ impl EngineBuilder {
             warnings: self.warnings,
             store_key: OnceLock::new(),
             own_key: OnceLock::new(),
+            tool_usage: KnownUsage::default(),
             counts: Mutex::default(),
             permissions: ByFile::default(),
             recent: Mutex::default(),
@@ -238,6 +242,8 @@ pub struct Engine {
     // The store's own key, once it was read, and one for a store without.
     store_key: OnceLock<MarkKey>,
     own_key: OnceLock<[u8; 32]>,
+    // How often tools were called, by turn.
+    tool_usage: KnownUsage,
     counts: Mutex<BTreeMap<String, Arc<Counts>>>,
     pub(crate) permissions: ByFile<Permissions>,
     // The latest snapshots of each session.
@@ -385,6 +391,23 @@ impl Engine {
         }
     }
 
+    /// Returns the key by which a provider finds the cache of a session's
+    /// requests. It tells nothing of the session's label or content.
+    pub fn cache_key(&self, session: &str) -> String {
+        let key = self.mark_key().for_name(&format!("cache {session}"));
+        let mut name = "contexture-".to_owned();
+        for mark in key.marks().take(2) {
+            name.push_str(&mark.to_string());
+        }
+        name
+    }
+
+    /// Returns how often the tools of a conversation were called up to the turn
+    /// `head`.
+    pub fn tool_usage(&self, head: TurnId) -> Result<Arc<ToolUsage>, Error> {
+        tool_usage::usage_at(self.ledger()?, head, &self.tool_usage)
+    }
+
     /// Returns how content is guarded.
     pub fn policy(&self) -> Policy {
         Policy::masking(self.config.secrets.mask)
@@ -430,6 +453,17 @@ impl Engine {
     /// A history that has become too long is summarised first.
     pub fn assemble(&self, root: &Root, request: &Request) -> Result<Assembled, Error> {
         pipeline::assemble(self, root, request)
+    }
+
+    /// Assembles a request for a look at it: stores nothing, and does not
+    /// summarise history.
+    pub fn preview(
+        &self,
+        root: &Root,
+        request: &Request,
+        preview: Preview,
+    ) -> Result<Assembled, Error> {
+        pipeline::preview(self, root, request, preview)
     }
 
     /// Returns true when what is asked for cannot be made without a store.
@@ -631,15 +665,29 @@ impl Engine {
         let now = now.unwrap_or_else(Timestamp::now);
         // The store keeps the key that the request was made with.
         self.mark_key();
-        self.keep_after(assembled, previous.as_deref(), now)
+        let warning = self.keep_after(assembled, previous.as_deref(), false, now)?;
+        self.keep_report(assembled, None);
+        Ok(warning)
+    }
+
+    /// Stores the report of a request that was kept.
+    pub(crate) fn keep_report(&self, assembled: &Assembled, request: Option<&Request>) {
+        let hash = assembled.snapshot.as_deref();
+        if let (Some(store), Some(hash)) =
+            (&self.parts.snapshots, hash.and_then(ContentHash::from_hex))
+        {
+            store.put_snapshot_report(hash, stored_report::write(assembled, request));
+        }
     }
 
     /// Compares the request with the one before it in its session, and keeps
-    /// it.
+    /// it. `must_hold` says that a request that breaks the provider's cache is an
+    /// error; it is not kept then.
     pub(crate) fn keep_after(
         &self,
         assembled: &mut Assembled,
         previous: Option<&Saved>,
+        must_hold: bool,
         now: Timestamp,
     ) -> Result<Option<Warning>, Error> {
         let Some(store) = &self.parts.snapshots else {
@@ -666,14 +714,26 @@ impl Engine {
         };
         let (saved, snapshot, blobs) = snapshot::take(&made, previous);
         if !self.config.snapshots.keep {
+            if must_hold {
+                return Err(Error::input(
+                    "requests are not saved, so that there is no previous one to compare with",
+                )
+                .at("fail_on_cache_break")
+                .advise("set `keep = true` in section [snapshots] of the settings"));
+            }
             self.remember(label, &Arc::new(saved));
             return Ok(None);
         }
         if let Some(previous) = previous {
             let counts = self.counts(&assembled.model)?;
             let layout = &assembled.layout;
-            let cache = saved.compare(&**store, previous, counts.counter(), layout);
+            let terms = CacheTerms::of(&assembled.model);
+            let counter = counts.counter();
+            let cache = saved.compare(&**store, previous, counter, &terms, Some(layout));
             assembled.report.cache = cache.ok();
+            if let (Some(cache), true) = (assembled.report.cache_break(), must_hold) {
+                return Err(cache.error());
+            }
         }
         let is_new = previous.is_none_or(|previous| previous.hash != saved.hash);
         let hash = saved.hash.to_string();
@@ -769,6 +829,7 @@ fn why(error: &StoreError) -> &'static str {
         StoreError::Busy { .. } => "the store was locked by another process",
         StoreError::ReadOnly { .. } => "the store is read-only",
         StoreError::Full { .. } => "the store is full",
+        StoreError::Withdrawn => "the caller did not wait for it",
         StoreError::NotFound { .. } => "the request before it was not saved either",
         _ => "the store failed",
     }

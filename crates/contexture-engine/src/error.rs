@@ -38,11 +38,15 @@ pub enum Cause {
     Exists,
     /// Another writer changed the session since it was read.
     Conflict,
+    /// The request loses what the provider has in its cache, which it must not.
+    CacheBreak,
     /// The caller is not permitted.
     Denied,
     /// The store cannot be used now: it is locked, cannot be written, or is
     /// gone.
     Unavailable,
+    /// Stored data is not what was recorded.
+    Damaged,
     /// Something was not there in time.
     Late,
     /// The machine failed.
@@ -257,6 +261,7 @@ fn store_advice(error: &StoreError) -> Vec<Advice> {
         StoreError::Closed { .. } => {
             text("fork the session and record the turn there, or set its status to active")
         }
+        StoreError::Damaged { .. } => text("restore the data from a backup"),
         StoreError::Busy { .. } => text("retry when the other process has finished"),
         StoreError::ReadOnly { .. } => vec![
             Advice::from("check the permissions of the file and its directory"),
@@ -286,6 +291,8 @@ impl From<StoreError> for Error {
             | StoreError::KeyReused { .. }
             | StoreError::Closed { .. } => Cause::Conflict,
             StoreError::Invalid { .. } => Cause::Input,
+            StoreError::Damaged { .. } => Cause::Damaged,
+            StoreError::Withdrawn => Cause::Late,
             _ => Cause::Unavailable,
         };
         let field = match &error {

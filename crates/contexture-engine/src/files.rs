@@ -98,6 +98,11 @@ impl Root {
         self
     }
 
+    /// Returns true when a path below the root, as it is written, is hidden.
+    pub fn hides(&self, path: &Path) -> bool {
+        !self.hidden.is_empty() && self.is_below_hidden(&plain(path))
+    }
+
     /// Returns true when a path, as it is written, leads to what is hidden.
     fn is_hidden(&self, path: &str) -> bool {
         !self.hidden.is_empty() && self.is_below_hidden(&plain(Path::new(path)))

@@ -29,6 +29,22 @@ pub struct ContextFilters {
     /// The id of the task whose events are returned. Default: every task.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub task_id: Option<String>,
+    /// The user whose events and chunks are returned. Entities, relations and
+    /// patterns without a user are returned, too. Default: every user.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub user: Option<String>,
+    /// The agent whose events and chunks are returned. Entities, relations and
+    /// patterns without an agent are returned, too. Default: every agent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub agent: Option<String>,
+    /// The session whose events and chunks are returned. Entities, relations and
+    /// patterns without a session are returned, too. Default: every session.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub session: Option<String>,
+    /// The source whose events and chunks are returned. Entities, relations and
+    /// patterns without a source are returned, too. Default: every source.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub source: Option<String>,
 }
 
 impl ContextFilters {

@@ -1,5 +1,6 @@
 //! [`Log`]: the event log of a session and the path of its files.
 
+use contexture_core::ContentHash;
 use contexture_core::guard::{find_secrets, mask};
 use jiff::Timestamp;
 use serde::Serialize;
@@ -17,19 +18,48 @@ pub fn session_dir(root: &Root, session: Option<&str>) -> String {
     } else {
         ".contexture"
     };
-    // A label becomes one component of a path, whatever it holds.
-    let label: String = session
-        .unwrap_or("default")
-        .chars()
-        .map(|c| match c {
-            c if c.is_alphanumeric() => c,
-            '-' | '_' | '.' | '@' | '+' => c,
-            _ => '_',
-        })
-        .collect();
-    let label = label.trim_start_matches('.');
-    let label = if label.is_empty() { "default" } else { label };
-    format!("{above}/sessions/{label}/")
+    format!("{above}/sessions/{}/", directory_name(session))
+}
+
+/// The longest name of a session's directory, in bytes. Some file systems allow
+/// 143, and the name gets a hash.
+const LONGEST_NAME: usize = 100;
+
+/// Returns the name of a session's directory: the label, where it is a plain
+/// name. Any other label is shortened and gets a `~` and a hash, so that two
+/// labels never share a directory.
+fn directory_name(session: Option<&str>) -> String {
+    let label = session.unwrap_or("default");
+    let is_plain = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_' | '.' | '@' | '+');
+    let fits = (1..=LONGEST_NAME).contains(&label.len())
+        && !label.starts_with('.')
+        && !label.ends_with('.')
+        && label.chars().all(is_plain)
+        && !is_device(label);
+    if fits {
+        return label.to_owned();
+    }
+    let plain = |c: char| if is_plain(c) { c } else { '_' };
+    let name: String = label.chars().map(plain).collect();
+    let name = name.trim_start_matches('.');
+    let name = &name[..name.floor_char_boundary(LONGEST_NAME)];
+    let name = if name.is_empty() { "session" } else { name };
+    let before = if is_device(name) { "_" } else { "" };
+    let hash = ContentHash::of(label.as_bytes()).to_string();
+    format!("{before}{name}~{}", &hash[..HASH_DIGITS])
+}
+
+/// The digits of a hash in a directory's name.
+const HASH_DIGITS: usize = 16;
+
+/// Returns true for the names that are devices on Windows, with any extension.
+fn is_device(name: &str) -> bool {
+    let stem = name.split('.').next().unwrap_or(name).to_ascii_uppercase();
+    let numbered = |prefix: &str| {
+        let number = stem.strip_prefix(prefix);
+        number.is_some_and(|number| matches!(number.as_bytes(), [b'0'..=b'9']))
+    };
+    matches!(stem.as_str(), "CON" | "PRN" | "AUX" | "NUL") || numbered("COM") || numbered("LPT")
 }
 
 /// Returns a text with its secrets masked, as everything that Contexture writes
@@ -105,5 +135,37 @@ impl<'r> Log<'r> {
         let error = written.err()?;
         let message = format!("cannot write the event log {}: {error}", self.path);
         Some(Warning::new("log_not_written", message))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_label_has_a_directory_of_its_own() {
+        let plain = ["default", "a_b", "night-shift.2", "größe", "user@host"];
+        for label in plain {
+            assert_eq!(directory_name(Some(label)), label);
+        }
+        let long = "x".repeat(256);
+        let longer = "x".repeat(300);
+        let emoji = "🦀".repeat(100);
+        let others = [
+            "a/b", "a b", "a%b", "a_b~", "..", ".", "", "...", ".a", "a.", "CON", "nul.txt",
+            "com1", &long, &longer, &emoji,
+        ];
+        let mut names: Vec<String> = (plain.iter().chain(&others))
+            .map(|label| directory_name(Some(label)))
+            .collect();
+        for name in &names {
+            assert!(name.len() <= LONGEST_NAME + HASH_DIGITS + 2, "{name}");
+            assert!(!name.contains('/') && !name.starts_with('.'), "{name}");
+            assert!(!is_device(name), "{name}");
+        }
+        names.sort();
+        names.dedup();
+        assert_eq!(names.len(), plain.len() + others.len());
+        assert_eq!(directory_name(None), "default");
     }
 }

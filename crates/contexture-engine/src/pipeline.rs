@@ -11,28 +11,31 @@ use std::time::Instant;
 
 use contexture_core::guard::{Policy, Template};
 use contexture_core::{
-    Assembly, Budget, Content, ContentHash, Counts, Excluded, Item, Layer, Layout, Part, Place,
-    Tokens, markup,
+    Assembly, Block, Budget, Content, ContentHash, Counts, Excluded, Item, Layer, Layout, Media,
+    MediaSource, Part, Place, Tokens, markup,
 };
-use contexture_providers::{Format, describes};
-use contexture_tokens::Model;
+use contexture_providers::{Format, MediaLimits, describes};
+use contexture_store::TurnId;
+use contexture_tokens::{Model, Provider};
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
 use crate::account::{Logged, summarise};
 use crate::advice::{Advice, Operation, Warning};
 use crate::assembled::{Assembled, LayerInfo};
+use crate::config::Config;
 use crate::engine::{Engine, usual_format};
 use crate::error::{Cause, Error};
 use crate::files::Root;
 use crate::log::Log;
+use crate::media;
 use crate::recipe::{Recipe, RecipeLayer, RecipeRef};
 use crate::report::Report;
 use crate::request::{Request, VARIABLES};
 use crate::snapshot::Saved;
 use crate::source::{
-    Account, Ask, CallState, Details, Facts, Loader, Offer, Outcome, Parameter, Position, Scope,
-    Source,
+    Account, Ask, CallState, Concept, Details, Facts, Loader, Offer, Outcome, Parameter, Position,
+    Scope, Source,
 };
 
 /// How often layers are fitted again because a source has something to change.
@@ -178,22 +181,51 @@ struct Call<'a> {
     is_document: bool,
 }
 
+/// How a request is assembled for a look at it.
+#[derive(Debug, Clone, Default)]
+pub struct Preview {
+    /// The head that the session had, in place of its head now. Default: its
+    /// head now.
+    pub head: Option<Option<TurnId>>,
+    /// The request before, in place of the session's latest. Default: the
+    /// session's latest.
+    pub previous: Option<Arc<Saved>>,
+}
+
 /// Assembles a request.
 pub(crate) fn assemble(
     engine: &Engine,
     root: &Root,
     request: &Request,
 ) -> Result<Assembled, Error> {
+    assemble_with(engine, root, request, CallState::default())
+}
+
+/// Assembles a request and stores nothing.
+pub(crate) fn preview(
+    engine: &Engine,
+    root: &Root,
+    request: &Request,
+    preview: Preview,
+) -> Result<Assembled, Error> {
+    assemble_with(engine, root, request, CallState::of_preview(preview))
+}
+
+fn assemble_with(
+    engine: &Engine,
+    root: &Root,
+    request: &Request,
+    state: CallState,
+) -> Result<Assembled, Error> {
     let mut clock = Clock::new();
     let recipe = recipe_of(engine, root, request)?;
-    let state = CallState::default();
     let call = Call::resolve(engine, root, request, &recipe, &state)?;
     clock.lap("resolve");
 
     let offers = call.gather_all()?;
     clock.lap("gather");
-    let (assembly, excluded) = call.settle(offers, &mut clock)?;
-    let mut assembled = call.finish(assembly, excluded)?;
+    let (assembly, excluded, deferred) = call.settle(offers, &mut clock)?;
+    let mut assembled = call.finish(assembly, excluded, deferred)?;
     clock.lap("account");
     // With the clock given, the output is to be the same each time.
     if request.now.is_none() {
@@ -245,9 +277,11 @@ impl<'a> Call<'a> {
         }
         check_used(request, recipe, &sources)?;
         let mut warnings = Vec::new();
+        warnings.extend(unread_history(request, recipe, &sources));
         let named = request.model.as_deref().or(facts.model.as_deref());
         let mut model = engine.model(named, request.format, &mut warnings)?;
         let margin = engine.calibrate(&mut model)?;
+        warnings.extend(overruled_reserve(request, &facts, engine.config()));
         facts.reserve_response = facts.reserve_response.or(engine.config().reserve_response);
         let budget = budget(request, &mut facts, &model, margin, &mut warnings)?;
         let label = facts.label.clone().or_else(|| request.session.clone());
@@ -263,7 +297,10 @@ impl<'a> Call<'a> {
             now,
             state,
             sources,
-            previous: engine.previous(label.as_deref())?,
+            previous: match state.preview.as_ref().and_then(|it| it.previous.clone()) {
+                Some(previous) => Some(previous),
+                None => engine.previous(label.as_deref())?,
+            },
             facts: Facts { label, ..facts },
             counts: Arc::new(counts),
             model,
@@ -396,7 +433,7 @@ impl<'a> Call<'a> {
         &self,
         offers: Vec<Offer>,
         clock: &mut Clock,
-    ) -> Result<(Assembly, Vec<Excluded>), Error> {
+    ) -> Result<(Assembly, Vec<Excluded>, Vec<Block>), Error> {
         // Those that take what the others leave are asked last.
         let mut order: Vec<usize> = (0..self.sources.len()).collect();
         order.sort_by_key(|&at| self.sources[at].1.yields());
@@ -404,6 +441,7 @@ impl<'a> Call<'a> {
         let empty = |recipe: &RecipeLayer| empty_layer(recipe, in_session);
         let mut layers: Vec<Layer> = self.recipe.layers.iter().map(empty).collect();
         let mut excluded: Vec<Vec<Excluded>> = vec![Vec::new(); self.sources.len()];
+        let mut deferred: Vec<Vec<Block>> = vec![Vec::new(); self.sources.len()];
         let mut changed: Vec<(usize, Offer)> = offers.into_iter().enumerate().collect();
         for round in 0.. {
             for (at, mut offer) in changed.drain(..) {
@@ -412,11 +450,18 @@ impl<'a> Call<'a> {
                     row.layer = Arc::clone(&recipe.name);
                 }
                 excluded[at] = std::mem::take(&mut offer.excluded);
+                deferred[at] = blocks(&recipe.name, std::mem::take(&mut offer.deferred));
                 if let Some(layer) = find_layer(&mut layers, &recipe.name) {
                     *layer = empty(recipe);
                     fill(layer, recipe, offer);
+                    if self.facts.records_current {
+                        set_recorded(layer);
+                    }
                     self.read_ahead(layer);
                 }
+            }
+            if let Some(limits) = self.media_limits() {
+                media::limit(&mut layers, &limits, self.model.provider.name())?;
             }
             clock.lap("read_and_count");
             let fitted = contexture_core::assemble_layers(
@@ -434,10 +479,17 @@ impl<'a> Call<'a> {
             clock.lap("revise");
             match revised {
                 Some((at, offer)) => changed.push((at, self.checked(at, offer)?)),
-                None => return Ok((fitted?, rows)),
+                None => return Ok((fitted?, rows, deferred.concat())),
             }
         }
         unreachable!("the last round ends it")
+    }
+
+    /// Returns how many media the request may hold.
+    fn media_limits(&self) -> Option<MediaLimits> {
+        let format = self.request.format.filter(|format| *format != Format::Json);
+        let format = format.or_else(|| usual_format(self.model.provider))?;
+        MediaLimits::of(format)
     }
 
     fn revise(
@@ -508,7 +560,12 @@ impl<'a> Call<'a> {
     }
 
     /// Accounts for what was made, logs it and keeps it.
-    fn finish(self, assembly: Assembly, excluded: Vec<Excluded>) -> Result<Assembled, Error> {
+    fn finish(
+        self,
+        assembly: Assembly,
+        excluded: Vec<Excluded>,
+        deferred: Vec<Block>,
+    ) -> Result<Assembled, Error> {
         let Assembly { layout, report } = assembly;
         let mut report = Report::around(report);
         report.recipe = self.recipe.name.clone();
@@ -530,6 +587,7 @@ impl<'a> Call<'a> {
         warnings.extend(self.state.take_warnings());
         warnings.extend(summarise(&report));
         warnings.extend(described(&layout, &self.model));
+        warnings.extend(media::warning(&report));
         let agent = match self.facts.is_agent {
             true => Some(self.ask(0).agent()?),
             false => None,
@@ -549,6 +607,11 @@ impl<'a> Call<'a> {
             continues: self.facts.continues,
             sampling: self.facts.sampling.clone().unwrap_or_default(),
             session_label: self.facts.label.clone(),
+            deferred,
+            // No other provider takes one.
+            cache_key: (self.facts.label.as_deref())
+                .filter(|_| self.model.provider == Provider::OpenAi)
+                .map(|label| self.engine.cache_key(label)),
             parent_turn_id: parent_turn,
             role: agent
                 .as_ref()
@@ -566,13 +629,25 @@ impl<'a> Call<'a> {
             layers,
             details,
         };
+        if self.state.preview.is_some() {
+            assembled.report.warnings = warnings;
+            return Ok(assembled);
+        }
         let previous = self.previous.as_deref();
-        let not_kept = self.engine.keep_after(&mut assembled, previous, self.now)?;
+        let must_hold = self.request.fail_on_cache_break;
+        let not_kept = self
+            .engine
+            .keep_after(&mut assembled, previous, must_hold, self.now)?;
         warnings.extend(not_kept);
         let log = Log::of(self.root, self.request.session.as_deref());
         let logged = log.append(self.now, "assembled", Logged::of(&assembled));
         warnings.extend(logged);
         assembled.report.warnings = warnings;
+        // The same request once more has the report of the first.
+        let same = previous.is_some_and(|it| assembled.snapshot == Some(it.hash.to_string()));
+        if !same {
+            self.engine.keep_report(&assembled, Some(self.request));
+        }
         Ok(assembled)
     }
 
@@ -632,6 +707,32 @@ fn find_layer<'l>(layers: &'l mut [Layer], name: &str) -> Option<&'l mut Layer> 
     None
 }
 
+fn set_volatile(layers: &mut [Layer]) {
+    for layer in layers {
+        layer.volatile = true;
+        set_volatile(&mut layer.layers);
+    }
+}
+
+/// Notes that what is volatile in the current message enters history.
+fn set_recorded(layer: &mut Layer) {
+    layer.recorded = true;
+    layer.layers.iter_mut().for_each(set_recorded);
+}
+
+/// Returns items that are no part of the layout as blocks.
+fn blocks(layer: &Arc<str>, items: Vec<Item>) -> Vec<Block> {
+    let ready = items.into_iter().filter_map(|item| match item.content {
+        Content::Ready(text) => {
+            let mut block = Block::new(item.id, Arc::clone(layer), item.role, text);
+            block.part = item.part;
+            Some(block)
+        }
+        _ => None,
+    });
+    ready.collect()
+}
+
 /// Puts what was offered into a layer.
 fn fill(layer: &mut Layer, recipe: &RecipeLayer, offer: Offer) {
     layer.items = offer.items;
@@ -642,6 +743,9 @@ fn fill(layer: &mut Layer, recipe: &RecipeLayer, offer: Offer) {
     layer.frame = offer.frame;
     layer.curator = offer.curator;
     layer.volatile |= offer.volatile;
+    if layer.volatile {
+        set_volatile(&mut layer.layers);
+    }
     if let Some(max) = offer.max {
         layer.share.max = Some(layer.share.max.map_or(max, |own| own.min(max)));
         layer.share.min = layer.share.min.min(max);
@@ -698,12 +802,45 @@ fn check_used(
     match given.iter().find(|(field, given)| *given && !takes(field)) {
         None => Ok(()),
         Some((field, _)) => Err(Error::input(format!(
-            "recipe `{}` has no layer that uses `{field}`; it is ignored",
+            "recipe `{}` has no layer that uses `{field}`",
             recipe.name
         ))
         .at(*field)
         .advise(Advice::set("recipe"))),
     }
+}
+
+/// Returns a warning when the request names a session and no layer of the recipe
+/// shows its turns.
+fn unread_history(
+    request: &Request,
+    recipe: &Recipe,
+    sources: &[LayerSource<'_>],
+) -> Option<Warning> {
+    let session = request.session.as_deref()?;
+    let mut all = sources.iter();
+    if all.any(|(_, source, _)| source.concept() == Concept::History) {
+        return None;
+    }
+    let message = format!(
+        "recipe `{}` has no layer for history: the request has no turns of session `{session}`",
+        recipe.name
+    );
+    Some(Warning::new("history_unused", message).advise(Advice::set("recipe")))
+}
+
+/// Returns a warning when a source reserves another number of tokens for the
+/// response than the configuration does.
+fn overruled_reserve(request: &Request, facts: &Facts, config: &Config) -> Option<Warning> {
+    let (used, configured) = (facts.reserve_response?, config.reserve_response?);
+    if request.reserve_response.is_some() || used == configured {
+        return None;
+    }
+    let message = format!(
+        "`reserve_response = {configured}` in contexture.toml has no effect: the working set \
+         reserves {used} tokens for the response"
+    );
+    Some(Warning::new("reserve_overruled", message).advise(Advice::set("reserve_response")))
 }
 
 /// The most tokens that are reserved for the response by default. Few answers
@@ -728,9 +865,10 @@ fn budget(
                 "model `{name}` is not in the model table: assuming a window of {window} tokens"
             ),
         };
+        let lines = format!("add `[models.\"{name}\"]` with `window = …` to contexture.toml");
         warnings.push(
             Warning::new("unknown_model", message)
-                .advise(Advice::configure("models"))
+                .advise(Advice::from(lines))
                 .advise(Advice::call(Operation::UpdateModels)),
         );
     }
@@ -792,7 +930,10 @@ fn described(layout: &Layout, model: &Model) -> Vec<Warning> {
         Part::Media(media) => Some((block, media)),
         _ => None,
     });
-    let gone = media.filter(|(block, media)| describes(format, block.role, media));
+    // One that is left out because of its size has a warning of its own.
+    let is_there = |media: &Media| media.source != MediaSource::Url(String::new());
+    let gone =
+        media.filter(|(block, media)| is_there(media) && describes(format, block.role, media));
     gone.map(|(block, media)| {
         Warning::new(
             "media_described",

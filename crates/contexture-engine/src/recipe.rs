@@ -584,6 +584,8 @@ impl schemars::JsonSchema for RecipeRef {
                     "minLength": 1,
                 },
                 {
+                    "title": "InlineRecipe",
+                    "description": "A recipe.",
                     "type": "object",
                     "properties": {
                         "recipe": {"description": "The name of the recipe.", "type": "string"},
@@ -596,6 +598,8 @@ impl schemars::JsonSchema for RecipeRef {
                             "type": "array",
                             "minItems": 1,
                             "items": {
+                                "title": "InlineLayer",
+                                "description": "A layer of a recipe.",
                                 "type": "object",
                                 "properties": {
                                     "layer": {

@@ -4,12 +4,12 @@
 //! the cache comparison and warnings.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use contexture_core::{BudgetReport, Excluded, GuardLine, Included, TokenizerInfo, Tokens};
 use serde::Serialize;
 
 use crate::advice::Warning;
+use crate::cache::CacheReport;
 
 /// The report of a request: every candidate, exactly once.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
@@ -36,9 +36,13 @@ pub struct Report {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[cfg_attr(feature = "schema", schemars(default))]
     pub hints: Vec<HintVerdict>,
-    /// The common beginning with the session's previous request.
+    /// The comparison with the session's previous request: what the provider
+    /// can read from its cache, and what is lost.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cache: Option<CacheReport>,
+    /// Tool results that later results replace, and whether clearing them pays.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stale_results: Option<StaleResults>,
     /// The hash under which the request was saved.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub snapshot: Option<String>,
@@ -65,34 +69,39 @@ impl Report {
             ..Self::default()
         }
     }
+
+    /// Returns the comparison with the session's previous request if this
+    /// request changes its tools, instructions or history, or is for another
+    /// model: the provider reads again what it had in its cache.
+    ///
+    /// Time plays no part, so that a test with the same input has the same
+    /// outcome.
+    pub fn cache_break(&self) -> Option<&CacheReport> {
+        self.cache.as_ref().filter(|cache| cache.broken)
+    }
 }
 
-/// The common beginning of two requests. A provider can serve this part from
-/// its prompt cache.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+/// Tool results that later results replace. `tokens`, `requests`, `rewritten`,
+/// `gain` and `cost` are about those that earlier requests have not cleared.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct CacheReport {
-    /// The hash of the earlier request.
-    pub previous: String,
-    /// The number of leading tokens that are the same.
-    pub shared_tokens: Tokens,
-    /// The share of the later request that is the same, from 0 to 1.
-    pub shared_fraction: f64,
-    /// The position where the requests differ first. Null if they are the same.
-    pub first_difference: Option<Difference>,
-}
-
-/// The position where two requests differ first.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[cfg_attr(feature = "schema", schemars(rename = "FirstDifference"))]
-pub struct Difference {
-    /// The first layer that differs.
-    pub layer: Arc<str>,
-    /// The first item that differs.
-    pub item: Arc<str>,
-    /// The offset of the first byte that differs, from 0, in the text format.
-    pub byte: u64,
+pub struct StaleResults {
+    /// The number of stale tool results in the conversation.
+    pub stale: usize,
+    /// The number of them that the request shows as cleared.
+    pub cleared: usize,
+    /// The tokens that clearing removes from each later request.
+    pub tokens: Tokens,
+    /// The expected number of later requests.
+    pub requests: u64,
+    /// The tokens of the cached prefix that the provider must write again.
+    pub rewritten: Tokens,
+    /// The savings: `tokens` × `requests`, at the price of cached input,
+    /// expressed in tokens of input.
+    pub gain: Tokens,
+    /// The costs: `rewritten`, at the price of writing to the cache minus the
+    /// price of cached input, expressed in tokens of input.
+    pub cost: Tokens,
 }
 
 /// The effect of a hint on a file's priority.

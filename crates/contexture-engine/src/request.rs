@@ -179,6 +179,12 @@ pub struct Request {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "clap", arg(skip))]
     pub format: Option<Format>,
+    /// Fails if the request changes tools, instructions or history of the
+    /// session's previous request, or is for another model, so that the
+    /// provider's cache is lost. Default: false.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    #[cfg_attr(feature = "clap", arg(long))]
+    pub fail_on_cache_break: bool,
     /// The current time, for reproducible output: RFC 3339 or Unix
     /// milliseconds. Default: the system clock.
     #[serde(

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use contexture_core::guard::Mark;
 use contexture_core::{
     Block, ContentHash, Join, Layout, Media, MediaKind, MediaSource, Native, Part, RawJson, Role,
-    Section, Text, TokenCounter, Tokens, Trust, markup,
+    Section, Text, Tokens, Trust, Usage, markup,
 };
 use contexture_providers::{Format, Prompt, Sampling};
 use contexture_store::{AgentRole, Blob, Snapshot, Snapshots, TurnId};
@@ -22,8 +22,16 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json as to_json};
 
 use crate::advice::{Advice, Operation};
+use crate::cache::CacheReport;
 use crate::error::{Cause, Error};
-use crate::report::{CacheReport, Difference};
+use crate::stored_report::ReportedBlock;
+
+/// What tells a block from others: its layer, its id and its content.
+pub(crate) type BlockKey = (Arc<str>, Arc<str>, ContentHash);
+
+pub mod recorded;
+
+use recorded::RecordedBody;
 
 /// How many blocks a chunk of the list holds.
 const CHUNK: usize = 64;
@@ -43,6 +51,11 @@ pub struct Saved {
     // the next request is most likely to part from it there.
     new: Vec<(ContentHash, Arc<str>)>,
     durability: Arc<AtomicU8>,
+    // The body that another program sent, if it was not assembled here. Texts
+    // of blocks are derived from it, and are not in the store.
+    recorded: Option<Arc<RecordedBody>>,
+    // When it was made: the provider's cache is kept for a while only.
+    made_at: Timestamp,
 }
 
 /// Whether a request is kept.
@@ -193,6 +206,10 @@ impl RecentRequests {
     }
 }
 
+/// The parts of the request that was loaded last.
+#[derive(Debug, Default)]
+pub struct LoadedChunks(BTreeMap<ContentHash, Vec<Entry>>);
+
 /// What a request is made from beside its blocks.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct Settings {
@@ -204,6 +221,11 @@ struct Settings {
     continues: bool,
     #[serde(default, skip_serializing_if = "Sampling::is_unset")]
     sampling: Sampling,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    cache_key: Option<String>,
+    // The definitions of tools that the model can search for, by their names.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    deferred: Option<ContentHash>,
     // The hash of the text form, to tell whether it comes out the same.
     text: ContentHash,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -261,6 +283,9 @@ struct Entry {
     surcharge: Tokens,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     volatile: bool,
+    // It enters history when the answer is recorded.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    recorded: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     group: Option<Arc<str>>,
     body: ContentHash,
@@ -279,6 +304,44 @@ impl Entry {
             && self.role == previous.role
             && self.role.tag().is_some()
             && !names_another
+    }
+
+    /// Returns the block with its content, of which `body` is the text. `load`
+    /// returns other content of the block.
+    fn block(
+        &self,
+        load: &dyn Fn(ContentHash) -> Result<Vec<u8>, Error>,
+        body: Vec<u8>,
+    ) -> Result<Block, Error> {
+        let native = |native: &SavedNative| native.read(load(native.content)?);
+        let body = String::from_utf8(body).map_err(|_| damaged(self.body))?;
+        let text = body.strip_suffix('\n').ok_or_else(|| damaged(self.body))?;
+        let mut block = Block::new(
+            Arc::clone(&self.id),
+            Arc::clone(&self.layer),
+            self.role,
+            Text::verbatim(text),
+        );
+        block.join = self.join;
+        block.trust = self.trust;
+        block.path = self.path.clone();
+        block.tokens = self.tokens;
+        block.surcharge = self.surcharge;
+        block.volatile = self.volatile;
+        block.recorded = self.recorded;
+        block.group = self.group.clone();
+        block.part = match &self.part {
+            SavedPart::Media { content, .. } => {
+                let media: Media = parse(&load(*content)?)?;
+                Part::Media(media.into())
+            }
+            SavedPart::Provider(saved) => Part::Provider(native(saved)?),
+            part => part.shown(),
+        };
+        if let Some(saved) = &self.native {
+            block.native = Some(native(saved)?);
+        }
+        Ok(block)
     }
 }
 
@@ -310,8 +373,7 @@ impl SavedNative {
         saved
     }
 
-    fn load(&self, store: &dyn Snapshots) -> Result<Arc<Native>, Error> {
-        let bytes = fetch(store, &[self.content])?.swap_remove(0);
+    fn read(&self, bytes: Vec<u8>) -> Result<Arc<Native>, Error> {
         let raw = String::from_utf8(bytes).map_err(|_| damaged(self.content))?;
         let raw = RawJson::parse(&raw).map_err(|_| damaged(self.content))?;
         Ok(Arc::new(Native::new(Arc::clone(&self.provider), raw)))
@@ -350,6 +412,29 @@ enum SavedPart {
 }
 
 impl SavedPart {
+    /// Returns the name of its kind.
+    fn kind(&self) -> &'static str {
+        match self {
+            SavedPart::Text => "text",
+            SavedPart::Tool { .. } => "tool",
+            SavedPart::ToolCall { .. } => "tool_call",
+            SavedPart::ToolResult { .. } => "tool_result",
+            SavedPart::Thinking { .. } => "thinking",
+            SavedPart::Media { .. } => "media",
+            SavedPart::Provider(_) => "provider",
+        }
+    }
+
+    /// Returns the name of the tool that it belongs to.
+    fn tool(&self) -> Option<&Arc<str>> {
+        match self {
+            SavedPart::Tool { name }
+            | SavedPart::ToolCall { name, .. }
+            | SavedPart::ToolResult { name, .. } => Some(name),
+            _ => None,
+        }
+    }
+
     fn is_text(&self) -> bool {
         *self == SavedPart::Text
     }
@@ -440,6 +525,8 @@ pub(crate) fn take(
     previous: Option<&Saved>,
 ) -> (Saved, Snapshot, Vec<Blob>) {
     let layout = made.prompt.layout;
+    // The texts of a recorded request are not in the store.
+    let previous = previous.filter(|previous| previous.recorded.is_none());
     let mut blobs = Vec::new();
     let sections = [
         (Section::System, &layout.system),
@@ -467,6 +554,7 @@ pub(crate) fn take(
                 tokens: block.tokens,
                 surcharge: block.surcharge,
                 volatile: block.volatile,
+                recorded: block.recorded,
                 group: block.group.clone(),
                 body: block.body_hash(),
                 bytes: block.body().len() as u64,
@@ -508,6 +596,8 @@ pub(crate) fn take(
         spare: made.prompt.spare,
         continues: made.prompt.continues,
         sampling: made.prompt.sampling.clone(),
+        cache_key: made.prompt.cache_key.map(str::to_owned),
+        deferred: saved_tools(made.prompt.deferred, previous, &mut blobs),
         text: match made.keep {
             true => text_hash(layout),
             false => ContentHash::of(b""),
@@ -538,8 +628,33 @@ pub(crate) fn take(
         lengths,
         new: new_texts(&layout.current),
         durability: Arc::default(),
+        recorded: None,
+        made_at: made.now,
     };
     (saved, snapshot, blobs)
+}
+
+/// Returns what is kept of tools that the model can search for. They are new
+/// unless the request before had the same.
+fn saved_tools(
+    deferred: &[Block],
+    previous: Option<&Saved>,
+    blobs: &mut Vec<Blob>,
+) -> Option<ContentHash> {
+    let tools = deferred.iter().filter_map(|block| match &block.part {
+        Part::Tool { name } => Some((name, block.text())),
+        _ => None,
+    });
+    let tools: Vec<(&Arc<str>, &str)> = tools.collect();
+    if tools.is_empty() {
+        return None;
+    }
+    let bytes = json(&tools);
+    let hash = ContentHash::of(&bytes);
+    if previous.is_none_or(|previous| previous.settings.deferred != Some(hash)) {
+        put(bytes, blobs);
+    }
+    Some(hash)
 }
 
 /// Returns the hash of the text form. It is written into a room that is kept:
@@ -579,14 +694,34 @@ fn new_texts(blocks: &[Block]) -> Vec<(ContentHash, Arc<str>)> {
 impl Saved {
     /// Loads a snapshot's list of blocks, without their content.
     pub fn load(store: &dyn Snapshots, snapshot: &Snapshot) -> Result<Self, Error> {
-        let root: RootBlob = parse(&fetch(store, &[snapshot.root])?[0])?;
+        Self::load_with(store, snapshot, &mut LoadedChunks::default())
+    }
+
+    /// Loads a snapshot as [`load`](Self::load) does, and reads only the parts
+    /// that the one before, loaded with the same `chunks`, did not have.
+    pub fn load_with(
+        store: &dyn Snapshots,
+        snapshot: &Snapshot,
+        chunks: &mut LoadedChunks,
+    ) -> Result<Self, Error> {
+        let root = fetch(store, &[snapshot.root])?.swap_remove(0);
+        if let Some(recorded) = recorded::read(&root)? {
+            return recorded.load(store, snapshot);
+        }
+        let root: RootBlob = parse(&root)?;
         let mut entries = Vec::new();
         let mut lengths = Vec::new();
-        for chunk in fetch(store, &root.chunks)? {
-            let chunk = parse::<Vec<Entry>>(&chunk)?;
+        let mut loaded = BTreeMap::new();
+        for hash in &root.chunks {
+            let chunk = match chunks.0.remove(hash).or_else(|| loaded.remove(hash)) {
+                Some(chunk) => chunk,
+                None => parse::<Vec<Entry>>(&fetch(store, &[*hash])?[0])?,
+            };
             lengths.push(chunk.len());
-            entries.extend(chunk);
+            entries.extend_from_slice(&chunk);
+            loaded.insert(*hash, chunk);
         }
+        chunks.0 = loaded;
         Ok(Self {
             hash: snapshot.hash,
             settings: root.settings,
@@ -595,7 +730,17 @@ impl Saved {
             lengths,
             new: Vec::new(),
             durability: Arc::default(),
+            recorded: None,
+            made_at: snapshot.created_at,
         })
+    }
+
+    /// Returns the texts of blocks.
+    fn bodies(&self, store: &dyn Snapshots, hashes: &[ContentHash]) -> Result<Vec<Vec<u8>>, Error> {
+        match &self.recorded {
+            Some(recorded) => recorded.bodies(hashes),
+            None => fetch(store, hashes),
+        }
     }
 
     fn is_pending(&self) -> bool {
@@ -615,49 +760,42 @@ impl Saved {
         self.durability.store(durability as u8, Ordering::Release);
     }
 
-    /// Returns the ids of the blocks of history, oldest first, with their groups.
-    pub fn history(&self) -> impl Iterator<Item = (&Arc<str>, Option<&Arc<str>>)> {
+    /// Returns the ids of the blocks of a layer in the history, oldest first, with
+    /// their groups.
+    pub fn history(&self, layer: &str) -> impl Iterator<Item = (&Arc<str>, Option<&Arc<str>>)> {
+        let history = self.entries.iter();
+        let history = history
+            .filter(move |entry| entry.section == Section::History && *entry.layer == *layer);
+        history.map(|entry| (&entry.id, entry.group.as_ref()))
+    }
+
+    /// Returns the ids of the blocks of history, oldest first, with the hash of
+    /// what each shows.
+    pub fn history_bodies(&self) -> impl Iterator<Item = (&Arc<str>, ContentHash)> {
         let history = self.entries.iter();
         let history = history.filter(|entry| entry.section == Section::History);
-        history.map(|entry| (&entry.id, entry.group.as_ref()))
+        history.map(|entry| (&entry.id, entry.body))
+    }
+
+    /// Returns the names of the tools that were sent.
+    pub fn tool_names(&self) -> impl Iterator<Item = &str> {
+        self.entries.iter().filter_map(|entry| match &entry.part {
+            SavedPart::Tool { name } => Some(&**name),
+            _ => None,
+        })
     }
 
     /// Returns the request with its content.
     pub fn layout(&self, store: &dyn Snapshots) -> Result<Layout, Error> {
         let hashes: Vec<ContentHash> = self.entries.iter().map(|entry| entry.body).collect();
-        let bodies = fetch(store, &hashes)?;
+        let bodies = self.bodies(store, &hashes)?;
         let mut layout = Layout {
             mark: self.settings.mark,
             ..Layout::default()
         };
+        let load = |hash| Ok(self.bodies(store, &[hash])?.swap_remove(0));
         for (entry, body) in self.entries.iter().zip(bodies) {
-            let body = String::from_utf8(body).map_err(|_| damaged(entry.body))?;
-            let text = body.strip_suffix('\n').ok_or_else(|| damaged(entry.body))?;
-            let text = Text::verbatim(text);
-            let mut block = Block::new(
-                Arc::clone(&entry.id),
-                Arc::clone(&entry.layer),
-                entry.role,
-                text,
-            );
-            block.join = entry.join;
-            block.trust = entry.trust;
-            block.path = entry.path.clone();
-            block.tokens = entry.tokens;
-            block.surcharge = entry.surcharge;
-            block.volatile = entry.volatile;
-            block.group = entry.group.clone();
-            block.part = match &entry.part {
-                SavedPart::Media { content, .. } => {
-                    let media: Media = parse(&fetch(store, &[*content])?[0])?;
-                    Part::Media(media.into())
-                }
-                SavedPart::Provider(native) => Part::Provider(native.load(store)?),
-                part => part.shown(),
-            };
-            if let Some(native) = &entry.native {
-                block.native = Some(native.load(store)?);
-            }
+            let block = entry.block(&load, body)?;
             match entry.section {
                 Section::System => layout.system.push(block),
                 Section::History => layout.history.push(block),
@@ -667,9 +805,31 @@ impl Saved {
         Ok(layout)
     }
 
-    /// Returns the request as it was sent in a provider's form.
+    /// Returns the tools that the model could search for.
+    fn deferred(&self, store: &dyn Snapshots) -> Result<Vec<Block>, Error> {
+        let Some(hash) = self.settings.deferred else {
+            return Ok(Vec::new());
+        };
+        let tools: Vec<(Arc<str>, String)> = parse(&fetch(store, &[hash])?[0])?;
+        let block = |(name, text): (Arc<str>, String)| {
+            let text = Text::verbatim(&text);
+            let mut block = Block::new(format!("tool:{name}"), "", Role::System, text);
+            block.part = Part::Tool { name };
+            block
+        };
+        Ok(tools.into_iter().map(block).collect())
+    }
+
+    /// Returns the request as it was sent in a provider's form. A request that
+    /// another program sent has the body that was recorded, in its own form.
     pub fn render(&self, store: &dyn Snapshots, format: Format) -> Result<String, Error> {
+        if let Some(recorded) = &self.recorded
+            && recorded.format() == Some(format)
+        {
+            return Ok(recorded.body().to_owned());
+        }
         let layout = self.layout(store)?;
+        let deferred = self.deferred(store)?;
         let prompt = Prompt {
             layout: &layout,
             model: &self.settings.model,
@@ -677,6 +837,8 @@ impl Saved {
             spare: self.settings.spare,
             continues: self.settings.continues,
             sampling: &self.settings.sampling,
+            cache_key: self.settings.cache_key.as_deref(),
+            deferred: &deferred,
         };
         prompt
             .render(format)
@@ -686,6 +848,11 @@ impl Saved {
     /// Checks that everything is there, that nothing was changed, and that the
     /// request comes out with the same bytes. Returns how many blocks it has.
     pub fn check(&self, store: &dyn Snapshots) -> Result<usize, Error> {
+        if let Some(recorded) = &self.recorded {
+            // Its pieces were compared with their hashes when they were read.
+            recorded.check(self.hash)?;
+            return Ok(self.entries.len());
+        }
         let root = RootBlob {
             settings: self.settings.clone(),
             chunks: self.chunks.clone(),
@@ -704,131 +871,11 @@ impl Saved {
         Ok(self.entries.len())
     }
 
-    /// Returns what `self` shares with the request before it.
-    pub fn compare(
-        &self,
-        store: &dyn Snapshots,
-        previous: &Saved,
-        counter: &dyn TokenCounter,
-        layout: &Layout,
-    ) -> Result<CacheReport, Error> {
-        if self.settings.model != previous.settings.model {
-            // No provider shares anything between models.
-            return Ok(CacheReport {
-                previous: previous.hash.to_string(),
-                shared_tokens: 0,
-                shared_fraction: 0.0,
-                first_difference: Some(Difference {
-                    layer: "model".into(),
-                    item: self.settings.model.as_str().into(),
-                    byte: 0,
-                }),
-            });
-        }
-        let bare = self.is_document();
-        let same = |at: &usize| {
-            let (a, b) = (&self.entries[*at], &previous.entries[*at]);
-            a.role == b.role
-                && a.path == b.path
-                && a.part == b.part
-                && a.body == b.body
-                && is_joined(&self.entries, *at) == is_joined(&previous.entries, *at)
-        };
-        let both = self.entries.len().min(previous.entries.len());
-        let mark = self.settings.mark;
-        let is_alike = bare == previous.is_document() && mark == previous.settings.mark;
-        let equal = match is_alike {
-            true => (0..both).take_while(same).count(),
-            false => 0,
-        };
-        let mut shared_tokens: Tokens = self.entries[..equal].iter().map(|e| e.tokens).sum();
-        let total: Tokens = self.entries.iter().map(|entry| entry.tokens).sum();
-        let mut byte: u64 = (0..equal)
-            .map(|at| {
-                let (close, open) = lead(&self.entries, at, bare, mark);
-                (close.len() + open.len()) as u64 + shown_bytes(&self.entries[at])
-            })
-            .sum();
-        let (now, before) = (self.entries.get(equal), previous.entries.get(equal));
-        let own = layout.blocks().nth(equal).map_or("", Block::body);
-        let own = self.from(equal, own.as_bytes());
-        let other = match before {
-            Some(before) => {
-                let known = previous.new.iter().find(|(hash, _)| *hash == before.body);
-                match known {
-                    Some((_, body)) => previous.from(equal, body.as_bytes()),
-                    None => previous.from(equal, &fetch(store, &[before.body])?[0]),
-                }
-            }
-            None => previous.from(equal, b""),
-        };
-        if let (Some(now), Some(_)) = (now, before) {
-            let (close, open) = lead(&self.entries, equal, bare, mark);
-            let common = if own == other {
-                // They differ in what is not text, and stand for it.
-                close.len() + open.len()
-            } else {
-                common_prefix(&own, &other)
-            };
-            byte += common as u64;
-            // The last token may reach beyond what is shared.
-            let head = String::from_utf8_lossy(own[..common].get(close.len()..).unwrap_or(b""));
-            let within = counter.count(&head).saturating_sub(1);
-            shared_tokens += within.min(now.tokens);
-        } else if now.is_some() != before.is_some() {
-            byte += common_prefix(&own, &other) as u64;
-        }
-        let first_difference = now.or(before).map(|entry| Difference {
-            layer: Arc::clone(&entry.layer),
-            item: Arc::clone(&entry.id),
-            byte,
-        });
-        Ok(CacheReport {
-            previous: previous.hash.to_string(),
-            shared_tokens,
-            shared_fraction: if total == 0 {
-                0.0
-            } else {
-                (shared_tokens as f64 / total as f64 * 10_000.0).round() / 10_000.0
-            },
-            first_difference,
-        })
-    }
-
-    fn is_document(&self) -> bool {
-        let mut entries = self.entries.iter();
-        entries.any(|entry| entry.role == Role::Document)
-    }
-
-    /// Returns the text form from behind the text of the block before `at`: the
-    /// block there, whose text is `body`, or the end.
-    fn from(&self, at: usize, body: &[u8]) -> Vec<u8> {
-        let bare = self.is_document();
-        let mark = self.settings.mark;
-        let Some(entry) = self.entries.get(at) else {
-            let last = at.checked_sub(1).and_then(|at| self.entries.get(at));
-            let end = last.map_or_else(String::new, |last| ending(last, bare, mark));
-            // The last block has no blank line behind it.
-            return end.strip_suffix('\n').unwrap_or(&end).into();
-        };
-        let (close, open) = lead(&self.entries, at, bare, mark);
-        let shown = usize::try_from(shown_bytes(entry)).unwrap_or(usize::MAX);
-        let body = &body[..shown.min(body.len())];
-        // One may end where the other holds what looks like its end.
-        [
-            close.as_bytes(),
-            open.as_bytes(),
-            body,
-            ending(entry, bare, mark).as_bytes(),
-        ]
-        .concat()
-    }
-
     /// Returns the blocks that differ between two requests, in order.
     pub fn changes(&self, store: &dyn Snapshots, previous: &Saved) -> Result<Vec<Change>, Error> {
         let key = |entry: &Entry| (entry.layer.clone(), entry.id.clone());
-        let text = |entry: &Entry| -> Result<String, Error> {
-            let body = fetch(store, &[entry.body])?.remove(0);
+        let text = |saved: &Saved, entry: &Entry| -> Result<String, Error> {
+            let body = saved.bodies(store, &[entry.body])?.remove(0);
             Ok(String::from_utf8_lossy(&body).into_owned())
         };
         let mut changes = Vec::new();
@@ -843,13 +890,17 @@ impl Saved {
             .iter()
             .filter(|entry| !now.contains(&key(entry)))
         {
-            changes.push(Change::of(entry, Some(text(entry)?), None));
+            changes.push(Change::of(entry, Some(text(previous, entry)?), None));
         }
         for entry in &self.entries {
             match before.get(&key(entry)) {
-                None => changes.push(Change::of(entry, None, Some(text(entry)?))),
+                None => changes.push(Change::of(entry, None, Some(text(self, entry)?))),
                 Some(old) if old.body != entry.body || old.part != entry.part => {
-                    changes.push(Change::of(entry, Some(text(old)?), Some(text(entry)?)));
+                    changes.push(Change::of(
+                        entry,
+                        Some(text(previous, old)?),
+                        Some(text(self, entry)?),
+                    ));
                 }
                 Some(_) => {}
             }
@@ -893,6 +944,42 @@ impl Saved {
         to_json!(self.contents())
     }
 
+    /// Returns the most tokens of the answer, when that was limited.
+    pub fn max_output(&self) -> Option<u64> {
+        self.settings.max_output
+    }
+
+    /// Returns what tells each block from others, in order.
+    pub(crate) fn block_keys(&self) -> Vec<BlockKey> {
+        let keys = self.entries.iter();
+        keys.map(|entry| (Arc::clone(&entry.layer), Arc::clone(&entry.id), entry.body))
+            .collect()
+    }
+
+    /// Returns the blocks as a report lists them, without their content.
+    pub(crate) fn reported_blocks(&self) -> Vec<ReportedBlock> {
+        let block = |entry: &Entry| ReportedBlock {
+            section: match entry.section {
+                Section::System => "system",
+                Section::History => "history",
+                Section::Current => "current",
+            },
+            layer: entry.layer.to_string(),
+            id: entry.id.to_string(),
+            role: entry.role,
+            trust: entry.trust,
+            path: entry.path.as_ref().map(ToString::to_string),
+            kind: entry.part.kind(),
+            tool: entry.part.tool().map(ToString::to_string),
+            tokens: entry.tokens,
+            bytes: entry.bytes,
+            text: None,
+            row: None,
+            since: None,
+        };
+        self.entries.iter().map(block).collect()
+    }
+
     /// Returns the model it was made for.
     pub fn model(&self) -> &str {
         &self.settings.model
@@ -931,6 +1018,11 @@ pub struct Contents<'a> {
 pub struct Comparison {
     /// The common beginning of both requests.
     pub cache: CacheReport,
+    /// The usage that the provider reported for the later request. Null if it
+    /// was not recorded.
+    pub usage: Option<Usage>,
+    /// The number of tokens of the later request.
+    pub tokens: Tokens,
     /// The blocks that differ.
     pub changes: Vec<Change>,
 }
@@ -953,6 +1045,19 @@ pub struct Change {
 }
 
 impl Change {
+    /// Returns the change from one block to another, one of which may be absent.
+    pub(crate) fn between(before: Option<&Block>, now: Option<&Block>) -> Self {
+        let named = now.or(before);
+        let text = |block: &Block| block.body().to_owned();
+        Self {
+            layer: named.map_or_else(|| "".into(), |block| Arc::clone(&block.layer)),
+            id: named.map_or_else(|| "".into(), |block| Arc::clone(&block.id)),
+            tokens: named.map_or(0, |block| block.tokens),
+            before: before.map(text),
+            now: now.map(text),
+        }
+    }
+
     fn of(entry: &Entry, before: Option<String>, now: Option<String>) -> Self {
         Self {
             layer: Arc::clone(&entry.layer),
@@ -962,58 +1067,6 @@ impl Change {
             now,
         }
     }
-}
-
-fn open_tag(entry: &Entry, mark: Mark) -> String {
-    let part = entry.part.shown();
-    markup::open(entry.role, entry.path.as_deref(), &part, Some(mark))
-}
-
-/// Returns true when the block at `at` goes on inside the one before it.
-fn is_joined(entries: &[Entry], at: usize) -> bool {
-    at > 0 && entries[at].joins(&entries[at - 1])
-}
-
-/// Returns what stands between the text of the block before and that of the
-/// block at `at`: what ends the one, and what begins the other.
-fn lead(entries: &[Entry], at: usize, bare: bool, mark: Mark) -> (String, String) {
-    let entry = &entries[at];
-    let before = at.checked_sub(1).map(|at| &entries[at]);
-    let is_bare = bare && entry.role <= Role::Developer;
-    if !is_bare && is_joined(entries, at) {
-        return (String::new(), "\n".to_owned());
-    }
-    let open = if is_bare {
-        String::new()
-    } else {
-        open_tag(entry, mark)
-    };
-    let close = before.map_or_else(String::new, |before| ending(before, bare, mark));
-    (close, open)
-}
-
-/// Returns what stands behind the last block of a run.
-fn ending(entry: &Entry, bare: bool, mark: Mark) -> String {
-    match bare && entry.role <= Role::Developer {
-        true => markup::close(Role::Header, None),
-        false => markup::close(entry.role, Some(mark)),
-    }
-}
-
-/// Returns how many bytes of a block's text are written: a part of a document
-/// has no line end behind it.
-fn shown_bytes(entry: &Entry) -> u64 {
-    entry.bytes - u64::from(entry.role == Role::Document)
-}
-
-/// Returns how many bytes two texts have in common at their start, up to a
-/// character boundary of UTF-8.
-fn common_prefix(a: &[u8], b: &[u8]) -> usize {
-    let mut common = a.iter().zip(b).take_while(|(a, b)| a == b).count();
-    while common > 0 && common < a.len() && a[common] & 0xC0 == 0x80 {
-        common -= 1;
-    }
-    common
 }
 
 fn fetch(store: &dyn Snapshots, hashes: &[ContentHash]) -> Result<Vec<Vec<u8>>, Error> {
@@ -1045,6 +1098,45 @@ fn damaged(hash: ContentHash) -> Error {
     .advise("the store is damaged; restore it from a backup")
 }
 
+/// The part of a request's current message that enters history when the answer
+/// is recorded.
+#[derive(Debug, Clone, Default)]
+pub struct CurrentMessage {
+    /// Its blocks, in order.
+    pub blocks: Vec<Block>,
+    /// The mark of the boundary tags in the request.
+    pub mark: Mark,
+}
+
+impl CurrentMessage {
+    /// Loads it. The cost does not depend on the length of the history before
+    /// it.
+    pub fn load(store: &dyn Snapshots, snapshot: &Snapshot) -> Result<Self, Error> {
+        let root: RootBlob = parse(&fetch(store, &[snapshot.root])?[0])?;
+        let mut entries: Vec<Entry> = Vec::new();
+        // The current message has chunks of its own, which are the last.
+        for chunk in root.chunks.iter().rev() {
+            let chunk = parse::<Vec<Entry>>(&fetch(store, &[*chunk])?[0])?;
+            let is_current = |entry: &Entry| entry.section == Section::Current;
+            if !chunk.iter().all(is_current) {
+                break;
+            }
+            entries.splice(..0, chunk);
+        }
+        entries.retain(|entry| entry.recorded);
+        let hashes: Vec<ContentHash> = entries.iter().map(|entry| entry.body).collect();
+        let bodies = fetch(store, &hashes)?;
+        let load = |hash| Ok(fetch(store, &[hash])?.swap_remove(0));
+        let blocks = entries.iter().zip(bodies);
+        Ok(Self {
+            blocks: blocks
+                .map(|(entry, body)| entry.block(&load, body))
+                .collect::<Result<_, _>>()?,
+            mark: root.settings.mark,
+        })
+    }
+}
+
 /// Finds the one snapshot whose hash begins with `prefix`.
 pub fn find(store: &dyn Snapshots, prefix: &str) -> Result<Snapshot, Error> {
     let is_hex = prefix.bytes().all(|byte| byte.is_ascii_hexdigit());
@@ -1066,5 +1158,6 @@ pub fn find(store: &dyn Snapshots, prefix: &str) -> Result<Snapshot, Error> {
     }
 }
 
+mod compare;
 #[cfg(test)]
 mod tests;

@@ -33,6 +33,7 @@ use crate::agent::Agent;
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::files::Root;
+use crate::pipeline::Preview;
 use crate::recipe::{Recipe, RecipeLayer};
 use crate::report::Report;
 use crate::request::Request;
@@ -278,6 +279,9 @@ pub struct Facts {
     pub label: Option<String>,
     /// Whether an agent with a role and permissions is spoken to.
     pub is_agent: bool,
+    /// Whether what is volatile in the current message enters history with the
+    /// same bytes when the answer is recorded.
+    pub records_current: bool,
     /// The turn that the answer follows.
     pub parent_turn: Option<contexture_store::TurnId>,
     /// The toolset that tools were taken from.
@@ -315,9 +319,17 @@ pub struct Scope<'a> {
 pub(crate) struct CallState {
     shared: Mutex<BTreeMap<(TypeId, String), Arc<dyn Any + Send + Sync>>>,
     warnings: Mutex<Vec<Warning>>,
+    pub(crate) preview: Option<Preview>,
 }
 
 impl CallState {
+    pub(crate) fn of_preview(preview: Preview) -> Self {
+        Self {
+            preview: Some(preview),
+            ..Self::default()
+        }
+    }
+
     pub(crate) fn take_warnings(&self) -> Vec<Warning> {
         std::mem::take(&mut *self.warnings.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -450,9 +462,26 @@ impl Scope<'_> {
             return Ok(None);
         };
         let found = self.shared(&label, || {
-            Ok::<Session, Error>(self.engine.ledger()?.session(&label)?)
+            let session = self.engine.ledger()?.session(&label)?;
+            Ok::<Session, Error>(self.as_previewed(session))
         })?;
         Ok(Some(found))
+    }
+
+    /// Returns true when the request is assembled for a look at it: nothing may
+    /// be stored, and history may not be summarised.
+    pub fn is_preview(&self) -> bool {
+        self.call.preview.is_some()
+    }
+
+    /// Returns the session as it was when the turn that a preview names was its
+    /// head.
+    fn as_previewed(&self, session: Session) -> Session {
+        let preview = self.call.preview.as_ref();
+        match preview.and_then(|preview| preview.head) {
+            Some(head) => Session { head, ..session },
+            None => session,
+        }
     }
 
     /// Returns the session of the request, if it is known: a request without a
@@ -460,8 +489,8 @@ impl Scope<'_> {
     pub fn known_session(&self) -> Option<Arc<Session>> {
         let label = self.request.session.as_ref()?;
         let ledger = self.engine.ledger().ok()?;
-        self.shared(label, || Ok::<Session, Error>(ledger.session(label)?))
-            .ok()
+        let read = || Ok::<Session, Error>(self.as_previewed(ledger.session(label)?));
+        self.shared(label, read).ok()
     }
 
     /// Returns the agent's role.
@@ -511,6 +540,13 @@ impl<'a> Deref for Ask<'a> {
 }
 
 impl Ask<'_> {
+    /// Returns true when the model can search for tools that are not in its
+    /// context.
+    pub fn can_defer_tools(&self) -> bool {
+        let format = self.request.format;
+        format.is_some_and(|format| contexture_providers::defers_tools(format, &self.model.name))
+    }
+
     /// Returns text from outside with everything escaped that only another
     /// source may write at the beginning of a line.
     pub fn without_reserved(&self, text: &str) -> String {
@@ -564,6 +600,9 @@ pub struct Offer {
     pub volatile: bool,
     /// Rows of the report for what is not offered.
     pub excluded: Vec<Excluded>,
+    /// Tools that are not in the context, and that the model can search for where
+    /// the provider supports that.
+    pub deferred: Vec<Item>,
     /// Whether the recipe's `cut` is left alone for items that are no text.
     pub keeps_parts: bool,
 }

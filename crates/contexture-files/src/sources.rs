@@ -3,17 +3,19 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use contexture_core::{Code, Item, Role, Text, Trust};
+use contexture_core::{Code, Content, Item, Role, Text, Tokens, Trust};
+use contexture_engine::config::Tools;
 use contexture_engine::source::{Account, Facts, Scope};
 use contexture_engine::{
     Advice, Ask, Concept, EngineBuilder, Error, Offer, Parameter, ParameterKind, Report, Source,
-    Warning, session_dir,
+    ToolUsage, Warning, session_dir,
 };
 use contexture_store::AgentRole;
 
 use crate::environment::Environments;
 use crate::load;
 use crate::static_content::StaticContent;
+use crate::tools::choose::{Choice, choose};
 use crate::tools::{Toolbox, tool_items};
 use crate::working_set::{BootHeader, HintOutcome, Hints, Manifest, find_manifest, guidelines};
 
@@ -80,8 +82,10 @@ impl ManifestWithHints {
         let listed = Self::of(scope)?;
         let manifest = &listed.manifest;
         facts.max_tokens = facts.max_tokens.or(manifest.max_tokens);
-        // A manifest that names its budget names all of it.
-        let unreserved = manifest.max_tokens.map(|_| 0);
+        // A manifest that names its budget names all of it, but for what the
+        // configuration reserves.
+        let configured = scope.engine.config().reserve_response;
+        let unreserved = manifest.max_tokens.map(|_| configured.unwrap_or(0));
         let reserved = manifest.reserved_for_response.or(unreserved);
         facts.reserve_response = facts.reserve_response.or(reserved);
         facts.effective = facts.effective.or(manifest.effective);
@@ -373,6 +377,55 @@ impl ToolsSource {
         };
         Ok(Some((name, tools.clone())))
     }
+
+    /// Leaves out tools if all of them together are longer than their share of
+    /// the budget.
+    fn within_share(ask: &Ask<'_>, mut items: Vec<Item>) -> Result<Offer, Error> {
+        let share = ask
+            .engine
+            .config()
+            .tools
+            .share
+            .unwrap_or(Tools::DEFAULT_SHARE);
+        let limit = ask.budget.available() / 100 * Tokens::from(share);
+        let bytes = items.iter().map(|item| match &item.content {
+            Content::Ready(text) => text.as_str().len() as Tokens,
+            _ => 0,
+        });
+        // No definition has more tokens than bytes.
+        if bytes.sum::<Tokens>() <= limit {
+            return Ok(items.into());
+        }
+        let usage = match (ask.facts.parent_turn, ask.request.messages.is_empty()) {
+            (Some(head), _) => ask.engine.tool_usage(head)?,
+            (None, false) => Arc::new(ToolUsage::of(&ask.request.messages)),
+            (None, true) => Arc::default(),
+        };
+        let event = ask.request.event.as_ref();
+        let event = event.map(|event| event.content.as_str());
+        let left_out = choose(
+            &mut items,
+            &Choice {
+                limit,
+                event: event.or(ask.request.query.as_deref()).unwrap_or_default(),
+                usage: &usage,
+                previous: ask
+                    .previous
+                    .into_iter()
+                    .flat_map(|it| it.tool_names())
+                    .collect(),
+                can_defer: ask.can_defer_tools(),
+                price: ask.model.prices.map(|prices| prices.input),
+                tokens: &|item, text| ask.counts.count_of(text) + ask.counts.overhead_of(item),
+            },
+        );
+        Ok(Offer {
+            items,
+            excluded: left_out.rows,
+            deferred: left_out.deferred,
+            ..Offer::default()
+        })
+    }
 }
 
 impl Source for ToolsSource {
@@ -411,7 +464,8 @@ impl Source for ToolsSource {
         if !ask.request.tools.is_empty() || ask.flag("inline").unwrap_or(false) {
             let toolbox = Toolbox::of_list("tools", &ask.request.tools)?;
             let permissions = contexture_engine::Permissions::default();
-            return Ok(tool_items(&toolbox, None, &permissions, ask.policy).into());
+            let items = tool_items(&toolbox, None, &permissions, ask.policy);
+            return Self::within_share(ask, items);
         }
         let file = ask.engine.config().tools.file.as_deref();
         let toolbox = self.static_content.toolbox(ask.root, file)?;
@@ -429,6 +483,7 @@ impl Source for ToolsSource {
             .as_ref()
             .map(|(name, tools)| (name.as_str(), tools.as_slice()));
         let permissions = &ask.agent()?.permissions;
-        Ok(tool_items(&toolbox, toolset, permissions, ask.policy).into())
+        let items = tool_items(&toolbox, toolset, permissions, ask.policy);
+        Self::within_share(ask, items)
     }
 }

@@ -3,7 +3,10 @@
 //!
 //! Tools that are not allowed stay candidates, so that the report says why
 //! they are missing. Tools are sorted by name, which keeps the start of the
-//! request identical between turns.
+//! request identical between turns. [`choose`](choose::choose) leaves out some
+//! where there are too many.
+
+pub(crate) mod choose;
 
 use std::sync::{Arc, OnceLock};
 

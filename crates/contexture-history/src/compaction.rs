@@ -3,6 +3,7 @@
 //! Nothing is lost: a compaction is a turn of its own behind the others, and
 //! undoing it moves the head, or puts back what stood before.
 
+mod ahead;
 mod condense;
 mod flight;
 mod model;
@@ -21,7 +22,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 use crate::facts::{Facts, Room};
-use crate::history::{LatestCompaction, count_turn, counter_of};
+use crate::history::{LatestCompaction, by_message, count_turn, counter_of, fits};
 use condense::Older;
 pub(crate) use condense::{Condensed, Condenser, Material, Space};
 pub(crate) use flight::Flight;
@@ -272,16 +273,13 @@ impl Compactor<'_> {
         let mut tokens = Vec::with_capacity(turns.len());
         let mut uncounted = Vec::new();
         for turn in turns {
-            let by_message = |blocks: &Vec<Vec<Tokens>>| -> Vec<Tokens> {
-                blocks.iter().map(|blocks| blocks.iter().sum()).collect()
-            };
             let known = turn.counts.as_ref();
-            match known.filter(|counts| counts.len() == turn.turn.messages.len()) {
-                Some(counts) => tokens.push(by_message(counts)),
+            match known.filter(|counts| fits(counts, &turn.turn)) {
+                Some(counts) => tokens.push(by_message(counts, &turn.turn)),
                 None => {
                     let counted = count_turn(&turn.turn, self.counts, self.policy, self.max_result);
                     debug_assert_eq!(counted.counter, counter);
-                    tokens.push(by_message(&counted.blocks));
+                    tokens.push(by_message(&counted.blocks, &turn.turn));
                     uncounted.push((turn.id, counted));
                 }
             }

@@ -21,6 +21,7 @@ use contexture_shorten::cues::{
     BOUND, DECIDE, DONE, FACT, HEDGE, Lexicon, NEXT, PLAN, PREFER, STRONG, Signs, is_trivial,
 };
 use prose::{normalise, sentences, shorten};
+pub(crate) use tools::ReadCall;
 use tools::{Access, Call, Outcome};
 pub use write::Room;
 

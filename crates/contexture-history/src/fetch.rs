@@ -1,4 +1,5 @@
-//! Returns what a cut of a tool result left out, by the result's handle.
+//! Returns what a cut of a tool result left out, by the result's handle, and
+//! images and documents that are not sent.
 
 use contexture_core::guard::{self, Policy};
 use contexture_engine::{Error, turn::guarded_json};
@@ -35,8 +36,11 @@ pub struct FetchRequest {
 pub struct Fetched {
     /// The whole handle of the tool result.
     pub handle: String,
-    /// The text. With `grep`, each line begins with its number.
+    /// The text. With `grep`, each line begins with its number. For an image or a
+    /// document, its base64.
     pub text: String,
+    /// The media type of an image or a document. Null for a tool result.
+    pub media_type: Option<String>,
     /// The number of lines of the tool result, or of the output of `jq`.
     pub total_lines: usize,
     /// The first line that was read.
@@ -88,6 +92,28 @@ pub(crate) fn fetch(
         .at("handle")
     })?;
     let found = store.tool_result(&prefix)?;
+    if found.media_type.is_some() {
+        // Base64 has no lines, and a part of it is of no use.
+        let fields = [&request.lines, &request.grep, &request.jq];
+        if let Some(at) = fields.iter().position(|field| field.is_some()) {
+            let field = ["lines", "grep", "jq"][at];
+            return Err(Error::input(format!(
+                "{field}: the handle is that of an image or a document, which is returned whole"
+            ))
+            .at(field));
+        }
+        return Ok(Fetched {
+            handle: found.handle.to_string(),
+            text: found.text,
+            media_type: found.media_type,
+            total_lines: 1,
+            first_line: 1,
+            last_line: 1,
+            matches: None,
+            next_lines: None,
+            line_cut: false,
+        });
+    }
     // What is returned goes to a model, like a request. Masking JSON as text
     // could make it something else.
     let value = match request.jq {
@@ -120,6 +146,7 @@ pub(crate) fn fetch(
         handle: found.handle.to_string(),
         // Strings of JSON that were apart may be a secret together.
         text: guard::visible(&part.text, policy).into_owned(),
+        media_type: None,
         total_lines: part.lines,
         first_line: part.shown.0,
         last_line: part.shown.1,

@@ -5,6 +5,7 @@
 
 mod items;
 mod join;
+mod stale;
 pub(crate) mod steps;
 
 use std::sync::Arc;
@@ -22,9 +23,10 @@ use jiff::Timestamp;
 
 use crate::facts::Facts;
 
-use items::{ItemBuilder, count, fits, know};
-pub(crate) use items::{ResultLimits, count_turn, counter_of};
+use items::{ItemBuilder, count, know};
+pub(crate) use items::{ResultLimits, by_message, count_turn, counter_of, fits};
 use join::join;
+pub(crate) use stale::Clearing;
 
 /// The first line of a summary, which tells it from a message.
 pub(crate) const SUMMARY_MARK: &str = "[Previous conversation summary]";
@@ -41,12 +43,14 @@ pub(crate) fn turn_name(id: TurnId) -> String {
 #[derive(Debug)]
 pub(crate) struct PreparedTurn {
     items: Vec<Item>,
-    // Blocks that are kept for the record only, with the reason.
-    unsent: Vec<(Arc<str>, Role, &'static str)>,
+    // Blocks that are kept for the record only.
+    unsent: Vec<UnsentBlock>,
     // Calls that have no result when the turn ends.
     open: Vec<(Arc<str>, Arc<str>)>,
     // Results that the turn gives to calls of turns before it.
     answers: Vec<Arc<str>>,
+    // The items that are such results.
+    earlier: Vec<usize>,
     // The item before which somebody speaks who has no result: calls of turns
     // before that still wait are given up there. The ledger says the same.
     speaks_at: Option<usize>,
@@ -58,6 +62,15 @@ pub(crate) struct PreparedTurn {
     // say because its results are shorter here.
     shorter: Option<Tokens>,
     bytes: usize,
+}
+
+/// A block that is kept for the record only.
+#[derive(Debug)]
+pub(crate) struct UnsentBlock {
+    id: Arc<str>,
+    role: Role,
+    message: usize,
+    reason: &'static str,
 }
 
 /// Turns that were prepared before. They never change.
@@ -322,6 +335,11 @@ impl LatestCompaction {
 /// What the names of summaries in reports begin with.
 pub(crate) const SUMMARY_NAME: &str = "summary:";
 
+/// Returns true for the id of an item that is a summary of earlier steps.
+pub fn is_summary(id: &str) -> bool {
+    id.starts_with(SUMMARY_NAME)
+}
+
 impl History {
     /// Returns the name of the summary it begins with.
     pub(crate) fn summary_name(&self) -> Option<&str> {
@@ -583,7 +601,7 @@ impl LooseMessages {
             compaction: None,
             counts: None,
         };
-        let mut maker = ItemBuilder::new(turn.id, policy, target, max_result);
+        let mut maker = ItemBuilder::new(turn.id, policy, target, max_result).of_loose_messages();
         let items = maker.items(&turn.turn, counts);
         let blocks = count(&items, &turn.turn, counts);
         let tokens = blocks.iter().map(|blocks| blocks.iter().sum()).collect();

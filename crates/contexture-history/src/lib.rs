@@ -6,17 +6,24 @@
 //! says what they cost.
 
 pub mod compaction;
+mod cost;
 pub mod facts;
 mod fetch;
 mod history;
 mod messages;
+mod pins;
 mod recording;
+mod sent;
 mod session;
 mod source;
 
+pub use cost::{SessionCost, TurnCost};
 pub use fetch::{FetchRequest, Fetched};
+pub use pins::PinRequest;
 pub use recording::{Recording, make_ids_unique};
-pub use session::{CompactRequest, SessionCost, Sessions, TurnCost};
+pub use session::{CompactRequest, Sessions};
 pub use source::register;
+
+pub use history::is_summary;
 
 pub(crate) use contexture_engine::turn;

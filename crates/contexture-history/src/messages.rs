@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use contexture_core::{Code, Excluded, Fit, Marker, Role};
+use contexture_core::{Code, Excluded, Fit, Marker, Part, Role};
 use contexture_engine::{Ask, Concept, Error, Offer, Outcome, Source, Warning};
 use contexture_store::NewTurn;
 
@@ -60,6 +60,11 @@ impl Source for MessagesSource {
         };
         let summary = progress.summary.as_deref();
         let mut history = prepared.history(progress.from, summary, ask.policy);
+        // Nothing is stored here: what is left out cannot be fetched.
+        let media = history.items.iter_mut();
+        for item in media.filter(|item| matches!(item.part, Part::Media(_))) {
+            item.handle = None;
+        }
         if progress.from > 0 {
             history.unsent.insert(0, summarised(progress.from));
         }
@@ -171,7 +176,7 @@ fn prepare(ask: &Ask<'_>) -> Result<LooseMessages, Error> {
 
 /// Returns the row of messages that a summary stands for.
 fn summarised(count: usize) -> Excluded {
-    let id = format!("messages 1-{count}");
+    let id = format!("messages/0-{}", count.saturating_sub(1));
     let reason = format!("{count} messages: replaced by a summary");
     let mut row = Excluded::unoffered(&id, "", Role::User, Code::COMPACTED, reason);
     row.items = Some(count as u64);

@@ -1,10 +1,9 @@
-//! [`Sessions`]: records turns, shows history, forks, compacts, and computes
-//! costs.
+//! [`Sessions`]: records turns, shows history, forks and compacts.
 
-use contexture_core::{Tokens, Usage};
+use contexture_core::Tokens;
 use contexture_store::{
-    NewSession, NewTurn, Recorded, Session, Snapshot, Trigger, Turn, TurnId, TurnKind, TurnSample,
-    Walk,
+    NewSession, NewTurn, Recorded, SentBlock, Session, Snapshot, Trigger, Turn, TurnId, TurnKind,
+    TurnSample, Walk,
 };
 use contexture_tokens::Model;
 use jiff::Timestamp;
@@ -12,16 +11,20 @@ use serde::{Deserialize, Serialize};
 
 use contexture_core::Counts;
 use contexture_engine::assembled::sent_name;
-use contexture_engine::snapshot::{self, Saved};
+use contexture_engine::snapshot::{self, CurrentMessage, Saved};
 use contexture_engine::{Advice, Cause, Engine, Error, Operation};
 use contexture_store::{Counted, Ledger};
 
 use crate::compaction::{self, Attempt, Compacted, Compactor, Plan, Undone};
 use crate::fetch::{self, FetchRequest, Fetched};
 use crate::history::{ResultLimits, count_turn};
+use crate::sent;
 
 /// How many of a session's latest requests a turn is looked for among.
 const LOOK_BACK: usize = 16;
+
+/// How many requests the messages of a turn are compared with.
+const MOST_COMPARED: usize = 4;
 
 /// How a history is to be made shorter.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -52,13 +55,17 @@ pub struct CompactRequest {
 /// The conversations of an engine.
 #[derive(Clone, Copy)]
 pub struct Sessions<'e> {
-    engine: &'e Engine,
+    pub(crate) engine: &'e Engine,
 }
 
 impl<'e> Sessions<'e> {
     /// Returns the conversations of an engine.
     pub fn new(engine: &'e Engine) -> Self {
         Self { engine }
+    }
+
+    pub(crate) fn engine(&self) -> &'e Engine {
+        self.engine
     }
 
     pub(crate) fn compactor<'a>(
@@ -116,9 +123,10 @@ impl<'e> Sessions<'e> {
         self.engine.calibrate(&mut model)?;
         let session = store.session(label)?;
         let parent = turn.parent_turn_id.expected().unwrap_or(session.head);
-        let answered = self.answered(&session, parent, turn)?;
+        let (answered, sent) = self.answered(&session, parent, turn)?;
         let mut turn = turn.clone();
         turn.request_hash = answered.as_ref().map(|snapshot| snapshot.hash.to_string());
+        turn.sent = sent;
         let counted = self.count_turn(&turn, &model)?;
         let sample = answered
             .as_ref()
@@ -128,7 +136,9 @@ impl<'e> Sessions<'e> {
     }
 
     /// Returns the request that a turn behind `parent` answers: the one it
-    /// names, else the latest that was made there for its model.
+    /// names, else the latest that was made there for its model. Also returns the
+    /// current message of the request, if the turn answers that. Of several
+    /// requests, the latest is taken whose current message the turn answers.
     ///
     /// Fails when it names one that is not there.
     fn answered(
@@ -136,14 +146,20 @@ impl<'e> Sessions<'e> {
         session: &Session,
         parent: Option<TurnId>,
         turn: &NewTurn,
-    ) -> Result<Option<Snapshot>, Error> {
+    ) -> Result<(Option<Snapshot>, Vec<SentBlock>), Error> {
         if let Some(hash) = &turn.request_hash {
             // What the model answered is recorded, whatever became of the
             // request.
             if self.engine.is_lost(&session.label, hash) {
-                return Ok(None);
+                return Ok((None, Vec::new()));
             }
-            return Ok(Some(snapshot::find(self.engine.snapshots()?, hash)?));
+            let named = snapshot::find(self.engine.snapshots()?, hash)?;
+            let sent = match named.parent_turn == parent {
+                true => self.sent_with(&named, turn)?.unwrap_or_default(),
+                // A later turn of a run that began with the request.
+                false => Vec::new(),
+            };
+            return Ok((Some(named), sent));
         }
         let is_its = |snapshot: &Snapshot| {
             let model = turn.model.as_ref();
@@ -153,8 +169,29 @@ impl<'e> Sessions<'e> {
             .engine
             .snapshots()?
             .snapshots(Some(&session.label), LOOK_BACK)?;
-        let mut latest = latest.into_iter();
-        Ok(latest.find(|snapshot| snapshot.parent_turn == parent && is_its(snapshot)))
+        let mut latest: Vec<Snapshot> = latest
+            .into_iter()
+            .filter(|snapshot| snapshot.parent_turn == parent && is_its(snapshot))
+            .collect();
+        for at in 0..latest.len().min(MOST_COMPARED) {
+            if let Some(sent) = self.sent_with(&latest[at], turn)? {
+                return Ok((Some(latest.swap_remove(at)), sent));
+            }
+        }
+        Ok((latest.into_iter().next(), Vec::new()))
+    }
+
+    /// Returns the current message of a request, if the turn answers it.
+    fn sent_with(
+        &self,
+        snapshot: &Snapshot,
+        turn: &NewTurn,
+    ) -> Result<Option<Vec<SentBlock>>, Error> {
+        // What the model answered is recorded even if the request is damaged.
+        let Ok(current) = CurrentMessage::load(self.engine.snapshots()?, snapshot) else {
+            return Ok(None);
+        };
+        Ok(sent::sent_with(turn, &current, self.engine.policy()))
     }
 
     /// Returns what the provider's count of a turn's request teaches, when it is
@@ -250,9 +287,34 @@ impl<'e> Sessions<'e> {
     /// Returns the latest `limit` turns of a session, oldest first, and the
     /// compactions among them.
     pub fn history(&self, label: &str, limit: usize) -> Result<Vec<Turn>, Error> {
+        self.history_before(label, None, limit)
+    }
+
+    /// Returns the latest `limit` turns before the turn `before`, oldest first,
+    /// and the compactions among them. Without `before`, the latest turns of the
+    /// session.
+    pub fn history_before(
+        &self,
+        label: &str,
+        before: Option<TurnId>,
+        limit: usize,
+    ) -> Result<Vec<Turn>, Error> {
         let store = self.engine.ledger()?;
         let session = store.session(label)?;
-        let Some(head) = session.head else {
+        let end = match before {
+            None => session.head,
+            Some(before) => {
+                let walk = Walk {
+                    counter: "",
+                    tokens: 0,
+                    at_least: 0,
+                    through: None,
+                };
+                let found = store.walk(before, &walk)?;
+                found.first().and_then(|turn| turn.parent)
+            }
+        };
+        let Some(head) = end else {
             return Ok(Vec::new());
         };
         let walk = Walk {
@@ -327,7 +389,7 @@ impl<'e> Sessions<'e> {
         })
     }
 
-    fn compact_to(
+    pub(crate) fn compact_to(
         &self,
         label: &str,
         request: &CompactRequest,
@@ -395,119 +457,4 @@ impl<'e> Sessions<'e> {
         let session = store.session(label)?;
         compaction::undo(store, &session, now.unwrap_or_else(Timestamp::now))
     }
-
-    /// Returns what the turns of a session cost, by what providers reported.
-    pub fn cost(&self, label: &str) -> Result<SessionCost, Error> {
-        let turns = self.history(label, usize::MAX)?;
-        let mut cost = SessionCost {
-            session: self.engine.ledger()?.session(label)?.label,
-            ..SessionCost::default()
-        };
-        for turn in &turns {
-            let (usage, name, kind) = match &turn.compaction {
-                Some(compaction) => (compaction.usage, Some(&compaction.summariser), "compaction"),
-                None => (turn.turn.usage, turn.turn.model.as_ref(), "turn"),
-            };
-            let Some(usage) = usage else {
-                cost.unreported += usize::from(turn.kind == TurnKind::Normal);
-                continue;
-            };
-            let model = name.map(|name| self.engine.models().resolve(name));
-            let prices = model.as_ref().and_then(|model| model.prices);
-            if prices.is_none()
-                && let Some(name) = name
-                && !cost.unpriced.contains(name)
-            {
-                cost.unpriced.push(name.clone());
-            }
-            cost.add(TurnCost {
-                turn_id: turn.id,
-                number: turn.depth,
-                kind,
-                model: model.map(|model: Model| model.name),
-                usage,
-                dollars: prices.map(|prices| exact(prices.cost(&usage))),
-                dollars_uncached: prices.map(|prices| exact(prices.cost_uncached(&usage))),
-            });
-        }
-        Ok(cost)
-    }
-}
-
-/// The cost of a session.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct SessionCost {
-    /// The label of the session.
-    pub session: String,
-    /// The cost of each turn with a reported usage.
-    pub turns: Vec<TurnCost>,
-    /// The total token usage.
-    pub total: Usage,
-    /// The share of input tokens that came from the provider's cache, from 0 to
-    /// 1.
-    pub cached_share: f64,
-    /// The cost in US dollars, for models with known prices.
-    pub dollars: f64,
-    /// The cost in US dollars without the provider's cache.
-    pub dollars_uncached: f64,
-    /// `dollars_uncached` minus `dollars`.
-    pub dollars_saved: f64,
-    /// The number of turns without a reported usage.
-    pub unreported: usize,
-    /// The models without known prices.
-    pub unpriced: Vec<String>,
-}
-
-/// The cost of a turn.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct TurnCost {
-    /// The id of the turn.
-    pub turn_id: TurnId,
-    /// The number of the turn in its session, from 1.
-    pub number: u64,
-    /// The kind of turn: `turn` or `compaction`.
-    #[cfg_attr(feature = "schema", schemars(extend("enum" = ["turn", "compaction"])))]
-    pub kind: &'static str,
-    /// The model that answered.
-    pub model: Option<String>,
-    /// The usage that the provider reported.
-    #[serde(flatten)]
-    pub usage: Usage,
-    /// The cost in US dollars. Null if the prices are unknown.
-    pub dollars: Option<f64>,
-    /// The cost in US dollars without the provider's cache. Null if the prices
-    /// are unknown.
-    pub dollars_uncached: Option<f64>,
-}
-
-impl SessionCost {
-    fn add(&mut self, turn: TurnCost) {
-        let total = &mut self.total;
-        let usage = &turn.usage;
-        for (sum, more) in [
-            (&mut total.input_tokens, usage.input_tokens),
-            (&mut total.output_tokens, usage.output_tokens),
-            (&mut total.cached_input_tokens, usage.cached_input_tokens),
-            (&mut total.cache_write_tokens, usage.cache_write_tokens),
-            (&mut total.reasoning_tokens, usage.reasoning_tokens),
-        ] {
-            *sum = sum.saturating_add(more);
-        }
-        if total.input_tokens > 0 {
-            self.cached_share = total.cached_input_tokens as f64 / total.input_tokens as f64;
-        }
-        self.dollars = exact(self.dollars + turn.dollars.unwrap_or(0.0));
-        self.dollars_uncached = exact(self.dollars_uncached + turn.dollars_uncached.unwrap_or(0.0));
-        self.dollars_saved = exact(self.dollars_uncached - self.dollars);
-        self.turns.push(turn);
-    }
-}
-
-/// Returns a sum of money without what adding binary fractions leaves at its
-/// end. Prices are of millions of tokens: nine places hold a tenth of the
-/// cheapest one.
-fn exact(dollars: f64) -> f64 {
-    (dollars * 1e9).round() / 1e9
 }

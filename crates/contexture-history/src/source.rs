@@ -5,16 +5,18 @@ use std::sync::Arc;
 
 use contexture_core::{Assembly, Code, Fit, Marker, Role, Tokens, UnofferedRange};
 use contexture_engine::assembled::{bare, sent_name};
+use contexture_engine::snapshot::Saved;
 use contexture_engine::source::{Account, Facts, Scope};
 use contexture_engine::{
     Advice, Ask, Concept, EngineBuilder, Error, Offer, Operation, Outcome, Parameter,
-    ParameterKind, Source, Warning,
+    ParameterKind, Source, StaleResults, Warning,
 };
 use contexture_store::{Session, Trigger};
 
 use crate::compaction::{Attempt, Compacted, Flight, Plan};
-use crate::history::{History, Reader, ResultLimits, SUMMARY_NAME, Target, TurnCache};
+use crate::history::{Clearing, History, Reader, ResultLimits, SUMMARY_NAME, Target, TurnCache};
 use crate::messages::MessagesSource;
+use crate::pins::{PinsShown, PinsSource, SHOWN};
 use crate::session::Sessions;
 
 /// An answer that may have fewer tokens than this is likely to be cut off.
@@ -27,12 +29,15 @@ pub(crate) const LEFT_OUT: &str =
 /// How often a compaction is tried when other writers are faster.
 const MOST_COMPACTIONS: usize = 4;
 
-/// Registers the sources `history` and `messages`.
+/// Registers the sources `history`, `messages` and `pins`.
 pub fn register(builder: EngineBuilder) -> EngineBuilder {
     let history = HistorySource {
         cache: TurnCache::default(),
     };
-    builder.source(history).source(MessagesSource)
+    builder
+        .source(history)
+        .source(MessagesSource)
+        .source(PinsSource)
 }
 
 /// Offers the tail of a conversation: the latest summary, and the turns behind
@@ -55,6 +60,9 @@ struct Progress {
     // The blocks of the user's latest message.
     question: Vec<Arc<str>>,
     turns_since_summary: u64,
+    // Stale tool results, and whether all of them are cleared.
+    stale: Option<StaleResults>,
+    clears_stale: bool,
     compactions: usize,
     compacted: Option<Compacted>,
     is_settled: bool,
@@ -104,6 +112,8 @@ impl Source for HistorySource {
                 // An alias stands for its session.
                 facts.label.get_or_insert_with(|| session.label.clone());
                 facts.parent_turn = facts.parent_turn.or(session.head);
+                // What is recorded is read from the request that was kept.
+                facts.records_current = scope.engine.config().snapshots.keep;
                 scope.state::<Progress>()?.lock().session = Some(session);
             }
             None => scope.warn(
@@ -143,7 +153,19 @@ impl Source for HistorySource {
             with_summary: !progress.without_summary,
             pins_question: progress.pins_question,
         };
-        let history = reader.read(&session)?;
+        let mut history = reader.read(&session)?;
+        let config = ask.engine.config();
+        let most = ask.budget.available() as f64 * config.compaction.threshold / 100.0;
+        let same_model = |previous: &&Saved| previous.model() == sent_name(ask.model);
+        let clearing = Clearing {
+            settings: &config.tool_results,
+            counts: ask.counts,
+            previous: ask.previous.filter(same_model),
+            prices: ask.model.prices,
+            most: most as Tokens,
+            is_forced: progress.clears_stale,
+        };
+        progress.stale = clearing.clear(&mut history.items);
         if let Fit::Path(path) = &mut fit
             && let Some(anchor) = &mut path.anchor
         {
@@ -193,7 +215,9 @@ impl Source for HistorySource {
         let mut progress = known.lock();
         if let Some(session) = &progress.session {
             *account.parent_turn = session.head;
+            warn_of_unseen_pins(ask, &session.label)?;
         }
+        account.report.stale_results = progress.stale;
         if let Some(compacted) = progress.compacted.take() {
             account.details.insert(compacted);
         }
@@ -211,6 +235,24 @@ impl Source for HistorySource {
     }
 }
 
+/// Warns if the session has pins and no layer of the request shows them.
+fn warn_of_unseen_pins(ask: &Ask<'_>, label: &str) -> Result<(), Error> {
+    if ask.peek::<PinsShown>(SHOWN).is_some() || ask.engine.ledger()?.pins(label)?.is_empty() {
+        return Ok(());
+    }
+    ask.warn(
+        Warning::new(
+            "pins_not_sent",
+            format!(
+                "session `{label}` has pins, but recipe `{}` has no layer for them",
+                ask.recipe.name
+            ),
+        )
+        .advise("add a layer with `source: pins` and `place: history` before the history"),
+    );
+    Ok(())
+}
+
 /// Returns where the window over history stays, because it began there in the
 /// request before: for the same model, whose cache is at stake, while there is
 /// no more room than there was, and while it holds the latest turns.
@@ -220,13 +262,14 @@ fn window_start(ask: &Ask<'_>, history: &History, min_recent: usize) -> Option<A
     if previous.model() != sent_name(ask.model) || previous.available() < room {
         return None;
     }
-    let (first, _) = previous.history().next()?;
+    let before = || previous.history(&ask.layer.name);
+    let (first, _) = before().next()?;
     let stood = Some(&**first).filter(|id| id.starts_with(SUMMARY_NAME));
     if stood != history.summary_name() {
         return None;
     }
     // A summary and a question that is kept in any case have no group.
-    let start = previous.history().find(|(_, group)| group.is_some());
+    let start = before().find(|(_, group)| group.is_some());
     let start = Arc::clone(start?.0);
     history.holds_latest(&start, min_recent).then_some(start)
 }
@@ -276,13 +319,24 @@ impl HistorySource {
         assembly: &Assembly,
         progress: &mut Progress,
     ) -> Result<bool, Error> {
-        if progress.is_settled || progress.compactions >= MOST_COMPACTIONS {
+        if ask.is_preview() || progress.is_settled || progress.compactions >= MOST_COMPACTIONS {
             return Ok(false);
         }
         let Some(need) = needs_compaction(ask, outcome, progress) else {
             progress.is_settled = true;
             return Ok(false);
         };
+        // Stale results are cleared before anything is summarised, if that frees
+        // enough for more than the next requests.
+        let enough = ask.budget.available() / 4;
+        let is_worth = |stale: StaleResults| stale.cleared < stale.stale && stale.tokens >= enough;
+        if need.trigger == Trigger::ContextLimit
+            && !progress.clears_stale
+            && progress.stale.is_some_and(is_worth)
+        {
+            progress.clears_stale = true;
+            return Ok(true);
+        }
         progress.compactions += 1;
         let system = bare(&assembly.layout.system, assembly.layout.mark);
         if !self.compact(ask, &need, &system, progress)? {

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use contexture_recall::{Slot, Strategy};
-use contexture_store::{Outcome, RecordKey, RecordKind, RelationSketch};
+use contexture_store::{Outcome, RecordKey, RecordKind, RecordScope, RelationSketch};
 use jiff::Timestamp;
 
 use crate::config::Permissions;
@@ -21,6 +21,10 @@ pub(crate) struct Admission<'a> {
     entity_types: Option<&'a [String]>,
     // `Some(None)` when the task is not known, and nothing belongs to it.
     task: Option<Option<u32>>,
+    session: Option<Option<u32>>,
+    // The user, the agent and the source; 0 for any.
+    owner: [u64; 3],
+    filters: &'a ContextFilters,
     pub(crate) exclude: BTreeSet<RecordKey>,
     failures: bool,
     permissions: Option<&'a Permissions>,
@@ -45,6 +49,10 @@ impl<'a> Admission<'a> {
             event_types: filters.event_types.as_ref().map(symbols),
             entity_types: filters.entity_types.as_deref(),
             task: filters.task_id.as_deref().map(|task| view.symbol(task)),
+            session: filters.session.as_deref().map(|name| view.symbol(name)),
+            owner: [&filters.user, &filters.agent, &filters.source]
+                .map(|name| form::name_number(name.as_deref())),
+            filters,
             exclude,
             failures: strategy.include_failures,
             permissions,
@@ -58,15 +66,45 @@ impl<'a> Admission<'a> {
         };
         let is_event = text.kind == RecordKind::Event;
         let of_type = |types: &BTreeSet<u32>| types.contains(&text.event_type);
-        let of_task = |task: &Option<u32>| task.is_some() && text.task == *task;
+        // A chunk without a task is for all of them.
+        let of_task = |task: &Option<u32>| match text.task {
+            None => !is_event,
+            own => own == *task,
+        };
+        let of_session = |session: &Option<u32>| session.is_some() && text.session == *session;
+        let owned = |(asked, own): (&u64, &u64)| *asked == 0 || asked == own;
         text.valid.holds(self.now)
             && self.since.is_none_or(|since| text.at >= since)
             && (!is_event || self.event_types.as_ref().is_none_or(of_type))
-            && (!is_event || self.task.as_ref().is_none_or(of_task))
+            && self.task.as_ref().is_none_or(of_task)
+            && self.session.as_ref().is_none_or(of_session)
+            && self.owner.iter().zip(&text.owner).all(owned)
             && (self.failures || text.outcome != Some(Outcome::Failure))
             && !self.exclude.contains(&text.key)
             && self.permits(self.view.name_of(text.event_type))
             && (text.audience.is_empty() || text.audience.iter().any(|w| self.identity.contains(w)))
+    }
+
+    /// Returns how many texts may be found.
+    pub(crate) fn count(&self) -> usize {
+        let view = self.view;
+        let permits_all = self.permissions.is_none_or(|all| all.deny.is_empty());
+        let is_plain = self.since.is_none()
+            && self.event_types.is_none()
+            && self.task.is_none()
+            && self.session.is_none()
+            && self.owner == [0; 3]
+            && self.failures
+            && permits_all;
+        if !is_plain {
+            let slots = 0..view.index.slots() as Slot;
+            return slots.filter(|slot| self.text(*slot)).count();
+        }
+        // Without filters, only these can be left out.
+        let mut some: BTreeSet<Slot> = view.private().chain(view.limited()).collect();
+        some.extend(self.exclude.iter().filter_map(|key| view.slot(*key)));
+        let hidden = some.into_iter().filter(|slot| !self.text(*slot)).count();
+        view.index.len() - hidden
     }
 
     /// Returns the texts that must not show, not even by their words in the
@@ -77,6 +115,15 @@ impl<'a> Admission<'a> {
         let mut mute = view.not_holding(self.now);
         mute.extend(view.private());
         mute.extend(self.exclude.iter().filter_map(|key| view.slot(*key)));
+        // What belongs to others does not show, either.
+        if self.owner != [0; 3] {
+            let others = |slot: &Slot| {
+                let owned = |(asked, own): (&u64, &u64)| *asked == 0 || asked == own;
+                let text = view.text(*slot);
+                text.is_some_and(|text| !self.owner.iter().zip(&text.owner).all(owned))
+            };
+            mute.extend((0..view.index.slots() as Slot).filter(others));
+        }
         let permissions = self.permissions;
         if permissions.is_some_and(|permissions| !permissions.deny.is_empty()) {
             mute.extend(view.slots_of(|event_type| !self.permits(event_type)));
@@ -94,7 +141,10 @@ impl<'a> Admission<'a> {
     /// Returns when a relation was last told of.
     pub(crate) fn told_at(&self, relation: &RelationSketch) -> i64 {
         let texts = relation.derived_from.iter();
-        let texts = texts.filter_map(|key| self.view.text(self.view.slot(*key)?));
+        // What may not be found tells nothing.
+        let slots = texts.filter_map(|key| self.view.slot(*key));
+        let slots = slots.filter(|slot| self.text(*slot));
+        let texts = slots.filter_map(|slot| self.view.text(slot));
         texts.map(|text| text.at).max().unwrap_or(relation.at)
     }
 
@@ -118,6 +168,7 @@ impl<'a> Admission<'a> {
                 .since
                 .is_none_or(|since| self.told_at(relation) >= since)
             && ends.into_iter().all(may)
+            && self.is_owned(&relation.owner)
             && !self.exclude.contains(&key)
             && (derived.is_empty() || derived.iter().any(told))
     }
@@ -129,6 +180,21 @@ impl<'a> Admission<'a> {
         let of_type = |types: &[String]| types.contains(&entity.entity_type);
         Validity::new(entity.valid_from, entity.valid_to).holds(self.now)
             && self.entity_types.is_none_or(of_type)
+            && self.is_owned(&entity.owner)
             && !self.exclude.contains(&key)
+    }
+
+    /// Returns true when an entity, a relation or a pattern belongs to whom the
+    /// filters name, or to nobody in particular.
+    pub(crate) fn is_owned(&self, owner: &RecordScope) -> bool {
+        let filters = self.filters;
+        let fits = |asked: &Option<String>, own: &Option<String>| {
+            asked.is_none() || own.is_none() || asked == own
+        };
+        fits(&filters.user, &owner.user)
+            && fits(&filters.agent, &owner.agent)
+            && fits(&filters.session, &owner.session)
+            && fits(&filters.task_id, &owner.task)
+            && fits(&filters.source, &owner.source)
     }
 }

@@ -218,12 +218,17 @@ fn read_relation_rule(
     let to = required(&mut fields, node, "to", "entity type", entity_types)?;
     let phrases = texts(&mut fields, "phrases")?;
     let phrases = phrases.iter().map(|phrase| phrase.to_lowercase()).collect();
-    fields.finish(&["type", "from", "to", "phrases"])?;
+    let ends = texts(&mut fields, "ends")?;
+    let ends = ends.iter().map(|phrase| phrase.to_lowercase()).collect();
+    let single = fields.truth("single")?.unwrap_or(false);
+    fields.finish(&["type", "from", "to", "phrases", "ends", "single"])?;
     Ok(RelationRule {
         kind,
         from,
         to,
         phrases,
+        ends,
+        single,
     })
 }
 

@@ -6,12 +6,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use contexture_core::Scores as Parted;
-use contexture_recall::{Hit, Scores, Slot, Strategy, best, hit};
+use contexture_core::{Scores as Parted, grouped};
+use contexture_recall::{Hit, Order, Scores, Slot, Strategy, best, hit};
 use contexture_store::{ConditionKind, Outcome, RecordKey, RecordKind};
 
 use crate::admission::Admission;
 use crate::context::Channel;
+use crate::facts::Facts;
 use crate::query::Query;
 use crate::score::{EVENT_SALIENCE, Parts, recency};
 use crate::time::DAY;
@@ -29,6 +30,21 @@ const HIGHLIGHTS: usize = 3;
 
 /// How many of the most salient entities are looked at.
 const SALIENT: usize = 10;
+
+/// What it is worth that a text is a standing instruction.
+const INSTRUCTION: f32 = 0.15;
+
+/// From how many on texts that differ only in numbers and ids are shown as two.
+const MOST_ALIKE: usize = 8;
+
+/// What each further text of one day counts, of the one before, when a query
+/// compares times, and for how many of them that goes on.
+const SAME_DAY: f64 = 0.9;
+const MOST_SAME_DAY: i32 = 4;
+
+/// How much more the earliest or the latest text counts when a query asks for
+/// it.
+const END: f64 = 0.2;
 
 /// How many relations are followed at most.
 const MOST_RELATIONS: usize = 1_000;
@@ -55,6 +71,23 @@ impl Candidate {
     }
 }
 
+/// How many texts one stands for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Alike {
+    /// Those that say the same.
+    pub(crate) same: usize,
+    /// Those that differ only in numbers and ids.
+    pub(crate) like: usize,
+}
+
+impl Alike {
+    /// Returns a note for the text that is shown, when it stands for many.
+    pub(crate) fn note(self) -> Option<String> {
+        let others = self.same + self.like;
+        (others > MOST_ALIKE).then(|| format!(" (and {} like it)", grouped(others as u64)))
+    }
+}
+
 /// The candidates of all channels.
 #[derive(Debug, Default)]
 pub(crate) struct ChannelResults {
@@ -62,8 +95,12 @@ pub(crate) struct ChannelResults {
     pub(crate) events: usize,
     pub(crate) entities: usize,
     pub(crate) searched: usize,
-    /// How many more say the same as one that was found, by its key.
-    pub(crate) duplicates: BTreeMap<RecordKey, usize>,
+    /// How many more are like one that was found, by its key.
+    pub(crate) duplicates: BTreeMap<RecordKey, Alike>,
+    /// How many more texts may be found and rank below the candidates.
+    pub(crate) lower: usize,
+    /// Whether no text matches the query.
+    pub(crate) unmatched: bool,
 }
 
 /// Looks in all channels.
@@ -77,10 +114,14 @@ pub(crate) struct ChannelSearch<'a> {
     /// The maximum number of texts.
     pub(crate) most: usize,
     pub(crate) now: i64,
+    /// Whether no text matches the query, as far as is known.
+    pub(crate) unmatched: bool,
+    /// The types of relations of which an entity has one at most.
+    pub(crate) single: &'a BTreeSet<String>,
 }
 
 impl ChannelSearch<'_> {
-    pub(crate) fn find(&self) -> ChannelResults {
+    pub(crate) fn find(mut self) -> ChannelResults {
         let view = self.view;
         let mute = self.admission.mute();
         let scores = view.index.scores(&self.query.terms, self.vector, &mute);
@@ -93,12 +134,15 @@ impl ChannelSearch<'_> {
         };
         let budget = &self.strategy.budget;
         let wants = |percent: f64| percent > 0.0;
+        let (hits, duplicates) = self.hits(&scores);
+        // What nothing speaks for is shown as recent, not as relevant.
+        let matches = |hit: &Hit| !hit.is_faint();
+        self.unmatched = !self.query.is_blank() && !hits.is_empty() && !hits.iter().any(matches);
+        found.unmatched = self.unmatched;
         if wants(budget.recent) || self.query.is_blank() {
             self.recent(&scores, &mut found);
         }
-        if !self.query.is_blank() {
-            self.semantic(&scores, &mut found);
-        }
+        self.texts(&hits, duplicates, &mut found);
         let entities = self.entities(&mut found);
         if wants(budget.relations) {
             self.relations(&entities, &mut found);
@@ -161,65 +205,186 @@ impl ChannelSearch<'_> {
         })
     }
 
-    /// What says what is looked for, by words and vectors; what says the same
-    /// is there once.
-    fn semantic(&self, scores: &Scores, found: &mut ChannelResults) {
+    /// Returns the texts in the order of how well they match, each content once,
+    /// and how many more say the same as one of them. Texts that do not match at
+    /// all come last, the latest first.
+    fn hits(&self, scores: &Scores) -> (Vec<Hit>, BTreeMap<RecordKey, Alike>) {
         let view = self.view;
         let bonus = |slot| view.text(slot).map_or(0.0, |text| self.query.bonus(text));
         let most_bonus = self.query.most_bonus();
         let mut most = self.most;
-        let hits = loop {
+        loop {
             let admit = |slot| self.admission.text(slot);
             let mut hits = best(&view.index, scores, most, most_bonus, bonus, admit);
-            let found = hits.len();
-            hits.retain(|hit| !hit.is_faint());
-            let all = found < most || hits.len() < found;
+            self.raise_instructions(&mut hits, scores);
+            if hits.len() < most {
+                self.add_latest(&mut hits, scores, most);
+            }
+            let all = hits.len() < most;
             let (hits, duplicates) = self.each_once(hits);
             // Very many that say the same must not crowd out the rest.
             if all || hits.len() * 2 >= self.most {
-                break (hits, duplicates);
+                return (hits, duplicates);
             }
             most = most.saturating_mul(8);
+        }
+    }
+
+    /// Adds texts that match nothing of the query, the latest first.
+    fn add_latest(&self, hits: &mut Vec<Hit>, scores: &Scores, most: usize) {
+        let known: BTreeSet<Slot> = hits.iter().map(|hit| hit.slot).collect();
+        let latest = self.view.latest(self.now);
+        let others = latest.filter(|slot| !known.contains(slot) && self.admission.text(*slot));
+        let others = others.filter_map(|slot| hit(&self.view.index, scores, slot, 0.0));
+        hits.extend(others.take(most - hits.len()));
+    }
+
+    /// Raises standing instructions: they apply to queries that share no word
+    /// with them.
+    fn raise_instructions(&self, hits: &mut Vec<Hit>, scores: &Scores) {
+        let view = self.view;
+        let mut raised: BTreeMap<Slot, Hit> = BTreeMap::new();
+        for slot in view
+            .instructions()
+            .filter(|slot| self.admission.text(*slot))
+        {
+            let bonus = view.text(slot).map_or(0.0, |text| self.query.bonus(text));
+            let hit = hit(&view.index, scores, slot, bonus + INSTRUCTION);
+            raised.extend(hit.map(|hit| (slot, hit)));
+        }
+        if raised.is_empty() {
+            return;
+        }
+        hits.retain(|hit| !raised.contains_key(&hit.slot));
+        hits.extend(raised.into_values());
+        hits.sort_by(|a, b| {
+            let better = b.relevance().total_cmp(&a.relevance());
+            better.then(b.key.cmp(&a.key))
+        });
+    }
+
+    /// Adds the texts as candidates, and counts those that rank below them.
+    fn texts(
+        &self,
+        hits: &[Hit],
+        duplicates: BTreeMap<RecordKey, Alike>,
+        found: &mut ChannelResults,
+    ) {
+        let channel = match self.unmatched || self.query.is_blank() {
+            true => Channel::Recent,
+            false => Channel::Semantic,
         };
-        let (hits, duplicates) = hits;
+        let others: usize = duplicates
+            .values()
+            .map(|alike| alike.same + alike.like)
+            .sum();
+        let hits = &hits[..hits.len().min(self.most)];
+        found.lower = self.admission.count().saturating_sub(hits.len() + others);
         found.duplicates = duplicates;
         found.events += hits.len();
-        let candidates = hits.iter().take(self.most);
-        let candidates = candidates.filter_map(|hit| self.text(Channel::Semantic, hit));
+        let factors = self.order_factors(hits);
+        let candidates = hits.iter().zip(factors).filter_map(|(hit, factor)| {
+            let mut candidate = self.text(channel, hit)?;
+            if factor != 1.0 {
+                candidate.parts.insert("boost_order".into(), factor);
+                candidate.score *= factor;
+            }
+            Some(candidate)
+        });
         found.candidates.extend(candidates);
     }
 
+    /// Returns what each hit is multiplied by when the query is about the order
+    /// of events. A comparison needs several days, so that each further text of
+    /// a day counts less. Of the texts that match well, the earliest or the
+    /// latest counts more when the query asks for it.
+    fn order_factors(&self, hits: &[Hit]) -> Vec<f64> {
+        let mut factors = vec![1.0; hits.len()];
+        let reading = &self.query.times.reading;
+        let at = |hit: &Hit| self.view.text(hit.slot).map_or(0, |text| text.at);
+        if reading.compares {
+            let mut of_day: BTreeMap<i64, i32> = BTreeMap::new();
+            for (hit, factor) in hits.iter().zip(&mut factors) {
+                let before = of_day.entry(at(hit).div_euclid(DAY)).or_default();
+                *factor *= SAME_DAY.powi((*before).min(MOST_SAME_DAY));
+                *before += 1;
+            }
+        } else if let Some(order) = reading.order {
+            let best = hits.iter().map(Hit::relevance).fold(0.0, f32::max);
+            let mut good: Vec<(i64, usize)> = (hits.iter().enumerate())
+                .filter(|(_, hit)| !hit.is_faint() && hit.relevance() >= best / 2.0)
+                .map(|(i, hit)| (at(hit), i))
+                .collect();
+            good.sort_unstable();
+            if order == Order::Latest {
+                good.reverse();
+            }
+            let last = good.len().saturating_sub(1).max(1) as f64;
+            for (place, (_, i)) in good.into_iter().enumerate() {
+                factors[i] *= 1.0 + END * (1.0 - place as f64 / last);
+            }
+        }
+        factors
+    }
+
     /// Leaves the newest of those that say the same, in the place of the best of
-    /// them, and counts the others.
-    fn each_once(&self, hits: Vec<Hit>) -> (Vec<Hit>, BTreeMap<RecordKey, usize>) {
-        let mut groups: BTreeMap<u64, (usize, usize)> = BTreeMap::new();
-        let mut kept: Vec<Hit> = Vec::with_capacity(hits.len());
+    /// them, and two of those that differ only in numbers and ids, when they are
+    /// many: the best and the newest. Counts the others.
+    fn each_once(&self, hits: Vec<Hit>) -> (Vec<Hit>, BTreeMap<RecordKey, Alike>) {
         let age = |hit: &Hit| {
             let text = self.view.text(hit.slot);
             text.map(|text| (text.at, text.key))
         };
+        let mut places: BTreeMap<u64, usize> = BTreeMap::new();
+        let mut distinct: Vec<(Hit, usize)> = Vec::with_capacity(hits.len());
         for hit in hits {
             let Some(text) = self.view.text(hit.slot) else {
                 continue;
             };
-            match groups.get_mut(&text.print) {
+            match places.get(&text.print) {
                 None => {
-                    groups.insert(text.print, (kept.len(), 0));
-                    kept.push(hit);
+                    places.insert(text.print, distinct.len());
+                    distinct.push((hit, 0));
                 }
-                Some((at, others)) => {
+                Some(at) => {
+                    let (known, others) = &mut distinct[*at];
                     *others += 1;
-                    if age(&hit) > age(&kept[*at]) {
-                        kept[*at] = hit;
+                    if age(&hit) > age(known) {
+                        *known = hit;
                     }
                 }
             }
         }
-        let several = groups.into_values().filter(|(_, others)| *others > 0);
-        let duplicates = several
-            .filter_map(|(at, others)| Some((self.view.text(kept[at].slot)?.key, others)))
-            .collect();
-        (kept, duplicates)
+        let template = |hit: &Hit| self.view.text(hit.slot).map_or(0, |text| text.template);
+        let mut templates: BTreeMap<u64, Vec<usize>> = BTreeMap::new();
+        for (i, (hit, _)) in distinct.iter().enumerate() {
+            templates.entry(template(hit)).or_default().push(i);
+        }
+        // How many like it a text stands for; nothing for one that is left out.
+        let mut stands_for: Vec<Option<usize>> = vec![Some(0); distinct.len()];
+        for of_template in templates.into_values().filter(|all| all.len() > MOST_ALIKE) {
+            let best = of_template[0];
+            let newest = of_template.iter().copied();
+            let newest = newest.max_by_key(|i| age(&distinct[*i].0)).unwrap_or(best);
+            let mut others = 0;
+            for i in of_template {
+                if i != best && i != newest {
+                    others += 1 + distinct[i].1;
+                    stands_for[i] = None;
+                }
+            }
+            stands_for[newest] = Some(others);
+        }
+        let mut kept = Vec::with_capacity(distinct.len());
+        let mut alike = BTreeMap::new();
+        for ((hit, same), like) in distinct.into_iter().zip(stands_for) {
+            let Some(like) = like else { continue };
+            if let Some(text) = self.view.text(hit.slot).filter(|_| same + like > 0) {
+                alike.insert(text.key, Alike { same, like });
+            }
+            kept.push(hit);
+        }
+        (kept, alike)
     }
 
     fn text(&self, channel: Channel, hit: &Hit) -> Option<Candidate> {
@@ -270,7 +435,7 @@ impl ChannelSearch<'_> {
 
     /// Recency counts when it is asked for, and when nothing is.
     fn parts(&self) -> Parts {
-        let asked = self.query.signals.recent || self.query.is_blank();
+        let asked = self.query.signals.recent || self.query.is_blank() || self.unmatched;
         Parts::new(self.strategy, asked)
     }
 
@@ -284,7 +449,7 @@ impl ChannelSearch<'_> {
         let view = self.view;
         let mut keys = self.query.entities.clone();
         let mentioned = keys.len();
-        if self.strategy.salience_weight > 0.0 || self.query.is_blank() {
+        if self.strategy.salience_weight > 0.0 || self.query.is_blank() || self.unmatched {
             let admitted = |key: &RecordKey| self.admission.entity(*key) && !keys.contains(key);
             let salient: Vec<RecordKey> = view.salient().filter(admitted).take(SALIENT).collect();
             keys.extend(salient);
@@ -338,6 +503,7 @@ impl ChannelSearch<'_> {
         let mut seen: BTreeSet<RecordKey> = BTreeSet::new();
         let mut followed = 0;
         let mut frontier = entities.to_vec();
+        let mut facts = Facts::new(view, self.admission, self.single);
         for depth in 0..self.strategy.depth_limit {
             let mut next = Vec::new();
             for entity in frontier {
@@ -350,7 +516,8 @@ impl ChannelSearch<'_> {
                     };
                     let ends = [&relation.source_id, &relation.target_id];
                     let ends = ends.map(|end| view.entity_at(end));
-                    if !self.admission.relation(key, relation, ends) {
+                    if !self.admission.relation(key, relation, ends) || !facts.holds(key, relation)
+                    {
                         continue;
                     }
                     followed += 1;
@@ -363,15 +530,20 @@ impl ChannelSearch<'_> {
                     let mut parts = self.parts();
                     parts.note("weight", relation.weight);
                     parts.note("depth", f64::from(depth + 1));
-                    let recency = recency(self.now, self.admission.told_at(relation));
-                    parts.weigh(recency, relation.weight * nearness, relation.weight);
+                    let told = self.admission.told_at(relation);
+                    let weight = relation.weight * nearness;
+                    parts.weigh(recency(self.now, told), weight, relation.weight);
+                    // Of relations that contradict each other the newest is first.
+                    if facts.is_latest(key, relation) {
+                        parts.boost("boost_newest", 2.0);
+                    }
                     found.candidates.push(Candidate {
                         channel: Channel::Relation,
                         key,
                         kind: RecordKind::Relation,
                         score: parts.score,
                         parts: parts.parts,
-                        at: relation.at,
+                        at: told,
                         run: None,
                     });
                 }
@@ -411,6 +583,7 @@ impl ChannelSearch<'_> {
             let here = |scope: &String| Some(scope.as_str()) == self.session;
             if !valid.holds(self.admission.now)
                 || !pattern.scope.as_ref().is_none_or(here)
+                || !self.admission.is_owned(&pattern.owner)
                 || self.admission.exclude.contains(&key)
             {
                 continue;

@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use contexture_core::{Code, Scores, Tokens};
 use contexture_engine::{ContextFilters, Warning};
-use contexture_recall::{Intent, Strategy, StrategyPatch};
+use contexture_recall::{Intent, Interval, Strategy, StrategyPatch};
 use contexture_store::RecordKind;
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 /// The input of a recall.
@@ -42,6 +43,10 @@ pub struct ContextRequest {
     pub additional_context: Option<String>,
     /// Filters: only records that match all of them are returned.
     pub filters: ContextFilters,
+    /// The caller's time zone, such as `Europe/Berlin` or `+02:00`. Times in the query, such as `yesterday`, are read in it.
+    /// Default: UTC.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timezone: Option<String>,
 }
 
 /// A recalled context.
@@ -197,6 +202,9 @@ pub struct Metadata {
     pub entities_considered: usize,
     /// The number of texts that were searched by words and vectors.
     pub chunks_searched: usize,
+    /// Whether no record matches the query. The text then contains recent and
+    /// salient records.
+    pub unmatched: bool,
     /// How many texts have a vector of the configured encoder. Omitted if all
     /// have one.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -252,6 +260,27 @@ pub struct Signals {
     /// searched as well.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub corrected: BTreeMap<String, String>,
+    /// The times that the query names, such as `yesterday`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub intervals: Vec<TimeInterval>,
+}
+
+/// A period of time that a query names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct TimeInterval {
+    /// The start. Null if the period has none.
+    pub from: Option<Timestamp>,
+    /// The first moment after the period. Null if the period has no end.
+    pub to: Option<Timestamp>,
+}
+
+impl From<Interval> for TimeInterval {
+    fn from(interval: Interval) -> Self {
+        let Interval { from, to } = interval;
+        let [from, to] = [from, to].map(|at| Timestamp::from_millisecond(at).ok());
+        Self { from, to }
+    }
 }
 
 /// The budget of a search channel.

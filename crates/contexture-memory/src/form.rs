@@ -4,10 +4,15 @@
 use std::fmt::Write;
 
 use contexture_core::ContentHash;
-use contexture_recall::{Words, analyse, query_keywords};
+use contexture_recall::{
+    Clock, Interval, Words, analyse, is_standing_instruction, mentioned_times, query_keywords,
+    template_print,
+};
 use contexture_store::{
     ChunkRecord, EntityRecord, EventRecord, Outcome, PatternRecord, Record, RelationRecord,
 };
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
 use serde_json::{Map, Value};
 
 use crate::context::Channel;
@@ -68,28 +73,113 @@ fn searchable_event(event: &EventRecord) -> String {
     text
 }
 
-/// Returns the words of a text as they are kept, with who may see it.
-pub(crate) fn pack(words: &Words, record: &Record) -> Vec<u8> {
-    let audience: Vec<u64> = audience(record).iter().map(|who| person(who)).collect();
-    let mut bytes = (audience.len() as u16).to_le_bytes().to_vec();
-    bytes.extend(
-        audience
-            .iter()
-            .take(u16::MAX.into())
-            .flat_map(|who| who.to_le_bytes()),
-    );
-    bytes.extend(words.to_bytes());
-    bytes
+/// Marks the form that [`pack`] writes. Older forms begin with the length of an
+/// audience, which is never that large.
+const PACKED: [u8; 3] = [0xff, 0xff, 1];
+
+/// The most names of an audience.
+const MOST_AUDIENCE: usize = 0xfff0;
+
+/// The search data of a text, as it is stored.
+#[derive(Debug, Default, PartialEq)]
+pub(crate) struct Packed {
+    /// Its words.
+    pub(crate) words: Words,
+    /// Who may see it; everybody, when nobody is named.
+    pub(crate) audience: Box<[u64]>,
+    /// Whether it gives a standing instruction.
+    pub(crate) instructs: bool,
+    /// The times that it tells of, other than its own.
+    pub(crate) told: Box<[Interval]>,
+    /// The same for texts that differ only in numbers and ids.
+    pub(crate) template: u64,
+    /// The user, the agent and the source, as [`person`] has them; 0 for none.
+    pub(crate) owner: [u64; 3],
 }
 
-/// Reads what [`pack`] wrote.
-pub(crate) fn unpack(bytes: &[u8]) -> Option<(Words, Box<[u64]>)> {
-    let (count, rest) = bytes.split_first_chunk::<2>()?;
-    let count = usize::from(u16::from_le_bytes(*count));
-    let (audience, words) = rest.split_at_checked(count * 8)?;
-    let (audience, _) = audience.as_chunks::<8>();
-    let audience = audience.iter().map(|who| u64::from_le_bytes(*who));
-    Some((Words::from_bytes(words)?, audience.collect()))
+impl Packed {
+    /// Returns the search data of a record with that text. An event without a
+    /// time is of `now`.
+    pub(crate) fn of(text: &str, record: &Record, now: Option<Timestamp>) -> Self {
+        // A document seldom is of the day on which it is recorded.
+        let said = match record {
+            Record::Event(event) => event.timestamp.or(now),
+            _ => None,
+        };
+        let owner = record.scope();
+        let told = mentioned_times(text, &Clock::new(said, TimeZone::UTC));
+        let audience = audience(record).iter().take(MOST_AUDIENCE);
+        Self {
+            words: analyse(text),
+            audience: audience.map(|who| person(who)).collect(),
+            instructs: said_by_user(record) && is_standing_instruction(text),
+            told: told.into(),
+            template: template_print(text),
+            owner: [owner.user, owner.agent, owner.source].map(|name| name_number(name.as_deref())),
+        }
+    }
+
+    /// Returns it as bytes to store.
+    pub(crate) fn to_bytes(&self) -> Vec<u8> {
+        let mut bytes = PACKED.to_vec();
+        bytes.push(u8::from(self.instructs));
+        bytes.extend(self.template.to_le_bytes());
+        bytes.extend(self.owner.iter().flat_map(|name| name.to_le_bytes()));
+        bytes.push(self.told.len() as u8);
+        for Interval { from, to } in &self.told {
+            bytes.extend(from.to_le_bytes());
+            bytes.extend(to.to_le_bytes());
+        }
+        bytes.extend((self.audience.len() as u16).to_le_bytes());
+        bytes.extend(self.audience.iter().flat_map(|who| who.to_le_bytes()));
+        bytes.extend(self.words.to_bytes());
+        bytes
+    }
+
+    /// Reads what [`Packed::to_bytes`] wrote. Returns `None` for an older form
+    /// and for damaged bytes: the search data is then derived again.
+    pub(crate) fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        let rest = bytes.strip_prefix(&PACKED)?;
+        let (&instructs, rest) = rest.split_first()?;
+        let (template, rest) = rest.split_first_chunk::<8>()?;
+        let (owner, rest) = rest.split_at_checked(24)?;
+        let (owner, _) = owner.as_chunks::<8>();
+        let owner = [owner[0], owner[1], owner[2]].map(u64::from_le_bytes);
+        let (&told, rest) = rest.split_first()?;
+        let (told, rest) = rest.split_at_checked(usize::from(told) * 16)?;
+        let (told, _) = told.as_chunks::<8>();
+        let (told, _) = told.as_chunks::<2>();
+        let told = told.iter().map(|both| {
+            let [from, to] = both.map(i64::from_le_bytes);
+            Interval { from, to }
+        });
+        let (count, rest) = rest.split_first_chunk::<2>()?;
+        let count = usize::from(u16::from_le_bytes(*count));
+        let (audience, words) = rest.split_at_checked(count * 8)?;
+        let (audience, _) = audience.as_chunks::<8>();
+        let audience = audience.iter().map(|who| u64::from_le_bytes(*who));
+        Some(Self {
+            words: Words::from_bytes(words)?,
+            audience: audience.collect(),
+            instructs: instructs != 0,
+            told: told.collect(),
+            template: u64::from_le_bytes(*template),
+            owner,
+        })
+    }
+}
+
+/// Returns true unless a program said it: only users give instructions.
+fn said_by_user(record: &Record) -> bool {
+    let Record::Event(event) = record else {
+        return false;
+    };
+    let programs = ["assistant", "model", "system", "tool", "agent"];
+    let is_program = |who: &str| programs.contains(&who.to_lowercase().as_str());
+    let speaker = speaker(record).or(event.actor.as_deref());
+    !speaker.is_some_and(is_program)
+        && !event.actor.as_deref().is_some_and(is_program)
+        && !event.event_type.starts_with("assistant")
 }
 
 /// Returns a number for a name in an audience.
@@ -97,6 +187,11 @@ pub(crate) fn person(name: &str) -> u64 {
     let hash = ContentHash::of(name.as_bytes());
     let first = hash.as_bytes().first_chunk().copied();
     u64::from_le_bytes(first.unwrap_or_default())
+}
+
+/// Returns a number for a user, agent or source; 0 for none.
+pub(crate) fn name_number(name: Option<&str>) -> u64 {
+    name.map_or(0, |name| person(name).max(1))
 }
 
 /// Returns who may see a record; everybody, when nobody is named.
@@ -257,9 +352,17 @@ pub(crate) fn entity(entity: &EntityRecord) -> String {
     format!("**{}**: {}{known}", entity.entity_type, entity.name)
 }
 
-/// Returns how a relation reads; its ends by name, not id.
+/// Returns how a relation reads; its ends by name, not id. What texts tell has
+/// its date.
 pub(crate) fn relation(relation: &RelationRecord, from: &str, to: &str) -> String {
-    format!("{from} --[{}]--> {to}", relation.relation_type)
+    let date = relation.timestamp.filter(|_| !relation.evidence.is_empty());
+    let date = date.map_or_else(String::new, |at| format!(" ({})", day(at)));
+    format!("{from} --[{}]--> {to}{date}", relation.relation_type)
+}
+
+/// Returns the day of a time, in UTC.
+pub(crate) fn day(at: Timestamp) -> String {
+    at.to_zoned(TimeZone::UTC).strftime("%Y-%m-%d").to_string()
 }
 
 /// Returns how a pattern reads.

@@ -1,12 +1,11 @@
 //! Housekeeping of a memory: caps, deletion, new vectors and statistics.
 
 use std::collections::BTreeMap;
-use std::sync::PoisonError;
 
 use contexture_recall::Vector;
 use contexture_store::{
     Change, EmbedderInfo, Forget, Forgotten, KindStats, MemoryStats, Outcome, Record, RecordKey,
-    RecordKind, Sketch, StoreError,
+    RecordKind, RecordList, Sketch, StoreError,
 };
 use jiff::Timestamp;
 use serde::Serialize;
@@ -24,13 +23,6 @@ const BATCH: usize = 512;
 
 /// The number of records archived at a time.
 const ARCHIVED: usize = 1_000;
-
-/// How many entities or relations a record may bring with it, itself included.
-const DERIVED: u64 = 8;
-
-/// After how many records the caps are looked at again in any case: others may
-/// record too.
-const LOOK_AGAIN: u64 = 100_000;
 
 /// The content of a memory in numbers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -82,6 +74,19 @@ pub struct KindOverview {
     pub hold: u64,
 }
 
+/// A page of a list of records.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct RecordPage {
+    /// The records, in the order they were first recorded.
+    pub records: Vec<Record>,
+    /// The cursor of the next page, for `after`. Null on the last page.
+    pub next: Option<String>,
+}
+
+/// The maximum number of records of a page.
+const MOST_LISTED: usize = 1_000;
+
 /// The result of creating vectors.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -109,8 +114,9 @@ impl Memory<'_> {
                 match self.store.forget(&Forget::Id { kind, id }) {
                     Ok(more) => {
                         let mut all = result.unwrap_or_default();
-                        for (kind, count) in more.0 {
-                            *all.0.entry(kind).or_default() += count;
+                        all.pending |= more.pending;
+                        for (kind, count) in more.forgotten {
+                            *all.forgotten.entry(kind).or_default() += count;
                         }
                         result = Ok(all);
                     }
@@ -170,6 +176,30 @@ impl Memory<'_> {
         Ok(records.into_iter().flatten().collect())
     }
 
+    /// Returns a page of the records that a list selects, in the order they were
+    /// first recorded, and the cursor of the next page, if there is one.
+    pub fn list(
+        &self,
+        what: &RecordList,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<RecordPage, Error> {
+        let after = match after {
+            None => 0,
+            Some(cursor) => cursor.parse::<RecordKey>().map_err(|_| {
+                Error::input(format!("after: `{cursor}` is not a cursor of a list"))
+                    .advise("use the value of `next` of the page before")
+            })?,
+        };
+        let limit = limit.clamp(1, MOST_LISTED);
+        let mut keys = self.store.list(what, after, limit + 1)?;
+        let more = keys.len() > limit;
+        keys.truncate(limit);
+        let next = keys.last().filter(|_| more).map(RecordKey::to_string);
+        let records = self.store.records(&keys)?.into_iter().flatten().collect();
+        Ok(RecordPage { records, next })
+    }
+
     /// Hands out every record that can be found, in the order it was recorded or
     /// last changed, and then the tasks, each behind the one it is a part of.
     /// What is only derived from others comes with those.
@@ -207,7 +237,8 @@ impl Memory<'_> {
     }
 
     /// Gives every text a vector of the configured embedder, and puts that in
-    /// use; with an encoder, vectors of both generations. What was done before an interruption is not done again.
+    /// use; with an encoder, vectors of both generations. What was done before
+    /// an interruption is not done again.
     pub fn reembed(&self, progress: &mut dyn FnMut(u64)) -> Result<Reembedded, Error> {
         let embedder = self.embedder()?;
         let here = info(&*embedder);
@@ -250,36 +281,17 @@ impl Memory<'_> {
     }
 
     /// Puts the least valuable records aside where there are more than the caps
-    /// allow, and returns how many. `recorded` is how many came since the last
-    /// call: far from the caps nothing has to be counted.
-    pub(crate) fn keep_within_caps(&self, recorded: u64, now: Timestamp) -> Result<u64, Error> {
-        {
-            let headroom = self.cache.headroom.lock();
-            let mut headroom = headroom.unwrap_or_else(PoisonError::into_inner);
-            *headroom = headroom.saturating_sub(recorded.saturating_mul(DERIVED));
-            if *headroom > 0 {
-                return Ok(0);
-            }
-        }
+    /// allow, and returns how many. One in a hundred goes at once, so that the
+    /// next records find space without another look at all of them.
+    pub(crate) fn keep_within_caps(&self, now: Timestamp) -> Result<u64, Error> {
         let caps = &self.engine.config().memory.caps;
-        let stats = self.store.memory_stats()?;
-        let left = RecordKind::ALL.into_iter().map(|kind| {
-            let live = stats.kinds.get(&kind).map_or(0, |kind| kind.live);
-            caps.of(kind).saturating_sub(live)
-        });
-        let left = left.min().unwrap_or(0).min(LOOK_AGAIN);
-        let headroom = self.cache.headroom.lock();
-        *headroom.unwrap_or_else(PoisonError::into_inner) = left;
-        let over = |kind: RecordKind| {
-            let live = stats.kinds.get(&kind).map_or(0, |kind| kind.live);
-            live.saturating_sub(caps.of(kind))
+        let counts = self.store.record_counts()?;
+        let over = |(kind, live): (&RecordKind, &u64)| {
+            let cap = caps.of(*kind);
+            let over = live.saturating_sub(cap);
+            (over > 0).then(|| (*kind, over + cap / 100))
         };
-        let kinds = RecordKind::ALL.into_iter();
-        let kinds: Vec<(RecordKind, u64)> = kinds
-            .filter(|kind| *kind != RecordKind::Task)
-            .map(|kind| (kind, over(kind)))
-            .filter(|(_, over)| *over > 0)
-            .collect();
+        let kinds: Vec<(RecordKind, u64)> = counts.iter().filter_map(over).collect();
         if kinds.is_empty() {
             return Ok(0);
         }

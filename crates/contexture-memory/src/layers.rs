@@ -8,13 +8,13 @@ use std::sync::{Arc, Mutex};
 use contexture_core::guard::{self, Policy};
 use contexture_core::{
     Assembly, ByScore, Code, Counts, Curator, Cut, Excluded, Fit, Form, FormKind, Frame, Heading,
-    Included, Item, Layer, Role, Scores, Share, Text, Tokens, Trust,
+    Included, Item, Layer, Role, Scores, Share, Text, Tokens, Trust, grouped,
 };
 use contexture_engine::{Engine, Summariser};
-use contexture_recall::{NEAR_DUPLICATE, shorten, similar, snippet};
+use contexture_recall::{NEAR_DUPLICATE, near_keys, shorten, similar, snippet};
 use contexture_store::RecordKind;
 
-use crate::channels::Candidate;
+use crate::channels::{Alike, Candidate};
 use crate::context::{
     Channel, ChannelBudget, Context, ContextComponent, ContextRequest, LeftOut, Shown,
 };
@@ -41,6 +41,8 @@ pub(crate) struct FoundRecord {
     pub(crate) line: Arc<Line>,
     /// The parts of the score, by name.
     scores: Arc<Scores>,
+    // What is added when it stands for many others, and how it reads then.
+    note: Option<(usize, Text)>,
 }
 
 impl FoundRecord {
@@ -54,7 +56,18 @@ impl FoundRecord {
             candidate,
             line,
             scores: Arc::new(scores),
+            note: None,
         }
+    }
+
+    /// Adds how many others it stands for, when they are many.
+    pub(crate) fn standing_for(mut self, alike: Option<Alike>) -> Self {
+        if let Some(note) = alike.and_then(Alike::note) {
+            let text = self.text();
+            let noted = text.shortened(&format!("{}{note}", text.as_str()));
+            self.note = Some((note.len(), noted));
+        }
+        self
     }
 
     /// Returns what its score is made of, and of a text how many of the words
@@ -72,6 +85,9 @@ impl FoundRecord {
 
     /// Returns how it reads: what is recent has its time before it.
     fn text(&self) -> &Text {
+        if let Some((_, noted)) = &self.note {
+            return noted;
+        }
         match self.candidate.channel {
             Channel::Recent => self.line.dated(),
             _ => &self.line.text,
@@ -81,7 +97,8 @@ impl FoundRecord {
     /// Returns what stands before it in any case, and the rest of it.
     fn split(&self) -> (&str, &str) {
         let whole = self.text().as_str();
-        let rest = self.line.text.as_str().len() - self.line.lead;
+        let note = self.note.as_ref().map_or(0, |(length, _)| *length);
+        let rest = self.line.text.as_str().len() - self.line.lead + note;
         whole.split_at(whole.len() - rest)
     }
 
@@ -154,6 +171,12 @@ impl Curator for RecordCurator {
         let text = self.text(&format!("{lead}{text}"));
         (!text.is_empty()).then_some(())?;
         self.form(item, FormKind::Extract, text)
+    }
+
+    fn near_keys(&self, item: &Item) -> Option<Vec<u32>> {
+        // Only texts are like each other.
+        let keys = found(item).map(|found| near_keys(found.line.words()).collect());
+        Some(keys.unwrap_or_default())
     }
 
     fn near_duplicate(&self, a: &Item, b: &Item) -> Option<Ordering> {
@@ -286,22 +309,47 @@ impl<'f> Selection<'f> {
         }
     }
 
-    /// Returns a row for each group of records that say exactly the same as one
-    /// that is offered.
-    pub(crate) fn duplicates(&self) -> Vec<Excluded> {
+    /// Returns a row for each group of records that is not offered: those that
+    /// say exactly the same as one that is, and those that rank below them all.
+    pub(crate) fn groups(&self) -> Vec<Excluded> {
         let by_key: BTreeMap<i64, &Arc<str>> = (self.records.iter())
             .map(|(id, found)| (found.candidate.key, id))
             .collect();
-        let rows = self.findings.duplicates.iter().filter_map(|(key, count)| {
-            let id = by_key.get(key)?;
-            let others = if *count == 1 { "record" } else { "records" };
-            let name = format!("duplicates of {id}");
-            let reason =
-                format!("{count} {others} with the same content as `{id}`, which is newer");
-            let code = Code::NEAR_DUPLICATE;
-            Some(Excluded::unoffered(&name, "", Role::Context, code, reason))
+        let rows = self.findings.duplicates.iter().flat_map(|(key, alike)| {
+            let id = by_key.get(key);
+            let row = |count: usize, name: &str, reason: &str| {
+                let id = id.filter(|_| count > 0)?;
+                let others = if count == 1 { "record" } else { "records" };
+                let reason = format!(
+                    "{} {others} {reason} `{id}`, which is newer",
+                    grouped(count as u64)
+                );
+                let (name, code) = (format!("{name} {id}"), Code::NEAR_DUPLICATE);
+                let mut row = Excluded::unoffered(&name, "", Role::Context, code, reason);
+                row.items = Some(count as u64);
+                Some(row)
+            };
+            let same = row(alike.same, "duplicates of", "with the same content as");
+            let like = row(alike.like, "records like", "differing only in numbers from");
+            [same, like].into_iter().flatten()
         });
-        rows.collect()
+        rows.chain(self.lower()).collect()
+    }
+
+    /// Returns a row for the records that rank below all that are offered.
+    fn lower(&self) -> Option<Excluded> {
+        let count = self.findings.lower;
+        (count > 0).then_some(())?;
+        let offered = self.records.len();
+        let reason = format!(
+            "{} more records rank below the {} that were compared",
+            grouped(count as u64),
+            grouped(offered as u64)
+        );
+        let (name, code) = ("lower-ranking records", Code::OVER_BUDGET);
+        let mut row = Excluded::unoffered(name, "", Role::Context, code, reason);
+        row.items = Some(count as u64);
+        Some(row)
     }
 
     /// Returns the context that the fit made of it.
@@ -315,8 +363,8 @@ impl<'f> Selection<'f> {
         let mut left: Vec<&Excluded> = report.excluded.iter().collect();
         let score = |row: &Excluded| row.score.unwrap_or(0.0);
         left.sort_by(|a, b| score(b).total_cmp(&score(a)));
-        let duplicates = self.duplicates();
-        left.extend(&duplicates);
+        let groups = self.groups();
+        left.extend(&groups);
         let over = |row: &&Excluded| row.code != Code::NEAR_DUPLICATE;
         let mut channels: BTreeMap<&'static str, ChannelBudget> = BTreeMap::new();
         for (channel, layer) in

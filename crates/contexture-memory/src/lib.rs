@@ -13,11 +13,13 @@ mod archetype;
 mod channels;
 mod context;
 mod embedder;
+mod facts;
 mod form;
 mod housekeeping;
 mod later;
 mod layers;
 mod lines;
+mod messages;
 mod query;
 mod read;
 mod recall;
@@ -29,11 +31,12 @@ mod task_stack;
 mod time;
 mod view;
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, RwLockReadGuard};
 use std::time::Instant;
 
 use contexture_engine::{Advice, Engine, Error, Operation, Warning};
-use contexture_recall::{ANALYSER, Embedder, Extractor, Strategy, analyse};
+use contexture_recall::{ANALYSER, Embedder, Extractor, Strategy};
 use contexture_store::{Change, EmbedderInfo, Memories, MemoryState, Sketch};
 use jiff::Timestamp;
 
@@ -46,9 +49,11 @@ use self::view::View;
 pub use self::archetype::Archetypes;
 pub use self::context::{
     Channel, ChannelBudget, Context, ContextComponent, ContextRequest, LeftOut, Metadata, Shown,
-    Signals, VectorProgress,
+    Signals, TimeInterval, VectorProgress,
 };
-pub use self::housekeeping::{EncoderOverview, KindOverview, MemoryOverview, Reembedded};
+pub use self::housekeeping::{
+    EncoderOverview, KindOverview, MemoryOverview, RecordPage, Reembedded,
+};
 pub use self::later::FillIn;
 pub use self::recall::{Recall, Recalled};
 pub use self::record::{Lines, MemoryRecorded};
@@ -80,8 +85,6 @@ pub struct MemoryCache {
     later_failed: Mutex<bool>,
     archetypes: OnceLock<Archetypes>,
     extractor: OnceLock<Extractor>,
-    // How many records may come before the caps are looked at again.
-    headroom: Mutex<u64>,
     // What is to be said once.
     warnings: Mutex<Vec<Warning>>,
 }
@@ -184,6 +187,14 @@ impl<'e> Memory<'e> {
             ))
         })?;
         Ok(known.get_or_init(|| made))
+    }
+
+    /// Returns the types of relations of which an entity has one at most.
+    fn single_relations(&self) -> Result<BTreeSet<String>, Error> {
+        let name = &self.engine.config().memory.archetype;
+        let rules = &self.archetypes()?.get(name)?.rules.relations;
+        let single = rules.iter().filter(|rule| rule.single);
+        Ok(single.map(|rule| rule.kind.clone()).collect())
     }
 
     /// Returns the strategy that a request asks for.
@@ -355,7 +366,7 @@ impl<'e> Memory<'e> {
             let made = keys.iter().zip(&records).filter_map(|(key, record)| {
                 let record = record.as_ref()?;
                 let text = form::searchable(record)?;
-                Some((*key, form::pack(&analyse(&text), record)))
+                Some((*key, form::Packed::of(&text, record, None).to_bytes()))
             });
             let made: Vec<_> = made.collect();
             self.store.put_words(ANALYSER, &made)?;

@@ -9,7 +9,6 @@ use contexture_core::{Counts, Text, Tokens};
 use contexture_recall::{Words, analyse, sentences};
 use contexture_store::{Record, RecordKey, StoreError};
 use jiff::Timestamp;
-use jiff::tz::TimeZone;
 
 use crate::{form, lock};
 
@@ -45,7 +44,7 @@ impl Line {
         let mut lead = String::new();
         let (body, at, group) = match record {
             Record::Event(event) => {
-                let day = event.timestamp.map(day);
+                let day = event.timestamp.map(form::day);
                 let (head, rest) = form::event(event);
                 let body = form::indented(&format!("{head}{rest}"));
                 lead = form::indented(&head);
@@ -117,11 +116,6 @@ fn asks(text: &str) -> f64 {
     }
     let last = sentences(text).last();
     last.map_or(0.0, |last| last.len() as f64 / text.len() as f64)
-}
-
-/// Returns the day of a time, in UTC.
-fn day(at: Timestamp) -> String {
-    at.to_zoned(TimeZone::UTC).strftime("%Y-%m-%d").to_string()
 }
 
 /// Lines by what counted them.

@@ -3,20 +3,17 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use contexture_recall::{
-    asks_for_recent, detect_intent, name_key, names_in, query_keywords, relevant_event_types,
+    Clock, asks_for_recent, detect_intent, name_key, names_in, query_keywords, relevant_event_types,
 };
 use contexture_store::RecordKey;
 
 use crate::admission::Admission;
 use crate::context::Signals;
-use crate::time::Dates;
+use crate::time::{Times, without_relative};
 use crate::view::{Text, View};
 
 /// What it is worth that a query names who says something.
 const SPEAKER: f32 = 0.1;
-
-/// What it is worth that a query names the month or year of something.
-const DATE: f32 = 0.1;
 
 /// What it is worth that a text mentions, by another name, what a query names.
 const ALIAS: f32 = 0.1;
@@ -44,7 +41,8 @@ pub(crate) struct Query {
     /// What is searched for by vector: the query without the names of speakers.
     pub(crate) text: String,
     speakers: BTreeSet<u32>,
-    dates: Dates,
+    /// The times that it names.
+    pub(crate) times: Times,
     /// The entities that it names, by key.
     pub(crate) entities: Vec<RecordKey>,
     // Those of them that have several names.
@@ -55,8 +53,11 @@ pub(crate) struct Query {
 
 impl Query {
     /// Reads the signals of a query.
-    pub(crate) fn read(query: &str, view: &View, filters: &Admission<'_>) -> Self {
-        let head = head_of(query);
+    pub(crate) fn read(query: &str, view: &View, filters: &Admission<'_>, clock: &Clock) -> Self {
+        let whole = head_of(query);
+        let times = Times::named_in(whole, clock);
+        let timeless = without_relative(whole, &times.reading);
+        let head = timeless.as_str();
         let names = names_in(head);
         let speakers: BTreeSet<u32> = (names.iter())
             .filter_map(|name| view.speaker(&name.key))
@@ -82,17 +83,22 @@ impl Query {
         };
         keywords.truncate(MOST_WORDS);
         let mut terms: Vec<u32> = keywords.iter().map(|keyword| keyword.id).collect();
-        // Where no text has any of the words, one may be mistyped.
+        // Where no text that may be found has any of the words, one may be
+        // mistyped.
         let mut corrected = BTreeMap::new();
-        if terms.iter().all(|term| view.index.holding(*term) == 0) {
+        let is_held = |term: &u32| {
+            let holders = view.index.holders(*term).iter();
+            holders.copied().any(|slot| filters.text(slot))
+        };
+        if !terms.iter().any(is_held) {
             for keyword in keywords.iter().take(MOST_CORRECTED) {
-                if let Some((word, term)) = corrected_word(&keyword.word, view) {
+                if let Some((word, term)) = corrected_word(&keyword.word, view, filters) {
                     corrected.insert(keyword.word.clone(), word);
                     terms.push(term);
                 }
             }
         }
-        let intent = detect_intent(head);
+        let intent = detect_intent(whole);
         let ids = entities.iter().filter_map(|key| view.entities.get(key));
         let several = |key: &&RecordKey| {
             let entity = view.entities.get(*key);
@@ -104,22 +110,28 @@ impl Query {
                 mentioned_entities: ids.map(|entity| entity.id.clone()).collect(),
                 intent,
                 relevant_event_types: relevant_event_types(intent).to_vec(),
-                recent: asks_for_recent(head),
+                recent: asks_for_recent(whole) && times.reading.intervals.is_empty(),
                 corrected,
+                intervals: times
+                    .reading
+                    .intervals
+                    .iter()
+                    .map(|one| (*one).into())
+                    .collect(),
             },
             terms,
             text,
             aliased: entities.iter().filter(several).copied().collect(),
             entities,
             speakers,
-            dates: Dates::named_in(head),
-            lower: head.to_lowercase(),
+            times,
+            lower: whole.to_lowercase(),
         }
     }
 
     /// Returns true when there is nothing to look for.
     pub(crate) fn is_blank(&self) -> bool {
-        self.terms.is_empty()
+        self.terms.is_empty() && self.times.is_empty()
     }
 
     /// Returns the most that can speak for a text beside what it says.
@@ -129,9 +141,8 @@ impl Query {
         } else {
             SPEAKER
         };
-        let date = if self.dates.is_empty() { 0.0 } else { DATE };
         let alias = if self.aliased.is_empty() { 0.0 } else { ALIAS };
-        speaker + date + alias
+        speaker + self.times.most_bonus() + alias
     }
 
     /// Returns what speaks for a text beside what it says.
@@ -140,9 +151,7 @@ impl Query {
         if text.speaker.is_some_and(|who| self.speakers.contains(&who)) {
             bonus += SPEAKER;
         }
-        if self.dates.hold(text.at) {
-            bonus += DATE;
-        }
+        bonus += self.times.bonus(text.at, &text.told);
         if !self.aliased.is_empty() && text.mentions.iter().any(|e| self.aliased.contains(e)) {
             bonus += ALIAS;
         }
@@ -151,8 +160,9 @@ impl Query {
 }
 
 /// Returns the word that most texts hold of those that differ from a word by
-/// one letter or two that changed places, and its term.
-fn corrected_word(word: &str, view: &View) -> Option<(String, u32)> {
+/// one letter or two that changed places, and its term. Only texts that may be
+/// found count: a word of a hidden text must not show.
+fn corrected_word(word: &str, view: &View, filters: &Admission<'_>) -> Option<(String, u32)> {
     let letters: Vec<char> = word.chars().collect();
     if !CORRECTED.contains(&letters.len()) || !letters.iter().all(|c| c.is_alphabetic()) {
         return None;
@@ -161,7 +171,8 @@ fn corrected_word(word: &str, view: &View) -> Option<(String, u32)> {
     let mut consider = |letters: Vec<char>| {
         let word: String = letters.into_iter().collect();
         for keyword in query_keywords(&word) {
-            let holding = view.index.holding(keyword.id);
+            let holders = view.index.holders(keyword.id).iter();
+            let holding = holders.filter(|slot| filters.text(**slot)).count();
             if holding > best.as_ref().map_or(0, |(most, ..)| *most) {
                 best = Some((holding, word.clone(), keyword.id));
             }

@@ -9,19 +9,19 @@ use contexture_core::cache::Cache;
 use contexture_core::guard::Finding;
 use contexture_core::{Budget, Counts, Layer, Scores, Tokens, assemble, no_loader};
 use contexture_engine::{Advice, Error, Permissions, Warning};
-use contexture_recall::{Embedder, Strategy};
+use contexture_recall::{Clock, Embedder, Strategy};
 use contexture_store::{EventRecord, Record, RecordKey, RecordKind};
 use jiff::Timestamp;
 
 use crate::admission::Admission;
-use crate::channels::{Candidate, ChannelResults, ChannelSearch};
+use crate::channels::{Alike, Candidate, ChannelResults, ChannelSearch};
 use crate::context::{Channel, Context, ContextRequest, Metadata, VectorProgress};
 use crate::later::Generation;
 use crate::layers::{FoundRecord, Selection};
 use crate::lines::Line;
 use crate::query::{LONGEST_QUERY, Query, head_of};
 use crate::view::View;
-use crate::{Memory, RELATIONS, dimensions_of, kept};
+use crate::{Memory, RELATIONS, dimensions_of, kept, time};
 
 /// How long a context is good for, if nothing changes.
 const GOOD_FOR_MS: i64 = 30_000;
@@ -31,6 +31,10 @@ const FOUND_BYTES: usize = 300;
 
 /// What a text loses that is nothing but a question.
 const ASKS: f64 = 0.1 / 1.4;
+
+/// Longer texts lose nothing for a question at their end: who says that much
+/// states something too.
+const LONGEST_QUESTION: Tokens = 30;
 
 /// How something is recalled, beside what is asked.
 #[derive(Debug, Clone, Default)]
@@ -65,8 +69,10 @@ pub struct Recalled {
 #[derive(Debug)]
 pub(crate) struct Findings {
     pub(crate) records: Vec<FoundRecord>,
-    /// How many more say the same as one that was found, by its key.
-    pub(crate) duplicates: BTreeMap<RecordKey, usize>,
+    /// How many more are like one that was found, by its key.
+    pub(crate) duplicates: BTreeMap<RecordKey, Alike>,
+    /// How many more records could be returned and rank below those.
+    pub(crate) lower: usize,
     request: ContextRequest,
     pub(crate) strategy: Strategy,
     pub(crate) metadata: Metadata,
@@ -91,6 +97,7 @@ struct RecallCall<'a> {
     how: &'a Recall<'a>,
     strategy: Strategy,
     now: Timestamp,
+    clock: Clock,
 }
 
 /// What was found lately, by what was asked of which state. Each has the time
@@ -139,11 +146,13 @@ impl Memory<'_> {
             return Err(Error::input("the budget is 0 tokens").advise(Advice::raise("max_tokens")));
         }
         let now = kept(how.now);
+        let (clock, unknown_zone) = time::clock(now, request.timezone.as_deref());
         let asked = RecallCall {
             request,
             how,
             strategy: self.strategy(request)?,
             now,
+            clock,
         };
         let deadline = how.deadline.map(|deadline| started + deadline);
         self.catch_up_vectors(deadline)?;
@@ -173,6 +182,7 @@ impl Memory<'_> {
             (vector, warnings) = self.vector_for(view, &asked, deadline)?;
         }
         let vector = vector.map(|(_, vector)| vector);
+        warnings.extend(unknown_zone);
         warnings.extend(self.pending_warnings());
         let found = Arc::new(self.look(view, asked, counts, vector, warnings)?);
         drop(guard);
@@ -190,7 +200,8 @@ impl Memory<'_> {
     pub fn update(&self, recalled: &Recalled, event: &EventRecord) -> Result<Recalled, Error> {
         let started = Instant::now();
         let found = &recalled.found;
-        if self.store.memory_state()?.seq != found.seq {
+        let state = self.store.memory_state()?;
+        if (state.seq, state.later.seq) != (found.seq, found.later) {
             let how = Recall {
                 model: found.model.as_deref(),
                 now: found.now,
@@ -225,7 +236,11 @@ impl Memory<'_> {
             ));
         }
         let admission = self.admission(view, &asked)?;
-        let query = Query::read(&request.query, view, &admission);
+        let query = Query::read(&request.query, view, &admission, &asked.clock);
+        if query.times.reading.contradicts {
+            let message = "the times in the query exclude each other; none of the bounds is used";
+            warnings.push(Warning::new("times_contradict", message));
+        }
         let found = ChannelSearch {
             view,
             query: &query,
@@ -235,6 +250,8 @@ impl Memory<'_> {
             vector: vector.as_deref(),
             most: (request.max_tokens / 12).clamp(256, 4096) as usize,
             now: asked.now.as_millisecond(),
+            unmatched: false,
+            single: &self.single_relations()?,
         }
         .find();
         let ChannelResults {
@@ -243,12 +260,15 @@ impl Memory<'_> {
             entities,
             searched,
             duplicates,
+            lower,
+            unmatched,
         } = found;
-        let records = self.records(view, candidates, &asked.strategy, counts)?;
+        let records = self.records(view, candidates, &duplicates, &asked.strategy, counts)?;
         let head = head_of(&request.query);
         Ok(Findings {
             records,
             duplicates,
+            lower,
             request: ContextRequest {
                 query: head.to_owned(),
                 ..request.clone()
@@ -260,6 +280,7 @@ impl Memory<'_> {
                 events_considered: events,
                 entities_considered: entities,
                 chunks_searched: searched,
+                unmatched,
                 vectors: self.vector_progress()?,
                 warnings,
                 ..Metadata::default()
@@ -357,11 +378,12 @@ impl Memory<'_> {
         Ok(embedded(view.generation, embedder, text, deadline))
     }
 
-    /// Returns the text of a query that is embedded, unless it is blank.
+    /// Returns the text of a query that is embedded, unless it has no words but
+    /// times.
     fn query_text(&self, view: &View, asked: &RecallCall<'_>) -> Result<Option<String>, Error> {
         let admission = self.admission(view, asked)?;
-        let query = Query::read(&asked.request.query, view, &admission);
-        Ok((!query.is_blank()).then_some(query.text))
+        let query = Query::read(&asked.request.query, view, &admission, &asked.clock);
+        Ok((!query.terms.is_empty()).then_some(query.text))
     }
 
     /// Returns how far the encoder has come, unless it is done.
@@ -381,6 +403,7 @@ impl Memory<'_> {
         &self,
         view: &View,
         candidates: Vec<Candidate>,
+        duplicates: &BTreeMap<RecordKey, Alike>,
         strategy: &Strategy,
         counts: &Counts,
     ) -> Result<Vec<FoundRecord>, Error> {
@@ -444,12 +467,14 @@ impl Memory<'_> {
             if line.text.is_empty() {
                 return None;
             }
-            if line.asks > 0.0 && candidate.kind == RecordKind::Event {
+            let asks = line.asks > 0.0 && line.tokens <= LONGEST_QUESTION;
+            if asks && candidate.kind == RecordKind::Event {
                 let loss = ASKS * line.asks;
                 candidate.parts.insert("asks".into(), -loss);
                 candidate.score = (candidate.score - loss * strategy.relevance_weight).max(0.0);
             }
-            Some(FoundRecord::new(candidate, line))
+            let alike = duplicates.get(&candidate.key).copied();
+            Some(FoundRecord::new(candidate, line).standing_for(alike))
         });
         Ok(items.collect())
     }

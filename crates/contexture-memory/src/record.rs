@@ -6,7 +6,7 @@ use std::io::{BufRead, Read};
 use contexture_core::guard::{self, Secret};
 use contexture_engine::{Advice, Operation, Warning};
 use contexture_recall::{
-    ANALYSER, Embedder, Extracted, Extractor, TextContext, Vector, analyse, chunks, name_key,
+    ANALYSER, Embedder, Extracted, Extractor, TextContext, Vector, chunks, name_key,
 };
 use contexture_store::{
     Analysis, ChunkRecord, Derived, EntityRecord, Link, Mention, NewRecord, Record, RecordKey,
@@ -16,6 +16,7 @@ use jiff::Timestamp;
 
 use crate::embedder::unit;
 use crate::error::Error;
+use crate::facts::told_type;
 use crate::{Memory, form, info, kept, read};
 
 /// The number of lines that are stored in one transaction.
@@ -49,6 +50,9 @@ pub struct MemoryRecorded {
     /// The number of old records that were archived to stay within the
     /// configured limits.
     pub archived: u64,
+    /// The ids of the records, in the order given. Omitted for lines and texts.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub ids: Vec<String>,
     /// Warnings that the caller should read.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<Warning>,
@@ -91,15 +95,22 @@ impl Memory<'_> {
     /// code.
     pub fn record(
         &self,
-        records: Vec<Record>,
+        mut records: Vec<Record>,
         now: Option<Timestamp>,
     ) -> Result<MemoryRecorded, Error> {
-        let mut done = MemoryRecorded::default();
+        records.iter_mut().for_each(Record::complete);
+        let mut done = MemoryRecorded {
+            ids: records
+                .iter()
+                .map(|record| record.id().to_owned())
+                .collect(),
+            ..MemoryRecorded::default()
+        };
         let places: Vec<String> = (0..records.len())
             .map(|i| format!("records[{i}]"))
             .collect();
         self.remember(records, &places, kept(now), &mut done)?;
-        done.archived += self.keep_within_caps(done.added, kept(now))?;
+        done.archived += self.keep_within_caps(kept(now))?;
         Ok(done)
     }
 
@@ -160,7 +171,7 @@ impl Memory<'_> {
                 break;
             }
         }
-        done.archived += self.keep_within_caps(done.added, now)?;
+        done.archived += self.keep_within_caps(now)?;
         Ok(done)
     }
 
@@ -191,6 +202,9 @@ impl Memory<'_> {
                 valid_to: None,
                 supersedes: None,
                 visible_to: Vec::new(),
+                user: None,
+                agent: None,
+                task_id: None,
             })
         };
         let (now, mut done) = (kept(now), MemoryRecorded::default());
@@ -198,7 +212,7 @@ impl Memory<'_> {
         let places = vec![source.to_owned(); records.len()];
         self.remember(records, &places, now, &mut done)?;
         self.archive_behind(source, parts.len() as u64)?;
-        done.archived += self.keep_within_caps(done.added, now)?;
+        done.archived += self.keep_within_caps(now)?;
         Ok(done)
     }
 
@@ -278,7 +292,7 @@ impl Memory<'_> {
         };
         let new: Vec<NewRecord> = (ready.into_iter().zip(texts).zip(vectors))
             .map(|((mut record, text), vector)| {
-                let derived = derive(&record, text.as_deref(), vector, extractor);
+                let derived = derive(&record, text.as_deref(), vector, extractor, now);
                 if let Record::Chunk(chunk) = &mut record {
                     // It is kept beside the record, in the index's own form.
                     chunk.embedding = None;
@@ -482,6 +496,7 @@ fn derive(
     text: Option<&str>,
     vector: Option<Vec<u8>>,
     extractor: &Extractor,
+    now: Timestamp,
 ) -> Derived {
     if let Record::Entity(entity) = record {
         return Derived {
@@ -513,12 +528,12 @@ fn derive(
         key: name_key(&entity.name),
     });
     let links = extracted.relations.iter().map(|relation| Link {
-        relation_type: relation.kind.clone(),
+        relation_type: told_type(&relation.kind, relation.ended),
         from: relation.from,
         to: relation.to,
     });
     Derived {
-        words: Some(form::pack(&analyse(text), record)),
+        words: Some(form::Packed::of(text, record, Some(now)).to_bytes()),
         vector,
         speaker: speaker.map(name_key),
         names: Vec::new(),

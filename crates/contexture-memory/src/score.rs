@@ -55,8 +55,12 @@ impl Parts {
     }
 }
 
-/// Returns how recent something is: 1 now or later, a half a day ago.
+/// Returns how recent something is: 1 now or within the next day, a half a day
+/// ago. What is dated later is no more recent than what is as far in the past.
 pub(crate) fn recency(now: i64, at: i64) -> f64 {
-    let age = now.saturating_sub(at).max(0) as f64;
+    let age = match now.saturating_sub(at) {
+        age if (-DAY..0).contains(&age) => 0.0,
+        age => age.saturating_abs() as f64,
+    };
     0.5_f64.powf(age / DAY as f64)
 }

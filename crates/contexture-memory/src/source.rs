@@ -16,7 +16,7 @@ use contexture_store::TaskView;
 use crate::context::{Context, ContextRequest};
 use crate::layers::Selection;
 use crate::recall::Recall;
-use crate::{Memory, MemoryCache, shorten, task_stack};
+use crate::{Memory, MemoryCache, messages, shorten, task_stack};
 
 /// Less than this says nothing.
 const LEAST: Tokens = 32;
@@ -174,6 +174,7 @@ impl MemorySource {
             }
             return Ok(None);
         };
+        let query = in_context(ask, query);
         // An agent's answer needs some of what is left.
         let spared = match ask.facts.is_agent && ask.budget.reserve_response() == 0 {
             true => LITTLE_ROOM,
@@ -196,6 +197,7 @@ impl MemorySource {
                 .text("strategy")
                 .or_else(|| ask.request.strategy.clone()),
             filters: filters(ask)?,
+            timezone: (ask.request.event.as_ref()).and_then(|event| event.timezone.clone()),
             ..ContextRequest::default()
         };
         let identity = identity(ask);
@@ -242,7 +244,7 @@ fn found(
         fit: Some(selection.fit()),
         frame: Some(frame(ask)),
         curator: Some(selection.curator()),
-        excluded: selection.duplicates(),
+        excluded: selection.groups(),
         volatile: true,
         ..Offer::default()
     })
@@ -322,6 +324,27 @@ fn query(ask: &Ask<'_>) -> Option<String> {
     let of_event = || Some(ask.request.event.as_ref()?.content.clone());
     let query = current_task(ask).map(|task| task.goal).or_else(of_event)?;
     (!query.trim().is_empty()).then_some(query)
+}
+
+/// Returns a query with what was said before it, when it is an event that says
+/// little: `yes, go ahead`.
+fn in_context(ask: &Ask<'_>, query: String) -> String {
+    let is_event = ask
+        .request
+        .event
+        .as_ref()
+        .is_some_and(|event| event.content == query);
+    if !is_event || !messages::says_little(&query) {
+        return query;
+    }
+    let of_session = || {
+        let label = ask.session_label()?;
+        messages::last_of_session(ask.engine.ledger().ok()?, &label)
+    };
+    match messages::last_said(&ask.request.messages).or_else(of_session) {
+        Some(before) => format!("{before}\n{query}"),
+        None => query,
+    }
 }
 
 fn filters(ask: &Ask<'_>) -> Result<ContextFilters, Error> {

@@ -1,98 +1,166 @@
-//! Finds days, months and years in a query.
+//! The times that a query asks about, and how well a text fits them.
 
-use std::collections::BTreeSet;
-
+use contexture_engine::Warning;
+use contexture_recall::{Clock, Interval, TimeReading, read_times};
 use jiff::Timestamp;
+use jiff::fmt::temporal::DateTimeParser;
 use jiff::tz::TimeZone;
 
 /// A day, in milliseconds.
 pub(crate) const DAY: i64 = 24 * 60 * 60 * 1000;
 
-const MONTHS: [&str; 12] = [
-    "january",
-    "february",
-    "march",
-    "april",
-    "may",
-    "june",
-    "july",
-    "august",
-    "september",
-    "october",
-    "november",
-    "december",
-];
+/// What it is worth that a text is of a time that a query names.
+const INSIDE: f32 = 0.4;
 
-/// The months and years that a query names.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Dates {
-    months: BTreeSet<i8>,
-    years: BTreeSet<i16>,
+/// What it is worth that a text is of a month or year that a query names, when
+/// the month is that of another year, or the year is all that is named.
+const NAMED: f32 = 0.1;
+
+/// A period of this length or more is a year: it selects little.
+const YEAR: i64 = 365 * DAY;
+
+/// Returns a clock in the time zone of that name, and a warning when there is
+/// none: then it is UTC.
+pub(crate) fn clock(now: Timestamp, zone: Option<&str>) -> (Clock, Option<Warning>) {
+    let parsed = match zone.map(str::trim).filter(|zone| !zone.is_empty()) {
+        None => Ok(TimeZone::UTC),
+        Some(zone) => DateTimeParser::new()
+            .parse_time_zone(zone)
+            .map_err(|_| zone),
+    };
+    match parsed {
+        Ok(zone) => (Clock::new(Some(now), zone), None),
+        Err(zone) => {
+            let message = format!(
+                "the time zone `{zone}` is unknown; times in the query are read in UTC. Use a \
+                 name such as `Europe/Berlin` or an offset such as `+02:00`"
+            );
+            let warning = Warning::new("unknown_time_zone", message);
+            (Clock::new(Some(now), TimeZone::UTC), Some(warning))
+        }
+    }
 }
 
-impl Dates {
-    /// Returns the months and years that a text names. A month is written with
-    /// a capital, so that one may march.
-    pub(crate) fn named_in(text: &str) -> Self {
-        let mut dates = Self::default();
-        for word in text.split(|c: char| !c.is_alphanumeric()) {
-            let capital = word.starts_with(char::is_uppercase);
-            let lower = word.to_lowercase();
-            let month = MONTHS.iter().position(|month| capital && *month == lower);
-            dates.months.extend(month.map(|month| month as i8 + 1));
-            let year = word.parse::<i16>().ok();
-            let year = year.filter(|year| (1900..2100).contains(year));
-            dates.years.extend(year.filter(|_| word.len() == 4));
+/// The times that a query asks about.
+#[derive(Debug)]
+pub(crate) struct Times {
+    pub(crate) reading: TimeReading,
+}
+
+impl Times {
+    /// Returns the times that a query names.
+    pub(crate) fn named_in(query: &str, clock: &Clock) -> Self {
+        Self {
+            reading: read_times(query, clock),
         }
-        dates
     }
 
-    /// Returns true when none is named.
+    /// Returns true when no time is named.
     pub(crate) fn is_empty(&self) -> bool {
-        self.months.is_empty() && self.years.is_empty()
+        let TimeReading {
+            intervals,
+            months,
+            years,
+            ..
+        } = &self.reading;
+        intervals.is_empty() && months.is_empty() && years.is_empty()
     }
 
-    /// Returns true when a time, in Unix milliseconds, is one of those that are
-    /// named.
-    pub(crate) fn hold(&self, at: i64) -> bool {
+    /// Returns the most that [`bonus`](Times::bonus) can be.
+    pub(crate) fn most_bonus(&self) -> f32 {
+        match (self.is_empty(), self.reading.intervals.is_empty()) {
+            (true, _) => 0.0,
+            (_, true) => NAMED,
+            (_, false) => INSIDE,
+        }
+    }
+
+    /// Returns what the time of a text, and the times it tells of, are worth.
+    pub(crate) fn bonus(&self, at: i64, told: &[Interval]) -> f32 {
         if self.is_empty() {
+            return 0.0;
+        }
+        let fits = |asked: &Interval| {
+            asked.contains(at)
+                || told.iter().any(|told| {
+                    // What is told of a whole year tells nothing of a day in it.
+                    asked.and(*told).is_some() && told.length() <= asked.length().max(7 * DAY)
+                })
+        };
+        let inside = self.reading.intervals.iter().filter(|asked| fits(asked));
+        let worth = |asked: &Interval| match asked.length() >= YEAR && asked.from != i64::MIN {
+            true if asked.to != i64::MAX => NAMED,
+            _ => INSIDE,
+        };
+        match inside.map(worth).reduce(f32::max) {
+            Some(worth) => worth,
+            None if self.is_named(at) => NAMED,
+            None => 0.0,
+        }
+    }
+
+    /// Returns true when a time is in a month or year that is named.
+    fn is_named(&self, at: i64) -> bool {
+        let TimeReading { months, years, .. } = &self.reading;
+        if months.is_empty() && years.is_empty() {
             return false;
         }
         let Ok(at) = Timestamp::from_millisecond(at) else {
             return false;
         };
         let date = at.to_zoned(TimeZone::UTC).date();
-        (self.months.is_empty() || self.months.contains(&date.month()))
-            && (self.years.is_empty() || self.years.contains(&date.year()))
+        (months.is_empty() || months.contains(&date.month()))
+            && (years.is_empty() || years.contains(&date.year()))
     }
+}
+
+/// Returns a text without the words of relative times: `yesterday` in a record
+/// is another day.
+pub(crate) fn without_relative(query: &str, reading: &TimeReading) -> String {
+    let mut kept = String::with_capacity(query.len());
+    let mut at = 0;
+    for range in &reading.relative {
+        kept.push_str(&query[at..range.start]);
+        at = range.end;
+    }
+    kept.push_str(&query[at..]);
+    kept
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn holds(query: &str, time: &str) -> bool {
+    fn bonus(query: &str, time: &str) -> f32 {
+        let now: Timestamp = "2026-11-18T12:00:00Z".parse().unwrap();
         let at: Timestamp = time.parse().unwrap();
-        Dates::named_in(query).hold(at.as_millisecond())
+        let times = Times::named_in(query, &clock(now, None).0);
+        times.bonus(at.as_millisecond(), &[])
     }
 
     #[test]
-    fn a_month_or_a_year_that_is_named_holds() {
-        assert!(holds(
-            "What did Ana paint in May 2023?",
-            "2023-05-08T00:00:00Z"
-        ));
-        assert!(!holds(
-            "What did Ana paint in May 2023?",
-            "2022-05-08T00:00:00Z"
-        ));
-        assert!(holds("what happened in 2022", "2022-12-31T23:59:59Z"));
-        assert!(holds("in May or June", "2020-06-01T00:00:00Z"));
+    fn a_time_that_is_named_counts() {
+        let query = "What did Ana paint in May 2023?";
+        assert_eq!(bonus(query, "2023-05-08T00:00:00Z"), INSIDE);
+        assert_eq!(bonus(query, "2022-05-08T00:00:00Z"), 0.0);
+        assert_eq!(
+            bonus("what happened in 2022", "2022-12-31T23:59:59Z"),
+            NAMED
+        );
+        // The June of another year may be meant, too.
+        assert_eq!(bonus("in May or June", "2020-06-01T00:00:00Z"), NAMED);
+        assert_eq!(bonus("in May or June", "2026-06-01T00:00:00Z"), INSIDE);
+        assert_eq!(bonus("since Monday", "2026-11-17T00:00:00Z"), INSIDE);
+        assert_eq!(bonus("may I march?", "2023-05-08T00:00:00Z"), 0.0);
     }
 
     #[test]
-    fn a_verb_spelled_like_a_month_is_not_a_date() {
-        assert!(!holds("may I march?", "2023-05-08T00:00:00Z"));
-        assert!(!holds("who won?", "2023-05-08T00:00:00Z"));
+    fn a_time_zone_that_does_not_exist_is_reported() {
+        let now = "2026-11-18T12:00:00Z".parse().unwrap();
+        let warning = clock(now, Some("Mars/Base")).1.unwrap();
+        assert!(warning.message.contains("`Mars/Base`"), "{warning:?}");
+        for known in ["UTC", "+02:00", " "] {
+            assert!(clock(now, Some(known)).1.is_none(), "{known}");
+        }
     }
 }

@@ -4,11 +4,12 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound::{Excluded, Unbounded};
 // Looked up only, never walked, so that no order shows.
 #[allow(clippy::disallowed_types)]
 use std::collections::HashMap;
 
-use contexture_recall::{Entry, Index, Slot, Vector, name_key, query_keywords};
+use contexture_recall::{Entry, Index, Interval, Slot, Vector, name_key, query_keywords};
 use contexture_store::{
     Change, EntitySketch, LaterVector, Outcome, PatternSketch, RecordKey, RecordKind,
     RelationSketch, Sketch, TextSketch,
@@ -16,6 +17,7 @@ use contexture_store::{
 
 use crate::form;
 use crate::later::Generation;
+use crate::time::DAY;
 
 /// The index, the entity graph and the filter data of a memory.
 #[derive(Debug, Default)]
@@ -45,6 +47,10 @@ pub(crate) struct View {
     private: BTreeSet<Slot>,
     // Texts that hold for a time only.
     limited: BTreeSet<Slot>,
+    // Texts by the time they are of.
+    times: BTreeSet<(i64, Slot)>,
+    // Texts that give a standing instruction.
+    instructions: BTreeSet<Slot>,
     // How many texts each speaker has.
     speakers: BTreeMap<u32, usize>,
     /// Texts that must be indexed again.
@@ -68,9 +74,15 @@ pub(crate) struct Text {
     pub(crate) outcome: Option<Outcome>,
     /// The same for texts that say the same.
     pub(crate) print: u64,
+    /// The same for texts that differ only in numbers and ids.
+    pub(crate) template: u64,
+    /// The user, the agent and the source, as numbers; 0 for none.
+    pub(crate) owner: [u64; 3],
     pub(crate) mentions: Box<[RecordKey]>,
     /// Who may see it; everybody, when nobody is named.
     pub(crate) audience: Box<[u64]>,
+    /// The times that it tells of, other than its own.
+    pub(crate) told: Box<[Interval]>,
 }
 
 /// A pattern, with the words that bring it to mind.
@@ -194,11 +206,18 @@ impl View {
     }
 
     fn add_text(&mut self, key: RecordKey, text: &TextSketch, touched: &mut BTreeSet<u32>) {
-        let words = text.words.as_deref().and_then(form::unpack);
+        let words = text.words.as_deref().and_then(form::Packed::from_bytes);
         if words.is_none() {
             self.wordless.insert(key);
         }
-        let (words, audience) = words.unwrap_or_default();
+        let form::Packed {
+            words,
+            audience,
+            instructs,
+            told,
+            template,
+            owner,
+        } = words.unwrap_or_default();
         let vector = match self.generation {
             Generation::First => text.vector.as_deref(),
             Generation::Later => text.later.as_deref(),
@@ -228,8 +247,11 @@ impl View {
             valid: Validity::new(text.valid_from, text.valid_to),
             outcome: text.outcome,
             print: words.print,
+            template,
+            owner,
             mentions: text.mentions.as_slice().into(),
             audience,
+            told,
         };
         if let Some(speaker) = known.speaker {
             *self.speakers.entry(speaker).or_default() += 1;
@@ -247,6 +269,10 @@ impl View {
         if known.valid != Validity::ALWAYS {
             self.limited.insert(slot);
         }
+        if instructs {
+            self.instructions.insert(slot);
+        }
+        self.times.insert((known.at, slot));
         self.texts[at] = Some(known);
         self.slots.insert(key, slot);
     }
@@ -275,7 +301,9 @@ impl View {
             self.index.remove(slot);
             self.limited.remove(&slot);
             self.private.remove(&slot);
+            self.instructions.remove(&slot);
             if let Some(text) = self.texts[slot as usize].take() {
+                self.times.remove(&(text.at, slot));
                 touched.extend(text.session);
                 let speaker = text
                     .speaker
@@ -321,6 +349,25 @@ impl View {
     /// Returns the texts that only some may see.
     pub(crate) fn private(&self) -> impl Iterator<Item = Slot> + '_ {
         self.private.iter().copied()
+    }
+
+    /// Returns the texts that hold for a time only.
+    pub(crate) fn limited(&self) -> impl Iterator<Item = Slot> + '_ {
+        self.limited.iter().copied()
+    }
+
+    /// Returns the texts that give a standing instruction.
+    pub(crate) fn instructions(&self) -> impl Iterator<Item = Slot> + '_ {
+        self.instructions.iter().copied()
+    }
+
+    /// Returns all texts, the latest first. Texts dated more than a day after
+    /// `now` come last: a wrong date does not make a text the newest.
+    pub(crate) fn latest(&self, now: i64) -> impl Iterator<Item = Slot> + '_ {
+        let end = (now.saturating_add(DAY), Slot::MAX);
+        let past = self.times.range(..=end).rev();
+        let future = self.times.range((Excluded(end), Unbounded));
+        past.chain(future).map(|(_, slot)| *slot)
     }
 
     /// Returns the texts whose type is one of these.

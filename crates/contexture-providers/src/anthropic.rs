@@ -4,7 +4,7 @@ use contexture_core::{Block, Media, MediaKind, MediaSource};
 use serde_json::Value;
 
 use crate::check::{self, refused};
-use crate::conversation::{Content, Conversation, Piece, Speaker, ToolResult, is_blank};
+use crate::conversation::{Content, Conversation, Piece, Speaker, Tool, ToolResult, is_blank};
 use crate::dialect::{Dialect, PLAIN_NAMES, call_id, is_plain_name, is_word, rules};
 use crate::json::{Json, map};
 use crate::marks::Marks;
@@ -59,17 +59,19 @@ pub(crate) fn request<'p>(prompt: &'p Prompt<'_>) -> Result<Json<'p>, Refused> {
         ..
     } = conversation;
 
-    let mut tools: Vec<Json<'_>> = tools
-        .into_iter()
-        .map(|tool| {
-            let mut made = map! {"name": Json::text(tool.name)};
-            if let Some(description) = tool.description {
-                made.push("description", Json::Text(description.into()));
-            }
-            made.push("input_schema", Value::Object(tool.parameters));
+    let mut tools: Vec<Json<'_>> = tools.into_iter().map(tool).collect();
+    let deferred = prompt.deferred_tools(Format::Anthropic, &DIALECT)?;
+    if !deferred.is_empty() {
+        tools.push(map! {
+            "type": Json::text("tool_search_tool_bm25_20251119"),
+            "name": Json::text("tool_search_tool_bm25"),
+        });
+        tools.extend(deferred.into_iter().map(|deferred| {
+            let mut made = tool(deferred);
+            made.push("defer_loading", Value::Bool(true));
             made
-        })
-        .collect();
+        }));
+    }
     let mut system: Vec<Json<'_>> = system
         .into_iter()
         .map(|instruction| map! {"type": Json::text("text"), "text": Json::Text(instruction.text)})
@@ -123,6 +125,15 @@ pub(crate) fn request<'p>(prompt: &'p Prompt<'_>) -> Result<Json<'p>, Refused> {
     }
     request.push("messages", messages);
     Ok(request)
+}
+
+fn tool(tool: Tool<'_>) -> Json<'_> {
+    let mut made = map! {"name": Json::text(tool.name)};
+    if let Some(description) = tool.description {
+        made.push("description", Json::Text(description.into()));
+    }
+    made.push("input_schema", Value::Object(tool.parameters));
+    made
 }
 
 fn block(piece: Piece<'_>) -> Json<'_> {

@@ -242,7 +242,7 @@ impl<'a> Builder<'a, '_> {
         match &block.part {
             Part::Text => self.add_text(run, block, section),
             Part::Tool { name } => {
-                let tool = self.tool(name, block)?;
+                let tool = tool_of(self.dialect, name, block)?;
                 self.conversation.tools.push(tool);
             }
             Part::ToolCall { id, name } => {
@@ -454,43 +454,6 @@ impl<'a> Builder<'a, '_> {
         (*native.provider == *self.dialect.name).then(|| native.raw.as_str())
     }
 
-    fn tool(&self, name: &'a str, block: &Block) -> Result<Tool<'a>, Refused> {
-        let refused = |why: &str| Refused {
-            rule: self.dialect.rules.tool_json,
-            message: format!(
-                "the tool `{name}` {why}: give it as an object with a `description` and the \
-                 JSON schema of its `parameters`, and never cut it"
-            ),
-        };
-        let mut fields = object(block.text()).ok_or_else(|| refused("is not a JSON object"))?;
-        let description = match fields.remove("description") {
-            None | Some(Value::Null) => None,
-            Some(Value::String(text)) => Some(text).filter(|text| !is_blank(text)),
-            Some(_) => return Err(refused("has a description that is not text")),
-        };
-        let given = match fields.remove("parameters") {
-            None | Some(Value::Null) => Map::new(),
-            Some(Value::Object(schema)) => schema,
-            Some(_) => return Err(refused("has parameters that are not an object")),
-        };
-        if given.get("type").is_some_and(|kind| kind != "object") {
-            return Err(refused("has parameters of another `type` than `object`"));
-        }
-        // Some refuse a schema without these two, though it says the same.
-        let mut parameters = Map::new();
-        parameters.insert("type".to_owned(), "object".into());
-        if !given.contains_key("properties") {
-            parameters.insert("properties".to_owned(), Map::new().into());
-        }
-        parameters.extend(given);
-        Ok(Tool {
-            name,
-            description,
-            parameters,
-            volatile: block.volatile,
-        })
-    }
-
     fn call(&self, id: &'a str, name: &'a str, block: &'a Block) -> Call<'a> {
         let json = match block.text() {
             // What models write for no arguments.
@@ -623,4 +586,46 @@ fn tagged(run: &[Block], mark: Mark) -> Cow<'_, str> {
     markup::write_run(&mut out, run, mark);
     out.truncate(out.trim_end().len());
     Cow::Owned(out)
+}
+
+/// Returns a tool from its definition.
+pub(crate) fn tool_of<'a>(
+    dialect: &Dialect,
+    name: &'a str,
+    block: &Block,
+) -> Result<Tool<'a>, Refused> {
+    let refused = |why: &str| Refused {
+        rule: dialect.rules.tool_json,
+        message: format!(
+            "the tool `{name}` {why}: give it as an object with a `description` and the \
+             JSON schema of its `parameters`, and never cut it"
+        ),
+    };
+    let mut fields = object(block.text()).ok_or_else(|| refused("is not a JSON object"))?;
+    let description = match fields.remove("description") {
+        None | Some(Value::Null) => None,
+        Some(Value::String(text)) => Some(text).filter(|text| !is_blank(text)),
+        Some(_) => return Err(refused("has a description that is not text")),
+    };
+    let given = match fields.remove("parameters") {
+        None | Some(Value::Null) => Map::new(),
+        Some(Value::Object(schema)) => schema,
+        Some(_) => return Err(refused("has parameters that are not an object")),
+    };
+    if given.get("type").is_some_and(|kind| kind != "object") {
+        return Err(refused("has parameters of another `type` than `object`"));
+    }
+    // Some refuse a schema without these two, though it says the same.
+    let mut parameters = Map::new();
+    parameters.insert("type".to_owned(), "object".into());
+    if !given.contains_key("properties") {
+        parameters.insert("properties".to_owned(), Map::new().into());
+    }
+    parameters.extend(given);
+    Ok(Tool {
+        name,
+        description,
+        parameters,
+        volatile: block.volatile,
+    })
 }

@@ -49,7 +49,7 @@ mod sampling;
 
 use std::fmt;
 
-use contexture_core::{Layout, Media, Role, markup};
+use contexture_core::{Block, Layout, Media, Part, Role, markup};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -57,7 +57,8 @@ use crate::dialect::Dialect;
 use crate::json::Json;
 
 pub use endpoint::may_carry_key;
-pub use media::{describe, media_tokens};
+pub use media::{MediaLimits, describe, media_bytes, media_tokens};
+pub use openai::has_cache_breakpoints;
 pub use preflight::{preflight, preflight_continued};
 pub use response::{ErrorKind, error_kind, usage_of};
 pub use sampling::Sampling;
@@ -129,6 +130,13 @@ pub struct Prompt<'a> {
     pub continues: bool,
     /// How the answer is drawn.
     pub sampling: &'a Sampling,
+    /// Tools that the model can search for: they are sent, but the provider puts
+    /// them into the context only when the model finds them. Providers that
+    /// [have no such search](defers_tools) do not get them.
+    pub deferred: &'a [Block],
+    /// The key by which the provider finds the cache of earlier requests: the
+    /// same for all requests of a session, and no content. OpenAI takes one.
+    pub cache_key: Option<&'a str>,
 }
 
 /// A limit on the answer where the provider wants one or takes very little
@@ -166,6 +174,17 @@ pub fn describes(format: Format, role: Role, media: &Media) -> bool {
     refused || role == Role::Assistant && !dialect.model_media
 }
 
+/// Returns true when a provider's model can search for tools that are not in its
+/// context (`defer_loading`): Claude from 4.5 on, and OpenAI's models from
+/// gpt-5.4 on in Responses.
+pub fn defers_tools(format: Format, model: &str) -> bool {
+    match format {
+        Format::Anthropic => anthropic::is_since(model, (4, 5)),
+        Format::OpenAiResponses => openai::is_since(model, (5, 4)),
+        _ => false,
+    }
+}
+
 impl<'a> Prompt<'a> {
     /// Returns a prompt with everything else left to the provider.
     pub fn new(layout: &'a Layout, model: &'a str, spare: u64) -> Self {
@@ -176,6 +195,8 @@ impl<'a> Prompt<'a> {
             spare,
             continues: false,
             sampling: Sampling::unset(),
+            cache_key: None,
+            deferred: &[],
         }
     }
 }
@@ -187,6 +208,23 @@ impl Prompt<'_> {
             (Some(limit), Some(asked)) => Some(limit.min(asked)),
             (limit, asked) => limit.or(asked),
         }
+    }
+
+    /// Returns the tools that the model can search for.
+    pub(crate) fn deferred_tools(
+        &self,
+        format: Format,
+        dialect: &Dialect,
+    ) -> Result<Vec<conversation::Tool<'_>>, Refused> {
+        let deferred = self
+            .deferred
+            .iter()
+            .filter(|_| defers_tools(format, self.model));
+        let tools = deferred.filter_map(|block| match &block.part {
+            Part::Tool { name } => Some(conversation::tool_of(dialect, name, block)),
+            _ => None,
+        });
+        tools.collect()
     }
 
     pub(crate) fn limit_or_default(&self) -> u64 {

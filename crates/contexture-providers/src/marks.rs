@@ -1,4 +1,5 @@
-//! Places Anthropic's cache marks (`cache_control`), at most four per request.
+//! Places Anthropic's cache marks (`cache_control`), at most four per request,
+//! and OpenAI's breakpoints (`prompt_cache_breakpoint`), at most three.
 //!
 //! A mark caches everything before it. A later request hits the cache if it has a
 //! mark at the same position, or up to about twenty blocks after it.
@@ -48,6 +49,45 @@ impl Marks {
         marks.pieces = in_messages(conversation, MOST_MARKS - fixed);
         marks
     }
+}
+
+/// Most breakpoints that OpenAI writes beside the one that it sets itself, at the
+/// end of the request.
+const MOST_BREAKPOINTS: usize = 3;
+
+/// Returns where OpenAI's breakpoints go, as message and piece: after the latest
+/// texts of the user that are not new each time. OpenAI finds what an earlier
+/// request wrote when this one has a breakpoint at the same place.
+///
+/// A message of several texts is written differently with a breakpoint in it
+/// and without, where `joins` says so: it gets none, because the next request
+/// would not begin the same.
+pub(crate) fn breakpoints(conversation: &Conversation<'_>, joins: bool) -> Vec<(usize, usize)> {
+    let mut places = Vec::new();
+    let mut is_all_stable = true;
+    let is_text = |piece: &Piece<'_>| matches!(piece.content, Content::Text(_));
+    'messages: for (m, message) in conversation.messages.iter().enumerate() {
+        let texts = message.pieces.iter().filter(|piece| is_text(piece)).count();
+        for (p, piece) in message.pieces.iter().enumerate() {
+            if piece.volatile {
+                is_all_stable = false;
+                break 'messages;
+            }
+            let is_user = message.speaker == Speaker::User && piece.native.is_none();
+            if is_user && is_text(piece) && (texts == 1 || !joins) {
+                places.push((m, p));
+            }
+        }
+    }
+    // Nothing behind what is new each time is ever found again.
+    let is_stable = conversation.tools.iter().all(|tool| !tool.volatile)
+        && conversation.system.iter().all(|text| !text.volatile);
+    // OpenAI's own breakpoint is at the end: it is enough where all is stable, and
+    // the texts of messages stay plain strings.
+    if !is_stable || joins && is_all_stable {
+        places.clear();
+    }
+    places.split_off(places.len().saturating_sub(MOST_BREAKPOINTS))
 }
 
 /// A piece with its message and its place there.

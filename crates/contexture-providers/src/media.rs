@@ -5,11 +5,56 @@ use std::fmt::Write as _;
 
 use contexture_core::{Media, MediaKind, MediaSource, Tokens, grouped};
 
-use crate::Refused;
 use crate::check::refused;
+use crate::{Format, Refused};
 
 /// The pictures that Anthropic and OpenAI take.
 pub(crate) const WEB_IMAGES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
+
+/// How many media a provider accepts in one request, and how large.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MediaLimits {
+    /// The most images and documents.
+    pub number: usize,
+    /// The most bytes of all of them together, as base64.
+    pub bytes: u64,
+    /// The most bytes of one image, as base64.
+    pub image_bytes: u64,
+}
+
+impl MediaLimits {
+    /// Returns the limits of a provider's API, as its documentation stated them
+    /// in November 2026. Of the limit on the bytes of a request, a fifth is left
+    /// for text.
+    ///
+    /// - Anthropic: 100 images or documents (more with some models), 32 MB a
+    ///   request, 5 MB an image (platform.claude.com, "Vision" and "Errors").
+    /// - OpenAI: 500 images, 50 MB a request (developers.openai.com, "Images and
+    ///   vision").
+    /// - Gemini: 3,600 images, 100 MB a request with its data in it
+    ///   (ai.google.dev, "Image understanding" and "File input methods").
+    pub fn of(format: Format) -> Option<Self> {
+        const MB: u64 = 1_000_000;
+        let (number, request, image_bytes) = match format {
+            Format::Anthropic => (100, 32 * MB, 5 << 20),
+            Format::OpenAiChat | Format::OpenAiResponses => (500, 50 * MB, 40 * MB),
+            Format::Gemini => (3_600, 100 * MB, 80 * MB),
+            Format::Json | Format::Text | Format::OpenAiCompletions => return None,
+        };
+        Some(Self {
+            number,
+            bytes: request / 5 * 4,
+            image_bytes,
+        })
+    }
+}
+
+/// Returns how many bytes of a request a medium takes.
+pub fn media_bytes(media: &Media) -> u64 {
+    match &media.source {
+        MediaSource::Data(data) | MediaSource::Url(data) => data.len() as u64,
+    }
+}
 
 /// What a page of a document costs at most: its text and its picture.
 const PAGE: Tokens = 3_000;

@@ -48,7 +48,7 @@ use node::Node;
 
 pub use detect::is_native;
 pub use replace::with_messages;
-pub use shown::shown;
+pub use shown::{data_bytes, shown};
 pub use stream::StreamReader;
 
 /// The API of a provider whose bodies can be read.

@@ -3,8 +3,8 @@
 use contexture_core::{Media, MediaSource};
 
 use crate::conversation::{Content, Instruction, Message};
-use crate::json::Json;
-use crate::media;
+use crate::json::{Json, map};
+use crate::{Prompt, media};
 
 /// Returns true for OpenAI's own models, which know the developer's role;
 /// compatible servers of others often do not.
@@ -23,6 +23,41 @@ pub(crate) fn is_of_openai(model: &str) -> bool {
         .strip_prefix('o')
         .is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
     numbered_o || model.starts_with("gpt-") || model.starts_with("chatgpt-")
+}
+
+/// Returns true for OpenAI's models whose cache takes explicit breakpoints:
+/// those from gpt-5.6 on.
+pub fn has_cache_breakpoints(model: &str) -> bool {
+    is_since(model, (5, 6))
+}
+
+/// Returns true for a GPT of OpenAI that has at least this version.
+pub(crate) fn is_since(model: &str, version: (u32, u32)) -> bool {
+    let wanted = version;
+    let name = model.rsplit('/').next().unwrap_or(model);
+    let Some(version) = name.strip_prefix("gpt-").filter(|_| is_of_openai(name)) else {
+        return false;
+    };
+    let end = version.find(|c: char| c != '.' && !c.is_ascii_digit());
+    let mut numbers = version[..end.unwrap_or(version.len())].split('.');
+    let mut number = || numbers.next().and_then(|part| part.parse::<u32>().ok());
+    let major = number().unwrap_or(0);
+    // Dates and sizes of older models are no versions: `gpt-35-turbo`.
+    major < 30 && (major, number().unwrap_or(0)) >= wanted
+}
+
+/// Returns the mark of a breakpoint, with the field that it goes into.
+pub(crate) fn breakpoint<'a>() -> (&'static str, Json<'a>) {
+    let mark = map! {"mode": Json::text("explicit")};
+    ("prompt_cache_breakpoint", mark)
+}
+
+/// Adds the key by which OpenAI finds the cache of earlier requests. Other
+/// servers may not know the field.
+pub(crate) fn push_cache_key<'a>(request: &mut Json<'a>, prompt: &'a Prompt<'_>) {
+    if let Some(key) = prompt.cache_key.filter(|_| is_of_openai(prompt.model)) {
+        request.push("prompt_cache_key", Json::text(key));
+    }
 }
 
 /// Returns the operator's words as one text, a blank line between them.

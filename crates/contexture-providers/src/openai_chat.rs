@@ -9,8 +9,11 @@ use crate::check::{self, refused};
 use crate::conversation::{Content, Conversation, Message, Speaker, kind_of};
 use crate::dialect::{Dialect, PLAIN_NAMES, call_id, is_graphic, is_plain_name, rules};
 use crate::json::{Json, map};
-use crate::openai::{FILE_NAME, address, has_developer_role, instructions, whole_messages};
-use crate::{Format, Prompt, Refused, media};
+use crate::openai::{
+    FILE_NAME, address, breakpoint, has_cache_breakpoints, has_developer_role, instructions,
+    push_cache_key, whole_messages,
+};
+use crate::{Format, Prompt, Refused, marks, media};
 
 pub(crate) const DIALECT: Dialect = Dialect {
     name: "openai-chat",
@@ -31,6 +34,10 @@ pub(crate) fn request<'p>(prompt: &'p Prompt<'_>) -> Result<Json<'p>, Refused> {
     let developer_role = has_developer_role(prompt.model);
     let conversation = Conversation::of(prompt.layout, &DIALECT, developer_role)?;
     check::check(&conversation, prompt, &DIALECT)?;
+    let breakpoints = match has_cache_breakpoints(prompt.model) {
+        true => marks::breakpoints(&conversation, true),
+        false => Vec::new(),
+    };
     let Conversation {
         tools,
         system,
@@ -47,14 +54,18 @@ pub(crate) fn request<'p>(prompt: &'p Prompt<'_>) -> Result<Json<'p>, Refused> {
         let content = Json::Text(instruction.text);
         messages.push(map! {"role": Json::text("developer"), "content": content});
     }
-    for message in said {
+    for (at, message) in said.into_iter().enumerate() {
         match message.speaker {
-            Speaker::User => user(message, &mut messages),
+            Speaker::User => {
+                let marked = breakpoints.iter().any(|(message, _)| *message == at);
+                user(message, marked, &mut messages);
+            }
             Speaker::Model => messages.push(assistant(message)),
             Speaker::Other => messages.extend(whole_messages(message)),
         }
     }
     let mut request = map! {"model": Json::text(prompt.model), "messages": messages};
+    push_cache_key(&mut request, prompt);
     let tools: Vec<Json<'_>> = tools
         .into_iter()
         .map(|tool| {
@@ -141,11 +152,14 @@ fn joined(mut texts: Vec<Cow<'_, str>>) -> Cow<'_, str> {
 }
 
 /// Results are messages of their own; the rest of what the user says is one.
-fn user<'a>(message: Message<'a>, messages: &mut Vec<Json<'a>>) {
+///
+/// `marked` says that its one text gets a breakpoint.
+fn user<'a>(message: Message<'a>, marked: bool, messages: &mut Vec<Json<'a>>) {
     let mut texts: Vec<Cow<'_, str>> = Vec::new();
     let mut parts = Vec::new();
     let mut has_parts = false;
     let mut whole = Vec::new();
+    has_parts |= marked;
     for piece in message.pieces {
         let native = match &piece.content {
             Content::Provider(raw) => Some(*raw),
@@ -165,7 +179,12 @@ fn user<'a>(message: Message<'a>, messages: &mut Vec<Json<'a>>) {
                 "content": Json::Text(result.told().into_owned().into()),
             }),
             (Content::Text(text), None) => {
-                parts.push(map! {"type": Json::text("text"), "text": Json::Text(text.clone())});
+                let mut part = map! {"type": Json::text("text"), "text": Json::Text(text.clone())};
+                if marked {
+                    let (field, mark) = breakpoint();
+                    part.push(field, mark);
+                }
+                parts.push(part);
                 texts.push(text);
             }
             (Content::Media(media), None) => {

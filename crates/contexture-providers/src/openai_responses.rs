@@ -6,11 +6,16 @@ use contexture_core::{Media, MediaKind, MediaSource};
 use serde_json::{Map, Value, json};
 
 use crate::check::{self, refused};
-use crate::conversation::{Content, Conversation, Message, Speaker, ToolResult, is_blank, kind_of};
+use crate::conversation::{
+    Content, Conversation, Message, Speaker, Tool, ToolResult, is_blank, kind_of,
+};
 use crate::dialect::{Dialect, PLAIN_NAMES, call_id, is_graphic, is_plain_name, rules};
 use crate::json::{Json, map};
-use crate::openai::{FILE_NAME, address, has_developer_role, instructions, whole_messages};
-use crate::{Format, Prompt, Refused, media};
+use crate::openai::{
+    FILE_NAME, address, breakpoint, has_cache_breakpoints, has_developer_role, instructions,
+    push_cache_key, whole_messages,
+};
+use crate::{Format, Prompt, Refused, marks, media};
 
 pub(crate) const DIALECT: Dialect = Dialect {
     name: "openai-responses",
@@ -30,6 +35,10 @@ pub(crate) fn request<'p>(prompt: &'p Prompt<'_>) -> Result<Json<'p>, Refused> {
     let developer_role = has_developer_role(prompt.model);
     let conversation = Conversation::of(prompt.layout, &DIALECT, developer_role)?;
     check::check(&conversation, prompt, &DIALECT)?;
+    let breakpoints = match has_cache_breakpoints(prompt.model) {
+        true => marks::breakpoints(&conversation, false),
+        false => Vec::new(),
+    };
     let Conversation {
         tools,
         system,
@@ -48,30 +57,32 @@ pub(crate) fn request<'p>(prompt: &'p Prompt<'_>) -> Result<Json<'p>, Refused> {
             "content": content,
         });
     }
-    for message in messages {
+    for (at, message) in messages.into_iter().enumerate() {
         match message.speaker {
-            Speaker::User => user(message, &mut input),
+            Speaker::User => {
+                let marked = breakpoints.iter().filter(|(message, _)| *message == at);
+                let marked: Vec<usize> = marked.map(|(_, piece)| *piece).collect();
+                user(message, &marked, &mut input);
+            }
             Speaker::Model => assistant(message, &mut input),
             Speaker::Other => input.extend(whole_messages(message)),
         }
     }
     let mut request = map! {"model": Json::text(prompt.model)};
+    push_cache_key(&mut request, prompt);
     if let Some(text) = instructions(&system) {
         request.push("instructions", Json::Text(text.into()));
     }
-    let tools: Vec<Json<'_>> = tools
-        .into_iter()
-        .map(|tool| {
-            let mut made = map! {"type": Json::text("function"), "name": Json::text(tool.name)};
-            if let Some(description) = tool.description {
-                made.push("description", Json::Text(description.into()));
-            }
-            made.push("parameters", Value::Object(tool.parameters));
-            // Strict is the default here, and refuses most schemas.
-            made.push("strict", Value::Bool(false));
+    let mut tools: Vec<Json<'_>> = tools.into_iter().map(tool).collect();
+    let deferred = prompt.deferred_tools(Format::OpenAiResponses, &DIALECT)?;
+    if !deferred.is_empty() {
+        tools.push(map! {"type": Json::text("tool_search")});
+        tools.extend(deferred.into_iter().map(|deferred| {
+            let mut made = tool(deferred);
+            made.push("defer_loading", Value::Bool(true));
             made
-        })
-        .collect();
+        }));
+    }
     if !tools.is_empty() {
         request.push("tools", tools);
     }
@@ -125,7 +136,7 @@ fn assistant<'a>(message: Message<'a>, input: &mut Vec<Json<'a>>) {
     flush(&mut texts, input);
 }
 
-fn user<'a>(message: Message<'a>, input: &mut Vec<Json<'a>>) {
+fn user<'a>(message: Message<'a>, marked: &[usize], input: &mut Vec<Json<'a>>) {
     let mut content = Vec::new();
     let flush = |content: &mut Vec<Json<'a>>, input: &mut Vec<Json<'a>>| {
         if !content.is_empty() {
@@ -136,7 +147,7 @@ fn user<'a>(message: Message<'a>, input: &mut Vec<Json<'a>>) {
             });
         }
     };
-    for piece in message.pieces {
+    for (at, piece) in message.pieces.into_iter().enumerate() {
         match (piece.content, piece.native) {
             (Content::Provider(raw), _) | (_, Some(raw)) => {
                 if is_content_part(raw) {
@@ -148,13 +159,29 @@ fn user<'a>(message: Message<'a>, input: &mut Vec<Json<'a>>) {
             }
             (Content::Result(result), None) => input.push(result_item(&result)),
             (Content::Text(text), None) => {
-                content.push(map! {"type": Json::text("input_text"), "text": Json::Text(text)});
+                let mut part = map! {"type": Json::text("input_text"), "text": Json::Text(text)};
+                if marked.contains(&at) {
+                    let (field, mark) = breakpoint();
+                    part.push(field, mark);
+                }
+                content.push(part);
             }
             (Content::Media(media), None) => content.push(media_part(media).into()),
             (Content::Call(_) | Content::Thinking { .. }, None) => {}
         }
     }
     flush(&mut content, input);
+}
+
+fn tool(tool: Tool<'_>) -> Json<'_> {
+    let mut made = map! {"type": Json::text("function"), "name": Json::text(tool.name)};
+    if let Some(description) = tool.description {
+        made.push("description", Json::Text(description.into()));
+    }
+    made.push("parameters", Value::Object(tool.parameters));
+    // Strict is the default here, and refuses most schemas.
+    made.push("strict", Value::Bool(false));
+    made
 }
 
 /// Returns true for a part of a message's content; everything else is an item of

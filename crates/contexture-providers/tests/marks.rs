@@ -162,3 +162,59 @@ fn thinking_is_never_marked() {
     history.extend(turn("t3", vec![model("so")]));
     assert_eq!(marked(&talk(history))[1..3], ["user: why", "assistant: so"]);
 }
+
+/// The texts with a breakpoint for OpenAI's cache, in order.
+fn breakpoints(talk: &Talk, format: Format, model: &str) -> Vec<String> {
+    fn look(value: &Value, found: &mut Vec<String>) {
+        if let Some(mark) = value.get("prompt_cache_breakpoint") {
+            assert_eq!(mark, &serde_json::json!({"mode": "explicit"}));
+            found.push(value["text"].as_str().unwrap().to_owned());
+        }
+        match value {
+            Value::Array(list) => list.iter().for_each(|value| look(value, found)),
+            Value::Object(fields) => fields.values().for_each(|value| look(value, found)),
+            _ => {}
+        }
+    }
+    let mut found = Vec::new();
+    look(&talk.request_for(format, model).unwrap(), &mut found);
+    found
+}
+
+#[test]
+fn openai_has_breakpoints_after_the_latest_stable_texts_of_the_user() {
+    let history = [exchange(1), exchange(2), exchange(3), long(4, 3)].concat();
+    let talk = talk(history);
+    let responses = breakpoints(&talk, Format::OpenAiResponses, "gpt-5.6-sol");
+    assert_eq!(responses.len(), 3);
+    assert_eq!(responses[0], "look");
+    assert_eq!(responses[2], "note");
+    // A message of several texts is one string in Chat, with a breakpoint it
+    // would be a list: the next request would not begin the same.
+    let chat = breakpoints(&talk, Format::OpenAiChat, "gpt-6");
+    assert_eq!(chat, ["ask 2", "ask 3", "look"]);
+    for older in ["gpt-5.5", "gpt-4o", "gpt-35-turbo", "some-model", "o3"] {
+        assert_eq!(breakpoints(&talk, Format::OpenAiChat, older), [""; 0]);
+        assert_eq!(breakpoints(&talk, Format::OpenAiResponses, older), [""; 0]);
+    }
+}
+
+#[test]
+fn the_key_of_the_cache_goes_to_openai_only() {
+    let talk = talk(exchange(1));
+    let layout = talk.layout();
+    for (model, key) in [("gpt-4o", Some("k1")), ("llama-3", None)] {
+        let prompt = contexture_providers::Prompt {
+            cache_key: Some("k1"),
+            ..contexture_providers::Prompt::new(&layout, model, 9000)
+        };
+        for format in [Format::OpenAiChat, Format::OpenAiResponses] {
+            let request = prompt.request(format).unwrap();
+            assert_eq!(request.get("prompt_cache_key").and_then(Value::as_str), key);
+        }
+        for format in [Format::Anthropic, Format::Gemini] {
+            let request = prompt.request(format).unwrap();
+            assert_eq!(request.get("prompt_cache_key"), None);
+        }
+    }
+}

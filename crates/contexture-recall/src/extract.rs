@@ -10,10 +10,12 @@
 //! returned.
 
 mod find;
+mod mood;
 mod names;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::ops::Range;
 
 use regex::{Regex, RegexBuilder};
 use serde::{Deserialize, Serialize};
@@ -135,6 +137,13 @@ pub struct RelationRule {
     /// is enough.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub phrases: Vec<String>,
+    /// What stands between the two when the relation has ended: `left`. A phrase
+    /// after `no longer` ends the relation, too.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ends: Vec<String>,
+    /// Whether an entity has at most one such relation: a new one ends the old.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub single: bool,
 }
 
 /// What was found in a text.
@@ -166,6 +175,8 @@ pub struct Link {
     pub from: usize,
     /// Where it goes to.
     pub to: usize,
+    /// Whether the text tells that the relation has ended.
+    pub ended: bool,
 }
 
 /// What is known besides the text.
@@ -318,7 +329,7 @@ impl Extractor {
         let mut gathered = Gathered::default();
         // Relations that are told in words settle what a name is, so they come
         // before the names are written down.
-        let mut links: Vec<(usize, usize, &str)> = Vec::new();
+        let mut links: Vec<(usize, usize, &str, bool)> = Vec::new();
         let mut kinds: Vec<Option<&str>> = found.iter().map(|found| self.kind_of(found)).collect();
         let mut sentence = Vec::new();
         let mut at = 0;
@@ -334,13 +345,13 @@ impl Extractor {
                 at += 1;
             }
             if sentence.len() > 1 {
-                self.relate(text, &found, &sentence, &mut kinds, &mut links);
+                self.relate(text, range, &found, &sentence, &mut kinds, &mut links);
             }
         }
         let mut places = vec![None; found.len()];
         for (i, found) in found.iter().enumerate() {
             let used = found.what != What::Speaker
-                || links.iter().any(|(from, to, _)| *from == i || *to == i);
+                || links.iter().any(|(from, to, ..)| *from == i || *to == i);
             if let (Some(kind), true) = (kinds[i], used) {
                 let name = match (found.what, known.speaker) {
                     (What::Speaker, Some(speaker)) => speaker,
@@ -349,9 +360,9 @@ impl Extractor {
                 places[i] = gathered.mention(kind, name);
             }
         }
-        for (from, to, kind) in links {
+        for (from, to, kind, ended) in links {
             if let (Some(from), Some(to)) = (places[from], places[to]) {
-                gathered.link(kind, from, to);
+                gathered.link(kind, from, to, ended);
             }
         }
         let Gathered {
@@ -432,30 +443,35 @@ impl Extractor {
     fn relate<'s>(
         &'s self,
         text: &str,
+        range: Range<usize>,
         found: &[Found],
         sentence: &[usize],
         kinds: &mut [Option<&'s str>],
-        links: &mut Vec<(usize, usize, &'s str)>,
+        links: &mut Vec<(usize, usize, &'s str, bool)>,
     ) {
-        for (from, to) in sentence.iter().zip(&sentence[1..]) {
+        let is_stated = mood::is_stated(&text[range.clone()]);
+        let pairs = sentence.iter().zip(&sentence[1..]);
+        for (from, to) in pairs.filter(|_| is_stated) {
             let between = &text[found[*from].end..found[*to].start];
             if between.len() > 80 {
                 continue;
             }
             let words = phrase_words(between);
+            let behind = &text[found[*to].end..range.end];
             for rule in self
                 .relations
                 .iter()
                 .filter(|rule| !rule.phrases.is_empty())
             {
                 let said = rule.phrases.iter().any(|phrase| is_phrase(&words, phrase));
-                if !said || !fits(&found[*from], kinds[*from], &rule.from) {
+                let ended = !said && is_end(&words, behind, rule);
+                if !(said || ended) || !fits(&found[*from], kinds[*from], &rule.from) {
                     continue;
                 }
                 if fits(&found[*to], kinds[*to], &rule.to) {
                     kinds[*from] = Some(&rule.from);
                     kinds[*to] = Some(&rule.to);
-                    links.push((*from, *to, &rule.kind));
+                    links.push((*from, *to, &rule.kind, ended));
                     break;
                 }
             }
@@ -469,9 +485,9 @@ impl Extractor {
                         found[i].what != What::Speaker && kinds[i] == Some(kind)
                     };
                     if is(*a, &rule.from) && is(*b, &rule.to) {
-                        links.push((*a, *b, &rule.kind));
+                        links.push((*a, *b, &rule.kind, false));
                     } else if is(*b, &rule.from) && is(*a, &rule.to) {
-                        links.push((*b, *a, &rule.kind));
+                        links.push((*b, *a, &rule.kind, false));
                     }
                 }
             }
@@ -540,6 +556,35 @@ fn is_phrase(words: &[String], phrase: &str) -> bool {
     words.len() == length && words.iter().zip(phrase.split(' ')).all(|(a, b)| a == b)
 }
 
+/// Returns true when the words between two mentions, and those behind the second,
+/// tell that the relation of a rule has ended: `left`, `no longer works at`,
+/// `doesn't work at … anymore`.
+fn is_end(words: &[String], behind: &str, rule: &RelationRule) -> bool {
+    let is_said = |words: &[String]| rule.phrases.iter().any(|one| is_phrase(words, one));
+    if rule.ends.iter().any(|phrase| is_phrase(words, phrase)) {
+        return true;
+    }
+    let mut rest = words;
+    while rest
+        .first()
+        .is_some_and(|word| BEFORE.contains(&word.as_str()))
+    {
+        rest = &rest[1..];
+    }
+    let word = |at: usize| rest.get(at).map_or("", String::as_str);
+    if (word(0), word(1)) == ("no", "longer") || (word(0), word(1)) == ("used", "to") {
+        return is_said(&rest[2..]);
+    }
+    let negated = match (word(0), word(1)) {
+        ("don't" | "doesn't" | "don\u{2019}t" | "doesn\u{2019}t", _) => 1,
+        ("do" | "does", "not") => 2,
+        _ => return false,
+    };
+    let behind = behind.to_lowercase();
+    let any_more = ["anymore", "any more", "any longer"];
+    is_said(&rest[negated..]) && any_more.iter().any(|cue| behind.contains(cue))
+}
+
 /// Entities and relations, each once.
 #[derive(Default)]
 struct Gathered {
@@ -566,11 +611,12 @@ impl Gathered {
         Some(place)
     }
 
-    fn link(&mut self, kind: &str, from: usize, to: usize) {
+    fn link(&mut self, kind: &str, from: usize, to: usize, ended: bool) {
         let link = Link {
             kind: kind.to_owned(),
             from,
             to,
+            ended,
         };
         let full = self.relations.len() >= MOST_LINKS;
         if from != to && !full && !self.relations.contains(&link) {

@@ -429,7 +429,7 @@ impl Index {
         for term in terms {
             let rarity = self.rarity(*term);
             all += rarity;
-            if self.postings.contains_key(term) {
+            if self.holders(*term).iter().any(|slot| !mute.holds(*slot)) {
                 held += rarity;
             }
         }
@@ -479,14 +479,14 @@ impl Index {
         }
     }
 
-    /// Returns how many texts hold a term.
-    pub fn holding(&self, term: u32) -> usize {
-        self.postings.get(&term).map_or(0, |p| p.slots.len())
+    /// Returns the texts that hold a term.
+    pub fn holders(&self, term: u32) -> &[Slot] {
+        self.postings.get(&term).map_or(&[], |p| &p.slots)
     }
 
     /// Returns how rare a term is: what finding it is worth.
     pub fn rarity(&self, term: u32) -> f32 {
-        let holding = self.holding(term);
+        let holding = self.holders(term).len();
         let (all, holding) = (self.live as f32, holding as f32);
         (1.0 + (all - holding + 0.5) / (holding + 0.5)).ln()
     }

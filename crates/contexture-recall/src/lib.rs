@@ -23,6 +23,7 @@ pub mod compress;
 pub mod embed;
 pub mod extract;
 pub mod index;
+pub mod instruction;
 pub mod near;
 pub mod rank;
 mod scan;
@@ -31,6 +32,7 @@ mod schema;
 mod sentence;
 pub mod signals;
 pub mod snippet;
+pub mod time;
 pub mod vector;
 pub mod words;
 
@@ -43,12 +45,14 @@ pub use extract::{
     TextContext,
 };
 pub use index::{Entry, Index, Scores, Slot};
-pub use near::{NEAR_DUPLICATE, similar};
+pub use instruction::is_standing_instruction;
+pub use near::{NEAR_DUPLICATE, near_keys, similar, template_print};
 pub use rank::{Hit, best, hit};
 pub use sentence::sentences;
 pub use signals::{
     Intent, NameCandidate, asks_for_recent, detect_intent, name_key, names_in, relevant_event_types,
 };
 pub use snippet::snippet;
+pub use time::{Clock, Interval, Order, TimeReading, mentioned_times, read_times};
 pub use vector::Vector;
 pub use words::{ANALYSER, Keyword, Term, Words, analyse, keywords, query_keywords, term_id};

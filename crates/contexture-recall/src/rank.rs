@@ -9,8 +9,11 @@ use crate::index::{Index, Scores, Slot, weighed};
 /// What a text reaches by words and vector that fits well.
 const BEST: f32 = 1.4;
 
-/// Below this a text has next to nothing to do with a query.
-const FAINT: f32 = 0.05;
+/// Below this a text has next to nothing to do with a query, with vectors that
+/// weigh as much as here. What they weigh in a ranking grows when words find
+/// nothing, and what they say does not.
+const FAINT: f32 = 0.07;
+const FAINT_VECTOR: f32 = 0.4;
 
 /// A text that fits a query.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -42,7 +45,7 @@ impl Hit {
 
     /// Returns true when next to nothing speaks for it.
     pub fn is_faint(&self) -> bool {
-        self.relevance() < FAINT
+        self.words + FAINT_VECTOR * self.vector + self.bonus < FAINT
     }
 
     /// Better hits come first; of two that are as good, the one with the larger

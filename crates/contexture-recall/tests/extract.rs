@@ -29,6 +29,12 @@ fn relation(kind: &str, from: &str, to: &str, phrases: &[&str]) -> RelationRule 
         from: from.to_owned(),
         to: to.to_owned(),
         phrases: phrases.iter().map(|&phrase| phrase.to_owned()).collect(),
+        ends: match kind {
+            "works_at" => vec!["left".to_owned(), "quit".to_owned()],
+            "lives_in" => vec!["moved from".to_owned()],
+            _ => Vec::new(),
+        },
+        single: false,
     }
 }
 
@@ -79,10 +85,15 @@ fn check_said(speaker: Option<&str>, text: &str, expected: &str) {
         .entities
         .iter()
         .map(|m| format!("{}:{}", m.kind, m.name));
-    let links = found
-        .relations
-        .iter()
-        .map(|link| format!("{} -{}-> {}", name(link.from), link.kind, name(link.to)));
+    let links = found.relations.iter().map(|link| {
+        let ended = if link.ended { "ended " } else { "" };
+        format!(
+            "{} -{ended}{}-> {}",
+            name(link.from),
+            link.kind,
+            name(link.to)
+        )
+    });
     let told: Vec<String> = entities.chain(links).collect();
     assert_eq!(told.join(" | "), expected, "{text}");
 }
@@ -149,7 +160,7 @@ fn relations_are_recognised_by_phrases() {
         "person:Ana | organization:Google | place:Bob | Ana -works_at-> Google",
     );
     check(
-        "we heard that Ana has moved to Lisbon",
+        "we know that Ana has moved to Lisbon",
         "person:Ana | place:Lisbon | Ana -lives_in-> Lisbon",
     );
     check(
@@ -350,4 +361,42 @@ proptest! {
             prop_assert!(!mention.name.trim().is_empty());
         }
     }
+}
+
+#[test]
+fn only_stated_facts_give_relations() {
+    for text in [
+        "If I work at Nokia I would be rich.",
+        "If I worked at Nokia I would be rich.",
+        "Does Caroline work at Nokia?",
+        "Caroline said that Ana works at Nokia.",
+        "Maybe Caroline works at Nokia.",
+        "It is not true that Caroline works at Nokia.",
+        "Caroline doesn't work at Nokia.",
+    ] {
+        let extractor = Extractor::new(&everything()).unwrap();
+        let known = TextContext {
+            speaker: Some("Ben"),
+            names: &["Caroline"],
+        };
+        let found = extractor.extract(text, &known);
+        assert!(found.relations.is_empty(), "{text}: {found:?}");
+    }
+}
+
+#[test]
+fn the_end_of_a_relation_is_told() {
+    let siemens = |text: &str| {
+        let expected = "person:Ben | organization:Siemens | Ben -ended works_at-> Siemens";
+        check_said(Some("Ben"), text, expected);
+    };
+    siemens("I no longer work at Siemens.");
+    siemens("I left Siemens.");
+    siemens("I just quit Siemens!");
+    siemens("I don't work at Siemens anymore.");
+    check_said(
+        Some("Ben"),
+        "I moved from Oslo.",
+        "person:Ben | place:Oslo | Ben -ended lives_in-> Oslo",
+    );
 }

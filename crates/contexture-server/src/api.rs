@@ -8,12 +8,15 @@ pub(crate) mod blobs;
 pub(crate) mod fit;
 pub(crate) mod memory;
 mod page;
+mod pins;
 mod recipes;
+mod refit;
 pub(crate) mod sessions;
 mod snapshots;
 pub(crate) mod tasks;
 mod trees;
 mod turns;
+mod upkeep;
 pub(crate) mod working_set;
 
 use crate::operation::Api;
@@ -29,5 +32,7 @@ pub(crate) fn add(api: &mut Api) {
     trees::add(api);
     working_set::add(api);
     snapshots::add(api);
+    refit::add(api);
     recipes::add(api);
+    upkeep::add(api);
 }

@@ -2,21 +2,28 @@
 //!
 //! Handlers are asynchronous and only wait. The engine blocks, so its work runs
 //! in threads: [`App::run`] for calls and [`App::run_stream`] for record streams,
-//! each with a limited number of permits.
+//! each with a limited number of places. Places and the memory of bodies are
+//! shared fairly between tenants. Checks of keys and of the store have threads of
+//! their own ([`App::run_apart`]), so that they never wait for calls.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use axum::http::StatusCode;
+use axum::extract::MatchedPath;
 use axum::http::request::Parts;
+use axum::http::{Method, StatusCode};
 use contexture::config::ServerConfig;
+use contexture::store::Call;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::auth::{Caller, Keys};
 use crate::metrics::Metrics;
 use crate::operation::Api;
+use crate::places::{Place, Places};
 use crate::problem::Problem;
+use crate::quota::{self, RequestsOfDay};
 use crate::schema::Schemas;
 use crate::tenant::{MOST_STREAMS, Tenant, Tenants};
 
@@ -27,11 +34,15 @@ const RECHECK_INTERVAL: Duration = Duration::from_secs(5);
 /// How long a successful check of the store is reused.
 const HEALTHY_FOR: Duration = Duration::from_secs(1);
 
+/// The maximum number of checks of keys and of the store at a time.
+const MOST_APART: usize = 8;
+
 const KIB: usize = 1 << 10;
 
-/// The maximum total size of the request bodies in memory, in bytes. A larger
-/// `max_body_bytes` raises it, so that a few such bodies fit.
-const ALL_BODIES: usize = 256 << 20;
+/// How many times its size a body takes in memory, until its work is done: its
+/// bytes, the parsed JSON, what is made of it, and what is written. Measured: 5
+/// to 10.
+const BECOMES: usize = 8;
 
 /// How long the thread for vectors waits when it has more to do, and before it
 /// looks again when it has not.
@@ -48,18 +59,23 @@ pub(crate) struct Shared {
     pub(crate) keys: Keys,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) openapi: bytes::Bytes,
+    // The operations that a read-only server answers. `None` if it answers all.
+    readable: Option<BTreeSet<(Method, &'static str)>>,
     schemas: Schemas,
-    // One permit per call in progress.
-    work: Arc<Semaphore>,
+    // One place per call in progress.
+    work: Arc<Places>,
+    // One permit per check of a key or of the store.
+    apart: Arc<Semaphore>,
     // One permit per record stream. A stream waits for its client and must not
     // use up the permits of calls meanwhile.
     streams: Arc<Semaphore>,
-    // One permit per KiB of the bodies in memory.
+    // One permit per KiB of memory that all bodies can take.
     body_memory: Arc<Semaphore>,
     // The time of the last successful check of the store. The lock is held
     // during a check, so that only one caller checks at a time.
     healthy_at: tokio::sync::Mutex<Option<Instant>>,
     stopping: AtomicBool,
+    requests_of_day: RequestsOfDay,
 }
 
 impl App {
@@ -69,23 +85,30 @@ impl App {
         keys: Keys,
         metrics: Arc<Metrics>,
         api: &Api,
+        read_only: bool,
     ) -> Self {
-        let work = Arc::new(Semaphore::new(config.max_concurrent));
+        let work = Places::new(config.max_concurrent);
         let streams = Arc::new(Semaphore::new(config.max_streams()));
         let schemas = api.schemas();
-        let body_memory = ALL_BODIES.max(4 * config.max_body_bytes) / KIB;
+        let body_memory = config.body_memory_bytes / KIB;
         Self(Arc::new(Shared {
             config,
             tenants,
             keys,
             metrics,
+            readable: read_only.then(|| {
+                let reading = api.operations.iter().filter(|it| it.only_reads);
+                reading.map(|it| (it.method.clone(), it.path)).collect()
+            }),
             openapi: crate::openapi::document(api, &schemas).to_string().into(),
             schemas,
             work,
+            apart: Arc::new(Semaphore::new(MOST_APART)),
             streams,
             body_memory: Arc::new(Semaphore::new(body_memory)),
             healthy_at: tokio::sync::Mutex::default(),
             stopping: AtomicBool::new(false),
+            requests_of_day: RequestsOfDay::default(),
         }))
     }
 
@@ -134,9 +157,36 @@ impl App {
         self.0.openapi.clone()
     }
 
+    /// Returns true if the server refuses operations that write.
+    pub(crate) fn is_read_only(&self) -> bool {
+        self.0.readable.is_some()
+    }
+
+    /// Returns true if the server answers a call of that method and route.
+    pub(crate) fn answers(&self, method: &Method, route: &str) -> bool {
+        let readable = self.0.readable.as_ref();
+        // HEAD is GET without its body.
+        let method = match *method {
+            Method::HEAD => &Method::GET,
+            _ => method,
+        };
+        readable.is_none_or(|all| all.iter().any(|(of, path)| of == method && *path == route))
+    }
+
     /// Returns the tenant of the request's key.
     pub(crate) async fn tenant(&self, parts: &Parts) -> Result<Arc<Tenant>, Problem> {
-        self.tenant_named(&caller(parts)?.tenant).await
+        let tenant = self.tenant_named(&caller(parts)?.tenant).await?;
+        let route = parts.extensions.get::<MatchedPath>();
+        let route = route.map_or("", MatchedPath::as_str);
+        if quota::stores(&parts.method, route) {
+            self.check_storage(&tenant).await?;
+        }
+        Ok(tenant)
+    }
+
+    /// Returns the requests that tenants have sent today.
+    pub(crate) fn requests_of_day(&self) -> &RequestsOfDay {
+        &self.0.requests_of_day
     }
 
     /// Returns a watch that checks the key of a stream while the stream is open.
@@ -152,9 +202,9 @@ impl App {
         if let Some(tenant) = self.tenants().ready(name) {
             return Ok(tenant);
         }
-        let (app, name) = (self.clone(), name.to_owned());
-        self.run(move || {
-            app.tenants().get(&name).map_err(|error| Problem {
+        let (app, wanted) = (self.clone(), name.to_owned());
+        self.run(name, move || {
+            app.tenants().get(&wanted).map_err(|error| Problem {
                 detail: Some(error.to_string().into()),
                 ..Problem::unavailable("the tenant's files or settings cannot be read")
                     .hint("the server's log has the details; retry later")
@@ -163,27 +213,67 @@ impl App {
         .await
     }
 
-    /// Runs blocking work in a thread. The work is finished even if the caller
-    /// disconnects or the call times out.
+    /// Runs blocking work of a tenant in a thread, when it has a place.
+    ///
+    /// If the caller disconnects or the call times out, work without a place is
+    /// never started, and writes that have not begun are withdrawn. A write that
+    /// has begun is finished.
     pub(crate) async fn run<T: Send + 'static>(
         &self,
+        tenant: &str,
         work: impl FnOnce() -> Result<T, Problem> + Send + 'static,
     ) -> Result<T, Problem> {
-        let patience = Duration::from_millis(self.config().request_timeout_ms);
+        let limit = self.config().request_timeout_ms;
+        let call = Call::default();
+        let mut unfinished = Unfinished(Some(call.clone()));
+        let of_call = call.clone();
         let work = async {
-            let permit = self.permit(&self.0.work).await?;
-            self.thread(permit, work).await
+            let place = self.place(tenant).await;
+            self.thread(place, move || of_call.run(work)).await
         };
-        match tokio::time::timeout(patience, work).await {
+        let done = tokio::time::timeout(Duration::from_millis(limit), work).await;
+        unfinished.0 = None;
+        match done {
             Ok(done) => done,
-            Err(_) => Err(Problem {
+            Err(_) if call.withdraw() => Err(Problem {
                 code: "timeout",
                 ..Problem::unavailable(format!(
-                    "the call did not finish within {} ms; work that was started continues",
-                    self.config().request_timeout_ms
+                    "the call did not finish within {limit} ms; nothing was written"
                 ))
                 .hint("retry later, or raise `request_timeout_ms` in the server's settings")
             }),
+            Err(_) => Err(Problem {
+                retry_after: Some(1),
+                ..Problem::new(
+                    StatusCode::GATEWAY_TIMEOUT,
+                    "unknown_outcome",
+                    format!(
+                        "the call did not finish within {limit} ms, and its write has begun: \
+                         whether it succeeds is unknown"
+                    ),
+                )
+                .hint(
+                    "send the same call with the same `Idempotency-Key` or `x-request-id`, or \
+                     read what was stored",
+                )
+            }),
+        }
+    }
+
+    /// Runs a short check in a thread, without waiting for calls.
+    pub(crate) async fn run_apart<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> Result<T, Problem> + Send + 'static,
+    ) -> Result<T, Problem> {
+        let limit = Duration::from_millis(self.config().request_timeout_ms);
+        let work = async {
+            let permit = self.permit(&self.0.apart).await?;
+            self.thread(permit, work).await
+        };
+        match tokio::time::timeout(limit, work).await {
+            Ok(done) => done,
+            Err(_) => Err(Problem::unavailable("the store does not answer")
+                .hint("retry after `retry-after` seconds")),
         }
     }
 
@@ -207,18 +297,52 @@ impl App {
         self.thread(permit, work).await
     }
 
-    /// Waits until a body of that many bytes fits into memory.
-    pub(crate) async fn reserve_body(&self, bytes: usize) -> Result<OwnedSemaphorePermit, Problem> {
-        let wanted = u32::try_from(bytes.div_ceil(KIB)).unwrap_or(u32::MAX);
+    /// Waits until a body of that many bytes, with all that is made of it, fits
+    /// into memory. A tenant can use half of the memory for bodies.
+    pub(crate) async fn reserve_body(
+        &self,
+        tenant: &Tenant,
+        bytes: usize,
+    ) -> Result<BodyMemory, Problem> {
+        let all = self.config().body_memory_bytes / KIB;
+        // The largest body must be possible, alone.
+        let wanted = (bytes.saturating_mul(BECOMES).div_ceil(KIB)).min(all / 2);
+        let wanted = u32::try_from(wanted).unwrap_or(u32::MAX);
         let patience = Duration::from_millis(self.config().request_timeout_ms);
-        let waiting = Arc::clone(&self.0.body_memory).acquire_many_owned(wanted);
+        let waiting = async {
+            let of_tenant = Arc::clone(&tenant.body_memory).acquire_many_owned(wanted);
+            let of_tenant = of_tenant.await.ok()?;
+            let of_all = Arc::clone(&self.0.body_memory).acquire_many_owned(wanted);
+            Some(BodyMemory {
+                _of_tenant: of_tenant,
+                _of_all: of_all.await.ok()?,
+            })
+        };
         match tokio::time::timeout(patience, waiting).await {
-            Ok(Ok(permit)) => Ok(permit),
+            Ok(Some(memory)) => Ok(memory),
             _ => Err(
                 Problem::unavailable("the server has no memory for more request bodies")
                     .hint("retry after `retry-after` seconds"),
             ),
         }
+    }
+
+    /// Waits for a place to work for a tenant.
+    async fn place(&self, tenant: &str) -> Place {
+        let came = Instant::now();
+        let most = match self.keys().required() {
+            true => self.config().max_concurrent_of_tenant(),
+            // Everybody is the same tenant.
+            false => self.config().max_concurrent,
+        };
+        let place = self.0.work.acquire(tenant, most).await;
+        self.metrics().queued(came.elapsed());
+        place
+    }
+
+    /// Returns the number of calls that wait for a place.
+    pub(crate) fn waiting(&self) -> usize {
+        self.0.work.waiting()
     }
 
     /// Waits for a permit to work.
@@ -236,7 +360,7 @@ impl App {
 
     async fn thread<T: Send + 'static>(
         &self,
-        permit: OwnedSemaphorePermit,
+        permit: impl Send + 'static,
         work: impl FnOnce() -> Result<T, Problem> + Send + 'static,
     ) -> Result<T, Problem> {
         self.metrics().working.inc();
@@ -264,7 +388,8 @@ impl App {
         }
         *healthy_at = None;
         let app = self.clone();
-        self.run(move || Ok(app.tenants().stores().ping()?)).await?;
+        self.run_apart(move || Ok(app.tenants().stores().ping()?))
+            .await?;
         *healthy_at = Some(Instant::now());
         Ok(())
     }
@@ -281,14 +406,26 @@ impl App {
 
     /// Waits until all work is finished.
     pub(crate) async fn finished(&self) {
-        let config = self.config();
-        for (permits, all) in [
-            (&self.0.work, config.max_concurrent),
-            (&self.0.streams, config.max_streams()),
-        ] {
-            let all = u32::try_from(all).unwrap_or(u32::MAX);
-            // Fails only if the semaphore is closed, which never happens.
-            let _ = permits.acquire_many(all).await;
+        self.0.work.idle().await;
+        let streams = u32::try_from(self.config().max_streams()).unwrap_or(u32::MAX);
+        // Fails only if the semaphore is closed, which never happens.
+        let _ = self.0.streams.acquire_many(streams).await;
+    }
+}
+
+/// The memory of a body, until its work is done.
+pub(crate) struct BodyMemory {
+    _of_tenant: OwnedSemaphorePermit,
+    _of_all: OwnedSemaphorePermit,
+}
+
+/// Withdraws the writes of a call whose caller disconnects.
+struct Unfinished(Option<Call>);
+
+impl Drop for Unfinished {
+    fn drop(&mut self) {
+        if let Some(call) = &self.0 {
+            call.withdraw();
         }
     }
 }
@@ -318,19 +455,21 @@ impl Watch {
             return true;
         }
         let (app, caller) = (self.app.clone(), self.caller.clone());
-        let valid = self.app.run(move || app.keys().is_valid(&caller)).await;
+        let valid = (self.app)
+            .run_apart(move || app.keys().is_valid(&caller))
+            .await;
         self.checked_at = Instant::now();
         // If the store is unavailable, the stream gets nothing new from it, either.
         valid.unwrap_or(true)
     }
 }
 
-struct Working {
+struct Working<P> {
     app: App,
-    _permit: OwnedSemaphorePermit,
+    _permit: P,
 }
 
-impl Drop for Working {
+impl<P> Drop for Working<P> {
     fn drop(&mut self) {
         self.app.metrics().working.dec();
     }

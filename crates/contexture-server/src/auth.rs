@@ -5,6 +5,7 @@
 //! Keys that were looked up are cached for two seconds.
 
 use std::collections::HashMap;
+use std::net::IpAddr;
 use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use axum::http::{HeaderMap, StatusCode, header};
 use contexture::config::ServerConfig;
+use contexture::core::ContentHash;
 use contexture::key;
 use contexture::store::{KeyRecord, KeyScope, Tenants as Stores};
 use governor::clock::{Clock as _, MonotonicClock};
@@ -28,7 +30,10 @@ use crate::problem::Problem;
 /// [`Watch`]: crate::app::Watch
 const FRESH: Duration = Duration::from_secs(2);
 
-/// The maximum number of cached keys.
+/// How long wrong keys of an address are counted.
+const MINUTE: Duration = Duration::from_secs(60);
+
+/// The maximum number of cached keys, and of addresses with wrong keys.
 const MOST_REMEMBERED: usize = 10_000;
 
 type Limiter = RateLimiter<NotKeyed, InMemoryState, MonotonicClock>;
@@ -53,6 +58,16 @@ pub(crate) struct Keys {
     cache: Mutex<HashMap<String, CachedKey>>,
     quota: Option<Quota>,
     clock: MonotonicClock,
+    // The only key that is accepted, in place of those of the store.
+    only: Option<String>,
+    wrong: Mutex<WrongKeys>,
+}
+
+/// The wrong keys of the current minute, by address.
+struct WrongKeys {
+    most: u32,
+    since: Instant,
+    counts: HashMap<IpAddr, u32>,
 }
 
 /// A key that was read from the store, with the rate limiter of its caller.
@@ -89,7 +104,84 @@ impl Keys {
             cache: Mutex::default(),
             quota,
             clock: MonotonicClock,
+            only: None,
+            wrong: Mutex::new(WrongKeys {
+                most: config.wrong_keys_per_minute,
+                since: Instant::now(),
+                counts: HashMap::new(),
+            }),
         })
+    }
+
+    /// Accepts one key for the default tenant, and none of the store.
+    pub(crate) fn accept_only(mut self, key: String) -> Self {
+        self.required = AtomicBool::new(true);
+        self.only = Some(key);
+        self
+    }
+
+    /// Authenticates a caller by the only key that is accepted.
+    fn check_only(&self, only: &str, headers: &HeaderMap) -> Result<Caller, Problem> {
+        let sent = headers.get(header::AUTHORIZATION);
+        let sent = sent.and_then(|value| value.to_str().ok()).unwrap_or("");
+        let sent = sent.strip_prefix("Bearer ").unwrap_or("");
+        // The hashes are compared, so that the time says nothing about the key.
+        match ContentHash::of(sent.as_bytes()) == ContentHash::of(only.as_bytes()) {
+            true => Ok(Caller {
+                tenant: String::new(),
+                key: None,
+            }),
+            false => Err(
+                unauthorized("the key of this inspector is missing or wrong").hint(
+                    "open the address that `contexture inspect` printed, with everything after `#`",
+                ),
+            ),
+        }
+    }
+
+    /// Rejects a call with a key that the server does not know, from an address
+    /// that sent too many wrong keys. The store is not asked.
+    pub(crate) fn check_address(
+        &self,
+        headers: &HeaderMap,
+        address: Option<IpAddr>,
+    ) -> Result<(), Problem> {
+        let Some(address) = address.filter(|_| self.required()) else {
+            return Ok(());
+        };
+        let wrong = self.wrong.lock().unwrap_or_else(PoisonError::into_inner);
+        let minute = wrong.since.elapsed();
+        let count = wrong.counts.get(&address).copied().unwrap_or(0);
+        if wrong.most == 0 || minute >= MINUTE || count < wrong.most {
+            return Ok(());
+        }
+        drop(wrong);
+        // Others behind the same address are let through: their key was in use.
+        if let Ok((id, _)) = bearer_key(headers)
+            && (self.cache.lock().unwrap_or_else(PoisonError::into_inner)).contains_key(id)
+        {
+            return Ok(());
+        }
+        let wait = MINUTE.saturating_sub(minute).as_secs();
+        let problem = Problem::new(
+            StatusCode::TOO_MANY_REQUESTS,
+            "too_many_wrong_keys",
+            "too many wrong API keys from this address",
+        );
+        Err(Problem {
+            retry_after: Some(u32::try_from(wait).unwrap_or(60) + 1),
+            ..problem.hint("retry after `retry-after` seconds with a valid key")
+        })
+    }
+
+    /// Counts a wrong key from an address.
+    pub(crate) fn note_wrong_key(&self, address: IpAddr) {
+        let mut wrong = self.wrong.lock().unwrap_or_else(PoisonError::into_inner);
+        if wrong.since.elapsed() >= MINUTE || wrong.counts.len() >= MOST_REMEMBERED {
+            wrong.since = Instant::now();
+            wrong.counts.clear();
+        }
+        *wrong.counts.entry(address).or_default() += 1;
     }
 
     /// Returns true if calls need a key: the store has a key, or had one.
@@ -104,6 +196,9 @@ impl Keys {
         headers: &HeaderMap,
         scope: Scope,
     ) -> Option<Result<Caller, Problem>> {
+        if let Some(only) = &self.only {
+            return Some(self.check_only(only, headers));
+        }
         if !self.required() {
             let checked_at = self
                 .checked_at
@@ -179,6 +274,9 @@ impl Keys {
     /// Returns true if an authenticated caller would be authenticated again. Asks
     /// the store.
     pub(crate) fn is_valid(&self, caller: &Caller) -> Result<bool, Problem> {
+        if self.only.is_some() {
+            return Ok(true);
+        }
         let Some(id) = &caller.key else {
             self.refresh_required()?;
             return Ok(!self.required());

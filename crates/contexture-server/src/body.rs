@@ -9,10 +9,10 @@ use std::time::Duration;
 use axum::body::{Body, Bytes, HttpBody as _};
 use axum::http::{HeaderMap, StatusCode, header};
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
-use tokio::sync::OwnedSemaphorePermit;
 
-use crate::app::App;
+use crate::app::{App, BodyMemory};
 use crate::problem::Problem;
+use crate::tenant::Tenant;
 
 /// The size up to which a body is accepted without a memory permit, in bytes.
 /// Small bodies do not wait for clients that send large bodies slowly.
@@ -21,7 +21,7 @@ const SMALL: usize = 64 << 10;
 /// A whole body. It holds its memory permit until it is dropped.
 pub(crate) struct Received {
     pub(crate) bytes: Bytes,
-    _room: Option<OwnedSemaphorePermit>,
+    _memory: Option<BodyMemory>,
 }
 
 impl Deref for Received {
@@ -32,17 +32,39 @@ impl Deref for Received {
     }
 }
 
+/// Who reads a body, and how large it can be.
+#[derive(Clone, Copy)]
+pub(crate) struct Reader<'a> {
+    pub(crate) app: &'a App,
+    /// The tenant whose memory the body uses.
+    pub(crate) tenant: &'a Tenant,
+    /// The maximum size, in bytes.
+    pub(crate) most: usize,
+}
+
+impl<'a> Reader<'a> {
+    /// Returns a reader with the limit of most operations.
+    pub(crate) fn new(app: &'a App, tenant: &'a Tenant) -> Self {
+        let most = app.config().max_body_bytes;
+        Self { app, tenant, most }
+    }
+}
+
 /// Reads a body of JSON.
-pub(crate) async fn json(app: &App, headers: &HeaderMap, body: Body) -> Result<Received, Problem> {
+pub(crate) async fn json(
+    reader: Reader<'_>,
+    headers: &HeaderMap,
+    body: Body,
+) -> Result<Received, Problem> {
     // A call in which every field has a default needs no body.
     if !headers.contains_key(header::CONTENT_TYPE) && body.is_end_stream() {
         return Ok(Received {
             bytes: Bytes::from_static(b"{}"),
-            _room: None,
+            _memory: None,
         });
     }
     match media(headers)? {
-        Media::Json => whole(app, headers, body).await,
+        Media::Json => whole(reader, headers, body).await,
         Media::Lines => Err(wrong_media(
             "this operation accepts one JSON object, not NDJSON",
             SEND_JSON,
@@ -53,14 +75,14 @@ pub(crate) async fn json(app: &App, headers: &HeaderMap, body: Body) -> Result<R
 /// Reads a body of JSON, NDJSON or server-sent events, for an operation that
 /// finds out itself what the body is.
 pub(crate) async fn recording(
-    app: &App,
+    reader: Reader<'_>,
     headers: &HeaderMap,
     body: Body,
 ) -> Result<Received, Problem> {
     if !is_event_stream(headers) {
         media(headers)?;
     }
-    whole(app, headers, body).await
+    whole(reader, headers, body).await
 }
 
 /// Returns true for a body of server-sent events.
@@ -136,8 +158,8 @@ fn wrong_media(message: &str, hint: &str) -> Problem {
     Problem::new(status, "unsupported_media_type", message).hint(hint)
 }
 
-async fn whole(app: &App, headers: &HeaderMap, body: Body) -> Result<Received, Problem> {
-    let most = app.config().max_body_bytes;
+async fn whole(reader: Reader<'_>, headers: &HeaderMap, body: Body) -> Result<Received, Problem> {
+    let Reader { app, tenant, most } = reader;
     let length = headers.get(header::CONTENT_LENGTH);
     let length = length.and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
     if length.is_some_and(|length| length > most as u64) {
@@ -146,8 +168,8 @@ async fn whole(app: &App, headers: &HeaderMap, body: Body) -> Result<Received, P
     // A body without a length can be as large as the limit.
     let length = length.and_then(|length| usize::try_from(length).ok());
     let length = length.unwrap_or(most);
-    let room = match length > SMALL {
-        true => Some(app.reserve_body(length).await?),
+    let memory = match length > SMALL {
+        true => Some(app.reserve_body(tenant, length).await?),
         false => None,
     };
     let patience = Duration::from_millis(app.config().body_timeout_ms);
@@ -155,7 +177,7 @@ async fn whole(app: &App, headers: &HeaderMap, body: Body) -> Result<Received, P
     match tokio::time::timeout(patience, read).await {
         Ok(Ok(read)) => Ok(Received {
             bytes: read.to_bytes(),
-            _room: room,
+            _memory: memory,
         }),
         Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_large(most)),
         Ok(Err(_)) => Err(Problem::bad_request(

@@ -23,6 +23,10 @@ use crate::problem::{ErrorText, Problem};
 
 static REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
+/// The header with the version of the server, by which clients recognise a
+/// server of another version.
+static VERSION: HeaderName = HeaderName::from_static("contexture-version");
+
 /// Logs a request and its answer: the route instead of the path, which can
 /// contain names, and neither content nor keys.
 pub(crate) async fn log_request(
@@ -31,12 +35,18 @@ pub(crate) async fn log_request(
     next: Next,
 ) -> Response {
     let came = Instant::now();
-    let id = request_id(request.headers());
+    let given = given_request_id(request.headers());
+    let id = given.clone().unwrap_or_else(random_request_id);
+    let address = request.extensions().get::<Peer>().map(|peer| peer.0.ip());
+    let address = address.map(|address| address.to_string());
     let method = method_name(request.method());
     let route = request.extensions().get::<MatchedPath>();
     let route = route.map_or("none", MatchedPath::as_str).to_owned();
     if let Ok(value) = HeaderValue::from_str(&id) {
         request.headers_mut().insert(&REQUEST_ID, value);
+    }
+    if let Some(given) = given {
+        request.extensions_mut().insert(GivenRequestId(given));
     }
     let mut response = next.run(request).await;
     let time = came.elapsed();
@@ -54,40 +64,59 @@ pub(crate) async fn log_request(
         500.. if status != 503 => {
             error!(
                 id,
-                method, route, status, ms, tenant, key, code, detail, "request"
+                address, method, route, status, ms, tenant, key, code, detail, "request"
             );
         }
         503 => warn!(
             id,
-            method, route, status, ms, tenant, key, code, detail, "request"
+            address, method, route, status, ms, tenant, key, code, detail, "request"
         ),
-        _ => info!(id, method, route, status, ms, tenant, key, code, "request"),
+        _ => info!(
+            id,
+            address, method, route, status, ms, tenant, key, code, "request"
+        ),
     }
     if let Ok(value) = HeaderValue::from_str(&id) {
         response.headers_mut().insert(&REQUEST_ID, value);
     }
+    let version = HeaderValue::from_static(env!("CARGO_PKG_VERSION"));
+    response.headers_mut().insert(&VERSION, version);
     response
 }
 
-/// Returns the caller's `x-request-id` if it is valid, otherwise a random id.
-fn request_id(headers: &HeaderMap) -> String {
-    let given = headers.get(&REQUEST_ID).and_then(|id| id.to_str().ok());
-    let fits = |id: &&str| {
-        (1..=64).contains(&id.len())
-            && id
-                .bytes()
-                .all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))
-    };
-    match given.filter(fits) {
-        Some(id) => id.to_owned(),
-        None => {
-            let mut bytes = [0_u8; 8];
-            // Without random numbers, the id is all zeros. That is no reason to
-            // reject a request.
-            let _ = getrandom::fill(&mut bytes);
-            format!("{:016x}", u64::from_be_bytes(bytes))
-        }
+/// The address that a request came from.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Peer(pub(crate) SocketAddr);
+
+/// The `x-request-id` of a caller that sent one.
+#[derive(Debug, Clone)]
+pub(crate) struct GivenRequestId(String);
+
+impl GivenRequestId {
+    /// Returns the idempotency key of a request with this body: a retry has the
+    /// same id and the same body.
+    pub(crate) fn idempotency_key(&self, body: &[u8]) -> String {
+        let hash = contexture::core::ContentHash::of(body).to_string();
+        format!("x-request-id {} {}", self.0, &hash[..32])
     }
+}
+
+/// Returns the caller's `x-request-id` if it is valid.
+fn given_request_id(headers: &HeaderMap) -> Option<String> {
+    let given = headers.get(&REQUEST_ID).and_then(|id| id.to_str().ok())?;
+    let fits = (1..=64).contains(&given.len())
+        && given
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte));
+    fits.then(|| given.to_owned())
+}
+
+fn random_request_id() -> String {
+    let mut bytes = [0_u8; 8];
+    // Without random numbers, the id is all zeros. That is no reason to reject a
+    // request.
+    let _ = getrandom::fill(&mut bytes);
+    format!("{:016x}", u64::from_be_bytes(bytes))
 }
 
 /// Returns the method for logs and metrics. Made-up methods are one label, since
@@ -184,6 +213,14 @@ pub(crate) async fn authenticate(
     request: Request<Body>,
     next: Next,
 ) -> Response {
+    let route = request.extensions().get::<MatchedPath>();
+    let route = route.map_or("", MatchedPath::as_str);
+    if !app.answers(request.method(), route) {
+        let message = "the server is read-only";
+        return Problem::new(StatusCode::FORBIDDEN, "read_only", message)
+            .hint("run `contexture serve` for a server that accepts changes")
+            .into_response();
+    }
     authorize(app, Scope::Tenant, request, next).await
 }
 
@@ -197,13 +234,34 @@ pub(crate) async fn authenticate_for_metrics(
 }
 
 async fn authorize(app: App, scope: Scope, mut request: Request<Body>, next: Next) -> Response {
+    let address = request.extensions().get::<Peer>().map(|peer| peer.0.ip());
     let caller = match app.keys().cached(request.headers(), scope) {
         Some(cached) => cached,
-        None => {
-            let (keys, headers) = (app.clone(), request.headers().clone());
-            app.run(move || keys.keys().check(&headers, scope)).await
-        }
+        None => match app.keys().check_address(request.headers(), address) {
+            Err(problem) => Err(problem),
+            Ok(()) => {
+                let (keys, headers) = (app.clone(), request.headers().clone());
+                app.run_apart(move || keys.keys().check(&headers, scope))
+                    .await
+            }
+        },
     };
+    if let (Err(problem), Some(address)) = (&caller, address)
+        && problem.status == StatusCode::UNAUTHORIZED
+    {
+        app.keys().note_wrong_key(address);
+    }
+    let caller = caller.and_then(|caller| {
+        if scope == Scope::Tenant {
+            let quota = app.config().quota_of(&caller.tenant);
+            let counted = app.requests_of_day().count(&caller.tenant, &quota);
+            if counted.is_err() {
+                app.metrics().refused_by_quota.inc();
+            }
+            counted?;
+        }
+        Ok(caller)
+    });
     match caller {
         Ok(caller) => {
             request.extensions_mut().insert(caller.clone());

@@ -17,8 +17,12 @@ use crate::schema::Schemas;
 /// The maximum length of a field path in an error, in bytes.
 const LONGEST_PATH: usize = 120;
 
-/// The maximum number of JSON values in a body.
-const MOST_VALUES: usize = 500_000;
+/// The maximum number of JSON values in most bodies.
+pub(crate) const MOST_VALUES: usize = 500_000;
+
+/// The maximum number of JSON values in a tree. A node and its edge have about
+/// 20.
+pub(crate) const MOST_VALUES_OF_TREE: usize = 4_000_000;
 
 /// Reads a body that the schema of that name describes. Errors in the JSON name
 /// the line and the column; errors in the value name the field.
@@ -26,8 +30,9 @@ pub(crate) fn read<T: DeserializeOwned>(
     schemas: &Schemas,
     name: &str,
     bytes: &[u8],
+    most_values: usize,
 ) -> Result<T, Problem> {
-    let census = Census::default();
+    let census = Census::new(most_values);
     let value = parse(bytes, &census)?;
     convert(schemas, name, value, &census)
 }
@@ -38,7 +43,7 @@ pub(crate) fn read_value<T: DeserializeOwned>(
     name: &str,
     value: Value,
 ) -> Result<T, Problem> {
-    let census = Census::default();
+    let census = Census::new(MOST_VALUES);
     census.add_all(&value)?;
     convert(schemas, name, value, &census)
 }
@@ -87,8 +92,8 @@ fn parse(bytes: &[u8], census: &Census) -> Result<Value, Problem> {
     let value = Unambiguous(census).deserialize(&mut reader);
     let value = value.and_then(|value| reader.end().map(|()| value));
     value.map_err(|error| {
-        if census.values.get() > MOST_VALUES {
-            return too_many_values();
+        if census.values.get() > census.most {
+            return too_many_values(census.most);
         }
         let message = match std::str::from_utf8(bytes) {
             Ok(_) => plain_message(&error),
@@ -99,19 +104,28 @@ fn parse(bytes: &[u8], census: &Census) -> Result<Value, Problem> {
 }
 
 /// Facts about a value that are collected while it is parsed.
-#[derive(Default)]
 struct Census {
     values: Cell<usize>,
+    /// The maximum number of values.
+    most: usize,
     /// Whether there are numbers such as 5.0.
     has_whole_floats: Cell<bool>,
 }
 
 impl Census {
+    fn new(most: usize) -> Self {
+        Self {
+            values: Cell::new(0),
+            most,
+            has_whole_floats: Cell::new(false),
+        }
+    }
+
     /// Counts a value. Returns false above the limit: a parsed value needs far
     /// more memory than its bytes.
     fn add(&self) -> bool {
         self.values.set(self.values.get() + 1);
-        self.values.get() <= MOST_VALUES
+        self.values.get() <= self.most
     }
 
     fn add_float(&self, number: f64) {
@@ -122,7 +136,7 @@ impl Census {
 
     fn add_all(&self, value: &Value) -> Result<(), Problem> {
         if !self.add() {
-            return Err(too_many_values());
+            return Err(too_many_values(self.most));
         }
         match value {
             Value::Number(number) if number.is_f64() => {
@@ -136,11 +150,11 @@ impl Census {
     }
 }
 
-fn too_many_values() -> Problem {
+fn too_many_values(most: usize) -> Problem {
     Problem::new(
         StatusCode::PAYLOAD_TOO_LARGE,
         "too_many_values",
-        "the body has more than 500,000 values",
+        format!("the body has more than {most} values"),
     )
     .hint("send less per call; send records as NDJSON")
 }
@@ -175,7 +189,7 @@ pub(crate) fn check_count(text: &[u8]) -> Result<(), Problem> {
     }
     match count <= MOST_VALUES {
         true => Ok(()),
-        false => Err(too_many_values()),
+        false => Err(too_many_values(MOST_VALUES)),
     }
 }
 
@@ -317,7 +331,7 @@ mod tests {
 
     fn read_any(bytes: &[u8]) -> Result<Value, Problem> {
         let schemas = Schemas::compile(&Map::new(), [("any", &Value::Bool(true))]);
-        read(&schemas, "any", bytes)
+        read(&schemas, "any", bytes, MOST_VALUES)
     }
 
     fn refused(text: &str) -> String {
@@ -344,7 +358,7 @@ mod tests {
     fn values_are_counted_but_not_the_content_of_strings() {
         let list = |item: &str, count: usize| format!("[{}]", vec![item; count].join(", "));
         let check = |text: &str, refused: bool| {
-            let parsed = parse(text.as_bytes(), &Census::default()).map(|_| ());
+            let parsed = parse(text.as_bytes(), &Census::new(MOST_VALUES)).map(|_| ());
             for counted in [parsed, check_count(text.as_bytes())] {
                 let code = counted.err().map(|problem| problem.code);
                 assert_eq!(
@@ -364,7 +378,7 @@ mod tests {
         check(&list("[1]", 250_000), true);
         // Parsing stops there: the rest is not even JSON.
         let broken = format!("[{}\"", "1,".repeat(500_000));
-        let problem = parse(broken.as_bytes(), &Census::default()).unwrap_err();
+        let problem = parse(broken.as_bytes(), &Census::new(MOST_VALUES)).unwrap_err();
         assert_eq!(problem.code, "too_many_values");
     }
 
@@ -413,7 +427,7 @@ mod tests {
             any: Value,
         }
         let schemas = Schemas::compile(&Map::new(), [("counts", &schema)]);
-        let read = |text: &str| read::<Counts>(&schemas, "counts", text.as_bytes());
+        let read = |text: &str| read::<Counts>(&schemas, "counts", text.as_bytes(), 100);
         let counts = read(r#"{"count":5.0,"list":[1,2.0],"any":{"x":5.0}}"#).unwrap();
         assert_eq!((counts.count, counts.list), (Some(5), vec![1, 2]));
         // JSON without a type of ours is not rewritten.
@@ -436,7 +450,7 @@ mod tests {
         });
         let schemas = Schemas::compile(&Map::new(), [("parameters", &schema)]);
         let sent = r#"{"seed":5.0,"b":1e2,"a":[0.1,18446744073709551615]}"#;
-        let kept: Value = read(&schemas, "parameters", sent.as_bytes()).unwrap();
+        let kept: Value = read(&schemas, "parameters", sent.as_bytes(), 100).unwrap();
         let expected = r#"{"seed":5.0,"b":100.0,"a":[0.1,18446744073709551615]}"#;
         assert_eq!(kept.to_string(), expected);
     }

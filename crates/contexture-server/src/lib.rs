@@ -11,7 +11,9 @@
 mod api;
 mod app;
 mod auth;
+mod background;
 mod body;
+mod drain;
 mod events;
 mod face;
 mod gate;
@@ -21,11 +23,14 @@ mod mcp;
 mod metrics;
 mod openapi;
 mod operation;
+mod places;
 mod problem;
+mod quota;
 mod router;
 mod schema;
 mod serve;
 mod tenant;
+mod ui;
 
 pub use mcp::mcp_stdio;
 pub use metrics::Metrics;

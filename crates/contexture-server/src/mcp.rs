@@ -71,12 +71,14 @@ pub(crate) fn router(app: &App) -> Router<App> {
     let service = StreamableHttpService::new(move || Ok(handler.clone()), sessions, config);
     let call = move |State(app): State<App>, request: Request<Body>| async move {
         let (parts, incoming) = request.into_parts();
-        let received = body::json(&app, &parts.headers, incoming).await;
-        let received = received.and_then(|received| {
+        let received = async {
+            let tenant = app.tenant(&parts).await?;
+            let reader = body::Reader::new(&app, &tenant);
+            let received = body::json(reader, &parts.headers, incoming).await?;
             crate::json::check_count(&received)?;
-            Ok(received)
-        });
-        match received {
+            Ok::<_, Problem>(received)
+        };
+        match received.await {
             Ok(received) => {
                 let request = Request::from_parts(parts, Full::new(received.bytes.clone()));
                 let answer = service.handle(request).await.map(Body::new);
@@ -162,7 +164,8 @@ impl Handler {
         work: impl FnOnce(&Tenant) -> Result<T, Problem> + Send + 'static,
     ) -> Result<T, Problem> {
         let tenant = self.tenant(context).await?;
-        self.app.run(move || work(&tenant)).await
+        let name = Arc::clone(&tenant.name);
+        self.app.run(&name, move || work(&tenant)).await
     }
 }
 
@@ -202,6 +205,15 @@ impl ServerHandler for Handler {
         };
         let arguments = request.arguments.unwrap_or_default();
         let name = tool.declared.name.clone();
+        let annotations = tool.declared.annotations.as_ref();
+        let reads = annotations.and_then(|hints| hints.read_only_hint) == Some(true);
+        if !reads && let Ok(tenant) = self.tenant(&context).await {
+            // What takes data away must stay possible.
+            let removes = matches!(&*name, "remove_from_working_set" | "pop_task");
+            if !removes && let Err(problem) = self.app.check_storage(&tenant).await {
+                return Ok(CallToolResponse::from(tool::refused(&name, problem)));
+            }
+        }
         let work = Arc::clone(&tool.work);
         let done = self
             .run(&context, move |tenant| work(tenant, arguments))

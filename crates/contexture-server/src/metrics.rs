@@ -31,8 +31,11 @@ pub struct Metrics {
     provider_input: Counter,
     provider_cached: Counter,
     records: Counter,
+    pub(crate) refused_connections: Counter,
+    pub(crate) refused_by_quota: Counter,
     pub(crate) connections: Gauge,
     pub(crate) working: Gauge,
+    pub(crate) waiting: Gauge,
     resident: Gauge<u64, AtomicU64>,
     cache: CacheMetrics,
 }
@@ -122,6 +125,14 @@ impl Default for Metrics {
             "Input tokens that came from the provider's cache",
         );
         let records = counter("recorded_memories", "Memory records stored");
+        let refused_connections = counter(
+            "refused_connections",
+            "Connections refused because their address had too many",
+        );
+        let refused_by_quota = counter(
+            "refused_by_quota",
+            "Requests refused because their tenant had reached a quota",
+        );
         let mut gauge = |name: &str, help: &str| {
             let gauge = Gauge::default();
             registry.register(name, help, Gauge::clone(&gauge));
@@ -129,6 +140,7 @@ impl Default for Metrics {
         };
         let connections = gauge("connections", "Open connections");
         let working = gauge("requests_in_progress", "Requests in progress");
+        let waiting = gauge("requests_waiting", "Requests that wait for a place to work");
         let resident = Gauge::default();
         let help = "Memory that the process uses";
         registry.register_with_unit(
@@ -151,8 +163,11 @@ impl Default for Metrics {
             provider_input,
             provider_cached,
             records,
+            refused_connections,
+            refused_by_quota,
             connections,
             working,
+            waiting,
             resident,
             cache,
         }

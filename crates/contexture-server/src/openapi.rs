@@ -5,6 +5,8 @@
 //! scheme. A type that is read and written in different forms gets a second
 //! schema with the suffix `Output`.
 
+mod generators;
+
 use std::collections::BTreeMap;
 
 use axum::http::StatusCode;
@@ -19,8 +21,9 @@ use crate::schema::Schemas;
 const ANSWERS: &str = include_str!("../assets/answers.json");
 
 /// The tags in the order in which they are shown, with their descriptions.
-const TAGS: [(&str, &str); 11] = [
+const TAGS: [(&str, &str); 14] = [
     ("assemble", "Assemble the request to send to a model."),
+    ("fit", "Make a provider's request fit into a token budget."),
     ("sessions", "Conversations: record, fork and compact them."),
     ("memory", "Records that are found again by later requests."),
     (
@@ -31,8 +34,13 @@ const TAGS: [(&str, &str); 11] = [
     ("trees", "Looms: conversations and documents with branches."),
     ("working-set", "The files that requests are assembled from."),
     ("snapshots", "Assembled requests exactly as they were."),
+    (
+        "blobs",
+        "Tool results that requests hold in a shortened form.",
+    ),
     ("recipes", "Recipes: the layers of a request."),
     ("sources", "Sources: they fill the layers of a recipe."),
+    ("models", "Models and their context windows."),
     ("tokens", "Token counts of texts."),
 ];
 
@@ -41,10 +49,11 @@ pub(crate) fn document(api: &Api, bodies: &Schemas) -> Value {
     let mut inputs = api.inputs.clone();
     let mut outputs = api.outputs.clone();
     let error = outputs.subschema_for::<ErrorAnswer>();
-    let (inputs, mut outputs) = (
+    let (mut inputs, mut outputs) = (
         inputs.take_definitions(true),
         outputs.take_definitions(true),
     );
+    generators::rewrite(&mut inputs, &mut outputs);
     // A type can have one form in a request and another in an answer: a field
     // with a default is optional in a request and always present in an answer.
     let renamed: Vec<String> = outputs
@@ -130,6 +139,16 @@ fn any_object() -> Value {
     })
 }
 
+/// The keywords that say something about the fields of an object.
+const CONSTRAINTS: [&str; 6] = [
+    "properties",
+    "required",
+    "oneOf",
+    "anyOf",
+    "allOf",
+    "patternProperties",
+];
+
 /// Replaces inline objects with any fields by a reference to one named schema.
 /// Some client generators create a type of the same name for each inline object
 /// and then omit everything that refers to it.
@@ -137,18 +156,29 @@ fn name_objects(schema: &mut Value) {
     let reference = json!(format!("#/components/schemas/{ANY_OBJECT}"));
     match schema {
         Value::Object(map) => {
-            let is_open = map.get("additionalProperties") == Some(&Value::Bool(true))
-                && !map.contains_key("properties");
+            let has_fields = map.contains_key("properties");
+            let is_open = match map.get("additionalProperties") {
+                Some(others) => others == &Value::Bool(true) && !has_fields,
+                None => !CONSTRAINTS.iter().any(|name| map.contains_key(*name)),
+            };
             match map.get("type").cloned() {
                 Some(Value::String(kind)) if is_open && kind == "object" => {
                     map.remove("type");
                     map.remove("additionalProperties");
                     map.insert("$ref".to_owned(), reference);
                 }
-                Some(Value::Array(kinds)) if is_open => {
+                // `anyOf` says the same as a list of types, and generators keep the
+                // type of a list's items.
+                Some(Value::Array(kinds)) if is_choice(&kinds) && !has_fields => {
+                    let mut list = json!({"type": "array", "items": {}});
+                    for name in ["items", "minItems", "maxItems"] {
+                        if let Some(limit) = map.remove(name) {
+                            list[name] = limit;
+                        }
+                    }
                     let choice = |kind: &Value| match kind.as_str() {
-                        Some("object") => json!({"$ref": reference}),
-                        Some("array") => json!({"type": "array", "items": {}}),
+                        Some("object") if is_open => json!({"$ref": reference}),
+                        Some("array") => list.clone(),
                         _ => json!({"type": kind}),
                     };
                     let choices = kinds.iter().map(choice).collect();
@@ -163,6 +193,12 @@ fn name_objects(schema: &mut Value) {
         Value::Array(list) => list.iter_mut().for_each(name_objects),
         _ => {}
     }
+}
+
+/// Returns true if a list of types leaves a choice besides null, or holds objects.
+fn is_choice(kinds: &[Value]) -> bool {
+    let others = kinds.iter().filter(|kind| *kind != "null").count();
+    others > 1 || kinds.iter().any(|kind| kind == "object")
 }
 
 /// Returns `names`, and the names of all schemas of requests that refer to them
@@ -331,6 +367,7 @@ fn parameters_of(
     };
     let parameter = |(name, field): (&String, &Value)| {
         let mut field = never_null(field);
+        generators::rewrite_schema(&mut field);
         let description = field
             .as_object_mut()
             .and_then(|field| field.remove("description"));
@@ -388,7 +425,7 @@ fn never_null(schema: &Value) -> Value {
 }
 
 /// The error answers of every operation.
-const REFUSALS: [(u16, &str); 5] = [
+const REFUSALS: [(u16, &str); 7] = [
     (401, "Unauthorized: the API key is missing or invalid"),
     (
         403,
@@ -403,6 +440,15 @@ const REFUSALS: [(u16, &str); 5] = [
     (
         503,
         "Unavailable: the server or the store is overloaded; retry after `retry-after` seconds",
+    ),
+    (
+        504,
+        "Unknown outcome: a write has begun and did not finish in time; send the same call with \
+         the same `Idempotency-Key` or `x-request-id`",
+    ),
+    (
+        507,
+        "Insufficient storage: the tenant has reached a quota; see `message`",
     ),
 ];
 

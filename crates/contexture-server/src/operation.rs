@@ -50,10 +50,14 @@ pub(crate) struct Operation {
     pub(crate) refusals: &'static [u16],
     /// The call that the document shows and a test makes.
     pub(crate) example: Option<Example>,
+    /// Whether the body can be as large as a tree.
+    pub(crate) large: bool,
     /// The parts of a call.
     pub(crate) takes: Takes,
     /// The content of a successful answer.
     pub(crate) response: ResponseBody,
+    /// Whether the operation only reads. A read-only server refuses the others.
+    pub(crate) only_reads: bool,
 }
 
 /// A call that the document shows and a test makes.
@@ -110,6 +114,7 @@ impl Operation {
 
     pub(crate) fn new(method: Method, path: &'static str, id: &'static str) -> Self {
         Self {
+            only_reads: method == Method::GET,
             method,
             path,
             id,
@@ -118,6 +123,7 @@ impl Operation {
             status: StatusCode::OK,
             refusals: &[],
             example: None,
+            large: false,
             takes: Takes::default(),
             response: ResponseBody::default(),
         }
@@ -132,6 +138,18 @@ impl Operation {
     /// Sets the status of success to 201.
     pub(crate) fn creates(mut self) -> Self {
         self.status = StatusCode::CREATED;
+        self
+    }
+
+    /// Marks an operation with a body as one that only reads.
+    pub(crate) fn reads(mut self) -> Self {
+        self.only_reads = true;
+        self
+    }
+
+    /// Lets the body be as large as a tree can be.
+    pub(crate) fn large(mut self) -> Self {
+        self.large = true;
         self
     }
 
@@ -193,11 +211,11 @@ impl Api {
         A: Serialize + JsonSchema + Send + 'static,
     {
         operation.response = ResponseBody::Json(self.outputs.subschema_for::<A>());
-        let (id, status) = (operation.id, operation.status);
-        let call = move |State(app): State<App>, request: Request<Body>| async move {
-            answer(&app, request, (id, status), work).await
+        let call = (operation.id, operation.status, operation.large);
+        let handler = move |State(app): State<App>, request: Request<Body>| async move {
+            answer(&app, request, call, work).await
         };
-        self.add_route::<P, Q, B>(operation, |filter| on(filter, call));
+        self.add_route::<P, Q, B>(operation, |filter| on(filter, handler));
     }
 
     /// Adds an operation with a handler of its own.
@@ -265,7 +283,7 @@ fn add_maximum(schema: &mut Schema) {
 async fn answer<P, Q, B, A>(
     app: &App,
     request: Request<Body>,
-    (id, status): (&'static str, StatusCode),
+    (id, status, large): (&'static str, StatusCode, bool),
     work: Work<P, Q, B, A>,
 ) -> Response
 where
@@ -278,11 +296,15 @@ where
         let (mut parts, incoming) = request.into_parts();
         let path: P = path(&mut parts).await?;
         let query: Q = query(&parts)?;
+        let tenant = app.tenant(&parts).await?;
+        let mut reader = body::Reader::new(app, &tenant);
+        if large {
+            reader.most = reader.most.max(app.config().max_tree_bytes);
+        }
         let bytes = match TypeId::of::<B>() == TypeId::of::<Nothing>() {
             true => body::none(app, incoming).await.map(|()| None)?,
-            false => Some(body::json(app, &parts.headers, incoming).await?),
+            false => Some(body::json(reader, &parts.headers, incoming).await?),
         };
-        let tenant = app.tenant(&parts).await?;
         Ok::<_, Problem>((tenant, path, query, bytes))
     };
     let (tenant, path, query, bytes) = match prepared.await {
@@ -290,9 +312,14 @@ where
         Err(problem) => return problem.into_response(),
     };
     let shared = app.clone();
-    let done = app.run(move || {
+    let name = std::sync::Arc::clone(&tenant.name);
+    let done = app.run(&name, move || {
+        let most = match large {
+            true => json::MOST_VALUES_OF_TREE,
+            false => json::MOST_VALUES,
+        };
         let body: B = match bytes {
-            Some(bytes) => json::read(shared.schemas(), id, &bytes)?,
+            Some(bytes) => json::read(shared.schemas(), id, &bytes, most)?,
             None => json::nothing()?,
         };
         let answer = work(&tenant, path, query, body)?;

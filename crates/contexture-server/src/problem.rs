@@ -124,6 +124,7 @@ impl From<Error> for Problem {
         let (status, code) = match error.cause() {
             Cause::Input => (StatusCode::UNPROCESSABLE_ENTITY, "invalid"),
             Cause::OverBudget => (StatusCode::UNPROCESSABLE_ENTITY, "over_budget"),
+            Cause::CacheBreak => (StatusCode::UNPROCESSABLE_ENTITY, "cache_break"),
             Cause::Missing => (StatusCode::NOT_FOUND, "not_found"),
             Cause::Exists => (StatusCode::CONFLICT, "exists"),
             Cause::Conflict => (StatusCode::CONFLICT, "conflict"),
@@ -133,6 +134,12 @@ impl From<Error> for Problem {
                     detail: Some(message.into()),
                     ..Self::unavailable("the store is unavailable")
                         .hint("retry after `retry-after` seconds")
+                };
+            }
+            Cause::Damaged => {
+                return Self {
+                    detail: Some(message.clone().into()),
+                    ..Self::new(StatusCode::INTERNAL_SERVER_ERROR, "damaged", message)
                 };
             }
             Cause::Late => {

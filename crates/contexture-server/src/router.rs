@@ -1,5 +1,5 @@
-//! Routes: the operations, `/mcp`, `/metrics`, `/openapi.json`, `/docs`, and the
-//! health checks.
+//! Routes: the operations, `/mcp`, `/metrics`, `/openapi.json`, `/docs`, the
+//! inspector at `/`, and the health checks.
 //!
 //! `/healthz` reports that the process runs, `/readyz` that the store can be read
 //! and written. Both need no key.
@@ -17,7 +17,7 @@ use tower_http::cors::CorsLayer;
 use crate::app::{self, App};
 use crate::operation::{Api, json_response};
 use crate::problem::Problem;
-use crate::{api, gate};
+use crate::{api, drain, gate, ui};
 
 /// Returns every operation.
 pub(crate) fn api() -> Api {
@@ -48,6 +48,8 @@ pub(crate) fn router(app: &App) -> Router {
         .merge(metrics)
         .route("/openapi.json", get(openapi))
         .route("/docs", get(docs))
+        .route("/", get(ui::index))
+        .route("/ui/{hash}/{*name}", get(ui::asset))
         .route("/healthz", get(healthz))
         .route("/readyz", get(readyz))
         .method_not_allowed_fallback(app::no_such_method)
@@ -57,6 +59,7 @@ pub(crate) fn router(app: &App) -> Router {
             app.clone(),
             gate::check_host_and_origin,
         ))
+        .layer(middleware::from_fn(drain::drain))
         .layer(middleware::from_fn_with_state(
             app.clone(),
             gate::log_request,
@@ -91,6 +94,7 @@ fn cors(app: &App) -> Option<CorsLayer> {
                 name("mcp-session-id"),
             ])
             .expose_headers([
+                name("contexture-version"),
                 name("x-request-id"),
                 header::RETRY_AFTER,
                 name("mcp-session-id"),
@@ -135,6 +139,8 @@ async fn readyz(State(app): State<App>) -> Response {
 }
 
 async fn metrics(State(app): State<App>) -> Response {
+    let waiting = i64::try_from(app.waiting()).unwrap_or(i64::MAX);
+    app.metrics().waiting.set(waiting);
     let media = "application/openmetrics-text; version=1.0.0; charset=utf-8";
     ([(header::CONTENT_TYPE, media)], app.metrics().render()).into_response()
 }

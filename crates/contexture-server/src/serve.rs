@@ -3,29 +3,33 @@
 //! A server with an address that other machines can reach refuses to start
 //! without an API key. On a stop signal it finishes the calls that it accepted.
 
+use std::collections::HashMap;
 use std::future::Future;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use axum::Router;
+use axum::http::Request;
 use contexture::config::Config;
 use contexture::core::cache;
 use contexture::core::guard::MarkKey;
 use contexture::store::Tenants as Stores;
 use contexture::{Advice, Error, Timestamp};
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
+use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
-use hyper_util::service::TowerToHyperService;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
+use tower::Service as _;
 use tracing::{info, warn};
 
 use crate::app::App;
 use crate::auth::Keys;
-use crate::gate;
+use crate::gate::{self, Peer};
 use crate::linger::Linger;
 use crate::metrics::Metrics;
 use crate::router;
@@ -46,12 +50,23 @@ pub struct Service {
     /// The secret that boundary marks are derived from, in place of each
     /// tenant's own: for repeatable output.
     pub mark_key: Option<MarkKey>,
+    /// Files and directories that no tenant can read, such as the store's.
+    pub private: Vec<PathBuf>,
 }
 
 impl Service {
     pub(crate) fn app(self) -> Result<App, Error> {
+        self.app_for(None)
+    }
+
+    /// Returns the app. With a key, it is read-only and accepts only that key.
+    fn app_for(self, key: Option<String>) -> Result<App, Error> {
         cache::set_limit(self.config.server.cache_bytes);
-        let keys = Keys::new(Arc::clone(&self.stores), &self.config.server)?;
+        let read_only = key.is_some();
+        let mut keys = Keys::new(Arc::clone(&self.stores), &self.config.server)?;
+        if let Some(key) = key {
+            keys = keys.accept_only(key);
+        }
         let metrics = Arc::clone(&self.metrics);
         self.stores.watch(Arc::new(move |waited, time| {
             metrics.store_waited(waited, time)
@@ -63,7 +78,9 @@ impl Service {
             Arc::clone(&self.metrics),
             self.now,
             self.mark_key,
+            &self.private,
         );
+        tenants.check_roots()?;
         // Errors in the root or its settings are reported at the start.
         tenants.get("")?;
         let app = App::new(
@@ -72,8 +89,11 @@ impl Service {
             keys,
             self.metrics,
             &router::api(),
+            read_only,
         );
-        app.fill_in_vectors();
+        if !read_only {
+            app.fill_in_vectors();
+        }
         Ok(app)
     }
 }
@@ -91,8 +111,18 @@ impl Server {
     ///
     /// Fails if other machines can reach the address and no API key exists.
     pub async fn bind(service: Service) -> Result<Self, Error> {
+        Self::bind_for(service, None).await
+    }
+
+    /// Listens like [`bind`](Self::bind), for a look at what is stored: refuses
+    /// every operation that writes, and accepts only calls with `key`.
+    pub async fn bind_read_only(service: Service, key: String) -> Result<Self, Error> {
+        Self::bind_for(service, Some(key)).await
+    }
+
+    async fn bind_for(service: Service, key: Option<String>) -> Result<Self, Error> {
         let wanted = service.config.server.addr.clone();
-        let app = service.app()?;
+        let app = service.app_for(key)?;
         let failed = |error: std::io::Error| {
             Error::input(format!("cannot listen on {wanted}: {error}")).advise(Advice::set_to(
                 "addr",
@@ -140,6 +170,7 @@ impl Server {
             .header_read_timeout(Duration::from_millis(config.header_timeout_ms))
             .max_buf_size(config.max_header_bytes);
         let connections = Arc::new(Semaphore::new(config.max_connections));
+        let addresses = Addresses::new(config.max_connections_of_address());
         let graceful = GracefulShutdown::new();
         let mut stop = std::pin::pin!(stop);
         info!(address = %self.address, keys = self.needs_key(), "listening");
@@ -153,8 +184,8 @@ impl Server {
                 () = &mut stop => break,
                 accepted = accepted => accepted,
             };
-            let stream = match accepted {
-                Ok((stream, _)) => stream,
+            let (stream, peer) = match accepted {
+                Ok(accepted) => accepted,
                 Err(error) => {
                     // Too many open files, or the client has already disconnected.
                     warn!(%error, "accepting a connection failed");
@@ -162,7 +193,20 @@ impl Server {
                     continue;
                 }
             };
-            let connection = self.connection(&http, stream);
+            let Some(of_address) = addresses.enter(peer.ip()) else {
+                self.app.metrics().refused_connections.inc();
+                continue;
+            };
+            // Without Nagle's algorithm, small answers are sent at once.
+            let _ = stream.set_nodelay(true);
+            let stream = Linger::new(stream, Duration::from_millis(config.body_timeout_ms));
+            let router = self.router.clone();
+            let service = service_fn(move |mut request: Request<Incoming>| {
+                request.extensions_mut().insert(Peer(peer));
+                // A router is always ready.
+                router.clone().call(request)
+            });
+            let connection = http.serve_connection(TokioIo::new(stream), service);
             let connection = graceful.watch(connection);
             let app = self.app.clone();
             app.metrics().connections.inc();
@@ -170,7 +214,7 @@ impl Server {
                 // Ends with an error if the client disconnects or is too slow.
                 let _ = connection.await;
                 app.metrics().connections.dec();
-                drop(permit);
+                drop((permit, of_address));
             });
         }
         info!("stopping");
@@ -186,17 +230,52 @@ impl Server {
             Err(_) => warn!("stopped after the timeout with unfinished requests"),
         }
     }
+}
 
-    fn connection(
-        &self,
-        http: &http1::Builder,
-        stream: TcpStream,
-    ) -> http1::Connection<TokioIo<Linger>, TowerToHyperService<Router>> {
-        // Without Nagle's algorithm, small answers are sent at once.
-        let _ = stream.set_nodelay(true);
-        let service = TowerToHyperService::new(self.router.clone());
-        let patience = Duration::from_millis(self.app.config().body_timeout_ms);
-        let stream = Linger::new(stream, patience);
-        http.serve_connection(TokioIo::new(stream), service)
+/// The open connections of each address.
+#[derive(Clone)]
+struct Addresses {
+    open: Arc<Mutex<HashMap<IpAddr, usize>>>,
+    most: usize,
+}
+
+impl Addresses {
+    fn new(most: usize) -> Self {
+        let open = Arc::default();
+        Self { open, most }
+    }
+
+    /// Counts a connection until the result is dropped. `None` if the address has
+    /// too many.
+    fn enter(&self, address: IpAddr) -> Option<OfAddress> {
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = open.entry(address).or_default();
+        if *count >= self.most {
+            return None;
+        }
+        *count += 1;
+        Some(OfAddress {
+            addresses: self.clone(),
+            address,
+        })
+    }
+}
+
+/// An open connection of an address.
+struct OfAddress {
+    addresses: Addresses,
+    address: IpAddr,
+}
+
+impl Drop for OfAddress {
+    fn drop(&mut self) {
+        let open = self.addresses.open.lock();
+        let mut open = open.unwrap_or_else(PoisonError::into_inner);
+        if let Some(count) = open.get_mut(&self.address) {
+            *count -= 1;
+            if *count == 0 {
+                open.remove(&self.address);
+            }
+        }
     }
 }

@@ -21,6 +21,7 @@ use tokio::sync::Semaphore;
 use crate::events::Hub;
 use crate::metrics::Metrics;
 use crate::problem::Problem;
+use crate::quota::Measured;
 
 /// The maximum number of tenants in memory. Others are loaded again when they
 /// are used.
@@ -47,8 +48,13 @@ pub(crate) struct Tenant {
     pub(crate) engine: Engine,
     pub(crate) events: Hub,
     pub(crate) metrics: Arc<Metrics>,
+    /// The name; "" is the default tenant.
+    pub(crate) name: Arc<str>,
     // One permit per open record stream.
     pub(crate) streams: Arc<Semaphore>,
+    // One permit per KiB of memory that the tenant's bodies can take.
+    pub(crate) body_memory: Arc<Semaphore>,
+    pub(crate) measured: Measured,
     now: Option<Timestamp>,
 }
 
@@ -77,6 +83,26 @@ fn make_private(path: &Path) -> std::io::Result<()> {
     builder.create(path)
 }
 
+/// Returns the path with its links resolved, as far as it exists.
+fn real(path: &Path) -> PathBuf {
+    let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let mut rest = Vec::new();
+    let mut above = path.as_path();
+    loop {
+        if let Ok(found) = above.canonicalize() {
+            return rest
+                .iter()
+                .rev()
+                .fold(found, |found, name| found.join(name));
+        }
+        let (Some(name), Some(parent)) = (above.file_name(), above.parent()) else {
+            return path;
+        };
+        rest.push(name);
+        above = parent;
+    }
+}
+
 /// All tenants of a server.
 pub(crate) struct Tenants {
     stores: Arc<dyn Stores>,
@@ -87,6 +113,8 @@ pub(crate) struct Tenants {
     metrics: Arc<Metrics>,
     now: Option<Timestamp>,
     mark_key: Option<MarkKey>,
+    // Files and directories that no tenant can read.
+    private: Vec<PathBuf>,
     ready: Mutex<HashMap<String, Ready>>,
     uses: AtomicU64,
     // The incarnation of the store's file that the loaded tenants were made for.
@@ -106,6 +134,7 @@ impl Tenants {
         metrics: Arc<Metrics>,
         now: Option<Timestamp>,
         mark_key: Option<MarkKey>,
+        private: &[PathBuf],
     ) -> Self {
         Self {
             incarnation: AtomicU64::new(stores.incarnation()),
@@ -116,6 +145,7 @@ impl Tenants {
             metrics,
             now,
             mark_key,
+            private: private.iter().map(|path| real(path)).collect(),
             ready: Mutex::default(),
             uses: AtomicU64::new(0),
         }
@@ -150,6 +180,9 @@ impl Tenants {
             true => builder.config(self.config.clone()).folder(&self.root),
             false => builder.settings(Settings::of_tenant(&root, &self.active)?),
         };
+        // Models ask for files by their path. The settings and the store's files
+        // are for the operator only.
+        let root = self.hide_private(root.hiding(config::FILE));
         if let Some(key) = &self.mark_key {
             let key = match name {
                 "" => key.clone(),
@@ -167,7 +200,12 @@ impl Tenants {
             engine,
             events: Hub::new(self.config.server.max_listeners),
             metrics: Arc::clone(&self.metrics),
+            name: name.into(),
+            measured: Measured::default(),
             streams: Arc::new(Semaphore::new(MOST_STREAMS)),
+            body_memory: Arc::new(Semaphore::new(
+                self.config.server.body_memory_bytes / 2 / 1024,
+            )),
             now: self.now,
         });
         let mut ready = self.ready.lock().unwrap_or_else(PoisonError::into_inner);
@@ -240,6 +278,59 @@ impl Tenants {
             any |= filled.is_ok_and(|filled| filled > 0);
         }
         any
+    }
+
+    /// Hides the private files that are below a root.
+    fn hide_private(&self, root: Root) -> Root {
+        let above = real(root.path());
+        let below = self.private.iter().filter_map(|path| {
+            let path = path.strip_prefix(&above).ok()?;
+            (!path.as_os_str().is_empty()).then_some(path)
+        });
+        below.fold(root, Root::hiding)
+    }
+
+    /// Fails if the root of a tenant is, contains or is inside the root of
+    /// another: one could read the other's files.
+    pub(crate) fn check_roots(&self) -> Result<(), Error> {
+        let own = real(&self.root);
+        let kept = own.join(".contexture");
+        let configured = self.config.server.tenants.iter();
+        let roots: Vec<(&str, PathBuf)> = configured
+            .filter_map(|(name, tenant)| {
+                let root = tenant.root.as_deref()?;
+                Some((name.as_str(), real(&self.root.join(root))))
+            })
+            .collect();
+        let refuse = |name: &str, why: &str| {
+            let message = format!("server.tenants.{name}.root: {why}");
+            Err(Error::input(message)
+                .at(format!("server.tenants.{name}.root"))
+                .advise("give each tenant a directory of its own"))
+        };
+        for (i, (name, root)) in roots.iter().enumerate() {
+            if own.starts_with(root) {
+                return refuse(name, "is or contains the server's root");
+            }
+            if root.starts_with(&kept) || kept.starts_with(root) {
+                return refuse(
+                    name,
+                    "is inside `.contexture`, which holds other tenants' files",
+                );
+            }
+            for (other, at) in &roots[..i] {
+                if root == at {
+                    return refuse(name, &format!("is also the root of tenant `{other}`"));
+                }
+                if root.starts_with(at) || at.starts_with(root) {
+                    return refuse(
+                        name,
+                        &format!("is inside the root of tenant `{other}`, or contains it"),
+                    );
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Ends the event streams of all tenants.

@@ -69,6 +69,8 @@ fn event(n: u64) -> NewRecord {
         valid_to: None,
         supersedes: None,
         visible_to: Vec::new(),
+        user: None,
+        agent: None,
     };
     // Squared, so that few are named often.
     let name = |random: u64| (random % NAMES) * (random % 977) / 977;

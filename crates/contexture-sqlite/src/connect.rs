@@ -14,6 +14,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use crate::Options;
 use crate::error::{self, Fault};
+use crate::handles::FileUse;
 use crate::presence::{FileId, Files};
 use crate::schema::{self, STEPS, State};
 use crate::writer::RETRY;
@@ -102,6 +103,8 @@ impl StoreLocation {
     fn steadily(&self, open: impl Fn() -> Result<Reader, Fault>) -> Result<(Reader, Files), Fault> {
         for _ in 0..3 {
             let before = FileId::at(&self.path).map_err(|error| self.io(error))?;
+            // Until the files themselves hold one.
+            let _used = FileUse::new(before);
             let reader = open()?;
             let files = Files::look(&self.path).map_err(|error| self.io(error))?;
             if files.is(before) {
@@ -411,7 +414,7 @@ impl StoreLocation {
 
 /// Makes a directory and those above it, and has the disk note them: a store in
 /// a directory that is lost is lost.
-fn make_directory(directory: &Path) -> io::Result<()> {
+pub(crate) fn make_directory(directory: &Path) -> io::Result<()> {
     if directory.is_dir() {
         return Ok(());
     }
@@ -431,12 +434,12 @@ fn make_directory(directory: &Path) -> io::Result<()> {
 }
 
 #[cfg(unix)]
-fn sync_directory(directory: &Path) -> io::Result<()> {
+pub(crate) fn sync_directory(directory: &Path) -> io::Result<()> {
     fs::File::open(directory)?.sync_all()
 }
 
 #[cfg(not(unix))]
-fn sync_directory(_: &Path) -> io::Result<()> {
+pub(crate) fn sync_directory(_: &Path) -> io::Result<()> {
     Ok(())
 }
 

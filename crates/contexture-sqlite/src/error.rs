@@ -35,6 +35,14 @@ impl Fault {
         Fault::Refused(StoreError::Exists { what, name })
     }
 
+    /// Returns the error for data that is not what was stored.
+    pub(crate) fn damaged(what: impl Into<String>, message: impl Into<String>) -> Self {
+        Fault::Refused(StoreError::Damaged {
+            what: what.into(),
+            message: message.into(),
+        })
+    }
+
     /// Returns true when somebody else holds a lock.
     pub(crate) fn is_busy(&self) -> bool {
         matches!(self.code(), Some(ErrorCode::DatabaseBusy))

@@ -1,14 +1,15 @@
 //! The ledger in SQLite: each method is one transaction.
 
 use contexture_store::{
-    Compaction, Counted, HandlePrefix, HeadMove, Ledger, NewSession, NewTurn, Recorded, Session,
-    SessionChange, StoreError, ToolResult, Turn, TurnHead, TurnId, TurnSample, Walk,
+    Compaction, Counted, HandlePrefix, HeadMove, Ledger, NewSession, NewSessionPin, NewTurn,
+    Recorded, Session, SessionChange, SessionPin, StoreError, ToolResult, Turn, TurnHead, TurnId,
+    TurnSample, Walk,
 };
 use jiff::Timestamp;
 
 use crate::record::Prepared;
 use crate::results::Search;
-use crate::{SqliteStore, record, results, sessions, turns};
+use crate::{SqliteStore, pins, record, results, sessions, turns};
 
 impl Ledger for SqliteStore {
     fn create_session(&self, new: &NewSession, now: Timestamp) -> Result<Session, StoreError> {
@@ -37,9 +38,9 @@ impl Ledger for SqliteStore {
         sample: Option<&TurnSample>,
         now: Timestamp,
     ) -> Result<Recorded, StoreError> {
-        turn.check_sizes(self.shared.place.options.max_message_bytes)?;
+        turn.check_sizes(self.options().max_message_bytes)?;
         let new = Prepared::new(turn, counted, sample)
-            .map_err(|fault| fault.at(&self.shared.place.address))?;
+            .map_err(|fault| fault.at(&self.address_of_file()))?;
         let label = label.to_owned();
         self.write(move |db, tenant| record::record(db, tenant, &label, &new, now))
     }
@@ -88,6 +89,29 @@ impl Ledger for SqliteStore {
                 Search::Unlisted => self.write(|db, _| results::list_some(db))?,
             }
         }
+    }
+
+    fn pin(
+        &self,
+        label: &str,
+        pin: &NewSessionPin,
+        now: Timestamp,
+    ) -> Result<SessionPin, StoreError> {
+        let (label, pin) = (label.to_owned(), pin.clone());
+        self.write(move |db, tenant| pins::put(db, tenant, &label, &pin, now))
+    }
+
+    fn unpin(&self, label: &str, name: &str, now: Timestamp) -> Result<SessionPin, StoreError> {
+        let (label, name) = (label.to_owned(), name.to_owned());
+        self.write(move |db, tenant| pins::remove(db, tenant, &label, &name, now))
+    }
+
+    fn pins(&self, label: &str) -> Result<Vec<SessionPin>, StoreError> {
+        self.read(|db, tenant| pins::list(db, tenant, label))
+    }
+
+    fn pin_revisions(&self, label: &str, name: &str) -> Result<Vec<SessionPin>, StoreError> {
+        self.read(|db, tenant| pins::revisions(db, tenant, label, name))
     }
 
     fn put_counts(&self, counts: &[(TurnId, Counted)]) -> Result<(), StoreError> {

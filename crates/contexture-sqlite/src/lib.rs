@@ -1,4 +1,4 @@
-//! The embedded store of Contexture: one file, on SQLite.
+//! The embedded store of Contexture, on SQLite: one file for each tenant.
 //!
 //! ```
 //! use contexture_sqlite::SqliteStore;
@@ -18,11 +18,14 @@
 //! commit. Several processes may use one file. A file of an older version is
 //! brought up to date when it is opened; one of a newer version is refused.
 //!
-//! One thread writes. Bringing in a tree of 100,000 nodes takes a few seconds,
-//! for which other writers wait; readers do not. So it is with forgetting, for
-//! which the file is written anew: nothing of what is forgotten is left in it or
-//! beside it, and it takes as long, and as much room on the disk, as a copy of
-//! the file.
+//! Each tenant has a file of its own, except the one that the command line uses:
+//! its data is in the store's own file, with the keys and the list of tenants.
+//! One tenant's writes, size and damage do not concern the others.
+//!
+//! One thread writes to a file. Bringing in a tree of 100,000 nodes takes a few
+//! seconds, for which other writers of the tenant wait; readers do not. What is
+//! forgotten is overwritten in place: that takes as long as reading the file, and
+//! no room on the disk.
 //!
 //! A store may stay open for weeks. When its file is deleted, renamed or
 //! replaced, nothing is acknowledged into a file that nobody will find; calls
@@ -33,36 +36,50 @@
 //! write-ahead log does not work over a network.
 
 use std::fmt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use contexture_store::{Store, StoreError, Waited, Watch};
+use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension};
 
 use crate::connect::StoreLocation;
 use crate::error::Fault;
 use crate::open::Open;
+use crate::tenants::TenantFiles;
 use crate::writer::After;
 
+pub use crate::backup::{BackedUpFile, Backup};
+
+mod backup;
 mod connect;
 mod error;
+mod handles;
+mod import;
 mod keys;
 mod ledger;
 mod memory;
 mod open;
+mod pins;
 mod presence;
 mod readers;
 mod record;
 mod results;
 mod row;
 mod schema;
+mod scrub;
+mod seal;
 mod sessions;
 mod snapshots;
+mod split;
 mod tasks;
+mod tenants;
 mod trees;
 mod turns;
+mod upkeep;
+mod verify;
 mod writer;
 
 /// What a probe writes: where there is no room for it, there is none for a turn
@@ -94,24 +111,50 @@ impl Default for Options {
     }
 }
 
-/// A store in a SQLite file, as one tenant sees it. Clones share everything.
+/// A store in SQLite files, as one tenant sees it. Clones share everything.
 #[derive(Clone)]
 pub struct SqliteStore {
-    shared: Arc<Shared>,
+    files: Arc<TenantFiles>,
     tenant: Tenant,
+    // The file that the tenant's data is in, once it was looked up and exists.
+    own: Arc<OnceLock<Arc<Shared>>>,
 }
 
+/// One file that is open.
 struct Shared {
     place: StoreLocation,
     current: RwLock<Arc<Open>>,
     // Held while other files are looked for where these were.
     reopening: Mutex<()>,
-    watch: OnceLock<Watch>,
+    watch: Arc<OnceLock<Watch>>,
     // How many writes are on their way that nobody waits for.
     on_their_way: Arc<AtomicUsize>,
 }
 
 impl Shared {
+    fn open_place(
+        place: StoreLocation,
+        watch: Arc<OnceLock<Watch>>,
+    ) -> Result<Arc<Self>, StoreError> {
+        let first = place.prepare().map_err(|fault| fault.at(&place.address))?;
+        let (main, id) = first.1.main();
+        seal::check(&first.0.connection, main, id)?;
+        let unclean = !place.read_only && writer::is_unclean(&first.0.connection);
+        let shared = Arc::new(Self {
+            place,
+            current: RwLock::new(Arc::new(Open::new(first, 0))),
+            reopening: Mutex::new(()),
+            watch,
+            on_their_way: Arc::default(),
+        });
+        if unclean {
+            // Its thread overwrites what was deleted. A file that cannot be
+            // written can still be read.
+            let _ = shared.writer();
+        }
+        Ok(shared)
+    }
+
     fn waited(&self, what: Waited, since: Instant) {
         if let Some(watch) = self.watch.get() {
             watch(what, since.elapsed());
@@ -139,33 +182,61 @@ impl SqliteStore {
     }
 
     fn open_place(place: StoreLocation) -> Result<Self, StoreError> {
-        let first = place.prepare().map_err(|fault| fault.at(&place.address))?;
-        let shared = Shared {
-            place,
-            current: RwLock::new(Arc::new(Open::new(first, 0))),
-            reopening: Mutex::new(()),
-            watch: OnceLock::new(),
-            on_their_way: Arc::default(),
-        };
-        Ok(Self {
-            shared: Arc::new(shared),
-            tenant: Tenant::new(""),
-        })
+        Ok(TenantFiles::open(place)?.store(""))
     }
 
     /// Returns the same store as another tenant sees it. Tenants share nothing:
     /// what one has stored, another can neither see nor name. The tenant of a
-    /// store that was just opened is `""`.
+    /// store that was just opened is `""`, whose data is in the store's own file.
+    /// All others have files of their own beside it.
     pub fn for_tenant(&self, tenant: &str) -> Self {
+        self.files.store(tenant)
+    }
+
+    /// Returns the directory of the files of a store's other tenants.
+    pub fn tenants_directory(path: impl AsRef<Path>) -> PathBuf {
+        tenants::directory(path.as_ref())
+    }
+
+    /// Returns the rows that the store's own file has of a tenant: its keys.
+    pub(crate) fn in_main(&self, tenant: &str) -> Self {
         Self {
-            shared: Arc::clone(&self.shared),
+            files: Arc::clone(&self.files),
             tenant: Tenant::new(tenant),
+            own: Arc::new(OnceLock::from(Arc::clone(&self.files.main))),
         }
+    }
+
+    /// Returns the file of the tenant, if there is one.
+    pub(crate) fn existing(&self) -> Result<Option<Arc<Shared>>, StoreError> {
+        if let Some(own) = self.own.get() {
+            return Ok(Some(Arc::clone(own)));
+        }
+        let found = self.files.find(&self.tenant.name)?;
+        Ok(found.map(|found| Arc::clone(self.own.get_or_init(|| found))))
+    }
+
+    /// Returns the file of the tenant, and makes it if there is none.
+    pub(crate) fn own(&self) -> Result<Arc<Shared>, StoreError> {
+        if let Some(own) = self.existing()? {
+            return Ok(own);
+        }
+        let made = self.files.make(&self.tenant.name)?;
+        Ok(Arc::clone(self.own.get_or_init(|| made)))
+    }
+
+    pub(crate) fn options(&self) -> &Options {
+        &self.files.main.place.options
+    }
+
+    /// Returns the address of the tenant's file.
+    pub(crate) fn address_of_file(&self) -> String {
+        self.files.place_of(&self.tenant.name).address
     }
 
     /// Has `watch` told how long callers wait, unless somebody is told already.
     pub(crate) fn set_watch(&self, watch: Watch) {
-        let _ = self.shared.watch.set(watch);
+        let _ = self.files.main.watch.set(watch);
     }
 
     /// Calls `read` with a connection and the tenant's key, in a transaction.
@@ -173,16 +244,19 @@ impl SqliteStore {
         &self,
         read: impl FnOnce(&Connection, i64) -> Result<T, Fault>,
     ) -> Result<T, StoreError> {
-        let place = &self.shared.place;
+        let Some(shared) = self.existing()? else {
+            return self.files.read_nothing(|db| read(db, Tenant::NOBODY));
+        };
+        let place = &shared.place;
         let since = Instant::now();
         loop {
-            let open = self.shared.open()?;
+            let open = shared.open()?;
             // Closed since it was looked at: look again.
             let Some(lease) = open.readers.take() else {
                 continue;
             };
             let read = |connection: &Connection| {
-                self.shared.waited(Waited::Read, since);
+                shared.waited(Waited::Read, since);
                 let tenant = self.tenant.find(connection, open.number)?;
                 read(connection, tenant)
             };
@@ -197,15 +271,24 @@ impl SqliteStore {
         &self,
         write: impl FnOnce(&Connection, i64) -> Result<T, Fault> + Send + 'static,
     ) -> Result<T, StoreError> {
-        self.write_then(write, After::Nothing)
+        self.write_then(write, After::Nothing).map(|(done, _)| done)
     }
 
-    /// Calls `write` like [`write`](Self::write). What it deletes is in none of
-    /// the files when this returns, unless somebody still reads it.
+    /// Calls `write` like [`write`](Self::write), and returns whether what it
+    /// deleted is in none of the files any more. Otherwise that is tried again,
+    /// also after a restart.
     pub(crate) fn write_and_clean<T: Send + 'static>(
         &self,
         write: impl FnOnce(&Connection, i64) -> Result<T, Fault> + Send + 'static,
-    ) -> Result<T, StoreError> {
+    ) -> Result<(T, bool), StoreError> {
+        let write = move |db: &Connection, tenant: i64| {
+            let done = write(db, tenant)?;
+            let mark = "INSERT INTO unclean_files (since)
+                SELECT ?1 WHERE NOT EXISTS (SELECT 1 FROM unclean_files)";
+            db.prepare_cached(mark)?
+                .execute([Timestamp::now().as_millisecond()])?;
+            Ok(done)
+        };
         self.write_then(write, After::Clean)
     }
 
@@ -213,21 +296,22 @@ impl SqliteStore {
         &self,
         write: impl FnOnce(&Connection, i64) -> Result<T, Fault> + Send + 'static,
         after: After,
-    ) -> Result<T, StoreError> {
+    ) -> Result<(T, bool), StoreError> {
         let tenant = self.tenant.clone();
         let work = move |connection: &Connection, open: u64| {
             let tenant = tenant.find_or_add(connection, open)?;
             write(connection, tenant)
         };
-        let (open, writer) = self.shared.writer()?;
+        let shared = self.own()?;
+        let (open, writer) = shared.writer()?;
         let since = Instant::now();
-        let done = self.shared.run(&open, &writer, work, after);
-        self.shared.waited(Waited::Write, since);
+        let done = shared.run(&open, &writer, work, after);
+        shared.waited(Waited::Write, since);
         done
     }
 
     pub(crate) fn incarnation_now(&self) -> u64 {
-        self.shared.current().number
+        self.files.incarnation()
     }
 
     /// Calls `write` like [`write`](Self::write), soon, and tells `done` what came
@@ -237,10 +321,14 @@ impl SqliteStore {
         write: impl FnOnce(&Connection, i64) -> Result<(), Fault> + Send + 'static,
         done: impl FnOnce(Result<(), StoreError>) + Send + 'static,
     ) {
-        if self.shared.on_their_way.load(Ordering::Relaxed) >= MOST_ON_THEIR_WAY {
+        let shared = match self.own() {
+            Ok(shared) => shared,
+            Err(error) => return done(Err(error)),
+        };
+        if shared.on_their_way.load(Ordering::Relaxed) >= MOST_ON_THEIR_WAY {
             return done(self.write(write));
         }
-        let (open, writer) = match self.shared.writer() {
+        let (open, writer) = match shared.writer() {
             Ok(found) => found,
             Err(error) => return done(Err(error)),
         };
@@ -249,7 +337,7 @@ impl SqliteStore {
             let tenant = tenant.find_or_add(connection, number)?;
             write(connection, tenant)
         };
-        let counted = Arc::clone(&self.shared.on_their_way);
+        let counted = Arc::clone(&shared.on_their_way);
         counted.fetch_add(1, Ordering::AcqRel);
         let asked = writer.run_later(work, move |result| {
             done(result);
@@ -264,11 +352,12 @@ impl SqliteStore {
     /// Waits until nothing is on its way that was asked for before. What became
     /// of that is told to others.
     pub(crate) fn settle(&self) {
-        if self.shared.on_their_way.load(Ordering::Acquire) > 0
-            && let Ok((open, writer)) = self.shared.writer()
+        if let Some(shared) = self.own.get()
+            && shared.on_their_way.load(Ordering::Acquire) > 0
+            && let Ok((open, writer)) = shared.writer()
         {
             let nothing = |_: &Connection, _: u64| Ok(());
-            let _ = (self.shared).run(&open, &writer, nothing, After::Nothing);
+            let _ = shared.run(&open, &writer, nothing, After::Nothing);
         }
     }
 
@@ -278,7 +367,8 @@ impl SqliteStore {
             db.query_row("SELECT count(*) FROM probe", [], |_| Ok(()))?;
             Ok(())
         })?;
-        let (open, writer) = self.shared.writer()?;
+        let shared = self.own()?;
+        let (open, writer) = shared.writer()?;
         // What is undone never comes to the disk. If the last thing that did
         // come there failed, only another one can tell whether that has passed.
         let after = match writer.has_failed() {
@@ -294,14 +384,14 @@ impl SqliteStore {
                 .execute([])?;
             Ok(())
         };
-        self.shared.run(&open, &writer, work, after)
+        shared.run(&open, &writer, work, after).map(|_| ())
     }
 }
 
 impl fmt::Debug for SqliteStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SqliteStore")
-            .field("address", &self.shared.place.address)
+            .field("address", &self.files.main.place.address)
             .field("tenant", &self.tenant.name)
             .finish_non_exhaustive()
     }
@@ -309,7 +399,7 @@ impl fmt::Debug for SqliteStore {
 
 impl Store for SqliteStore {
     fn address(&self) -> String {
-        self.shared.place.address.clone()
+        self.files.main.place.address.clone()
     }
 }
 
@@ -380,7 +470,6 @@ impl Tenant {
 #[cfg(test)]
 mod tests {
     use contexture_store::{Ledger, NewSession, Tenants};
-    use jiff::Timestamp;
 
     use super::*;
 

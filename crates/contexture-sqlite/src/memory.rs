@@ -11,16 +11,18 @@ mod embed;
 mod entities;
 mod forget;
 mod later;
-mod load;
+pub(crate) mod load;
 mod prepare;
 mod relations;
 mod remember;
 mod stats;
 
+use std::collections::BTreeMap;
+
 use contexture_store::{
     Analysis, Change, EmbedderInfo, Forget, Forgotten, LaterVector, Memories, MemoryState,
-    MemoryStats, NewRecord, Outcome, PendingText, Record, RecordKey, RecordKind, Remembered,
-    StoreError,
+    MemoryStats, NewRecord, Outcome, PendingText, Record, RecordKey, RecordKind, RecordList,
+    Remembered, StoreError,
 };
 use jiff::Timestamp;
 
@@ -33,7 +35,7 @@ impl Memories for SqliteStore {
         analysis: &Analysis,
         now: Timestamp,
     ) -> Result<Vec<Remembered>, StoreError> {
-        let most = self.shared.place.options.max_message_bytes;
+        let most = self.options().max_message_bytes;
         let items = prepare::prepare(records, analysis, most)?;
         if items.is_empty() {
             return Ok(Vec::new());
@@ -68,7 +70,12 @@ impl Memories for SqliteStore {
 
     fn forget(&self, what: &Forget) -> Result<Forgotten, StoreError> {
         let what = what.clone();
-        self.write_and_clean(move |db, tenant| forget::forget(db, tenant, &what))
+        let forget = move |db: &_, tenant| forget::forget(db, tenant, &what);
+        let (forgotten, clean) = self.write_and_clean(forget)?;
+        Ok(Forgotten {
+            pending: !clean,
+            ..forgotten
+        })
     }
 
     fn put_words(&self, rules: u32, words: &[(RecordKey, Vec<u8>)]) -> Result<(), StoreError> {
@@ -97,6 +104,19 @@ impl Memories for SqliteStore {
     fn use_embedder(&self, embedder: &EmbedderInfo) -> Result<(), StoreError> {
         let embedder = embedder.clone();
         self.write(move |db, tenant| embed::use_embedder(db, tenant, &embedder))
+    }
+
+    fn list(
+        &self,
+        what: &RecordList,
+        after: RecordKey,
+        limit: usize,
+    ) -> Result<Vec<RecordKey>, StoreError> {
+        self.read(|db, tenant| stats::list(db, tenant, what, after, limit))
+    }
+
+    fn record_counts(&self) -> Result<BTreeMap<RecordKind, u64>, StoreError> {
+        self.read(stats::counts)
     }
 
     fn put_later(

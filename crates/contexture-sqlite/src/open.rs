@@ -189,27 +189,29 @@ impl Shared {
         }
     }
 
-    /// Has the thread that writes do something, and returns what it gave.
+    /// Has the thread that writes do something, and returns what it gave and
+    /// whether the files are clean.
     pub(crate) fn run<T: Send + 'static>(
         &self,
         open: &Open,
         writer: &Arc<Writer>,
         work: impl FnOnce(&Connection, u64) -> Result<T, Fault> + Send + 'static,
         after: After,
-    ) -> Result<T, StoreError> {
+    ) -> Result<(T, bool), StoreError> {
         let number = open.number;
         let answer = writer.run(move |connection| work(connection, number), after);
-        answer.unwrap_or_else(|| {
-            let address = &self.place.address;
-            if open.readers.are_closed() {
-                return Err(error::gone(address));
-            }
-            // It panicked. The next call starts another.
-            open.forget_writer(writer);
-            Err(StoreError::Backend {
-                store: "sqlite",
-                source: format!("{address}: the thread that writes has stopped").into(),
-            })
+        if let Some((done, clean)) = answer {
+            return done.map(|done| (done, clean));
+        }
+        let address = &self.place.address;
+        if open.readers.are_closed() {
+            return Err(error::gone(address));
+        }
+        // It panicked. The next call starts another.
+        open.forget_writer(writer);
+        Err(StoreError::Backend {
+            store: "sqlite",
+            source: format!("{address}: the thread that writes has stopped").into(),
         })
     }
 

@@ -8,8 +8,11 @@
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::SystemTime;
 use std::{fs, io};
+
+use crate::handles::FileUse;
 
 /// The files of a store that connections have open.
 #[derive(Debug, Clone)]
@@ -19,6 +22,8 @@ pub(crate) struct Files {
     // Both lie beside the file itself, wherever a link to it may be.
     log: CompanionFile,
     index: CompanionFile,
+    // Keeps handles on the file open as long as there are connections.
+    used: Arc<FileUse>,
 }
 
 /// A file beside the main one; without an id when there was none.
@@ -41,13 +46,28 @@ pub(crate) struct FileId {
 }
 
 impl FileId {
+    /// Returns a number that tells files apart.
+    #[cfg(unix)]
+    pub(crate) fn number(self) -> u64 {
+        let created = self.created.and_then(|time| {
+            let since = time.duration_since(SystemTime::UNIX_EPOCH).ok()?;
+            Some(since.as_nanos() as u64)
+        });
+        self.inode ^ self.device.rotate_left(32) ^ created.unwrap_or(0).rotate_left(16)
+    }
+
+    #[cfg(not(unix))]
+    pub(crate) fn number(self) -> u64 {
+        0
+    }
+
     /// Returns what the file at `path` is.
     pub(crate) fn at(path: &Path) -> io::Result<FileId> {
         fs::metadata(path).map(|found| FileId::of(&found))
     }
 
     #[cfg(unix)]
-    fn of(found: &fs::Metadata) -> FileId {
+    pub(crate) fn of(found: &fs::Metadata) -> FileId {
         use std::os::unix::fs::MetadataExt;
         FileId {
             device: found.dev(),
@@ -59,7 +79,7 @@ impl FileId {
     /// Where files that are open can be neither removed nor renamed, a file that
     /// is there is the same.
     #[cfg(not(unix))]
-    fn of(_: &fs::Metadata) -> FileId {
+    pub(crate) fn of(_: &fs::Metadata) -> FileId {
         FileId {}
     }
 }
@@ -89,7 +109,18 @@ impl Files {
             main,
             log: CompanionFile::look(&real, "-wal"),
             index: CompanionFile::look(&real, "-shm"),
+            used: Arc::new(FileUse::new(main)),
         })
+    }
+
+    /// Returns a handle on the store's file, beside those of SQLite.
+    pub(crate) fn handle(&self) -> io::Result<Arc<fs::File>> {
+        self.used.handle(&self.path)
+    }
+
+    /// Returns true when the log is empty.
+    pub(crate) fn log_is_empty(&self) -> bool {
+        fs::metadata(&self.log.path).map_or(true, |found| found.len() == 0)
     }
 
     /// Returns true when all of them are where they were.
@@ -100,6 +131,11 @@ impl Files {
     /// Returns true when the store itself is where it was.
     pub(crate) fn main_is_there(&self) -> bool {
         FileId::at(&self.path).is_ok_and(|found| found == self.main)
+    }
+
+    /// Returns the store's own file.
+    pub(crate) fn main(&self) -> (&Path, FileId) {
+        (&self.path, self.main)
     }
 
     /// Returns true when the store itself is `main`.

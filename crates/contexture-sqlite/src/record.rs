@@ -1,8 +1,8 @@
 //! Appends turns and compactions.
 
 use contexture_store::{
-    Body, Compaction, Counted, NewTurn, OpenCall, Outline, Recorded, StoreError, TurnId, TurnKind,
-    TurnSample,
+    Body, Compaction, Counted, NewTurn, OpenCall, Outline, ParentTurn, Recorded, StoreError,
+    TurnId, TurnKind, TurnSample,
 };
 use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension, params};
@@ -32,6 +32,20 @@ impl Prepared {
         counted: Option<&Counted>,
         sample: Option<&TurnSample>,
     ) -> Result<Self, Fault> {
+        let mut prepared = Self::owned(turn.clone())?;
+        prepared.counted = counted.cloned();
+        prepared.sample = sample.cloned();
+        Ok(prepared)
+    }
+
+    /// Prepares a turn of an import, whose place is said apart from it.
+    pub(crate) fn imported(mut turn: NewTurn) -> Result<Self, Fault> {
+        turn.parent_turn_id = ParentTurn::Head;
+        turn.idempotency_key = None;
+        Self::owned(turn)
+    }
+
+    fn owned(mut turn: NewTurn) -> Result<Self, Fault> {
         let json = |error: serde_json::Error| {
             Fault::Refused(StoreError::invalid("messages", error.to_string()))
         };
@@ -41,20 +55,24 @@ impl Prepared {
             let context = message.context_json.as_ref().map(serde_json::to_string);
             messages.push((content, context.transpose().map_err(json)?));
         }
+        // It is no part of the body, which is made without a copy then.
+        let request = turn.request_hash.take();
+        let body = turn.body();
+        turn.request_hash = request;
         Ok(Self {
-            turn: turn.clone(),
-            body: turn.body(),
+            body,
             messages,
             results: turn.messages.iter().map(results::of_message).collect(),
-            counted: counted.cloned(),
-            sample: sample.cloned(),
+            turn,
+            counted: None,
+            sample: None,
         })
     }
 }
 
 /// The turn that a new one follows.
 #[derive(Default)]
-struct Parent {
+pub(crate) struct Parent {
     key: Option<i64>,
     id: Option<TurnId>,
     depth: u64,
@@ -67,6 +85,11 @@ fn head_of(db: &Connection, session: &SessionRow) -> Result<Parent, Fault> {
     let Some(key) = session.head else {
         return Ok(Parent::default());
     };
+    parent(db, key)
+}
+
+/// Reads the turn with that key, which a new one follows.
+pub(crate) fn parent(db: &Connection, key: i64) -> Result<Parent, Fault> {
     let mut select = db.prepare_cached(
         "SELECT id, depth, kind, compaction, open_calls FROM turns WHERE key = ?1",
     )?;
@@ -104,7 +127,8 @@ pub(crate) fn record(
     if let Some(expected) = new.turn.parent_turn_id.expected() {
         sessions::check_head(&session, parent.id, expected)?;
     }
-    let outline = new.turn.outline(&parent.open_calls)?;
+    let given_up = given_up(db, &parent, &new.turn)?;
+    let outline = new.turn.outline_after(&parent.open_calls, &given_up)?;
     let recorded = Recorded {
         id: new.body.id(parent.id, &session.label, now),
         parent: parent.id,
@@ -118,6 +142,7 @@ pub(crate) fn record(
             let key = insert_turn(db, tenant, &session, &parent, &recorded, new, &outline, now)?;
             insert_calls(db, key, &outline)?;
             insert_messages(db, tenant, key, new)?;
+            insert_sent(db, key, new)?;
             if let Some(new) = &new.sample
                 && new.parent == recorded.parent
             {
@@ -137,6 +162,72 @@ pub(crate) fn record(
     }
     sessions::move_head(db, &session, Some(key), "recorded", now)?;
     Ok(recorded)
+}
+
+/// Writes a turn after `parent`, unless it is there. The head does not move.
+/// Returns the turn as what the next one follows, if it is new.
+pub(crate) fn append(
+    db: &Connection,
+    tenant: i64,
+    session: &SessionRow,
+    parent: &Parent,
+    new: &Prepared,
+    now: Timestamp,
+) -> Result<(Recorded, Option<Parent>), Fault> {
+    let recorded = Recorded {
+        id: new.body.id(parent.id, &session.label, now),
+        parent: parent.id,
+        depth: parent.depth + 1,
+        replayed: false,
+    };
+    if turns::find_key(db, tenant, recorded.id)?.is_some() {
+        return Ok((recorded, None));
+    }
+    let given_up = given_up(db, parent, &new.turn)?;
+    let outline = new.turn.outline_after(&parent.open_calls, &given_up)?;
+    let key = insert_turn(db, tenant, session, parent, &recorded, new, &outline, now)?;
+    insert_calls(db, key, &outline)?;
+    insert_messages(db, tenant, key, new)?;
+    insert_sent(db, key, new)?;
+    let made = Parent {
+        key: Some(key),
+        id: Some(recorded.id),
+        depth: recorded.depth,
+        compaction: parent.compaction,
+        open_calls: outline.open_calls,
+    };
+    Ok((recorded, Some(made)))
+}
+
+/// How many turns back a call may be that a late result answers.
+const MOST_TURNS_BACK: i64 = 1000;
+
+/// Returns the calls of earlier turns that a turn answers, and for which the
+/// conversation did not wait.
+fn given_up(db: &Connection, parent: &Parent, turn: &NewTurn) -> Result<Vec<OpenCall>, Fault> {
+    let late = turn.late_results(&parent.open_calls);
+    if late.is_empty() || parent.key.is_none() {
+        return Ok(Vec::new());
+    }
+    let mut select = db.prepare_cached(
+        "WITH RECURSIVE path (key, parent, back) AS (
+             SELECT key, parent, 0 FROM turns WHERE key = ?1
+             UNION ALL
+             SELECT t.key, t.parent, back + 1 FROM turns t JOIN path ON t.key = path.parent
+             WHERE back < ?3)
+         SELECT c.name FROM path JOIN tool_calls c ON c.turn = path.key
+         WHERE c.id = ?2 AND c.is_error IS NULL AND NOT EXISTS (
+             SELECT 1 FROM path later JOIN late_results r ON r.turn = later.key
+             WHERE r.id = ?2 AND later.back < path.back)
+         ORDER BY path.back LIMIT 1",
+    )?;
+    let mut found = Vec::new();
+    for id in late {
+        let name = select.query_row((parent.key, &id, MOST_TURNS_BACK), |row| row.get(0));
+        let name = name.optional()?;
+        found.extend(name.map(|name| OpenCall { id, name }));
+    }
+    Ok(found)
 }
 
 /// Returns what was recorded with that key before.
@@ -259,6 +350,14 @@ fn insert_messages(db: &Connection, tenant: i64, turn: i64, new: &Prepared) -> R
     Ok(())
 }
 
+fn insert_sent(db: &Connection, turn: i64, new: &Prepared) -> Result<(), Fault> {
+    if !new.turn.sent.is_empty() {
+        db.prepare_cached("INSERT INTO sent_messages (turn, blocks) VALUES (?1, ?2)")?
+            .execute((turn, Json(&new.turn.sent)))?;
+    }
+    Ok(())
+}
+
 fn insert_calls(db: &Connection, turn: i64, outline: &Outline) -> Result<(), Fault> {
     let mut insert = db.prepare_cached(
         "INSERT INTO tool_calls (turn, seq, id, name, message, is_error)
@@ -320,6 +419,22 @@ pub(crate) fn compact(
     let session = sessions::find(db, tenant, label)?;
     let parent = head_of(db, &session)?;
     sessions::check_head(&session, parent.id, Some(expected))?;
+    let (recorded, _) = append_compaction(db, tenant, &session, &parent, compaction, now)?;
+    let key = turns::key(db, tenant, recorded.id)?;
+    sessions::move_head(db, &session, Some(key), "compacted", now)?;
+    Ok(recorded)
+}
+
+/// Writes a compaction after `parent`, unless it is there. The head does not
+/// move. Returns true if it is new.
+pub(crate) fn append_compaction(
+    db: &Connection,
+    tenant: i64,
+    session: &SessionRow,
+    parent: &Parent,
+    compaction: &Compaction,
+    now: Timestamp,
+) -> Result<(Recorded, bool), Fault> {
     let known = |id: Option<TurnId>| id.map(|id| turns::key(db, tenant, id)).transpose();
     let through = known(compaction.summarized_through)?;
     let first_kept = known(compaction.first_kept)?;
@@ -329,8 +444,8 @@ pub(crate) fn compact(
         depth: parent.depth,
         replayed: false,
     };
-    let key = match turns::find_key(db, tenant, recorded.id)? {
-        Some(key) => key,
+    let added = match turns::find_key(db, tenant, recorded.id)? {
+        Some(_) => false,
         None => {
             db.prepare_cached(
                 "INSERT INTO turns (tenant, id, session, parent, depth, kind, compaction, begins,
@@ -368,9 +483,8 @@ pub(crate) fn compact(
                 number("first_kept_message", compaction.first_kept_message as u64)?,
                 compaction.facts.as_ref().map(Json),
             ])?;
-            key
+            true
         }
     };
-    sessions::move_head(db, &session, Some(key), "compacted", now)?;
-    Ok(recorded)
+    Ok((recorded, added))
 }

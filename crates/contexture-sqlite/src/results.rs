@@ -1,7 +1,7 @@
-//! Lists tool results by their handles.
+//! Lists tool results, images and documents by their handles.
 
 use contexture_store::{
-    Block, Handle, HandlePrefix, LEAST_FETCHABLE_BYTES, Message, StoreError, ToolResult,
+    Block, Handle, HandlePrefix, LEAST_FETCHABLE_BYTES, Message, StoreError, ToolResult, fetchable,
 };
 use rusqlite::{Connection, OptionalExtension};
 
@@ -18,13 +18,8 @@ pub(crate) type Listed = (usize, Handle);
 pub(crate) fn of_message(message: &Message) -> Vec<Listed> {
     let blocks = message.blocks();
     let blocks = blocks.iter().enumerate();
-    let fetchable = blocks.filter_map(|(at, block)| match &**block {
-        Block::ToolResult { content, .. } if content.len() >= LEAST_FETCHABLE_BYTES => {
-            Some((at, Handle::of(content)))
-        }
-        _ => None,
-    });
-    fetchable.collect()
+    let listed = blocks.filter_map(|(at, block)| Some((at, Handle::of(fetchable(block)?))));
+    listed.collect()
 }
 
 /// Lists tool results of a message.
@@ -68,13 +63,17 @@ pub(crate) fn find(db: &Connection, tenant: i64, prefix: &HandlePrefix) -> Resul
         [(handle, message, block)] => {
             let message = turns::message(db, message)?;
             let block = message.blocks().into_iter().nth(block as usize);
-            match block.map(std::borrow::Cow::into_owned) {
-                Some(Block::ToolResult { content, .. }) => {
-                    let text = content;
-                    Ok(Search::Found(ToolResult { handle, text }))
-                }
-                _ => Err(Fault::not_found("tool result", prefix)),
-            }
+            let block = block.map(std::borrow::Cow::into_owned);
+            let text = block.as_ref().and_then(fetchable).map(str::to_owned);
+            let Some(text) = text else {
+                return Err(Fault::not_found("tool result", prefix));
+            };
+            let media = block.as_ref().and_then(Block::media);
+            Ok(Search::Found(ToolResult {
+                handle,
+                text,
+                media_type: media.map(|media| media.media_type),
+            }))
         }
         _ => Err(Fault::Refused(StoreError::invalid(
             "handle",

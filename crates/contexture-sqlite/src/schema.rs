@@ -18,7 +18,12 @@ pub(crate) const STEPS: &[&str] = &[
     include_str!("v5.sql"),
     include_str!("v6.sql"),
     include_str!("v7.sql"),
+    include_str!("v8.sql"),
+    include_str!("v9.sql"),
+    include_str!("v10.sql"),
     include_str!("v11.sql"),
+    include_str!("v12.sql"),
+    include_str!("v13.sql"),
 ];
 
 /// What a database says about itself.

@@ -8,7 +8,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use crate::error::Fault;
 use crate::row::{Time, Word, id, limit, unsigned};
-use crate::turns;
+use crate::{pins, turns};
 
 /// What recording needs to know of a session.
 pub(crate) struct SessionRow {
@@ -17,6 +17,7 @@ pub(crate) struct SessionRow {
     /// The key of its latest turn.
     pub(crate) head: Option<i64>,
     moves: i64,
+    is_sound: bool,
 }
 
 /// Finds a session by its label or an alias.
@@ -27,21 +28,33 @@ pub(crate) fn find(db: &Connection, tenant: i64, label: &str) -> Result<SessionR
             label: row.get(1)?,
             head: row.get(2)?,
             moves: row.get(3)?,
+            is_sound: row.get(4)?,
         })
     };
-    let mut by_label = db.prepare_cached(
-        "SELECT key, label, head, moves FROM sessions WHERE tenant = ?1 AND label = ?2",
-    )?;
-    if let Some(session) = by_label.query_row((tenant, label), found).optional()? {
-        return Ok(session);
+    let mut by_label = db.prepare_cached(&format!(
+        "SELECT {ROW} FROM sessions s WHERE s.tenant = ?1 AND s.label = ?2"
+    ))?;
+    let mut session = by_label.query_row((tenant, label), found).optional()?;
+    if session.is_none() {
+        let mut by_alias = db.prepare_cached(&format!(
+            "SELECT {ROW} FROM aliases a JOIN sessions s ON s.key = a.session
+             WHERE a.tenant = ?1 AND a.alias = ?2"
+        ))?;
+        session = by_alias.query_row((tenant, label), found).optional()?;
     }
-    let mut by_alias = db.prepare_cached(
-        "SELECT s.key, s.label, s.head, s.moves FROM aliases a JOIN sessions s ON s.key = a.session
-         WHERE a.tenant = ?1 AND a.alias = ?2",
-    )?;
-    let session = by_alias.query_row((tenant, label), found).optional()?;
-    session.ok_or_else(|| Fault::not_found("session", label))
+    let session = session.ok_or_else(|| Fault::not_found("session", label))?;
+    match session.is_sound {
+        true => Ok(session),
+        false => Err(Fault::damaged(
+            format!("session `{}`", session.label),
+            "its head is not where it was last moved to",
+        )),
+    }
 }
+
+/// The columns of a [`SessionRow`]. Where the head is, the last move says, too.
+const ROW: &str = "s.key, s.label, s.head, s.moves, s.head IS (
+    SELECT m.target FROM head_moves m WHERE m.session = s.key AND m.seq = s.moves - 1)";
 
 /// Fails when the session is closed.
 pub(crate) fn check_open(db: &Connection, session: &SessionRow) -> Result<(), Fault> {
@@ -129,6 +142,7 @@ pub(crate) fn create(
     let parent = new.parent_session.as_ref();
     let parent = parent.map(|label| find(db, tenant, label)).transpose()?;
     let parent_turn = head.or(parent.as_ref().and_then(|parent| parent.head));
+    let parent = parent.map(|parent| parent.key);
     db.prepare_cached(
         "INSERT INTO sessions (tenant, label, moves, persona, parent_session, parent_turn, task,
              status, created_at, updated_at)
@@ -138,7 +152,7 @@ pub(crate) fn create(
         tenant,
         new.label,
         new.persona,
-        parent.map(|parent| parent.key),
+        parent,
         parent_turn,
         new.task,
         Time(now),
@@ -148,6 +162,7 @@ pub(crate) fn create(
         label: new.label.clone(),
         head: None,
         moves: 0,
+        is_sound: true,
     };
     for alias in &new.aliases {
         add_alias(db, tenant, session.key, alias)?;
@@ -157,6 +172,9 @@ pub(crate) fn create(
         None => "created",
     };
     move_head(db, &session, head, reason, now)?;
+    if let (Some(parent), Some(head)) = (parent, head) {
+        pins::fork(db, parent, session.key, head)?;
+    }
     by_key(db, session.key)
 }
 

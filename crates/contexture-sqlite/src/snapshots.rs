@@ -88,6 +88,53 @@ impl Snapshots for SqliteStore {
         self.kept_snapshots(session, most)
     }
 
+    fn snapshots_before(
+        &self,
+        session: Option<&str>,
+        before: ContentHash,
+        most: usize,
+    ) -> Result<Vec<Snapshot>, StoreError> {
+        self.settle();
+        self.read(|db, tenant| {
+            let mut select = db.prepare_cached(&format!(
+                "{COLUMNS} WHERE tenant = ?1 AND (?2 IS NULL OR session = ?2) AND key < (
+                     SELECT max(key) FROM snapshots
+                     WHERE tenant = ?1 AND hash = ?3 AND (?2 IS NULL OR session = ?2))
+                 ORDER BY key DESC LIMIT ?4"
+            ))?;
+            let found =
+                select.query_map((tenant, session, Hash(before), limit(most)), snapshot_row)?;
+            Ok(found.collect::<Result<_, _>>()?)
+        })
+    }
+
+    fn put_snapshot_report(&self, hash: ContentHash, report: Vec<u8>) {
+        let write = move |db: &Connection, tenant: i64| {
+            // The snapshot itself may not have been saved.
+            db.prepare_cached(
+                "INSERT INTO snapshot_reports (tenant, hash, report)
+                 SELECT ?1, ?2, ?3 WHERE EXISTS (
+                     SELECT 1 FROM snapshots WHERE tenant = ?1 AND hash = ?2)
+                 ON CONFLICT (tenant, hash) DO UPDATE SET report = excluded.report",
+            )?
+            .execute((tenant, Hash(hash), report))?;
+            Ok(())
+        };
+        // A report explains a request; without it the request is still there.
+        self.write_later(write, drop);
+    }
+
+    fn snapshot_report(&self, hash: ContentHash) -> Result<Option<Vec<u8>>, StoreError> {
+        self.settle();
+        self.read(|db, tenant| {
+            let mut select = db.prepare_cached(
+                "SELECT report FROM snapshot_reports WHERE tenant = ?1 AND hash = ?2",
+            )?;
+            let found = select.query_row((tenant, Hash(hash)), |row| row.get(0));
+            Ok(found.optional()?)
+        })
+    }
+
     fn mark_key(&self, new: [u8; 32]) -> Result<[u8; 32], StoreError> {
         if let Some(secret) = self.read(mark_key)? {
             return Ok(secret);
@@ -144,7 +191,7 @@ fn has_blob(db: &Connection, tenant: i64, hash: ContentHash) -> Result<bool, Fau
     Ok(select.exists((tenant, Hash(hash)))?)
 }
 
-fn put_blobs(db: &Connection, tenant: i64, blobs: &[Blob]) -> Result<(), Fault> {
+pub(crate) fn put_blobs(db: &Connection, tenant: i64, blobs: &[Blob]) -> Result<(), Fault> {
     let mut insert = db.prepare_cached(
         "INSERT INTO blobs (tenant, hash, bytes) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING",
     )?;
@@ -158,6 +205,26 @@ fn put_snapshot(db: &Connection, tenant: i64, snapshot: &Snapshot) -> Result<(),
     // The latest has the largest key, so one that is there gets a new one.
     db.prepare_cached("DELETE FROM snapshots WHERE tenant = ?1 AND hash = ?2 AND session = ?3")?
         .execute((tenant, Hash(snapshot.hash), &snapshot.session))?;
+    insert_snapshot(db, tenant, snapshot)
+}
+
+/// Keeps a snapshot unless the session has it. Returns true if it is new.
+pub(crate) fn add_snapshot(
+    db: &Connection,
+    tenant: i64,
+    snapshot: &Snapshot,
+) -> Result<bool, Fault> {
+    let mut select = db.prepare_cached(
+        "SELECT 1 FROM snapshots WHERE tenant = ?1 AND hash = ?2 AND session = ?3",
+    )?;
+    if select.exists((tenant, Hash(snapshot.hash), &snapshot.session))? {
+        return Ok(false);
+    }
+    insert_snapshot(db, tenant, snapshot)?;
+    Ok(true)
+}
+
+fn insert_snapshot(db: &Connection, tenant: i64, snapshot: &Snapshot) -> Result<(), Fault> {
     db.prepare_cached(
         "INSERT INTO snapshots (tenant, session, hash, parent_turn, model, tokens, counter, root,
              created_at)

@@ -11,6 +11,7 @@ mod memory;
 mod step;
 mod walk;
 
+pub(crate) use self::insert::node_sum;
 use contexture_core::Tokens;
 use contexture_store::{
     Agent, AgentMemory, Arrival, Connections, CountedNode, Growth, Imported, NodeHead, RawResponse,
@@ -25,7 +26,7 @@ use crate::row::{Json, Time, Word, json, limit, unsigned};
 
 impl Trees for SqliteStore {
     fn import_tree(&self, document: &TreeDocument, now: Timestamp) -> Result<Imported, StoreError> {
-        let most = self.shared.place.options.max_message_bytes;
+        let most = self.options().max_message_bytes;
         let document = document.clone();
         self.write(move |db, tenant| import::import(db, tenant, document, now, most))
     }
@@ -53,7 +54,7 @@ impl Trees for SqliteStore {
         growth: &Growth,
         now: Timestamp,
     ) -> Result<Vec<NodeHead>, StoreError> {
-        let most = self.shared.place.options.max_message_bytes;
+        let most = self.options().max_message_bytes;
         for (i, node) in growth.nodes.iter().enumerate() {
             node.check_size(&format!("nodes[{i}]"), most)?;
         }

@@ -2,8 +2,8 @@
 
 use contexture_core::Usage;
 use contexture_store::{
-    BlockCounts, Compaction, MAX_MESSAGES, Message, NewTurn, ParentTurn, Turn, TurnError, TurnHead,
-    TurnId, TurnKind, Walk,
+    BlockCounts, Compaction, MAX_MESSAGES, Message, NewTurn, ParentTurn, SentBlock, Turn,
+    TurnError, TurnHead, TurnId, TurnKind, Walk,
 };
 use rusqlite::{Connection, OptionalExtension, Row};
 
@@ -125,11 +125,7 @@ pub(crate) fn turns(
     ids.iter()
         .map(|&id| {
             let key = key(db, tenant, id)?;
-            let mut turn = turn(db, key)?;
-            match turn.kind {
-                TurnKind::Normal => turn.turn.messages = messages(db, key)?,
-                TurnKind::Compaction => turn.compaction = Some(compaction(db, key)?),
-            }
+            let mut turn = whole(db, key)?;
             if let Some(counter) = counter {
                 turn.counts = counts(db, key, counter)?;
             }
@@ -138,15 +134,42 @@ pub(crate) fn turns(
         .collect()
 }
 
-/// Reads a turn without its messages.
-fn turn(db: &Connection, key: i64) -> Result<Turn, Fault> {
+/// Reads a turn, and fails when it is not what was recorded: its id is the hash
+/// of all of it.
+pub(crate) fn whole(db: &Connection, key: i64) -> Result<Turn, Fault> {
+    let (mut turn, label) = turn(db, key)?;
+    let body = match turn.kind {
+        TurnKind::Normal => {
+            turn.turn.messages = messages(db, key)?;
+            turn.turn.sent = sent(db, key)?;
+            turn.turn.body()
+        }
+        TurnKind::Compaction => {
+            let compaction = turn.compaction.insert(compaction(db, key)?);
+            compaction.body()
+        }
+    };
+    match body.id(turn.parent, &label, turn.created_at) == turn.id {
+        true => Ok(turn),
+        false => Err(Fault::damaged(
+            format!("turn `{}` of session `{label}`", turn.id),
+            "its content does not match its hash",
+        )),
+    }
+}
+
+/// Reads a turn without its messages, and the label of the session that it was
+/// recorded in.
+fn turn(db: &Connection, key: i64) -> Result<(Turn, String), Fault> {
     let mut select = db.prepare_cached(
         "SELECT t.id, parent.id, t.depth, t.kind, t.created_at, t.model, t.provider,
              t.input_tokens, t.output_tokens, t.cached_input_tokens, t.cache_write_tokens,
              t.reasoning_tokens, t.stop_reason, t.error_kind, t.error_message, t.status, t.role,
              t.toolset_name, t.tools, t.permissions_granted, t.source_event_id, t.request_hash,
-             t.parent_given, t.idempotency_key
-         FROM turns t LEFT JOIN turns parent ON parent.key = t.parent WHERE t.key = ?1",
+             t.parent_given, t.idempotency_key, coalesce(l.label, s.label)
+         FROM turns t LEFT JOIN turns parent ON parent.key = t.parent
+         JOIN sessions s ON s.key = t.session LEFT JOIN turn_labels l ON l.turn = t.key
+         WHERE t.key = ?1",
     )?;
     Ok(select.query_row([key], |row| {
         let parent = id(row, 1)?;
@@ -189,8 +212,9 @@ fn turn(db: &Connection, key: i64) -> Result<Turn, Fault> {
                 (true, Some(parent)) => ParentTurn::Turn(parent),
             },
             idempotency_key: row.get(23)?,
+            sent: Vec::new(),
         };
-        Ok(Turn {
+        let turn = Turn {
             id: row.get::<_, Id>(0)?.0,
             parent,
             depth: unsigned(row, 2)?,
@@ -199,7 +223,8 @@ fn turn(db: &Connection, key: i64) -> Result<Turn, Fault> {
             turn,
             compaction: None,
             counts: None,
-        })
+        };
+        Ok((turn, row.get(24)?))
     })?)
 }
 
@@ -257,6 +282,13 @@ fn compaction(db: &Connection, turn: i64) -> Result<Compaction, Fault> {
             facts: json(row, 10)?,
         })
     })?)
+}
+
+/// Reads the message that a turn answers, as it was sent.
+fn sent(db: &Connection, turn: i64) -> Result<Vec<SentBlock>, Fault> {
+    let mut select = db.prepare_cached("SELECT blocks FROM sent_messages WHERE turn = ?1")?;
+    let found = select.query_row([turn], |row| row.get::<_, Json<_>>(0));
+    Ok(found.optional()?.map(|blocks| blocks.0).unwrap_or_default())
 }
 
 fn counts(db: &Connection, turn: i64, counter: i64) -> Result<Option<BlockCounts>, Fault> {

@@ -8,15 +8,17 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{self, Receiver, Sender, SyncSender};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender, SyncSender};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use contexture_store::StoreError;
+use contexture_store::{Call, StoreError};
 use rusqlite::{Connection, ErrorCode, ffi};
 
 use crate::error::{self, Fault};
 use crate::presence::Files;
+use crate::scrub::scrub;
+use crate::seal::Seal;
 
 /// The most requests in one transaction, so that no caller waits for a flood of
 /// others.
@@ -36,6 +38,9 @@ const PAUSE: Duration = Duration::from_millis(1);
 /// How long to wait for readers before the log is left as it is for now. Reads
 /// are short, and whoever forgets wants to know that it is done.
 const CLEANING: Duration = Duration::from_millis(500);
+
+/// How often cleaning is tried again while nothing is written.
+const CLEANING_INTERVAL: Duration = Duration::from_secs(1);
 
 /// How long to wait for readers before files that are gone are kept open.
 const LEAVING: Duration = Duration::from_millis(100);
@@ -98,16 +103,22 @@ impl Writer {
         let thread = std::thread::Builder::new()
             .name("contexture-sqlite".to_owned())
             .spawn(move || {
+                // What an earlier process left undone.
+                let unclean = is_unclean(&connection);
+                let (main, id) = files.main();
+                let seal = Seal::open(main, id);
                 let mut thread = Thread {
                     connection,
+                    seal,
+                    committed: None,
                     files,
                     address,
                     busy_timeout,
-                    unclean: Unclean::Nothing,
+                    unclean,
                     failed: told,
                 };
                 match thread.run(&waiting) {
-                    None => thread.clean(true),
+                    None => thread.clean(CLEANING),
                     Some((asked, left)) => {
                         // Before the answer: whoever asked is about to open
                         // other files of these names.
@@ -124,18 +135,20 @@ impl Writer {
     }
 
     /// Runs `work` in a transaction and returns what it gave once that is on
-    /// disk. `None` when the thread is gone.
+    /// disk, and whether the files hold nothing any more of what was deleted.
+    /// `None` when the thread is gone.
     pub(crate) fn run<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Connection) -> Result<T, Fault> + Send + 'static,
         after: After,
-    ) -> Option<Result<T, StoreError>> {
+    ) -> Option<(Result<T, StoreError>, bool)> {
         let (reply, answer) = mpsc::sync_channel(1);
         let task = Task {
             work: Some(work),
             result: None,
             reply,
             after,
+            call: Call::current(),
         };
         let message = Message::Request(Box::new(task));
         self.messages.as_ref()?.send(message).ok()?;
@@ -186,8 +199,7 @@ impl Writer {
 pub(crate) enum After {
     /// Nothing.
     Nothing,
-    /// The file is written anew and the log emptied, so that what was deleted is
-    /// in neither.
+    /// What was deleted is overwritten in the file, and the log is emptied.
     Clean,
     /// It is undone instead: it was only to see whether it can be done.
     Undo,
@@ -212,15 +224,17 @@ trait Request: Send {
     fn after(&self) -> After;
 
     /// Answers the caller: with what `run` gave, or with what went wrong for
-    /// everybody.
-    fn answer(self: Box<Self>, failure: Option<StoreError>);
+    /// everybody; and whether the files are clean.
+    fn answer(self: Box<Self>, failure: Option<StoreError>, clean: bool);
 }
 
 struct Task<T, F> {
     work: Option<F>,
     result: Option<Result<T, StoreError>>,
-    reply: SyncSender<Result<T, StoreError>>,
+    reply: SyncSender<(Result<T, StoreError>, bool)>,
     after: After,
+    // The call it is a part of, which may be withdrawn.
+    call: Option<Call>,
 }
 
 impl<T, F> Request for Task<T, F>
@@ -229,23 +243,33 @@ where
     F: FnOnce(&Connection) -> Result<T, Fault> + Send,
 {
     fn run(&mut self, connection: &Connection, address: &str) -> bool {
-        let result = self.work.take().map(|work| work(connection));
-        self.result = result.map(|result| result.map_err(|fault| fault.at(address)));
+        let begun = self.call.as_ref().map_or(Ok(()), Call::begin);
+        self.result = match begun {
+            Err(withdrawn) => Some(Err(withdrawn)),
+            Ok(()) => {
+                let result = self.work.take().map(|work| work(connection));
+                result.map(|result| result.map_err(|fault| fault.at(address)))
+            }
+        };
         matches!(self.result, Some(Ok(_))) && self.after != After::Undo
     }
 
     fn after(&self) -> After {
-        self.after
+        match self.result {
+            // What was refused has deleted nothing.
+            Some(Err(_)) => After::Nothing,
+            _ => self.after,
+        }
     }
 
-    fn answer(self: Box<Self>, failure: Option<StoreError>) {
+    fn answer(self: Box<Self>, failure: Option<StoreError>, clean: bool) {
         let answer = match failure {
             Some(failure) => Some(Err(failure)),
             None => self.result,
         };
         if let Some(answer) = answer {
             // A caller that is gone does not mind.
-            let _ = self.reply.send(answer);
+            let _ = self.reply.send((answer, clean));
         }
     }
 }
@@ -276,7 +300,7 @@ where
         After::Nothing
     }
 
-    fn answer(mut self: Box<Self>, failure: Option<StoreError>) {
+    fn answer(mut self: Box<Self>, failure: Option<StoreError>, _: bool) {
         let result = match failure {
             Some(failure) => Some(Err(failure)),
             None => self.result.take(),
@@ -303,21 +327,15 @@ where
 
 struct Thread {
     connection: Connection,
+    seal: Seal,
+    // The number of the transaction that is being committed.
+    committed: Option<u64>,
     files: Files,
     address: String,
     busy_timeout: Duration,
-    unclean: Unclean,
+    // Whether the file or the log may still hold something of what was deleted.
+    unclean: bool,
     failed: Arc<AtomicBool>,
-}
-
-/// Where there may still be something of what was deleted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Unclean {
-    Nothing,
-    /// In the file, and in the log.
-    File,
-    /// In the log only.
-    Log,
 }
 
 impl Thread {
@@ -327,7 +345,17 @@ impl Thread {
         let mut paused = Instant::now();
         loop {
             let idle = Instant::now();
-            let first = waiting.recv().ok()?;
+            let first = match self.unclean {
+                false => waiting.recv().ok()?,
+                true => match waiting.recv_timeout(CLEANING_INTERVAL) {
+                    Ok(first) => first,
+                    Err(RecvTimeoutError::Timeout) => {
+                        self.clean(Duration::ZERO);
+                        continue;
+                    }
+                    Err(RecvTimeoutError::Disconnected) => return None,
+                },
+            };
             if idle.elapsed() >= PAUSE {
                 paused = Instant::now();
             } else if paused.elapsed() >= STRETCH {
@@ -363,7 +391,7 @@ impl Thread {
     fn commit(&mut self, batch: &mut VecDeque<Box<dyn Request>>) {
         if let Some(refusal) = self.refusal() {
             for request in batch.drain(..) {
-                request.answer(Some(refusal.error(&self.address)));
+                request.answer(Some(refusal.error(&self.address)), false);
             }
             return;
         }
@@ -382,13 +410,15 @@ impl Thread {
         }
         if outcome.is_ok() {
             let wanted = done.iter().any(|request| request.after() == After::Clean);
-            if wanted {
-                self.unclean = Unclean::File;
-            }
-            self.clean(wanted);
+            self.unclean |= wanted;
+            // Others do not wait for what somebody else deleted.
+            self.clean(if wanted { CLEANING } else { Duration::ZERO });
         }
         // Once more: the file may have gone while it was written.
         let is_gone = outcome.is_ok() && !self.files.are_there();
+        if let (Ok(true), Some(number), false) = (&outcome, self.committed.take(), is_gone) {
+            self.seal.write(number);
+        }
         // A refusal, too, is answered only now: it may be due to what another
         // request of the batch did, and would be wrong if that is undone.
         for request in done {
@@ -397,7 +427,7 @@ impl Thread {
                 Ok(_) if is_gone => Some(Refusal::Gone.error(&self.address)),
                 Ok(_) => None,
             };
-            request.answer(failure);
+            request.answer(failure, !self.unclean);
         }
     }
 
@@ -425,47 +455,52 @@ impl Thread {
         }
     }
 
-    /// Rewrites the file and empties the log, if something is to be gone from
-    /// them. While somebody reads an earlier state the log cannot be emptied:
-    /// then it is tried again after the next commit, and at the end. The file,
-    /// which is much work, only when it is `wanted`.
-    fn clean(&mut self, wanted: bool) {
-        let patience = if wanted { CLEANING } else { Duration::ZERO };
+    /// Empties the log and overwrites what deleted rows left in the file, if
+    /// there may be something. While somebody reads an earlier state the log
+    /// cannot be emptied, and a disk may fail: then it is tried again after the
+    /// next commit, from time to time, at the end, and when the store is opened
+    /// again.
+    fn clean(&mut self, patience: Duration) {
         let start = Instant::now();
-        loop {
-            let done = match self.unclean {
-                Unclean::Nothing => return,
-                Unclean::File if !wanted => return,
-                Unclean::File => self.rewrite(),
-                Unclean::Log => self.empty_log(),
-            };
-            if done {
-                continue;
+        while self.unclean {
+            match self.overwrite() {
+                Ok(true) => self.unclean = false,
+                Ok(false) if start.elapsed() < patience => std::thread::sleep(RETRY),
+                // The mark in the file stays.
+                Ok(false) | Err(_) => return,
             }
-            if start.elapsed() >= patience {
-                return;
-            }
-            std::thread::sleep(RETRY);
         }
     }
 
-    /// Deleted rows are overwritten, but SQLite moves rows from page to page
-    /// when it splits and joins pages, and leaves copies in the free room
-    /// there. Only a file that is written anew has none of them.
-    fn rewrite(&mut self) -> bool {
-        let done = self.connection.execute_batch("VACUUM").is_ok();
-        if done {
-            self.unclean = Unclean::Log;
+    /// Returns false when somebody is in the way.
+    fn overwrite(&self) -> Result<bool, Box<dyn std::error::Error>> {
+        if !self.files.are_there() || !self.move_log()? {
+            return Ok(false);
         }
-        done
-    }
-
-    fn empty_log(&mut self) -> bool {
-        let done = self.move_log().unwrap_or(false);
-        if done {
-            self.unclean = Unclean::Nothing;
+        match self.execute("BEGIN IMMEDIATE") {
+            Err(error) if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) => {
+                return Ok(false);
+            }
+            begun => begun?,
         }
-        done
+        // Nobody writes now. Another process may have since the log was emptied.
+        let done = match self.files.log_is_empty() {
+            true => self
+                .files
+                .handle()
+                .and_then(|file| scrub(&file))
+                .map(|_| true),
+            false => Ok(false),
+        };
+        self.execute("ROLLBACK")?;
+        // Pages that were read before are still as they were. Written again,
+        // they would bring back what was overwritten.
+        self.connection.execute_batch("PRAGMA shrink_memory")?;
+        if !done? {
+            return Ok(false);
+        }
+        self.execute("DELETE FROM unclean_files")?;
+        Ok(true)
     }
 
     /// Moves the log into the file. Returns false when somebody is in the way.
@@ -477,7 +512,7 @@ impl Thread {
 
     /// Returns whether there was something to commit.
     fn transact(
-        &self,
+        &mut self,
         batch: &mut VecDeque<Box<dyn Request>>,
         done: &mut Vec<Box<dyn Request>>,
     ) -> rusqlite::Result<bool> {
@@ -488,6 +523,7 @@ impl Thread {
         // One that is alone needs no savepoint, for which SQLite copies every
         // page that is changed.
         let alone = batch.len() == 1;
+        let before = self.connection.total_changes();
         let mut kept = false;
         while let Some(mut request) = batch.pop_front() {
             if !alone {
@@ -497,7 +533,7 @@ impl Thread {
             if self.connection.is_autocommit() {
                 // Some failures, such as a full disk, can end the transaction.
                 // This one knows its own; those before it hear of it.
-                request.answer(None);
+                request.answer(None, false);
                 return Err(lost());
             }
             done.push(request);
@@ -511,6 +547,12 @@ impl Thread {
                 }
                 (true, false) => self.execute("RELEASE request")?,
             }
+        }
+        if kept && self.connection.total_changes() > before {
+            let count = "UPDATE commits SET number = number + 1 RETURNING number";
+            let mut count = self.connection.prepare_cached(count)?;
+            let number: i64 = count.query_row([], |row| row.get(0))?;
+            self.committed = Some(number.unsigned_abs());
         }
         self.execute("COMMIT").map(|()| kept)
     }
@@ -534,6 +576,14 @@ impl Thread {
     fn execute(&self, sql: &str) -> rusqlite::Result<()> {
         self.connection.prepare_cached(sql)?.execute([]).map(drop)
     }
+}
+
+/// Returns true when the file is marked: something was deleted, and may not be
+/// overwritten yet.
+pub(crate) fn is_unclean(connection: &Connection) -> bool {
+    let mark = "SELECT EXISTS (SELECT 1 FROM unclean_files)";
+    let marked = connection.query_row(mark, [], |row| row.get(0));
+    marked.unwrap_or(false)
 }
 
 /// Returns the error once more: everybody in a batch gets it.

@@ -125,7 +125,9 @@ fn deleted_records_leave_no_bytes_in_the_files() {
     assert!(!files_with(&path, "canary").is_empty());
 
     let what = Forget::Session("canary session".to_owned());
-    let gone = store.forget(&what).unwrap().0;
+    let done = store.forget(&what).unwrap();
+    assert!(!done.pending);
+    let gone = done.forgotten;
     let expected = [
         (RecordKind::Event, 2),
         (RecordKind::Entity, 3),
@@ -235,12 +237,118 @@ fn deleted_bytes_are_removed_after_open_reads_end() {
     let count = "SELECT count(*) FROM memories";
     let _: i64 = reader.query_row(count, [], |row| row.get(0)).unwrap();
     let what = Forget::Session("canary session".to_owned());
-    store.forget(&what).unwrap();
+    assert!(store.forget(&what).unwrap().pending);
     assert!(!files_with(&path, "canary").is_empty());
     reader.execute_batch("COMMIT").unwrap();
     // With the next write, whatever it is.
     remember(&store, &[event("1", "stays", "x")]);
     assert_eq!(files_with(&path, "canary"), Vec::<String>::new());
+}
+
+/// Waits until the files hold a word no longer.
+fn wait_until_gone(path: &Path, word: &str) {
+    for _ in 0..600 {
+        if files_with(path, word).is_empty() {
+            return;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(100));
+    }
+    panic!("{word} is still in {:?}", files_with(path, word));
+}
+
+#[test]
+fn deleted_bytes_are_removed_after_a_restart() {
+    let (_directory, path) = place();
+    let store = SqliteStore::open(&path).unwrap();
+    remember(
+        &store,
+        &[event("1", "canary", "x"), event("2", "stays", "x")],
+    );
+    let reader = rusqlite::Connection::open(&path).unwrap();
+    reader.execute_batch("BEGIN").unwrap();
+    let count = "SELECT count(*) FROM memories";
+    let _: i64 = reader.query_row(count, [], |row| row.get(0)).unwrap();
+    let what = Forget::Session("canary session".to_owned());
+    assert!(store.forget(&what).unwrap().pending);
+    drop(store);
+    assert!(!files_with(&path, "canary").is_empty());
+    // Nothing is written any more. It is done all the same, as soon as the other
+    // one has read.
+    let store = SqliteStore::open(&path).unwrap();
+    assert!(!files_with(&path, "canary").is_empty());
+    reader.execute_batch("COMMIT").unwrap();
+    wait_until_gone(&path, "canary");
+    drop(store);
+    let connection = rusqlite::Connection::open(&path).unwrap();
+    let marks = "SELECT count(*) FROM unclean_files";
+    let marks: i64 = connection.query_row(marks, [], |row| row.get(0)).unwrap();
+    assert_eq!(marks, 0);
+}
+
+#[test]
+fn a_refused_deletion_changes_nothing() {
+    let (_directory, path) = place();
+    let store = SqliteStore::open(&path).unwrap();
+    let many: Vec<NewRecord> = (0..200)
+        .map(|i| event(&format!("{i}"), "stays", "some text"))
+        .collect();
+    remember(&store, &many);
+    let state = || -> Vec<(String, Vec<u8>)> {
+        let mut files: Vec<_> = fs::read_dir(path.parent().unwrap())
+            .unwrap()
+            .map(|file| file.unwrap().path())
+            .filter(|file| !file.to_string_lossy().ends_with("-shm"))
+            .map(|file| (file.display().to_string(), fs::read(&file).unwrap()))
+            .collect();
+        files.sort();
+        files
+    };
+    let before = state();
+    let kind = None;
+    let id = "nothing-has-this-id".to_owned();
+    for what in [
+        Forget::Id { kind, id },
+        Forget::Session("nothing".to_owned()),
+        Forget::Source("nothing".to_owned()),
+    ] {
+        let refused = store.forget(&what).unwrap_err();
+        assert!(matches!(refused, StoreError::NotFound { .. }), "{refused}");
+    }
+    // Nothing was written anew, emptied or overwritten.
+    assert!(state() == before);
+}
+
+/// Pages that the writer had read before could bring back what was overwritten.
+#[test]
+fn later_writes_do_not_bring_deleted_bytes_back() {
+    let (_directory, path) = place();
+    let store = SqliteStore::open(&path).unwrap();
+    let mut random = Random(7);
+    let mut text = move || "x".repeat(random.below(1500) as usize);
+    for round in 0..6 {
+        let word = format!("canary{round}");
+        let new: Vec<NewRecord> = (0..150)
+            .map(|i| {
+                let word = ["stays", word.as_str()][i % 2];
+                event(&format!("{:03}-{round}", i * 7 % 150), word, &text())
+            })
+            .collect();
+        remember(&store, &new);
+        let what = Forget::Session(format!("{word} session"));
+        let size = fs::metadata(&path).unwrap().len();
+        assert!(!store.forget(&what).unwrap().pending);
+        // In place: the log was emptied into the file, and nothing was added.
+        assert!(fs::metadata(&path).unwrap().len() >= size);
+        for i in 0..40 {
+            remember(
+                &store,
+                &[event(&format!("{i:03}-{round}"), "stays", &text())],
+            );
+        }
+        assert_eq!(files_with(&path, "canary"), Vec::<String>::new());
+    }
+    drop(store);
+    check_rows(&path);
 }
 
 #[test]
@@ -299,6 +407,9 @@ fn too_many_records_are_rejected_as_a_whole() {
         valid_to: None,
         supersedes: None,
         visible_to: Vec::new(),
+        user: None,
+        agent: None,
+        task_id: None,
     };
     let large = NewRecord {
         record: Record::Chunk(chunk),

@@ -9,7 +9,7 @@ use std::path::Path;
 use contexture_sqlite::SqliteStore;
 use contexture_store::{
     Analysis, Derived, Handle, HandlePrefix, KeyRecord, KeyScope, Ledger, Memories, MemoryState,
-    NewRecord, StoreError, Tasks, Tenants, Trees,
+    NewRecord, Snapshots, StoreError, Tasks, Tenants, Trees,
 };
 use rusqlite::Connection;
 use support::{at, check_store, counted, session, turn, turn_with_result};
@@ -42,6 +42,14 @@ fn older(path: &Path, steps: &[&str]) {
     let db = Connection::open(path).unwrap();
     db.pragma_update(None, "foreign_keys", false).unwrap();
     db.execute_batch(LATER_TRIGGERS).unwrap();
+    // It belongs to a table that every version has, and uses one that is new.
+    db.execute_batch("DROP TRIGGER snapshot_reports_end")
+        .unwrap();
+    // Columns and triggers of tables that every version has.
+    let memories = "DROP TRIGGER memory_counted; DROP TRIGGER memory_archived;
+         DROP TRIGGER memory_uncounted;
+         ALTER TABLE memories DROP COLUMN user; ALTER TABLE memories DROP COLUMN agent;";
+    db.execute_batch(memories).unwrap();
     let mut tables = db
         .prepare("SELECT name FROM sqlite_schema WHERE type = 'table'")
         .unwrap();
@@ -51,9 +59,13 @@ fn older(path: &Path, steps: &[&str]) {
             db.execute_batch(&format!("DROP TABLE {table}")).unwrap();
         }
     }
-    // Columns that version 6 added.
-    for column in ["first_kept_message", "facts"] {
-        let drop = format!("ALTER TABLE compactions DROP COLUMN {column}");
+    // Columns that versions 6 and 9 added.
+    for (table, column) in [
+        ("compactions", "first_kept_message"),
+        ("compactions", "facts"),
+        ("tenants", "inside"),
+    ] {
+        let drop = format!("ALTER TABLE {table} DROP COLUMN {column}");
         db.execute_batch(&drop).unwrap();
     }
     if old.table_exists(None, "memory_states").unwrap() {
@@ -71,6 +83,15 @@ const LATER_TRIGGERS: &str = "
 const LATER_COLUMNS: &str = "
     ALTER TABLE memory_states DROP COLUMN later;
     ALTER TABLE memory_states DROP COLUMN later_seq;";
+
+/// Returns a tenant whose data is in the store's own file, as all had it before
+/// version 9.
+fn tenant_inside(path: &Path, store: &SqliteStore, name: &str) -> SqliteStore {
+    let db = Connection::open(path).unwrap();
+    let insert = "INSERT INTO tenants (name, inside) VALUES (?1, 1)";
+    db.execute(insert, [name]).unwrap();
+    store.for_tenant(name)
+}
 
 const V1: &str = include_str!("../src/v1.sql");
 const V2: &str = include_str!("../src/v2.sql");
@@ -191,7 +212,7 @@ fn tool_results_of_an_older_store_are_found_by_their_handles() {
     let path = directory.path().join("store.db");
     let text = |i: usize| format!("line {i}\n").repeat(99);
     let store = SqliteStore::open(&path).unwrap();
-    let other = store.for_tenant("other");
+    let other = tenant_inside(&path, &store, "other");
     store.create_session(&session("s"), at(0)).unwrap();
     other.create_session(&session("s"), at(0)).unwrap();
     // More than are listed at once.
@@ -206,8 +227,19 @@ fn tool_results_of_an_older_store_are_found_by_their_handles() {
     db.execute_batch(LATER_TRIGGERS).unwrap();
     db.execute_batch(LATER_COLUMNS).unwrap();
     db.execute_batch(
-        "DROP TABLE tool_results; DROP TABLE unlisted_results; DROP TABLE memory_later;
-         DROP TABLE memory_pending; DROP TABLE memory_progress; PRAGMA user_version = 6;",
+        "DROP TABLE memory_later; DROP TABLE memory_pending; DROP TABLE memory_progress;
+         DROP TABLE tool_results; DROP TABLE unlisted_results; DROP TABLE sent_messages;
+         DROP TABLE session_pins;
+         DROP TABLE import_states; DROP TABLE imports; DROP TABLE import_roots;
+         DROP TABLE import_rows; DROP TABLE snapshot_reports;
+         DROP TRIGGER snapshot_reports_end;
+         DROP TRIGGER memory_counted; DROP TRIGGER memory_archived;
+         DROP TRIGGER memory_uncounted; DROP TABLE memory_kinds;
+         ALTER TABLE memories DROP COLUMN user; ALTER TABLE memories DROP COLUMN agent;
+         DROP TABLE unclean_files; ALTER TABLE tenants DROP COLUMN inside;
+         DROP TABLE commits; DROP TABLE turn_labels; DROP TABLE audit;
+         ALTER TABLE node_contents DROP COLUMN sum;
+         PRAGMA user_version = 6;",
     )
     .unwrap();
     drop(db);
@@ -229,4 +261,147 @@ fn tool_results_of_an_older_store_are_found_by_their_handles() {
         find(&store.for_tenant("other"), &text(300)).unwrap(),
         text(300)
     );
+}
+
+/// Stores something of every kind, with the tenant's name in it.
+fn fill(store: &SqliteStore, name: &str) {
+    store.create_session(&session("s"), at(0)).unwrap();
+    for i in 0..20 {
+        let said = turn_with_result(&format!("{name} said {i} ").repeat(40));
+        let mut new = turn(&format!("{name} {i}"));
+        new.idempotency_key = Some(format!("k{i}"));
+        let counts = counted(&new);
+        store.record("s", &new, Some(&counts), None, at(i)).unwrap();
+        store.record("s", &said, None, None, at(i)).unwrap();
+    }
+    let json = format!(
+        r#"{{"tree":{{"id":"t","mode":"dialogue","title":"{name}"}},
+        "agents":[{{"id":"a","type":"model","system_prompt":"{name}"}}],
+        "nodes":[{{"id":"n1","author":"human","content":"{name} one"}},
+            {{"id":"n2","author":"model","author_agent_id":"a","content":"{name} two"}}],
+        "edges":[{{"id":"e","type":"continuation","target_node_id":"n2",
+            "sources":[{{"node_id":"n1","role":"primary"}}]}}]}}"#
+    );
+    let document = serde_json::from_str(&json).unwrap();
+    store.import_tree(&document, at(2)).unwrap();
+    let event = serde_json::json!({"kind": "event", "id": "e", "session_id": "s",
+        "timestamp": 1_770_000_000_000_i64, "type": "note", "actor": "user",
+        "content": {"text": format!("{name} remembers")}});
+    let record = NewRecord {
+        record: serde_json::from_value(event).unwrap(),
+        derived: Derived::default(),
+    };
+    let analysis = Analysis {
+        words: 1,
+        embedder: None,
+    };
+    store.remember(&[record], &analysis, at(3)).unwrap();
+    let task = contexture_store::NewTask {
+        id: None,
+        goal: format!("{name} goal"),
+        parent_id: None,
+    };
+    store.push_task("main", &task, at(4)).unwrap();
+    store.mark_key([name.len() as u8; 32]).unwrap();
+}
+
+/// Returns everything that was stored, as text.
+fn everything(store: &SqliteStore) -> String {
+    let session = store.session("s").unwrap();
+    let path = support::path(store, session.head.unwrap());
+    let ids: Vec<_> = path.iter().map(|head| head.id).collect();
+    let turns = store.turns(&ids, support::COUNTER).unwrap();
+    let changes = store.changes(0, 100).unwrap();
+    let keys: Vec<_> = changes.iter().map(|change| change.key).collect();
+    format!(
+        "{session:?} {turns:?} {:?} {:?} {:?} {changes:?} {:?} {:?} {:?}",
+        store.head_moves("s", 100).unwrap(),
+        store.tree("t").unwrap(),
+        store.export_tree("t").unwrap(),
+        store.records(&keys).unwrap(),
+        store.tasks("main").unwrap(),
+        store.memory_stats().unwrap(),
+    )
+}
+
+#[test]
+fn tenants_of_an_older_store_get_files_of_their_own() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("store.db");
+    let store = SqliteStore::open(&path).unwrap();
+    let names = ["harbour", "a/b", "🦀"];
+    let tenants = names.map(|name| tenant_inside(&path, &store, name));
+    fill(&store, "default");
+    for (tenant, name) in tenants.iter().zip(names) {
+        fill(tenant, name);
+    }
+    let key = KeyRecord {
+        id: "k".to_owned(),
+        hash: [7; 32],
+        tenant: "harbour".to_owned(),
+        scope: KeyScope::Tenant,
+        name: None,
+        created_at: at(0),
+        revoked_at: None,
+    };
+    store.add_key(&key).unwrap();
+    let all = [&store].into_iter().chain(&tenants);
+    let before: Vec<String> = all.map(everything).collect();
+    drop((store, tenants));
+    let files = SqliteStore::tenants_directory(&path);
+    assert!(!files.exists());
+
+    // One that may not write reads them where they are.
+    let reader = SqliteStore::open_read_only(&path).unwrap();
+    assert_eq!(everything(&reader.for_tenant("harbour")), before[1]);
+    drop(reader);
+    assert!(!files.exists());
+
+    // What an attempt that was cut short left is no harm.
+    fs::create_dir(&files).unwrap();
+    for left in ["t-harbour.new", "t-harbour.db"] {
+        fs::write(files.join(left), "not a store").unwrap();
+    }
+    for _ in 0..2 {
+        let store = SqliteStore::open(&path).unwrap();
+        assert_eq!(everything(&store), before[0]);
+        for (name, before) in names.iter().zip(&before[1..]) {
+            assert_eq!(&everything(&store.for_tenant(name)), before);
+        }
+        assert_eq!(store.key("k").unwrap().unwrap().tenant, "harbour");
+        // Retries are still known, and so are tool results and the mark's key.
+        let mut again = turn("harbour 19");
+        again.idempotency_key = Some("k19".to_owned());
+        let harbour = store.for_tenant("harbour");
+        harbour.record("s", &again, None, None, at(99)).unwrap();
+        assert_eq!(harbour.session("s").unwrap().turns, 40);
+        let handle = Handle::of(&"harbour said 3 ".repeat(40));
+        harbour.tool_result(&HandlePrefix::from(handle)).unwrap();
+        assert_eq!(harbour.mark_key([0; 32]).unwrap(), [7; 32]);
+    }
+    // Nothing of theirs is left in the store's own file.
+    let bytes = fs::read(&path).unwrap();
+    for name in [
+        "harbour said",
+        "harbour one",
+        "harbour remembers",
+        "harbour goal",
+    ] {
+        let name = name.as_bytes();
+        assert!(!bytes.windows(name.len()).any(|window| window == name));
+    }
+    support::check_rows(&path);
+    let mut found: Vec<_> = fs::read_dir(&files)
+        .unwrap()
+        .map(|file| file.unwrap().path())
+        .collect();
+    found.retain(|file| file.extension().is_some_and(|it| it == "db"));
+    assert_eq!(found.len(), 3);
+    for file in found {
+        support::check_rows(&file);
+    }
+    // The default tenant's data is unharmed.
+    let db = Connection::open(&path).unwrap();
+    let turns: i64 = (db.query_row("SELECT count(*) FROM turns", [], |row| row.get(0))).unwrap();
+    assert_eq!(turns, 40);
 }

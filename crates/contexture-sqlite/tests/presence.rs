@@ -184,6 +184,9 @@ fn a_replaced_file_becomes_the_store() {
     assert_eq!(harbour.sessions(None, 10).unwrap().len(), 0);
     let incarnation = store.incarnation();
     fs::rename(&path, &away).unwrap();
+    // With the files of its tenants.
+    let directory_of = |path: &Path| SqliteStore::tenants_directory(path);
+    fs::rename(directory_of(&other), directory_of(&path)).unwrap();
     fs::rename(&other, &path).unwrap();
     assert_eq!(harbour.session("quay").unwrap().turns, 0);
     // Whoever keeps something of it in memory can tell.

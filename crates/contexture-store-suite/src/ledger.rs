@@ -5,12 +5,12 @@
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use contexture_core::{ContentHash, Usage};
+use contexture_core::{ContentHash, Join, Media, MediaKind, MediaSource, Role, Trust, Usage};
 use contexture_store::{
     Blob, Block, Compaction, Counted, Handle, HandlePrefix, LEAST_FETCHABLE_BYTES, Message,
-    MessageContent, MessageRole, Native, NewSession, NewTurn, ParentTurn, RawJson, Recorded,
-    Sample, SessionChange, SessionStatus, Snapshot, StopReason, Store, StoreError, Trigger,
-    TurnHead, TurnId, TurnKind, TurnSample, Walk,
+    MessageContent, MessageRole, Native, NewSession, NewSessionPin, NewTurn, ParentTurn, RawJson,
+    Recorded, Sample, SentBlock, SessionChange, SessionPin, SessionStatus, Snapshot, StopReason,
+    Store, StoreError, Trigger, TurnHead, TurnId, TurnKind, TurnSample, Walk,
 };
 use jiff::Timestamp;
 
@@ -378,7 +378,33 @@ pub fn a_turn_is_read_back_unchanged(store: &dyn Store) {
        "stop_reason":"end_turn","role":"worker","toolset_name":"coding","tools":["shell"],
        "permissions_granted":["shell"],"source_event_id":"e1","request_hash":"abc","idempotency_key":"k1",
        "error":{"kind":"rate_limit","message":"slow down"},"status":"failed"}"#;
-    let new: NewTurn = serde_json::from_str(json).unwrap();
+    let mut new: NewTurn = serde_json::from_str(json).unwrap();
+    let id = new.body();
+    new.sent = vec![
+        SentBlock {
+            id: "invoice".to_owned(),
+            role: Role::Context,
+            trust: Trust::Retrieved,
+            path: Some("invoice.txt".to_owned()),
+            join: Join::Apart,
+            text: "No. 81\n".to_owned(),
+            media: None,
+        },
+        SentBlock {
+            id: "event".to_owned(),
+            role: Role::User,
+            trust: Trust::User,
+            path: None,
+            join: Join::Paragraph,
+            text: "[image]".to_owned(),
+            media: Some(Media {
+                kind: MediaKind::Image,
+                media_type: "image/png".to_owned(),
+                source: MediaSource::Data("aGk=".to_owned()),
+            }),
+        },
+    ];
+    assert_eq!(new.body(), id, "what was sent is no part of the id");
     let recorded = store.record("s", &new, None, None, at(5)).unwrap();
     let stored = store.turns(&[recorded.id], "words").unwrap().remove(0);
     assert_eq!(stored.turn, new);
@@ -1075,6 +1101,61 @@ pub fn snapshots_are_stored_by_content(store: &dyn Store) {
     assert_eq!(store.find_snapshots("zz").unwrap(), []);
 }
 
+pub fn snapshots_are_listed_page_by_page(store: &dyn Store) {
+    let snapshot = |session: &str, name: &str| Snapshot {
+        hash: ContentHash::of(name.as_bytes()),
+        session: session.to_owned(),
+        parent_turn: None,
+        model: "m".to_owned(),
+        tokens: 7,
+        counter: "words".to_owned(),
+        root: ContentHash::of(name.as_bytes()),
+        created_at: at(1),
+    };
+    for (session, name) in [("s", "one"), ("t", "two"), ("s", "three"), ("s", "four")] {
+        store.put_snapshot(&snapshot(session, name), &[]).unwrap();
+    }
+    let before = |session, name: &str, limit| {
+        let hash = ContentHash::of(name.as_bytes());
+        store.snapshots_before(session, hash, limit).unwrap()
+    };
+    let (one, two, three) = (
+        snapshot("s", "one"),
+        snapshot("t", "two"),
+        snapshot("s", "three"),
+    );
+    assert_eq!(before(None, "four", 2), [three.clone(), two]);
+    assert_eq!(before(Some("s"), "four", 9), [three, one.clone()]);
+    assert_eq!(before(Some("s"), "three", 1), [one]);
+    assert_eq!(before(Some("s"), "one", 9), []);
+    assert_eq!(before(None, "unknown", 9), []);
+}
+
+pub fn reports_are_stored_with_their_snapshots(store: &dyn Store) {
+    let hash = ContentHash::of(b"one");
+    let snapshot = Snapshot {
+        hash,
+        session: "s".to_owned(),
+        parent_turn: None,
+        model: "m".to_owned(),
+        tokens: 7,
+        counter: "words".to_owned(),
+        root: hash,
+        created_at: at(1),
+    };
+    // A snapshot that was not saved has no report.
+    store.put_snapshot_report(hash, b"early".to_vec());
+    assert_eq!(store.snapshot_report(hash).unwrap(), None);
+    store.put_snapshot(&snapshot, &[]).unwrap();
+    assert_eq!(store.snapshot_report(hash).unwrap(), None);
+    store.put_snapshot_report(hash, b"first".to_vec());
+    store.put_snapshot_report(hash, b"second".to_vec());
+    let report = store.snapshot_report(hash).unwrap();
+    assert_eq!(report.as_deref(), Some(&b"second"[..]));
+    let unknown = store.snapshot_report(ContentHash::of(b"unknown"));
+    assert_eq!(unknown.unwrap(), None);
+}
+
 pub fn samples_are_returned_newest_first(store: &dyn Store) {
     let sample = |counted, actual| Sample { counted, actual };
     assert_eq!(store.samples("m", "words", 10).unwrap(), []);
@@ -1340,4 +1421,98 @@ pub fn a_compaction_refers_to_existing_turns(store: &dyn Store) {
     assert!(matches!(unknown, Err(StoreError::NotFound { .. })));
     let stored = store.turns(&[first.id], "words").unwrap().remove(0);
     assert_eq!(stored.counts, None, "all or nothing");
+}
+
+pub fn pins_are_revisions_and_forks_share_them(store: &dyn Store) {
+    let pin = |name: Option<&str>, text: &str, origin: Option<&str>| NewSessionPin {
+        name: name.map(str::to_owned),
+        text: text.to_owned(),
+        origin: origin.map(str::to_owned),
+    };
+    let session = |label: &str| NewSession {
+        label: label.to_owned(),
+        ..NewSession::default()
+    };
+    store.create_session(&session("s"), at(0)).unwrap();
+    assert_eq!(store.pins("s").unwrap(), []);
+    let first = store.pin("s", &pin(None, "a", None), at(1)).unwrap();
+    assert_eq!((first.name.as_str(), first.revision), ("pin-1", 1));
+    assert_eq!(first.created_at, at(1));
+    let goal = store.pin("s", &pin(Some("goal"), "Ship it.\n", Some("file g")), at(2));
+    let goal = goal.unwrap();
+    assert_eq!(goal.text.as_deref(), Some("Ship it.\n"));
+    assert_eq!(goal.origin.as_deref(), Some("file g"));
+    let turn = |words: &str| NewTurn {
+        messages: vec![text(MessageRole::User, words)],
+        ..NewTurn::default()
+    };
+    let one = store.record("s", &turn("one"), None, None, at(3)).unwrap();
+    let again = store
+        .pin("s", &pin(Some("pin-1"), "b", None), at(4))
+        .unwrap();
+    assert_eq!(again.revision, 2);
+    // The same text is no revision.
+    let same = store
+        .pin("s", &pin(Some("pin-1"), "b", None), at(5))
+        .unwrap();
+    assert_eq!(same, again);
+    store.record("s", &turn("two"), None, None, at(6)).unwrap();
+    let third = store.pin("s", &pin(None, "c", None), at(7)).unwrap();
+    assert_eq!(third.name, "pin-2");
+    let names = |label: &str| -> Vec<String> {
+        let pins = store.pins(label).unwrap();
+        let shown = |pin: &SessionPin| format!("{} {}", pin.name, pin.text.clone().unwrap());
+        pins.iter().map(shown).collect()
+    };
+    assert_eq!(names("s"), ["pin-1 b", "goal Ship it.\n", "pin-2 c"]);
+    // A fork has those of its turn, and goes its own way.
+    let fork = |label: &str, head| NewSession {
+        head: Some(head),
+        parent_session: Some("s".to_owned()),
+        ..session(label)
+    };
+    store.create_session(&fork("early", one.id), at(8)).unwrap();
+    assert_eq!(names("early"), ["pin-1 b", "goal Ship it.\n"]);
+    let removed = store.unpin("early", "goal", at(9)).unwrap();
+    assert_eq!((removed.revision, removed.text.as_ref()), (2, None));
+    assert_eq!(names("early"), ["pin-1 b"]);
+    assert_eq!(names("s").len(), 3);
+    let history = store.pin_revisions("early", "goal").unwrap();
+    assert_eq!(history, [goal, removed]);
+    let head = store.session("s").unwrap().head.unwrap();
+    store.create_session(&fork("late", head), at(10)).unwrap();
+    assert_eq!(names("late"), names("s"));
+    // A worker is no fork.
+    let worker = NewSession {
+        parent_session: Some("s".to_owned()),
+        ..session("worker")
+    };
+    store.create_session(&worker, at(11)).unwrap();
+    assert_eq!(names("worker"), [""; 0]);
+    // Bad calls change nothing.
+    let is_missing = |done: Result<SessionPin, StoreError>| {
+        assert!(matches!(done, Err(StoreError::NotFound { .. })));
+    };
+    is_missing(store.unpin("s", "nothing", at(12)));
+    is_missing(store.unpin("early", "goal", at(12)));
+    is_missing(store.pin("nobody", &pin(None, "x", None), at(12)));
+    assert!(store.pin_revisions("s", "nothing").is_err());
+    for bad in [
+        pin(None, " \n", None),
+        pin(Some(" a"), "x", None),
+        pin(Some(""), "x", None),
+    ] {
+        let refused = store.pin("s", &bad, at(12));
+        assert!(
+            matches!(refused, Err(StoreError::Invalid { .. })),
+            "{bad:?}"
+        );
+    }
+    let closed = SessionChange {
+        status: Some(SessionStatus::Completed),
+        ..SessionChange::default()
+    };
+    store.change_session("late", &closed).unwrap();
+    let refused = store.pin("late", &pin(None, "x", None), at(13));
+    assert!(matches!(refused, Err(StoreError::Closed { .. })));
 }

@@ -14,6 +14,7 @@
 // The functions are tests, and their names say what they test.
 #![allow(clippy::unwrap_used, missing_docs)]
 
+mod imports;
 mod keys;
 mod ledger;
 mod memory;
@@ -22,6 +23,7 @@ mod trees;
 
 use jiff::Timestamp;
 
+pub use imports::*;
 pub use keys::*;
 pub use ledger::*;
 pub use memory::*;
@@ -57,6 +59,7 @@ macro_rules! conformance {
             a_walk_stops_when_its_budget_is_used_up,
             a_walk_stops_where_a_step_starts,
             token_counts_are_stored_per_counter,
+            pins_are_revisions_and_forks_share_them,
             a_tool_result_is_found_by_its_handle,
             a_handle_that_matches_several_results_is_rejected,
             a_clock_that_is_set_back_causes_no_errors,
@@ -65,6 +68,8 @@ macro_rules! conformance {
             readers_see_whole_turns,
             a_mark_key_is_set_once,
             snapshots_are_stored_by_content,
+            snapshots_are_listed_page_by_page,
+            reports_are_stored_with_their_snapshots,
             samples_are_returned_newest_first,
             a_sample_is_stored_with_its_turn,
             any_text_is_read_back_unchanged,
@@ -74,6 +79,12 @@ macro_rules! conformance {
             a_session_stores_its_parent,
             a_compaction_does_not_answer_open_calls,
             a_compaction_refers_to_existing_turns,
+            an_import_is_read_back_as_a_session,
+            a_second_import_adds_nothing,
+            an_import_is_whole_or_nothing,
+            an_imported_request_is_stored_once,
+            a_cursor_is_read_back_and_replaced,
+            a_row_that_is_not_understood_is_kept_once,
             a_tree_is_read_back_unchanged,
             a_tree_can_be_empty,
             a_tree_imported_again_changes_nothing,
@@ -134,6 +145,8 @@ macro_rules! conformance {
             a_vector_that_was_missing_is_filled_in,
             words_are_replaced_by_a_new_version,
             records_are_counted_by_kind,
+            records_are_listed_in_pages,
+            mentions_resolve_inside_the_scope_of_their_user,
             an_updated_index_equals_a_rebuilt_one,
             concurrent_records_are_all_stored,
             tasks_are_pushed_and_popped,

@@ -10,8 +10,8 @@ use super::at;
 use contexture_store::{
     Analysis, Change, ChunkRecord, Condition, ConditionKind, Derived, EmbedderInfo, EntityRecord,
     EventRecord, Forget, LaterState, Link, Mention, NewRecord, Outcome, PatternRecord, PendingText,
-    Record, RecordKey, RecordKind, RelationRecord, Remembered, Sketch, Store, StoreError,
-    TextSketch,
+    Record, RecordKey, RecordKind, RecordList, RelationRecord, Remembered, Sketch, Store,
+    StoreError, TextSketch,
 };
 
 const MODEL: &str = "test-model";
@@ -87,6 +87,8 @@ fn event_record(id: &str, text: &str) -> EventRecord {
         valid_to: None,
         supersedes: None,
         visible_to: Vec::new(),
+        user: None,
+        agent: None,
     }
 }
 
@@ -115,6 +117,9 @@ fn chunk(source: &str, index: u32, text: &str) -> NewRecord {
         valid_to: None,
         supersedes: None,
         visible_to: Vec::new(),
+        user: None,
+        agent: None,
+        task_id: None,
     });
     NewRecord {
         record,
@@ -135,6 +140,11 @@ fn entity_record(id: &str, entity_type: &str, name: &str) -> EntityRecord {
         valid_from: None,
         valid_to: None,
         supersedes: None,
+        user: None,
+        agent: None,
+        session_id: None,
+        task_id: None,
+        source: None,
     }
 }
 
@@ -169,6 +179,11 @@ fn relation_record(source: &str, relation_type: &str, target: &str) -> RelationR
         valid_from: None,
         valid_to: None,
         supersedes: None,
+        user: None,
+        agent: None,
+        session_id: None,
+        task_id: None,
+        source: None,
     }
 }
 
@@ -196,6 +211,11 @@ fn pattern(name: &str, procedure: &str) -> NewRecord {
         valid_from: None,
         valid_to: None,
         supersedes: None,
+        user: None,
+        agent: None,
+        session_id: None,
+        task_id: None,
+        source: None,
     });
     NewRecord {
         record,
@@ -225,7 +245,7 @@ fn forget(store: &dyn Store, id: &str) -> BTreeMap<RecordKind, u64> {
         kind: None,
         id: id.to_owned(),
     };
-    store.forget(&what).unwrap().0
+    store.forget(&what).unwrap().forgotten
 }
 
 fn record(store: &dyn Store, key: RecordKey) -> Option<Record> {
@@ -340,6 +360,9 @@ pub fn a_record_is_read_back_unchanged(store: &dyn Store) {
         valid_to: None,
         supersedes: None,
         visible_to: Vec::new(),
+        user: Some("ann".to_owned()),
+        agent: Some("writer".to_owned()),
+        task_id: None,
     };
     let mut entity = entity_record("ann", "person", "Ann");
     entity.aliases = vec!["Anna".to_owned()];
@@ -1072,7 +1095,7 @@ pub fn records_are_deleted_by_id(store: &dyn Store) {
         kind: Some(RecordKind::Event),
         id: "x".to_owned(),
     };
-    let gone = store.forget(&only).unwrap().0;
+    let gone = store.forget(&only).unwrap().forgotten;
     let expected = [
         (RecordKind::Event, 1),
         (RecordKind::Entity, 1),
@@ -1120,7 +1143,10 @@ pub fn records_are_deleted_by_source_and_session(store: &dyn Store) {
         chunk("s1", 0, "its source, not its session"),
     ];
     remember(store, &new);
-    let gone = store.forget(&Forget::Source("log".to_owned())).unwrap().0;
+    let gone = store
+        .forget(&Forget::Source("log".to_owned()))
+        .unwrap()
+        .forgotten;
     let expected = [
         (RecordKind::Event, 2),
         (RecordKind::Chunk, 1),
@@ -1129,7 +1155,10 @@ pub fn records_are_deleted_by_source_and_session(store: &dyn Store) {
     ];
     assert_eq!(gone, BTreeMap::from(expected));
     assert_eq!(found(store), ["e2 @person:bob", "person:bob x1", "s1#0"]);
-    let gone = store.forget(&Forget::Session("s1".to_owned())).unwrap().0;
+    let gone = store
+        .forget(&Forget::Session("s1".to_owned()))
+        .unwrap()
+        .forgotten;
     let expected = [(RecordKind::Event, 1), (RecordKind::Entity, 1)];
     assert_eq!(gone, BTreeMap::from(expected));
     assert_eq!(found(store), ["s1#0"]);
@@ -1474,6 +1503,100 @@ pub fn records_are_counted_by_kind(store: &dyn Store) {
     assert_eq!(kinds, expected);
     assert_eq!((stats.sessions, stats.sources, stats.unembedded), (2, 2, 0));
     assert!(stats.bytes > 100, "{}", stats.bytes);
+    check_kinds(store);
+    let id = "e1".to_owned();
+    store.forget(&Forget::Id { kind: None, id }).unwrap();
+    check_kinds(store);
+}
+
+/// Checks that the counts that are kept are those that are counted.
+fn check_kinds(store: &dyn Store) {
+    let mut kept = store.record_counts().unwrap();
+    kept.retain(|_, live| *live > 0);
+    let stats = store.memory_stats().unwrap().kinds.into_iter();
+    let counted: BTreeMap<RecordKind, u64> = stats
+        .filter(|(kind, it)| *kind != RecordKind::Task && it.live > 0)
+        .map(|(kind, it)| (kind, it.live))
+        .collect();
+    assert_eq!(kept, counted);
+}
+
+pub fn records_are_listed_in_pages(store: &dyn Store) {
+    let of = |id: &str, user: &str, session: &str| {
+        event_of(EventRecord {
+            user: Some(user.to_owned()),
+            session_id: Some(session.to_owned()),
+            ..event_record(id, "@person:Ann")
+        })
+    };
+    let new = [
+        of("e1", "ann", "s1"),
+        of("e2", "ben", "s1"),
+        of("e3", "ann", "s2"),
+        of("e4", "ann", "s1"),
+        chunk("file", 0, "x"),
+        entity("p", "person", "Pim", &[]),
+    ];
+    remember(store, &new);
+    let ids = |what: &RecordList, after: RecordKey, limit: usize| -> Vec<String> {
+        let keys = store.list(what, after, limit).unwrap();
+        let records = store.records(&keys).unwrap().into_iter().flatten();
+        records.map(|record| record.id().to_owned()).collect()
+    };
+    let all = RecordList::default();
+    // Entities that texts tell of are not listed. Recorded ones come first.
+    assert_eq!(ids(&all, 0, 99).len(), 6);
+    assert!(!ids(&all, 0, 99).iter().any(|id| id.contains("ann")));
+    let first = store.list(&all, 0, 4).unwrap();
+    let rest = store.list(&all, first[3], 4).unwrap();
+    assert_eq!((first.len(), rest.len()), (4, 2));
+    let of_user = RecordList {
+        user: Some("ann".to_owned()),
+        ..RecordList::default()
+    };
+    assert_eq!(ids(&of_user, 0, 99), ["e1", "e3", "e4"]);
+    let of_session = RecordList {
+        session: Some("s1".to_owned()),
+        ..of_user
+    };
+    assert_eq!(ids(&of_session, 0, 99), ["e1", "e4"]);
+    let of_source = RecordList {
+        kind: Some(RecordKind::Chunk),
+        source: Some("file".to_owned()),
+        ..RecordList::default()
+    };
+    assert_eq!(ids(&of_source, 0, 99), ["file#0"]);
+}
+
+pub fn mentions_resolve_inside_the_scope_of_their_user(store: &dyn Store) {
+    let of = |id: &str, user: Option<&str>| {
+        event_of(EventRecord {
+            user: user.map(str::to_owned),
+            ..event_record(id, "@person:Ann")
+        })
+    };
+    let new = [
+        of("e1", Some("x")),
+        of("e2", Some("y")),
+        of("e3", None),
+        of("e4", Some("x")),
+    ];
+    let keys: Vec<RecordKey> = remember(store, &new).iter().map(|it| it.key()).collect();
+    let meant: Vec<RecordKey> = keys
+        .iter()
+        .map(|key| text_of(store, *key).mentions[0])
+        .collect();
+    assert_eq!(meant[0], meant[3]);
+    assert!(meant[0] != meant[1] && meant[1] != meant[2] && meant[0] != meant[2]);
+    // One that is recorded for all is everybody's.
+    remember(store, &[entity("b", "person", "Bob", &[])]);
+    let told = event_of(EventRecord {
+        user: Some("x".to_owned()),
+        ..event_record("e5", "@person:Bob")
+    });
+    let key = remember(store, &[told])[0].key();
+    let bob = store.record_keys(&["b"]).unwrap()[0].1;
+    assert_eq!(text_of(store, key).mentions, [bob]);
 }
 
 /// An index that is kept up to date is the one that is built anew.
@@ -1543,6 +1666,7 @@ pub fn an_updated_index_equals_a_rebuilt_one(store: &dyn Store) {
             anew.poll(store, 3);
             assert_eq!(kept, anew, "after step {step}");
             check_counts(store, &anew);
+            check_kinds(store);
         }
     }
 }

@@ -289,7 +289,7 @@ fn forget(store: &dyn Store, id: &str) -> Result<u64, StoreError> {
         kind: None,
         id: id.to_owned(),
     };
-    Ok(store.forget(&what)?.0[&RecordKind::Task])
+    Ok(store.forget(&what)?.forgotten[&RecordKind::Task])
 }
 
 pub fn tasks_are_recorded_with_other_records(store: &dyn Store) {

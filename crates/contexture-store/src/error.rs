@@ -89,6 +89,16 @@ pub enum StoreError {
         /// The store's address.
         store: String,
     },
+    /// Stored data is damaged: it is not what was recorded. It is not returned.
+    Damaged {
+        /// What is damaged, such as ``turn `3f2a…` of session `main` ``.
+        what: String,
+        /// How that shows.
+        message: String,
+    },
+    /// The write was withdrawn before it began, because its caller did not wait
+    /// for it. Nothing was written.
+    Withdrawn,
     /// The database or the operating system failed.
     Backend {
         /// The kind of store.
@@ -126,6 +136,8 @@ impl StoreError {
                 | StoreError::Busy { .. }
                 | StoreError::Full { .. }
                 | StoreError::Unavailable { .. }
+                | StoreError::Damaged { .. }
+                | StoreError::Withdrawn
         )
     }
 }
@@ -186,6 +198,10 @@ impl fmt::Display for StoreError {
                 "{store} is full: the disk is full, or the file has reached its size limit; \
                  nothing was written"
             ),
+            StoreError::Damaged { what, message } => {
+                write!(f, "{what} is damaged: {message}")
+            }
+            StoreError::Withdrawn => f.write_str("the caller did not wait; nothing was written"),
             StoreError::Backend { store, source } => write!(f, "{store}: {source}"),
         }
     }

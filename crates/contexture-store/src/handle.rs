@@ -1,7 +1,8 @@
-//! [`Handle`]: the name of a tool result, by its content.
+//! [`Handle`]: the name of a tool result, an image or a document, by its content.
 
 use std::fmt;
 
+use contexture_core::message::Block;
 use sha2::{Digest, Sha256};
 
 /// What a handle begins with.
@@ -40,6 +41,20 @@ impl Handle {
     pub fn short(&self) -> String {
         self.to_string()[..PREFIX.len() + SHOWN_DIGITS].to_owned()
     }
+}
+
+/// Returns the text of a block that can be fetched by its handle: a tool result,
+/// or the base64 of an image, a recording or a document. Short ones need no
+/// handle.
+pub fn fetchable(block: &Block) -> Option<&str> {
+    let text = match block {
+        Block::ToolResult { content, .. } => content,
+        Block::Image { data, .. } | Block::Audio { data, .. } | Block::Document { data, .. } => {
+            data.as_ref()?
+        }
+        _ => return None,
+    };
+    Some(text.as_str()).filter(|text| text.len() >= LEAST_FETCHABLE_BYTES)
 }
 
 impl fmt::Display for Handle {

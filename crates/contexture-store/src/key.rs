@@ -99,6 +99,20 @@ impl fmt::Debug for KeyRecord {
     }
 }
 
+/// An administrative act.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct AuditEntry {
+    /// The time of the act.
+    pub at: Timestamp,
+    /// The act, such as `key_created`.
+    pub act: String,
+    /// The tenant.
+    pub tenant: String,
+    /// What it was done to, such as the id of a key.
+    pub subject: String,
+}
+
 /// The kind of work that waited for a store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Waited {
@@ -134,6 +148,20 @@ pub trait Tenants: Send + Sync {
     /// Revokes a key and returns it. Revoking it again changes nothing, not even
     /// the time.
     fn revoke_key(&self, id: &str, now: Timestamp) -> Result<KeyRecord, StoreError>;
+
+    /// Returns the names of the tenants that have data, in alphabetical order.
+    /// The default tenant, `""`, is the first.
+    fn tenant_names(&self) -> Result<Vec<String>, StoreError>;
+
+    /// Deletes all data of a tenant and revokes its keys. The data of the default
+    /// tenant cannot be deleted as a whole. Stores of the tenant that are open
+    /// fail from then on.
+    fn delete_tenant(&self, name: &str, now: Timestamp) -> Result<(), StoreError>;
+
+    /// Returns the latest `limit` administrative acts, newest first: keys that
+    /// were created or revoked, and tenants that were deleted. Acts are never
+    /// removed.
+    fn audit(&self, limit: usize) -> Result<Vec<AuditEntry>, StoreError>;
 
     /// Returns an error if the store cannot be read or cannot be written now.
     ///

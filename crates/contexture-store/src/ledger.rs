@@ -11,6 +11,7 @@ use crate::compaction::Compaction;
 use crate::error::StoreError;
 use crate::handle::{Handle, HandlePrefix};
 use crate::id::TurnId;
+use crate::pin::{NewSessionPin, SessionPin};
 use crate::session::{HeadMove, NewSession, Session, SessionChange};
 use crate::snapshot::TurnSample;
 use crate::turn::{BlockCounts, NewTurn, Turn, TurnKind};
@@ -45,8 +46,8 @@ pub trait Ledger: Send + Sync {
     /// Appends a turn to a session and moves its head there.
     ///
     /// The [sizes](NewTurn::check_sizes) of the turn's messages are checked, and
-    /// the turn is [checked](NewTurn::outline) against the calls that its parent
-    /// left open. Fails with a conflict if `parent_turn_id` is not the head, if it
+    /// the turn is [checked](NewTurn::outline_after) against the calls that its
+    /// parent left open, and those of earlier turns that never got a result. Fails with a conflict if `parent_turn_id` is not the head, if it
     /// is [`Empty`](crate::ParentTurn::Empty) and the session is not, or if the
     /// session is not active. A turn whose idempotency key was already used in this session is not
     /// recorded again: the first turn is returned if both have the same content,
@@ -110,19 +111,44 @@ pub trait Ledger: Send + Sync {
     /// [`LEAST_FETCHABLE_BYTES`]: crate::LEAST_FETCHABLE_BYTES
     fn tool_result(&self, prefix: &HandlePrefix) -> Result<ToolResult, StoreError>;
 
+    /// Pins a text to a session, and returns the pin. A pin of the same name gets
+    /// a new revision; one with the same text is returned as it is. Fails if the
+    /// session is not active.
+    fn pin(
+        &self,
+        label: &str,
+        pin: &NewSessionPin,
+        now: Timestamp,
+    ) -> Result<SessionPin, StoreError>;
+
+    /// Removes a pin, and returns the revision that says so. Fails if there is
+    /// no such pin, or if the session is not active.
+    fn unpin(&self, label: &str, name: &str, now: Timestamp) -> Result<SessionPin, StoreError>;
+
+    /// Returns the latest revision of each pin of a session that was not removed,
+    /// in the order in which their names were first used. A session that was
+    /// created with a head and a parent session begins with the pins that the
+    /// parent had at that turn.
+    fn pins(&self, label: &str) -> Result<Vec<SessionPin>, StoreError>;
+
+    /// Returns every revision of a pin, oldest first. Fails if there is none.
+    fn pin_revisions(&self, label: &str, name: &str) -> Result<Vec<SessionPin>, StoreError>;
+
     /// Stores counts of turns that were recorded without counts, or with counts
     /// of another counter. Existing counts are not changed. Fails if a turn does
     /// not exist.
     fn put_counts(&self, counts: &[(TurnId, Counted)]) -> Result<(), StoreError>;
 }
 
-/// A tool result that was found by its handle.
+/// A tool result, an image or a document that was found by its handle.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ToolResult {
     /// Its handle.
     pub handle: Handle,
-    /// Its text, as it was recorded.
+    /// Its text, as it was recorded; the base64 of an image or a document.
     pub text: String,
+    /// The media type of an image or a document.
+    pub media_type: Option<String>,
 }
 
 /// The token counts of a turn's blocks, and the counter that made them.

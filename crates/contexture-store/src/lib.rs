@@ -6,6 +6,8 @@
 //! - [`Samples`] stores token counts for calibration.
 //! - [`Trees`] stores looms: conversations and documents with branches.
 //! - [`Memories`] stores records that are found again, and [`Tasks`] task stacks.
+//! - [`Imports`] stores what importers read, and where they are in each file.
+//! - [`Upkeep`] measures, verifies and deletes a tenant's data.
 //! - [`Tenants`] stores the API keys of a server and separates its tenants.
 //!
 //! The documentation of these traits is their contract. The crate
@@ -13,37 +15,46 @@
 //!
 //! All methods block. Asynchronous callers run them in a thread.
 
+mod call;
 mod compaction;
 mod error;
 mod handle;
 mod id;
+mod import;
 mod key;
 mod ledger;
 mod memory;
+mod pin;
 #[cfg(feature = "schema")]
 pub mod schema;
+mod sent;
 mod session;
 mod snapshot;
 mod task;
 mod time;
 mod tree;
 mod turn;
+mod upkeep;
 
+pub use call::Call;
 pub use compaction::{Compaction, Trigger};
 pub use contexture_core::message::{Block, Message, MessageContent, MessageRole, Source};
 pub use contexture_core::{Native, RawJson};
 pub use error::StoreError;
-pub use handle::{Handle, HandlePrefix, LEAST_FETCHABLE_BYTES};
+pub use handle::{Handle, HandlePrefix, LEAST_FETCHABLE_BYTES, fetchable};
 pub use id::{NotAnId, TurnId};
-pub use key::{KeyRecord, KeyScope, MAX_KEY_NAME_BYTES, Tenants, Waited, Watch};
+pub use import::{ImportCursor, ImportOutcome, ImportRow, ImportStep, ImportedTurn, Imports};
+pub use key::{AuditEntry, KeyRecord, KeyScope, MAX_KEY_NAME_BYTES, Tenants, Waited, Watch};
 pub use ledger::{Counted, Ledger, Recorded, ToolResult, TurnHead, Walk};
 pub use memory::{
     Analysis, Change, ChunkRecord, Condition, ConditionKind, Derived, EmbedderInfo, EntityRecord,
     EntitySketch, EventRecord, Forget, Forgotten, KindStats, LaterState, LaterVector, Link,
     MAX_ID_BYTES, Memories, MemoryState, MemoryStats, Mention, NewRecord, Outcome, PatternRecord,
-    PatternSketch, PendingText, Record, RecordKey, RecordKind, RelationRecord, RelationSketch,
-    Remembered, Sketch, TextSketch,
+    PatternSketch, PendingText, Record, RecordKey, RecordKind, RecordList, RecordScope,
+    RelationRecord, RelationSketch, Remembered, Sketch, TextSketch,
 };
+pub use pin::{NewSessionPin, SessionPin};
+pub use sent::SentBlock;
 pub use session::{
     HeadMove, MAX_LABEL_BYTES, NewSession, Session, SessionChange, SessionStatus, check_alias,
     check_label,
@@ -66,3 +77,4 @@ pub use turn::{
     OpenCall, Outline, ParentTurn, StopReason, ToolCallRecord, Turn, TurnError, TurnKind,
     TurnStatus,
 };
+pub use upkeep::{Damage, Deleted, MAX_DAMAGES, Retention, Upkeep, Usage, Verification};

@@ -107,6 +107,70 @@ impl Record {
             Record::Task(task) => &task.id,
         }
     }
+
+    /// Returns whose the record is. A task has no scope: its stack is.
+    pub fn scope(&self) -> RecordScope {
+        let (user, agent, session, task, source) = match self {
+            Record::Event(it) => (
+                &it.user,
+                &it.agent,
+                &it.session_id,
+                &it.task_id,
+                it.source.clone(),
+            ),
+            Record::Chunk(it) => (
+                &it.user,
+                &it.agent,
+                &it.session_id,
+                &it.task_id,
+                Some(it.source.clone()),
+            ),
+            Record::Entity(it) => (
+                &it.user,
+                &it.agent,
+                &it.session_id,
+                &it.task_id,
+                it.source.clone(),
+            ),
+            Record::Relation(it) => (
+                &it.user,
+                &it.agent,
+                &it.session_id,
+                &it.task_id,
+                it.source.clone(),
+            ),
+            Record::Pattern(it) => (
+                &it.user,
+                &it.agent,
+                &it.session_id,
+                &it.task_id,
+                it.source.clone(),
+            ),
+            Record::Task(_) => return RecordScope::default(),
+        };
+        RecordScope {
+            user: user.clone(),
+            agent: agent.clone(),
+            session: session.clone(),
+            task: task.clone(),
+            source,
+        }
+    }
+}
+
+/// Whose a record is. A field that is `None` says nothing.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RecordScope {
+    /// The user.
+    pub user: Option<String>,
+    /// The agent.
+    pub agent: Option<String>,
+    /// The session.
+    pub session: Option<String>,
+    /// The id of the task.
+    pub task: Option<String>,
+    /// The origin, such as a file.
+    pub source: Option<String>,
 }
 
 /// An event: something that happened at a time.
@@ -182,6 +246,14 @@ pub struct EventRecord {
     /// The personas or senders that can see the event. Default: everyone.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub visible_to: Vec<String>,
+    /// The user that the record belongs to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<crate::schema::Name>"))]
+    pub user: Option<String>,
+    /// The agent that the record belongs to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<crate::schema::Name>"))]
+    pub agent: Option<String>,
 }
 
 fn note() -> String {
@@ -271,6 +343,18 @@ pub struct ChunkRecord {
     /// The personas or senders that can see the chunk. Default: everyone.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub visible_to: Vec<String>,
+    /// The user that the record belongs to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<crate::schema::Name>"))]
+    pub user: Option<String>,
+    /// The agent that the record belongs to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<crate::schema::Name>"))]
+    pub agent: Option<String>,
+    /// The id of the task that the record belongs to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<crate::schema::Name>"))]
+    pub task_id: Option<String>,
 }
 
 /// An entity: a person, thing or concept.
@@ -333,6 +417,26 @@ pub struct EntityRecord {
     #[serde(default)]
     #[cfg_attr(feature = "schema", schemars(with = "Option<crate::schema::Name>"))]
     pub supersedes: Option<String>,
+    /// The user that the record belongs to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<crate::schema::Name>"))]
+    pub user: Option<String>,
+    /// The agent that the record belongs to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<crate::schema::Name>"))]
+    pub agent: Option<String>,
+    /// The session that the record belongs to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<crate::schema::Name>"))]
+    pub session_id: Option<String>,
+    /// The id of the task that the record belongs to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<crate::schema::Name>"))]
+    pub task_id: Option<String>,
+    /// The origin of the record, such as a file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<crate::schema::Name>"))]
+    pub source: Option<String>,
 }
 
 /// A relation between two entities.
@@ -388,6 +492,26 @@ pub struct RelationRecord {
     #[serde(default)]
     #[cfg_attr(feature = "schema", schemars(with = "Option<crate::schema::Name>"))]
     pub supersedes: Option<String>,
+    /// The user that the record belongs to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<crate::schema::Name>"))]
+    pub user: Option<String>,
+    /// The agent that the record belongs to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<crate::schema::Name>"))]
+    pub agent: Option<String>,
+    /// The session that the record belongs to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<crate::schema::Name>"))]
+    pub session_id: Option<String>,
+    /// The id of the task that the record belongs to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<crate::schema::Name>"))]
+    pub task_id: Option<String>,
+    /// The origin of the record, such as a file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<crate::schema::Name>"))]
+    pub source: Option<String>,
 }
 
 /// A pattern: a procedure that worked before, with the conditions for using it.
@@ -444,6 +568,26 @@ pub struct PatternRecord {
     #[serde(default)]
     #[cfg_attr(feature = "schema", schemars(with = "Option<crate::schema::Name>"))]
     pub supersedes: Option<String>,
+    /// The user that the record belongs to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<crate::schema::Name>"))]
+    pub user: Option<String>,
+    /// The agent that the record belongs to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<crate::schema::Name>"))]
+    pub agent: Option<String>,
+    /// The session that the record belongs to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<crate::schema::Name>"))]
+    pub session_id: Option<String>,
+    /// The id of the task that the record belongs to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<crate::schema::Name>"))]
+    pub task_id: Option<String>,
+    /// The origin of the record, such as a file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<crate::schema::Name>"))]
+    pub source: Option<String>,
 }
 
 /// A condition of a pattern.
@@ -666,6 +810,8 @@ pub struct EntitySketch {
     pub valid_from: Option<i64>,
     /// The end of validity, in Unix milliseconds.
     pub valid_to: Option<i64>,
+    /// Whose the record is.
+    pub owner: RecordScope,
 }
 
 /// The fields of a relation that an index holds in memory.
@@ -688,6 +834,8 @@ pub struct RelationSketch {
     pub valid_from: Option<i64>,
     /// The end of validity, in Unix milliseconds.
     pub valid_to: Option<i64>,
+    /// Whose the record is.
+    pub owner: RecordScope,
 }
 
 /// The fields of a pattern that an index holds in memory: everything except the
@@ -706,6 +854,8 @@ pub struct PatternSketch {
     pub valid_from: Option<i64>,
     /// The end of validity, in Unix milliseconds.
     pub valid_to: Option<i64>,
+    /// Whose the record is.
+    pub owner: RecordScope,
 }
 
 /// The state of a memory.
@@ -773,11 +923,36 @@ pub enum Forget {
     Session(String),
 }
 
+/// The records to list: those that match every field.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(default, deny_unknown_fields)]
+pub struct RecordList {
+    /// The kind of record. Default: every kind.
+    pub kind: Option<RecordKind>,
+    /// The user that the records belong to. Default: every user.
+    pub user: Option<String>,
+    /// The agent that the records belong to. Default: every agent.
+    pub agent: Option<String>,
+    /// The session that the records belong to. Default: every session.
+    pub session: Option<String>,
+    /// The id of the task that the records belong to. Default: every task.
+    pub task: Option<String>,
+    /// The origin of the records. Default: every source.
+    pub source: Option<String>,
+}
+
 /// The number of deleted records, by kind. It includes entities and relations
 /// that were derived only from the deleted records.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Forgotten(pub BTreeMap<RecordKind, u64>);
+pub struct Forgotten {
+    /// The number of deleted records by kind.
+    pub forgotten: BTreeMap<RecordKind, u64>,
+    /// Whether the store's files can still hold deleted text. The store
+    /// overwrites it as soon as it can, also after a restart.
+    pub pending: bool,
+}
 
 /// The content of a memory in numbers.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
@@ -861,7 +1036,7 @@ pub trait Memories: Send + Sync {
     fn archive(&self, keys: &[RecordKey]) -> Result<(), StoreError>;
 
     /// Deletes records and everything derived only from them. No trace is left
-    /// in the store's files. Mentions are deleted with their texts; entities and
+    /// in the store's files, unless [`Forgotten::pending`] says so. Mentions are deleted with their texts; entities and
     /// relations that were derived only from those texts are deleted too, and so
     /// are derived relations of a deleted entity. References to a deleted record
     /// (as parent, evidence or superseded record) are removed.
@@ -895,6 +1070,20 @@ pub trait Memories: Send + Sync {
     /// Puts an embedder in use, and drops the vectors of all others. Every text
     /// is a change then.
     fn use_embedder(&self, embedder: &EmbedderInfo) -> Result<(), StoreError>;
+
+    /// Returns at most `limit` keys after `after`, in ascending order, of the
+    /// records that a list selects. Archived records, derived entities and
+    /// relations, and tasks are not listed.
+    fn list(
+        &self,
+        what: &RecordList,
+        after: RecordKey,
+        limit: usize,
+    ) -> Result<Vec<RecordKey>, StoreError>;
+
+    /// Returns how many records can be found, by kind. This is cheap: every
+    /// recording calls it.
+    fn record_counts(&self) -> Result<BTreeMap<RecordKind, u64>, StoreError>;
 
     /// Stores vectors of the second generation. They are not a change of the
     /// memory: [`later_vectors`](Memories::later_vectors) reports them.

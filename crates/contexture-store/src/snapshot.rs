@@ -83,6 +83,34 @@ pub trait Snapshots: Send + Sync {
     /// first.
     fn snapshots(&self, session: Option<&str>, limit: usize) -> Result<Vec<Snapshot>, StoreError>;
 
+    /// Returns the `limit` snapshots before `before`, of one session or of all,
+    /// newest first: the next page of [`snapshots`](Self::snapshots). An unknown
+    /// snapshot has none before it.
+    fn snapshots_before(
+        &self,
+        session: Option<&str>,
+        before: ContentHash,
+        limit: usize,
+    ) -> Result<Vec<Snapshot>, StoreError> {
+        let all = self.snapshots(session, usize::MAX)?.into_iter();
+        let after = all.skip_while(|snapshot| snapshot.hash != before).skip(1);
+        Ok(after.take(limit).collect())
+    }
+
+    /// Saves the report of a snapshot, as bytes that the store does not read.
+    /// It is saved in the background, after the snapshot, and replaces an
+    /// earlier report. Deleting the snapshot deletes it. A store without room
+    /// for reports discards it.
+    fn put_snapshot_report(&self, hash: ContentHash, report: Vec<u8>) {
+        let _ = (hash, report);
+    }
+
+    /// Returns the report of a snapshot, if the store has one.
+    fn snapshot_report(&self, hash: ContentHash) -> Result<Option<Vec<u8>>, StoreError> {
+        let _ = hash;
+        Ok(None)
+    }
+
     /// Returns the secret from which the marks of boundary tags are derived.
     /// The first caller sets it to `new`; from then on it is the same for every
     /// handle and every process.
@@ -132,7 +160,14 @@ pub trait Samples: Send + Sync {
 
 /// A whole store.
 pub trait Store:
-    crate::Ledger + Snapshots + Samples + crate::Trees + crate::Memories + crate::Tasks
+    crate::Ledger
+    + Snapshots
+    + Samples
+    + crate::Trees
+    + crate::Memories
+    + crate::Tasks
+    + crate::Imports
+    + crate::Upkeep
 {
     /// Returns the address of the store, for messages.
     fn address(&self) -> String;

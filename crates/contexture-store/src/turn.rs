@@ -14,6 +14,7 @@ use serde_json::Value;
 use crate::compaction::Compaction;
 use crate::error::StoreError;
 use crate::id::TurnId;
+use crate::sent::SentBlock;
 use contexture_core::message::{Block, Message, MessageRole};
 
 /// A turn to record: one exchange between the user and the model.
@@ -71,6 +72,10 @@ pub struct NewTurn {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(with = "Option<crate::schema::NotEmpty>"))]
     pub idempotency_key: Option<String>,
+    /// The current message of the request that the turn answers, as it was sent.
+    /// It is no part of what a caller sends, or of the turn's id.
+    #[serde(skip)]
+    pub sent: Vec<SentBlock>,
 }
 
 /// The turn that a new turn is recorded after.
@@ -375,6 +380,17 @@ impl NewTurn {
     /// not answered before somebody else speaks count as given up; calls of the
     /// turn itself must be answered before that.
     pub fn outline(&self, open: &[OpenCall]) -> Result<Outline, StoreError> {
+        self.outline_after(open, &[])
+    }
+
+    /// Checks the turn as [`outline`](Self::outline) does. `given_up` are calls
+    /// of earlier turns that never got a result: a late result of one is
+    /// accepted, too.
+    pub fn outline_after(
+        &self,
+        open: &[OpenCall],
+        given_up: &[OpenCall],
+    ) -> Result<Outline, StoreError> {
         if self.messages.is_empty() {
             return Err(StoreError::invalid(
                 "messages",
@@ -413,6 +429,7 @@ impl NewTurn {
         }
         let mut checker = Checker {
             inherited: open.to_vec(),
+            given_up: given_up.to_vec(),
             ..Checker::default()
         };
         for (i, message) in self.messages.iter().enumerate() {
@@ -428,6 +445,25 @@ impl NewTurn {
         outline.open_calls = checker.inherited;
         outline.open_calls.extend(checker.own);
         Ok(outline)
+    }
+
+    /// Returns the ids of calls that the turn answers and does not make itself,
+    /// without those in `open`.
+    pub fn late_results(&self, open: &[OpenCall]) -> Vec<String> {
+        let mut known: BTreeSet<String> = open.iter().map(|call| call.id.clone()).collect();
+        let mut late = Vec::new();
+        for message in &self.messages {
+            for block in message.blocks().iter() {
+                match &**block {
+                    Block::ToolCall { id, .. } => drop(known.insert(id.clone())),
+                    Block::ToolResult { tool_call_id, .. } if !known.contains(tool_call_id) => {
+                        late.push(tool_call_id.clone());
+                    }
+                    _ => {}
+                }
+            }
+        }
+        late
     }
 
     /// Checks that no message is too large: before anything else is done with
@@ -460,6 +496,12 @@ impl NewTurn {
     /// Returns what is hashed of the turn: everything but `parent_turn_id`,
     /// `idempotency_key` and `request_hash`.
     pub fn body(&self) -> Body {
+        let is_bare = self.parent_turn_id.is_head()
+            && self.idempotency_key.is_none()
+            && self.request_hash.is_none();
+        if is_bare {
+            return Body::of(self);
+        }
         Body::of(&NewTurn {
             parent_turn_id: ParentTurn::Head,
             idempotency_key: None,
@@ -475,6 +517,8 @@ impl NewTurn {
 struct Checker {
     // Calls of earlier turns that may still be answered.
     inherited: Vec<OpenCall>,
+    // Calls of earlier turns for which the conversation did not wait.
+    given_up: Vec<OpenCall>,
     // Calls of this turn that are still to be answered.
     own: Vec<OpenCall>,
     seen: BTreeSet<String>,
@@ -653,6 +697,11 @@ impl Checker {
                     }
                 } else if let Some(found) = self.inherited.iter().position(is_it) {
                     self.inherited.remove(found);
+                    self.outline
+                        .answered
+                        .push((tool_call_id.clone(), *is_error));
+                } else if let Some(found) = self.given_up.iter().position(is_it) {
+                    self.given_up.remove(found);
                     self.outline
                         .answered
                         .push((tool_call_id.clone(), *is_error));

@@ -510,7 +510,10 @@ fn records() {
     taken(json!({"source": "notes.md"}), anything::<Forget>);
     refused(json!({"source": "a", "session": "b"}), anything::<Forget>);
     refused(json!({"id": {"id": "e1", "of": 1}}), anything::<Forget>);
-    given(&Forgotten([(RecordKind::Event, 2)].into()));
+    given(&Forgotten {
+        forgotten: [(RecordKind::Event, 2)].into(),
+        pending: true,
+    });
     given(&MemoryStats {
         kinds: [(RecordKind::Chunk, KindStats::default())].into(),
         ..MemoryStats::default()

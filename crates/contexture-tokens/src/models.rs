@@ -85,15 +85,16 @@ pub struct Model {
 
 /// What a model costs, in dollars for a million tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Prices {
-    /// Tokens read.
+    /// The price of a million input tokens that are not in the cache.
     pub input: f64,
-    /// Tokens read from the cache.
+    /// The price of a million input tokens that are read from the cache.
     pub cached_input: f64,
-    /// Tokens put into the cache.
+    /// The price of a million input tokens that are written to the cache.
     pub cache_write: f64,
-    /// Tokens written.
+    /// The price of a million tokens of the response.
     pub output: f64,
 }
 

@@ -7,19 +7,23 @@ use std::sync::Arc;
 use contexture_core::guard::MarkKey;
 use contexture_core::{TokenCounter, Tokens};
 use contexture_engine::config::Config;
+use contexture_engine::snapshot::Comparison;
 use contexture_engine::trust::{Settings, TrustFile};
 use contexture_engine::{
-    Error, EventSource, ItemsSource, Recipe, RecipeRef, Request, Root, Source, Summariser,
+    Error, EventSource, ItemsSource, Preview, Recipe, RecipeRef, Request, Root, Source, Summariser,
     SystemSource, Warning,
 };
 use contexture_history::compaction::{Attempt, Compacted, Undone};
-use contexture_history::{CompactRequest, FetchRequest, Fetched, Recording, SessionCost, Sessions};
+use contexture_history::{
+    CompactRequest, FetchRequest, Fetched, PinRequest, Recording, SessionCost, Sessions,
+};
 use contexture_loom::{FlagChange, Looms, NewNode, NodeEdit};
 use contexture_memory::{Archetypes, Memory, MemoryCache};
 use contexture_recall::Embedder;
 use contexture_store::{
     Flags, Imported, Ledger, Memories, NewSession, NewTurn, NodeHead, Recorded, Samples, SavedPath,
-    Session, Snapshots, Store, StoreError, Tasks, TreeDocument, TreeMode, Trees, Turn, TurnId,
+    Session, SessionPin, Snapshots, Store, StoreError, Tasks, TreeDocument, TreeMode, Trees, Turn,
+    TurnId,
 };
 use jiff::Timestamp;
 
@@ -211,6 +215,17 @@ impl Engine {
         self.inner.assemble(root, request).map(Assembled)
     }
 
+    /// Assembles a request for a look at it: stores nothing, and does not
+    /// summarise history.
+    pub fn preview(
+        &self,
+        root: &Root,
+        request: &Request,
+        preview: Preview,
+    ) -> Result<Assembled, Error> {
+        self.inner.preview(root, request, preview).map(Assembled)
+    }
+
     /// Keeps a request that was assembled without a store. Returns a warning
     /// when it could not be kept.
     pub fn keep(
@@ -295,7 +310,12 @@ impl Engine {
         turn: &NewTurn,
         now: Option<Timestamp>,
     ) -> Result<Recorded, Error> {
-        self.sessions().record(label, turn, now)
+        let recorded = self.sessions().record(label, turn, now)?;
+        if self.config().memory.from_sessions && !recorded.replayed {
+            let memory = self.memory()?;
+            memory.remember_turn(label, recorded.id, &turn.messages, now);
+        }
+        Ok(recorded)
     }
 
     /// Returns the messages of a whole conversation that a session does not have
@@ -331,10 +351,28 @@ impl Engine {
         self.sessions().history(label, limit)
     }
 
+    /// Returns the latest `limit` turns before the turn `before`, oldest first,
+    /// and the compactions among them. Without `before`, the latest turns of the
+    /// session.
+    pub fn history_before(
+        &self,
+        label: &str,
+        before: Option<TurnId>,
+        limit: usize,
+    ) -> Result<Vec<Turn>, Error> {
+        self.sessions().history_before(label, before, limit)
+    }
+
     /// Summarises all but the latest turns of a session. Returns `None` when
     /// there is nothing to summarise.
     pub fn compact(&self, label: &str, request: &CompactRequest) -> Result<Attempt, Error> {
         self.sessions().compact(label, request)
+    }
+
+    /// Summarises a session's history if the next request is likely to need it,
+    /// so that the request need not wait for the summary.
+    pub fn compact_ahead(&self, label: &str, now: Option<Timestamp>) -> Result<Attempt, Error> {
+        self.sessions().compact_ahead(label, now)
     }
 
     /// Summarises a session's history further than usual, because the provider
@@ -353,10 +391,48 @@ impl Engine {
         self.sessions().fetch(handle, request)
     }
 
+    /// Pins a text, or what was said in a turn, to a session: every request
+    /// contains it verbatim.
+    pub fn pin(
+        &self,
+        label: &str,
+        request: &PinRequest,
+        now: Option<Timestamp>,
+    ) -> Result<SessionPin, Error> {
+        self.sessions().pin(label, request, now)
+    }
+
+    /// Removes a pin of a session. Its revisions stay stored.
+    pub fn unpin(
+        &self,
+        label: &str,
+        name: &str,
+        now: Option<Timestamp>,
+    ) -> Result<SessionPin, Error> {
+        self.sessions().unpin(label, name, now)
+    }
+
+    /// Returns the pins of a session, in the order in which they are sent.
+    pub fn pins(&self, label: &str) -> Result<Vec<SessionPin>, Error> {
+        self.sessions().pins(label)
+    }
+
+    /// Returns every revision of a pin, oldest first.
+    pub fn pin_revisions(&self, label: &str, name: &str) -> Result<Vec<SessionPin>, Error> {
+        self.sessions().pin_revisions(label, name)
+    }
+
     /// Undoes the latest compaction of a session. Nothing that was said since
     /// is lost.
     pub fn uncompact(&self, label: &str, now: Option<Timestamp>) -> Result<Undone, Error> {
         self.sessions().uncompact(label, now)
+    }
+
+    /// Compares two saved requests, each given by its hash or the first digits:
+    /// what the provider's cache makes of the later one, what the provider
+    /// reported, and which blocks differ.
+    pub fn compare(&self, earlier: &str, later: &str) -> Result<Comparison, Error> {
+        self.sessions().compare(earlier, later)
     }
 
     /// Returns what the turns of a session cost, by what providers reported.

@@ -1,8 +1,8 @@
 //! Makes a provider's own request fit into a number of tokens.
 
 use contexture_core::{Code, Tokens};
-use contexture_engine::{Error, RecipeRef, Request, Root};
-use contexture_history::make_ids_unique;
+use contexture_engine::{Concept, Error, Preview, RecipeRef, Request, Root};
+use contexture_history::{is_summary, make_ids_unique};
 use contexture_providers::Format;
 use contexture_providers::native::{self, Api, NativeRequest};
 use contexture_store::{Block, NewSession, NewTurn, StoreError};
@@ -31,6 +31,10 @@ pub struct FitOptions {
     /// the request sets, otherwise the model's output limit, at most a quarter
     /// of the window.
     pub reserve_response: Option<Tokens>,
+    /// Whether a request that loses the provider's cache is an error: one that
+    /// changes earlier messages of the session's previous request. Needs a
+    /// session.
+    pub fail_on_cache_break: bool,
     /// The current time, for reproducible output.
     pub now: Option<Timestamp>,
 }
@@ -71,6 +75,33 @@ impl Engine {
     /// and tools alone do not fit, and when the messages do not continue the
     /// session.
     pub fn fit(&self, root: &Root, body: &[u8], options: &FitOptions) -> Result<Fitted, Error> {
+        self.fit_by(body, options, |request, native| {
+            if let Some(label) = &options.session {
+                self.continue_session(root, label, request, native, options)?;
+            }
+            self.assemble(root, request)
+        })
+    }
+
+    /// Returns a provider's request within a number of tokens, and stores
+    /// nothing. The session of the options is not used.
+    pub fn preview_fit(
+        &self,
+        root: &Root,
+        body: &[u8],
+        options: &FitOptions,
+    ) -> Result<Fitted, Error> {
+        self.fit_by(body, options, |request, _| {
+            self.preview(root, request, Preview::default())
+        })
+    }
+
+    fn fit_by(
+        &self,
+        body: &[u8],
+        options: &FitOptions,
+        assemble: impl FnOnce(&mut Request, &NativeRequest) -> Result<Assembled, Error>,
+    ) -> Result<Fitted, Error> {
         let apis = match options.from.as_deref() {
             None => &Api::ALL[..],
             Some(from) => Api::named(from).ok_or_else(|| {
@@ -78,6 +109,12 @@ impl Engine {
                 Error::input(format!("unknown API `{from}`; expected one of {names}")).at("from")
             })?,
         };
+        if options.fail_on_cache_break && options.session.is_none() {
+            return Err(Error::input(
+                "there is no previous request to compare with: name the session",
+            )
+            .at("fail_on_cache_break"));
+        }
         let mut native = native::read_request(body, apis).map_err(|error| {
             let message = match error.path.as_str() {
                 "" => format!("the request {}", error.message),
@@ -90,16 +127,23 @@ impl Engine {
         let format = options.to.unwrap_or(api.format());
         let is_same = format == api.format();
         let mut request = self.inline(&native, options, format, is_same)?;
-        if let Some(label) = &options.session {
-            self.continue_session(root, label, &mut request, &native, options)?;
-        }
-        let assembled = self.assemble(root, &request)?;
+        let assembled = assemble(&mut request, &native)?;
         let report = &assembled.report;
         let is_cut = report.included.iter().any(|row| row.truncated);
         // A blank text, for example, is not sent, and does no harm.
         let mut dropped = report.excluded.iter();
         let is_cut = is_cut || dropped.any(|row| row.code != Code::NOT_FOR_PROVIDER);
-        let is_changed = !is_same || is_cut || !report.guard.is_empty();
+        // A session may have a summary of what the request has whole.
+        let mut history = assembled.layout.history.iter();
+        let is_cut = is_cut || history.any(|block| is_summary(&block.id));
+        // What the session adds to its conversation.
+        let is_history = |name: &str| {
+            let mut layers = assembled.layers.iter();
+            layers.any(|layer| *layer.name == *name && layer.concept == Concept::History)
+        };
+        let mut sent = assembled.layout.history.iter();
+        let has_more = sent.any(|block| !is_history(&block.layer));
+        let is_changed = !is_same || is_cut || has_more || !report.guard.is_empty();
         let refused = |refused: contexture_providers::Refused| Error::input(refused.to_string());
         let body = match (is_changed, is_same) {
             (false, _) => String::from_utf8_lossy(body).into_owned(),
@@ -171,6 +215,7 @@ impl Engine {
             max_tokens: options.max_tokens,
             reserve_response: options.reserve_response.or_else(|| limit_of(native)),
             format: Some(format),
+            fail_on_cache_break: options.fail_on_cache_break,
             now: options.now,
             ..Request::default()
         };

@@ -137,6 +137,11 @@ pub fn check_tenant(name: &str) -> Result<(), Error> {
     let goes_on = name.bytes().all(|byte| {
         byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'_' | b'-')
     });
+    if is_device(name) {
+        return Err(Error::input(format!(
+            "tenant: `{name}` is not a valid tenant name: Windows reserves it; choose another"
+        )));
+    }
     if begins && goes_on && name.len() <= MAX_TENANT_CHARS {
         return Ok(());
     }
@@ -146,6 +151,16 @@ pub fn check_tenant(name: &str) -> Result<(), Error> {
         "tenant: `{shown}{more}` is not a valid tenant name; use 1 to {MAX_TENANT_CHARS} of a-z, \
          0-9, _ and -, beginning with a letter or digit"
     )))
+}
+
+/// Returns true for the names of devices on Windows, which no directory or file
+/// can have.
+fn is_device(name: &str) -> bool {
+    let numbered = |prefix: &str| {
+        let number = name.strip_prefix(prefix);
+        number.is_some_and(|number| matches!(number.as_bytes(), [b'0'..=b'9']))
+    };
+    matches!(name, "con" | "prn" | "aux" | "nul") || numbered("com") || numbered("lpt")
 }
 
 /// Returns the tenant that goes by a name: `default` is `""`.
@@ -283,7 +298,13 @@ mod tests {
             "a/b",
             "é",
             "a\n",
+            "..",
+            "CON",
+            "con",
+            "lpt1",
+            "🦀",
             &"x".repeat(64),
+            &"x".repeat(300),
         ] {
             let refused = check_tenant(name).unwrap_err();
             assert!(refused.is_input());

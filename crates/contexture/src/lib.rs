@@ -78,17 +78,19 @@ pub use contexture_engine::files::replace_file;
 #[cfg(feature = "schema")]
 pub use contexture_engine::schema;
 pub use contexture_engine::{
-    ActionCode, Advice, Ask, Attachment, CacheReport, Cause, Concept, Difference, Error, Event,
-    Face, HintVerdict, Hook, LayerOrder, Offer, Operation, Outcome, Parameter, ParameterKind,
-    Recipe, RecipeInfo, RecipeLayer, RecipeRef, Report, Request, Root, Sender, Source, Summariser,
-    SummaryAsk, SummaryText, Unusable, Warning, advice, check_path, config, counter_name,
-    provider_of, snapshot, source, trust, turn, usual_format,
+    ActionCode, Advice, Ask, Attachment, CacheCause, CacheReport, Cause, Concept, Difference,
+    Error, Event, Face, HintVerdict, Hook, LayerOrder, Offer, Operation, Outcome, Parameter,
+    ParameterKind, Preview, Recipe, RecipeInfo, RecipeLayer, RecipeRef, Report, Request, Root,
+    Sender, Source, StaleResults, Summariser, SummaryAsk, SummaryText, Unusable, Warning, advice,
+    check_path, config, counter_name, provider_of, snapshot, source, stored_report, trust, turn,
+    usual_format,
 };
 pub use contexture_files::{
     Proposal, ProposedEntry, Scaffold, existing_manifest, init, propose, working_set,
 };
 pub use contexture_history::{
-    CompactRequest, FetchRequest, Fetched, Recording, SessionCost, TurnCost, compaction, facts,
+    CompactRequest, FetchRequest, Fetched, PinRequest, Recording, SessionCost, TurnCost,
+    compaction, facts,
 };
 pub use contexture_loom as loom;
 pub use contexture_memory as memory;

@@ -6,7 +6,7 @@ mod support;
 
 use contexture::core::{Layout, markup};
 use contexture::store::SessionChange;
-use contexture::{Assembled, Event, Format, Hook, Sender};
+use contexture::{Assembled, CacheCause, Cause, Event, Format, Hook, Sender};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use support::dice::Dice;
@@ -344,6 +344,165 @@ fn the_cause_of_a_difference_is_named() {
     again.model = Some("gpt-4.1".to_owned());
     let again = lab.engine.assemble(&lab.root, &again).unwrap();
     assert_eq!(layer(again).0, "session");
+}
+
+/// A model of which every million tokens has a round price.
+const PRICED: &str = "
+[compaction]
+enabled = false
+
+[models.priced]
+window = 40000
+tokenizer = \"o200k_base\"
+provider = \"anthropic\"
+
+[models.priced.prices]
+input = 10.0
+cached_input = 1.0
+cache_write = 12.5
+output = 50.0
+";
+
+/// Assembles the next request of a session, so many seconds after the clock
+/// began.
+fn next(seconds: i64) -> contexture::Request {
+    let start: contexture::Timestamp = "2030-01-01T00:00:00Z".parse().unwrap();
+    contexture::Request {
+        model: Some("priced".to_owned()),
+        now: Some(start + jiff::SignedDuration::from_secs(seconds)),
+        ..request("s", 30_000)
+    }
+}
+
+#[test]
+fn a_lost_cache_has_a_cause_and_a_price() {
+    let lab = Lab::new(PRICED);
+    lab.talk("s", &chat(20, 120));
+    let assemble = |seconds: i64| {
+        let made = lab.engine.assemble(&lab.root, &next(seconds));
+        made.unwrap().report.clone()
+    };
+    assert_eq!(assemble(0).cache, None);
+    lab.record("s", &exchange("And now?", "Now."));
+    let report = assemble(20);
+    assert_eq!(report.cache_break(), None);
+    let cache = report.cache.unwrap();
+    assert_eq!(
+        (cache.cause, cache.missed_tokens, cache.broken),
+        (None, 0, false)
+    );
+    assert!(cache.read_tokens > 3000, "{cache:?}");
+    assert!(cache.written_tokens > 0, "{cache:?}");
+    assert_eq!(cache.dollars_missed, Some(0.0));
+    let standing = cache.read_tokens + cache.written_tokens;
+
+    // The provider has forgotten it after five minutes; that is no break.
+    lab.record("s", &exchange("And then?", "Then."));
+    let report = assemble(400);
+    assert_eq!(report.cache_break(), None);
+    let cache = report.cache.unwrap();
+    assert_eq!(cache.cause, Some(CacheCause::TimeToLive));
+    assert_eq!((cache.read_tokens, cache.broken), (0, false));
+    assert_eq!(cache.missed_tokens, standing);
+    let extra = standing as f64 * (12.5 - 1.0) / 1e6;
+    assert!(
+        (cache.dollars_missed.unwrap() - extra).abs() < 1e-6,
+        "{cache:?}"
+    );
+
+    lab.write("AGENTS.md", "Answer in one word.\n");
+    let report = assemble(420);
+    assert!(report.cache_break().is_some());
+    let cache = report.cache.unwrap();
+    assert_eq!(cache.cause, Some(CacheCause::Edit));
+    assert_eq!(&*cache.first_difference.as_ref().unwrap().item, "AGENTS.md");
+    assert!(
+        cache.missed_tokens > 3000 && cache.read_tokens == 0,
+        "{cache:?}"
+    );
+
+    let tool = r#"[{"name":"shell","description":"Runs","parameters":{"type":"object"}}]"#;
+    lab.write("tools.json", tool);
+    let cache = assemble(440).cache.unwrap();
+    assert_eq!(cache.cause, Some(CacheCause::Tools), "{cache:?}");
+    assert!(cache.broken);
+
+    let mut other = next(460);
+    other.model = Some("gpt-4.1".to_owned());
+    let other = lab.engine.assemble(&lab.root, &other).unwrap();
+    let cache = other.report.cache.clone().unwrap();
+    assert_eq!((cache.cause, cache.broken), (Some(CacheCause::Model), true));
+}
+
+#[test]
+fn a_summary_is_the_cause_when_it_replaces_history() {
+    let lab = Lab::new("");
+    lab.talk("s", &chat(20, 120));
+    lab.assemble("s", 20_000);
+    let summarised = lab.engine.compact("s", &Default::default()).unwrap();
+    assert!(summarised.compacted().is_some());
+    let next = lab.assemble("s", 20_000);
+    let cache = next.report.cache.as_ref().unwrap();
+    assert_eq!(
+        (cache.cause, cache.broken),
+        (Some(CacheCause::Compaction), true)
+    );
+}
+
+#[test]
+fn a_request_that_must_keep_the_cache_is_refused_and_not_saved() {
+    let lab = Lab::new(PRICED);
+    lab.talk("s", &chat(6, 40));
+    let must = contexture::Request {
+        fail_on_cache_break: true,
+        ..next(20)
+    };
+    let first = lab.engine.assemble(&lab.root, &must).unwrap();
+    lab.write("AGENTS.md", "Answer in one word.\n");
+    for _ in 0..2 {
+        // It is compared with the same request again.
+        let error = lab.engine.assemble(&lab.root, &must).unwrap_err();
+        assert_eq!(error.cause(), Cause::CacheBreak);
+        let message = error.to_string();
+        let expected =
+            "cache break: cause edit, 0 tokens missed, $0.0000, first difference at byte ";
+        assert!(message.starts_with(expected), "{message}");
+        assert!(
+            message.contains(" in item AGENTS.md of layer workspace"),
+            "{message}"
+        );
+    }
+    let latest = lab.engine.store().unwrap().latest_snapshot("s").unwrap();
+    assert_eq!(Some(latest.unwrap().hash.to_string()), first.snapshot);
+
+    let lab = Lab::new("[snapshots]\nkeep = false");
+    lab.session("s");
+    let error = lab.engine.assemble(&lab.root, &must).unwrap_err();
+    assert_eq!(error.field(), Some("fail_on_cache_break"));
+}
+
+#[test]
+fn the_key_of_the_cache_is_the_sessions_own() {
+    let lab = Lab::new("");
+    for label in ["s", "t"] {
+        lab.session(label);
+    }
+    let key = |label: &str, text: &str| {
+        let mut asked = request(label, 20_000);
+        asked.event = Some(Event::from(text));
+        let made = lab.engine.assemble(&lab.root, &asked).unwrap();
+        let body: serde_json::Value =
+            serde_json::from_str(&made.render(Format::OpenAiChat).unwrap()).unwrap();
+        body["prompt_cache_key"].as_str().unwrap().to_owned()
+    };
+    let first = key("s", "Why?");
+    assert!(
+        first.starts_with("contexture-") && first.len() <= 64,
+        "{first}"
+    );
+    lab.write("AGENTS.md", "Other rules.\n");
+    assert_eq!(key("s", "And why not?"), first);
+    assert_ne!(key("t", "Why?"), first);
 }
 
 #[test]

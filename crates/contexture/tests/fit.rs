@@ -337,3 +337,33 @@ fn inline_items_are_candidates() {
         assert!(error.to_string().contains(said), "{error}");
     }
 }
+
+#[test]
+fn a_conversation_that_is_recorded_at_once_is_cut_too() {
+    let lab = Lab::new("");
+    let said: Vec<Value> = (0..401)
+        .map(|number: usize| {
+            let role = ["user", "assistant"][number % 2];
+            json!({"role": role, "content": prose(number, 60)})
+        })
+        .collect();
+    let options = FitOptions {
+        session: Some("s".to_owned()),
+        max_tokens: Some(8_000),
+        reserve_response: Some(0),
+        ..FitOptions::default()
+    };
+    // The whole conversation is one turn for the session, and then has two more.
+    for end in [399, 401] {
+        let body = json!({"model": "gpt-4o", "messages": said[..end]}).to_string();
+        let fitted = lab
+            .engine
+            .fit(&lab.root, body.as_bytes(), &options)
+            .unwrap();
+        assert!(fitted.is_changed);
+        let sent: Value = serde_json::from_str(&fitted.body).unwrap();
+        let sent = sent["messages"].as_array().unwrap();
+        assert!(sent.len() < 200, "{}", sent.len());
+        assert_eq!(sent.last(), said[..end].last());
+    }
+}

@@ -349,3 +349,93 @@ fn generated_conversations_are_valid() {
 fn generated_conversations_are_valid_with_summaries() {
     generated("", 120);
 }
+
+#[test]
+fn a_result_of_a_call_three_turns_back_is_sent_as_text() {
+    let lab = Lab::new("[compaction]\nenabled = false");
+    let late = "the deploy finished after all";
+    lab.talk(
+        "s",
+        &[
+            turn([user("Deploy."), calls(["c1", "c2"]), result("c2", "fine")]),
+            exchange("Never mind. What time is it?", "Noon."),
+            exchange("And the date?", "The first."),
+        ],
+    );
+    let without_event = contexture::Request {
+        event: None,
+        ..request("s", 20_000)
+    };
+    let before = lab.engine.assemble(&lab.root, &without_event).unwrap();
+    lab.record(
+        "s",
+        &turn([result("c1", late), says("The deploy is done.")]),
+    );
+    let after = lab.assemble("s", 20_000);
+    check(&after).unwrap();
+    // What was sent before stays as it was: the call has a result that says
+    // that there was none.
+    let blocks = |assembled: &contexture::Assembled| -> Vec<String> {
+        let blocks = assembled.layout.history.iter();
+        blocks.map(|block| block.text().to_owned()).collect()
+    };
+    let (before, now) = (blocks(&before), blocks(&after));
+    assert_eq!(now[..before.len()], before);
+    assert_eq!(
+        now[before.len()..],
+        [
+            format!("Late result of the earlier call `c1-1` of `shell`:\n{late}"),
+            "The deploy is done.".to_owned()
+        ]
+    );
+    // Once; and a call that never was is an error.
+    for (id, why) in [("c1", "c1"), ("c2", "c2"), ("c9", "c9")] {
+        let again = turn([result(id, "again")]);
+        let error = lab
+            .engine
+            .record("s", &again, None)
+            .unwrap_err()
+            .to_string();
+        let expected = format!("call `{why}`, which does not exist or already has a result");
+        assert!(error.contains(&expected), "{error}");
+    }
+    // A summary of the call leaves nothing that a provider would refuse.
+    let compact = contexture::CompactRequest {
+        max_tokens: Some(2_000),
+        ..Default::default()
+    };
+    let _ = lab.engine.compact("s", &compact).unwrap();
+    check(&lab.assemble("s", 20_000)).unwrap();
+}
+
+#[test]
+fn what_is_not_sent_is_reported_once_it_is_summarised_no_more() {
+    let lab = Lab::new("");
+    lab.session("s");
+    let mut messages = vec![
+        user("Go."),
+        message(
+            contexture::turn::MessageRole::System,
+            contexture::turn::MessageContent::Text("an old system prompt".to_owned()),
+        ),
+    ];
+    for n in 0..40 {
+        messages.push(says(&prose(n, 60)));
+        messages.push(user("Go on."));
+    }
+    messages.push(says("Done."));
+    lab.record("s", &turn(messages));
+    let assembled = lab.assemble("s", 3_000);
+    assert!(
+        assembled
+            .report
+            .warnings
+            .iter()
+            .any(|w| w.code == "history_compacted")
+    );
+    let rows = assembled.report.excluded.iter();
+    let unsent: Vec<_> = rows
+        .filter(|row| row.code.as_str() == "not_for_provider")
+        .collect();
+    assert!(unsent.is_empty(), "{unsent:?}");
+}

@@ -217,11 +217,12 @@ fn unusable_files_are_excluded_with_the_reason() {
     }
     let assembled = project.assemble(&manifest);
     assert_eq!(included(&assembled), ["pages/[id].tsx", "d/up/d/a.md"]);
-    let none = project.try_assemble("files: [{path: '{a.md', priority: 0.5}]");
+    // An entry that is no pattern is a row, and the others are used.
+    let none = project.assemble("files: [{path: '{a.md', priority: 0.5}]");
     assert_eq!(
-        none.err().unwrap().to_string(),
-        "working-set.yml:2:16: files[0].path: `{a.md` is not a pattern: unclosed alternate group; \
-         missing '}' (maybe escape '{' with '[{]'?)"
+        reasons(&none),
+        "{a.md no_match: is not a file, and not a pattern: unclosed alternate group; missing '}' \
+         (maybe escape '{' with '[{]'?)"
     );
     assert_eq!(
         reasons(&assembled),

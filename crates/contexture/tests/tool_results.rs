@@ -12,6 +12,9 @@ use support::*;
 
 const PLAIN: &str = "[compaction]\nenabled = false";
 
+/// Without clearing: the results are the same.
+const KEPT: &str = "[compaction]\nenabled = false\n[tool_results]\nclear_stale = false";
+
 /// A log with one line that matters.
 fn log(lines: usize) -> String {
     let mut log: Vec<String> = (0..lines)
@@ -85,7 +88,7 @@ fn the_bytes_are_the_same_from_request_to_request() {
 
 #[test]
 fn a_window_walks_as_far_as_its_own_limit_allows() {
-    let (lab, store) = Lab::counting(PLAIN);
+    let (lab, store) = Lab::counting(KEPT);
     // In a window of 32,000 each is 4,000 tokens long; they are counted as 20,000.
     let turns: Vec<NewTurn> = (0..9).map(|_| step(&log(2_000))).collect();
     lab.talk("s", &turns);

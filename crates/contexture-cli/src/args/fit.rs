@@ -40,6 +40,9 @@ pub(crate) struct FitArgs {
     /// Tokens to keep free for the response [default: the request's own limit, otherwise the model's output limit, at most a quarter of the window]
     #[arg(long, value_name = "N")]
     pub(crate) reserve_response: Option<u64>,
+    /// Exit with 3 if the request changes earlier messages of the session's previous request, so that the provider's cache is lost
+    #[arg(long, requires = "session")]
+    pub(crate) fail_on_cache_break: bool,
     /// Print a table of what was kept and left out to standard error
     #[arg(long)]
     pub(crate) explain: bool,

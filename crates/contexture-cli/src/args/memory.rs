@@ -73,6 +73,12 @@ Examples:
   contexture memory stats
   contexture memory stats --json | jq .kinds.event.hold")]
     Stats,
+    /// List records as JSON Lines, a page at a time
+    #[command(after_help = "\
+Examples:
+  contexture memory list --kind event --session monday
+  contexture memory list --source handbook.md --limit 20 --after 140")]
+    List(Box<ListArgs>),
     /// Show all fields of a record
     #[command(after_help = "\
 `contexture memory recall QUERY --explain` prints the ids of the records it found.
@@ -147,6 +153,9 @@ pub(crate) struct RecallArgs {
     /// Model whose tokenizer is used [default: the model set in contexture.toml]
     #[arg(long, value_name = "NAME")]
     pub(crate) model: Option<String>,
+    /// Time zone of times in the query such as `yesterday` [default: UTC]
+    #[arg(long, value_name = "ZONE")]
+    pub(crate) timezone: Option<String>,
     /// Identity of the caller, to include records visible only to it; can be repeated
     #[arg(long = "as", value_name = "NAME")]
     pub(crate) identity: Vec<String>,
@@ -164,6 +173,34 @@ pub(crate) enum RecallFormat {
     Text,
     /// The text, its records and their scores
     Json,
+}
+
+#[derive(Args)]
+pub(crate) struct ListArgs {
+    /// Kind of record [default: any]
+    #[arg(long, value_enum)]
+    pub(crate) kind: Option<KindArg>,
+    /// User that the records belong to [default: any]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) user: Option<String>,
+    /// Agent that the records belong to [default: any]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) agent: Option<String>,
+    /// Session that the records belong to [default: any]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) session: Option<String>,
+    /// Task that the records belong to [default: any]
+    #[arg(long, value_name = "ID")]
+    pub(crate) task: Option<String>,
+    /// Origin of the records [default: any]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) source: Option<String>,
+    /// Maximum number of records, 1 to 1000
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    pub(crate) limit: u16,
+    /// Cursor that the page before printed [default: the first page]
+    #[arg(long, value_name = "CURSOR")]
+    pub(crate) after: Option<String>,
 }
 
 #[derive(Args)]

@@ -1,6 +1,6 @@
-//! The arguments of `contexture serve` and `contexture mcp`.
+//! The arguments of `contexture serve`, `contexture inspect` and `contexture mcp`.
 //!
-//! Both take [`ServiceOptions`]; they become the [`StoreOptions`] of the other
+//! They take [`ServiceOptions`]; they become the [`StoreOptions`] of the other
 //! commands.
 
 use std::path::PathBuf;
@@ -14,6 +14,21 @@ pub(crate) struct ServeArgs {
     /// Address to listen on [default: the address set in contexture.toml, else 127.0.0.1:8787]
     #[arg(long, value_name = "ADDR:PORT")]
     pub(crate) addr: Option<String>,
+    /// Stop when standard input ends, so that the server ends with the program that started it
+    #[arg(long)]
+    pub(crate) stop_with_stdin: bool,
+    #[command(flatten)]
+    pub(crate) options: ServiceOptions,
+}
+
+#[derive(Args)]
+pub(crate) struct InspectArgs {
+    /// Session to open, or the file of a store [default: the list of sessions]
+    #[arg(value_name = "SESSION|FILE")]
+    pub(crate) target: Option<String>,
+    /// Print the address without opening a browser
+    #[arg(long)]
+    pub(crate) no_browser: bool,
     #[command(flatten)]
     pub(crate) options: ServiceOptions,
 }

@@ -14,6 +14,25 @@ pub(crate) struct SessionArgs {
     pub(crate) options: StoreOptions,
 }
 
+/// The arguments of `session pin`.
+#[derive(Args)]
+pub(crate) struct PinArgs {
+    /// Label or alias of the session
+    pub(crate) label: String,
+    /// Text to pin
+    #[arg(required_unless_present_any = ["file", "turn"], conflicts_with_all = ["file", "turn"])]
+    pub(crate) text: Option<String>,
+    /// File with the text; - reads standard input
+    #[arg(long, value_name = "FILE", conflicts_with = "turn")]
+    pub(crate) file: Option<PathBuf>,
+    /// Turn whose messages are pinned: its number, or the first digits of its id
+    #[arg(long, value_name = "TURN")]
+    pub(crate) turn: Option<String>,
+    /// Name of the pin [default: pin-1, pin-2 and so on]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) name: Option<String>,
+}
+
 #[derive(Subcommand)]
 pub(crate) enum SessionCommand {
     /// Create a session
@@ -132,6 +151,37 @@ Examples:
         /// Label or alias of the session
         label: String,
     },
+    /// Pin a text: every request of the session contains it
+    #[command(after_help = "\
+Compaction does not change pins. A pin with the same name is replaced; its revisions stay stored.
+
+Examples:
+  contexture session pin support 'Never refund without asking Ana.' --name refunds
+  contexture session pin support --file rules.md
+  contexture session pin support --turn 3")]
+    Pin(PinArgs),
+    /// List the pins of a session
+    #[command(after_help = "\
+Examples:
+  contexture session pins support
+  contexture session pins support --revisions refunds")]
+    Pins {
+        /// Label or alias of the session
+        label: String,
+        /// Show every revision of this pin
+        #[arg(long, value_name = "NAME")]
+        revisions: Option<String>,
+    },
+    /// Remove a pin; its revisions stay stored
+    #[command(after_help = "\
+Examples:
+  contexture session unpin support refunds")]
+    Unpin {
+        /// Label or alias of the session
+        label: String,
+        /// Name of the pin
+        name: String,
+    },
     /// Show the cost of a session: tokens, cached tokens and money
     #[command(after_help = "\
 Examples:
@@ -150,6 +200,17 @@ Examples:
         label: String,
         /// Alias to add
         alias: String,
+    },
+    /// Delete a session with its turns and snapshots
+    #[command(after_help = "\
+Turns that a fork shares are kept. Memory records of the session are kept; delete them with
+`contexture memory forget --session LABEL`. The deleted text is overwritten in the store's files.
+
+Examples:
+  contexture session delete support")]
+    Delete {
+        /// Label or alias of the session
+        label: String,
     },
     /// Close a session: mark its work as completed or failed
     #[command(after_help = "\

@@ -37,6 +37,16 @@ Examples:
         /// File with the tree as JSON; - reads standard input
         file: PathBuf,
     },
+    /// Delete a tree with its nodes, edges, agents and paths
+    #[command(after_help = "\
+The deleted text is overwritten in the store's files.
+
+Examples:
+  contexture tree delete story")]
+    Delete {
+        /// Id of the tree
+        tree: String,
+    },
     /// Export a tree as JSON that `tree import` accepts
     #[command(after_help = "\
 Agents, edges, paths and agent memories are sorted by name, nodes by time and id. Exporting an

@@ -118,7 +118,7 @@ fn made_of(channel: Channel, scores: &contexture::core::Scores, context: &Contex
     let strategy = &context.strategy;
     let signals = &context.metadata.signals;
     let recency = match strategy.recency_only_when_asked {
-        true => signals.recent || signals.keywords.is_empty(),
+        true => signals.recent || signals.keywords.is_empty() || context.metadata.unmatched,
         false => strategy.recency_weight > 0.0,
     };
     let counts = |name: &str| match name {
@@ -175,7 +175,8 @@ fn why(part: &ContextComponent, context: &Context) -> String {
             let own = (part.scores.get("matched")).is_none_or(|matched| *matched > 0.0);
             let by = match (has("words"), own, near) {
                 (false, _, false) if has("bonus") => return with_part(NAMED, part),
-                (false, _, _) => "similar meaning",
+                (false, _, false) => "little in common with the query; there was space",
+                (false, _, true) => "similar meaning",
                 (true, true, false) => "matching words",
                 (true, true, true) => "matching words and similar meaning",
                 (true, false, false) => "matching words in neighbouring records",
@@ -254,6 +255,9 @@ fn looked_for(out: &mut String, context: &Context, counted: &Counted<'_>) {
         false => format!("recency {}", strategy.recency_weight),
         true if signals.recent => format!("recency {asked} (the query asks for recent records)"),
         true if signals.keywords.is_empty() => format!("recency {asked} (the query is empty)"),
+        true if context.metadata.unmatched => {
+            format!("recency {asked} (no record matches the query)")
+        }
         true => "recency not used (the query does not ask for recent records)".to_owned(),
     };
     let _ = writeln!(
@@ -273,6 +277,12 @@ fn looked_for(out: &mut String, context: &Context, counted: &Counted<'_>) {
         signals.intent.as_str(),
         output::visible(&words)
     );
+    if context.metadata.unmatched {
+        let _ = writeln!(
+            out,
+            "no record matches the query: returning recent and salient records"
+        );
+    }
     if !signals.mentioned_entities.is_empty() {
         let names = signals.mentioned_entities.join(", ");
         let _ = writeln!(

@@ -1,17 +1,17 @@
-//! `memory stats`, `show`, `export`, `forget` and `reembed`.
+//! `memory stats`, `list`, `show`, `export`, `forget` and `reembed`.
 
 use std::io::Write as _;
 use std::path::Path;
 
 use contexture::core::grouped;
 use contexture::memory::Memory;
-use contexture::store::{EmbedderInfo, Forget, Record, RecordKind};
+use contexture::store::{EmbedderInfo, Forget, Record, RecordKind, RecordList};
 use contexture::{Engine, Error};
 use serde_json::{Value, json};
 
 use super::engine;
 use super::record::source_of;
-use crate::args::{ForgetArgs, StoreOptions};
+use crate::args::{ForgetArgs, ListArgs, StoreOptions};
 use crate::output;
 use crate::progress::Meter;
 use crate::session::{plain, show, table};
@@ -71,6 +71,34 @@ pub(crate) fn embedder_in_use(engine: &Engine) -> Result<Option<(String, u32)>, 
     let state = engine.store()?.memory_state()?;
     let embedder = state.analysis.and_then(|analysis| analysis.embedder);
     Ok(embedder.map(|embedder| (embedder.name, embedder.dimensions)))
+}
+
+pub(super) fn list(args: &ListArgs, options: &StoreOptions) -> anyhow::Result<()> {
+    let what = RecordList {
+        kind: args.kind.map(Into::into),
+        user: args.user.clone(),
+        agent: args.agent.clone(),
+        session: args.session.clone(),
+        task: args.task.clone(),
+        source: args.source.clone(),
+    };
+    let engine = engine(options, false)?;
+    let memory = engine.memory()?;
+    let page = memory.list(&what, args.after.as_deref(), usize::from(args.limit))?;
+    if options.json {
+        return output::text(&format!("{:#}\n", json!(page)));
+    }
+    let lines = page
+        .records
+        .iter()
+        .map(|record| format!("{}\n", json!(record)));
+    output::text(&lines.collect::<String>())?;
+    if let Some(next) = &page.next {
+        output::say(&format!(
+            "there are more records; print them with --after {next}"
+        ));
+    }
+    Ok(())
 }
 
 pub(super) fn show_record(id: &str, options: &StoreOptions) -> anyhow::Result<()> {
@@ -164,10 +192,16 @@ pub(super) fn forget(args: &ForgetArgs, options: &StoreOptions) -> anyhow::Resul
         },
         _ => Err(error),
     })?;
-    let gone: Vec<String> = (forgotten.0.iter())
+    let gone: Vec<String> = (forgotten.forgotten.iter())
         .map(|(kind, number)| many_of(*number, *kind))
         .collect();
     show(options, &forgotten, &format!("deleted {}", gone.join(", ")))?;
+    if forgotten.pending {
+        output::say(
+            "the deleted text is still in the store's files, because another process reads them; \
+             it is overwritten when the store is used next",
+        );
+    }
     let kept = engine.store()?.snapshots(None, 1).map_err(Error::from)?;
     if !kept.is_empty() {
         output::say(

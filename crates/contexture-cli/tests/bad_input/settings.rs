@@ -138,12 +138,59 @@ fn an_unknown_model_is_a_warning() {
     assert!(run.out.contains("alpha"));
     run.says(
         "warning: model `my-model` is not in the model table: assuming a window of 128000 tokens; \
-         change `models` in contexture.toml; or `contexture models update FILE` replaces the \
-         model table",
+         add `[models.\"my-model\"]` with `window = …` to contexture.toml; or \
+         `contexture models update FILE` replaces the model table",
     );
     let run = project.run(&["tokens", "a.md", "--model", "my-model"]);
     run.expect_code(0);
     run.says("warning: model `my-model` is not in the model table; using an estimate");
+}
+
+#[test]
+fn a_session_that_the_recipe_does_not_show_is_a_warning() {
+    let run = small().run(&["assemble", "--session", "chat"]);
+    run.expect_code(0);
+    run.says(
+        "warning: recipe `working-set` has no layer for history: the request has no turns of \
+         session `chat`; set --recipe",
+    );
+}
+
+#[test]
+fn a_reserve_that_the_manifest_overrules_is_a_warning() {
+    let manifest = "budget:\n  max_tokens: 2000\n  reserved_for_response: 200\n\
+                    files:\n  - path: a.md\n    priority: 1\n";
+    let project = small()
+        .file("working-set.yml", manifest)
+        .file("contexture.toml", "reserve_response = 300\n");
+    let told = "warning: `reserve_response = 300` in contexture.toml has no effect: the working \
+                set reserves 200 tokens for the response; set --reserve-response";
+    let run = project.run(&["assemble"]);
+    run.says(told);
+    let run = project.run(&["assemble", "--reserve-response", "300"]);
+    assert!(!run.err.contains(told), "{}", run.err);
+}
+
+#[test]
+fn a_configured_reserve_holds_where_the_manifest_says_nothing() {
+    let project = small().file("contexture.toml", "reserve_response = 300\n");
+    let run = project.run(&["assemble", "--explain"]);
+    run.expect_code(0);
+    assert!(run.err.contains(" 300 reserved;"), "{}", run.err);
+}
+
+#[test]
+fn a_key_that_is_given_twice_is_named() {
+    small()
+        .file("contexture.toml", "model = \"a\"\nmodel = \"b\"\n")
+        .refuses(
+            &["assemble"],
+            2,
+            "
+            error: contexture.toml:2:1: the key `model` is given twice
+            hint: `contexture doctor --all` prints the settings and their defaults
+            ",
+        );
 }
 
 #[test]

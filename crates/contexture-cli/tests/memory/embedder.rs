@@ -75,7 +75,7 @@ fn it_is_down_while_something_is_recorded() {
         "computed the vectors of 2 texts with tiny (4 dimensions)\n"
     );
     assert_eq!(
-        found(&project, &["float a goat", "--max-tokens", "40"]),
+        found(&project, &["float a goat", "--max-tokens", "24"]),
         ["a"]
     );
 }
@@ -157,7 +157,7 @@ fn another_embedder_is_not_mixed_with_the_first() {
         "computed the vectors of 2 texts with tiny (4 dimensions)\n"
     );
     assert_eq!(
-        found(&project, &["float a goat", "--max-tokens", "40"]),
+        found(&project, &["float a goat", "--max-tokens", "24"]),
         ["a"]
     );
     project.run(&["doctor"]).expect_code(0);

@@ -55,10 +55,12 @@ fn explain_shows_each_item_and_its_parts() {
 
 #[test]
 fn explain_is_short_about_what_is_left_out() {
+    let letter = |number: u8| char::from(b'a' + number % 26);
     let said: Vec<Value> = (0..40)
         .map(|i| {
+            let name = format!("q{}k{}z", letter(i), letter(i / 26));
             json!({"kind": "event", "id": format!("e{i}"), "session_id": format!("s{i}"),
-                "content": format!("Buoy {i} lies in sector {}.", i * 7)})
+                "content": format!("The buoy {name} lies in its sector.")})
         })
         .collect();
     let project = with(&said);
@@ -96,9 +98,10 @@ const EXPLAINED: &str = "\u{20}      item               found as        tokens  
  kept  heron              entity              13   #.##  relevance #.##, confidence #.##, ×#.## mentioned  named in the query
  kept  mara steers heron  relation            12   #.##  relevance #.##, depth 1, weight #.##              relation of an entity that the query names, or a salient one
  out   crack              pattern             33   #.##  relevance #.##, success #.##, trigger #.##        needs 33 tokens, 2 left; 31 more would have kept it
+ out   rules.md#0         semantic            22   #.##  words #.##, vector #.##                           needs 22 tokens, 2 left; 20 more would have kept it
 
 98 of 100 tokens used; o200k_base for gpt-5.6, exact
-  semantic      46 tokens of      85 allowed: 3 found, 3 shown
+  semantic      46 tokens of      85 allowed: 4 found, 3 shown
   entity        13 tokens of       4 allowed, plus unused tokens of other channels: 1 found, 1 shown
   relation      12 tokens of       4 allowed, plus unused tokens of other channels: 1 found, 1 shown
   pattern        0 tokens of       5 allowed: 1 found, 0 shown

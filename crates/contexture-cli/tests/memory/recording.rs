@@ -63,7 +63,7 @@ fn plain_texts_are_chunks_of_their_path() {
         "{told}"
     );
     let found = found(&project, &["How are oars stored?", "--max-tokens", "60"]);
-    assert_eq!(found[0], "docs/oars.md#0");
+    assert!(found.contains(&"docs/oars.md#0".to_owned()), "{found:?}");
     assert!(recall(&project, &["oars stored"]).contains("[docs/oars.md]"));
 
     let again = out(

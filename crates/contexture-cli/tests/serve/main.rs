@@ -113,7 +113,7 @@ fn it_says_where_it_is_and_who_may_call() {
         served.said,
         [
             format!(
-                "serving on http://{} (docs at /docs, MCP at /mcp)",
+                "serving on http://{} (inspector at /, docs at /docs, MCP at /mcp)",
                 served.address
             ),
             "authentication is off: any local process can read and write all data; run \
@@ -134,6 +134,26 @@ fn it_says_where_it_is_and_who_may_call() {
             .starts_with("HTTP/1.1 401 ")
     );
     assert_eq!(served.stop().0, Some(0));
+}
+
+#[test]
+fn it_ends_with_standard_input_when_asked_to() {
+    let project = Project::new();
+    let mut command = project.command(&["serve", "--addr", "127.0.0.1:0", "--stop-with-stdin"]);
+    let mut child = command
+        .stdin(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stderr.take().unwrap());
+    let mut line = String::new();
+    lines.read_line(&mut line).unwrap();
+    assert!(line.starts_with("serving on http://127.0.0.1:"), "{line}");
+    assert_eq!(child.try_wait().unwrap(), None);
+    drop(child.stdin.take());
+    let mut rest = String::new();
+    lines.read_to_string(&mut rest).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(0), "{rest}");
 }
 
 #[test]
@@ -311,4 +331,90 @@ fn the_log_has_a_line_for_each_request_and_nothing_of_what_was_said() {
         )
     );
     assert_eq!(requests[2]["id"], "the-third");
+}
+
+/// Starts an inspector, and returns it with the address that it prints.
+fn inspect(project: &Project, args: &[&str]) -> (Child, String) {
+    let mut command = project.command(&["inspect", "--no-browser"]);
+    command.args(args).stdout(Stdio::piped());
+    let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
+    let mut address = String::new();
+    let mut lines = BufReader::new(child.stdout.take().unwrap());
+    lines.read_line(&mut address).unwrap();
+    (child, address.trim_end().to_owned())
+}
+
+#[test]
+fn an_inspector_only_reads_and_accepts_only_its_own_key() {
+    let project = Project::new();
+    project.ok(&["session", "new", "a b/c"]);
+    let stored = project.run(&["key", "new"]).out;
+    let (mut child, printed) = inspect(&project, &["a b/c"]);
+    let (address, fragment) = printed.split_once("/#key=").unwrap();
+    let (key, view) = fragment.split_once('&').unwrap();
+    assert_eq!(view, "to=%2Fsession%2Fa%2520b%252Fc");
+    let ask = |method: &str, key: &str| {
+        let address = address.strip_prefix("http://").unwrap();
+        assert!(address.starts_with("127.0.0.1:"), "{address}");
+        let mut stream = TcpStream::connect(address).unwrap();
+        let body = r#"{"label":"new"}"#;
+        let length = if method == "GET" { 0 } else { body.len() };
+        let request = format!(
+            "{method} /v1/sessions HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\
+             authorization: Bearer {key}\r\ncontent-type: application/json\r\n\
+             content-length: {length}\r\n\r\n{}",
+            &body[..length]
+        );
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer[9..12].to_owned()
+    };
+    assert_eq!(ask("GET", key), "200");
+    assert_eq!(ask("POST", key), "403");
+    assert_eq!(ask("GET", stored.trim()), "401");
+    assert_eq!(ask("GET", ""), "401");
+    let sent = Command::new("kill")
+        .args(["-TERM", &child.id().to_string()])
+        .status();
+    assert!(sent.unwrap().success());
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+    // The key was not stored.
+    assert!(!project.ok(&["key", "list"]).contains(&key[4..12]));
+}
+
+#[test]
+fn an_inspector_opens_the_file_of_a_store() {
+    let project = Project::new();
+    project.ok(&["session", "new", "s"]);
+    let store = project.path(".contexture/contexture.db");
+    let other = Project::new();
+    let (mut child, printed) = inspect(&other, &[store.to_str().unwrap()]);
+    assert!(
+        printed.starts_with("http://127.0.0.1:") && !printed.contains("&to="),
+        "{printed}"
+    );
+    let sent = Command::new("kill")
+        .args(["-TERM", &child.id().to_string()])
+        .status();
+    assert!(sent.unwrap().success());
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+}
+
+#[test]
+fn an_inspector_needs_a_store_and_a_session_that_exists() {
+    let project = Project::new().file("notes.md", "text");
+    let none = project.run(&["inspect", "--no-browser"]);
+    assert_eq!(none.code, Some(2));
+    assert!(none.err.contains("no store at"), "{}", none.err);
+    project.ok(&["session", "new", "s"]);
+    let unknown = project.run(&["inspect", "t", "--no-browser"]);
+    assert_eq!(unknown.code, Some(2), "{}", unknown.err);
+    assert!(unknown.err.contains("`t`"), "{}", unknown.err);
+    let file = project.run(&["inspect", "notes.md", "--no-browser"]);
+    assert!(
+        file.err.contains("is neither a session nor a store"),
+        "{}",
+        file.err
+    );
 }

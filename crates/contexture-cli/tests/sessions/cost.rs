@@ -92,3 +92,93 @@ fn unknown_costs_are_reported() {
     let cost = json_of(&project, &["session", "cost", "chat"]);
     assert_eq!(cost["dollars"], json!(0.00102));
 }
+
+/// Records the answer to the latest request, with what the provider counted.
+fn answered(project: &Project, cached: u64) {
+    let turn = turn(
+        "claude-sonnet-4-20250514",
+        6_000,
+        cached,
+        6_000 - cached,
+        100,
+    );
+    record(project, "chat", &turn);
+}
+
+#[test]
+fn cache_breaks_have_a_cause_a_place_and_a_price() {
+    let project = long_chat(20).file("AGENTS.md", "Be kind.\n");
+    let model = ["--model", "claude-sonnet-4-20250514"];
+    let first = assembled(&project, &model);
+    answered(&project, 0);
+    let second = assembled(&project, &model);
+    answered(&project, 5_900);
+    project.write("AGENTS.md", "Be brief.\n");
+    let third = assembled(&project, &model);
+    answered(&project, 0);
+
+    let told = project.ok(&["session", "cost", "chat"]);
+    let lines: Vec<&str> = told.lines().collect();
+    let at = lines
+        .iter()
+        .position(|line| line.starts_with("cache breaks ($0.0"))
+        .unwrap();
+    assert!(
+        lines[at + 1].starts_with("  turn 23: cause edit, "),
+        "{told}"
+    );
+    assert!(
+        lines[at + 1].ends_with(
+            " in item AGENTS.md of layer workspace; the provider read 0 of 6,000 tokens from its \
+             cache"
+        ),
+        "{told}"
+    );
+    assert_eq!(lines.len(), at + 3, "{told}");
+
+    let cost = json_of(&project, &["session", "cost", "chat"]);
+    let caches: Vec<&Value> = (cost["turns"].as_array().unwrap().iter())
+        .map(|turn| &turn["cache"])
+        .collect();
+    assert_eq!(caches[0], &Value::Null);
+    assert_eq!(caches[1]["previous"], first["snapshot"]);
+    assert_eq!(caches[1]["cause"], Value::Null);
+    assert!(caches[1]["read_tokens"].as_u64().unwrap() > 3_000);
+    assert_eq!(caches[2]["cause"], "edit");
+    let missed = caches[2]["dollars_missed"].as_f64().unwrap();
+    assert!(
+        missed > 0.01 && cost["dollars_missed"] == json!(missed),
+        "{cost:#}"
+    );
+
+    // The same from the two requests, with what the provider said.
+    let (b, c) = (text(&second["snapshot"]), text(&third["snapshot"]));
+    let told = project.ok(&["snapshot", "diff", b, c]);
+    assert!(told.contains("\ncache break: cause edit, "), "{told}");
+    assert!(
+        told.contains("\nreported by the provider: 0 of 6,000 tokens read, 6,000 written\n"),
+        "{told}"
+    );
+    let compared = json_of(&project, &["snapshot", "diff", b, c]);
+    assert_eq!(compared["cache"]["dollars_missed"], json!(missed));
+    assert_eq!(compared["usage"]["cache_write_tokens"], 6_000);
+}
+
+#[test]
+fn a_cache_break_has_an_exit_code_of_its_own() {
+    let project = long_chat(2).file("AGENTS.md", "Be kind.\n");
+    run_request(&project, &["--fail-on-cache-break"]).expect_code(0);
+    say(&project, "chat", "Go on.", "I do.");
+    run_request(&project, &["--fail-on-cache-break"]).expect_code(0);
+    project.write("AGENTS.md", "Be brief.\n");
+    let run = run_request(&project, &["--fail-on-cache-break"]);
+    run.expect_code(3);
+    assert_eq!(run.out, "");
+    assert!(
+        run.err.starts_with("error: cache break: cause edit, "),
+        "{}",
+        run.err
+    );
+    run_request(&project, &[]).expect_code(0);
+    run_request(&project, &["--fail-on-cache-break"]).expect_code(0);
+}

@@ -17,6 +17,7 @@ mod compaction;
 mod cost;
 mod fetch;
 mod native;
+mod pins;
 mod result;
 mod snapshots;
 mod summariser;

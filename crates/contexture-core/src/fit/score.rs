@@ -5,6 +5,7 @@
 //! forms when that makes room for a higher-scoring one.
 
 use std::cmp::Ordering;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -113,6 +114,9 @@ struct Competition<'c> {
     // Units by rank, the best first.
     order: Vec<usize>,
     kept: Vec<usize>,
+    // The units that were kept, in that order, by the keys that near-duplicates
+    // share; under `None` those without keys.
+    by_key: BTreeMap<Option<u32>, Vec<usize>>,
     allowance: Tokens,
     used: Tokens,
     // What is spent by each layer right inside.
@@ -163,6 +167,7 @@ impl Fitter<'_> {
             units,
             order,
             kept: Vec::new(),
+            by_key: BTreeMap::new(),
             allowance,
             used: 0,
             spent: vec![0; shares + 1],
@@ -465,6 +470,7 @@ fn shape(
         place: layer.place,
         order: layer.order,
         volatile: layer.volatile,
+        recorded: layer.recorded,
         frame: layer.frame.clone(),
         heading: layer.heading.clone(),
         curator: None,
@@ -572,6 +578,31 @@ impl Competition<'_> {
             self.units[u].state = State::Kept;
         }
         self.kept.push(u);
+        for key in self.keys(u) {
+            self.by_key.entry(key).or_default().push(u);
+        }
+    }
+
+    /// Returns the keys of a unit that near-duplicates of it share.
+    fn keys(&self, u: usize) -> Vec<Option<u32>> {
+        let curator = self.curator.as_ref();
+        let keys = curator.and_then(|curator| curator.near_keys(self.only_item(u)?));
+        match keys {
+            Some(keys) => keys.into_iter().map(Some).collect(),
+            None => vec![None],
+        }
+    }
+
+    /// Returns the units that are kept and may say nearly the same as a unit.
+    fn possible_duplicates(&self, u: usize) -> BTreeSet<usize> {
+        let keys = self.keys(u);
+        // One without keys is compared with all, and all with one without.
+        if keys.contains(&None) {
+            return self.kept.iter().copied().collect();
+        }
+        let keys = keys.iter().chain([&None]);
+        let units = keys.filter_map(|key| self.by_key.get(key)).flatten();
+        units.copied().collect()
     }
 
     /// Returns true when what is kept says nearly the same, and notes it. When
@@ -584,8 +615,12 @@ impl Competition<'_> {
         let Some(item) = self.only_item(u) else {
             return false;
         };
-        let like = self.kept.iter().enumerate().find_map(|(at, &other)| {
-            let age = curator.near_duplicate(item, self.only_item(other)?)?;
+        let possible = self.possible_duplicates(u);
+        let like = possible.iter().find_map(|&other| {
+            let is_kept = matches!(self.units[other].state, State::Kept | State::Shorter(_));
+            let other_item = self.only_item(other).filter(|_| is_kept)?;
+            let age = curator.near_duplicate(item, other_item)?;
+            let at = self.kept.iter().position(|kept| *kept == other)?;
             Some((at, other, age))
         });
         let Some((at, other, age)) = like else {

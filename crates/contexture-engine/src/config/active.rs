@@ -118,6 +118,7 @@ impl Config {
             loom: _,
             snapshots: _,
             reserve_response: _,
+            retention: _,
         } = &mut self;
         let mut taken = Taken {
             root,
@@ -216,6 +217,7 @@ impl Taken<'_> {
             embedder,
             archetype: _,
             inject: _,
+            from_sessions: _,
             position: _,
             format: _,
             max_tokens: _,

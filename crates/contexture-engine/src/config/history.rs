@@ -3,17 +3,35 @@
 use contexture_core::Tokens;
 use serde::{Deserialize, Serialize};
 
-/// How long tool results are shortened.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+/// How long tool results may be in a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct ToolResults {
     /// The most tokens of one tool result in a request. 0 or false: no limit.
     /// Default: an eighth of the window, at least 2,000 and at most 20,000.
     pub max_tokens: Option<ResultLimit>,
+    /// Whether results that a later result replaces are cleared when that
+    /// saves money.
+    pub clear_stale: bool,
+    /// The number of latest steps whose results are never stale because of
+    /// their age. Default: none; age alone makes no result stale.
+    pub stale_after: Option<u64>,
+}
+
+impl Default for ToolResults {
+    fn default() -> Self {
+        Self {
+            max_tokens: None,
+            clear_stale: true,
+            stale_after: None,
+        }
+    }
 }
 
 /// The limit of a tool result: a number of tokens, or whether there is one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(untagged, expecting = "expected a number of tokens, or false")]
 pub enum ResultLimit {
     /// So many tokens; 0 for no limit.
@@ -44,28 +62,36 @@ impl ToolResults {
 
 /// When and how history is summarised.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct CompactionConfig {
-    /// Whether it is done when the budget asks for it.
+    /// Whether history is compacted when the request reaches `threshold`.
     pub enabled: bool,
-    /// Percent of what is available from which on it is done.
+    /// The percentage of the available tokens above which history is compacted.
+    #[cfg_attr(feature = "schema", schemars(range(min = 1.0, max = 100.0)))]
     pub threshold: f64,
-    /// Percent of what is available that the request is brought down to.
-    /// Default: 60 up to 20,000 available tokens, and less where more are
-    /// available.
+    /// The percentage of the available tokens that compaction reduces the request
+    /// to. At most `threshold`. Default: 60 up to 20,000 available tokens, and
+    /// less above.
+    #[cfg_attr(feature = "schema", schemars(range(min = 1.0, max = 100.0)))]
     pub target: Option<f64>,
-    /// The same after the provider said that a request was too long.
+    /// The same percentage after the provider refused a request as too long.
+    #[cfg_attr(feature = "schema", schemars(range(min = 1.0, max = 100.0)))]
     pub overflow_target: f64,
-    /// How many of the latest turns are kept when they leave room for the rest.
+    /// The number of latest turns that stay, if they leave room for the rest.
     pub keep_turns: usize,
-    /// The longest summary, in percent of what is available.
+    /// The longest summary, as a percentage of the available tokens.
+    #[cfg_attr(feature = "schema", schemars(range(min = 1.0, max = 100.0)))]
     pub summary: f64,
-    /// The user's messages that stay verbatim beside a summary, in percent of
-    /// what is available.
+    /// The most of the user's messages that stay verbatim before a summary, as a
+    /// percentage of the available tokens.
+    #[cfg_attr(feature = "schema", schemars(range(min = 1.0, max = 100.0)))]
     pub user_messages: f64,
-    /// Summarises all but the latest turns whenever so many came since the
-    /// last summary, however much room there is.
+    /// The number of turns after which history is compacted, however much room
+    /// there is. Default: never.
     pub every_turns: Option<u64>,
+    /// Whether a server summarises between turns, before a request needs it.
+    pub background: bool,
 }
 
 impl Default for CompactionConfig {
@@ -79,6 +105,7 @@ impl Default for CompactionConfig {
             summary: 10.0,
             user_messages: 10.0,
             every_turns: None,
+            background: false,
         }
     }
 }
@@ -107,22 +134,22 @@ const SMALLEST_TARGET: f64 = 15.0;
 
 /// The summariser for compaction.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct Summariser {
-    /// `extractive`, which needs no network, or the API of a language model:
-    /// `openai` (and what is compatible) or `anthropic`.
+    /// The kind of the summariser.
     pub kind: SummariserKind,
-    /// The API's address.
+    /// The address of the API. It must be trusted. Default: the provider's.
     pub base_url: Option<String>,
-    /// The model.
+    /// The model. Required unless `kind` is `extractive`.
     pub model: Option<String>,
-    /// The environment variable that holds the key.
+    /// The environment variable that holds the API key. It must be trusted.
     pub api_key_env: Option<String>,
-    /// How long a summary may take, retries included.
+    /// The time limit of a summary with its retries, in milliseconds.
     pub deadline_ms: u64,
-    /// How often a call is tried.
+    /// The number of attempts of one call.
     pub attempts: u32,
-    /// The pause before the first retry; it doubles.
+    /// The pause before the first retry, in milliseconds. It doubles each time.
     pub back_off_ms: u64,
 }
 
@@ -147,15 +174,16 @@ impl Summariser {
     }
 }
 
-/// What kind of thing writes summaries.
+/// The kind of a summariser.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum SummariserKind {
-    /// Takes sentences out of the conversation.
+    /// Facts and sentences of the conversation. Needs no network.
     Extractive,
-    /// Asks a model through OpenAI's Chat Completions.
+    /// A model behind OpenAI's Chat Completions, or a compatible API.
     #[serde(rename = "openai")]
     OpenAi,
-    /// Asks a model through Anthropic's Messages.
+    /// A model behind Anthropic's Messages.
     Anthropic,
 }

@@ -8,57 +8,109 @@ use serde::{Deserialize, Serialize};
 use crate::advice::{Advice, Operation};
 use crate::error::{Error, plain};
 
-/// How `contexture serve` serves. Every setting but `tenants` may also come
-/// from the environment: `CONTEXTURE_SERVER_` and its name in capitals.
+/// The settings of `contexture serve`. Every setting but `tenants` can also be set
+/// in the environment: `CONTEXTURE_SERVER_` and its name in capitals.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct ServerConfig {
-    /// The address that is listened on.
+    /// The address and port to listen on.
     pub addr: String,
-    /// Names that clients may call the server by, beside addresses and
-    /// `localhost`.
+    /// Host names that clients can use, besides addresses and `localhost`.
     pub allowed_hosts: Vec<String>,
-    /// Web pages that may call the server, such as `https://app.example.com`,
-    /// beside its own.
+    /// Origins of web pages that can call the server, such as
+    /// `https://app.example.com`.
     pub allowed_origins: Vec<String>,
-    /// The largest body of a request. A stream of lines may be longer.
+    /// The largest body of a request, in bytes. A stream of lines can be longer.
+    #[cfg_attr(feature = "schema", schemars(range(min = 1, max = 1073741824)))]
     pub max_body_bytes: usize,
-    /// The largest head of a request.
+    /// The largest tree in one request, in bytes.
+    pub max_tree_bytes: usize,
+    /// The largest head of a request, in bytes.
+    #[cfg_attr(feature = "schema", schemars(range(min = 8192, max = 1048576)))]
     pub max_header_bytes: usize,
-    /// Most connections at once.
+    /// The most connections at the same time.
+    #[cfg_attr(feature = "schema", schemars(range(min = 1, max = 1000000)))]
     pub max_connections: usize,
-    /// Most requests that are worked on at once; others wait.
+    /// The most requests that run at the same time. Others wait.
+    #[cfg_attr(feature = "schema", schemars(range(min = 1, max = 4096)))]
     pub max_concurrent: usize,
-    /// Most listeners to events at once, of one tenant.
+    /// The most requests of one tenant that run at the same time. 0: a quarter of
+    /// `max_concurrent`. A server without keys has one tenant and no such limit.
+    pub max_concurrent_per_tenant: usize,
+    /// The memory for the bodies of all requests, in bytes. A body counts eight
+    /// times its size. One tenant can use half.
+    pub body_memory_bytes: usize,
+    /// The most connections from one address. 0: a quarter of `max_connections`,
+    /// at least 64.
+    pub max_connections_per_address: usize,
+    /// The most wrong API keys of one address in a minute. 0: no limit.
+    pub wrong_keys_per_minute: u32,
+    /// The most connections to event streams of one tenant.
     pub max_listeners: usize,
-    /// How long a head may take to arrive, and a connection may be idle.
+    /// The time limit for the head of a request and for idle connections, in
+    /// milliseconds.
+    #[cfg_attr(feature = "schema", schemars(range(min = 1)))]
     pub header_timeout_ms: u64,
-    /// How long a body may take to arrive. Of a stream of lines, the next one.
+    /// The time limit for the body of a request, or for the next line of a
+    /// stream, in milliseconds.
+    #[cfg_attr(feature = "schema", schemars(range(min = 1)))]
     pub body_timeout_ms: u64,
     /// How long a request may wait and be worked on before it is answered with
     /// 503. What was begun is finished.
     pub request_timeout_ms: u64,
-    /// Requests per second for each key; 0 is no limit.
+    /// The most requests per second of one API key. 0: no limit.
     pub rate_per_second: u32,
-    /// How many requests a key may send at once after a pause.
+    /// The most requests of one API key at once after a pause.
     pub rate_burst: u32,
-    /// How long a stopping server waits for accepted requests, in milliseconds.
+    /// The time that a stopping server waits for accepted requests, in
+    /// milliseconds.
     pub shutdown_timeout_ms: u64,
-    /// How many bytes all caches of the process may hold together.
+    /// The most memory of all caches together, in bytes.
+    #[cfg_attr(feature = "schema", schemars(range(min = 16777216)))]
     pub cache_bytes: u64,
-    /// Which requests are logged: `off`, `error`, `warn`, `info` or `debug`.
+    /// The requests that are logged: `off`, `error`, `warn`, `info` or `debug`.
     pub log: String,
-    /// Tenants whose files are somewhere else than below
-    /// `.contexture/tenants/`.
+    /// What each tenant can store and send, unless it has its own quota.
+    pub quota: QuotaConfig,
+    /// Tenants whose files are not below `.contexture/tenants/`, or that have
+    /// their own quota, by name.
     pub tenants: BTreeMap<String, TenantConfig>,
 }
 
 /// A tenant.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct TenantConfig {
-    /// Its root, relative to the server's.
+    /// The root of the tenant, relative to the root of the server.
     pub root: Option<String>,
+    /// What it may store and send, in place of the server's `quota`.
+    pub quota: Option<QuotaConfig>,
+}
+
+/// What a tenant may store and send; 0 is no limit.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(default, deny_unknown_fields)]
+pub struct QuotaConfig {
+    /// The size of its database file.
+    pub max_bytes: u64,
+    /// The number of sessions.
+    pub max_sessions: u64,
+    /// The number of memory records.
+    pub max_records: u64,
+    /// The number of nodes of all trees.
+    pub max_nodes: u64,
+    /// The number of requests in a day, by UTC. A restart begins anew.
+    pub max_requests_per_day: u64,
+}
+
+impl QuotaConfig {
+    /// Returns true when something that is stored is limited.
+    pub fn limits_storage(&self) -> bool {
+        self.max_bytes > 0 || self.max_sessions > 0 || self.max_records > 0 || self.max_nodes > 0
+    }
 }
 
 impl Default for ServerConfig {
@@ -68,9 +120,14 @@ impl Default for ServerConfig {
             allowed_hosts: Vec::new(),
             allowed_origins: Vec::new(),
             max_body_bytes: 16 << 20,
+            max_tree_bytes: 64 << 20,
             max_header_bytes: 16 << 10,
             max_connections: 4096,
             max_concurrent: 64,
+            max_concurrent_per_tenant: 0,
+            body_memory_bytes: 1 << 30,
+            max_connections_per_address: 0,
+            wrong_keys_per_minute: 60,
             max_listeners: 64,
             header_timeout_ms: 15_000,
             body_timeout_ms: 30_000,
@@ -80,6 +137,7 @@ impl Default for ServerConfig {
             shutdown_timeout_ms: 30_000,
             cache_bytes: cache::DEFAULT_LIMIT,
             log: "info".to_owned(),
+            quota: QuotaConfig::default(),
             tenants: BTreeMap::new(),
         }
     }
@@ -87,6 +145,12 @@ impl Default for ServerConfig {
 
 /// The smallest `cache_bytes`: with less, hardly anything would be found again.
 const LEAST_CACHE: u64 = 16 << 20;
+
+/// The connections that an address has, unless a setting says otherwise.
+const LEAST_OF_ADDRESS: usize = 64;
+
+/// The smallest `body_memory_bytes`.
+const LEAST_BODY_MEMORY: usize = 16 << 20;
 
 /// What the name of a setting begins with in the environment.
 const PREFIX: &str = "CONTEXTURE_SERVER_";
@@ -96,6 +160,28 @@ impl ServerConfig {
     /// their callers, so they come beside `max_concurrent`.
     pub fn max_streams(&self) -> usize {
         (self.max_concurrent / 4).max(4)
+    }
+
+    /// Returns how many requests of one tenant may be worked on at once.
+    pub fn max_concurrent_of_tenant(&self) -> usize {
+        match self.max_concurrent_per_tenant {
+            0 => (self.max_concurrent / 4).max(1),
+            most => most.min(self.max_concurrent),
+        }
+    }
+
+    /// Returns the quota of a tenant.
+    pub fn quota_of(&self, tenant: &str) -> QuotaConfig {
+        let own = self.tenants.get(tenant).and_then(|tenant| tenant.quota);
+        own.unwrap_or(self.quota)
+    }
+
+    /// Returns how many connections from one address there may be.
+    pub fn max_connections_of_address(&self) -> usize {
+        match self.max_connections_per_address {
+            0 => (self.max_connections / 4).max(LEAST_OF_ADDRESS),
+            most => most,
+        }
     }
 
     /// Returns the settings with what the environment says instead. Of a list,
@@ -148,6 +234,7 @@ impl ServerConfig {
     pub(crate) fn check(&self) -> Result<(), Error> {
         let positive = [
             ("max_body_bytes", self.max_body_bytes as u64),
+            ("max_tree_bytes", self.max_tree_bytes as u64),
             ("max_header_bytes", self.max_header_bytes as u64),
             ("max_connections", self.max_connections as u64),
             ("max_concurrent", self.max_concurrent as u64),
@@ -161,11 +248,16 @@ impl ServerConfig {
         let most = [
             ("max_body_bytes", self.max_body_bytes, 1 << 30),
             ("max_header_bytes", self.max_header_bytes, 1 << 20),
+            ("max_tree_bytes", self.max_tree_bytes, 1 << 30),
             ("max_connections", self.max_connections, 1_000_000),
             ("max_concurrent", self.max_concurrent, 4096),
         ];
         if let Some((name, _, most)) = most.iter().find(|(_, value, most)| value > most) {
             return Err(Error::input(format!("server.{name}: must be {most} or less")).at(*name));
+        }
+        if self.body_memory_bytes < LEAST_BODY_MEMORY {
+            let message = format!("server.body_memory_bytes: must be {LEAST_BODY_MEMORY} or more");
+            return Err(Error::input(message).at("body_memory_bytes"));
         }
         // Less would not hold the head of an ordinary request.
         if self.max_header_bytes < 8192 {

@@ -6,7 +6,15 @@ use contexture_sqlite::SqliteStore;
 use contexture_tokens::{Encoding, OpenAi};
 use proptest::prelude::*;
 
+use super::compare::common_prefix;
 use super::*;
+use crate::cache::CacheTerms;
+
+const TERMS: CacheTerms = CacheTerms {
+    time_to_live: None,
+    minimum: 0,
+    prices: None,
+};
 
 fn block(id: usize, role: Role, join: Join, text: &str) -> Block {
     let policy = match role {
@@ -172,7 +180,9 @@ fn the_first_differing_byte_is_reported() {
         let previous = keep(&store, &Prompt::new(&before, "m", 9), None);
         let saved = keep(&store, &Prompt::new(&now, "m", 9), Some(&previous));
         let counter = OpenAi::new(Encoding::O200k);
-        let report = saved.compare(&store, &previous, &counter, &now).unwrap();
+        let report = saved
+            .compare(&store, &previous, &counter, &TERMS, Some(&now))
+            .unwrap();
         if old == new {
             // What is written the same may still be two things.
             return Ok(());
@@ -296,6 +306,12 @@ fn a_request_parts_where_it_does_whether_the_text_before_is_in_memory_or_not() {
         ..first.clone()
     };
     let now = take(&made(&Prompt::new(&second, "gpt-4o", 9)), Some(&first)).0;
-    let compare = |previous: &Saved| now.compare(&store, previous, &counter, &second).unwrap();
-    assert_eq!(compare(&first), compare(&loaded));
+    let compare = |previous: &Saved, layout| {
+        let compared = now.compare(&store, previous, &counter, &TERMS, layout);
+        compared.unwrap()
+    };
+    let report = compare(&first, Some(&second));
+    assert_eq!(report, compare(&loaded, Some(&second)));
+    keep(&store, &Prompt::new(&second, "gpt-4o", 9), Some(&first));
+    assert_eq!(report, compare(&loaded, None));
 }

@@ -629,7 +629,14 @@ fn check_action(root: &Root, action: &Action) -> Result<(), Error> {
 /// Checks that a file that is to be added can be.
 fn check_file(root: &Root, file: &str) -> Result<(), Error> {
     let is_pattern = file.contains(['*', '?', '[', '{']) && root.is_absent(file);
-    if is_pattern || root.is_dir(file) {
+    if is_pattern {
+        // Written into the manifest, it would be an entry that can never match.
+        return super::expand::pattern(file).map(drop).map_err(|why| {
+            Error::action(ActionCode::InvalidArgs, format!("`{file}` {why}"))
+                .advise("name a file that exists, or write a valid pattern such as `notes/*.md`")
+        });
+    }
+    if root.is_dir(file) {
         return Ok(());
     }
     root.size(file).map(drop).map_err(|unusable| {

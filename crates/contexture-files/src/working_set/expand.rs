@@ -68,18 +68,17 @@ pub fn expand<'m>(
     // A file may be named like a pattern: `pages/[id].tsx`.
     let is_tree =
         |entry: &Entry| root.is_dir(&entry.path) || entry.is_pattern() && !root.exists(&entry.path);
-    let trees: Vec<(usize, &Entry)> = manifest
-        .files
-        .iter()
-        .enumerate()
-        .filter(|(_, entry)| is_tree(entry))
-        .collect();
-    let named: BTreeSet<&str> = manifest
-        .files
-        .iter()
-        .filter(|entry| !is_tree(entry))
-        .map(|entry| entry.path.as_str())
-        .collect();
+    let mut trees: Vec<(&Entry, Glob)> = Vec::new();
+    let mut named: BTreeSet<&str> = BTreeSet::new();
+    // One entry that is no pattern must not make the others unusable.
+    let mut invalid: Vec<(&Entry, String)> = Vec::new();
+    for entry in &manifest.files {
+        match is_tree(entry).then(|| glob_of(entry)) {
+            None => drop(named.insert(entry.path.as_str())),
+            Some(Ok(glob)) => trees.push((entry, glob)),
+            Some(Err(why)) => invalid.push((entry, why)),
+        }
+    }
     let WalkResult { mut files, taken } = if trees.is_empty() {
         WalkResult::default()
     } else {
@@ -89,7 +88,7 @@ pub fn expand<'m>(
     let mut candidates = Vec::new();
     let mut next_tree = 0;
     for entry in &manifest.files {
-        if next_tree < trees.len() && std::ptr::eq(trees[next_tree].1, entry) {
+        if next_tree < trees.len() && std::ptr::eq(trees[next_tree].0, entry) {
             let matches = std::mem::take(&mut files[next_tree]);
             let taken = taken[next_tree];
             next_tree += 1;
@@ -127,12 +126,13 @@ pub fn expand<'m>(
                 }
             }));
         } else {
+            let why = invalid.iter().find(|(it, _)| std::ptr::eq(*it, entry));
             candidates.push(Candidate {
                 id: entry.id(),
                 path: entry.path.clone(),
                 entry,
                 bytes: None,
-                problem: None,
+                problem: why.map(|(_, why)| Unusable::new(Code::NO_MATCH, why.clone())),
             });
         }
     }
@@ -154,43 +154,23 @@ struct WalkResult {
 fn walk(
     root: &Root,
     manifest: &Manifest,
-    trees: &[(usize, &Entry)],
+    trees: &[(&Entry, Glob)],
     named: &BTreeSet<&str>,
     warnings: &mut Vec<String>,
 ) -> Result<WalkResult, Error> {
     let mut globs = GlobSetBuilder::new();
-    for (i, entry) in trees {
-        let pattern = if entry.is_pattern() {
-            entry.path.clone()
-        } else if entry.path.is_empty() {
-            "**".to_owned()
-        } else {
-            format!("{}/**", globset::escape(&entry.path))
-        };
-        let glob = GlobBuilder::new(&pattern)
-            .literal_separator(true)
-            .build()
-            .map_err(|e| {
-                Error::input(format!(
-                    "{}:{}:{}: files[{i}].path: `{}` is not a pattern: {}",
-                    manifest.path,
-                    entry.line,
-                    entry.column,
-                    entry.path,
-                    e.kind()
-                ))
-            })?;
-        globs.add(glob);
+    for (_, glob) in trees {
+        globs.add(glob.clone());
     }
     let globs = globs
         .build()
         .map_err(|e| Error::input(format!("{}: {e}", manifest.path)))?;
 
     let excluded = exclusions(manifest)?;
-    let wants_hidden: Vec<bool> = trees.iter().map(|(_, e)| has_hidden(&e.path)).collect();
+    let wants_hidden: Vec<bool> = trees.iter().map(|(e, _)| has_hidden(&e.path)).collect();
     let mut files: Vec<Matches> = vec![Vec::new(); trees.len()];
     let mut taken = vec![false; trees.len()];
-    let tree_paths: BTreeSet<&str> = trees.iter().map(|(_, entry)| entry.path.as_str()).collect();
+    let tree_paths: BTreeSet<&str> = trees.iter().map(|(entry, _)| entry.path.as_str()).collect();
     let mut count = 0;
     // The walk begins at the root, so that its `.gitignore` counts, but goes
     // down only towards where the patterns lie.
@@ -198,7 +178,7 @@ fn walk(
     // ActionKind Contexture itself writes changes with every call; a pattern that
     // took it in would never give the same prompt twice.
     let sessions = root.path().join(".agent/sessions");
-    let above = root.path().to_owned();
+    let above = root.clone();
     let walker = WalkBuilder::new(root.path())
         .hidden(!wants_hidden.contains(&true))
         // A `.gitignore` counts in a tree that is not a repository, too; those
@@ -211,8 +191,9 @@ fn walk(
             let path = entry.path();
             let skipped = matches!(entry.file_name().to_str(), Some(".git" | ".contexture"))
                 || path == sessions;
-            let relative = path.strip_prefix(&above).unwrap_or(path);
+            let relative = path.strip_prefix(above.path()).unwrap_or(path);
             !skipped
+                && !above.hides(relative)
                 && (path.starts_with(&base) || base.starts_with(path))
                 && !excluded.is_match(relative)
         })
@@ -268,6 +249,26 @@ fn walk(
     Ok(WalkResult { files, taken })
 }
 
+/// Returns the pattern of an entry that is a pattern or a directory, or why the
+/// entry is neither a file nor a pattern.
+fn glob_of(entry: &Entry) -> Result<Glob, String> {
+    if entry.is_pattern() {
+        return pattern(&entry.path);
+    }
+    let below = match entry.path.as_str() {
+        "" => "**".to_owned(),
+        path => format!("{}/**", globset::escape(path)),
+    };
+    pattern(&below)
+}
+
+/// Parses a pattern of the working set. The error says that the path names no
+/// file, either.
+pub(super) fn pattern(path: &str) -> Result<Glob, String> {
+    let glob = GlobBuilder::new(path).literal_separator(true).build();
+    glob.map_err(|error| format!("is not a file, and not a pattern: {}", error.kind()))
+}
+
 /// Returns the files and directories that the manifest excludes.
 fn exclusions(manifest: &Manifest) -> Result<GlobSet, Error> {
     let wrong = |error: globset::Error| Error::input(format!("{}: {error}", manifest.path));
@@ -293,7 +294,7 @@ pub(super) fn exclusion(pattern: &str) -> Result<Glob, globset::Error> {
 
 /// Returns the deepest directory that all patterns lie in, so that a pattern
 /// on a small part does not walk the whole.
-fn common_dir(trees: &[(usize, &Entry)]) -> String {
+fn common_dir(trees: &[(&Entry, Glob)]) -> String {
     let fixed = |entry: &Entry| -> Vec<String> {
         let mut parts: Vec<&str> = entry.path.split('/').collect();
         if entry.is_pattern() {
@@ -307,7 +308,7 @@ fn common_dir(trees: &[(usize, &Entry)]) -> String {
             .collect()
     };
     let mut common: Option<Vec<String>> = None;
-    for (_, entry) in trees {
+    for (entry, _) in trees {
         let parts = fixed(entry);
         common = Some(match common {
             None => parts,

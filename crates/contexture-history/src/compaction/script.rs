@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use crate::facts::{Passage, Speaker};
 use crate::history::turn_name;
+use crate::sent;
 
 /// Messages as lines.
 pub(super) struct Script {
@@ -33,6 +34,18 @@ impl Script {
         // The tool of each call.
         let mut tools = BTreeMap::new();
         for (turn, messages) in turns {
+            // What the user said may be only in the message that was sent.
+            let is_start = messages.as_ptr() == turn.turn.messages.as_ptr();
+            for text in sent::unrecorded_words(&turn.turn).filter(|_| is_start) {
+                script.lines.push(Line {
+                    speaker: Speaker::User,
+                    text: guard::visible(text, policy).into_owned(),
+                    failed: false,
+                    turn: turn.depth,
+                    tool: None,
+                    call: None,
+                });
+            }
             for message in messages {
                 script.message(turn, message, &mut tools, policy);
             }

@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use super::prose::{self, LINE_BYTES, clip, normalise, shorten};
+use contexture_shorten::Hint;
 use contexture_shorten::cues::{BLAND, Lexicon, RESULT, is_failure_line};
 
 /// What a call does with the files that it names.
@@ -146,6 +147,35 @@ impl Call {
     /// Returns what two calls of the same thing have in common.
     pub(super) fn key(&self) -> &str {
         key(&self.label)
+    }
+}
+
+/// A call that only reads.
+pub(crate) struct ReadCall {
+    /// The file that it reads, if it reads one.
+    pub(crate) file: Option<String>,
+    /// Whether it reads the whole file.
+    pub(crate) is_whole: bool,
+}
+
+impl ReadCall {
+    /// Returns a call by the name of its tool and its arguments, if it only
+    /// reads.
+    pub(crate) fn of(tool: &str, arguments: &str) -> Option<Self> {
+        let call = Call::read(Some(tool), arguments);
+        let parsed = serde_json::from_str::<Value>(arguments).ok();
+        let path = parsed
+            .as_ref()
+            .and_then(|parsed| Hint::of_call(tool, parsed).path);
+        // Another argument may ask for a part of the file.
+        let fields = parsed.as_ref().and_then(Value::as_object);
+        let is_only = |path: &str| {
+            let is_it = |value: &Value| value.as_str() == Some(path);
+            fields.is_some_and(|fields| fields.len() == 1 && fields.values().any(is_it))
+        };
+        let is_whole = path.is_some_and(|path| is_only(path) || call.label.starts_with("cat "));
+        let file = path.map(str::to_owned);
+        (call.access == Access::Read).then_some(Self { file, is_whole })
     }
 }
 

@@ -11,7 +11,7 @@ use contexture_core::{
 use contexture_providers::{describe, media_tokens, native};
 use contexture_shorten::{Hint, shorten};
 use contexture_store::{
-    Block, BlockCounts, Counted, Handle, LEAST_FETCHABLE_BYTES, MessageRole, NewTurn, TurnId,
+    Block, BlockCounts, Counted, Handle, MessageRole, NewTurn, TurnId, fetchable,
 };
 use contexture_tokens::Provider;
 
@@ -20,7 +20,8 @@ use contexture_engine::counter_name;
 use serde_json::Value;
 
 use super::steps::Previous;
-use super::{PreparedTurn, Target, turn_name};
+use super::{PreparedTurn, Target, UnsentBlock, turn_name};
+use crate::sent;
 use crate::turn::guarded_json;
 
 /// The most tokens of a tool result.
@@ -72,12 +73,24 @@ pub(crate) fn counter_of(counts: &Counts, policy: Policy, max_result: Option<Tok
     }
 }
 
-pub(super) fn fits(counts: &BlockCounts, turn: &NewTurn) -> bool {
-    counts.len() == turn.messages.len()
-        && counts
-            .iter()
-            .zip(&turn.messages)
-            .all(|(counts, message)| counts.len() == message.blocks().len())
+/// Returns true if counts are those of a turn: a row for each message, and one
+/// for the message that was sent, if the turn stores that.
+pub(crate) fn fits(counts: &BlockCounts, turn: &NewTurn) -> bool {
+    let messages = turn.messages.iter().map(|message| message.blocks().len());
+    let sent = (!turn.sent.is_empty()).then_some(turn.sent.len());
+    let rows = counts.iter().map(Vec::len);
+    rows.eq(messages.chain(sent))
+}
+
+/// Returns the tokens of each message of a turn, from the counts of its blocks.
+pub(crate) fn by_message(counts: &BlockCounts, turn: &NewTurn) -> Vec<Tokens> {
+    let sum = |blocks: &Vec<Tokens>| blocks.iter().sum::<Tokens>();
+    let mut tokens: Vec<Tokens> = counts.iter().map(sum).collect();
+    let sent = tokens.split_off(turn.messages.len().min(tokens.len()));
+    if let Some(position) = sent::position(turn) {
+        tokens[position] += sent.iter().sum::<Tokens>();
+    }
+    tokens
 }
 
 /// Counts each block as an item of a provider's request: its text, what is
@@ -88,11 +101,14 @@ pub(super) fn count(items: &[BlockItem], turn: &NewTurn, counts: &Counts) -> Blo
         .iter()
         .map(|message| vec![0; message.blocks().len()])
         .collect();
+    if !turn.sent.is_empty() {
+        blocks.push(vec![0; turn.sent.len()]);
+    }
     // What tags cost depends on the form of a request; what is saved does not.
     let counts = counts.native();
     for made in items {
         let tokens = counts.count_of(&made.text) + counts.overhead_of(&made.item);
-        blocks[made.message][made.block] = tokens;
+        blocks[made.row][made.block] = tokens;
     }
     blocks
 }
@@ -103,7 +119,7 @@ pub(super) fn know(items: &[BlockItem], blocks: &BlockCounts, counts: &Counts) -
     let counts = counts.native();
     let mut saved = 0;
     for made in items {
-        let whole = blocks[made.message][made.block];
+        let whole = blocks[made.row][made.block];
         if made.item.original.is_some() {
             let tokens = counts.count_of(&made.text) + counts.overhead_of(&made.item);
             saved += whole.saturating_sub(tokens);
@@ -116,12 +132,18 @@ pub(super) fn know(items: &[BlockItem], blocks: &BlockCounts, counts: &Counts) -
 
 /// A block of a message as an item.
 pub(super) struct BlockItem {
+    // The message that it is shown in.
     message: usize,
+    // Where its count is: the row of a message or of what was sent, and the
+    // block.
+    row: usize,
     block: usize,
     item: Item,
     text: Text,
     // Why it is kept for the record only, when it is.
     unsent: Option<&'static str>,
+    // Whether it is a result of a call of an earlier turn.
+    answers_earlier: bool,
 }
 
 /// Makes items of a turn.
@@ -164,9 +186,17 @@ impl ItemBuilder {
         }
     }
 
+    /// Names the items of messages that no turn holds by their position.
+    pub(super) fn of_loose_messages(mut self) -> Self {
+        "messages".clone_into(&mut self.name);
+        self
+    }
+
     pub(super) fn items(&mut self, turn: &NewTurn, counts: &Counts) -> Vec<BlockItem> {
         let mut made = Vec::new();
         let mut previous = Previous::default();
+        let position = sent::position(turn).filter(|_| !turn.sent.is_empty());
+        let mut sent = position.map(|at| (at, self.sent(turn, at)));
         for (m, message) in turn.messages.iter().enumerate() {
             if previous.starts_step(message) {
                 self.starts.insert(m);
@@ -190,7 +220,15 @@ impl ItemBuilder {
                 self.speaks = self.speaks.or(Some(m));
             }
             let first = made.len();
+            let mut take_sent = || sent.take_if(|(at, _)| *at == m).map(|(_, items)| items);
+            if message.role == MessageRole::Assistant {
+                made.extend(take_sent().into_iter().flatten());
+            }
             for (b, block) in blocks.iter().enumerate() {
+                if !turn.sent.is_empty() && sent::is_replaced(turn, m, block) {
+                    made.extend(take_sent().into_iter().flatten());
+                    continue;
+                }
                 let id = match blocks.len() {
                     1 => format!("{}/{m}", self.name),
                     _ => format!("{}/{m}.{b}", self.name),
@@ -207,16 +245,20 @@ impl ItemBuilder {
                 let original = self.shorten(block, handle.as_deref(), &mut text, counts);
                 let mut item = Item::new(id, role, text.clone()).cut(Cut::Never);
                 item.trust = trust;
+                let earlier = self.answers.len();
                 let mut item = self.with_part(item, block);
                 // What was shortened is no longer what the provider wrote.
                 if let Some(native) = block.native().filter(|_| original.is_none()) {
                     // Counted for every provider, so that a stored count holds
                     // for all of them.
-                    let more = native
-                        .raw
-                        .as_str()
-                        .len()
-                        .saturating_sub(text.as_str().len());
+                    let raw = native.raw.as_str();
+                    // Media cost what they cost, however many bytes they have.
+                    let media = match block.media().is_some() || role == Role::Tool {
+                        true => native::data_bytes(raw),
+                        false => 0,
+                    };
+                    let shown = text.as_str().len() + media;
+                    let more = raw.len().saturating_sub(shown);
                     item.surcharge += more as Tokens / BYTES_PER_TOKEN;
                     // A secret is not sent in another form either.
                     item.native = (!is_changed(&text)).then(|| Arc::new(native.clone()));
@@ -225,8 +267,10 @@ impl ItemBuilder {
                 item.handle = handle;
                 made.push(BlockItem {
                     message: m,
+                    row: m,
                     block: b,
                     unsent: self.unsent(role, block, calls, &text),
+                    answers_earlier: self.answers.len() > earlier,
                     item,
                     text,
                 });
@@ -234,6 +278,22 @@ impl ItemBuilder {
             whole_thinking(&mut made[first..]);
         }
         made
+    }
+
+    /// Returns the message that was sent, as it is shown in history.
+    fn sent(&self, turn: &NewTurn, message: usize) -> Vec<BlockItem> {
+        let items = sent::items(&turn.sent, &self.name, message, self.policy);
+        let made = items.into_iter().enumerate();
+        made.map(|(block, (item, text))| BlockItem {
+            message,
+            row: turn.messages.len(),
+            block,
+            unsent: None,
+            answers_earlier: false,
+            item,
+            text,
+        })
+        .collect()
     }
 
     fn text(&self, block: &Block) -> Text {
@@ -288,7 +348,7 @@ impl ItemBuilder {
         Some(Original {
             tokens: short.original_tokens,
             lines: short.lines,
-            max_tokens,
+            max_tokens: Some(max_tokens),
         })
     }
 
@@ -385,7 +445,7 @@ impl ItemBuilder {
     pub(super) fn finish(self, made: Vec<BlockItem>, shorter: Option<Tokens>) -> PreparedTurn {
         let mut items = Vec::with_capacity(made.len());
         let mut unsent = Vec::new();
-        let (mut messages, mut starts) = (Vec::new(), Vec::new());
+        let (mut messages, mut starts, mut earlier) = (Vec::new(), Vec::new(), Vec::new());
         let mut bytes = 0;
         let mut speaks_at = self.speaks.map(|_| usize::MAX);
         for one in made {
@@ -408,10 +468,18 @@ impl ItemBuilder {
                     if is_new && self.begins_step(messages.last().copied(), one.message) {
                         starts.push(items.len());
                     }
+                    if one.answers_earlier {
+                        earlier.push(items.len());
+                    }
                     messages.push(one.message);
                     items.push(one.item);
                 }
-                Some(reason) => unsent.push((one.item.id, one.item.role, reason)),
+                Some(reason) => unsent.push(UnsentBlock {
+                    id: one.item.id,
+                    role: one.item.role,
+                    message: one.message,
+                    reason,
+                }),
             }
         }
         PreparedTurn {
@@ -419,6 +487,7 @@ impl ItemBuilder {
             unsent,
             open: self.open,
             answers: self.answers,
+            earlier,
             speaks_at,
             messages,
             starts,
@@ -454,14 +523,9 @@ fn whole_thinking(made: &mut [BlockItem]) {
     }
 }
 
-/// Returns the handle of a tool result that can be fetched.
+/// Returns the handle of a block that can be fetched.
 fn handle_of(block: &Block) -> Option<Arc<str>> {
-    match block {
-        Block::ToolResult { content, .. } if content.len() >= LEAST_FETCHABLE_BYTES => {
-            Some(Handle::of(content).short().into())
-        }
-        _ => None,
-    }
+    fetchable(block).map(|text| Handle::of(text).short().into())
 }
 
 /// Returns true when the guard changed more than can be undone.

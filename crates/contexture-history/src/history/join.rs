@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use contexture_core::{Code, Cut, Item, Native, Part, Role, Text, Trust};
+use contexture_core::{Code, Content, Cut, Item, Native, Part, Role, Text, Trust};
 
 use super::{History, PreparedTurn, row};
 
@@ -31,8 +31,10 @@ pub(super) fn join(
         group: "".into(),
         open: Vec::new(),
         names: CallNames::default(),
+        tools: BTreeMap::new(),
         keeps_ids,
         has_started: false,
+        asked_at: None,
     };
     for (i, turn) in turns.iter().enumerate() {
         joiner.turn(i, turn, if i == 0 { from } else { 0 });
@@ -52,10 +54,14 @@ struct Joiner<'h> {
     // Calls that wait for their result: id and tool.
     open: Vec<(Arc<str>, Arc<str>)>,
     names: CallNames,
+    // The tool of each call.
+    tools: BTreeMap<Arc<str>, Arc<str>>,
     keeps_ids: bool,
     // Whether a step began. Results before that answer calls that were
     // summarised.
     has_started: bool,
+    // The turn and the message of the user's latest message.
+    asked_at: Option<(usize, usize)>,
 }
 
 impl Joiner<'_> {
@@ -83,7 +89,8 @@ impl Joiner<'_> {
             }
             let mut item = item.clone();
             match &mut item.part {
-                Part::ToolCall { id, .. } => {
+                Part::ToolCall { id, name } => {
+                    self.tools.insert(Arc::clone(id), Arc::clone(name));
                     let named = item.native.as_ref().is_some_and(|native| names(native, id));
                     let name = self.names.call(id, head.depth, named || self.keeps_ids);
                     // Its own form has the id that the provider knows.
@@ -105,6 +112,14 @@ impl Joiner<'_> {
                         orphan = Some(turn.messages[at]);
                         continue;
                     }
+                    // The conversation went on without it.
+                    if turn.earlier.binary_search(&at).is_ok() && asked.is_none() {
+                        let tool = self.tools.get(id).cloned().unwrap_or_default();
+                        let call = self.names.result(id);
+                        let item = late(item, &call, &tool);
+                        self.add(item);
+                        continue;
+                    }
                     let name = self.names.result(id);
                     if name != *id && item.native.as_ref().is_some_and(|native| names(native, id)) {
                         item.native = None;
@@ -115,7 +130,7 @@ impl Joiner<'_> {
             }
             self.open_history(&item);
             if item.role == Role::User {
-                self.note_question(&item, at > 0 && turn.messages[at] == turn.messages[at - 1]);
+                self.note_question(&item, (i, turn.messages[at]));
             }
             self.add(item);
         }
@@ -124,9 +139,10 @@ impl Joiner<'_> {
             self.give_up();
         }
         self.open.extend(turn.open.iter().cloned());
-        for (id, role, reason) in &turn.unsent {
-            let reason = (*reason).to_owned();
-            let row = row(id, *role, Code::NOT_FOR_PROVIDER, 0, reason);
+        // What a summary covers has its row there.
+        for block in turn.unsent.iter().filter(|block| block.message >= from) {
+            let reason = block.reason.to_owned();
+            let row = row(&block.id, block.role, Code::NOT_FOR_PROVIDER, 0, reason);
             self.history.unsent.push(row);
         }
     }
@@ -136,22 +152,23 @@ impl Joiner<'_> {
     fn goes_on(&self, item: &Item) -> bool {
         let last = self.history.items.last();
         let last = last.filter(|last| last.group.as_ref() == Some(&self.group));
-        let asked = last.is_some_and(|last| last.role == Role::User);
+        let asked = last.is_some_and(is_users);
         asked && item.role == Role::Assistant
     }
 
     /// Providers want the user first; the model may have begun, or what the
     /// user said is blank.
     fn open_history(&mut self, item: &Item) {
-        if self.history.items.is_empty() && item.role != Role::User {
+        if self.history.items.is_empty() && !is_users(item) {
             let id = format!("{}/opening", self.group);
             self.add(ours(id, Role::User, MODEL_BEGAN));
         }
     }
 
-    fn note_question(&mut self, item: &Item, is_same_message: bool) {
+    /// Notes a block of the user's message at this turn and message.
+    fn note_question(&mut self, item: &Item, at: (usize, usize)) {
         let question = &mut self.history.question;
-        if !is_same_message {
+        if self.asked_at.replace(at) != Some(at) {
             question.clear();
         }
         question.push(Arc::clone(&item.id));
@@ -177,6 +194,27 @@ impl Joiner<'_> {
             self.add(ours(id, Role::Tool, NO_RESULT).part(part));
         }
     }
+}
+
+/// Returns a result that came after the conversation had gone on: as a text,
+/// because providers accept a result only right after its call.
+fn late(mut item: Item, call: &str, tool: &str) -> Item {
+    let of = match tool {
+        "" => String::new(),
+        tool => format!(" of `{tool}`"),
+    };
+    if let Content::Ready(text) = &item.content {
+        let lead = format!("Late result of the earlier call `{call}`{of}:\n");
+        item.content = Content::Ready(text.behind(&lead));
+    }
+    item.part = Part::Text;
+    item.native = None;
+    item
+}
+
+/// Returns true for what the user says, and for what is sent with it.
+fn is_users(item: &Item) -> bool {
+    matches!(item.role, Role::User | Role::Context)
 }
 
 /// Returns an item of our own words.

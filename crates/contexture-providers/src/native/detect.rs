@@ -101,6 +101,9 @@ pub(super) fn refuse_error(node: &Node<'_>) -> Result<(), NativeError> {
 /// Returns the API that a request is for.
 pub(super) fn request(node: &Node<'_>, apis: &[Api]) -> Result<Api, NativeError> {
     let has = |name: &str| node.find(name).is_some();
+    if node.raw.starts_with('[') {
+        return Err(node.wrong("is a list: expected an object such as {\"messages\": […]}"));
+    }
     let api = if has("contents") {
         Api::Gemini
     } else if has("input") || has("previous_response_id") {

@@ -41,6 +41,35 @@ fn shorten(value: &mut Value, hidden: &mut usize) {
     }
 }
 
+/// Returns how many bytes of a block's JSON are base64: of images, documents and
+/// encrypted values.
+pub fn data_bytes(raw: &str) -> usize {
+    fn within(value: &Value) -> usize {
+        match value {
+            Value::String(text) => {
+                let data = text
+                    .split_once(";base64,")
+                    .map_or(text.as_str(), |(_, data)| data);
+                let is_data = data.len() >= LEAST_DATA
+                    && data.bytes().all(|c| {
+                        c.is_ascii_alphanumeric() || matches!(c, b'+' | b'/' | b'=' | b'-' | b'_')
+                    });
+                if is_data { data.len() } else { 0 }
+            }
+            Value::Array(list) => list.iter().map(within).sum(),
+            Value::Object(fields) => fields.values().map(within).sum(),
+            _ => 0,
+        }
+    }
+    if raw.len() < LEAST_DATA {
+        return 0;
+    }
+    serde_json::from_str(raw).map_or(0, |value| within(&value))
+}
+
+/// A text without blanks of this many bytes is base64.
+const LEAST_DATA: usize = 4096;
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -58,5 +87,18 @@ mod tests {
                 100
             )
         );
+    }
+
+    #[test]
+    fn the_base64_of_media_is_found() {
+        let data = "aGFyYm91cg==".repeat(400);
+        for raw in [
+            format!(r#"{{"content":[{{"source":{{"type":"base64","data":"{data}"}}}}]}}"#),
+            format!(r#"{{"image_url":{{"url":"data:image/png;base64,{data}"}}}}"#),
+        ] {
+            assert_eq!(data_bytes(&raw), data.len());
+        }
+        let prose = "a pier and a boat ".repeat(400);
+        assert_eq!(data_bytes(&format!(r#"{{"text":"{prose}"}}"#)), 0);
     }
 }

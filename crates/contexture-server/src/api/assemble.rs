@@ -24,7 +24,7 @@ use crate::tenant::Tenant;
 ///
 /// `serde(flatten)` would accept unknown fields, so the body is read by hand.
 #[derive(Debug)]
-struct AssembleCall {
+pub(crate) struct AssembleCall {
     /// The request that the library assembles.
     request: Request,
     /// A recipe that was sent inline. The library parses it, so that its errors
@@ -152,7 +152,7 @@ enum AssembleAnswer {
     /// A request in a provider's format, or as text.
     Rendered(Box<Rendered>),
     /// A request in Contexture's own format.
-    Own(#[schemars(with = "AssembledForm<'static>")] Box<Own>),
+    Own(#[schemars(with = "OwnForm<'static>")] Box<Own>),
 }
 
 /// A request in Contexture's own format.
@@ -161,7 +161,50 @@ struct Own(Assembled);
 
 impl Serialize for Own {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.0.form().serialize(serializer)
+        let form = OwnForm {
+            format: OwnFormat::Json,
+            form: self.0.form(),
+        };
+        form.serialize(serializer)
+    }
+}
+
+/// An assembled request in Contexture's own format, with its report.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Assembled")]
+struct OwnForm<'a> {
+    /// The format of the request.
+    format: OwnFormat,
+    #[serde(flatten)]
+    form: AssembledForm<'a>,
+}
+
+/// The name of Contexture's own format.
+#[derive(Debug, Clone, Copy, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(inline)]
+enum OwnFormat {
+    Json,
+}
+
+/// The schema of every format but Contexture's own.
+struct RenderedFormat;
+
+impl JsonSchema for RenderedFormat {
+    fn schema_name() -> Cow<'static, str> {
+        "RenderedFormat".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        let names = Format::ALL
+            .iter()
+            .filter(|(_, format)| *format != Format::Json);
+        let names: Vec<&str> = names.map(|(name, _)| *name).collect();
+        schemars::json_schema!({
+            "description": "The format of a request: a provider's, or text.",
+            "type": "string",
+            "enum": names,
+        })
     }
 }
 
@@ -170,6 +213,7 @@ impl Serialize for Own {
 #[schemars(rename = "RenderedRequest")]
 struct Rendered {
     /// The format of the request.
+    #[schemars(with = "RenderedFormat")]
     format: Format,
     /// The body to send to the provider, or a text.
     request: Body,
@@ -240,17 +284,26 @@ pub(crate) fn add(api: &mut Api) {
     );
 }
 
+impl AssembleCall {
+    /// Returns the library's request, with the recipe that was sent inline.
+    pub(crate) fn into_request(self) -> Result<Request, Problem> {
+        let mut request = self.request;
+        if let Some(recipe) = self.recipe {
+            let text = Value::Object(recipe).to_string();
+            let recipe = Recipe::parse("recipe", &text).map_err(|error| {
+                let field = error.field().map(|field| format!("recipe.{field}"));
+                Problem::from(error).at(field.unwrap_or_else(|| "recipe".to_owned()))
+            })?;
+            request.recipe = Some(recipe.into());
+        }
+        Ok(request)
+    }
+}
+
 /// Assembles a request and returns it in the requested format.
 fn answer(tenant: &Tenant, call: AssembleCall) -> Result<AssembleAnswer, Problem> {
-    let mut request = call.request;
-    if let Some(recipe) = call.recipe {
-        let text = Value::Object(recipe).to_string();
-        let recipe = Recipe::parse("recipe", &text).map_err(|error| {
-            let field = error.field().map(|field| format!("recipe.{field}"));
-            Problem::from(error).at(field.unwrap_or_else(|| "recipe".to_owned()))
-        })?;
-        request.recipe = Some(recipe.into());
-    }
+    let report = call.report;
+    let mut request = call.into_request()?;
     let format = *request.format.get_or_insert(Format::Json);
     let mut assembled = assemble(tenant, request)?;
     if format == Format::Json {
@@ -269,7 +322,7 @@ fn answer(tenant: &Tenant, call: AssembleCall) -> Result<AssembleAnswer, Problem
         snapshot: assembled.snapshot,
         tokens: assembled.report.budget.used,
         warnings,
-        report: call.report.then_some(assembled.report),
+        report: report.then_some(assembled.report),
     })))
 }
 

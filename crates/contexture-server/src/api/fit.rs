@@ -41,6 +41,11 @@ pub(crate) struct FitBody {
     /// quarter of the window.
     #[serde(default)]
     pub(crate) reserve_response: Option<u64>,
+    /// Fails with `cache_break` if the request changes earlier messages of the
+    /// session's previous request, so that the provider's cache is lost. Needs
+    /// `session`. Default: false.
+    #[serde(default)]
+    pub(crate) fail_on_cache_break: bool,
     /// Whether the answer includes the report. Default: true.
     #[serde(default)]
     pub(crate) report: Option<bool>,
@@ -97,6 +102,7 @@ pub(crate) fn fit(tenant: &Tenant, body: FitBody) -> Result<FitAnswer, Problem> 
         model: body.model,
         max_tokens: body.max_tokens,
         reserve_response: body.reserve_response,
+        fail_on_cache_break: body.fail_on_cache_break,
         now: tenant.fixed_now(),
     };
     let given = body.request.as_str().as_bytes();

@@ -14,10 +14,10 @@ use axum::response::{IntoResponse as _, Response};
 use axum::routing::on;
 use contexture::memory::{
     Context, ContextFilters, ContextRequest, Lines, MemoryOverview, MemoryRecorded, Recall,
-    Reembedded,
+    RecordPage, Reembedded,
 };
 use contexture::recall::StrategyPatch;
-use contexture::store::{Forget, Forgotten, Record, RecordKind};
+use contexture::store::{Forget, Forgotten, Message, Record, RecordKind, RecordList, RecordScope};
 use futures_util::StreamExt as _;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -42,9 +42,30 @@ const PART_BYTES: usize = 64 << 10;
 #[schemars(rename = "RecordsToKeep")]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RecordsBody {
-    /// The records, 1 to 10,000. All are stored, or none.
-    #[schemars(length(min = 1, max = 10_000))]
+    /// The records, at most 10,000. All are stored, or none. Default: none.
+    #[serde(default)]
+    #[schemars(length(max = 10_000))]
     pub(crate) records: Vec<Record>,
+    /// Messages of a conversation, at most 10,000. Each message of a user or an
+    /// assistant becomes an event. Default: none.
+    #[serde(default)]
+    #[schemars(length(max = 10_000))]
+    pub(crate) messages: Vec<Message>,
+    /// The user of the messages. Default: none.
+    #[serde(default)]
+    pub(crate) user: Option<String>,
+    /// The agent of the messages. Default: none.
+    #[serde(default)]
+    pub(crate) agent: Option<String>,
+    /// The session of the messages. Default: none.
+    #[serde(default)]
+    pub(crate) session_id: Option<String>,
+    /// The id of the task of the messages. Default: none.
+    #[serde(default)]
+    pub(crate) task_id: Option<String>,
+    /// The origin of the messages. Default: none.
+    #[serde(default)]
+    pub(crate) source: Option<String>,
 }
 
 /// A text to store.
@@ -95,6 +116,10 @@ pub(crate) struct RecallBody {
     /// model.
     #[serde(default)]
     pub(crate) model: Option<String>,
+    /// The caller's time zone, such as `Europe/Berlin` or `+02:00`. Times in the query, such as `yesterday`, are read in it.
+    /// Default: UTC.
+    #[serde(default)]
+    pub(crate) timezone: Option<String>,
 }
 
 /// Records with the same id.
@@ -120,6 +145,32 @@ struct OfKind {
     kind: Option<RecordKind>,
 }
 
+/// The number of records of a page, unless the query says another.
+const LISTED: usize = 100;
+
+/// The query of a list.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+struct ListQuery {
+    /// The kind of record. Default: every kind.
+    kind: Option<RecordKind>,
+    /// The user that the records belong to. Default: every user.
+    user: Option<String>,
+    /// The agent that the records belong to. Default: every agent.
+    agent: Option<String>,
+    /// The session that the records belong to. Default: every session.
+    session: Option<String>,
+    /// The id of the task that the records belong to. Default: every task.
+    task: Option<String>,
+    /// The origin of the records. Default: every source.
+    source: Option<String>,
+    /// The number of records of a page, 1 to 1,000. Default: 100.
+    #[schemars(range(min = 1, max = 1_000))]
+    limit: Option<u16>,
+    /// The cursor: `next` of the page before. Default: the first page.
+    after: Option<String>,
+}
+
 /// The records to delete: those of a source, or those of a session.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[schemars(rename = "ForgetRequest")]
@@ -129,13 +180,6 @@ enum ForgetBody {
     Source(String),
     /// Deletes the events and chunks of a session.
     Session(String),
-}
-
-/// The result of a deletion.
-#[derive(Debug, Serialize, JsonSchema)]
-struct ForgetAnswer {
-    /// The number of deleted records by kind.
-    forgotten: Forgotten,
 }
 
 pub(crate) fn add(api: &mut Api) {
@@ -191,6 +235,7 @@ pub(crate) fn add(api: &mut Api) {
                 "Finds the records that help with a query and returns as many as fit into the \
                  budget, with the parts of every score.",
             )
+            .reads()
             .refuses(&[404])
             .example(
                 "/v1/memory/recall",
@@ -208,6 +253,30 @@ pub(crate) fn add(api: &mut Api) {
             .example("/v1/memory/stats", None),
         |tenant: &Tenant, _: Nothing, _: Nothing, _: Nothing| -> Result<MemoryOverview, Problem> {
             Ok(tenant.engine.memory()?.overview()?)
+        },
+    );
+    api.add(
+        Operation::get("/v1/memory/list", "list_records")
+            .says(
+                "List records",
+                "Returns the records that match every parameter, in the order they were first \
+                 recorded, a page at a time.",
+            )
+            .example("/v1/memory/list?session=harbour", None),
+        |tenant: &Tenant, _: Nothing, of: ListQuery, _: Nothing| -> Result<RecordPage, Problem> {
+            let what = RecordList {
+                kind: of.kind,
+                user: of.user,
+                agent: of.agent,
+                session: of.session,
+                task: of.task,
+                source: of.source,
+            };
+            let limit = of.limit.map_or(LISTED, usize::from);
+            Ok(tenant
+                .engine
+                .memory()?
+                .list(&what, of.after.as_deref(), limit)?)
         },
     );
     let mut export = Operation::get("/v1/memory/records", "export_memory").says(
@@ -242,8 +311,9 @@ pub(crate) fn add(api: &mut Api) {
         Operation::new(Method::DELETE, "/v1/memory/records/{id}", "forget_record")
             .says(
                 "Delete a record",
-                "Deletes the record and everything derived only from it. When the call returns, \
-                 no trace is left in the database files. Snapshots of earlier requests are kept.",
+                "Deletes the record and everything derived only from it, and overwrites it in \
+                 the database files. If `pending` is true, that happens later. Snapshots of \
+                 earlier requests are kept.",
             )
             .refuses(&[422])
             .example("/v1/memory/records/e2", None),
@@ -293,11 +363,14 @@ async fn record(app: App, request: Request<Body>, id: &'static str) -> Response 
         if media == Media::Lines {
             return record_lines(&app, tenant, app.watch(&parts)?, incoming).await;
         }
-        let bytes = body::json(&app, &parts.headers, incoming).await?;
+        let reader = body::Reader::new(&app, &tenant);
+        let bytes = body::json(reader, &parts.headers, incoming).await?;
         let shared = app.clone();
-        app.run(move || {
-            let body: RecordsBody = crate::json::read(shared.schemas(), id, &bytes)?;
-            record_all(&tenant, body.records)
+        let name = std::sync::Arc::clone(&tenant.name);
+        app.run(&name, move || {
+            let most = crate::json::MOST_VALUES;
+            let body: RecordsBody = crate::json::read(shared.schemas(), id, &bytes, most)?;
+            record_body(&tenant, body)
         })
         .await
     };
@@ -307,6 +380,33 @@ async fn record(app: App, request: Request<Body>, id: &'static str) -> Response 
     match done {
         Ok(bytes) => json_response(StatusCode::OK, bytes),
         Err(problem) => problem.into_response(),
+    }
+}
+
+/// Records the records or the messages of a body.
+fn record_body(tenant: &Tenant, body: RecordsBody) -> Result<MemoryRecorded, Problem> {
+    match (body.records.is_empty(), body.messages.is_empty()) {
+        (false, true) => record_all(tenant, body.records),
+        (true, false) => {
+            let owner = RecordScope {
+                user: body.user,
+                agent: body.agent,
+                session: body.session_id,
+                task: body.task_id,
+                source: body.source,
+            };
+            let memory = tenant.engine.memory()?;
+            let done = memory.record_messages(&body.messages, &owner, Some(tenant.now()))?;
+            tenant.metrics.remembered(done.added + done.replaced);
+            Ok(done)
+        }
+        (true, true) => {
+            Err(contexture::Error::input("the body has no `records` and no `messages`").into())
+        }
+        (false, false) => Err(contexture::Error::input(
+            "the body has both `records` and `messages`; send them in two calls",
+        )
+        .into()),
     }
 }
 
@@ -466,6 +566,7 @@ pub(crate) fn recall(tenant: &Tenant, body: RecallBody) -> Result<Context, Probl
         strategy: body.strategy,
         additional_context: body.additional_context,
         filters: body.filters.unwrap_or_default(),
+        timezone: body.timezone,
     };
     let how = Recall {
         model: body.model.as_deref(),
@@ -478,7 +579,6 @@ pub(crate) fn recall(tenant: &Tenant, body: RecallBody) -> Result<Context, Probl
     Ok((*recalled.context).clone())
 }
 
-fn forget(tenant: &Tenant, what: &Forget) -> Result<ForgetAnswer, Problem> {
-    let forgotten = tenant.engine.memory()?.forget(what)?;
-    Ok(ForgetAnswer { forgotten })
+fn forget(tenant: &Tenant, what: &Forget) -> Result<Forgotten, Problem> {
+    Ok(tenant.engine.memory()?.forget(what)?)
 }

@@ -1,7 +1,7 @@
 //! Operations on recipes and sources, and token counts.
 
 use contexture::core::TokenizerInfo;
-use contexture::tokens::{TokenCounter, Tokenizer};
+use contexture::tokens::{Provider, TokenCounter, Tokenizer};
 use contexture::{FileTokens, Parameter, Recipe, RecipeInfo, TokenCounts, recipes};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -73,6 +73,29 @@ struct SourceInfo {
     /// The JSON Schema of the source's parameters.
     #[schemars(with = "Map<String, Value>")]
     parameters: Value,
+}
+
+/// The models that Contexture knows.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "ModelList")]
+struct Models {
+    /// The model that is used if a request names none.
+    default: String,
+    /// The models by name.
+    models: Vec<ModelInfo>,
+}
+
+/// A model.
+#[derive(Debug, Serialize, JsonSchema)]
+struct ModelInfo {
+    /// The name of the model.
+    name: String,
+    /// The provider whose API the model is called through.
+    provider: Provider,
+    /// The size of the context window in tokens.
+    window: u64,
+    /// The output limit in tokens. Null if it is unknown.
+    max_output: Option<u64>,
 }
 
 /// Texts to count.
@@ -165,6 +188,7 @@ pub(crate) fn add(api: &mut Api) {
                 "Check a recipe",
                 "Checks a recipe and returns its layers. Errors have the line and the column.",
             )
+            .reads()
             .example(
                 "/v1/recipes/check",
                 json!({"yaml": "recipe: mine\nlayers:\n- {layer: memory, source: \
@@ -203,11 +227,35 @@ pub(crate) fn add(api: &mut Api) {
         },
     );
     api.add(
+        Operation::get("/v1/models", "list_models").says(
+            "List models",
+            "Returns the models with known context windows, by name. Other names can be used, \
+                 too.",
+        ),
+        |tenant: &Tenant, _: Nothing, _: Nothing, _: Nothing| -> Result<Models, Problem> {
+            let engine = &tenant.engine;
+            let mut models: Vec<ModelInfo> = (engine.models().list())
+                .map(|model| ModelInfo {
+                    name: model.name,
+                    provider: model.provider,
+                    window: model.window,
+                    max_output: model.max_output,
+                })
+                .collect();
+            models.sort_by(|a, b| a.name.cmp(&b.name));
+            Ok(Models {
+                default: engine.config().model.clone(),
+                models,
+            })
+        },
+    );
+    api.add(
         Operation::post("/v1/tokens", "count_tokens")
             .says(
                 "Count tokens",
                 "Counts the tokens of texts, for a model or with a tokenizer.",
             )
+            .reads()
             .example(
                 "/v1/tokens",
                 json!({"texts": ["When does the ferry leave?"], "model": "gpt-5.6"}),

@@ -16,7 +16,7 @@ use axum::response::{IntoResponse as _, Response};
 use axum::routing::on;
 use contexture::compaction::{Attempt, Compacted, Undone};
 use contexture::store::{
-    NewSession, NewTurn, Recorded, Session, SessionChange, SessionStatus, Turn,
+    NewSession, NewTurn, Recorded, Session, SessionChange, SessionStatus, Turn, TurnId,
 };
 use contexture::{CompactRequest, SessionCost};
 use futures_util::Stream;
@@ -26,7 +26,7 @@ use serde_json::json;
 use tokio::sync::broadcast::error::RecvError;
 
 use crate::api::page::{Limit, Page};
-use crate::api::turns;
+use crate::api::{pins, turns};
 use crate::app::{App, Watch};
 use crate::events::{Listener, SessionEvent};
 use crate::operation::{self, Api, Nothing, Operation, ResponseBody};
@@ -67,6 +67,9 @@ pub(crate) struct Change {
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Latest {
+    /// The id of a turn: `next` of the page before. Turns before it are returned.
+    /// Default: none; the latest turns are returned.
+    before: Option<TurnId>,
     /// The maximum number of turns, from 1 to 1000. Default: 100.
     limit: Limit,
 }
@@ -79,6 +82,9 @@ pub(crate) struct History {
     total: u64,
     /// The latest turns, oldest first, including compactions.
     turns: Vec<Turn>,
+    /// The value to send as `before` for the turns before these. Null if there
+    /// are none.
+    next: Option<TurnId>,
 }
 
 /// Options of a compaction.
@@ -174,7 +180,7 @@ pub(crate) fn add(api: &mut Api) {
             .says(
                 "Get the latest turns",
                 "Returns the latest turns of the session, oldest first. Compactions appear at the \
-                 position where they were made.",
+                 position where they were made. With `before`, returns the turns before a turn.",
             )
             .example("/v1/sessions/support/history?limit=1", None),
         history,
@@ -250,6 +256,7 @@ pub(crate) fn add(api: &mut Api) {
             Ok(tenant.engine.cost(&path.label)?)
         },
     );
+    pins::add(api);
     let mut listening = Operation::get("/v1/sessions/{label}/events", "listen_to_session").says(
         "Stream the events of a session",
         "Sends server-sent events as they happen on this server: `turn_recorded`, `assembled` and \
@@ -313,9 +320,17 @@ pub(crate) fn record(tenant: &Tenant, label: &str, turn: &NewTurn) -> Result<Rec
 }
 
 fn history(tenant: &Tenant, path: Named, query: Latest, _: Nothing) -> Result<History, Problem> {
-    let turns = tenant.engine.history(&path.label, query.limit.get())?;
+    let limit = query.limit.get();
+    let turns = tenant
+        .engine
+        .history_before(&path.label, query.before, limit)?;
     let total = tenant.store()?.session(&path.label)?.turns;
-    Ok(History { total, turns })
+    let first = turns.first().filter(|turn| turn.parent.is_some());
+    Ok(History {
+        total,
+        next: first.map(|turn| turn.id),
+        turns,
+    })
 }
 
 /// Compacts a session and publishes an event.
@@ -363,7 +378,11 @@ fn request(tenant: &Tenant, body: CompactBody) -> CompactRequest {
     }
 }
 
-fn publish_compacted(tenant: &Tenant, label: &str, compacted: &Compacted) -> Result<(), Problem> {
+pub(crate) fn publish_compacted(
+    tenant: &Tenant,
+    label: &str,
+    compacted: &Compacted,
+) -> Result<(), Problem> {
     let session = tenant.store()?.session(label)?.label;
     tenant.events.publish(|| SessionEvent::Compacted {
         session,
@@ -381,7 +400,8 @@ async fn listen(State(app): State<App>, request: Request<Body>) -> Response {
         let tenant = app.tenant(&parts).await?;
         let watch = app.watch(&parts)?;
         let asked = app.clone();
-        app.run(move || {
+        let name = std::sync::Arc::clone(&tenant.name);
+        app.run(&name, move || {
             let label = tenant.store()?.session(&path.label)?.label;
             let listener = tenant.events.listen();
             // A tenant that is loaded while the server stops is not closed by it.

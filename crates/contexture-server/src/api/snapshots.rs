@@ -25,6 +25,9 @@ struct ByHash {
 struct ListQuery {
     /// The label of the session. Default: every session.
     session: Option<String>,
+    /// The hash of a snapshot: `next` of the page before. Snapshots before it are
+    /// returned. Default: none; the latest snapshots are returned.
+    before: Option<String>,
     /// The maximum number of snapshots, from 1 to 1000. Default: 100.
     limit: Limit,
 }
@@ -35,6 +38,9 @@ struct ListQuery {
 struct Latest {
     /// The snapshots, without their content.
     snapshots: Vec<Snapshot>,
+    /// The value to send as `before` for the snapshots before these. Null if
+    /// there are none.
+    next: Option<String>,
 }
 
 /// The query of a snapshot.
@@ -93,13 +99,13 @@ pub(crate) fn add(api: &mut Api) {
         Operation::get("/v1/snapshots", "list_snapshots")
             .says(
                 "List snapshots",
-                "Returns the latest assembled requests, newest first, without their content.",
+                "Returns the latest assembled requests, newest first, without their content, one \
+                 page at a time.",
             )
+            .refuses(&[404, 422])
             .example("/v1/snapshots?session=support&limit=1", None),
         |tenant: &Tenant, _: Nothing, wanted: ListQuery, _: Nothing| -> Result<Latest, Problem> {
-            let session = wanted.session.as_deref();
-            let snapshots = tenant.store()?.snapshots(session, wanted.limit.get())?;
-            Ok(Latest { snapshots })
+            list(tenant, &wanted)
         },
     );
     api.add(
@@ -110,7 +116,7 @@ pub(crate) fn add(api: &mut Api) {
                  the requests differ first, and which blocks differ.",
             )
             .refuses(&[404, 422])
-            .example("/v1/snapshots/diff?a=e02088df&b=e02088df", None),
+            .example("/v1/snapshots/diff?a=a145e33a&b=a145e33a", None),
         compare,
     );
     api.add(
@@ -120,7 +126,7 @@ pub(crate) fn add(api: &mut Api) {
                 "Returns an assembled request exactly as it was, in the given format.",
             )
             .refuses(&[422])
-            .example("/v1/snapshots/e02088df?format=anthropic", None),
+            .example("/v1/snapshots/a145e33a?format=anthropic", None),
         show,
     );
     api.add(
@@ -130,7 +136,7 @@ pub(crate) fn add(api: &mut Api) {
                 "Verifies that the stored request is complete and renders to the same bytes.",
             )
             .refuses(&[422])
-            .example("/v1/snapshots/e02088df/check", None),
+            .example("/v1/snapshots/a145e33a/check", None),
         |tenant: &Tenant, by: ByHash, _: Nothing, _: Nothing| -> Result<Checked, Problem> {
             let saved = load(tenant, &by.hash)?.1;
             let blocks = saved.check(tenant.store()?)?;
@@ -138,6 +144,26 @@ pub(crate) fn add(api: &mut Api) {
             Ok(Checked { hash, blocks })
         },
     );
+}
+
+fn list(tenant: &Tenant, wanted: &ListQuery) -> Result<Latest, Problem> {
+    let store = tenant.store()?;
+    let session = wanted.session.as_deref();
+    let limit = wanted.limit.get();
+    let mut snapshots = match &wanted.before {
+        None => store.snapshots(session, limit + 1)?,
+        Some(before) => {
+            let before = snapshot::find(store, before)?.hash;
+            store.snapshots_before(session, before, limit + 1)?
+        }
+    };
+    let more = snapshots.len() > limit;
+    snapshots.truncate(limit);
+    let last = snapshots.last().filter(|_| more);
+    Ok(Latest {
+        next: last.map(|snapshot| snapshot.hash.to_string()),
+        snapshots,
+    })
 }
 
 fn load(tenant: &Tenant, prefix: &str) -> Result<(Snapshot, Saved), Problem> {
@@ -166,13 +192,5 @@ fn show(tenant: &Tenant, by: ByHash, wanted: InForm, _: Nothing) -> Result<Shown
 }
 
 fn compare(tenant: &Tenant, _: Nothing, pair: Pair, _: Nothing) -> Result<Comparison, Problem> {
-    let store = tenant.store()?;
-    let (before, now) = (load(tenant, &pair.a)?.1, load(tenant, &pair.b)?.1);
-    let model = tenant.engine.models().resolve(now.model());
-    let counts = tenant.engine.counts(&model)?;
-    let cache = now.compare(store, &before, counts.counter(), &now.layout(store)?)?;
-    Ok(Comparison {
-        changes: now.changes(store, &before)?,
-        cache,
-    })
+    Ok(tenant.engine.compare(&pair.a, &pair.b)?)
 }

@@ -175,6 +175,7 @@ pub(crate) fn add(api: &mut Api) {
                  paths and flags in the document replace the stored ones. Content that the \
                  document does not mention is kept.",
             )
+            .large()
             .refuses(&[404, 409])
             .example(
                 "/v1/trees",

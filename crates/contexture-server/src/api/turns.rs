@@ -14,9 +14,10 @@ use serde_json::{Map, Value, json};
 
 use crate::api::sessions::{self, Named};
 use crate::app::App;
+use crate::gate::GivenRequestId;
 use crate::operation::{self, Api, Nothing, Operation, ResponseBody};
 use crate::problem::Problem;
-use crate::{body, json};
+use crate::{background, body, json};
 
 /// A call of a model in the form of a provider's own API.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -129,10 +130,15 @@ async fn record_body(app: App, request: Request<Body>, id: &'static str) -> Resp
         let _: Nothing = operation::query(&parts)?;
         let key = idempotency_key(&parts.headers)?;
         let is_stream = body::is_event_stream(&parts.headers);
-        let bytes = body::recording(&app, &parts.headers, incoming).await?;
         let tenant = app.tenant(&parts).await?;
+        let reader = body::Reader::new(&app, &tenant);
+        let bytes = body::recording(reader, &parts.headers, incoming).await?;
+        let request_id = parts.extensions.get::<GivenRequestId>().cloned();
         let shared = app.clone();
-        app.run(move || {
+        let name = std::sync::Arc::clone(&tenant.name);
+        app.run(&name, move || {
+            let explicit = key.is_some();
+            let key = key.or_else(|| request_id.map(|id| id.idempotency_key(&bytes)));
             let mut turn = match is_stream || native::is_native(&bytes) {
                 true => {
                     json::check_count(&bytes)?;
@@ -146,7 +152,8 @@ async fn record_body(app: App, request: Request<Body>, id: &'static str) -> Resp
                     tenant.engine.turn_of(&path.label, recording)?
                 }
                 false => {
-                    let checked: NewTurn = json::read(shared.schemas(), id, &bytes)?;
+                    let checked: NewTurn =
+                        json::read(shared.schemas(), id, &bytes, json::MOST_VALUES)?;
                     // Read from the bytes, blocks of providers keep theirs.
                     let has_raw = bytes.windows(5).any(|name| name == b"\"raw\"");
                     match has_raw {
@@ -157,6 +164,7 @@ async fn record_body(app: App, request: Request<Body>, id: &'static str) -> Resp
             };
             if let Some(key) = key {
                 match &turn.idempotency_key {
+                    Some(_) if !explicit => {}
                     Some(own) if *own != key => {
                         let message = format!(
                             "is `{own}`, but the header `Idempotency-Key` is `{key}`: send one of \
@@ -167,7 +175,9 @@ async fn record_body(app: App, request: Request<Body>, id: &'static str) -> Resp
                     _ => turn.idempotency_key = Some(key),
                 }
             }
-            operation::to_bytes(&sessions::record(&tenant, &path.label, &turn)?)
+            let recorded = sessions::record(&tenant, &path.label, &turn)?;
+            background::compact(&tenant, &path.label);
+            operation::to_bytes(&recorded)
         })
         .await
     };

@@ -359,7 +359,8 @@ fn unknown_paths_and_methods_are_reported() {
     let nothing = "404 no_such_path: the server has no such path [open `/docs` for a list of \
                    operations]";
     for target in [
-        "/",
+        "/ui",
+        "/ui/0/app.js",
         "/v1",
         "/v1/",
         "/v1/session",
@@ -375,7 +376,7 @@ fn unknown_paths_and_methods_are_reported() {
                   answer's `allow` header]";
     for (method, target, allow) in [
         ("DELETE", "/v1/sessions", "GET,HEAD,POST"),
-        ("PUT", "/v1/sessions/s", "GET,HEAD,PATCH"),
+        ("PUT", "/v1/sessions/s", "DELETE,GET,HEAD,PATCH"),
         ("GET", "/v1/assemble", "POST"),
         ("OPTIONS", "/v1/assemble", "POST"),
         ("BREW", "/v1/assemble", "POST"),
@@ -444,7 +445,7 @@ fn a_body_with_too_many_values_is_rejected() {
     let lab = Lab::new();
     let server = lab.serve();
     let many = format!("[{}1]", "1,".repeat(500_000));
-    let refused = "413 too_many_values: the body has more than 500,000 values [send less per call; \
+    let refused = "413 too_many_values: the body has more than 500000 values [send less per call; \
                    send records as NDJSON]";
     for target in ["/v1/sessions", "/v1/memory/records", "/mcp"] {
         assert_eq!(server.post(target, &many).text(), refused, "{target}");

@@ -7,13 +7,17 @@ mod support;
 
 mod blobs;
 mod bodies;
+mod cache;
 mod events;
+mod inspector;
 mod keys;
 mod metrics;
 mod native;
+mod neighbours;
 mod origins;
 mod patches;
 mod paths;
+mod pins;
 mod slow;
 mod stopping;
 mod store;

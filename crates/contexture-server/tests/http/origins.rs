@@ -152,7 +152,7 @@ fn allowed_origins_get_cors_headers() {
     );
     assert_eq!(
         says(&called, "access-control-expose-headers"),
-        "x-request-id,retry-after,mcp-session-id"
+        "contexture-version,x-request-id,retry-after,mcp-session-id"
     );
     assert!(says(&called, "vary").contains("origin"), "{called:?}");
     // A refusal can be read by the page, too.

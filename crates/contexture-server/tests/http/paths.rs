@@ -217,6 +217,7 @@ fn the_default_tenant_cannot_read_the_roots_of_other_tenants() {
         .with(|config| {
             let quay = contexture::config::TenantConfig {
                 root: Some("elsewhere/quay".to_owned()),
+                quota: None,
             };
             config.tenants.insert("quay".to_owned(), quay);
         });

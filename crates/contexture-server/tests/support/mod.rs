@@ -105,11 +105,21 @@ impl Lab {
             metrics: Arc::new(Metrics::default()),
             now: self.now,
             mark_key: Some(contexture::core::guard::MarkKey::from_text("test")),
+            private: vec![self.path(".contexture/contexture.db")],
         }
     }
 
     /// Serves the project until the test lets go of it.
     pub(crate) fn serve(&self) -> Running {
+        self.serve_for(None)
+    }
+
+    /// Serves the project read-only, to callers with that key.
+    pub(crate) fn inspect(&self, key: &str) -> Running {
+        self.serve_for(Some(key.to_owned()))
+    }
+
+    fn serve_for(&self, key: Option<String>) -> Running {
         let service = self.service();
         let limits = &service.config.server;
         let threads = limits.max_concurrent + limits.max_streams() + 16;
@@ -123,7 +133,10 @@ impl Lab {
                 .build()
                 .unwrap();
             runtime.block_on(async {
-                let server = Server::bind(service).await.unwrap();
+                let server = match key {
+                    None => Server::bind(service).await.unwrap(),
+                    Some(key) => Server::bind_read_only(service, key).await.unwrap(),
+                };
                 bound.send((server.address(), server.needs_key())).unwrap();
                 server
                     .run(async {
@@ -333,6 +346,11 @@ impl Answer {
             "{self:?}"
         );
         assert!(self.header("x-request-id").is_some(), "{self:?}");
+        assert_eq!(
+            self.header("contexture-version"),
+            Some(env!("CARGO_PKG_VERSION")),
+            "{self:?}"
+        );
         let body = self.json();
         let error = body["error"].as_object().unwrap();
         assert_eq!(body.as_object().unwrap().len(), 1, "{body}");

@@ -19,8 +19,8 @@ pub(super) struct Batch<'a> {
     before: State,
     /// The last key that was given away; `None` until one is wanted.
     last_key: Option<i64>,
-    /// Entities by normalised name and type, as they were found.
-    pub(super) entities: HashMap<(String, String), i64>,
+    /// Entities by normalised name, type and user, as they were found.
+    pub(super) entities: HashMap<(String, String, Option<String>), i64>,
     /// How many more texts tell of entities and relations than before.
     touched: BTreeMap<i64, More>,
     /// Entities that are others under another name.
@@ -208,9 +208,9 @@ impl<'a> Batch<'a> {
             .prepare_cached(
                 "INSERT INTO memories (key, tenant, kind, seq, archived, at, idx, valid_from,
                      valid_to, outcome, type, session, task, source, speaker, mentions, words,
-                     vector, digest, tag, id)
+                     vector, digest, tag, id, user, agent)
                  VALUES (?1, ?2, ?3, ?4, 0, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15,
-                     ?16, ?17, ?18, ?19, ?20)",
+                     ?16, ?17, ?18, ?19, ?20, ?21, ?22)",
             )?
             .execute(params![
                 key,
@@ -233,6 +233,8 @@ impl<'a> Batch<'a> {
                 new.digest,
                 tag(self.tenant, new.kind, &new.id),
                 new.id,
+                new.user,
+                new.agent,
             ])?;
         if is_counted(new.kind) {
             (self.db)
@@ -264,7 +266,7 @@ impl<'a> Batch<'a> {
                 "UPDATE memories SET archived = 0, at = ?2, idx = ?3, valid_from = ?4,
                      valid_to = ?5, outcome = ?6, type = ?7, session = ?8, task = ?9,
                      source = ?10, speaker = ?11, mentions = ?12, words = ?13, vector = ?14,
-                     digest = ?15, tag = ?16, id = ?17 WHERE key = ?1",
+                     digest = ?15, tag = ?16, id = ?17, user = ?18, agent = ?19 WHERE key = ?1",
             )?
             .execute(params![
                 old.key,
@@ -284,6 +286,8 @@ impl<'a> Batch<'a> {
                 new.digest,
                 tag(self.tenant, new.kind, &new.id),
                 new.id,
+                new.user,
+                new.agent,
             ])?;
         if !old.given {
             (self.db)

@@ -129,6 +129,7 @@ impl<'a> Sketches<'a> {
         }
         let (valid_from, valid_to) = (row.get(3)?, row.get(4)?);
         let record = load::parse(kind_of(row.get(0)?)?, &row.get::<_, String>(5)?)?;
+        let owner = record.scope();
         Ok(match record {
             Record::Entity(entity) => Some(Sketch::Entity(EntitySketch {
                 id: entity.id,
@@ -141,6 +142,7 @@ impl<'a> Sketches<'a> {
                 given,
                 valid_from,
                 valid_to,
+                owner,
             })),
             Record::Relation(relation) => {
                 let first = match given {
@@ -159,6 +161,7 @@ impl<'a> Sketches<'a> {
                     at: row.get(2)?,
                     valid_from,
                     valid_to,
+                    owner,
                 }))
             }
             Record::Pattern(pattern) => Some(Sketch::Pattern(PatternSketch {
@@ -168,6 +171,7 @@ impl<'a> Sketches<'a> {
                 scope: pattern.scope,
                 valid_from,
                 valid_to,
+                owner,
             })),
             Record::Event(_) | Record::Chunk(_) | Record::Task(_) => None,
         })

@@ -64,11 +64,12 @@ impl Batch<'_> {
             "SELECT m.key FROM memory_names n JOIN memories m ON m.key = n.entity
              JOIN memory_counts c ON c.key = n.entity
              WHERE n.tenant = ?1 AND n.name = ?2 AND m.type = ?3 AND c.given = 0 AND m.key <> ?4
+                 AND m.user IS ?5
              ORDER BY m.key",
         )?;
         for name in &new.derived.names {
-            let keys =
-                select.query_map((self.tenant, name, &new.record_type, but), |row| row.get(0))?;
+            let of = (self.tenant, name, &new.record_type, but, &new.user);
+            let keys = select.query_map(of, |row| row.get(0))?;
             for key in keys {
                 found.push(key?);
             }
@@ -164,14 +165,19 @@ impl Batch<'_> {
 
     /// Returns the entities that are meant, one for each mention. Those that
     /// are not there are made.
-    pub(super) fn resolve(&mut self, mentions: &[Mention]) -> Result<Vec<i64>, Fault> {
+    pub(super) fn resolve(
+        &mut self,
+        mentions: &[Mention],
+        user: Option<&str>,
+    ) -> Result<Vec<i64>, Fault> {
         let mut keys = Vec::with_capacity(mentions.len());
         for mention in mentions {
-            let name = (mention.key.clone(), mention.entity_type.clone());
+            let (key, kind) = (mention.key.clone(), mention.entity_type.clone());
+            let name = (key, kind, user.map(str::to_owned));
             let key = match self.entities.get(&name) {
                 Some(key) => *key,
                 None => {
-                    let key = self.entity_meant(mention)?;
+                    let key = self.entity_meant(mention, user)?;
                     self.entities.insert(name, key);
                     key
                 }
@@ -181,11 +187,14 @@ impl Batch<'_> {
         Ok(keys)
     }
 
-    fn entity_meant(&mut self, mention: &Mention) -> Result<i64, Fault> {
-        if let Some(key) = self.entity_called(&mention.key, &mention.entity_type)? {
+    fn entity_meant(&mut self, mention: &Mention, user: Option<&str>) -> Result<i64, Fault> {
+        if let Some(key) = self.entity_called(&mention.key, &mention.entity_type, user)? {
             return Ok(key);
         }
-        let id = format!("{}:{}", mention.entity_type, mention.key);
+        let id = match user {
+            Some(user) => format!("{}:{} ({user})", mention.entity_type, mention.key),
+            None => format!("{}:{}", mention.entity_type, mention.key),
+        };
         // It may have been recorded under that id with other names.
         if let Some(there) = self.find(kind::ENTITY, &id)? {
             return Ok(there.key);
@@ -202,8 +211,14 @@ impl Batch<'_> {
             valid_from: None,
             valid_to: None,
             supersedes: None,
+            user: user.map(str::to_owned),
+            agent: None,
+            session_id: None,
+            task_id: None,
+            source: None,
         };
         let mut new = Prepared::entity(&entity)?;
+        new.user.clone_from(&entity.user);
         new.derived.names = vec![mention.key.clone()];
         new.digest = digest(&new.body, &new.derived);
         let key = self.insert(&new, false, 0, None)?;
@@ -211,22 +226,35 @@ impl Batch<'_> {
         Ok(key)
     }
 
-    /// Returns the entity of that name: the one of that type, else the oldest.
-    fn entity_called(&self, name: &str, entity_type: &str) -> Result<Option<i64>, Fault> {
+    /// Returns the entity of that name: the user's own before one that was
+    /// recorded for all, the one of that type, else the oldest. What texts of
+    /// other users tell of is not theirs.
+    fn entity_called(
+        &self,
+        name: &str,
+        entity_type: &str,
+        user: Option<&str>,
+    ) -> Result<Option<i64>, Fault> {
         let mut select = self.db.prepare_cached(
             "SELECT m.key FROM memory_names n JOIN memories m ON m.key = n.entity
-             WHERE n.tenant = ?1 AND n.name = ?2 ORDER BY m.type = ?3 DESC, m.key LIMIT 1",
+             WHERE n.tenant = ?1 AND n.name = ?2 AND (m.user IS ?4 OR (m.user IS NULL
+                 AND (SELECT given FROM memory_counts c WHERE c.key = m.key) = 1))
+             ORDER BY m.user IS ?4 DESC, m.type = ?3 DESC, m.key LIMIT 1",
         )?;
-        let found = select.query_row((self.tenant, name, entity_type), |row| row.get(0));
+        let found = select.query_row((self.tenant, name, entity_type, user), |row| row.get(0));
         Ok(found.optional()?)
     }
 
     /// Returns the entity that the end of a relation names: by its id, else by
     /// its name.
-    pub(super) fn entity_at_end(&self, end: &str) -> Result<Option<i64>, Fault> {
+    pub(super) fn entity_at_end(
+        &self,
+        end: &str,
+        user: Option<&str>,
+    ) -> Result<Option<i64>, Fault> {
         match self.find(kind::ENTITY, end)? {
             Some(entity) => Ok(Some(entity.key)),
-            None => self.entity_called(end, ""),
+            None => self.entity_called(end, "", user),
         }
     }
 }

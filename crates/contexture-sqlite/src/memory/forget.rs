@@ -1,7 +1,7 @@
 //! Deletes records from all tables.
 //!
-//! The connection overwrites deleted rows, and the writer rewrites the file, so
-//! that no bytes are left.
+//! The connection overwrites deleted rows, and the writer overwrites the copies
+//! that SQLite leaves when it moves rows, so that no bytes are left.
 
 use contexture_store::{Forget, Forgotten, RecordKind};
 use rusqlite::Connection;
@@ -34,7 +34,10 @@ pub(super) fn forget(db: &Connection, tenant: i64, what: &Forget) -> Result<Forg
             Forget::Session(session) => Fault::not_found("record of session", session),
         });
     }
-    Ok(Forgotten(gone))
+    Ok(Forgotten {
+        forgotten: gone,
+        pending: false,
+    })
 }
 
 /// Returns the records that are named, with their kinds.

@@ -1,5 +1,6 @@
 //! Reads records.
 
+use contexture_core::ContentHash;
 use contexture_store::{Record, RecordKey, RecordKind};
 use jiff::Timestamp;
 use rusqlite::types::FromSqlError;
@@ -44,7 +45,7 @@ pub(super) fn both(
 
 fn load(db: &Connection, tenant: i64, key: i64) -> Result<Option<(Loaded, Record)>, Fault> {
     let mut select = db.prepare_cached(
-        "SELECT m.kind, m.at, m.valid_to, m.superseded IS NOT NULL, b.body
+        "SELECT m.kind, m.at, m.valid_to, m.superseded IS NOT NULL, b.body, m.digest, m.id
          FROM memories m JOIN memory_bodies b ON b.record = m.key
          WHERE m.key = ?1 AND m.tenant = ?2",
     )?;
@@ -57,9 +58,25 @@ fn load(db: &Connection, tenant: i64, key: i64) -> Result<Option<(Loaded, Record
             valid_to: row.get(2)?,
             superseded: row.get(3)?,
         };
-        Ok((loaded, parse(kind, row.get_ref(4)?.as_str()?)?))
+        let body = row.get_ref(4)?.as_str()?;
+        if !is_intact(body, row.get_ref(5)?.as_blob()?) {
+            return Ok(Err(row.get::<_, String>(6)?));
+        }
+        Ok(Ok((loaded, parse(kind, body)?)))
     });
-    Ok(found.optional()?)
+    match found.optional()? {
+        None => Ok(None),
+        Some(Ok(loaded)) => Ok(Some(loaded)),
+        Some(Err(id)) => Err(Fault::damaged(
+            format!("record `{id}`"),
+            "its content does not match its hash",
+        )),
+    }
+}
+
+/// Returns true when a body is the one that the digest was made of.
+pub(crate) fn is_intact(body: &str, digest: &[u8]) -> bool {
+    digest.get(..16) == Some(&ContentHash::of(body.as_bytes()).as_bytes()[..16])
 }
 
 /// Reads what a record says.

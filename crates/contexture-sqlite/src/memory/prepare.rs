@@ -31,6 +31,8 @@ pub(super) struct Prepared {
     pub(super) session: Option<String>,
     pub(super) task: Option<String>,
     pub(super) source: Option<String>,
+    pub(super) user: Option<String>,
+    pub(super) agent: Option<String>,
     /// `None` when the record says nothing of it.
     pub(super) at: Option<i64>,
     pub(super) index: i64,
@@ -107,6 +109,8 @@ fn item(place: usize, new: &NewRecord, most: u64) -> Result<Item, StoreError> {
     };
     check_size(&new.record, prepared.body.len(), most)?;
     prepared.place = place;
+    let owner = new.record.scope();
+    (prepared.user, prepared.agent) = (owner.user, owner.agent);
     prepared.digest = digest(&prepared.body, &new.derived);
     prepared.derived = new.derived.clone();
     if !is_text(prepared.kind) {
@@ -161,6 +165,7 @@ fn columns(record: &Record) -> Result<Option<Prepared>, StoreError> {
             body: body(chunk)?,
             record_type: "chunk".to_owned(),
             session: chunk.session_id.clone(),
+            task: chunk.task_id.clone(),
             source: Some(chunk.source.clone()),
             at: milliseconds(chunk.timestamp),
             index: i64::from(chunk.index),
@@ -175,6 +180,9 @@ fn columns(record: &Record) -> Result<Option<Prepared>, StoreError> {
             kind: kind::PATTERN,
             id: pattern.id.clone(),
             body: body(pattern)?,
+            session: pattern.session_id.clone(),
+            task: pattern.task_id.clone(),
+            source: pattern.source.clone(),
             valid_from: milliseconds(pattern.valid_from),
             valid_to: milliseconds(pattern.valid_to),
             supersedes: pattern.supersedes.clone(),
@@ -192,6 +200,9 @@ impl Prepared {
             id: entity.id.clone(),
             body: body(entity)?,
             record_type: entity.entity_type.clone(),
+            session: entity.session_id.clone(),
+            task: entity.task_id.clone(),
+            source: entity.source.clone(),
             valid_from: milliseconds(entity.valid_from),
             valid_to: milliseconds(entity.valid_to),
             supersedes: entity.supersedes.clone(),
@@ -205,6 +216,9 @@ impl Prepared {
             id: relation.id.clone(),
             body: body(relation)?,
             record_type: relation.relation_type.clone(),
+            session: relation.session_id.clone(),
+            task: relation.task_id.clone(),
+            source: relation.source.clone(),
             at: milliseconds(relation.timestamp),
             valid_from: milliseconds(relation.valid_from),
             valid_to: milliseconds(relation.valid_to),

@@ -50,8 +50,9 @@ impl Batch<'_> {
         let Some((source, target)) = &new.ends else {
             return Ok(None);
         };
-        let source = self.entity_at_end(source)?;
-        let target = self.entity_at_end(target)?;
+        let user = new.user.as_deref();
+        let source = self.entity_at_end(source, user)?;
+        let target = self.entity_at_end(target, user)?;
         Ok(source.zip(target))
     }
 
@@ -145,6 +146,11 @@ impl Batch<'_> {
             valid_from: None,
             valid_to: None,
             supersedes: None,
+            user: None,
+            agent: None,
+            session_id: None,
+            task_id: None,
+            source: None,
         };
         let mut new = Prepared::relation(&relation)?;
         new.digest = digest(&new.body, &new.derived);

@@ -74,7 +74,7 @@ impl Batch<'_> {
     /// Keeps an event, a chunk or a pattern.
     fn keep(&mut self, new: &Prepared, now: i64) -> Result<Remembered, Fault> {
         let Some(old) = self.find(new.kind, &new.id)? else {
-            let mentions = self.resolve(&new.derived.mentions)?;
+            let mentions = self.resolve(&new.derived.mentions, new.user.as_deref())?;
             let at = new.at.unwrap_or(now);
             let key = self.insert(new, true, at, pack(&distinct(&mentions)).as_deref())?;
             self.tell(key, new, at, &mentions)?;
@@ -88,7 +88,7 @@ impl Batch<'_> {
             return Ok(Remembered::Unchanged(old.key));
         }
         self.take_back(&old)?;
-        let mentions = self.resolve(&new.derived.mentions)?;
+        let mentions = self.resolve(&new.derived.mentions, new.user.as_deref())?;
         let at = new.at.unwrap_or(old.at);
         self.replace(&old, new, at, pack(&distinct(&mentions)).as_deref())?;
         self.tell(old.key, new, at, &mentions)?;

@@ -1,11 +1,68 @@
 //! Counts the records of a memory.
 
-use contexture_store::{KindStats, MemoryStats, RecordKind};
+use std::collections::BTreeMap;
+
+use contexture_store::{KindStats, MemoryStats, RecordKey, RecordKind, RecordList};
 use rusqlite::Connection;
 
-use super::kind_of;
+use super::{kind_of, number_of};
 use crate::error::Fault;
 use crate::row::unsigned;
+
+/// Returns how many records can be found, by kind.
+pub(super) fn counts(db: &Connection, tenant: i64) -> Result<BTreeMap<RecordKind, u64>, Fault> {
+    let mut select = db.prepare_cached("SELECT kind, live FROM memory_kinds WHERE tenant = ?1")?;
+    let mut rows = select.query([tenant])?;
+    let mut counts = BTreeMap::new();
+    while let Some(row) = rows.next()? {
+        counts.insert(kind_of(row.get(0)?)?, unsigned(row, 1)?);
+    }
+    Ok(counts)
+}
+
+/// Returns the keys of the records that a list selects.
+pub(super) fn list(
+    db: &Connection,
+    tenant: i64,
+    what: &RecordList,
+    after: RecordKey,
+    limit: usize,
+) -> Result<Vec<RecordKey>, Fault> {
+    let kind = match what.kind {
+        // Tasks are listed by their stack.
+        Some(RecordKind::Task) => return Ok(Vec::new()),
+        kind => kind.and_then(number_of),
+    };
+    // An index is used where one fits: a list of everything goes by key.
+    let indexed = match (&what.session, &what.source) {
+        (Some(_), _) => "m.session = ?4",
+        (None, Some(_)) => "m.source = ?6",
+        (None, None) => "true",
+    };
+    let mut select = db.prepare_cached(&format!(
+        "SELECT m.key FROM memories m WHERE m.tenant = ?1 AND m.key > ?2 AND m.archived = 0
+             AND {indexed} AND (?3 IS NULL OR m.kind = ?3) AND (?4 IS NULL OR m.session = ?4)
+             AND (?5 IS NULL OR m.task = ?5) AND (?6 IS NULL OR m.source = ?6)
+             AND (?7 IS NULL OR m.user = ?7) AND (?8 IS NULL OR m.agent = ?8)
+             AND (m.kind NOT IN (2, 3)
+                 OR (SELECT given FROM memory_counts c WHERE c.key = m.key) = 1)
+         ORDER BY m.key LIMIT ?9"
+    ))?;
+    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+    let of = rusqlite::params![
+        tenant,
+        after,
+        kind,
+        what.session,
+        what.task,
+        what.source,
+        what.user,
+        what.agent,
+        limit,
+    ];
+    let found = select.query_map(of, |row| row.get(0))?;
+    Ok(found.collect::<Result<_, _>>()?)
+}
 
 pub(super) fn stats(db: &Connection, tenant: i64) -> Result<MemoryStats, Fault> {
     let mut stats = MemoryStats::default();

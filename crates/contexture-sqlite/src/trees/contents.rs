@@ -1,11 +1,12 @@
 //! The content, token counts and raw responses of nodes.
 
 use contexture_core::Tokens;
-use contexture_store::{CountedNode, MessageContent, RawResponse};
+use contexture_store::{CountedNode, MessageContent, NodeHead, RawResponse};
 use rusqlite::{Connection, OptionalExtension};
 
 use super::TreeRow;
 use super::head::Heads;
+use super::insert::node_sum;
 use crate::error::Fault;
 use crate::row::Json;
 use crate::{record, turns};
@@ -21,7 +22,7 @@ pub(super) fn nodes(
     let counter = turns::counter(db, tenant, counter)?;
     let mut heads = Heads::new(db)?;
     let mut contents = db.prepare_cached(
-        "SELECT c.content, k.blocks FROM node_contents c
+        "SELECT c.content, k.blocks, c.sum FROM node_contents c
          LEFT JOIN node_counts k ON k.node = c.node AND k.counter = ?2 WHERE c.node = ?1",
     )?;
     ids.iter()
@@ -31,14 +32,29 @@ pub(super) fn nodes(
             // Nobody asks how it is reached.
             (row.step, row.parent) = (0, None);
             let head = heads.named(row, None)?;
-            let (content, tokens) = contents.query_row((key, counter), |row| {
+            let (content, tokens, intact) = contents.query_row((key, counter), |row| {
+                let intact = is_intact(&head, row.get_ref(0)?.as_str()?, row.get(2)?);
                 let content = row.get::<_, Json<MessageContent>>(0)?.0;
-                Ok((content, crate::row::json(row, 1)?))
+                Ok((content, crate::row::json(row, 1)?, intact))
             })?;
+            if !intact {
+                return Err(damaged(&head.id));
+            }
             let node = head.with(content, None);
             Ok(CountedNode { node, tokens })
         })
         .collect()
+}
+
+/// Returns true when a node is what was stored. Of nodes from before version 9 it
+/// is not known.
+pub(crate) fn is_intact(head: &NodeHead, content: &str, sum: Option<[u8; 16]>) -> bool {
+    let now = || node_sum(&head.id, head.author.name(), head.created_at, content);
+    sum.is_none_or(|sum| sum == now())
+}
+
+pub(super) fn damaged(id: &str) -> Fault {
+    Fault::damaged(format!("node `{id}`"), "it does not match its hash")
 }
 
 pub(super) fn put_counts(

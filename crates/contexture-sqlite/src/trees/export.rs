@@ -6,7 +6,7 @@ use contexture_store::{Edge, EdgeSource, MessageContent, NodeHead, Skeleton, Tre
 use rusqlite::Connection;
 
 use super::head::{COLUMNS, HeadRow};
-use super::{TreeRow, agents, memory, paths};
+use super::{TreeRow, agents, contents, memory, paths};
 use crate::error::Fault;
 use crate::row::{Json, Word, json};
 
@@ -17,15 +17,20 @@ pub(super) fn load(
     tree: &TreeRow,
 ) -> Result<(TreeDocument, HashMap<String, i64>), Fault> {
     let mut select = db.prepare_cached(&format!(
-        "SELECT {COLUMNS}, c.content, r.response FROM nodes n
+        "SELECT {COLUMNS}, c.content, r.response, c.sum FROM nodes n
          JOIN node_contents c ON c.node = n.key LEFT JOIN raw_responses r ON r.node = n.key
          WHERE n.tree = ?1"
     ))?;
     let rows = select.query_map([tree.key], |row| {
+        let head = HeadRow::read(row)?;
+        if !head.is_intact(row.get_ref(13)?.as_str()?, row.get(15)?) {
+            return Ok(Err(contents::damaged(head.id())));
+        }
         let content = row.get::<_, Json<MessageContent>>(13)?.0;
-        Ok((HeadRow::read(row)?, (content, json(row, 14)?)))
+        Ok(Ok((head, (content, json(row, 14)?))))
     })?;
-    let rows = rows.collect::<Result<Vec<_>, _>>()?;
+    let rows = rows.map(|row| row.map_err(Fault::from).flatten());
+    let rows = rows.collect::<Result<Vec<_>, Fault>>()?;
     let keys: HashMap<String, i64> = rows
         .iter()
         .map(|(row, _)| (row.id().to_owned(), row.key))

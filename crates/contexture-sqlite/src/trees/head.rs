@@ -52,6 +52,11 @@ impl HeadRow {
         &self.head.id
     }
 
+    /// Returns true when the node with that content is what was stored.
+    pub(super) fn is_intact(&self, content: &str, sum: Option<[u8; 16]>) -> bool {
+        super::contents::is_intact(&self.head, content, sum)
+    }
+
     /// Puts names where there are keys.
     pub(super) fn named(
         self,

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use contexture_core::ContentHash;
 use contexture_store::{
     Agent, Edge, MessageContent, Node, PREVIEW_CHARS, RawResponse, SavedPath, StoreError,
 };
@@ -42,7 +43,7 @@ impl<'db> Inserts<'db> {
                  VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)",
             )?,
             content: db.prepare_cached(
-                "INSERT INTO node_contents (node, preview, content) VALUES (?1, ?2, ?3)",
+                "INSERT INTO node_contents (node, preview, content, sum) VALUES (?1, ?2, ?3, ?4)",
             )?,
             response: db
                 .prepare_cached("INSERT INTO raw_responses (node, response) VALUES (?1, ?2)")?,
@@ -88,7 +89,10 @@ impl<'db> Inserts<'db> {
             MessageContent::Text(text) if text.len() <= PREVIEW_CHARS => None,
             _ => Some(node.preview()),
         };
-        self.content.execute((key, preview, Json(&node.content)))?;
+        let content = serde_json::to_string(&node.content)
+            .map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))?;
+        let sum = node_sum(&node.id, node.author.name(), created_at, &content);
+        self.content.execute((key, preview, content, sum))?;
         if let Some(response) = &node.raw_response {
             self.response(key, response)?;
         }
@@ -119,6 +123,19 @@ impl<'db> Inserts<'db> {
         }
         Ok(())
     }
+}
+
+/// Returns the hash of what never changes about a node.
+pub(crate) fn node_sum(id: &str, author: &str, created_at: Timestamp, content: &str) -> [u8; 16] {
+    let place = format!(
+        "{author} {} {} {id} ",
+        created_at.as_millisecond(),
+        id.len()
+    );
+    let whole = ContentHash::of((place + content).as_bytes());
+    let mut sum = [0; 16];
+    sum.copy_from_slice(&whole.as_bytes()[..16]);
+    sum
 }
 
 /// Returns the key of a node that was checked to be there.

@@ -19,16 +19,18 @@ impl Record {
                 chunk.id = format!("{}#{}", chunk.source, chunk.index);
             }
             Record::Entity(entity) if entity.id.is_empty() => {
-                entity.id = format!("{}:{}", entity.entity_type, entity.name);
+                let id = format!("{}:{}", entity.entity_type, entity.name);
+                entity.id = of_user(id, entity.user.as_deref());
             }
             Record::Relation(relation) if relation.id.is_empty() => {
-                relation.id = format!(
+                let id = format!(
                     "{} {} {}",
                     relation.source_id, relation.relation_type, relation.target_id
                 );
+                relation.id = of_user(id, relation.user.as_deref());
             }
             Record::Pattern(pattern) if pattern.id.is_empty() => {
-                pattern.id.clone_from(&pattern.name);
+                pattern.id = of_user(pattern.name.clone(), pattern.user.as_deref());
             }
             _ => {}
         }
@@ -37,6 +39,7 @@ impl Record {
     /// Checks that the record makes sense by itself. The field of the error is
     /// the record's.
     pub fn check(&self) -> Result<(), StoreError> {
+        scope(self)?;
         match self {
             Record::Event(event) => check_event(event),
             Record::Chunk(chunk) => check_chunk(chunk),
@@ -46,6 +49,29 @@ impl Record {
             Record::Task(task) => check_task(task),
         }
     }
+}
+
+/// Returns an id that two users do not share.
+fn of_user(id: String, user: Option<&str>) -> String {
+    match user {
+        Some(user) => format!("{id} ({user})"),
+        None => id,
+    }
+}
+
+/// Checks the names of the scope that a record belongs to.
+fn scope(record: &Record) -> Result<(), StoreError> {
+    let scope = record.scope();
+    for (field, value) in [
+        ("user", &scope.user),
+        ("agent", &scope.agent),
+        ("session_id", &scope.session),
+        ("task_id", &scope.task),
+        ("source", &scope.source),
+    ] {
+        optional(field, value.as_deref())?;
+    }
+    Ok(())
 }
 
 fn digest(event: &EventRecord) -> String {

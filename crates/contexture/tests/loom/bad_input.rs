@@ -391,7 +391,7 @@ fn the_wrong_recipe() {
     expect(
         &lab.complaint("--head n1 --recipe broker"),
         "
-        recipe `broker` has no layer that uses `tree`; it is ignored
+        recipe `broker` has no layer that uses `tree`
         hint: set `recipe`
         ",
     );

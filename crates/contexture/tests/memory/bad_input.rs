@@ -100,6 +100,8 @@ fn a_hundred_thousand_events_that_say_the_same_are_one() {
     let found = ids(&context);
     assert!(found.contains(&"b1".to_owned()), "{found:?}");
     assert_eq!(found.iter().filter(|id| id.starts_with('n')).count(), 1);
+    let noted = "The boat is still there. (and 99,999 like it)";
+    assert!(context.content.contains(noted), "{}", context.content);
 }
 
 #[test]

@@ -33,17 +33,22 @@ fn a_text_that_may_not_show_lends_no_words() {
         let parts = context.components.iter();
         parts.map(|part| part.scores["words"]).collect()
     };
-    let hides = |context: &Context| {
-        assert!(!ids(context).iter().any(|id| id == "h"), "{context:?}");
-        assert!(
-            words(context).iter().all(|words| *words == 0.0),
-            "{context:?}"
-        );
+    // What stands beside it does not match: there is only space for it.
+    let lends_nothing = |mind: &TestMemory, request: &ContextRequest| {
+        let context = mind.ask(request);
+        assert!(!ids(&context).contains(&"h".to_owned()), "{context:?}");
+        assert!(context.metadata.unmatched, "{context:?}");
+        let none = words(&context).iter().all(|words| *words == 0.0);
+        assert!(none, "{context:?}");
     };
     let mind = TestMemory::of(&[private(hidden.clone(), "ana"), open.clone()].concat());
-    hides(&mind.ask(&asked));
-    let shown = mind.ask_as(&asked, &["ana".to_owned()]).unwrap();
-    assert_eq!(ids(&shown)[0], "h");
+    lends_nothing(&mind, &asked);
+    // Nor does it correct a word.
+    let mistyped = mind.ask(&query_for("swordfsh", 500));
+    assert!(mistyped.metadata.signals.corrected.is_empty());
+    let ana = mind.ask_as(&asked, &["ana".to_owned()]).unwrap();
+    assert_eq!(ids(&ana), ["h", "o"]);
+    assert!(!ana.metadata.unmatched);
 
     let mind = TestMemory::of(&[hidden, open].concat());
     let lent = mind.ask(&asked);
@@ -56,10 +61,10 @@ fn a_text_that_may_not_show_lends_no_words() {
         },
         ..asked.clone()
     };
-    hides(&mind.ask(&excluded));
+    lends_nothing(&mind, &excluded);
     let newer = r#"{"kind":"event","id":"n","session_id":"t","timestamp":"2026-02-03T10:00:00Z","content":"It was changed.","supersedes":"h"}"#;
     mind.record(newer);
-    hides(&mind.ask(&asked));
+    lends_nothing(&mind, &asked);
 }
 
 #[test]

@@ -81,7 +81,7 @@ fn deleted_records_are_removed_from_every_cache() {
         .memory()
         .forget(&Forget::Session("tue".to_owned()))
         .unwrap();
-    assert_eq!(gone.0[&RecordKind::Event], 1);
+    assert_eq!(gone.forgotten[&RecordKind::Event], 1);
     assert!(!mind.recall("sailing boat").content.contains("sailing boat"));
     assert!(mind.memory().named("b1").unwrap().is_empty());
     let error = mind

@@ -422,7 +422,7 @@ fn a_recipe_without_memory_or_tasks() {
             .assemble(&mind.lab.root, &asked)
             .err()
             .unwrap();
-        let told = format!("recipe `working-set` has no layer that uses `{told}`; it is ignored");
+        let told = format!("recipe `working-set` has no layer that uses `{told}`");
         assert_eq!(error.to_string(), told);
         let hint = error.hint(&contexture::advice::Plain);
         assert_eq!(hint.as_deref(), Some("set `recipe`"));
@@ -571,4 +571,21 @@ fn what_is_remembered_is_in_the_snapshot() {
     let again = assemble(&mind, &request("chat", "boat"));
     assert_eq!(first.report.snapshot, again.report.snapshot);
     assert!(again.report.cache.as_ref().unwrap().shared_fraction > 0.99);
+}
+
+#[test]
+fn an_event_that_says_little_is_asked_with_what_was_said_before_it() {
+    let mind = agent("[memory]\nmax_tokens = 40\n");
+    let turn = r#"{"messages":[{"role":"user","content":"Hello."},{"role":"assistant","content":"Shall I look up the night train to Lisbon?"}]}"#;
+    let turn = turn_from_json("a turn", turn).unwrap();
+    mind.lab.record("chat", &turn);
+    let remembered = "Ben: We took the night train to Lisbon.";
+    let little = text(&assemble(&mind, &request("chat", "Yes, go ahead.")));
+    assert!(little.contains(remembered), "{little}");
+    // An event that says enough is asked alone.
+    let enough = text(&assemble(
+        &mind,
+        &request("chat", "Who bought a sailing boat?"),
+    ));
+    assert!(!enough.contains(remembered), "{enough}");
 }

@@ -6,10 +6,14 @@ mod support;
 
 mod bad_input;
 mod channels;
+mod facts;
 mod fixture;
 mod hidden;
 mod housekeeping;
 mod inject;
 mod laws;
+mod never_silent;
 mod recall;
+mod scopes;
+mod times;
 mod vectors;

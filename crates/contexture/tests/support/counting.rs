@@ -109,6 +109,18 @@ impl Ledger for Counting {
     fn tool_result(&self, prefix: &HandlePrefix) -> Done<ToolResult> {
         self.inner.tool_result(prefix)
     }
+    fn pin(&self, label: &str, pin: &NewSessionPin, now: Timestamp) -> Done<SessionPin> {
+        self.inner.pin(label, pin, now)
+    }
+    fn unpin(&self, label: &str, name: &str, now: Timestamp) -> Done<SessionPin> {
+        self.inner.unpin(label, name, now)
+    }
+    fn pins(&self, label: &str) -> Done<Vec<SessionPin>> {
+        self.inner.pins(label)
+    }
+    fn pin_revisions(&self, label: &str, name: &str) -> Done<Vec<SessionPin>> {
+        self.inner.pin_revisions(label, name)
+    }
     fn put_counts(&self, counts: &[(TurnId, Counted)]) -> Done<()> {
         add(&self.counts_put, counts.len());
         self.inner.put_counts(counts)
@@ -270,6 +282,17 @@ impl Memories for Counting {
     fn use_embedder(&self, embedder: &EmbedderInfo) -> Done<()> {
         self.inner.use_embedder(embedder)
     }
+    fn list(
+        &self,
+        what: &contexture::store::RecordList,
+        after: RecordKey,
+        limit: usize,
+    ) -> Done<Vec<RecordKey>> {
+        self.inner.list(what, after, limit)
+    }
+    fn record_counts(&self) -> Done<std::collections::BTreeMap<RecordKind, u64>> {
+        self.inner.record_counts()
+    }
     fn put_later(&self, embedder: &EmbedderInfo, vectors: &[(PendingText, Vec<u8>)]) -> Done<()> {
         self.inner.put_later(embedder, vectors)
     }
@@ -309,6 +332,45 @@ impl Tasks for Counting {
     }
     fn task_stacks(&self) -> Done<Vec<String>> {
         self.inner.task_stacks()
+    }
+}
+
+impl Imports for Counting {
+    fn import(&self, steps: Vec<ImportStep>) -> Done<Vec<ImportOutcome>> {
+        self.inner.import(steps)
+    }
+    fn import_cursor(&self, source: &str, file: &str) -> Done<Option<ImportCursor>> {
+        self.inner.import_cursor(source, file)
+    }
+    fn import_cursors(&self) -> Done<Vec<ImportCursor>> {
+        self.inner.import_cursors()
+    }
+    fn import_state(&self, source: &str, file: &str) -> Done<Option<Vec<u8>>> {
+        self.inner.import_state(source, file)
+    }
+    fn import_with_root(&self, source: &str, root: &str) -> Done<Option<String>> {
+        self.inner.import_with_root(source, root)
+    }
+    fn import_rows(&self, source: &str, file: &str, limit: usize) -> Done<Vec<ImportRow>> {
+        self.inner.import_rows(source, file, limit)
+    }
+}
+
+impl Upkeep for Counting {
+    fn usage(&self) -> Done<Usage> {
+        self.inner.usage()
+    }
+    fn verify(&self) -> Done<Verification> {
+        self.inner.verify()
+    }
+    fn delete_session(&self, label: &str) -> Done<Deleted> {
+        self.inner.delete_session(label)
+    }
+    fn delete_tree(&self, id: &str) -> Done<Deleted> {
+        self.inner.delete_tree(id)
+    }
+    fn collect(&self, retention: &Retention, dry_run: bool) -> Done<Deleted> {
+        self.inner.collect(retention, dry_run)
     }
 }
 

@@ -75,6 +75,9 @@ struct RecallArguments {
     /// The model whose tokenizer counts. Default: the configured model.
     #[serde(default)]
     model: Option<String>,
+    /// The time zone of times in the query such as `yesterday`. Default: UTC.
+    #[serde(default)]
+    timezone: Option<String>,
 }
 
 /// The result of `remember`.
@@ -229,6 +232,7 @@ fn recall(tenant: &Tenant, wanted: RecallArguments) -> Result<Answer, Problem> {
             filters: Some(wanted.filters),
             identity: Vec::new(),
             model: wanted.model,
+            timezone: wanted.timezone,
         },
     )?;
     let nothing = context.components.is_empty();

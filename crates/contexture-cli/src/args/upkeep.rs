@@ -1,0 +1,119 @@
+//! The arguments of `contexture backup`, `restore`, `verify`, `gc` and `tenant`.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+
+use super::StoreOptions;
+
+#[derive(Args)]
+pub(crate) struct BackupArgs {
+    /// Directory to create
+    pub(crate) target: PathBuf,
+    /// Tenant to back up [default: all tenants]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) tenant: Option<String>,
+    #[command(flatten)]
+    pub(crate) options: StoreOptions,
+}
+
+#[derive(Args)]
+pub(crate) struct RestoreArgs {
+    /// Directory of the backup
+    pub(crate) backup: PathBuf,
+    /// Replace the data of the backed-up tenants
+    #[arg(long)]
+    pub(crate) replace: bool,
+    /// Check the backup, and restore nothing
+    #[arg(long, conflicts_with = "replace")]
+    pub(crate) check: bool,
+    #[command(flatten)]
+    pub(crate) options: StoreOptions,
+}
+
+#[derive(Args)]
+pub(crate) struct VerifyArgs {
+    /// Tenant to verify [default: all tenants]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) tenant: Option<String>,
+    /// Accept that transactions were lost, so that the store can be opened
+    #[arg(long)]
+    pub(crate) accept_loss: bool,
+    #[command(flatten)]
+    pub(crate) options: StoreOptions,
+}
+
+#[derive(Args)]
+pub(crate) struct GcArgs {
+    /// Print what would be deleted, and delete nothing
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Delete snapshots older than this number of days [default: retention.snapshot_days in
+    /// contexture.toml]
+    #[arg(long, value_name = "N")]
+    pub(crate) snapshot_days: Option<u64>,
+    /// Keep this number of snapshots per session [default: retention.snapshots_per_session in
+    /// contexture.toml]
+    #[arg(long, value_name = "N")]
+    pub(crate) snapshots_per_session: Option<u64>,
+    #[command(flatten)]
+    pub(crate) options: StoreOptions,
+}
+
+#[derive(Args)]
+pub(crate) struct TenantArgs {
+    #[command(subcommand)]
+    pub(crate) command: TenantCommand,
+    #[command(flatten)]
+    pub(crate) options: StoreOptions,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum TenantCommand {
+    /// List the tenants with what they have stored
+    #[command(after_help = "\
+Examples:
+  contexture tenant list
+  contexture tenant list --json | jq -r '.[] | [.tenant, .usage.bytes] | @tsv'")]
+    List,
+    /// Show what a tenant has stored
+    #[command(after_help = "\
+Examples:
+  contexture tenant usage harbour")]
+    Usage {
+        /// Name of the tenant
+        name: String,
+    },
+    /// Delete all data of a tenant, and revoke its keys
+    #[command(after_help = "\
+Removes the tenant's database file. Files in the tenant's root directory are not removed. Restart a
+running server, or wait until it has unloaded the tenant. Back up the tenant first if in doubt.
+
+Examples:
+  contexture backup harbour.backup --tenant harbour
+  contexture tenant delete harbour --yes")]
+    Delete {
+        /// Name of the tenant
+        name: String,
+        /// Confirm the deletion
+        #[arg(long)]
+        yes: bool,
+    },
+    /// List administrative acts: created and revoked keys, deleted tenants
+    #[command(after_help = "\
+Entries are never removed.
+
+Examples:
+  contexture tenant audit
+  contexture tenant audit --limit 1000 --json")]
+    Audit {
+        /// Most entries to list [default: 50]
+        #[arg(
+            long,
+            value_name = "N",
+            default_value_t = 50,
+            hide_default_value = true
+        )]
+        limit: usize,
+    },
+}

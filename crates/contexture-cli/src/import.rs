@@ -1,0 +1,166 @@
+//! `contexture import`: imports transcripts of other programs.
+
+use std::io::IsTerminal as _;
+use std::time::Duration;
+
+use contexture::{Error, Timestamp};
+use contexture_import::{Counts, Environment, Format, Import, ImportError, Options, Report};
+use serde_json::json;
+
+use crate::args::ImportArgs;
+use crate::{output, progress, store};
+
+/// How often files are looked at with `--watch`.
+const INTERVAL: Duration = Duration::from_secs(1);
+
+pub(crate) fn run(args: &ImportArgs) -> anyhow::Result<()> {
+    let engine = store::engine_made_by(&args.options, true, "contexture import")?;
+    let environment = Environment::of_process();
+    let named = args.source.as_deref().and_then(contexture_import::format);
+    let formats: Vec<&'static dyn Format> = match named {
+        Some(format) => vec![format],
+        None => contexture_import::formats().to_vec(),
+    };
+    let now = args.options.now;
+    let options = Options {
+        dry_run: args.dry_run,
+        since: (args.since).map(|since| since.time(now.unwrap_or_else(Timestamp::now))),
+        max_message_bytes: engine.config().limits.max_message_bytes,
+        // While a file is followed, what is not answered yet soon will be.
+        with_tail: !args.watch,
+        now,
+        ..Options::default()
+    };
+    let mut import = Import::new(engine.store()?, options);
+    if args.watch {
+        output::say("watching; press Ctrl-C to stop");
+        let path = args.path.as_ref();
+        return contexture_import::watch(
+            &mut import,
+            &formats,
+            path,
+            &environment,
+            INTERVAL,
+            |report| {
+                let is_worth_it = !report.counts.is_nothing_new() || has_errors(&report);
+                !is_worth_it || show(&report, args).is_ok()
+            },
+        )
+        .map_err(error);
+    }
+    let mut report = Report::default();
+    let is_long = std::io::stderr().is_terminal();
+    let mut work = || -> Result<(), ImportError> {
+        for format in &formats {
+            report.add(match &args.path {
+                Some(path) => import.path(*format, path)?,
+                None => import.default_places(*format, &environment)?,
+            });
+        }
+        Ok(())
+    };
+    match is_long {
+        true => progress::with_spinner("importing", work),
+        false => work(),
+    }
+    .map_err(error)?;
+    show(&report, args)?;
+    let is_file = args.path.as_ref().is_some_and(|path| path.is_file());
+    if is_file && has_errors(&report) {
+        return Err(output::Usage("the file was not imported".to_owned()).into());
+    }
+    Ok(())
+}
+
+fn has_errors(report: &Report) -> bool {
+    report.files.iter().any(|file| file.error.is_some())
+}
+
+fn error(error: ImportError) -> anyhow::Error {
+    match error {
+        ImportError::Store(error) => Error::from(error).into(),
+        other => output::Usage(other.to_string()).into(),
+    }
+}
+
+fn show(report: &Report, args: &ImportArgs) -> anyhow::Result<()> {
+    for file in &report.files {
+        if let Some(error) = &file.error {
+            output::say(&format!("warning: {}", output::visible(error)));
+        }
+    }
+    let counts = &report.counts;
+    for (number, what) in [
+        (counts.too_long, "line(s) were too long and were left out"),
+        (
+            counts.incomplete_requests,
+            "request(s) are not complete in the files and were not rebuilt",
+        ),
+        (
+            counts.digest_mismatches,
+            "message(s) do not match the digest in their file and were left out of requests",
+        ),
+        (counts.skipped, "turn(s) or tree(s) could not be stored"),
+    ] {
+        if number > 0 {
+            output::say(&format!("warning: {number} {what}"));
+        }
+    }
+    if args.options.json {
+        return output::text(&format!("{:#}\n", json!(report)));
+    }
+    let mut lines = String::new();
+    for format in contexture_import::formats() {
+        let files: Vec<_> = report
+            .files
+            .iter()
+            .filter(|file| file.source == format.name())
+            .collect();
+        if files.is_empty() {
+            continue;
+        }
+        let mut counts = Counts::default();
+        files.iter().for_each(|file| counts.add(&file.counts));
+        let title = format.title();
+        let files = output::many(files.len() as u64, "file");
+        lines.push_str(&format!("{title}: {files}, {}\n", sentence(&counts)));
+    }
+    if report.files.is_empty() {
+        lines.push_str(match report.unchanged {
+            0 => "no files found\n",
+            _ => "nothing new\n",
+        });
+    }
+    if report.unchanged > 0 {
+        let unchanged = output::many(report.unchanged, "file");
+        output::say(&format!("{unchanged} not changed since the last import"));
+    }
+    if args.dry_run {
+        output::say("dry run: nothing was written");
+    }
+    output::text(&lines)
+}
+
+fn sentence(counts: &Counts) -> String {
+    let all = [
+        (counts.sessions, "session"),
+        (counts.turns, "turn"),
+        (counts.compactions, "compaction"),
+        (counts.requests, "request"),
+        (counts.trees, "tree"),
+        (counts.nodes, "node"),
+    ];
+    let mut parts: Vec<String> = all
+        .iter()
+        .filter(|(number, _)| *number > 0)
+        .map(|(number, thing)| output::many(*number, thing))
+        .collect();
+    if parts.is_empty() {
+        parts.push("nothing new".to_owned());
+    }
+    if counts.unknown > 0 {
+        let rows = output::many(counts.unknown, "row");
+        parts.push(format!("{rows} not understood (kept)"));
+    }
+    parts.join(", ")
+}

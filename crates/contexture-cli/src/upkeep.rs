@@ -1,0 +1,289 @@
+//! `contexture backup`, `restore`, `verify`, `gc` and `tenant`: the upkeep of a
+//! store.
+
+use std::time::Duration;
+
+use anyhow::bail;
+use contexture::config::Config;
+use contexture::key::{check_tenant, tenant_name, tenant_of};
+use contexture::store::{Deleted, Retention, Tenants, Usage, Verification};
+use contexture::{Error, Root, Timestamp};
+use serde_json::json;
+
+use crate::args::{
+    BackupArgs, GcArgs, RestoreArgs, StoreOptions, TenantArgs, TenantCommand, VerifyArgs,
+};
+use crate::output;
+use crate::session::{plain, show, table};
+use crate::store;
+
+const MAKER: &str = "contexture session new LABEL";
+
+/// Returns the names of the tenants that a command is for.
+fn named(stores: &dyn Tenants, only: Option<&str>) -> anyhow::Result<Vec<String>> {
+    let all = stores.tenant_names().map_err(Error::from)?;
+    let Some(only) = only else {
+        return Ok(all);
+    };
+    check_tenant(only)?;
+    match all.iter().any(|name| name == tenant_of(only)) {
+        true => Ok(vec![tenant_of(only).to_owned()]),
+        false => Err(output::Usage(format!(
+            "tenant `{only}` has no data; list the tenants with `contexture tenant list`"
+        ))
+        .into()),
+    }
+}
+
+pub(crate) fn backup(args: &BackupArgs) -> anyhow::Result<()> {
+    let options = &args.options;
+    let only = args.tenant.as_deref();
+    if let Some(only) = only {
+        let stores = store::tenants(options, false, MAKER)?;
+        named(&*stores, Some(only))?;
+    }
+    let now = options.now.unwrap_or_else(Timestamp::now);
+    let made = store::back_up(options, &args.target, only.map(tenant_of), now)?;
+    let bytes: u64 = made.files.iter().map(|file| file.bytes).sum();
+    let told = format!(
+        "backed up {} ({bytes} bytes) to {}",
+        many(made.files.len() as u64, "tenant"),
+        args.target.display()
+    );
+    show(options, &made, &told)
+}
+
+pub(crate) fn restore(args: &RestoreArgs) -> anyhow::Result<()> {
+    let options = &args.options;
+    if args.check {
+        let checked = store::check_backup(&args.backup)?;
+        let told = format!("the backup of {} is intact", checked.created_at);
+        return show(options, &checked, &told);
+    }
+    let restored = store::restore(options, &args.backup, args.replace)?;
+    let told = format!(
+        "restored {} from the backup of {}",
+        many(restored.files.len() as u64, "tenant"),
+        restored.created_at
+    );
+    show(options, &restored, &told)
+}
+
+pub(crate) fn verify(args: &VerifyArgs) -> anyhow::Result<()> {
+    let options = &args.options;
+    if args.accept_loss {
+        store::accept_loss(options)?;
+        output::say("lost transactions were accepted: the store has what it has now");
+    }
+    let stores = store::tenants(options, false, MAKER)?;
+    let mut all = Vec::new();
+    for name in named(&*stores, args.tenant.as_deref())? {
+        let verified = stores.tenant(&name).verify().map_err(Error::from)?;
+        all.push((name, verified));
+    }
+    let damaged: usize = all.iter().map(|(_, verified)| verified.damaged.len()).sum();
+    if options.json {
+        let json: Vec<_> = all
+            .iter()
+            .map(|(name, verified)| json!({"tenant": tenant_name(name), "verified": verified}))
+            .collect();
+        output::text(&format!("{:#}\n", json!(json)))?;
+    } else {
+        for (name, verified) in &all {
+            output::text(&told(tenant_name(name), verified))?;
+        }
+    }
+    match damaged {
+        0 => Ok(()),
+        damaged => bail!(
+            "{} found; restore a backup",
+            many(damaged as u64, "damaged item")
+        ),
+    }
+}
+
+/// Returns what a verification found, in lines.
+fn told(tenant: &str, verified: &Verification) -> String {
+    let checked: Vec<String> = (verified.checked.iter())
+        .map(|(what, count)| format!("{count} {what}"))
+        .collect();
+    let mut lines = format!("{tenant}: checked {}\n", checked.join(", "));
+    for damage in &verified.damaged {
+        let line = format!("{tenant}: {}: {}\n", damage.what, damage.message);
+        lines.push_str(&output::visible(&line));
+    }
+    lines
+}
+
+pub(crate) fn gc(args: &GcArgs) -> anyhow::Result<()> {
+    let options = &args.options;
+    let config = Config::read(&Root::open(&options.root)?)?;
+    let days = args.snapshot_days.unwrap_or(config.retention.snapshot_days);
+    let most = args
+        .snapshots_per_session
+        .unwrap_or(config.retention.snapshots_per_session);
+    let now = options.now.unwrap_or_else(Timestamp::now);
+    let retention = Retention {
+        before: (days > 0).then(|| {
+            let age = Duration::from_secs(days.saturating_mul(86_400));
+            now.saturating_sub(age).unwrap_or(Timestamp::MIN)
+        }),
+        per_session: (most > 0).then_some(most),
+    };
+    let stores = store::tenants(options, false, MAKER)?;
+    let mut all = Vec::new();
+    for name in stores.tenant_names().map_err(Error::from)? {
+        let store = stores.tenant(&name);
+        let collected = store.collect(&retention, args.dry_run);
+        all.push((name, collected.map_err(Error::from)?));
+    }
+    if options.json {
+        let json: Vec<_> = all
+            .iter()
+            .map(|(name, deleted)| json!({"tenant": tenant_name(name), "collected": deleted}))
+            .collect();
+        return output::text(&format!("{:#}\n", json!(json)));
+    }
+    let done = match args.dry_run {
+        true => "would delete",
+        false => "deleted",
+    };
+    for (name, deleted) in &all {
+        output::text(&format!(
+            "{}: {done} {}\n",
+            tenant_name(name),
+            counted(deleted)
+        ))?;
+    }
+    Ok(())
+}
+
+/// Returns what was deleted, in words.
+pub(crate) fn counted(deleted: &Deleted) -> String {
+    let parts: Vec<String> = (deleted.deleted.iter())
+        .map(|(what, count)| match what.as_str() {
+            "blob_bytes" => format!("{count} bytes"),
+            what => format!("{count} {what}"),
+        })
+        .collect();
+    match parts.is_empty() {
+        true => "nothing".to_owned(),
+        false => parts.join(", "),
+    }
+}
+
+/// Says that deleted text is still in the files, if that is so.
+pub(crate) fn tell_pending(deleted: &Deleted) {
+    if deleted.pending {
+        output::say(
+            "the deleted text is still in the store's files, because another process reads them; \
+             it is overwritten when the store is used next",
+        );
+    }
+}
+
+pub(crate) fn tenant(args: &TenantArgs) -> anyhow::Result<()> {
+    let options = &args.options;
+    let stores = store::tenants(options, false, MAKER)?;
+    match &args.command {
+        TenantCommand::List => list(&*stores, options),
+        TenantCommand::Usage { name } => {
+            let name = &named(&*stores, Some(name))?[0];
+            let usage = stores.tenant(name).usage().map_err(Error::from)?;
+            show(options, &usage, &in_words(&usage))
+        }
+        TenantCommand::Delete { name, yes } => {
+            let known = &named(&*stores, Some(name))?[0];
+            if !yes {
+                let message = format!(
+                    "this deletes all data of tenant `{name}` and revokes its keys; repeat the \
+                     command with --yes"
+                );
+                return Err(output::Usage(message).into());
+            }
+            let now = options.now.unwrap_or_else(Timestamp::now);
+            stores.delete_tenant(known, now).map_err(Error::from)?;
+            let told = format!("deleted tenant {name} and revoked its keys");
+            show(options, &json!({"deleted": name}), &told)
+        }
+        TenantCommand::Audit { limit } => {
+            let entries = stores.audit(*limit).map_err(Error::from)?;
+            if options.json {
+                return output::text(&format!("{:#}\n", json!(entries)));
+            }
+            let mut lines = table(&["TIME", "ACT", "TENANT", "SUBJECT"], &[]);
+            for entry in &entries {
+                lines.add_row([
+                    format!("{:.0}", entry.at),
+                    entry.act.clone(),
+                    tenant_name(&entry.tenant).to_owned(),
+                    output::visible(&entry.subject),
+                ]);
+            }
+            output::text(&plain(&lines))
+        }
+    }
+}
+
+fn list(stores: &dyn Tenants, options: &StoreOptions) -> anyhow::Result<()> {
+    let mut all = Vec::new();
+    for name in stores.tenant_names().map_err(Error::from)? {
+        let usage = stores.tenant(&name).usage().map_err(Error::from)?;
+        all.push((tenant_name(&name).to_owned(), usage));
+    }
+    if options.json {
+        let json: Vec<_> = all
+            .iter()
+            .map(|(name, usage)| json!({"tenant": name, "usage": usage}))
+            .collect();
+        return output::text(&format!("{:#}\n", json!(json)));
+    }
+    let header = [
+        "TENANT",
+        "BYTES",
+        "SESSIONS",
+        "TURNS",
+        "SNAPSHOTS",
+        "RECORDS",
+        "NODES",
+    ];
+    let mut lines = table(&header, &[1, 2, 3, 4, 5, 6]);
+    for (name, usage) in &all {
+        let numbers = [
+            usage.bytes,
+            usage.sessions,
+            usage.turns,
+            usage.snapshots,
+            usage.records,
+            usage.nodes,
+        ];
+        let cells = numbers.iter().map(u64::to_string);
+        lines.add_row(std::iter::once(name.clone()).chain(cells));
+    }
+    output::text(&plain(&lines))
+}
+
+fn in_words(usage: &Usage) -> String {
+    let mut words = format!(
+        "{} bytes: {}, {}, {}, {}, {} with {}, {}",
+        usage.bytes,
+        many(usage.sessions, "session"),
+        many(usage.turns, "turn"),
+        many(usage.snapshots, "snapshot"),
+        many(usage.records, "record"),
+        many(usage.trees, "tree"),
+        many(usage.nodes, "node"),
+        many(usage.tasks, "task"),
+    );
+    if usage.pending {
+        words.push_str("; deleted text is still in the files");
+    }
+    words
+}
+
+fn many(count: u64, what: &str) -> String {
+    match count {
+        1 => format!("1 {what}"),
+        count => format!("{count} {what}s"),
+    }
+}

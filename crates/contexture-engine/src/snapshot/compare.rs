@@ -1,0 +1,258 @@
+//! Compares two requests: where they part, and what the provider's cache makes
+//! of it.
+
+use std::sync::Arc;
+
+use contexture_core::guard::Mark;
+use contexture_core::{Block, ContentHash, Layout, Role, Section, TokenCounter, Tokens, markup};
+use contexture_store::Snapshots;
+
+use super::{Entry, Saved, SavedPart};
+use crate::cache::{CacheCause, CacheReport, CacheTerms, Difference, Sharing};
+use crate::error::Error;
+
+impl Saved {
+    /// Returns what `self` shares with the request before it, and what the
+    /// provider's cache makes of that under `terms`. `layout` is the content of
+    /// `self`; without it, the one block that is needed is read from the store.
+    pub fn compare(
+        &self,
+        store: &dyn Snapshots,
+        previous: &Saved,
+        counter: &dyn TokenCounter,
+        terms: &CacheTerms,
+        layout: Option<&Layout>,
+    ) -> Result<CacheReport, Error> {
+        let standing = previous.standing();
+        let sharing = Sharing {
+            total: tokens(&self.entries),
+            stable: tokens(self.stable()),
+            standing: tokens(standing),
+            kept: 0,
+            change: Some(CacheCause::Model),
+            elapsed: self.made_at.duration_since(previous.made_at),
+        };
+        if self.settings.model != previous.settings.model {
+            // No provider shares anything between models.
+            let difference = Difference {
+                layer: "model".into(),
+                item: self.settings.model.as_str().into(),
+                byte: 0,
+            };
+            let hash = previous.hash.to_string();
+            return Ok(CacheReport::new(hash, 0, Some(difference), &sharing, terms));
+        }
+        let (equal, shared_tokens, first_difference) =
+            self.common(store, previous, counter, layout)?;
+        let change = if !self.tools().eq(previous.tools()) {
+            Some(CacheCause::Tools)
+        } else if equal >= standing.len() {
+            None
+        } else {
+            let lost = &standing[equal];
+            let is_gone = || !self.entries.iter().any(|entry| entry.id == lost.id);
+            match lost.section == Section::History && is_gone() {
+                true => Some(CacheCause::Compaction),
+                false => Some(CacheCause::Edit),
+            }
+        };
+        let sharing = Sharing {
+            kept: match change {
+                Some(_) => shared_tokens.min(sharing.standing),
+                None => sharing.standing,
+            },
+            change,
+            ..sharing
+        };
+        Ok(CacheReport::new(
+            previous.hash.to_string(),
+            shared_tokens,
+            first_difference,
+            &sharing,
+            terms,
+        ))
+    }
+
+    /// Returns the blocks before the first one that is new each time.
+    fn stable(&self) -> &[Entry] {
+        let is_volatile = |entry: &Entry| entry.volatile;
+        let end = self.entries.iter().position(is_volatile);
+        &self.entries[..end.unwrap_or(self.entries.len())]
+    }
+
+    /// Returns the blocks that the next request is to begin with: the stable
+    /// ones before the current message.
+    fn standing(&self) -> &[Entry] {
+        let stable = self.stable();
+        let is_current = |entry: &Entry| entry.section == Section::Current;
+        let end = stable.iter().position(is_current);
+        &stable[..end.unwrap_or(stable.len())]
+    }
+
+    /// Returns the definitions of tools, in order.
+    fn tools(&self) -> impl Iterator<Item = (&SavedPart, ContentHash)> {
+        let is_tool = |entry: &&Entry| matches!(entry.part, SavedPart::Tool { .. });
+        let tools = self.entries.iter().filter(is_tool);
+        tools.map(|entry| (&entry.part, entry.body))
+    }
+
+    /// Returns how many blocks two requests for one model begin with, how many
+    /// tokens, and where they part.
+    fn common(
+        &self,
+        store: &dyn Snapshots,
+        previous: &Saved,
+        counter: &dyn TokenCounter,
+        layout: Option<&Layout>,
+    ) -> Result<(usize, Tokens, Option<Difference>), Error> {
+        let bare = self.is_document();
+        let same = |at: &usize| {
+            let (a, b) = (&self.entries[*at], &previous.entries[*at]);
+            a.role == b.role
+                && a.path == b.path
+                && a.part == b.part
+                && a.body == b.body
+                && is_joined(&self.entries, *at) == is_joined(&previous.entries, *at)
+        };
+        let both = self.entries.len().min(previous.entries.len());
+        let mark = self.settings.mark;
+        let is_alike = bare == previous.is_document() && mark == previous.settings.mark;
+        let equal = match is_alike {
+            true => (0..both).take_while(same).count(),
+            false => 0,
+        };
+        let mut shared_tokens = tokens(&self.entries[..equal]);
+        let mut byte: u64 = (0..equal)
+            .map(|at| {
+                let (close, open) = lead(&self.entries, at, bare, mark);
+                (close.len() + open.len()) as u64 + shown_bytes(&self.entries[at])
+            })
+            .sum();
+        let (now, before) = (self.entries.get(equal), previous.entries.get(equal));
+        let own = match (now, layout) {
+            (_, Some(layout)) => {
+                let own = layout.blocks().nth(equal).map_or("", Block::body);
+                self.from(equal, own.as_bytes())
+            }
+            (Some(now), None) => self.from(equal, &self.bodies(store, &[now.body])?[0]),
+            (None, None) => self.from(equal, b""),
+        };
+        let other = match before {
+            Some(before) => {
+                let known = previous.new.iter().find(|(hash, _)| *hash == before.body);
+                match known {
+                    Some((_, body)) => previous.from(equal, body.as_bytes()),
+                    None => previous.from(equal, &previous.bodies(store, &[before.body])?[0]),
+                }
+            }
+            None => previous.from(equal, b""),
+        };
+        if let (Some(now), Some(_)) = (now, before) {
+            let (close, open) = lead(&self.entries, equal, bare, mark);
+            let common = if own == other {
+                // They differ in what is not text, and stand for it.
+                close.len() + open.len()
+            } else {
+                common_prefix(&own, &other)
+            };
+            byte += common as u64;
+            // The last token may reach beyond what is shared.
+            let head = String::from_utf8_lossy(own[..common].get(close.len()..).unwrap_or(b""));
+            let within = counter.count(&head).saturating_sub(1);
+            shared_tokens += within.min(now.tokens);
+        } else if now.is_some() != before.is_some() {
+            byte += common_prefix(&own, &other) as u64;
+        }
+        let first_difference = now.or(before).map(|entry| Difference {
+            layer: Arc::clone(&entry.layer),
+            item: Arc::clone(&entry.id),
+            byte,
+        });
+        Ok((equal, shared_tokens, first_difference))
+    }
+
+    fn is_document(&self) -> bool {
+        let mut entries = self.entries.iter();
+        entries.any(|entry| entry.role == Role::Document)
+    }
+
+    /// Returns the text form from behind the text of the block before `at`: the
+    /// block there, whose text is `body`, or the end.
+    fn from(&self, at: usize, body: &[u8]) -> Vec<u8> {
+        let bare = self.is_document();
+        let mark = self.settings.mark;
+        let Some(entry) = self.entries.get(at) else {
+            let last = at.checked_sub(1).and_then(|at| self.entries.get(at));
+            let end = last.map_or_else(String::new, |last| ending(last, bare, mark));
+            // The last block has no blank line behind it.
+            return end.strip_suffix('\n').unwrap_or(&end).into();
+        };
+        let (close, open) = lead(&self.entries, at, bare, mark);
+        let shown = usize::try_from(shown_bytes(entry)).unwrap_or(usize::MAX);
+        let body = &body[..shown.min(body.len())];
+        // One may end where the other holds what looks like its end.
+        [
+            close.as_bytes(),
+            open.as_bytes(),
+            body,
+            ending(entry, bare, mark).as_bytes(),
+        ]
+        .concat()
+    }
+}
+
+fn tokens(entries: &[Entry]) -> Tokens {
+    entries.iter().map(|entry| entry.tokens).sum()
+}
+
+fn open_tag(entry: &Entry, mark: Mark) -> String {
+    let part = entry.part.shown();
+    markup::open(entry.role, entry.path.as_deref(), &part, Some(mark))
+}
+
+/// Returns true when the block at `at` goes on inside the one before it.
+fn is_joined(entries: &[Entry], at: usize) -> bool {
+    at > 0 && entries[at].joins(&entries[at - 1])
+}
+
+/// Returns what stands between the text of the block before and that of the
+/// block at `at`: what ends the one, and what begins the other.
+fn lead(entries: &[Entry], at: usize, bare: bool, mark: Mark) -> (String, String) {
+    let entry = &entries[at];
+    let before = at.checked_sub(1).map(|at| &entries[at]);
+    let is_bare = bare && entry.role <= Role::Developer;
+    if !is_bare && is_joined(entries, at) {
+        return (String::new(), "\n".to_owned());
+    }
+    let open = if is_bare {
+        String::new()
+    } else {
+        open_tag(entry, mark)
+    };
+    let close = before.map_or_else(String::new, |before| ending(before, bare, mark));
+    (close, open)
+}
+
+/// Returns what stands behind the last block of a run.
+fn ending(entry: &Entry, bare: bool, mark: Mark) -> String {
+    match bare && entry.role <= Role::Developer {
+        true => markup::close(Role::Header, None),
+        false => markup::close(entry.role, Some(mark)),
+    }
+}
+
+/// Returns how many bytes of a block's text are written: a part of a document
+/// has no line end behind it.
+fn shown_bytes(entry: &Entry) -> u64 {
+    entry.bytes - u64::from(entry.role == Role::Document)
+}
+
+/// Returns how many bytes two texts have in common at their start, up to a
+/// character boundary of UTF-8.
+pub(super) fn common_prefix(a: &[u8], b: &[u8]) -> usize {
+    let mut common = a.iter().zip(b).take_while(|(a, b)| a == b).count();
+    while common > 0 && common < a.len() && a[common] & 0xC0 == 0x80 {
+        common -= 1;
+    }
+    common
+}

@@ -1,0 +1,490 @@
+//! Requests that other programs sent, as their transcripts record them.
+//!
+//! A recorded request is stored as its body in pieces: one blob with all fields
+//! but the conversation, one for each message, and the cache marks apart from
+//! both, because they move from request to request. The blocks of the request
+//! are derived from the body when it is read.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use contexture_core::message::{Block as MessageBlock, Message, MessageRole};
+use contexture_core::{ContentHash, Layout, Native, Role, Section, Text, Tokens, Trust};
+use contexture_providers::native::{self, Api, NativeRequest};
+use contexture_providers::{Format, Sampling, describe, media_tokens};
+use contexture_store::{Blob, Snapshot, Snapshots};
+use contexture_tokens::{Estimated, TokenCounter};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::{Entry, Saved, SavedNative, SavedPart, Settings, damaged, fetch, json, parse};
+use crate::error::Error;
+
+/// How many messages a chunk of the list holds.
+pub const CHUNK: usize = 32;
+
+/// The version of the root blob.
+const VERSION: u32 = 3;
+
+/// A request that another program sent, in pieces.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RecordedRequest {
+    /// The name of the API, such as `anthropic`.
+    pub api: String,
+    /// The model that the request was for.
+    pub model: String,
+    /// The hash of a blob: a JSON object with all fields but the conversation.
+    pub fields: ContentHash,
+    /// The field that holds the conversation, such as `messages`.
+    pub list: String,
+    /// Full [chunks](chunk) of the conversation.
+    pub chunks: Vec<ContentHash>,
+    /// The messages after the chunks, fewer than [`CHUNK`].
+    pub tail: Vec<ContentHash>,
+    /// The cache marks.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub marks: Vec<CacheMark>,
+}
+
+/// A cache mark, and where it is.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CacheMark {
+    /// The path to the block that has the mark.
+    pub path: Vec<PathPart>,
+    /// The value of `cache_control`.
+    pub value: Value,
+}
+
+/// A field or an index.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum PathPart {
+    /// An index in a list.
+    Index(usize),
+    /// The name of a field.
+    Field(String),
+}
+
+/// Returns the blob of `CHUNK` messages.
+pub fn chunk(messages: &[ContentHash]) -> Blob {
+    let bytes: Vec<u8> = messages.iter().flat_map(|hash| *hash.as_bytes()).collect();
+    Blob {
+        hash: ContentHash::of(&bytes),
+        bytes,
+    }
+}
+
+#[derive(Serialize, Deserialize)]
+struct RecordedRoot {
+    version: u32,
+    recorded: RecordedRequest,
+}
+
+impl RecordedRequest {
+    /// Returns the blob that names all pieces. Its hash identifies the request.
+    pub fn root(self) -> Blob {
+        let bytes = json(&RecordedRoot {
+            version: VERSION,
+            recorded: self,
+        });
+        Blob {
+            hash: ContentHash::of(&bytes),
+            bytes,
+        }
+    }
+
+    /// Returns the body, without blanks, with its cache marks.
+    pub fn body(&self, store: &dyn Snapshots) -> Result<String, Error> {
+        let mut hashes = Vec::new();
+        for bytes in fetch(store, &self.chunks)? {
+            for hash in bytes.as_chunks::<32>().0 {
+                hashes.push(ContentHash::from_bytes(*hash));
+            }
+        }
+        hashes.extend(&self.tail);
+        let text = |bytes: Vec<u8>, hash| String::from_utf8(bytes).map_err(|_| damaged(hash));
+        let fields = fetch(store, &[self.fields])?.swap_remove(0);
+        let fields: Map<String, Value> = parse(&fields)?;
+        let mut messages = Vec::with_capacity(hashes.len());
+        for (bytes, hash) in fetch(store, &hashes)?.into_iter().zip(&hashes) {
+            messages.push(text(bytes, *hash)?);
+        }
+        Ok(compose(&fields, &self.list, &messages, &self.marks))
+    }
+
+    pub(super) fn load(self, store: &dyn Snapshots, snapshot: &Snapshot) -> Result<Saved, Error> {
+        let body = self.body(store)?;
+        let api = Api::named(&self.api).and_then(|apis| apis.first().copied());
+        let mut recorded = RecordedBody {
+            format: api.map(Api::format),
+            text: body,
+            texts: HashMap::new(),
+            request: self,
+        };
+        let mut entries = Vec::new();
+        let mut max_output = None;
+        if let Some(api) = api {
+            let read = native::read_request(recorded.text.as_bytes(), &[api]);
+            let read = read.map_err(|error| {
+                Error::damage(format!("the recorded request cannot be read: {error}"))
+            })?;
+            let limit = read.settings.iter().find(|(name, _)| {
+                matches!(
+                    name.as_str(),
+                    "max_tokens" | "max_output_tokens" | "max_completion_tokens"
+                )
+            });
+            max_output = limit.and_then(|(_, raw)| raw.as_str().parse().ok());
+            entries = recorded.entries(&read);
+        }
+        let settings = Settings {
+            version: VERSION,
+            model: recorded.request.model.clone(),
+            max_output,
+            spare: 0,
+            continues: false,
+            sampling: Sampling::unset().clone(),
+            cache_key: None,
+            deferred: None,
+            text: ContentHash::of(b""),
+            agent: None,
+            mark: Layout::default().mark,
+        };
+        Ok(Saved {
+            hash: snapshot.hash,
+            settings,
+            lengths: vec![entries.len()],
+            entries,
+            chunks: Vec::new(),
+            new: Vec::new(),
+            durability: Arc::default(),
+            recorded: Some(Arc::new(recorded)),
+            made_at: snapshot.created_at,
+        })
+    }
+}
+
+/// Returns the recorded request that a root blob describes, or `None` if the
+/// blob describes a request that was assembled here.
+pub(super) fn read(root: &[u8]) -> Result<Option<RecordedRequest>, Error> {
+    let is_recorded = root.starts_with(b"{\"version\":3,\"recorded\":");
+    match is_recorded {
+        true => Ok(Some(parse::<RecordedRoot>(root)?.recorded)),
+        false => Ok(None),
+    }
+}
+
+/// Writes a body: the conversation follows the model, or comes last.
+fn compose(
+    fields: &Map<String, Value>,
+    list: &str,
+    messages: &[String],
+    marks: &[CacheMark],
+) -> String {
+    let mut fields = fields.clone();
+    let mut marked: BTreeMap<usize, Value> = BTreeMap::new();
+    for mark in marks {
+        match &mark.path[..] {
+            [PathPart::Field(first), PathPart::Index(at), rest @ ..] if first == list => {
+                let Some(message) = messages.get(*at) else {
+                    continue;
+                };
+                let read = || serde_json::from_str(message).unwrap_or(Value::Null);
+                put_mark(marked.entry(*at).or_insert_with(read), rest, &mark.value);
+            }
+            [PathPart::Field(first), rest @ ..] => {
+                if let Some(value) = fields.get_mut(first) {
+                    put_mark(value, rest, &mark.value);
+                }
+            }
+            _ => {}
+        }
+    }
+    let mut out = String::from("{");
+    let name = |out: &mut String, name: &str| {
+        if out.len() > 1 {
+            out.push(',');
+        }
+        out.push_str(&Value::from(name).to_string());
+        out.push(':');
+    };
+    let conversation = |out: &mut String| {
+        name(out, list);
+        out.push('[');
+        for (i, message) in messages.iter().enumerate() {
+            if i > 0 {
+                out.push(',');
+            }
+            match marked.get(&i) {
+                Some(value) => out.push_str(&value.to_string()),
+                None => out.push_str(message),
+            }
+        }
+        out.push(']');
+    };
+    let mut is_written = false;
+    for (field, value) in &fields {
+        name(&mut out, field);
+        out.push_str(&value.to_string());
+        if field == "model" {
+            conversation(&mut out);
+            is_written = true;
+        }
+    }
+    if !is_written {
+        conversation(&mut out);
+    }
+    out.push('}');
+    out
+}
+
+/// Sets `cache_control` at a path. A text that has a mark is a block.
+fn put_mark(value: &mut Value, path: &[PathPart], mark: &Value) {
+    let Some((first, rest)) = path.split_first() else {
+        if let Value::Object(fields) = value {
+            fields.insert("cache_control".to_owned(), mark.clone());
+        }
+        return;
+    };
+    let next = match first {
+        PathPart::Field(name) => value.get_mut(name),
+        PathPart::Index(at) => {
+            if let Value::String(text) = value {
+                let text = std::mem::take(text);
+                *value = serde_json::json!([{"type": "text", "text": text}]);
+            }
+            value.get_mut(*at)
+        }
+    };
+    if let Some(next) = next {
+        put_mark(next, rest, mark);
+    }
+}
+
+/// The body of a recorded request, and the texts that were derived from it.
+#[derive(Debug)]
+pub(super) struct RecordedBody {
+    format: Option<Format>,
+    text: String,
+    // What blocks refer to by hash.
+    texts: HashMap<ContentHash, Vec<u8>>,
+    request: RecordedRequest,
+}
+
+impl RecordedBody {
+    pub(super) fn format(&self) -> Option<Format> {
+        self.format
+    }
+
+    pub(super) fn body(&self) -> &str {
+        &self.text
+    }
+
+    pub(super) fn check(&self, hash: ContentHash) -> Result<(), Error> {
+        match self.request.clone().root().hash == hash {
+            true => Ok(()),
+            false => Err(damaged(hash)),
+        }
+    }
+
+    pub(super) fn bodies(&self, hashes: &[ContentHash]) -> Result<Vec<Vec<u8>>, Error> {
+        let get = |hash: &ContentHash| self.texts.get(hash).cloned().ok_or_else(|| damaged(*hash));
+        hashes.iter().map(get).collect()
+    }
+
+    fn keep(&mut self, bytes: Vec<u8>) -> ContentHash {
+        let hash = ContentHash::of(&bytes);
+        self.texts.insert(hash, bytes);
+        hash
+    }
+
+    fn keep_native(&mut self, native: &Native) -> SavedNative {
+        SavedNative {
+            provider: Arc::clone(&native.provider),
+            content: self.keep(native.raw.as_str().as_bytes().to_vec()),
+        }
+    }
+
+    /// Returns the blocks of a request: tools, system prompt, history, and the
+    /// last message as the current one.
+    fn entries(&mut self, request: &NativeRequest) -> Vec<Entry> {
+        let mut entries = Vec::new();
+        for (i, tool) in request.tools.iter().enumerate() {
+            let name = tool.name.clone().unwrap_or_else(|| i.to_string());
+            let part = SavedPart::Tool {
+                name: name.as_str().into(),
+            };
+            let at = Position {
+                section: Section::System,
+                layer: "tools",
+                id: format!("tools/{name}"),
+                role: Role::System,
+                trust: Trust::Operator,
+            };
+            let native = Native::new(request.api.name(), tool.raw.clone());
+            entries.push(self.entry(at, &Text::new(tool.raw.as_str()), part, Some(&native), 0));
+        }
+        for (i, block) in request.system.iter().enumerate() {
+            let at = Position {
+                section: Section::System,
+                layer: "system",
+                id: format!("system/{i}"),
+                role: Role::System,
+                trust: Trust::Operator,
+            };
+            entries.push(self.message_block(at, block, &BTreeMap::new()));
+        }
+        let names = tool_names(&request.messages);
+        let last = request.messages.len().saturating_sub(1);
+        for (m, message) in request.messages.iter().enumerate() {
+            let (role, trust) = match message.role {
+                MessageRole::User => (Role::User, Trust::User),
+                MessageRole::Assistant => (Role::Assistant, Trust::User),
+                MessageRole::Tool => (Role::Tool, Trust::Tool),
+                MessageRole::System => (Role::System, Trust::Operator),
+                MessageRole::Developer => (Role::Developer, Trust::Operator),
+            };
+            let (section, layer) = match m == last {
+                true => (Section::Current, "current"),
+                false => (Section::History, "history"),
+            };
+            let blocks = message.blocks();
+            for (b, block) in blocks.iter().enumerate() {
+                let id = match blocks.len() {
+                    1 => format!("messages/{m}"),
+                    _ => format!("messages/{m}.{b}"),
+                };
+                let at = Position {
+                    section,
+                    layer,
+                    id,
+                    role,
+                    trust,
+                };
+                entries.push(self.message_block(at, block, &names));
+            }
+        }
+        entries
+    }
+
+    fn message_block(
+        &mut self,
+        at: Position,
+        block: &MessageBlock,
+        names: &BTreeMap<String, Arc<str>>,
+    ) -> Entry {
+        let mut more = 0;
+        let (text, part) = match block {
+            MessageBlock::Text { text, .. } => (Text::new(text), SavedPart::Text),
+            MessageBlock::Thinking {
+                text, signature, ..
+            } => {
+                let signature = signature.as_deref().unwrap_or_default().into();
+                (Text::new(text), SavedPart::Thinking { signature })
+            }
+            MessageBlock::ToolCall {
+                id,
+                name,
+                arguments,
+                ..
+            } => {
+                let text = match arguments {
+                    Value::String(written) => Text::new(written),
+                    arguments => Text::new(&arguments.to_string()),
+                };
+                let (id, name) = (id.as_str().into(), name.as_str().into());
+                (text, SavedPart::ToolCall { id, name })
+            }
+            MessageBlock::ToolResult {
+                tool_call_id,
+                content,
+                is_error,
+                ..
+            } => {
+                let name = names.get(tool_call_id).cloned();
+                let part = SavedPart::ToolResult {
+                    id: tool_call_id.as_str().into(),
+                    name: name.unwrap_or_else(|| "".into()),
+                    is_error: *is_error,
+                };
+                (Text::new(content), part)
+            }
+            MessageBlock::Provider { provider, raw } => {
+                let (shown, hidden) = native::shown(raw);
+                more = hidden;
+                let native = Native::new(provider.as_str(), raw.clone());
+                let part = SavedPart::Provider(self.keep_native(&native));
+                (Text::new(&shown), part)
+            }
+            MessageBlock::Image { .. }
+            | MessageBlock::Audio { .. }
+            | MessageBlock::Document { .. } => match block.media() {
+                Some(media) => {
+                    more = media_tokens(&media);
+                    let part = SavedPart::Media {
+                        kind: media.kind,
+                        media_type: media.media_type.as_str().into(),
+                        content: self.keep(json(&media)),
+                    };
+                    (Text::new(&describe(&media)), part)
+                }
+                None => (Text::new(""), SavedPart::Text),
+            },
+        };
+        self.entry(at, &text, part, block.native(), more)
+    }
+
+    fn entry(
+        &mut self,
+        at: Position,
+        text: &Text,
+        part: SavedPart,
+        native: Option<&Native>,
+        more: Tokens,
+    ) -> Entry {
+        let mut body = text.as_str().to_owned();
+        body.push('\n');
+        let tokens = Estimated::new(1.0).count(&body);
+        let bytes = body.len() as u64;
+        Entry {
+            section: at.section,
+            id: at.id.into(),
+            layer: at.layer.into(),
+            role: at.role,
+            trust: at.trust,
+            path: None,
+            part,
+            native: native.map(|native| self.keep_native(native)),
+            join: contexture_core::Join::default(),
+            tokens: tokens.saturating_add(more),
+            surcharge: more,
+            recorded: false,
+            volatile: false,
+            group: None,
+            body: self.keep(body.into_bytes()),
+            bytes,
+        }
+    }
+}
+
+/// Where a block is.
+struct Position {
+    section: Section,
+    layer: &'static str,
+    id: String,
+    role: Role,
+    trust: Trust,
+}
+
+/// Returns the tool of each call.
+fn tool_names(messages: &[Message]) -> BTreeMap<String, Arc<str>> {
+    let mut names = BTreeMap::new();
+    for message in messages {
+        for block in message.blocks() {
+            if let MessageBlock::ToolCall { id, name, .. } = &*block {
+                names.insert(id.clone(), name.as_str().into());
+            }
+        }
+    }
+    names
+}

@@ -1,0 +1,25 @@
+//! Imports a directory into a store and prints the counts: `contexture import`
+//! without everything else, for `bench/import`.
+//!
+//! ```sh
+//! import-directory import SOURCE PATH --json --db sqlite:FILE
+//! ```
+
+use std::path::Path;
+
+use contexture_import::{Import, Options, format};
+use contexture_sqlite::SqliteStore;
+
+#[expect(clippy::print_stdout)]
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let [_, source, path, _, _, db, ..] = &arguments[..] else {
+        return Err("usage: import-directory import SOURCE PATH --json --db sqlite:FILE".into());
+    };
+    let store = SqliteStore::open(db.trim_start_matches("sqlite:"))?;
+    let format = format(source).ok_or("unknown source")?;
+    let mut import = Import::new(&store, Options::default());
+    let report = import.path(format, Path::new(path))?;
+    println!("{}", serde_json::to_string(&report)?);
+    Ok(())
+}

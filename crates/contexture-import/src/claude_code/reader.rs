@@ -1,0 +1,1111 @@
+//! Reads the rows of a file, and makes turns of them.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
+use std::path::PathBuf;
+
+use contexture_providers::usage_of;
+use contexture_store::{
+    Compaction, ErrorKind, Message, MessageRole, NewSession, NewTurn, Snapshot, StopReason,
+    Trigger, TurnError, TurnId, TurnStatus,
+};
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+
+use super::NAME;
+use super::graph::{Graph, Kind, Node, RowId, row_id, take};
+use super::row::{ApiMessage, CompactMetadata, Rendered, Row};
+use super::sent::{OpenRequest, Sent};
+use crate::error::ImportError;
+use crate::file::SourceFile;
+use crate::messages;
+use crate::requests::{Requests, RequestsState};
+use crate::writer::{TurnRef, Writer};
+
+/// How far back an answer may be that waits for more rows, in bytes.
+const FAR_BACK: u64 = 1 << 20;
+
+/// How many bytes of messages without an answer are kept.
+const MOST_WAITING: usize = 32 << 20;
+
+/// The reader of a file.
+pub(super) struct Reader {
+    path: PathBuf,
+    name: String,
+    max_line: usize,
+    now: Timestamp,
+    with_tail: bool,
+    graph: Graph,
+    lanes: Vec<Lane>,
+    // The lane of each sub-agent, by its id.
+    agents: HashMap<String, u16>,
+    // What was said and has no answer yet, by the number of the row.
+    waiting: BTreeMap<usize, Waiting>,
+    waiting_bytes: usize,
+    // The results of the calls of an answer, by the answer's first row.
+    results: HashMap<usize, Vec<usize>>,
+    sent: Sent,
+    // The turns of rows that are imported already.
+    known: HashMap<RowId, TurnId>,
+    // The session that the known rows are from, if it is another one.
+    known_label: Option<String>,
+    is_agent_file: bool,
+    is_first_row: bool,
+}
+
+/// A line of turns: the session of the file, or of a sub-agent in it.
+struct Lane {
+    label: String,
+    parent: Option<String>,
+    title: Option<String>,
+    head: Option<TurnRef>,
+    answer: Option<Answer>,
+    boundary: Option<Boundary>,
+    at: Timestamp,
+}
+
+#[derive(Serialize, Deserialize)]
+struct StoredLane {
+    label: String,
+    parent: Option<String>,
+    title: Option<String>,
+    head: Option<TurnId>,
+    at: Timestamp,
+}
+
+#[derive(Serialize, Deserialize)]
+struct StoredState {
+    lanes: Vec<StoredLane>,
+    agents: Vec<(String, u16)>,
+    shapes: Vec<(String, u64)>,
+    requests: RequestsState,
+    // The turns of rows that are read again when the file grows.
+    latest: Vec<(String, TurnId)>,
+    // Messages that the next request may refer to.
+    pending: (Vec<String>, Vec<String>),
+}
+
+/// Something that was said to the model.
+struct Waiting {
+    messages: Vec<Message>,
+    at: Timestamp,
+    bytes: usize,
+}
+
+/// An answer whose rows are being read.
+struct Answer {
+    key: String,
+    // How many blocks a request can refer to.
+    noted: usize,
+    first: usize,
+    rows: Vec<usize>,
+    // Each block with its number.
+    blocks: Vec<(u64, String)>,
+    model: Option<String>,
+    stop_reason: Option<String>,
+    usage: Option<String>,
+    request: Option<String>,
+    is_error: bool,
+    at: Timestamp,
+}
+
+/// A compaction whose summary is still to come.
+struct Boundary {
+    row: usize,
+    logical_parent: RowId,
+    metadata: CompactMetadata,
+    at: Timestamp,
+}
+
+impl Reader {
+    pub(super) fn new(file: &SourceFile<'_>, writer: &mut Writer<'_>) -> Result<Self, ImportError> {
+        let stem = file.path.file_stem().unwrap_or_default();
+        let stem = stem.to_string_lossy().into_owned();
+        let is_agent_file = stem.starts_with("agent-");
+        let mut reader = Self {
+            path: file.path.to_owned(),
+            name: file.name.clone(),
+            max_line: file.max_line,
+            now: file.now,
+            with_tail: file.with_tail,
+            graph: Graph::default(),
+            lanes: Vec::new(),
+            agents: HashMap::new(),
+            waiting: BTreeMap::new(),
+            waiting_bytes: 0,
+            results: HashMap::new(),
+            sent: Sent::default(),
+            known: HashMap::new(),
+            known_label: None,
+            is_agent_file,
+            is_first_row: file.offset == 0,
+        };
+        let label = match is_agent_file {
+            // The session is the directory above `subagents`.
+            true => {
+                let directory = file.path.parent();
+                let session = directory
+                    .filter(|it| it.ends_with("subagents"))
+                    .and_then(|it| it.parent()?.file_name())
+                    .map(|it| it.to_string_lossy().into_owned());
+                match session {
+                    Some(session) => label(&session, Some(&stem)),
+                    None => format!("{NAME}:{stem}"),
+                }
+            }
+            false => label(&stem, None),
+        };
+        let parent = label
+            .rsplit_once(':')
+            .map(|(session, _)| session.to_owned());
+        let parent = parent.filter(|parent| is_agent_file && parent != NAME);
+        reader.lanes.push(Lane::new(label, parent, file.now));
+        if let Some(state) = &file.state {
+            match file.offset {
+                // The file is read anew: what is imported stays.
+                0 => drop(reader.know(state)),
+                _ => reader.resume(state, writer),
+            }
+        }
+        Ok(reader)
+    }
+
+    /// Goes on from a stored state.
+    fn resume(&mut self, state: &[u8], writer: &mut Writer<'_>) {
+        let Some((stored, nodes)) = read_state(state) else {
+            return;
+        };
+        let mut turn = |id: Option<TurnId>| id.map(|id| writer.stored(id));
+        self.lanes = stored
+            .lanes
+            .into_iter()
+            .map(|lane| Lane {
+                head: turn(lane.head),
+                title: lane.title,
+                ..Lane::new(lane.label, lane.parent, lane.at)
+            })
+            .collect();
+        for node in nodes {
+            self.graph.add(Node {
+                id: node.id,
+                parent: node.parent,
+                offset: node.offset,
+                lane: node.lane,
+                kind: node.kind,
+                turn: turn(node.turn),
+            });
+        }
+        self.agents = stored.agents.into_iter().collect();
+        self.sent.shapes = stored.shapes.into_iter().collect();
+        self.sent.requests = Requests::from_state(stored.requests);
+        self.sent.resume(stored.pending);
+    }
+
+    /// Learns the turns of rows from a stored state.
+    fn know(&mut self, state: &[u8]) -> Option<String> {
+        let (stored, nodes) = read_state(state)?;
+        for node in nodes {
+            if let Some(turn) = node.turn {
+                self.known.insert(node.id, turn);
+            }
+        }
+        for (id, turn) in stored.latest {
+            if let Ok(id) = id.parse() {
+                self.known.insert(id, turn);
+            }
+        }
+        stored.lanes.into_iter().next().map(|lane| lane.label)
+    }
+
+    /// Reads a row.
+    pub(super) fn row(
+        &mut self,
+        offset: u64,
+        bytes: &[u8],
+        writer: &mut Writer<'_>,
+    ) -> Result<(), ImportError> {
+        let row = std::str::from_utf8(bytes).ok();
+        let row = row.and_then(|text| serde_json::from_str::<Row<'_>>(text).ok());
+        let Some(row) = row else {
+            return Ok(writer.unknown(NAME, &self.name, offset, bytes)?);
+        };
+        let at = row.timestamp.as_deref().and_then(|time| time.parse().ok());
+        match &*row.kind {
+            "api-request-shape" => {
+                self.sent.shape(&row, offset, &mut writer.counts);
+                return Ok(());
+            }
+            "api-request-blob" => {
+                self.sent.blob(&row, &mut writer.counts);
+                return Ok(());
+            }
+            "api-request" => {
+                self.note_answers();
+                let at = at.unwrap_or(self.lanes[0].at);
+                let (path, max) = (self.path.clone(), self.max_line);
+                let reread = |offset| read_line(&path, offset, max);
+                self.sent.request(&row, at, &mut writer.counts, reread);
+                return Ok(());
+            }
+            _ => {}
+        }
+        let Some(uuid) = row.uuid.as_deref() else {
+            if !row.is_other() {
+                writer.unknown(NAME, &self.name, offset, bytes)?;
+            }
+            return Ok(());
+        };
+        self.first_row(&row, uuid, writer)?;
+        let id = row_id(uuid);
+        // A row that is there twice counts once.
+        if self.graph.find(id).is_some() {
+            return Ok(());
+        }
+        let parent = row.parent_uuid.as_deref().map_or(0, row_id);
+        let lane = self.lane(&row, parent);
+        let at = at.unwrap_or(self.lanes[usize::from(lane)].at);
+        self.lanes[usize::from(lane)].at = at;
+        let mut node = Node {
+            id,
+            parent,
+            offset,
+            lane,
+            kind: Kind::Input,
+            turn: None,
+        };
+        if let Some(turn) = self.known.get(&id).copied() {
+            return self.known_row(node, &row, turn, writer);
+        }
+        match &*row.kind {
+            "assistant" => {
+                node.kind = Kind::Stop;
+                let at_row = self.graph.add(node);
+                self.answer_row(&row, at_row, at, writer)
+            }
+            "user" if row.is_compact_summary => {
+                let at_row = self.graph.add(node);
+                self.summary_row(&row, at_row, at, writer)
+            }
+            "user" => {
+                let at_row = self.graph.add(node);
+                self.user_row(&row, at_row, at, writer)
+            }
+            "attachment" => {
+                let at_row = self.graph.add(node);
+                if let Some(rendered) = row.rendered {
+                    self.attachment(rendered, at_row, at);
+                }
+                Ok(())
+            }
+            "system" if row.subtype.as_deref() == Some("compact_boundary") => {
+                self.close(lane, writer)?;
+                let at_row = self.graph.add(node);
+                self.lanes[usize::from(lane)].boundary = Some(Boundary {
+                    row: at_row,
+                    logical_parent: row.logical_parent_uuid.as_deref().map_or(0, row_id),
+                    metadata: row.compact_metadata.unwrap_or_default(),
+                    at,
+                });
+                Ok(())
+            }
+            _ => {
+                self.graph.add(node);
+                if !row.is_other() {
+                    writer.unknown(NAME, &self.name, offset, bytes)?;
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Looks at the first row of a file: if another file begins with it, this
+    /// one is a copy of it that goes on.
+    fn first_row(
+        &mut self,
+        row: &Row<'_>,
+        uuid: &str,
+        writer: &mut Writer<'_>,
+    ) -> Result<(), ImportError> {
+        if !std::mem::take(&mut self.is_first_row) {
+            return Ok(());
+        }
+        if self.is_agent_file && self.lanes[0].parent.is_none() {
+            // An older version has the files of sub-agents beside those of
+            // sessions.
+            let session = row.session_id.as_deref();
+            let stem = self.path.file_stem().unwrap_or_default().to_string_lossy();
+            if let Some(session) = session {
+                let lane = &mut self.lanes[0];
+                lane.label = label(session, Some(&stem));
+                lane.parent = Some(label(session, None));
+            }
+        }
+        let origin = writer.store().import_with_root(NAME, uuid)?;
+        match origin.filter(|origin| *origin != self.name) {
+            Some(origin) => {
+                let state = writer.store().import_state(NAME, &origin)?;
+                if let Some(state) = state {
+                    self.known_label = self.know(&state);
+                }
+            }
+            None => writer.root(NAME, uuid, &self.name)?,
+        }
+        Ok(())
+    }
+
+    /// Returns the lane of a row.
+    fn lane(&mut self, row: &Row<'_>, parent: RowId) -> u16 {
+        if self.is_agent_file || !row.is_sidechain {
+            return 0;
+        }
+        let of_parent = self.graph.find(parent);
+        let of_parent = of_parent.map(|at| self.graph.nodes[at].lane);
+        let key = match (row.agent_id.as_deref(), of_parent) {
+            (Some(agent), _) => agent.to_owned(),
+            (None, Some(lane)) if lane != 0 => return lane,
+            (None, _) => row
+                .uuid
+                .as_deref()
+                .unwrap_or_default()
+                .chars()
+                .take(8)
+                .collect(),
+        };
+        if let Some(lane) = self.agents.get(&key) {
+            return *lane;
+        }
+        let Ok(lane) = u16::try_from(self.lanes.len()) else {
+            return 0;
+        };
+        let parent = self.lanes[0].label.clone();
+        let label = cut_label(format!("{parent}:agent-{key}"));
+        self.lanes.push(Lane::new(label, Some(parent), self.now));
+        self.agents.insert(key, lane);
+        lane
+    }
+
+    /// Places a row that is imported already.
+    fn known_row(
+        &mut self,
+        mut node: Node,
+        row: &Row<'_>,
+        turn: TurnId,
+        writer: &mut Writer<'_>,
+    ) -> Result<(), ImportError> {
+        let turn = writer.stored(turn);
+        let lane = usize::from(node.lane);
+        let is_boundary = row.subtype.as_deref() == Some("compact_boundary");
+        if row.kind == "assistant" || is_boundary || row.is_compact_summary {
+            self.close(node.lane, writer)?;
+            node.kind = Kind::Stop;
+            self.lanes[lane].head = Some(turn);
+        }
+        node.turn = Some(turn);
+        self.graph.add(node);
+        if let Some(message) = row.message
+            && row.kind == "user"
+        {
+            self.sent.said(message.get());
+            self.title(lane, row, message);
+        }
+        if let Some(message) = row.message
+            && row.kind == "assistant"
+            && let Ok(message) = serde_json::from_str::<ApiMessage<'_>>(message.get())
+            && let Some(content) = message.content
+        {
+            // Rows of one answer that were imported are joined here, too.
+            let key = answer_key(row, &message);
+            let content = content.get();
+            self.sent.answered_part(&key, content);
+        }
+        Ok(())
+    }
+
+    fn title(&mut self, lane: usize, row: &Row<'_>, message: &RawValue) {
+        if self.lanes[lane].title.is_some() || row.is_meta || row.is_compact_summary {
+            return;
+        }
+        let Ok(message) = serde_json::from_str::<ApiMessage<'_>>(message.get()) else {
+            return;
+        };
+        let content = message.content.map_or("\"\"", RawValue::get);
+        let found = messages::blocks(content, MessageRole::User)
+            .into_iter()
+            .find_map(|block| match block {
+                contexture_store::Block::Text { text, .. } => Some(text),
+                _ => None,
+            });
+        let title = found.as_deref().map_or("", str::trim);
+        // What the program itself adds is in tags.
+        if !title.is_empty() && !title.starts_with('<') {
+            self.lanes[lane].title = messages::title(title);
+        }
+    }
+
+    fn user_row(
+        &mut self,
+        row: &Row<'_>,
+        at_row: usize,
+        at: Timestamp,
+        writer: &mut Writer<'_>,
+    ) -> Result<(), ImportError> {
+        let Some(raw) = row.message else {
+            return Ok(());
+        };
+        let lane = usize::from(self.graph.nodes[at_row].lane);
+        self.title(lane, row, raw);
+        self.sent.said(raw.get());
+        let Ok(message) = serde_json::from_str::<ApiMessage<'_>>(raw.get()) else {
+            return Ok(());
+        };
+        let Some(content) = message.content else {
+            return Ok(());
+        };
+        let messages = messages::user(content.get());
+        let answers = messages
+            .iter()
+            .any(|message| message.role == MessageRole::Tool);
+        let parent = self.graph.find(self.graph.nodes[at_row].parent);
+        if answers
+            && let Some(parent) = parent
+            && self.graph.nodes[parent].kind == Kind::Stop
+        {
+            let first = self.first_row_of_answer(parent);
+            self.results.entry(first).or_default().push(at_row);
+        }
+        self.wait(at_row, messages, at, raw.get().len());
+        if self.waiting_bytes > MOST_WAITING {
+            self.record_abandoned(None, u64::MAX, writer)?;
+        }
+        Ok(())
+    }
+
+    /// Returns the first row of the answer that a row belongs to.
+    fn first_row_of_answer(&self, at_row: usize) -> usize {
+        let lane = usize::from(self.graph.nodes[at_row].lane);
+        if let Some(answer) = &self.lanes[lane].answer
+            && answer.rows.contains(&at_row)
+        {
+            return answer.first;
+        }
+        // Rows of one answer follow each other.
+        let mut first = at_row;
+        while let Some(before) = self.graph.find(self.graph.nodes[first].parent) {
+            let (one, other) = (&self.graph.nodes[first], &self.graph.nodes[before]);
+            let is_same = other.kind == Kind::Stop && one.turn.is_some() && other.turn == one.turn;
+            if !is_same || before >= first {
+                break;
+            }
+            first = before;
+        }
+        first
+    }
+
+    fn wait(&mut self, at_row: usize, messages: Vec<Message>, at: Timestamp, bytes: usize) {
+        self.waiting_bytes += bytes;
+        let waiting = Waiting {
+            messages,
+            at,
+            bytes,
+        };
+        self.waiting.insert(at_row, waiting);
+    }
+
+    fn attachment(&mut self, rendered: &RawValue, at_row: usize, at: Timestamp) {
+        let parts: Vec<Rendered<'_>> = serde_json::from_str(rendered.get()).unwrap_or_default();
+        let mut blocks = Vec::new();
+        for part in parts {
+            if let Some(content) = part.content {
+                blocks.extend(messages::blocks(content.get(), MessageRole::User));
+            }
+        }
+        if !blocks.is_empty() {
+            let message = messages::message(MessageRole::System, blocks);
+            self.wait(at_row, vec![message], at, rendered.get().len());
+        }
+    }
+
+    fn answer_row(
+        &mut self,
+        row: &Row<'_>,
+        at_row: usize,
+        at: Timestamp,
+        writer: &mut Writer<'_>,
+    ) -> Result<(), ImportError> {
+        let lane = self.graph.nodes[at_row].lane;
+        let message = row.message.map(RawValue::get);
+        let message = message.and_then(|it| serde_json::from_str::<ApiMessage<'_>>(it).ok());
+        let Some(message) = message else {
+            return Ok(());
+        };
+        let key = answer_key(row, &message);
+        let is_open = self.lanes[usize::from(lane)].answer.as_ref();
+        if is_open.is_none_or(|answer| answer.key != key) {
+            self.close(lane, writer)?;
+            self.sent.begin_answer();
+            self.lanes[usize::from(lane)].answer = Some(Answer {
+                key,
+                noted: 0,
+                first: at_row,
+                rows: Vec::new(),
+                blocks: Vec::new(),
+                model: None,
+                stop_reason: None,
+                usage: None,
+                request: None,
+                is_error: row.is_api_error_message,
+                at,
+            });
+        }
+        let Some(answer) = &mut self.lanes[usize::from(lane)].answer else {
+            return Ok(());
+        };
+        answer.rows.push(at_row);
+        let content = message.content.map_or("[]", RawValue::get);
+        let blocks: Vec<&RawValue> = serde_json::from_str(content).unwrap_or_default();
+        let next = answer.blocks.len() as u64;
+        let index = row.api_block_index;
+        for (i, block) in blocks.iter().enumerate() {
+            let number = index.unwrap_or(next) + i as u64;
+            answer.blocks.push((number, block.get().to_owned()));
+        }
+        if content.starts_with('"') {
+            let block = format!(r#"{{"type":"text","text":{content}}}"#);
+            answer.blocks.push((next, block));
+        }
+        let model = message.model.filter(|model| model != "<synthetic>");
+        answer.model = model.map(|it| it.into_owned()).or(answer.model.take());
+        let stop = message.stop_reason.map(|it| it.into_owned());
+        answer.stop_reason = stop.or(answer.stop_reason.take());
+        let usage = message.usage.map(|it| it.get().to_owned());
+        answer.usage = usage.or(answer.usage.take());
+        let request = row.request_ref.as_ref().map(|it| it.to_string());
+        answer.request = request.or(answer.request.take());
+        Ok(())
+    }
+
+    /// Notes the answers that are open, so that a request can refer to them.
+    fn note_answers(&mut self) {
+        for lane in &mut self.lanes {
+            if let Some(answer) = &mut lane.answer
+                && answer.noted < answer.blocks.len()
+            {
+                answer.noted = answer.blocks.len();
+                self.sent.answered(answer.message());
+            }
+        }
+        self.sent.join_parts();
+    }
+
+    /// Makes a turn of the open answer of a lane.
+    fn close(&mut self, lane: u16, writer: &mut Writer<'_>) -> Result<(), ImportError> {
+        let at_lane = usize::from(lane);
+        let Some(answer) = self.lanes[at_lane].answer.take() else {
+            return Ok(());
+        };
+        if answer.noted < answer.blocks.len() {
+            self.sent.answered(answer.message());
+        }
+        let parent = self.graph.nodes[answer.first].parent;
+        let (base, mut inputs) = self.walk(parent, lane);
+        let first = self
+            .graph
+            .find(parent_of_chain(&self.graph, &inputs, parent));
+        if let Some(before) = first
+            && self.graph.nodes[before].kind == Kind::Stop
+        {
+            // Results of calls that ran at the same time.
+            let of_answer = self.first_row_of_answer(before);
+            for result in self.results.remove(&of_answer).unwrap_or_default() {
+                if !inputs.contains(&result) && self.waiting.contains_key(&result) {
+                    inputs.push(result);
+                }
+            }
+            inputs.sort_unstable();
+        }
+        let mut turn = NewTurn {
+            provider: Some("anthropic".to_owned()),
+            model: answer.model.clone(),
+            usage: answer.usage(),
+            stop_reason: answer.stop_reason(),
+            ..NewTurn::default()
+        };
+        for input in &inputs {
+            turn.messages.extend(self.take_input(*input));
+        }
+        let blocks = answer.message_blocks();
+        if answer.is_error {
+            let message = blocks.iter().find_map(|block| match block {
+                contexture_store::Block::Text { text, .. } => Some(text.clone()),
+                _ => None,
+            });
+            turn.error = Some(TurnError {
+                kind: ErrorKind::Unknown,
+                message: message.unwrap_or_default(),
+            });
+            turn.stop_reason = Some(StopReason::Error);
+        }
+        if !blocks.is_empty() {
+            turn.messages
+                .push(messages::message(MessageRole::Assistant, blocks));
+        }
+        self.create_session(at_lane, base, writer)?;
+        let request = answer.request.as_deref();
+        if let Some(id) = request {
+            let open = self.sent.open.remove(id);
+            if let Some(open) = open {
+                turn.request_hash = Some(open.hash.to_string());
+                let tokens = turn.usage.map(|usage| usage.input_tokens);
+                self.put_request(at_lane, open, base, tokens, writer)?;
+            } else if let Some(hash) = self.sent.requests.root(id) {
+                turn.request_hash = Some(hash.to_string());
+            }
+        }
+        let label = self.lanes[at_lane].label.clone();
+        let head = self.lanes[at_lane].head;
+        if head.is_some() && head != base {
+            writer.head(&label, head, "imported", answer.at)?;
+            writer.head(&label, base, "rewound", answer.at)?;
+        }
+        let made = writer.turn(&label, base, turn, answer.at)?;
+        for row in inputs.iter().chain(&answer.rows) {
+            self.graph.nodes[*row].turn = made;
+        }
+        self.lanes[at_lane].head = made;
+        let begins = self.graph.nodes[answer.first].offset;
+        self.record_abandoned(Some(lane), begins, writer)
+    }
+
+    /// Walks from a row towards the root to the latest turn, and returns it with
+    /// the rows between, oldest first.
+    fn walk(&self, from: RowId, lane: u16) -> (Option<TurnRef>, Vec<usize>) {
+        let mut inputs = Vec::new();
+        let mut next = self.graph.find(from);
+        let mut base = None;
+        let mut is_lost = next.is_none() && from != 0;
+        while let Some(at) = next {
+            let node = &self.graph.nodes[at];
+            if node.kind == Kind::Stop {
+                base = node.turn.or_else(|| self.graph.turn_at(node.id));
+                break;
+            }
+            inputs.push(at);
+            // A parent comes before its children, so that no circle is walked.
+            next = self.graph.find(node.parent).filter(|parent| *parent < at);
+            is_lost = node.parent != 0 && next.is_none();
+        }
+        if is_lost {
+            // The row before is missing, or comes later in the file.
+            base = self.lanes[usize::from(lane)].head;
+        }
+        inputs.reverse();
+        (base, inputs)
+    }
+
+    /// Returns what a row said. A row that another turn holds is read again.
+    fn take_input(&mut self, row: usize) -> Vec<Message> {
+        if let Some(waiting) = self.waiting.remove(&row) {
+            self.waiting_bytes -= waiting.bytes.min(self.waiting_bytes);
+            return waiting.messages;
+        }
+        if self.graph.nodes[row].turn.is_none() {
+            return Vec::new();
+        }
+        let offset = self.graph.nodes[row].offset;
+        let Some(line) = read_line(&self.path, offset, self.max_line) else {
+            return Vec::new();
+        };
+        let Ok(row) = serde_json::from_str::<Row<'_>>(&line) else {
+            return Vec::new();
+        };
+        let message = row.message.map(RawValue::get).unwrap_or_default();
+        match serde_json::from_str::<ApiMessage<'_>>(message) {
+            Ok(message) if row.kind == "user" => {
+                let content = message.content.map_or("\"\"", RawValue::get);
+                messages::user(content)
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// Records what was said in a lane before `end` and is not on the way to an answer:
+    /// a message that was taken back, say. The head does not move.
+    fn record_abandoned(
+        &mut self,
+        lane: Option<u16>,
+        end: u64,
+        writer: &mut Writer<'_>,
+    ) -> Result<(), ImportError> {
+        let is_old = |row: &usize| {
+            let node = &self.graph.nodes[*row];
+            node.offset < end && lane.is_none_or(|lane| lane == node.lane)
+        };
+        let old: Vec<usize> = self.waiting.keys().copied().filter(is_old).collect();
+        // The last rows first: each takes the rows that lead to it.
+        for row in old.into_iter().rev() {
+            if self.waiting.contains_key(&row) {
+                self.record_waiting(row, writer)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Records a row without an answer, with the rows that lead to it. Returns
+    /// the turn.
+    fn record_waiting(
+        &mut self,
+        row: usize,
+        writer: &mut Writer<'_>,
+    ) -> Result<Option<TurnRef>, ImportError> {
+        let node = self.graph.nodes[row];
+        let at_lane = usize::from(node.lane);
+        let (base, inputs) = self.walk(node.id, node.lane);
+        let mut turn = NewTurn {
+            status: Some(TurnStatus::Pending),
+            ..NewTurn::default()
+        };
+        let mut at = self.lanes[at_lane].at;
+        for input in &inputs {
+            if let Some(waiting) = self.waiting.get(input) {
+                at = waiting.at;
+                turn.messages.extend(self.take_input(*input));
+            }
+        }
+        // Attachments and results alone say nothing that is worth a turn.
+        let is_said = |message: &Message| message.role == MessageRole::User;
+        let is_result = |message: &Message| message.role == MessageRole::Tool;
+        if !turn
+            .messages
+            .iter()
+            .any(|one| is_said(one) || is_result(one))
+        {
+            return Ok(None);
+        }
+        self.create_session(at_lane, base, writer)?;
+        let label = self.lanes[at_lane].label.clone();
+        let made = writer.turn(&label, base, turn, at)?;
+        for input in inputs {
+            self.graph.nodes[input].turn = self.graph.nodes[input].turn.or(made);
+        }
+        Ok(made)
+    }
+
+    fn summary_row(
+        &mut self,
+        row: &Row<'_>,
+        at_row: usize,
+        at: Timestamp,
+        writer: &mut Writer<'_>,
+    ) -> Result<(), ImportError> {
+        let lane = self.graph.nodes[at_row].lane;
+        let Some(boundary) = self.lanes[usize::from(lane)].boundary.take() else {
+            return self.user_row(row, at_row, at, writer);
+        };
+        let raw = row.message.map(RawValue::get).unwrap_or_default();
+        self.sent.said(raw);
+        let message = serde_json::from_str::<ApiMessage<'_>>(raw).ok();
+        let content = message.and_then(|message| message.content);
+        let blocks = content.map(|it| messages::blocks(it.get(), MessageRole::User));
+        let texts: Vec<String> = blocks
+            .unwrap_or_default()
+            .into_iter()
+            .filter_map(|block| match block {
+                contexture_store::Block::Text { text, .. } => Some(text),
+                _ => None,
+            })
+            .collect();
+        let before = self.graph.turn_at(boundary.logical_parent);
+        let before = before.or(self.lanes[usize::from(lane)].head);
+        let Some(before) = before else {
+            // The file begins with it: there is nothing that it is a summary of.
+            let text = messages::text(MessageRole::User, texts.join("\n\n"));
+            self.wait(at_row, vec![text], at, raw.len());
+            return Ok(());
+        };
+        let begins = self.graph.nodes[boundary.row].offset;
+        self.record_abandoned(Some(lane), begins, writer)?;
+        let kept = boundary.metadata.preserved_segment.as_ref();
+        let kept = kept.and_then(|it| it.head_uuid.as_deref()).map(row_id);
+        let kept = kept.and_then(|id| self.graph.turn_at(id));
+        let summary = texts.join("\n\n");
+        let compaction = Compaction {
+            tokens_before: boundary.metadata.pre_tokens.unwrap_or(0),
+            tokens_after: (boundary.metadata.post_tokens)
+                .unwrap_or((summary.len() as u64).div_ceil(4)),
+            summary,
+            summarized_through: None,
+            first_kept: None,
+            first_kept_message: 0,
+            facts: None,
+            trigger: match boundary.metadata.trigger.as_deref() {
+                Some("manual") => Trigger::Manual,
+                _ => Trigger::ContextLimit,
+            },
+            focus: None,
+            summariser: NAME.to_owned(),
+            usage: None,
+        };
+        self.create_session(usize::from(lane), Some(before), writer)?;
+        let label = self.lanes[usize::from(lane)].label.clone();
+        let made = writer.compaction(&label, before, kept, compaction, boundary.at)?;
+        for row in [boundary.row, at_row] {
+            self.graph.nodes[row].turn = Some(made);
+            self.graph.nodes[row].kind = Kind::Stop;
+        }
+        self.lanes[usize::from(lane)].head = Some(made);
+        Ok(())
+    }
+
+    fn create_session(
+        &mut self,
+        lane: usize,
+        base: Option<TurnRef>,
+        writer: &mut Writer<'_>,
+    ) -> Result<(), ImportError> {
+        let known_label = self.known_label.clone().filter(|_| lane == 0);
+        let lane = &self.lanes[lane];
+        let new = NewSession {
+            label: lane.label.clone(),
+            parent_session: known_label.or_else(|| lane.parent.clone()),
+            task: lane.title.clone(),
+            ..NewSession::default()
+        };
+        writer.session(new, base, lane.at)?;
+        Ok(())
+    }
+
+    fn put_request(
+        &mut self,
+        lane: usize,
+        request: OpenRequest,
+        parent: Option<TurnRef>,
+        tokens: Option<u64>,
+        writer: &mut Writer<'_>,
+    ) -> Result<(), ImportError> {
+        let snapshot = Snapshot {
+            hash: request.hash,
+            session: self.lanes[lane].label.clone(),
+            parent_turn: None,
+            model: request.model,
+            tokens: tokens.unwrap_or(0),
+            counter: "provider".to_owned(),
+            root: request.hash,
+            created_at: request.at,
+        };
+        writer.snapshot(snapshot, parent, request.blobs)?;
+        Ok(())
+    }
+
+    /// Ends the import of the file. Returns where the next one begins, and the
+    /// state to store.
+    ///
+    /// The latest answer may get more rows, so that it is read again then.
+    pub(super) fn finish(
+        &mut self,
+        end: u64,
+        writer: &mut Writer<'_>,
+    ) -> Result<(u64, Vec<u8>), ImportError> {
+        self.note_answers();
+        self.seal_other_lanes(end, writer)?;
+        let offset = self.sealed(end);
+        // Rows of turns that are complete are not read again, wherever they are.
+        let is_kept = |node: &Node| node.offset < offset || node.turn.is_some();
+        let kept: Vec<bool> = self.graph.nodes.iter().map(is_kept).collect();
+        let heads: Vec<Option<TurnRef>> = self.lanes.iter().map(|lane| lane.head).collect();
+        for lane in 0..self.lanes.len() {
+            let complete = self.lanes[lane].answer.as_ref();
+            let complete = complete.is_some_and(|answer| answer.stop_reason.is_some());
+            if self.with_tail || complete {
+                self.close(u16::try_from(lane).unwrap_or(u16::MAX), writer)?;
+            }
+        }
+        if self.with_tail {
+            let tails: Vec<usize> = self.waiting.keys().copied().rev().collect();
+            for row in tails {
+                if !self.waiting.contains_key(&row) {
+                    continue;
+                }
+                let lane = usize::from(self.graph.nodes[row].lane);
+                let head = self.lanes[lane].head;
+                let base = self
+                    .walk(self.graph.nodes[row].id, self.graph.nodes[row].lane)
+                    .0;
+                let made = self.record_waiting(row, writer)?;
+                if made.is_some() && base == head {
+                    self.lanes[lane].head = made;
+                }
+            }
+        }
+        let open = std::mem::take(&mut self.sent.open);
+        for (_, request) in open {
+            let head = self.lanes[0].head;
+            self.create_session(0, head, writer)?;
+            self.put_request(0, request, head, None, writer)?;
+        }
+        for lane in 0..self.lanes.len() {
+            let head = self.lanes[lane].head;
+            if head.is_none() {
+                continue;
+            }
+            self.create_session(lane, head, writer)?;
+            let lane = &self.lanes[lane];
+            writer.head(&lane.label, head, "imported", lane.at)?;
+        }
+        // Ids of turns are known when they are written.
+        writer.flush()?;
+        Ok((offset, self.state(&kept, &heads, writer)))
+    }
+
+    /// Makes turns of the answers of sub-agents that are complete, or that have
+    /// got no row for a long time, so that they are not read again and again.
+    fn seal_other_lanes(&mut self, end: u64, writer: &mut Writer<'_>) -> Result<(), ImportError> {
+        let latest = self.graph.nodes.last().map_or(0, |node| node.lane);
+        for lane in 0..self.lanes.len() {
+            let Some(answer) = &self.lanes[lane].answer else {
+                continue;
+            };
+            let lane = u16::try_from(lane).unwrap_or(u16::MAX);
+            let begins = self.graph.nodes[answer.first].offset;
+            let stop = answer.stop_reason.as_deref();
+            let is_done = lane != latest && stop.is_some_and(|stop| stop != "tool_use");
+            if is_done || end - begins.min(end) > FAR_BACK {
+                self.close(lane, writer)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the end of what is complete: what comes after it is read again.
+    fn sealed(&self, end: u64) -> u64 {
+        let mut rows: Vec<usize> = self.waiting.keys().copied().collect();
+        for lane in &self.lanes {
+            if let Some(answer) = &lane.answer {
+                rows.extend(&answer.rows);
+                let parent = self.graph.nodes[answer.first].parent;
+                rows.extend(self.walk(parent, 0).1);
+            }
+            rows.extend(lane.boundary.as_ref().map(|boundary| boundary.row));
+        }
+        let offsets = rows.into_iter().map(|row| self.graph.nodes[row].offset);
+        offsets.min().unwrap_or(end).min(end)
+    }
+
+    fn state(&self, kept: &[bool], heads: &[Option<TurnRef>], writer: &Writer<'_>) -> Vec<u8> {
+        let lanes = self.lanes.iter().zip(heads).map(|(lane, head)| StoredLane {
+            label: lane.label.clone(),
+            parent: lane.parent.clone(),
+            title: lane.title.clone(),
+            head: head.and_then(|head| writer.id(head)),
+            at: lane.at,
+        });
+        let stored = StoredState {
+            lanes: lanes.collect(),
+            agents: self.agents.clone().into_iter().collect(),
+            shapes: self.sent.shapes.clone().into_iter().collect(),
+            requests: self.sent.requests.state(),
+            pending: self.sent.pending(),
+            latest: (self.graph.nodes.iter().zip(kept))
+                .filter(|(_, kept)| !**kept)
+                .filter_map(|(node, _)| Some((node.id.to_string(), writer.id(node.turn?)?)))
+                .collect(),
+        };
+        let json = serde_json::to_vec(&stored).unwrap_or_default();
+        let mut bytes = (json.len() as u64).to_le_bytes().to_vec();
+        bytes.extend(json);
+        self.graph.write(kept, writer, &mut bytes);
+        bytes
+    }
+}
+
+fn read_state(mut bytes: &[u8]) -> Option<(StoredState, Vec<super::graph::StoredNode>)> {
+    let length = usize::try_from(u64::from_le_bytes(take(&mut bytes)?)).ok()?;
+    let (json, mut rest) = bytes.split_at_checked(length)?;
+    let stored = serde_json::from_slice(json).ok()?;
+    Some((stored, Graph::read(&mut rest)?))
+}
+
+/// Returns the parent of the first row of a chain that leads to `last`.
+fn parent_of_chain(graph: &Graph, chain: &[usize], last: RowId) -> RowId {
+    chain
+        .first()
+        .map_or(last, |first| graph.nodes[*first].parent)
+}
+
+fn answer_key(row: &Row<'_>, message: &ApiMessage<'_>) -> String {
+    match &message.id {
+        Some(id) => format!("{id} {}", row.request_id.as_deref().unwrap_or_default()),
+        None => row.uuid.as_deref().unwrap_or_default().to_owned(),
+    }
+}
+
+/// Returns the label of a session, or of a sub-agent in it.
+fn label(session: &str, agent: Option<&str>) -> String {
+    cut_label(match agent {
+        Some(agent) => format!("{NAME}:{session}:{agent}"),
+        None => format!("{NAME}:{session}"),
+    })
+}
+
+/// Returns a label that the store accepts.
+fn cut_label(label: String) -> String {
+    let mut label: String = label.chars().filter(|one| !one.is_control()).collect();
+    let mut end = label.len().min(contexture_store::MAX_LABEL_BYTES);
+    while !label.is_char_boundary(end) {
+        end -= 1;
+    }
+    label.truncate(end);
+    label.trim().to_owned()
+}
+
+/// Reads the line that begins at `offset`.
+fn read_line(path: &std::path::Path, offset: u64, max: usize) -> Option<String> {
+    let mut file = File::open(path).ok()?;
+    file.seek(SeekFrom::Start(offset)).ok()?;
+    let mut line = String::new();
+    let mut reader = BufReader::new(file.take(max as u64));
+    reader.read_line(&mut line).ok()?;
+    Some(line)
+}
+
+impl Lane {
+    fn new(label: String, parent: Option<String>, at: Timestamp) -> Self {
+        Self {
+            label,
+            parent,
+            title: None,
+            head: None,
+            answer: None,
+            boundary: None,
+            at,
+        }
+    }
+}
+
+impl Answer {
+    /// Returns the answer as a message of a request.
+    fn message(&self) -> String {
+        let mut blocks: Vec<&(u64, String)> = self.blocks.iter().collect();
+        blocks.sort_by_key(|(number, _)| *number);
+        let blocks: Vec<&str> = blocks.iter().map(|(_, block)| block.as_str()).collect();
+        format!(r#"{{"role":"assistant","content":[{}]}}"#, blocks.join(","))
+    }
+
+    fn message_blocks(&self) -> Vec<contexture_store::Block> {
+        let mut blocks: Vec<&(u64, String)> = self.blocks.iter().collect();
+        blocks.sort_by_key(|(number, _)| *number);
+        let blocks: Vec<&str> = blocks.iter().map(|(_, block)| block.as_str()).collect();
+        messages::blocks(&format!("[{}]", blocks.join(",")), MessageRole::Assistant)
+    }
+
+    fn usage(&self) -> Option<contexture_core::Usage> {
+        let usage: Value = serde_json::from_str(self.usage.as_deref()?).ok()?;
+        usage_of(&json!({"usage": usage}))
+    }
+
+    fn stop_reason(&self) -> Option<StopReason> {
+        self.stop_reason.as_deref().map(StopReason::of)
+    }
+}

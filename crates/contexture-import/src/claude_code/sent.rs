@@ -1,0 +1,374 @@
+//! Rows that say what was sent: `api-request-shape`, `api-request-blob` and
+//! `api-request`.
+//!
+//! A message of a request is a blob, or one of the transcript's own messages. It
+//! is known by the SHA-256 of its JSON with sorted keys, in which a text is one
+//! text block. What a row says is compared with its digest before it is used.
+
+use std::collections::HashMap;
+
+use contexture_core::ContentHash;
+use contexture_engine::snapshot::recorded::{CacheMark, PathPart};
+use contexture_store::Blob;
+use jiff::Timestamp;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use serde_json::{Map, Value};
+
+use super::row::Row;
+use crate::canonical::{Sha, digest, message_digest, sha_from_hex};
+use crate::report::Counts;
+use crate::requests::{Requests, Shape};
+
+/// How many bytes of messages are kept that a request may refer to.
+const MOST_CANDIDATES: usize = 32 << 20;
+
+/// How many bytes of them are stored between imports.
+const MOST_STORED: usize = 1 << 20;
+
+/// A request that was rebuilt, and has no answer yet.
+pub(super) struct OpenRequest {
+    pub(super) hash: ContentHash,
+    pub(super) model: String,
+    pub(super) blobs: Vec<Blob>,
+    pub(super) at: Timestamp,
+}
+
+/// What was sent, as far as a file says.
+#[derive(Default)]
+pub(super) struct Sent {
+    pub(super) requests: Requests,
+    /// Where each shape is in the file.
+    pub(super) shapes: HashMap<String, u64>,
+    shape_texts: HashMap<String, String>,
+    fields: HashMap<(String, String), ContentHash>,
+    fresh_fields: Vec<Blob>,
+    // Messages of the transcript since the last request.
+    candidates: Vec<String>,
+    candidate_bytes: usize,
+    // What the user's side said since the last answer.
+    since_answer: Vec<String>,
+    blobs: HashMap<Sha, String>,
+    // The parts of an answer that was imported before.
+    part_key: String,
+    parts: Vec<String>,
+    pub(super) open: HashMap<String, OpenRequest>,
+}
+
+#[derive(Deserialize)]
+struct Message<'a> {
+    #[serde(borrow)]
+    content: &'a RawValue,
+}
+
+impl Sent {
+    /// Notes a message of the user's side.
+    pub(super) fn said(&mut self, message: &str) {
+        self.since_answer.push(message.to_owned());
+        self.candidate(message.to_owned());
+    }
+
+    /// Notes that an answer begins.
+    pub(super) fn begin_answer(&mut self) {
+        if self.since_answer.len() > 1
+            && let Some(joined) = self.joined().pop()
+        {
+            self.candidate(joined);
+        }
+        self.since_answer.clear();
+    }
+
+    /// Notes an answer.
+    pub(super) fn answered(&mut self, message: String) {
+        self.candidate(message);
+    }
+
+    /// Notes a part of an answer that was imported before.
+    pub(super) fn answered_part(&mut self, key: &str, content: &str) {
+        if self.part_key != key {
+            self.join_parts();
+            self.begin_answer();
+            self.part_key = key.to_owned();
+        }
+        let inner = content
+            .strip_prefix('[')
+            .and_then(|it| it.strip_suffix(']'));
+        self.parts.extend(inner.map(str::to_owned));
+    }
+
+    /// Notes the answer whose parts were noted.
+    pub(super) fn join_parts(&mut self) {
+        let parts = std::mem::take(&mut self.parts);
+        if !parts.is_empty() {
+            let parts = parts.join(",");
+            self.answered(format!(r#"{{"role":"assistant","content":[{parts}]}}"#));
+        }
+    }
+
+    fn candidate(&mut self, message: String) {
+        self.candidate_bytes += message.len();
+        self.candidates.push(message);
+        if self.candidate_bytes > MOST_CANDIDATES {
+            // A file without requests: what is old is in no request any more.
+            self.candidates.clear();
+            self.since_answer.clear();
+            self.candidate_bytes = 0;
+        }
+    }
+
+    /// Returns the messages that the next request may refer to: those since the
+    /// last request, and those since the last answer. They are stored between
+    /// imports, unless the file has no requests.
+    pub(super) fn pending(&self) -> (Vec<String>, Vec<String>) {
+        match self.shapes.is_empty() || self.candidate_bytes > MOST_STORED {
+            true => (Vec::new(), Vec::new()),
+            false => (self.candidates.clone(), self.since_answer.clone()),
+        }
+    }
+
+    /// Continues with messages that were stored.
+    pub(super) fn resume(&mut self, (candidates, since_answer): (Vec<String>, Vec<String>)) {
+        self.candidate_bytes = candidates.iter().map(String::len).sum();
+        self.candidates = candidates;
+        self.since_answer = since_answer;
+    }
+
+    /// Notes the system prompt and the tools of requests.
+    pub(super) fn shape(&mut self, row: &Row<'_>, offset: u64, counts: &mut Counts) {
+        let (Some(hash), Some(shape)) = (&row.shape_hash, row.shape) else {
+            return;
+        };
+        let is_it = sha_from_hex(hash).is_some_and(|hash| digest(shape.get()) == Some(hash));
+        if !is_it {
+            counts.digest_mismatches += 1;
+            return;
+        }
+        self.shapes.entry(hash.to_string()).or_insert(offset);
+        self.shape_texts
+            .insert(hash.to_string(), shape.get().to_owned());
+    }
+
+    /// Notes a message that is not in the transcript.
+    pub(super) fn blob(&mut self, row: &Row<'_>, counts: &mut Counts) {
+        let (Some(hash), Some(message)) = (&row.hash, row.message) else {
+            return;
+        };
+        match sha_from_hex(hash) {
+            Some(hash) if message_digest(message.get()) == Some(hash) => {
+                if !self.requests.knows(&hash) {
+                    self.blobs.insert(hash, message.get().to_owned());
+                }
+            }
+            _ => counts.digest_mismatches += 1,
+        }
+    }
+
+    /// Rebuilds a request. `reread` returns the shape row at an offset.
+    pub(super) fn request(
+        &mut self,
+        row: &Row<'_>,
+        at: Timestamp,
+        counts: &mut Counts,
+        reread: impl FnOnce(u64) -> Option<String>,
+    ) {
+        for message in std::mem::take(&mut self.candidates) {
+            if let Some(digest) = message_digest(&message) {
+                self.requests.add(digest, message.into_bytes());
+            }
+        }
+        self.candidate_bytes = 0;
+        let rebuilt = self.rebuild(row, at, reread);
+        match (rebuilt, &row.id) {
+            (Some(request), Some(id)) => {
+                self.open.insert(id.to_string(), request);
+            }
+            _ => counts.incomplete_requests += 1,
+        }
+    }
+
+    fn rebuild(
+        &mut self,
+        row: &Row<'_>,
+        at: Timestamp,
+        reread: impl FnOnce(u64) -> Option<String>,
+    ) -> Option<OpenRequest> {
+        let id = row.id.as_deref()?;
+        let keep = row.keep.unwrap_or(0);
+        let tail = row.tail.as_ref()?.iter().map(|hash| sha_from_hex(hash));
+        let tail: Vec<Sha> = tail.collect::<Option<_>>()?;
+        let marks: Vec<CacheMark> = match row.cache_control {
+            Some(marks) => serde_json::from_str(marks.get()).ok()?,
+            None => Vec::new(),
+        };
+        for (i, digest) in tail.iter().enumerate() {
+            if let Some(message) = self.blobs.remove(digest) {
+                let message = match has_mark(&marks, keep + i) {
+                    true => without_list(&message).unwrap_or(message),
+                    false => message,
+                };
+                self.requests.add(*digest, message.into_bytes());
+            }
+        }
+        if tail.iter().any(|digest| !self.requests.knows(digest)) {
+            self.add_joined();
+        }
+        let list = self.requests.list(row.base.as_deref(), keep, &tail)?;
+        let shape_hash = row.shape_hash.as_deref()?;
+        let params = row.params?.get();
+        let fields = self.fields(shape_hash, params, reread)?;
+        let model = model_of(params)?;
+        let shape = Shape {
+            api: "anthropic",
+            model: &model,
+            fields,
+            list: "messages",
+        };
+        let (hash, mut blobs) = self.requests.build(id, list, shape, marks);
+        blobs.append(&mut self.fresh_fields);
+        Some(OpenRequest {
+            hash,
+            model,
+            blobs,
+            at,
+        })
+    }
+
+    /// Adds what the user's side said since the last answer as one message.
+    fn add_joined(&mut self) {
+        for joined in self.joined() {
+            if let Some(digest) = message_digest(&joined) {
+                self.requests.add(digest, joined.into_bytes());
+            }
+        }
+    }
+
+    /// Returns what the user's side said since the last answer as one message:
+    /// the first rows, one more each time. Results of calls that ran at the same
+    /// time are rows of their own.
+    fn joined(&self) -> Vec<String> {
+        let mut parts: Vec<String> = Vec::new();
+        let mut all = Vec::new();
+        for message in &self.since_answer {
+            let Ok(message) = serde_json::from_str::<Message<'_>>(message) else {
+                break;
+            };
+            let content = message.content.get();
+            match content.starts_with('"') {
+                true => parts.push(format!(r#"{{"type":"text","text":{content}}}"#)),
+                false => {
+                    let inner = content
+                        .strip_prefix('[')
+                        .and_then(|it| it.strip_suffix(']'));
+                    let inner = inner.unwrap_or_default();
+                    if !inner.trim().is_empty() {
+                        parts.push(inner.to_owned());
+                    }
+                }
+            }
+            all.push(format!(
+                r#"{{"role":"user","content":[{}]}}"#,
+                parts.join(",")
+            ));
+        }
+        all
+    }
+
+    /// Returns the blob with all fields of a request but its messages.
+    fn fields(
+        &mut self,
+        shape_hash: &str,
+        params: &str,
+        reread: impl FnOnce(u64) -> Option<String>,
+    ) -> Option<ContentHash> {
+        let key = (shape_hash.to_owned(), params.to_owned());
+        if let Some(hash) = self.fields.get(&key) {
+            return Some(*hash);
+        }
+        if !self.shape_texts.contains_key(shape_hash) {
+            let offset = *self.shapes.get(shape_hash)?;
+            let line = reread(offset)?;
+            let row: Row<'_> = serde_json::from_str(&line).ok()?;
+            self.shape_texts
+                .insert(shape_hash.to_owned(), row.shape?.get().to_owned());
+        }
+        let shape: Map<String, Value> =
+            serde_json::from_str(self.shape_texts.get(shape_hash)?).ok()?;
+        let params: Map<String, Value> = serde_json::from_str(params).ok()?;
+        let mut fields = Map::new();
+        let is_model = |name: &str| name == "model";
+        let first = params.iter().filter(|(name, _)| is_model(name));
+        let others = params
+            .iter()
+            // A header of the request, not a field of the body.
+            .filter(|(name, _)| !is_model(name) && *name != "betas");
+        for (name, value) in first.chain(&shape).chain(others) {
+            fields.insert(name.clone(), value.clone());
+        }
+        let blob = crate::writer::blob(Value::Object(fields).to_string().into_bytes());
+        let hash = blob.hash;
+        self.fresh_fields.push(blob);
+        self.fields.insert(key, hash);
+        Some(hash)
+    }
+}
+
+fn model_of(params: &str) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Params {
+        model: String,
+    }
+    let params: Params = serde_json::from_str(params).ok()?;
+    Some(params.model)
+}
+
+/// Returns true if the first block of a message has a cache mark.
+fn has_mark(marks: &[CacheMark], message: usize) -> bool {
+    let path = [
+        PathPart::Field("messages".to_owned()),
+        PathPart::Index(message),
+        PathPart::Field("content".to_owned()),
+        PathPart::Index(0),
+    ];
+    marks.iter().any(|mark| mark.path == path)
+}
+
+/// Returns a message that is one plain text block with its content as a text: a
+/// text becomes a block only to carry a mark.
+fn without_list(message: &str) -> Option<String> {
+    let mut message: Map<String, Value> = serde_json::from_str(message).ok()?;
+    let role = message.get("role")?.as_str()?;
+    let [block] = &message.get("content")?.as_array()?[..] else {
+        return None;
+    };
+    let fields = block.as_object()?;
+    let is_text = fields.len() == 2 && fields.get("type")? == "text";
+    let text = fields.get("text").filter(|text| text.is_string())?.clone();
+    if !is_text || !matches!(role, "user" | "system") {
+        return None;
+    }
+    message.insert("content".to_owned(), text);
+    Some(Value::Object(message).to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_that_was_a_block_for_its_mark_is_a_text_again() {
+        let block = r#"{"role":"system","content":[{"type":"text","text":"a\nb"}],"output_config":{"effort":"medium"}}"#;
+        let text = r#"{"role":"system","content":"a\nb","output_config":{"effort":"medium"}}"#;
+        assert_eq!(without_list(block).as_deref(), Some(text));
+        assert_eq!(message_digest(block), message_digest(text));
+        for other in [
+            r#"{"role":"assistant","content":[{"type":"text","text":"a"}]}"#,
+            r#"{"role":"user","content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]}"#,
+            r#"{"role":"user","content":[{"type":"text","text":"a","citations":[]}]}"#,
+            r#"{"role":"user","content":[{"type":"image","text":"a"}]}"#,
+            r#"{"role":"user","content":"a"}"#,
+            r#"{"role":"user","content":[]}"#,
+        ] {
+            assert_eq!(without_list(other), None, "{other}");
+        }
+    }
+}

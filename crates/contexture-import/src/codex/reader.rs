@@ -1,0 +1,780 @@
+//! Reads the rows of a rollout, and makes turns of them.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+
+use contexture_core::{ContentHash, Usage};
+use contexture_providers::native::{self, Api};
+use contexture_store::{
+    Compaction, Message, MessageContent, MessageRole, NewSession, NewTurn, Snapshot, StopReason,
+    Trigger, TurnId, TurnStatus,
+};
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use serde_json::{Map, Value, json};
+
+use super::NAME;
+use crate::error::ImportError;
+use crate::exported::cut_label;
+use crate::file::SourceFile;
+use crate::requests::{Requests, RequestsState, Shape};
+use crate::writer::{TurnRef, Writer, blob};
+
+/// A field of items that is not sent.
+const NOT_SENT: &str = "internal_chat_message_metadata_passthrough";
+
+/// A row.
+#[derive(Deserialize)]
+struct Row<'a> {
+    #[serde(borrow)]
+    timestamp: Option<Cow<'a, str>>,
+    #[serde(rename = "type", borrow)]
+    kind: Cow<'a, str>,
+    #[serde(borrow)]
+    payload: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+struct SessionMeta {
+    id: Option<String>,
+    forked_from_id: Option<String>,
+    parent_thread_id: Option<String>,
+    base_instructions: Option<Instructions>,
+    model_provider: Option<String>,
+    source: Option<Value>,
+}
+
+#[derive(Deserialize)]
+struct Instructions {
+    text: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Compacted {
+    message: Option<String>,
+    replacement_history: Option<Vec<Value>>,
+}
+
+/// Where the reader is in the conversation. It is stored between imports.
+#[derive(Clone, Default, Serialize, Deserialize)]
+struct Position {
+    label: Option<String>,
+    parent: Option<String>,
+    title: Option<String>,
+    model: Option<String>,
+    provider: Option<String>,
+    instructions: Option<String>,
+    at: Option<Timestamp>,
+    /// The items that are sent, by number.
+    items: Vec<u32>,
+    /// Stands for everything that was said so far.
+    chain: Option<ContentHash>,
+    head: Option<TurnId>,
+    #[serde(skip)]
+    head_ref: Option<TurnRef>,
+    /// Where each turn of the user begins.
+    turns: Vec<UserTurn>,
+}
+
+/// Where a turn of the user begins.
+#[derive(Clone, Serialize, Deserialize)]
+struct UserTurn {
+    items: Vec<u32>,
+    chain: Option<ContentHash>,
+    head: Option<TurnId>,
+    #[serde(skip)]
+    head_ref: Option<TurnRef>,
+}
+
+/// How many turns of the user can be taken back.
+const MOST_USER_TURNS: usize = 64;
+
+#[derive(Serialize, Deserialize)]
+struct StoredState {
+    position: Position,
+    known: Vec<(ContentHash, TurnId)>,
+    // The turns of rows that are read again when the file grows.
+    latest: Vec<(ContentHash, TurnId)>,
+    requests: RequestsState,
+}
+
+/// One call of the model.
+struct Exchange {
+    start: u64,
+    before: Position,
+    inputs: Vec<String>,
+    outputs: Vec<String>,
+    usage: Option<Usage>,
+    at: Timestamp,
+}
+
+/// The reader of a rollout.
+pub(super) struct Reader {
+    name: String,
+    now: Timestamp,
+    with_tail: bool,
+    position: Position,
+    // The call whose items are being read, and the one before it, whose usage
+    // may still come.
+    open: Option<Exchange>,
+    held: Option<Exchange>,
+    requests: Requests,
+    // The turns that are imported already.
+    known: HashMap<ContentHash, TurnId>,
+    // The turns that this import made.
+    made: Vec<(ContentHash, TurnRef)>,
+    is_looked_up: bool,
+    is_fork: Option<String>,
+}
+
+impl Reader {
+    pub(super) fn new(file: &SourceFile<'_>, writer: &mut Writer<'_>) -> Self {
+        let mut reader = Self {
+            name: file.name.clone(),
+            now: file.now,
+            with_tail: file.with_tail,
+            position: Position::default(),
+            open: None,
+            held: None,
+            requests: Requests::default(),
+            known: HashMap::new(),
+            made: Vec::new(),
+            is_looked_up: file.offset > 0,
+            is_fork: None,
+        };
+        let stored = file.state.as_ref();
+        let stored = stored.and_then(|state| serde_json::from_slice::<StoredState>(state).ok());
+        if let Some(stored) = stored {
+            reader.known = stored.known.into_iter().collect();
+            if file.offset > 0 {
+                reader.position = stored.position;
+                reader.position.head_ref = reader.position.head.map(|id| writer.stored(id));
+                for turn in &mut reader.position.turns {
+                    turn.head_ref = turn.head.map(|id| writer.stored(id));
+                }
+                reader.requests = Requests::from_state(stored.requests);
+            } else {
+                reader.known.extend(stored.latest);
+            }
+        }
+        reader
+    }
+
+    pub(super) fn row(
+        &mut self,
+        offset: u64,
+        bytes: &[u8],
+        writer: &mut Writer<'_>,
+    ) -> Result<(), ImportError> {
+        let row = std::str::from_utf8(bytes).ok();
+        let row = row.and_then(|text| serde_json::from_str::<Row<'_>>(text).ok());
+        let (Some(row), true) = (&row, row.as_ref().is_some_and(|row| row.payload.is_some()))
+        else {
+            return Ok(writer.unknown(NAME, &self.name, offset, bytes)?);
+        };
+        let payload = row.payload.map(RawValue::get).unwrap_or_default();
+        let at = row.timestamp.as_deref().and_then(|time| time.parse().ok());
+        let at = at.or(self.position.at).unwrap_or(self.now);
+        self.position.at = Some(at);
+        match &*row.kind {
+            "session_meta" => self.session_meta(payload),
+            "turn_context" => {
+                #[derive(Deserialize)]
+                struct TurnContext {
+                    model: Option<String>,
+                }
+                if let Ok(context) = serde_json::from_str::<TurnContext>(payload) {
+                    self.position.model = context.model.or(self.position.model.take());
+                }
+            }
+            "response_item" => self.item(payload, offset, at, writer)?,
+            "compacted" => self.compacted(payload, at, writer)?,
+            "token_usage_record" => {
+                #[derive(Deserialize)]
+                struct UsageRecord {
+                    usage: Option<Value>,
+                }
+                if let Ok(record) = serde_json::from_str::<UsageRecord>(payload) {
+                    self.usage(record.usage.as_ref());
+                }
+            }
+            "event_msg" => self.event(payload, at, writer)?,
+            "world_state" | "state" | "session_state" | "ghost_snapshot" => {}
+            _ => writer.unknown(NAME, &self.name, offset, bytes)?,
+        }
+        Ok(())
+    }
+
+    fn session_meta(&mut self, payload: &str) {
+        let Ok(meta) = serde_json::from_str::<SessionMeta>(payload) else {
+            return;
+        };
+        // A fork has the rows of its origin behind its own.
+        if self.position.label.is_some() {
+            return;
+        }
+        let Some(id) = meta.id else {
+            return;
+        };
+        let label = |id: &str| cut_label(&format!("{NAME}:{id}"));
+        let of_source = meta.source.as_ref().and_then(parent_of_source);
+        let parent = meta.forked_from_id.or(meta.parent_thread_id).or(of_source);
+        self.position.label = Some(label(&id));
+        self.position.parent = parent.as_deref().map(label);
+        self.position.provider = meta.model_provider;
+        self.position.instructions = meta.base_instructions.and_then(|it| it.text);
+    }
+
+    fn item(
+        &mut self,
+        payload: &str,
+        offset: u64,
+        at: Timestamp,
+        writer: &mut Writer<'_>,
+    ) -> Result<(), ImportError> {
+        let item = match payload.contains(NOT_SENT) {
+            true => {
+                let item: Result<Map<String, Value>, _> = serde_json::from_str(payload);
+                let Ok(mut item) = item else {
+                    return Ok(());
+                };
+                item.shift_remove(NOT_SENT);
+                Value::Object(item).to_string()
+            }
+            false => payload.to_owned(),
+        };
+        let is_output = is_output(&item);
+        if self
+            .open
+            .as_ref()
+            .is_some_and(|open| !is_output && !open.outputs.is_empty())
+        {
+            self.close(writer)?;
+        }
+        let before = &self.position;
+        let open = self.open.get_or_insert_with(|| Exchange {
+            start: offset,
+            before: before.clone(),
+            inputs: Vec::new(),
+            outputs: Vec::new(),
+            usage: None,
+            at,
+        });
+        if is_output {
+            open.at = match open.outputs.is_empty() {
+                true => at,
+                false => open.at,
+            };
+            open.outputs.push(item);
+        } else {
+            self.position.title = self.position.title.take().or_else(|| title(&item));
+            open.inputs.push(item);
+        }
+        Ok(())
+    }
+
+    fn usage(&mut self, usage: Option<&Value>) {
+        let Some(usage) = usage.and_then(read_usage) else {
+            return;
+        };
+        let open = self.open.as_mut().filter(|open| !open.outputs.is_empty());
+        let exchange = match open {
+            Some(open) => Some(open),
+            None => self.held.as_mut(),
+        };
+        if let Some(exchange) = exchange
+            && exchange.usage.is_none()
+        {
+            exchange.usage = Some(usage);
+        }
+    }
+
+    fn event(
+        &mut self,
+        payload: &str,
+        at: Timestamp,
+        writer: &mut Writer<'_>,
+    ) -> Result<(), ImportError> {
+        #[derive(Deserialize)]
+        struct Event<'a> {
+            #[serde(rename = "type", borrow)]
+            kind: Cow<'a, str>,
+            #[serde(borrow)]
+            info: Option<&'a RawValue>,
+            num_turns: Option<usize>,
+        }
+        let Ok(event) = serde_json::from_str::<Event<'_>>(payload) else {
+            return Ok(());
+        };
+        match &*event.kind {
+            "token_count" => {
+                let info = event.info.map_or("null", RawValue::get);
+                let info: Value = serde_json::from_str(info).unwrap_or_default();
+                self.usage(info.get("last_token_usage"));
+            }
+            "task_started" | "turn_started" => {
+                self.settle(writer)?;
+                self.begin_user_turn();
+            }
+            // Older versions have no event for the beginning of a turn.
+            "user_message" => {
+                let is_begun = self
+                    .open
+                    .as_ref()
+                    .is_some_and(|open| open.outputs.is_empty());
+                if !is_begun {
+                    self.settle(writer)?;
+                    self.begin_user_turn();
+                }
+            }
+            "thread_rolled_back" => {
+                self.settle(writer)?;
+                self.record_tail(writer)?;
+                self.roll_back(event.num_turns.unwrap_or(1), at, writer)?;
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn begin_user_turn(&mut self) {
+        if self.position.turns.len() >= MOST_USER_TURNS {
+            self.position.turns.remove(0);
+        }
+        let turn = UserTurn {
+            items: self.position.items.clone(),
+            chain: self.position.chain,
+            head: None,
+            head_ref: self.position.head_ref,
+        };
+        self.position.turns.push(turn);
+    }
+
+    fn roll_back(
+        &mut self,
+        turns: usize,
+        at: Timestamp,
+        writer: &mut Writer<'_>,
+    ) -> Result<(), ImportError> {
+        let left = self.position.turns.len().saturating_sub(turns.max(1));
+        let Some(turn) = self.position.turns.get(left).cloned() else {
+            return Ok(());
+        };
+        let before = self.position.head_ref;
+        self.position.turns.truncate(left);
+        self.position.items = turn.items;
+        self.position.chain = turn.chain;
+        self.position.head_ref = turn.head_ref;
+        if let Some(label) = self.position.label.clone()
+            && before.is_some()
+        {
+            writer.head(&label, before, "imported", at)?;
+            writer.head(&label, turn.head_ref, "rewound", at)?;
+        }
+        Ok(())
+    }
+
+    /// Ends the open call. Its usage may still come.
+    fn close(&mut self, writer: &mut Writer<'_>) -> Result<(), ImportError> {
+        if let Some(held) = self.held.take() {
+            self.write(held, writer)?;
+        }
+        if let Some(mut open) = self.open.take() {
+            // It follows what was just written.
+            open.before.head_ref = self.position.head_ref;
+            open.before.chain = self.position.chain;
+            open.before.items.clone_from(&self.position.items);
+            self.held = Some(open);
+        }
+        Ok(())
+    }
+
+    /// Writes the calls that have an answer.
+    fn settle(&mut self, writer: &mut Writer<'_>) -> Result<(), ImportError> {
+        if self
+            .open
+            .as_ref()
+            .is_some_and(|open| !open.outputs.is_empty())
+        {
+            self.close(writer)?;
+        }
+        match self.held.take() {
+            Some(held) => self.write(held, writer),
+            None => Ok(()),
+        }
+    }
+
+    /// Writes what was said and has no answer. The head does not move.
+    fn record_tail(&mut self, writer: &mut Writer<'_>) -> Result<(), ImportError> {
+        if let Some(open) = self.open.take() {
+            let position = self.position.clone();
+            self.write(open, writer)?;
+            self.position = position;
+        }
+        Ok(())
+    }
+
+    fn write(&mut self, exchange: Exchange, writer: &mut Writer<'_>) -> Result<(), ImportError> {
+        let chain = self.position.chain;
+        let all = exchange.inputs.iter().chain(&exchange.outputs);
+        let mut hasher = blake3::Hasher::new();
+        hasher.update(chain.as_ref().map_or(&[], |chain| &chain.as_bytes()[..]));
+        all.for_each(|item| {
+            hasher.update(item.as_bytes());
+        });
+        let next = ContentHash::from_bytes(*hasher.finalize().as_bytes());
+        self.look_up(next, writer)?;
+        for item in &exchange.inputs {
+            let number = self.requests.intern(item.as_bytes());
+            self.position.items.push(number);
+        }
+        let sent = self.position.items.clone();
+        for item in &exchange.outputs {
+            let number = self.requests.intern(item.as_bytes());
+            self.position.items.push(number);
+        }
+        self.position.chain = Some(next);
+        if let Some(turn) = self.known.get(&next) {
+            self.position.head_ref = Some(writer.stored(*turn));
+            return Ok(());
+        }
+        let Some(label) = self.create_session(writer)? else {
+            return Ok(());
+        };
+        let parent = self.position.head_ref;
+        let mut turn = NewTurn {
+            model: self.position.model.clone(),
+            provider: Some("openai".to_owned()),
+            usage: exchange.usage,
+            messages: messages(&exchange.inputs, &exchange.outputs),
+            ..NewTurn::default()
+        };
+        if exchange.outputs.is_empty() {
+            turn.model = None;
+            turn.provider = None;
+            turn.status = Some(TurnStatus::Pending);
+        } else {
+            let calls = |message: &Message| {
+                let blocks = message.blocks();
+                let mut blocks = blocks.iter();
+                blocks.any(|block| matches!(&**block, contexture_store::Block::ToolCall { .. }))
+            };
+            turn.stop_reason = Some(match turn.messages.iter().any(calls) {
+                true => StopReason::ToolUse,
+                false => StopReason::EndTurn,
+            });
+            let hash = self.request(&label, next, sent, &exchange, writer)?;
+            turn.request_hash = Some(hash.to_string());
+        }
+        let made = writer.turn(&label, parent, turn, exchange.at)?;
+        self.position.head_ref = made;
+        self.made.extend(made.map(|made| (next, made)));
+        Ok(())
+    }
+
+    /// Looks whether another file begins in the same way.
+    fn look_up(&mut self, first: ContentHash, writer: &mut Writer<'_>) -> Result<(), ImportError> {
+        if std::mem::replace(&mut self.is_looked_up, true) {
+            return Ok(());
+        }
+        let root = first.to_string();
+        let origin = writer.store().import_with_root(NAME, &root)?;
+        let Some(origin) = origin.filter(|origin| *origin != self.name) else {
+            return Ok(writer.root(NAME, &root, &self.name)?);
+        };
+        let state = writer.store().import_state(NAME, &origin)?;
+        let state = state.and_then(|it| serde_json::from_slice::<StoredState>(&it).ok());
+        if let Some(state) = state {
+            self.known.extend(state.known);
+            self.known.extend(state.latest);
+            self.is_fork = state.position.label;
+        }
+        Ok(())
+    }
+
+    fn create_session(&mut self, writer: &mut Writer<'_>) -> Result<Option<String>, ImportError> {
+        let Some(label) = self.position.label.clone() else {
+            // Without its first row a rollout is named after its file.
+            let name = std::path::Path::new(&self.name).file_name();
+            let name = name.unwrap_or_default().to_string_lossy();
+            let name = name.trim_end_matches(".zst").trim_end_matches(".jsonl");
+            self.position.label = Some(cut_label(&format!("{NAME}:{name}")));
+            return self.create_session(writer);
+        };
+        let new = NewSession {
+            label: label.clone(),
+            parent_session: self
+                .position
+                .parent
+                .clone()
+                .or_else(|| self.is_fork.clone()),
+            task: self.position.title.clone(),
+            ..NewSession::default()
+        };
+        let at = self.position.at.unwrap_or(self.now);
+        writer.session(new, self.position.head_ref, at)?;
+        Ok(Some(label))
+    }
+
+    /// Saves the request that was answered.
+    fn request(
+        &mut self,
+        label: &str,
+        id: ContentHash,
+        sent: Vec<u32>,
+        exchange: &Exchange,
+        writer: &mut Writer<'_>,
+    ) -> Result<ContentHash, ImportError> {
+        let model = self.position.model.clone().unwrap_or_default();
+        let mut list = Vec::with_capacity(sent.len() + 1);
+        if let Some(text) = &self.position.instructions {
+            let item = json!({
+                "type": "message",
+                "role": "developer",
+                "content": [{"type": "input_text", "text": text}],
+            });
+            list.push(self.requests.intern(item.to_string().as_bytes()));
+        }
+        list.extend(sent);
+        let fields = blob(json!({"model": model}).to_string().into_bytes());
+        let shape = Shape {
+            api: Api::OpenAiResponses.name(),
+            model: &model,
+            fields: fields.hash,
+            list: "input",
+        };
+        let built = self
+            .requests
+            .build(&id.to_string(), list, shape, Vec::new());
+        let (hash, mut blobs) = built;
+        blobs.push(fields);
+        let snapshot = Snapshot {
+            hash,
+            session: label.to_owned(),
+            parent_turn: None,
+            model,
+            tokens: exchange.usage.map_or(0, |usage| usage.input_tokens),
+            counter: "provider".to_owned(),
+            root: hash,
+            created_at: exchange.at,
+        };
+        writer.snapshot(snapshot, self.position.head_ref, blobs)?;
+        Ok(hash)
+    }
+
+    fn compacted(
+        &mut self,
+        payload: &str,
+        at: Timestamp,
+        writer: &mut Writer<'_>,
+    ) -> Result<(), ImportError> {
+        self.settle(writer)?;
+        self.record_tail(writer)?;
+        let Ok(compacted) = serde_json::from_str::<Compacted>(payload) else {
+            return Ok(());
+        };
+        let history = compacted.replacement_history.unwrap_or_default();
+        let history: Vec<String> = history
+            .into_iter()
+            .map(|mut item| {
+                if let Value::Object(fields) = &mut item {
+                    fields.shift_remove(NOT_SENT);
+                }
+                item.to_string()
+            })
+            .collect();
+        let said = compacted
+            .message
+            .filter(|message| !message.trim().is_empty());
+        let summary = said.unwrap_or_else(|| last_text(&history));
+        let chain = self.position.chain;
+        let mut hasher = blake3::Hasher::new();
+        hasher.update(chain.as_ref().map_or(&[], |chain| &chain.as_bytes()[..]));
+        hasher.update(b"compacted");
+        hasher.update(payload.as_bytes());
+        let next = ContentHash::from_bytes(*hasher.finalize().as_bytes());
+        self.position.chain = Some(next);
+        if !history.is_empty() {
+            self.position.items = history
+                .iter()
+                .map(|item| self.requests.intern(item.as_bytes()))
+                .collect();
+        }
+        if let Some(turn) = self.known.get(&next) {
+            self.position.head_ref = Some(writer.stored(*turn));
+            return Ok(());
+        }
+        let Some(parent) = self.position.head_ref else {
+            return Ok(());
+        };
+        let Some(label) = self.create_session(writer)? else {
+            return Ok(());
+        };
+        let compaction = Compaction {
+            tokens_before: 0,
+            tokens_after: (summary.len() as u64).div_ceil(4),
+            summary,
+            summarized_through: None,
+            first_kept: None,
+            first_kept_message: 0,
+            facts: None,
+            trigger: Trigger::ContextLimit,
+            focus: None,
+            summariser: NAME.to_owned(),
+            usage: None,
+        };
+        let made = writer.compaction(&label, parent, None, compaction, at)?;
+        self.position.head_ref = Some(made);
+        self.made.push((next, made));
+        Ok(())
+    }
+
+    /// Ends the import of the file. Returns where the next one begins, and the
+    /// state to store.
+    pub(super) fn finish(
+        &mut self,
+        end: u64,
+        writer: &mut Writer<'_>,
+    ) -> Result<(u64, Vec<u8>), ImportError> {
+        // A call may get more rows or its usage, and is read again then.
+        let (offset, mut sealed) = match (&self.held, &self.open) {
+            (Some(first), _) | (None, Some(first)) => (first.start, first.before.clone()),
+            (None, None) => (end, self.position.clone()),
+        };
+        let count = self.made.len();
+        self.settle(writer)?;
+        if self.with_tail
+            && self.position.title.is_some()
+            && let Some(open) = self.open.take()
+        {
+            self.write(open, writer)?;
+        }
+        if let Some(label) = self.position.label.clone()
+            && self.position.head_ref.is_some()
+        {
+            self.create_session(writer)?;
+            let at = self.position.at.unwrap_or(self.now);
+            writer.head(&label, self.position.head_ref, "imported", at)?;
+        }
+        writer.flush()?;
+        let id = |turn: Option<TurnRef>| turn.and_then(|turn| writer.id(turn));
+        sealed.head = id(sealed.head_ref);
+        for turn in &mut sealed.turns {
+            turn.head = id(turn.head_ref);
+        }
+        let with_id = |(chain, turn): &(ContentHash, TurnRef)| Some((*chain, writer.id(*turn)?));
+        let made = self.made.iter().take(count).filter_map(with_id);
+        let known = self.known.iter().map(|(chain, turn)| (*chain, *turn));
+        let stored = StoredState {
+            known: known.chain(made).collect(),
+            latest: self.made.iter().skip(count).filter_map(with_id).collect(),
+            position: sealed,
+            requests: self.requests.state(),
+        };
+        Ok((offset, serde_json::to_vec(&stored).unwrap_or_default()))
+    }
+}
+
+/// Returns the thread that started a sub-agent.
+fn parent_of_source(source: &Value) -> Option<String> {
+    let agent = source.get("subagent")?;
+    let spawn = agent.get("thread_spawn").unwrap_or(agent);
+    let parent = spawn.get("parent_thread_id")?.as_str()?;
+    Some(parent.to_owned())
+}
+
+/// Returns true for an item that the model wrote.
+fn is_output(item: &str) -> bool {
+    #[derive(Deserialize)]
+    struct Kind<'a> {
+        #[serde(rename = "type", borrow)]
+        kind: Option<Cow<'a, str>>,
+        #[serde(borrow)]
+        role: Option<Cow<'a, str>>,
+    }
+    let Ok(item) = serde_json::from_str::<Kind<'_>>(item) else {
+        return false;
+    };
+    match item.kind.as_deref() {
+        Some("message") | None => item.role.as_deref() == Some("assistant"),
+        Some("additional_tools" | "item_reference" | "compaction" | "compaction_summary") => false,
+        Some(kind) => !kind.ends_with("_output") && !kind.ends_with("_response"),
+    }
+}
+
+fn read_usage(usage: &Value) -> Option<Usage> {
+    let number = |name: &str| usage.get(name).and_then(Value::as_u64).unwrap_or(0);
+    Some(Usage {
+        input_tokens: usage.get("input_tokens")?.as_u64()?,
+        output_tokens: number("output_tokens"),
+        cached_input_tokens: number("cached_input_tokens"),
+        cache_write_tokens: number("cache_write_input_tokens"),
+        reasoning_tokens: number("reasoning_output_tokens"),
+    })
+}
+
+/// Reads items as messages: inputs, then the answer.
+fn messages(inputs: &[String], outputs: &[String]) -> Vec<Message> {
+    let mut all = read_items(inputs);
+    // An answer is one message, whatever the items in it are.
+    let mut blocks = Vec::new();
+    for message in read_items(outputs) {
+        match message.content {
+            MessageContent::Blocks(more) => blocks.extend(more),
+            MessageContent::Text(text) => blocks.push(contexture_store::Block::text(text)),
+        }
+    }
+    if !blocks.is_empty() {
+        all.push(crate::messages::message(MessageRole::Assistant, blocks));
+    }
+    all
+}
+
+fn read_items(items: &[String]) -> Vec<Message> {
+    if items.is_empty() {
+        return Vec::new();
+    }
+    let body = format!(r#"{{"model":"-","input":[{}]}}"#, items.join(","));
+    match native::read_request(body.as_bytes(), &[Api::OpenAiResponses]) {
+        Ok(request) => request.messages,
+        // One item that cannot be read does not take the others with it.
+        Err(_) if items.len() > 1 => items
+            .iter()
+            .flat_map(|item| read_items(std::slice::from_ref(item)))
+            .collect(),
+        Err(_) => vec![crate::messages::text(MessageRole::User, items[0].as_str())],
+    }
+}
+
+/// Returns the first line of what the user said.
+fn title(item: &str) -> Option<String> {
+    let read = read_items(&[item.to_owned()]);
+    let message = read
+        .iter()
+        .find(|message| message.role == MessageRole::User)?;
+    let blocks = message.blocks();
+    let text = blocks.iter().find_map(|block| match &**block {
+        contexture_store::Block::Text { text, .. } => Some(text.trim()),
+        _ => None,
+    })?;
+    // What the program itself adds is in tags, or is a file.
+    let is_added = text.starts_with('<') || text.starts_with("# AGENTS.md");
+    match is_added {
+        true => None,
+        false => crate::messages::title(text),
+    }
+}
+
+/// Returns the last text of a history: a summary is its last item.
+fn last_text(history: &[String]) -> String {
+    let read = read_items(history);
+    let texts = read.iter().rev().flat_map(Message::blocks);
+    let mut texts = texts.filter_map(|block| match &*block {
+        contexture_store::Block::Text { text, .. } => Some(text.clone()),
+        _ => None,
+    });
+    texts
+        .next()
+        .unwrap_or_else(|| "The history was compacted by the provider.".to_owned())
+}

@@ -1,0 +1,230 @@
+//! [`Import`]: finds files and imports those that have changed.
+
+use std::path::{Path, PathBuf};
+
+use contexture_store::Store;
+use jiff::Timestamp;
+use serde::Serialize;
+
+use crate::error::ImportError;
+use crate::file::SourceFile;
+use crate::format::{Environment, Format};
+use crate::report::Counts;
+use crate::writer::Writer;
+
+/// How deep directories are searched.
+const MAX_DEPTH: usize = 12;
+
+/// How files are imported.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Whether to write nothing.
+    pub dry_run: bool,
+    /// Leave out files that were last changed before this time.
+    pub since: Option<Timestamp>,
+    /// The largest message that the store accepts, in bytes.
+    pub max_message_bytes: u64,
+    /// The longest line that is read, in bytes.
+    pub max_line: usize,
+    /// Whether to record messages at the end of a file that have no answer yet.
+    pub with_tail: bool,
+    /// The time that is used where a file has none. Default: now.
+    pub now: Option<Timestamp>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            dry_run: false,
+            since: None,
+            max_message_bytes: 16 << 20,
+            max_line: 64 << 20,
+            with_tail: true,
+            now: None,
+        }
+    }
+}
+
+/// What an import did.
+#[derive(Debug, Default, Serialize)]
+pub struct Report {
+    /// The sum over all files.
+    pub counts: Counts,
+    /// Each file that was read, in order.
+    pub files: Vec<FileReport>,
+    /// The number of files that had not changed.
+    pub unchanged: u64,
+}
+
+/// What became of a file.
+#[derive(Debug, Serialize)]
+pub struct FileReport {
+    /// The name of the format.
+    pub source: &'static str,
+    /// The path of the file.
+    pub file: PathBuf,
+    /// What was added.
+    pub counts: Counts,
+    /// Why the file was not imported, or not completely.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+}
+
+impl Report {
+    /// Adds what another import did.
+    pub fn add(&mut self, other: Report) {
+        self.counts.add(&other.counts);
+        self.files.extend(other.files);
+        self.unchanged += other.unchanged;
+    }
+}
+
+/// Imports files into a store.
+pub struct Import<'s> {
+    writer: Writer<'s>,
+    store: &'s dyn Store,
+    options: Options,
+}
+
+impl<'s> Import<'s> {
+    /// Returns an import into `store`.
+    pub fn new(store: &'s dyn Store, options: Options) -> Self {
+        Self {
+            writer: Writer::new(store, options.dry_run, options.max_message_bytes),
+            store,
+            options,
+        }
+    }
+
+    /// Imports what a format has in its default places.
+    pub fn default_places(
+        &mut self,
+        format: &'static dyn Format,
+        environment: &Environment,
+    ) -> Result<Report, ImportError> {
+        let mut report = Report::default();
+        let mut seen: Vec<PathBuf> = Vec::new();
+        for place in format.places(environment) {
+            let real = std::fs::canonicalize(&place).unwrap_or_else(|_| place.clone());
+            if place.exists() && !seen.contains(&real) {
+                seen.push(real);
+                report.add(self.path(format, &place)?);
+            }
+        }
+        Ok(report)
+    }
+
+    /// Imports a file, or all files of the format below a directory. A file
+    /// that cannot be imported is reported, and the others are imported.
+    ///
+    /// Fails if the path cannot be read, or if the store fails.
+    pub fn path(
+        &mut self,
+        format: &'static dyn Format,
+        path: &Path,
+    ) -> Result<Report, ImportError> {
+        let metadata = std::fs::metadata(path).map_err(|error| ImportError::file(path, error))?;
+        let mut files = Vec::new();
+        match metadata.is_dir() {
+            true => find(format, path, 0, &mut files),
+            false => files.push(path.to_owned()),
+        }
+        // A session before its sub-agents, which are deeper; otherwise in the
+        // order of creation, so that an original comes before a copy of it.
+        files.sort_by_cached_key(|path| (path.components().count(), created(path), path.clone()));
+        let mut report = Report::default();
+        for file in files {
+            self.file(format, &file, &mut report)?;
+        }
+        Ok(report)
+    }
+
+    fn file(
+        &mut self,
+        format: &'static dyn Format,
+        path: &Path,
+        report: &mut Report,
+    ) -> Result<(), ImportError> {
+        self.writer.counts = Counts::default();
+        let done = self.read(format, path);
+        self.writer.forget_turns();
+        let error = match done {
+            Ok(true) => None,
+            Ok(false) => {
+                report.unchanged += 1;
+                return Ok(());
+            }
+            Err(error) if error.is_store() => return Err(error),
+            Err(error) => {
+                // What was found before is kept.
+                self.writer.flush()?;
+                Some(error.to_string())
+            }
+        };
+        let counts = self.writer.counts;
+        report.counts.add(&counts);
+        report.files.push(FileReport {
+            source: format.name(),
+            file: path.to_owned(),
+            counts,
+            error,
+        });
+        Ok(())
+    }
+
+    /// Reads a file. Returns false if there is nothing to do.
+    fn read(&mut self, format: &'static dyn Format, path: &Path) -> Result<bool, ImportError> {
+        let now = self.options.now.unwrap_or_else(Timestamp::now);
+        let mut file = SourceFile::open(path, now, self.options.max_line)?;
+        file.with_tail = self.options.with_tail;
+        if let Some(since) = self.options.since
+            && i128::from(file.modified()) < since.as_nanosecond()
+        {
+            return Ok(false);
+        }
+        let cursor = self.store.import_cursor(format.name(), &file.name)?;
+        let mut unknown = 0;
+        if let Some(cursor) = &cursor {
+            if file.is_unchanged(cursor) {
+                return Ok(false);
+            }
+            file.state = self.store.import_state(format.name(), &file.name)?;
+            if format.grows() && file.continues(cursor)? {
+                file.offset = cursor.offset;
+                unknown = cursor.unknown;
+            }
+        }
+        format.read(&mut file, &mut self.writer)?;
+        let unknown = unknown + self.writer.counts.unknown;
+        let cursor = file.cursor(format.name(), unknown)?;
+        let state = std::mem::take(&mut file.new_state);
+        self.writer.cursor(cursor, state)?;
+        self.writer.flush()?;
+        Ok(true)
+    }
+}
+
+/// Returns when a file was created, or last changed where that is not known.
+fn created(path: &Path) -> Option<std::time::SystemTime> {
+    let metadata = std::fs::metadata(path).ok()?;
+    metadata.created().or_else(|_| metadata.modified()).ok()
+}
+
+/// Finds the files of a format below a directory. Links are followed to files,
+/// not to directories.
+fn find(format: &dyn Format, directory: &Path, depth: usize, files: &mut Vec<PathBuf>) {
+    if depth > MAX_DEPTH {
+        return;
+    }
+    let Ok(entries) = std::fs::read_dir(directory) else {
+        return;
+    };
+    for entry in entries.flatten() {
+        let path = entry.path();
+        match entry.file_type() {
+            Ok(kind) if kind.is_dir() => find(format, &path, depth + 1, files),
+            Ok(_) if format.is_transcript(&path) && path.is_file() => files.push(path),
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,569 @@
+//! [`Writer`]: collects what readers find, and writes it in batches.
+//!
+//! Every batch is one transaction. A turn is named by a [`TurnRef`] from the
+//! moment that it is found; its id is known when its batch is written.
+
+use std::collections::{BTreeMap, HashSet};
+
+use contexture_core::ContentHash;
+use contexture_store::{
+    Blob, Block, Compaction, ImportCursor, ImportRow, ImportStep, ImportedTurn, Message,
+    MessageContent, MessageRole, NewSession, NewTurn, OpenCall, Snapshot, Store, StoreError,
+    TreeDocument, TurnId,
+};
+use jiff::Timestamp;
+
+use crate::report::Counts;
+
+/// A batch is written when it holds this many bytes.
+const BATCH_BYTES: usize = 8 << 20;
+
+/// A batch is written when it holds this many steps.
+const BATCH_STEPS: usize = 4096;
+
+/// The longest row that is kept when it is not understood, in bytes.
+const MAX_KEPT_ROW: usize = 64 * 1024;
+
+/// A turn that a reader found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct TurnRef(u32);
+
+#[derive(Debug, Clone)]
+enum Place {
+    Stored(TurnId),
+    Step(usize),
+    // Nothing is written in a dry run.
+    Unwritten,
+}
+
+struct FoundTurn {
+    place: Place,
+    // The calls without a result, once they are known.
+    open: Option<Vec<OpenCall>>,
+}
+
+/// Writes what readers find.
+pub struct Writer<'s> {
+    store: &'s dyn Store,
+    dry_run: bool,
+    max_message_bytes: usize,
+    steps: Vec<ImportStep>,
+    bytes: usize,
+    turns: Vec<FoundTurn>,
+    // How many of them are written.
+    written: usize,
+    by_id: BTreeMap<TurnId, TurnRef>,
+    sessions: HashSet<String>,
+    /// What was found and added so far.
+    pub counts: Counts,
+}
+
+impl<'s> Writer<'s> {
+    /// Returns a writer into `store`. A dry run writes nothing.
+    pub fn new(store: &'s dyn Store, dry_run: bool, max_message_bytes: u64) -> Self {
+        Self {
+            store,
+            dry_run,
+            max_message_bytes: usize::try_from(max_message_bytes).unwrap_or(usize::MAX),
+            steps: Vec::new(),
+            bytes: 0,
+            turns: Vec::new(),
+            written: 0,
+            by_id: BTreeMap::new(),
+            sessions: HashSet::new(),
+            counts: Counts::default(),
+        }
+    }
+
+    /// Returns the store, to read what was imported before.
+    pub fn store(&self) -> &'s dyn Store {
+        self.store
+    }
+
+    /// Returns true if a session exists, or is about to.
+    pub fn has_session(&mut self, label: &str) -> Result<bool, StoreError> {
+        if self.sessions.contains(label) {
+            return Ok(true);
+        }
+        match self.store.session(label) {
+            Ok(_) => {
+                self.sessions.insert(label.to_owned());
+                Ok(true)
+            }
+            Err(StoreError::NotFound { .. }) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Creates a session unless it exists. `head` is the turn that it starts
+    /// at, for a fork. A parent that does not exist is left out.
+    pub fn session(
+        &mut self,
+        mut new: NewSession,
+        head: Option<TurnRef>,
+        at: Timestamp,
+    ) -> Result<(), StoreError> {
+        if self.has_session(&new.label)? {
+            return Ok(());
+        }
+        if let Some(parent) = new.parent_session.take()
+            && parent != new.label
+            && self.has_session(&parent)?
+        {
+            new.parent_session = Some(parent);
+        }
+        self.sessions.insert(new.label.clone());
+        let head = self.place(head);
+        self.push(ImportStep::Session { new, head, at }, 256)
+    }
+
+    /// Returns the reference of a stored turn.
+    pub fn stored(&mut self, id: TurnId) -> TurnRef {
+        if let Some(found) = self.by_id.get(&id) {
+            return *found;
+        }
+        let turn = self.add(Place::Stored(id), None);
+        self.by_id.insert(id, turn);
+        turn
+    }
+
+    /// Returns the id of a turn, once its batch is written.
+    pub fn id(&self, turn: TurnRef) -> Option<TurnId> {
+        match self.turns[turn.0 as usize].place {
+            Place::Stored(id) => Some(id),
+            Place::Step(_) | Place::Unwritten => None,
+        }
+    }
+
+    fn add(&mut self, place: Place, open: Option<Vec<OpenCall>>) -> TurnRef {
+        self.turns.push(FoundTurn { place, open });
+        TurnRef(u32::try_from(self.turns.len() - 1).unwrap_or(u32::MAX))
+    }
+
+    fn place(&self, turn: Option<TurnRef>) -> ImportedTurn {
+        match turn.map(|turn| &self.turns[turn.0 as usize].place) {
+            None | Some(Place::Unwritten) => ImportedTurn::Nothing,
+            Some(Place::Stored(id)) => ImportedTurn::Stored(*id),
+            Some(Place::Step(at)) => ImportedTurn::Step(*at),
+        }
+    }
+
+    /// Returns the calls that a turn left without a result.
+    fn open_calls(&mut self, turn: Option<TurnRef>) -> Result<Vec<OpenCall>, StoreError> {
+        let Some(turn) = turn else {
+            return Ok(Vec::new());
+        };
+        let found = &mut self.turns[turn.0 as usize];
+        if let (None, Place::Stored(id)) = (&found.open, &found.place) {
+            let stored = self.store.turns(&[*id], "")?;
+            let mut open = Vec::new();
+            for turn in &stored {
+                // What a turn of an import calls is answered by a later one.
+                let outline = turn.turn.outline(&[]);
+                open.extend(
+                    outline
+                        .map(|outline| outline.open_calls)
+                        .unwrap_or_default(),
+                );
+            }
+            found.open = Some(open);
+        }
+        Ok(found.open.clone().unwrap_or_default())
+    }
+
+    /// Records a turn after `parent`. Returns `parent` if the turn says nothing.
+    ///
+    /// A turn that the store would refuse is changed: a result without its call
+    /// becomes text, and what is too long is cut.
+    pub fn turn(
+        &mut self,
+        session: &str,
+        parent: Option<TurnRef>,
+        mut turn: NewTurn,
+        at: Timestamp,
+    ) -> Result<Option<TurnRef>, StoreError> {
+        let open = self.open_calls(parent)?;
+        self.cut_long(&mut turn);
+        // Results before the answer come first: they answer the calls of the turn
+        // before.
+        let is_answer = |message: &Message| message.role == MessageRole::Assistant;
+        let answer = turn.messages.iter().position(is_answer);
+        let before = answer.unwrap_or(turn.messages.len());
+        turn.messages[..before].sort_by_key(|message| message.role != MessageRole::Tool);
+        let outline = match turn.outline(&open) {
+            Ok(outline) => outline,
+            Err(_) => {
+                repair(&mut turn, &open);
+                match turn.outline(&open) {
+                    Ok(outline) => outline,
+                    Err(_) => {
+                        self.counts.skipped += 1;
+                        return Ok(parent);
+                    }
+                }
+            }
+        };
+        let bytes = usize::try_from(outline.bytes).unwrap_or(usize::MAX) + 512;
+        let parent = self.place(parent);
+        let step = ImportStep::Turn {
+            session: session.to_owned(),
+            parent,
+            turn: Box::new(turn),
+            at,
+        };
+        let place = self.next_place();
+        let found = self.add(place, Some(outline.open_calls));
+        self.push(step, bytes)?;
+        Ok(Some(found))
+    }
+
+    fn next_place(&self) -> Place {
+        match self.dry_run {
+            true => Place::Unwritten,
+            false => Place::Step(self.steps.len()),
+        }
+    }
+
+    /// Records a compaction after `parent`.
+    pub fn compaction(
+        &mut self,
+        session: &str,
+        parent: TurnRef,
+        first_kept: Option<TurnRef>,
+        compaction: Compaction,
+        at: Timestamp,
+    ) -> Result<TurnRef, StoreError> {
+        let open = self.open_calls(Some(parent))?;
+        let bytes = compaction.summary.len() + 256;
+        let step = ImportStep::Compaction {
+            session: session.to_owned(),
+            parent: self.place(Some(parent)),
+            first_kept: self.place(first_kept),
+            compaction: Box::new(compaction),
+            at,
+        };
+        let place = self.next_place();
+        let found = self.add(place, Some(open));
+        self.push(step, bytes)?;
+        Ok(found)
+    }
+
+    /// Moves the head of a session.
+    pub fn head(
+        &mut self,
+        session: &str,
+        to: Option<TurnRef>,
+        reason: &str,
+        at: Timestamp,
+    ) -> Result<(), StoreError> {
+        let step = ImportStep::Head {
+            session: session.to_owned(),
+            to: self.place(to),
+            reason: reason.to_owned(),
+            at,
+        };
+        self.push(step, 128)
+    }
+
+    /// Saves a request that was sent after `parent`.
+    pub fn snapshot(
+        &mut self,
+        snapshot: Snapshot,
+        parent: Option<TurnRef>,
+        blobs: Vec<Blob>,
+    ) -> Result<(), StoreError> {
+        let bytes = blobs
+            .iter()
+            .map(|blob| blob.bytes.len() + 64)
+            .sum::<usize>()
+            + 256;
+        let step = ImportStep::Snapshot {
+            snapshot: Box::new(snapshot),
+            parent: self.place(parent),
+            blobs,
+        };
+        self.push(step, bytes)
+    }
+
+    /// Keeps a row that is not understood.
+    pub fn unknown(
+        &mut self,
+        source: &str,
+        file: &str,
+        offset: u64,
+        raw: &[u8],
+    ) -> Result<(), StoreError> {
+        self.counts.unknown += 1;
+        let raw = &raw[..raw.len().min(MAX_KEPT_ROW)];
+        let row = ImportRow {
+            source: source.to_owned(),
+            file: file.to_owned(),
+            offset,
+            raw: String::from_utf8_lossy(raw).into_owned(),
+        };
+        let bytes = row.raw.len() + 128;
+        self.push(ImportStep::Row(row), bytes)
+    }
+
+    /// Imports a tree.
+    pub fn tree(&mut self, document: &TreeDocument, now: Timestamp) -> Result<(), StoreError> {
+        self.flush()?;
+        if self.dry_run {
+            match self.store.tree(&document.tree.id) {
+                Ok(info) => {
+                    let new = (document.nodes.len() as u64).saturating_sub(info.nodes);
+                    self.counts.nodes += new;
+                }
+                Err(StoreError::NotFound { .. }) => {
+                    self.counts.trees += 1;
+                    self.counts.nodes += document.nodes.len() as u64;
+                }
+                Err(error) => return Err(error),
+            }
+            return Ok(());
+        }
+        let imported = self.store.import_tree(document, now)?;
+        self.counts.trees += u64::from(imported.created);
+        self.counts.nodes += imported.nodes;
+        Ok(())
+    }
+
+    /// Imports a tree. A tree that the store refuses is counted and left out.
+    pub fn tree_or_skip(
+        &mut self,
+        document: &TreeDocument,
+        now: Timestamp,
+    ) -> Result<(), StoreError> {
+        match self.tree(document, now) {
+            Err(
+                StoreError::Invalid { .. }
+                | StoreError::Exists { .. }
+                | StoreError::Conflict { .. },
+            ) => {
+                self.counts.skipped += 1;
+                Ok(())
+            }
+            done => done,
+        }
+    }
+
+    /// Notes the first row of a conversation.
+    pub fn root(&mut self, source: &str, root: &str, file: &str) -> Result<(), StoreError> {
+        let step = ImportStep::Root {
+            source: source.to_owned(),
+            root: root.to_owned(),
+            file: file.to_owned(),
+        };
+        self.push(step, 128)
+    }
+
+    /// Saves where the import of a file is, with the reader's state.
+    pub fn cursor(&mut self, cursor: ImportCursor, state: Vec<u8>) -> Result<(), StoreError> {
+        let (source, file) = (cursor.source.clone(), cursor.file.clone());
+        self.push(ImportStep::Cursor(Box::new(cursor)), 256)?;
+        let bytes = state.len();
+        let step = ImportStep::State {
+            source,
+            file,
+            bytes: state,
+        };
+        self.push(step, bytes)
+    }
+
+    fn push(&mut self, step: ImportStep, bytes: usize) -> Result<(), StoreError> {
+        if self.dry_run {
+            self.counts.found(&step);
+            return Ok(());
+        }
+        self.steps.push(step);
+        self.bytes += bytes;
+        match self.bytes >= BATCH_BYTES || self.steps.len() >= BATCH_STEPS {
+            true => self.flush(),
+            false => Ok(()),
+        }
+    }
+
+    /// Writes what is collected.
+    pub fn flush(&mut self) -> Result<(), StoreError> {
+        if self.steps.is_empty() {
+            return Ok(());
+        }
+        let steps = std::mem::take(&mut self.steps);
+        self.bytes = 0;
+        let kinds: Vec<Counts> = steps.iter().map(Counts::of).collect();
+        let outcomes = self.store.import(steps)?;
+        for (kind, outcome) in kinds.iter().zip(&outcomes) {
+            if outcome.added {
+                self.counts.add(kind);
+            }
+        }
+        for turn in &mut self.turns[self.written..] {
+            if let Place::Step(at) = turn.place
+                && let Some(id) = outcomes.get(at).and_then(|outcome| outcome.turn)
+            {
+                turn.place = Place::Stored(id);
+            }
+        }
+        self.written = self.turns.len();
+        Ok(())
+    }
+
+    /// Forgets the turns of a file that is done.
+    pub fn forget_turns(&mut self) {
+        self.turns.clear();
+        self.written = 0;
+        self.by_id.clear();
+    }
+
+    /// Cuts texts that are longer than the store accepts.
+    fn cut_long(&self, turn: &mut NewTurn) {
+        // Room for what is not text, and for the mark of the cut.
+        let limit = self.max_message_bytes.saturating_sub(4096).max(1);
+        for message in &mut turn.messages {
+            if message.content.bytes() <= limit {
+                continue;
+            }
+            match &mut message.content {
+                MessageContent::Text(text) => cut(text, limit),
+                MessageContent::Blocks(blocks) => {
+                    let share = limit / blocks.len().max(1);
+                    blocks.iter_mut().for_each(|block| cut_block(block, share));
+                }
+            }
+        }
+    }
+}
+
+fn cut(text: &mut String, limit: usize) {
+    if text.len() <= limit {
+        return;
+    }
+    let whole = text.len();
+    let mut end = limit;
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    text.truncate(end);
+    text.push_str(&format!("\n[cut at import: {end} of {whole} bytes]"));
+}
+
+fn cut_block(block: &mut Block, limit: usize) {
+    if block.bytes() <= limit {
+        return;
+    }
+    if let Some(native) = block.native_mut() {
+        *native = None;
+    }
+    match block {
+        Block::Text { text, .. } | Block::Thinking { text, .. } => cut(text, limit),
+        Block::ToolResult { content, .. } => cut(content, limit),
+        Block::ToolCall { arguments, .. } => {
+            let mut text = arguments.to_string();
+            cut(&mut text, limit);
+            *arguments = serde_json::Value::String(text);
+        }
+        other => {
+            let bytes = other.bytes();
+            if bytes > limit {
+                *other = Block::text(format!("[left out at import: {bytes} bytes]"));
+            }
+        }
+    }
+}
+
+/// Changes what a store would refuse, so that nothing that was said is lost.
+fn repair(turn: &mut NewTurn, open: &[OpenCall]) {
+    make_call_ids_unique(&mut turn.messages);
+    let mut waiting: HashSet<String> = open.iter().map(|call| call.id.clone()).collect();
+    for message in &mut turn.messages {
+        message.is_error = false;
+        message.tool_call_id = None;
+        let role = message.role;
+        let mut blocks: Vec<Block> = message
+            .content
+            .blocks()
+            .into_iter()
+            .map(std::borrow::Cow::into_owned)
+            .collect();
+        for block in &mut blocks {
+            repair_block(block, role, &mut waiting);
+        }
+        let answers = blocks
+            .iter()
+            .any(|block| matches!(block, Block::ToolResult { .. }));
+        if role == MessageRole::Tool && !answers {
+            message.role = MessageRole::User;
+        }
+        message.content = MessageContent::Blocks(blocks);
+    }
+    turn.messages.retain(|message| !message.blocks().is_empty());
+    if turn.usage.as_ref().is_some_and(|usage| {
+        usage.cached_input_tokens + usage.cache_write_tokens > usage.input_tokens
+    }) {
+        turn.usage = None;
+    }
+    if let Some(contexture_store::StopReason::Other(word)) = &turn.stop_reason
+        && (word.trim().is_empty() || word.len() > contexture_store::StopReason::MAX_BYTES)
+    {
+        turn.stop_reason = None;
+    }
+}
+
+fn repair_block(block: &mut Block, role: MessageRole, waiting: &mut HashSet<String>) {
+    let is_model = role == MessageRole::Assistant;
+    match block {
+        Block::ToolResult {
+            tool_call_id,
+            content,
+            ..
+        } if is_model || !waiting.remove(tool_call_id) => {
+            *block = Block::text(format!("[result of call {tool_call_id}]\n{content}"));
+        }
+        Block::ToolCall {
+            id,
+            name,
+            arguments,
+            ..
+        } if !is_model || id.trim().is_empty() || name.trim().is_empty() => {
+            *block = Block::text(format!("[call of {name}] {arguments}"));
+        }
+        Block::ToolCall { arguments, .. } if !arguments.is_object() && !arguments.is_string() => {
+            *arguments = serde_json::Value::String(arguments.to_string());
+        }
+        Block::Thinking { text, .. } if !is_model => *block = Block::text(text.as_str()),
+        _ => {
+            if let Some(native) = block.native_mut() {
+                *native = None;
+            }
+        }
+    }
+}
+
+/// Gives each call of a turn an id of its own.
+fn make_call_ids_unique(messages: &mut [Message]) {
+    let mut seen = HashSet::new();
+    for message in messages {
+        let MessageContent::Blocks(blocks) = &mut message.content else {
+            continue;
+        };
+        for block in blocks {
+            if let Block::ToolCall { id, native, .. } = block {
+                let mut number = 1;
+                let first = id.clone();
+                while !seen.insert(id.clone()) {
+                    number += 1;
+                    *id = format!("{first}~{number}");
+                    *native = None;
+                }
+            }
+        }
+    }
+}
+
+/// Returns bytes as content that is stored under its hash.
+pub(crate) fn blob(bytes: Vec<u8>) -> Blob {
+    Blob {
+        hash: ContentHash::of(&bytes),
+        bytes,
+    }
+}

@@ -1,0 +1,379 @@
+//! Imports of Claude Code's files.
+
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use std::path::PathBuf;
+
+use contexture_import::Options;
+use contexture_store::{Imports, Ledger, Session};
+use serde_json::{Value, json};
+use support::{Place, assert_text, fixture, options};
+
+const SESSION: &str = "11111111-1111-4111-8111-111111111111";
+const MAIN: &str = "claude-code:11111111-1111-4111-8111-111111111111";
+const FORK: &str = "claude-code:22222222-2222-4222-8222-222222222222";
+
+/// The path of a fixture, from that of the project.
+fn file(name: &str) -> PathBuf {
+    fixture("claude-code/projects/-home-ana-boats").join(name)
+}
+
+fn main_file() -> PathBuf {
+    file(&format!("{SESSION}.jsonl"))
+}
+
+/// Imports the session, its sub-agent and the fork of it.
+fn import_all(place: &Place) -> contexture_import::Counts {
+    let mut counts = contexture_import::Counts::default();
+    for path in [
+        main_file(),
+        file(&format!("{SESSION}/subagents/agent-c3d4.jsonl")),
+        file("22222222-2222-4222-8222-222222222222.jsonl"),
+    ] {
+        let report = place.import("claude-code", &path);
+        assert!(report.files.iter().all(|file| file.error.is_none()));
+        counts.add(&report.counts);
+    }
+    counts
+}
+
+#[test]
+fn every_kind_of_row_is_imported() {
+    let place = Place::new();
+    let counts = import_all(&place);
+    assert_text(
+        &place.sessions(),
+        r#"
+        claude-code:11111111-1111-4111-8111-111111111111
+          task: Which boats are in the harbour?
+          1 claude-opus-5-5 stop tool_use 1110+12 (1000 cached) request
+            user: Which boats are in the harbour?
+            system: <system-reminder>|The harbour is Kiel.|</system-reminder>
+            assistant: (Two lists are needed.)
+            assistant: Bash {"command":"ls piers"} as toolu_1
+            assistant: Bash {"command":"ls docks"} as toolu_2
+          2 claude-opus-5-5 stop end_turn 1110+12 (1000 cached) request
+            tool: toolu_1 -> Anna|Brise
+            tool: toolu_2 -> Carla
+            assistant: Anna, Brise and Carla.
+          3 claude-opus-5-5 stop end_turn 1110+12 (1000 cached) request
+            user: How long is Brise?
+            assistant: Nine metres.
+          4 stop error 0+0 (0 cached) error: API Error: overloaded
+            user: And Carla?
+            assistant: API Error: overloaded
+          = The boats are Anna, Brise and Carla. (manual, 1122 -> 300, keeps turns)
+          5 claude-opus-5-5 stop end_turn 1110+12 (1000 cached) request
+            user: Which one is red?
+            assistant: Carla is red.
+          6 pending
+            user: Thanks, and
+
+        claude-code:11111111-1111-4111-8111-111111111111:agent-a1b2
+          task: Count the sails.
+          from: claude-code:11111111-1111-4111-8111-111111111111
+          1 claude-opus-5-5 stop end_turn 1110+12 (1000 cached)
+            user: Count the sails.
+            assistant: Four sails.
+
+        claude-code:11111111-1111-4111-8111-111111111111:agent-c3d4
+          task: Measure the mast.
+          from: claude-code:11111111-1111-4111-8111-111111111111
+          1 claude-opus-5-5 stop tool_use 1110+12 (1000 cached)
+            user: Measure the mast.
+            assistant: Bash {"command":"measure"} as toolu_m
+          2 claude-opus-5-5 stop end_turn 1110+12 (1000 cached)
+            tool: toolu_m -> 12 m
+            assistant: The mast is 12 m high.
+
+        claude-code:22222222-2222-4222-8222-222222222222
+          task: Which boats are in the harbour?
+          from: claude-code:11111111-1111-4111-8111-111111111111
+          1 claude-opus-5-5 stop tool_use 1110+12 (1000 cached) request
+            user: Which boats are in the harbour?
+            system: <system-reminder>|The harbour is Kiel.|</system-reminder>
+            assistant: (Two lists are needed.)
+            assistant: Bash {"command":"ls piers"} as toolu_1
+            assistant: Bash {"command":"ls docks"} as toolu_2
+          2 claude-opus-5-5 stop end_turn 1110+12 (1000 cached) request
+            tool: toolu_1 -> Anna|Brise
+            tool: toolu_2 -> Carla
+            assistant: Anna, Brise and Carla.
+          3 claude-opus-5-5 stop end_turn 1110+12 (1000 cached) request
+            user: Which pier is free?
+            assistant: Pier four.
+        "#,
+    );
+    // Beside the turns above: the first answer about Brise, which was rewound,
+    // and the question that was taken back.
+    assert_eq!(counts.turns, 6 + 1 + 2 + 1 + 2);
+    assert_eq!((counts.sessions, counts.compactions), (4, 1));
+    // The question that was answered twice was one request.
+    assert_eq!(counts.requests, 5);
+    assert_eq!(counts.incomplete_requests, 0);
+    assert_eq!(counts.digest_mismatches, 0);
+    // A row of an unknown type, and one that is not JSON, are kept.
+    assert_eq!(counts.unknown, 2);
+    let name = std::path::absolute(main_file()).unwrap();
+    let name = name.to_string_lossy();
+    let rows = place.store.import_rows("claude-code", &name, 9).unwrap();
+    assert!(rows[0].raw.contains("weather-report"), "{rows:?}");
+    assert_eq!(rows[1].raw, "not json at all {");
+    // A fork shares the turns of its origin.
+    let session = |label| place.store.session(label).unwrap();
+    let first = |label| place.turns(&session(label))[1].id;
+    assert_eq!(first(MAIN), first(FORK));
+}
+
+#[test]
+fn a_rewind_is_a_branch() {
+    let place = Place::new();
+    import_all(&place);
+    let moves = place.store.head_moves(MAIN, 100).unwrap();
+    let reasons: Vec<&str> = moves.iter().rev().map(|it| it.reason.as_str()).collect();
+    assert_eq!(reasons, ["created", "imported", "rewound", "imported"]);
+    let left = moves[1].from.unwrap();
+    let left = place.store.turns(&[left], "").unwrap();
+    let shown = support::show_turn(&left[0]);
+    assert!(shown.contains("Brise is nine metres long."), "{shown}");
+}
+
+#[test]
+fn requests_are_rebuilt_as_they_were_sent() {
+    let place = Place::new();
+    import_all(&place);
+    let requests = place.requests(MAIN);
+    assert_eq!(requests.len(), 4);
+    let mark = json!({"type": "ephemeral"});
+    let first = json!({"role": "user", "content": [
+        {"type": "text", "text": "<system-reminder>\nThe harbour is Kiel.\n</system-reminder>"},
+        {"type": "text", "text": "Which boats are in the harbour?"},
+    ]});
+    let answer = json!({"role": "assistant", "content": [
+        {"type": "thinking", "thinking": "Two lists are needed.", "signature": "c2ln"},
+        {"type": "tool_use", "id": "toolu_1", "name": "Bash", "input": {"command": "ls piers"}},
+        {"type": "tool_use", "id": "toolu_2", "name": "Bash", "input": {"command": "ls docks"}},
+    ]});
+    let results = json!({"role": "user", "content": [
+        {"tool_use_id": "toolu_1", "type": "tool_result", "content": "Anna\nBrise",
+         "is_error": false, "cache_control": mark},
+        {"tool_use_id": "toolu_2", "type": "tool_result",
+         "content": [{"type": "text", "text": "Carla"}]},
+    ]});
+    let body = |messages: Value| {
+        json!({
+            "model": "claude-opus-5-5",
+            "messages": messages,
+            "system": [
+                {"type": "text", "text": "You look after boats."},
+                {"type": "text", "text": "Be brief.", "cache_control": mark},
+            ],
+            "tools": [{"name": "Bash", "description": "Runs a command.", "input_schema":
+                {"type": "object", "properties": {"command": {"type": "string"}}}}],
+            "max_tokens": 32000,
+            "thinking": {"type": "adaptive"},
+        })
+    };
+    // A text is a block where it has a mark.
+    let marked = json!({"role": "system", "content":
+        [{"type": "text", "text": "The time is ten.", "cache_control": mark}]});
+    assert_eq!(requests[0].1, body(json!([first, marked])));
+    let plain = json!({"role": "system", "content": "The time is ten."});
+    assert_eq!(requests[1].1, body(json!([first, plain, answer, results])));
+    assert_eq!(requests[2].1["messages"].as_array().unwrap().len(), 6);
+    let after = json!([
+        {"role": "user", "content": "The boats are Anna, Brise and Carla."},
+        {"role": "user", "content":
+            [{"type": "text", "text": "Which one is red?", "cache_control": mark}]},
+    ]);
+    assert_eq!(requests[3].1, body(after));
+    // What a request cost, and what it followed.
+    let turns = place.turns(&place.store.session(MAIN).unwrap());
+    assert_eq!(requests[1].0.tokens, 1110);
+    assert_eq!(requests[1].0.parent_turn, Some(turns[0].id));
+    let answered = turns[1].turn.request_hash.as_deref();
+    assert_eq!(answered, Some(requests[1].0.hash.to_string().as_str()));
+    let of_fork = place.requests(FORK);
+    assert_eq!(of_fork[0].1["messages"].as_array().unwrap().len(), 6);
+    assert_eq!(of_fork[0].1["messages"][1], plain);
+}
+
+#[test]
+fn requests_with_wrong_digests_are_not_rebuilt() {
+    let place = Place::new();
+    let text = std::fs::read_to_string(main_file()).unwrap();
+    let forged = text.replace("The time is ten.", "The time is two.");
+    let path = place.file("forged.jsonl", forged);
+    let report = place.import("claude-code", &path);
+    assert_eq!(report.counts.digest_mismatches, 1);
+    // All but the one after the compaction have that message.
+    assert_eq!(
+        (report.counts.requests, report.counts.incomplete_requests),
+        (1, 4)
+    );
+    let forged = text.replace("You look after boats.", "You look after cars.");
+    let path = place.file("forged-2.jsonl", forged);
+    let report = place.import("claude-code", &path);
+    assert_eq!(report.counts.digest_mismatches, 1);
+    assert_eq!(report.counts.requests, 0);
+}
+
+#[test]
+fn a_second_import_adds_nothing() {
+    let place = Place::new();
+    let directory = place.copy("claude-code");
+    let first = place.import("claude-code", &directory);
+    assert!(!first.counts.is_nothing_new());
+    let before = place.sessions();
+    let again = place.import("claude-code", &directory);
+    assert!(again.counts.is_nothing_new());
+    assert_eq!((again.files.len(), again.unchanged), (0, 3));
+    // Written anew with the same content, it is read, and nothing is new.
+    let path = directory.join(format!("projects/-home-ana-boats/{SESSION}.jsonl"));
+    let text = std::fs::read(&path).unwrap();
+    std::fs::remove_file(&path).unwrap();
+    std::fs::write(&path, text).unwrap();
+    let again = place.import("claude-code", &directory);
+    assert!(again.counts.is_nothing_new(), "{:?}", again.counts);
+    assert_eq!(again.files.len(), 1);
+    assert_eq!(place.sessions(), before);
+}
+
+fn ids(place: &Place, session: &Session) -> Vec<String> {
+    let turns = place.turns(session);
+    turns.iter().map(|turn| turn.id.to_string()).collect()
+}
+
+/// However a file grows between imports, the result is that of one import.
+#[test]
+fn a_growing_file_gives_what_one_import_gives() {
+    let whole = Place::new();
+    let text = std::fs::read_to_string(main_file()).unwrap();
+    let path = whole.file("a/session.jsonl", &text);
+    whole.import("claude-code", &path);
+    let expected = whole.sessions();
+    for with_tail in [true, false] {
+        for step in [1, 3, 7] {
+            let place = Place::new();
+            let path = place.file("a/session.jsonl", "");
+            let mut ends: Vec<usize> = text.match_indices('\n').map(|(at, _)| at + 1).collect();
+            // Also in the middle of rows.
+            let middles: Vec<usize> = ends.iter().map(|end| end - 5).collect();
+            ends.extend(middles);
+            ends.sort_unstable();
+            for end in ends.iter().step_by(step).chain([&text.len()]) {
+                let mut end = *end;
+                while !text.is_char_boundary(end) {
+                    end += 1;
+                }
+                std::fs::write(&path, &text[..end]).unwrap();
+                let growing = Options {
+                    with_tail,
+                    ..options()
+                };
+                place.import_with("claude-code", &path, growing);
+            }
+            // The last question has no answer: it is recorded at the end.
+            place.import("claude-code", &path);
+            std::fs::write(&path, &text).unwrap();
+            let file = std::fs::File::options().append(true).open(&path).unwrap();
+            file.set_modified(std::time::SystemTime::UNIX_EPOCH)
+                .unwrap();
+            place.import("claude-code", &path);
+            assert_eq!(place.sessions(), expected, "step {step}, tail {with_tail}");
+            for session in whole.store.sessions(None, 9).unwrap() {
+                let other = place.store.session(&session.label).unwrap();
+                assert_eq!(ids(&whole, &session), ids(&place, &other));
+            }
+            let count = |place: &Place| place.requests("claude-code:session").len();
+            assert_eq!(count(&place), count(&whole));
+        }
+    }
+}
+
+#[test]
+fn a_growing_file_costs_what_is_new() {
+    let place = Place::new();
+    let text = std::fs::read_to_string(main_file()).unwrap();
+    let path = place.file("s.jsonl", &text);
+    place.import("claude-code", &path);
+    let more = r#"{"type":"assistant","uuid":"00000000-0000-4000-8000-000000000045","parentUuid":"00000000-0000-4000-8000-000000000044","timestamp":"2026-02-02T11:00:00Z","message":{"id":"msg_5","role":"assistant","model":"claude-opus-5-5","content":[{"type":"text","text":"You are welcome."}],"stop_reason":"end_turn","usage":{"input_tokens":5,"output_tokens":3}}}
+"#;
+    std::fs::write(&path, text.clone() + more).unwrap();
+    let report = place.import("claude-code", &path);
+    assert_eq!((report.counts.turns, report.counts.sessions), (1, 0));
+    let session = place.store.session("claude-code:s").unwrap();
+    let turns = place.turns(&session);
+    // The question that was recorded without its answer is in no path.
+    assert_eq!(turns.len(), 7);
+    let last = support::show_turn(&turns[6]);
+    assert!(
+        last.contains("user: Thanks, and\n    assistant: You are welcome."),
+        "{last}"
+    );
+    let cursor = place.store.import_cursors().unwrap().remove(0);
+    assert!(cursor.offset > text.len() as u64 - 600);
+}
+
+#[test]
+fn a_dry_run_writes_nothing() {
+    let place = Place::new();
+    let dry = Options {
+        dry_run: true,
+        ..options()
+    };
+    let report = place.import_with("claude-code", &main_file(), dry);
+    assert_eq!(report.counts.sessions, 2);
+    assert_eq!((report.counts.turns, report.counts.requests), (9, 5));
+    assert_eq!(place.sessions(), "");
+    assert!(place.store.import_cursors().unwrap().is_empty());
+}
+
+#[test]
+fn old_files_can_be_left_out() {
+    let place = Place::new();
+    let path = place.copy("claude-code");
+    let late = Options {
+        since: Some("2100-01-01T00:00:00Z".parse().unwrap()),
+        ..options()
+    };
+    let report = place.import_with("claude-code", &path, late);
+    assert!(report.files.is_empty());
+    assert_eq!(place.sessions(), "");
+}
+
+#[test]
+fn a_watched_file_is_followed() {
+    let place = Place::new();
+    let text = std::fs::read_to_string(main_file()).unwrap();
+    let rows: Vec<&str> = text.split_inclusive('\n').collect();
+    let path = place.file("s.jsonl", rows[..10].concat());
+    let following = Options {
+        with_tail: false,
+        ..options()
+    };
+    let mut import = contexture_import::Import::new(&place.store, following);
+    let format = contexture_import::format("claude-code").unwrap();
+    let mut turns = Vec::new();
+    let mut end = 10;
+    contexture_import::watch(
+        &mut import,
+        &[format],
+        Some(&path),
+        &contexture_import::Environment::default(),
+        std::time::Duration::from_millis(1),
+        |report| {
+            turns.push(report.counts.turns);
+            end += 6;
+            std::fs::write(&path, rows[..rows.len().min(end)].concat()).unwrap();
+            end < rows.len() + 12
+        },
+    )
+    .unwrap();
+    // Everything with an answer is recorded while the file grows.
+    assert_eq!(turns.iter().sum::<u64>(), 8, "{turns:?}");
+    assert!(place.sessions().contains("Carla is red."));
+    assert!(!place.sessions().contains("Thanks, and"));
+}

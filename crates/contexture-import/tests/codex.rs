@@ -1,0 +1,280 @@
+//! Imports of Codex rollouts.
+
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use contexture_store::Ledger;
+use serde_json::{Value, json};
+use support::{Place, assert_text};
+
+fn rows(rows: &[(&str, Value)]) -> String {
+    let mut out = String::new();
+    for (i, (kind, payload)) in rows.iter().enumerate() {
+        let row = json!({"timestamp": format!("2026-02-02T10:00:{:02}.000Z", i % 60),
+            "ordinal": i, "type": kind, "payload": payload});
+        out += &format!("{row}\n");
+    }
+    out
+}
+
+fn meta(id: &str) -> (&'static str, Value) {
+    let meta = json!({"id": id, "cwd": "/boats", "cli_version": "0.166.0", "source": "exec",
+        "model_provider": "openai", "base_instructions": {"text": "You look after boats."}});
+    ("session_meta", meta)
+}
+
+fn said(role: &str, text: &str) -> (&'static str, Value) {
+    let kind = match role {
+        "assistant" => "output_text",
+        _ => "input_text",
+    };
+    let item = json!({"type": "message", "role": role, "content": [{"type": kind, "text": text}],
+        "internal_chat_message_metadata_passthrough": {"turn_id": "t"}});
+    ("response_item", item)
+}
+
+fn event(kind: &str) -> (&'static str, Value) {
+    ("event_msg", json!({"type": kind}))
+}
+
+fn usage(input: u64) -> (&'static str, Value) {
+    let usage = json!({"usage": {"input_tokens": input, "cached_input_tokens": 50,
+        "cache_write_input_tokens": 0, "output_tokens": 5, "reasoning_output_tokens": 2}});
+    ("token_usage_record", usage)
+}
+
+fn beginning(id: &str) -> Vec<(&'static str, Value)> {
+    vec![
+        meta(id),
+        event("task_started"),
+        said("developer", "Be brief."),
+        said("user", "<environment_context>Kiel</environment_context>"),
+        ("world_state", json!({"full": true})),
+        ("turn_context", json!({"model": "gpt-5.5", "cwd": "/boats"})),
+        said("user", "Which boats are here?"),
+        (
+            "response_item",
+            json!({"type": "reasoning", "id": "rs_1", "summary": [],
+            "encrypted_content": "c2VhbA=="}),
+        ),
+        (
+            "response_item",
+            json!({"type": "function_call", "call_id": "c1", "name": "exec_command",
+            "arguments": "{\"cmd\":\"ls\"}"}),
+        ),
+        (
+            "event_msg",
+            json!({"type": "token_count", "info": {"last_token_usage":
+            {"input_tokens": 100, "cached_input_tokens": 0, "output_tokens": 9}}}),
+        ),
+        (
+            "response_item",
+            json!({"type": "function_call_output", "call_id": "c1",
+            "output": "Anna"}),
+        ),
+        said("assistant", "Anna is here."),
+        usage(120),
+        event("task_complete"),
+    ]
+}
+
+#[test]
+fn every_kind_of_row_is_imported() {
+    let place = Place::new();
+    let mut all = beginning("t1");
+    all.extend([
+        event("task_started"),
+        said("user", "Paint her red."),
+        said("assistant", "Painted."),
+        usage(130),
+        // The latest turn of the user is taken back.
+        (
+            "event_msg",
+            json!({"type": "thread_rolled_back", "num_turns": 1}),
+        ),
+        event("task_started"),
+        said("user", "Paint her blue."),
+        said("assistant", "She is blue."),
+        usage(140),
+        (
+            "compacted",
+            json!({"message": "Anna was painted blue.", "replacement_history": [
+            {"type": "message", "role": "user", "content":
+                [{"type": "input_text", "text": "Anna was painted blue."}]}]}),
+        ),
+        event("task_started"),
+        said("user", "And now?"),
+        said("assistant", "She sails."),
+        usage(60),
+        ("novelty", json!({"x": 1})),
+        event("task_started"),
+        said("user", "Thanks"),
+    ]);
+    let path = place.file("rollout-1.jsonl", rows(&all) + "no json\n");
+    let report = place.import("codex", &path);
+    assert_text(
+        &place.sessions(),
+        r#"
+        codex:t1
+          task: Which boats are here?
+          1 gpt-5.5 stop tool_use 100+9 (0 cached) request
+            system: openai-responses {"type":"message","role":"developer","content":[{"type":"input_text","text":"Be brief."}]}
+            user: <environment_context>Kiel</environment_context>
+            user: Which boats are here?
+            assistant: openai-responses {"type":"reasoning","id":"rs_1","summary":[],"encrypted_content":"c2VhbA=="}
+            assistant: exec_command {"cmd":"ls"} as c1
+          2 gpt-5.5 stop end_turn 120+5 (50 cached) request
+            tool: c1 -> Anna
+            assistant: Anna is here.
+          3 gpt-5.5 stop end_turn 140+5 (50 cached) request
+            user: Paint her blue.
+            assistant: She is blue.
+          = Anna was painted blue. (context_limit, 0 -> 6)
+          4 gpt-5.5 stop end_turn 60+5 (50 cached) request
+            user: And now?
+            assistant: She sails.
+          5 pending
+            user: Thanks
+        "#,
+    );
+    assert_eq!((report.counts.turns, report.counts.requests), (6, 5));
+    assert_eq!(report.counts.unknown, 2);
+    let moves = place.store.head_moves("codex:t1", 9).unwrap();
+    assert!(moves.iter().any(|it| it.reason == "rewound"), "{moves:?}");
+}
+
+#[test]
+fn requests_are_the_items_before_an_answer() {
+    let place = Place::new();
+    let mut all = beginning("t1");
+    all.extend([
+        (
+            "compacted",
+            json!({"message": "", "replacement_history": [
+            {"type": "message", "role": "user", "content":
+                [{"type": "input_text", "text": "Anna is here."}]},
+            {"type": "compaction", "encrypted_content": "c2VhbA=="}]}),
+        ),
+        event("task_started"),
+        said("user", "And now?"),
+        said("assistant", "She sails."),
+    ]);
+    let path = place.file("rollout-1.jsonl", rows(&all));
+    place.import("codex", &path);
+    let requests = place.requests("codex:t1");
+    let text = |role: &str, text: &str| {
+        json!({"type": "message", "role": role, "content":
+            [{"type": "input_text", "text": text}]})
+    };
+    let instructions = text("developer", "You look after boats.");
+    let first = vec![
+        instructions.clone(),
+        text("developer", "Be brief."),
+        text("user", "<environment_context>Kiel</environment_context>"),
+        text("user", "Which boats are here?"),
+    ];
+    assert_eq!(requests[0].1, json!({"model": "gpt-5.5", "input": first}));
+    let mut second = first;
+    second.extend([
+        json!({"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "c2VhbA=="}),
+        json!({"type": "function_call", "call_id": "c1", "name": "exec_command",
+            "arguments": "{\"cmd\":\"ls\"}"}),
+        json!({"type": "function_call_output", "call_id": "c1", "output": "Anna"}),
+    ]);
+    assert_eq!(requests[1].1["input"], json!(second));
+    let third = json!([
+        instructions,
+        text("user", "Anna is here."),
+        {"type": "compaction", "encrypted_content": "c2VhbA=="},
+        text("user", "And now?"),
+    ]);
+    assert_eq!(requests[2].1["input"], third);
+    assert_eq!(requests[1].0.tokens, 120);
+}
+
+#[test]
+fn a_packed_rollout_is_the_same_session() {
+    let place = Place::new();
+    let text = rows(&beginning("t1"));
+    let path = place.file("sessions/2026/02/02/rollout-1.jsonl", &text);
+    place.import("codex", &path);
+    let before = place.sessions();
+    std::fs::remove_file(path).unwrap();
+    let level = ruzstd::encoding::CompressionLevel::Fastest;
+    let packed = ruzstd::encoding::compress_to_vec(text.as_bytes(), level);
+    let path = place.file("archived_sessions/rollout-1.jsonl.zst", packed);
+    let report = place.import("codex", &path);
+    assert!(report.counts.is_nothing_new(), "{:?}", report.counts);
+    assert_eq!(place.sessions(), before);
+    let fresh = Place::new();
+    fresh.import("codex", &path);
+    assert_eq!(fresh.sessions(), before);
+}
+
+#[test]
+fn a_fork_shares_turns_and_a_sub_agent_has_a_parent() {
+    let place = Place::new();
+    let first = place.file("rollout-1.jsonl", rows(&beginning("t1")));
+    place.import("codex", &first);
+    let mut fork = beginning("t2");
+    fork[0].1["forked_from_id"] = json!("t1");
+    fork.extend([
+        event("task_started"),
+        said("user", "Sell her."),
+        said("assistant", "Sold."),
+    ]);
+    let fork = place.file("rollout-2.jsonl", rows(&fork));
+    let report = place.import("codex", &fork);
+    assert_eq!((report.counts.turns, report.counts.sessions), (1, 1));
+    let session = place.store.session("codex:t2").unwrap();
+    assert_eq!(session.turns, 3);
+    assert_eq!(session.parent_session.as_deref(), Some("codex:t1"));
+    let mut agent = vec![meta("t3")];
+    agent[0].1["source"] =
+        json!({"subagent": {"thread_spawn": {"parent_thread_id": "t1", "depth": 1}}});
+    agent.extend([said("user", "Count."), said("assistant", "One.")]);
+    let agent = place.file("rollout-3.jsonl", rows(&agent));
+    place.import("codex", &agent);
+    let session = place.store.session("codex:t3").unwrap();
+    assert_eq!(session.parent_session.as_deref(), Some("codex:t1"));
+}
+
+#[test]
+fn a_growing_rollout_gives_what_one_import_gives() {
+    let mut all = beginning("t1");
+    all.extend([
+        event("task_started"),
+        said("user", "Paint her red."),
+        said("assistant", "Painted."),
+        usage(130),
+        (
+            "event_msg",
+            json!({"type": "thread_rolled_back", "num_turns": 1}),
+        ),
+        ("compacted", json!({"message": "Anna is here."})),
+        event("task_started"),
+        said("user", "And now?"),
+        said("assistant", "She sails."),
+        usage(60),
+    ]);
+    let text = rows(&all);
+    let whole = Place::new();
+    let path = whole.file("rollout-1.jsonl", &text);
+    whole.import("codex", &path);
+    let place = Place::new();
+    let path = place.file("rollout-1.jsonl", "");
+    for (end, _) in text.match_indices('\n') {
+        std::fs::write(&path, &text[..=end]).unwrap();
+        place.import("codex", &path);
+    }
+    assert_eq!(place.sessions(), whole.sessions());
+    let head = |place: &Place| place.store.session("codex:t1").unwrap().head;
+    assert_eq!(head(&place), head(&whole));
+    // A rollout that is written anew keeps what was imported.
+    let other = text.replace("She sails.", "She sank.");
+    std::fs::write(&path, other).unwrap();
+    let report = place.import("codex", &path);
+    assert_eq!(report.counts.turns, 1);
+    assert!(place.sessions().contains("She sank."));
+}

@@ -1,0 +1,231 @@
+//! Resolves expressions of time in English text to intervals: `yesterday`,
+//! `last week`, `in the last three days`, `on Monday`, `17 April 2026`,
+//! `2026-04-17`, `in march`, `since May`, `between June and August`.
+//!
+//! Relative expressions are resolved against a [`Clock`]: the time at which
+//! something is said, in the time zone of the person who says it. Without a time
+//! only dates that are written out are resolved.
+//!
+//! Weeks begin on Monday, and seasons are those of the northern hemisphere. A
+//! date without a year, a weekday or a month means the latest one that has
+//! begun: queries are about the past.
+
+mod parse;
+mod resolve;
+mod token;
+
+use std::collections::BTreeSet;
+use std::ops::Range;
+use std::sync::LazyLock;
+
+use jiff::tz::TimeZone;
+use jiff::{Timestamp, Zoned};
+use regex::Regex;
+
+use self::parse::{Bound, Expression, Parser};
+
+/// The maximum number of words of a text that are read.
+const MOST_WORDS: usize = 512;
+
+/// The maximum number of intervals that one text mentions.
+const MOST_MENTIONED: usize = 4;
+
+/// A period of time in Unix milliseconds, without its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Interval {
+    /// The first millisecond.
+    pub from: i64,
+    /// The first millisecond after the interval.
+    pub to: i64,
+}
+
+impl Interval {
+    /// Returns true if a time is in the interval.
+    pub fn contains(self, at: i64) -> bool {
+        (self.from..self.to).contains(&at)
+    }
+
+    /// Returns the part that is in both intervals, if there is one.
+    pub fn and(self, other: Self) -> Option<Self> {
+        let (from, to) = (self.from.max(other.from), self.to.min(other.to));
+        (from < to).then_some(Self { from, to })
+    }
+
+    /// Returns its length in milliseconds.
+    pub fn length(self) -> i64 {
+        self.to.saturating_sub(self.from)
+    }
+}
+
+/// The time at which a text is said, and where.
+#[derive(Debug, Clone)]
+pub struct Clock {
+    now: Option<Zoned>,
+    zone: TimeZone,
+}
+
+impl Clock {
+    /// Returns a clock. Without a time, relative expressions are not resolved.
+    pub fn new(now: Option<Timestamp>, zone: TimeZone) -> Self {
+        Self {
+            now: now.map(|now| now.to_zoned(zone.clone())),
+            zone,
+        }
+    }
+}
+
+/// What a question wants of the records that match, by their time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Order {
+    /// The earliest: `When did I first …?`
+    First,
+    /// The latest: `What was the last thing …?`
+    Latest,
+}
+
+/// The times that a query names.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct TimeReading {
+    /// The intervals that are asked about. A record in any of them fits.
+    pub intervals: Vec<Interval>,
+    /// The months that are named, of any year.
+    pub months: BTreeSet<i8>,
+    /// The years that are named.
+    pub years: BTreeSet<i16>,
+    /// Whether the earliest or the latest is wanted.
+    pub order: Option<Order>,
+    /// Whether the query compares times: what came first, or how long it was
+    /// between two events.
+    pub compares: bool,
+    /// Whether bounds exclude each other or everything else that is named, as in
+    /// `yesterday, before last week`. Such bounds are not used.
+    pub contradicts: bool,
+    /// Where relative expressions are, in bytes. Their words say nothing about
+    /// the content of a record.
+    pub relative: Vec<Range<usize>>,
+    /// The relative expressions that could not be resolved without a time.
+    pub unresolved: Vec<String>,
+}
+
+/// Matches every text that may name a time: most do not, and need not be read.
+fn may_name_a_time(text: &str) -> bool {
+    static CUES: LazyLock<Option<Regex>> = LazyLock::new(|| {
+        let cues = "[0-9]|day|week|month|year|quarter|hour|morning|evening|night|noon|tomorrow|\
+                    first|last|latest|newest|recent|earliest|original|initial|order|chronolog|\
+                    timeline|before|january|february|march|april|may|june|july|august|\
+                    september|october|november|december|spring|summer|autumn|fall|winter|long";
+        Regex::new(&format!("(?i){cues}")).ok()
+    });
+    CUES.as_ref().is_none_or(|cues| cues.is_match(text))
+}
+
+/// Reads the times that a query names.
+pub fn read_times(query: &str, clock: &Clock) -> TimeReading {
+    if !may_name_a_time(query) {
+        return TimeReading::default();
+    }
+    let parser = Parser::new(query, MOST_WORDS);
+    let mut reading = TimeReading {
+        order: parser.order(),
+        compares: parser.compares(),
+        ..TimeReading::default()
+    };
+    let (mut points, mut bounds) = (Vec::new(), Vec::new());
+    for found in parser.expressions() {
+        if found.expression.is_relative() {
+            reading.relative.push(found.range.clone());
+        }
+        if let Expression::Month { month, .. } = found.expression {
+            reading.months.insert(month);
+        }
+        if let Expression::Day { month, .. } = found.expression {
+            reading.months.insert(month);
+        }
+        reading.years.extend(found.expression.year());
+        let (expression, past) = (&found.expression, resolve::Tense::Past);
+        match resolve::interval(expression, clock, past) {
+            Some(interval) => match found.bound {
+                None => {
+                    points.push(interval);
+                    points.extend(resolve::other_reading(expression, clock, past));
+                }
+                Some(bound) => bounds.push(resolve::bounded(bound, interval)),
+            },
+            None => {
+                let said = query[found.range.clone()].to_owned();
+                reading.unresolved.push(said);
+            }
+        }
+    }
+    (reading.intervals, reading.contradicts) = combine(points, &bounds);
+    reading
+}
+
+/// Returns the times, other than its own, that a text tells of: `last Friday` in
+/// a message of 8 May is 1 May.
+pub fn mentioned_times(text: &str, clock: &Clock) -> Vec<Interval> {
+    if !may_name_a_time(text) {
+        return Vec::new();
+    }
+    let parser = Parser::new(text, MOST_WORDS);
+    let tense = match parser.is_about_future() {
+        true => resolve::Tense::Future,
+        false => resolve::Tense::Past,
+    };
+    let said = clock.now.as_ref().map(|now| now.timestamp());
+    let mut found: Vec<Interval> = parser
+        .expressions()
+        .iter()
+        .filter_map(|found| {
+            let interval = resolve::interval(&found.expression, clock, tense)?;
+            Some(match found.bound {
+                None => interval,
+                Some(bound) => resolve::bounded(bound, interval),
+            })
+        })
+        // A bound without an end, or the time of the text itself, tells nothing.
+        .filter(|interval| interval.from != i64::MIN && interval.to != i64::MAX)
+        .filter(|interval| !said.is_some_and(|said| interval.contains(said.as_millisecond())))
+        .collect();
+    found.sort_unstable();
+    found.dedup();
+    found.truncate(MOST_MENTIONED);
+    found
+}
+
+/// Returns what is asked about: the points, within the bounds. Bounds that
+/// exclude each other or every point are not used, and that is reported.
+fn combine(points: Vec<Interval>, bounds: &[Interval]) -> (Vec<Interval>, bool) {
+    if bounds.is_empty() {
+        return (points, false);
+    }
+    let all = Interval {
+        from: i64::MIN,
+        to: i64::MAX,
+    };
+    let bound = bounds.iter().try_fold(all, |one, other| one.and(*other));
+    match bound {
+        None => (points, true),
+        Some(bound) if points.is_empty() => (vec![bound], false),
+        Some(bound) => {
+            let within: Vec<Interval> = points.iter().filter_map(|one| one.and(bound)).collect();
+            match within.is_empty() {
+                true => (points, true),
+                false => (within, false),
+            }
+        }
+    }
+}
+
+impl Bound {
+    /// Returns the bound that a word begins, as in `since May`.
+    fn named(word: &str) -> Option<Self> {
+        Some(match word {
+            "since" => Self::Since,
+            "after" | "following" => Self::After,
+            "before" | "prior" => Self::Before,
+            "until" | "till" | "til" | "by" => Self::Until,
+            _ => return None,
+        })
+    }
+}

@@ -1,0 +1,573 @@
+//! Finds expressions of time among the words of a text.
+
+use std::ops::Range;
+
+use super::Order;
+use super::token::{Token, day, month, number, season, short_month, tokens, weekday, year};
+
+/// A unit of time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Unit {
+    Hour,
+    Day,
+    Week,
+    Weekend,
+    Month,
+    Quarter,
+    Year,
+}
+
+/// Which of those that recur is meant, counted from now: -1 for `last`.
+pub(super) type Step = i64;
+
+/// An expression of time.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Expression {
+    /// `yesterday`: a day, counted from today.
+    FromToday(i64),
+    /// `last week`, `this year`.
+    Recurring(Unit, Step),
+    /// `three days ago`.
+    Ago(i64, Unit),
+    /// `in the last three days`.
+    Past(i64, Unit),
+    /// `on Monday`, or `last Monday` with a step.
+    Weekday(i8, Option<Step>),
+    /// `17 April 2026`, `April 17`.
+    Day {
+        day: i8,
+        month: i8,
+        year: Option<i16>,
+        /// The other way to read a date in digits: `4/5/2026`.
+        swapped: bool,
+    },
+    /// `on the 17th`.
+    DayOfMonth(i8),
+    /// `March`, `last March`, `March 2026`.
+    Month {
+        month: i8,
+        year: Option<i16>,
+        step: Option<Step>,
+    },
+    /// `last summer`, `spring 2026`; by its first month.
+    Season {
+        month: i8,
+        year: Option<i16>,
+        step: Option<Step>,
+    },
+    /// `Q2 2026`.
+    Quarter { quarter: i8, year: Option<i16> },
+    /// `2026`.
+    Year(i16),
+    /// `between March and May`.
+    Between(Box<Expression>, Box<Expression>),
+}
+
+impl Expression {
+    /// Returns true when its words depend on the time at which they are said.
+    pub(super) fn is_relative(&self) -> bool {
+        match self {
+            Self::FromToday(_)
+            | Self::Recurring(..)
+            | Self::Ago(..)
+            | Self::Past(..)
+            | Self::Weekday(..) => true,
+            Self::Month { step, .. } | Self::Season { step, .. } => step.is_some(),
+            Self::Between(from, to) => from.is_relative() && to.is_relative(),
+            _ => false,
+        }
+    }
+
+    /// Returns the year that it names.
+    pub(super) fn year(&self) -> Option<i16> {
+        match self {
+            Self::Day { year, .. }
+            | Self::Month { year, .. }
+            | Self::Season { year, .. }
+            | Self::Quarter { year, .. } => *year,
+            Self::Year(year) => Some(*year),
+            _ => None,
+        }
+    }
+}
+
+/// On which side of an expression the time is that is meant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Bound {
+    Since,
+    After,
+    Before,
+    Until,
+}
+
+/// An expression in a text.
+#[derive(Debug, Clone)]
+pub(super) struct FoundExpression {
+    pub(super) expression: Expression,
+    pub(super) bound: Option<Bound>,
+    pub(super) range: Range<usize>,
+}
+
+/// Words before a month in lower case, or a season, that show it to be one.
+const CUES: &[&str] = &[
+    "in",
+    "during",
+    "since",
+    "until",
+    "till",
+    "by",
+    "of",
+    "from",
+    "to",
+    "before",
+    "after",
+    "between",
+    "early",
+    "mid",
+    "late",
+    "last",
+    "this",
+    "next",
+    "past",
+    "previous",
+    "throughout",
+    "every",
+    "end",
+    "through",
+];
+
+/// The words of a text, to find expressions among.
+pub(super) struct Parser {
+    tokens: Vec<Token>,
+}
+
+impl Parser {
+    pub(super) fn new(text: &str, most: usize) -> Self {
+        Self {
+            tokens: tokens(text, most),
+        }
+    }
+
+    /// Returns the expressions, in order.
+    pub(super) fn expressions(&self) -> Vec<FoundExpression> {
+        let mut found = Vec::new();
+        let mut at = 0;
+        while at < self.tokens.len() {
+            let Some((expression, end)) = self.pair(at).or_else(|| self.one(at)) else {
+                at += 1;
+                continue;
+            };
+            let range = self.tokens[at].range.start..self.tokens[end - 1].range.end;
+            found.push(FoundExpression {
+                expression,
+                bound: self.bound(at),
+                range,
+            });
+            at = end;
+        }
+        // The weekday of a date that is named says nothing more.
+        let is_day = |one: &FoundExpression| matches!(one.expression, Expression::Day { .. });
+        let beside = |a: &FoundExpression, b: &FoundExpression| {
+            b.range.start >= a.range.end && b.range.start - a.range.end <= 6
+        };
+        let doubled: Vec<bool> = (0..found.len())
+            .map(|i| {
+                matches!(found[i].expression, Expression::Weekday(_, None))
+                    && found
+                        .get(i + 1)
+                        .is_some_and(|next| is_day(next) && beside(&found[i], next))
+            })
+            .collect();
+        let mut doubled = doubled.into_iter();
+        found.retain(|_| !doubled.next().unwrap_or(false));
+        found
+    }
+
+    /// Returns whether the earliest or the latest is asked for.
+    pub(super) fn order(&self) -> Option<Order> {
+        const THINGS: &[&str] = &[
+            "time",
+            "thing",
+            "one",
+            "message",
+            "session",
+            "meeting",
+            "visit",
+            "trip",
+            "call",
+            "conversation",
+            "talk",
+            "change",
+            "error",
+            "commit",
+            "run",
+            "update",
+            "version",
+        ];
+        const PERSONS: &[&str] = &["i", "you", "we", "he", "she", "they"];
+        let latest = |at: usize| match self.word(at) {
+            "latest" | "newest" => true,
+            "recent" | "recently" => at > 0 && self.word(at - 1) == "most",
+            "last" => {
+                THINGS.contains(&self.word(at + 1))
+                    || (at > 0 && PERSONS.contains(&self.word(at - 1)))
+            }
+            _ => false,
+        };
+        let first = |at: usize| match self.word(at) {
+            "earliest" | "originally" | "initially" => true,
+            "first" => self.word(at + 1) != "name" && (at == 0 || self.word(at - 1) != "at"),
+            _ => false,
+        };
+        let tokens = 0..self.tokens.len();
+        if tokens.clone().any(latest) {
+            return Some(Order::Latest);
+        }
+        tokens.clone().any(first).then_some(Order::First)
+    }
+
+    /// Returns true when times are compared.
+    pub(super) fn compares(&self) -> bool {
+        let has = |word: &str| self.tokens.iter().any(|token| token.word == word);
+        let pair = |a: &str, b: &str| {
+            (1..self.tokens.len()).any(|at| self.word(at - 1) == a && self.word(at) == b)
+        };
+        let units = [
+            "days", "weeks", "months", "years", "hours", "minutes", "day", "week", "month", "year",
+        ];
+        let measured = pair("how", "long")
+            || (pair("how", "many") && units.iter().any(|unit| has(unit)))
+            || pair("how", "much") && has("time");
+        let apart = [
+            "between", "passed", "since", "after", "before", "until", "elapsed", "from", "later",
+            "earlier",
+        ];
+        (measured && apart.iter().any(|word| has(word)))
+            || pair("what", "order")
+            || pair("which", "order")
+            || pair("the", "order")
+            || has("chronological")
+            || has("chronologically")
+            || has("timeline")
+            || (pair("before", "or") && has("after"))
+            || (has("first") && has("or"))
+            || pair("came", "first")
+            || pair("happened", "first")
+    }
+
+    /// Returns true when a text tells of what is to come.
+    pub(super) fn is_about_future(&self) -> bool {
+        let future = ["will", "tomorrow", "upcoming", "gonna", "shall"];
+        (0..self.tokens.len()).any(|at| {
+            let word = self.word(at);
+            future.contains(&word)
+                || word.ends_with("'ll")
+                || (word == "going" && self.word(at + 1) == "to")
+                || (matches!(word, "plan" | "planning" | "plans") && self.word(at + 1) == "to")
+        })
+    }
+
+    fn word(&self, at: usize) -> &str {
+        self.tokens.get(at).map_or("", |token| token.word.as_str())
+    }
+
+    fn before(&self, at: usize) -> &str {
+        at.checked_sub(1).map_or("", |at| self.word(at))
+    }
+
+    /// Returns the bound that stands before an expression: `since last May`.
+    fn bound(&self, at: usize) -> Option<Bound> {
+        let articles = ["the", "on", "around", "about"];
+        let skipped = usize::from(articles.contains(&self.before(at)));
+        Bound::named(self.before(at.checked_sub(skipped)?))
+    }
+
+    /// Returns an interval between two expressions, and where it ends.
+    fn pair(&self, at: usize) -> Option<(Expression, usize)> {
+        let joins: &[&str] = match self.word(at) {
+            "between" => &["and"],
+            "from" => &["to", "until", "till", "through"],
+            _ => return None,
+        };
+        let after = |at: usize| at + usize::from(matches!(self.word(at), "the" | "on"));
+        let first = after(at + 1);
+        // `between 3 and 5 May`: the first day has the month of the second.
+        if let Some(from) = day(self.word(first))
+            && joins.contains(&self.word(first + 1))
+            && let Some((
+                Expression::Day {
+                    day, month, year, ..
+                },
+                end,
+            )) = self.one(after(first + 2))
+        {
+            let of = |day| {
+                Box::new(Expression::Day {
+                    day,
+                    month,
+                    year,
+                    swapped: false,
+                })
+            };
+            return Some((Expression::Between(of(from), of(day)), end));
+        }
+        let (from, end) = self.one(first)?;
+        joins.contains(&self.word(end)).then_some(())?;
+        let (to, end) = self.one(after(end + 1))?;
+        // `between March and May 2026` is all in one year.
+        let from = match (from, to.year()) {
+            (
+                Expression::Month {
+                    month,
+                    year: None,
+                    step: None,
+                },
+                year,
+            ) => Expression::Month {
+                month,
+                year,
+                step: None,
+            },
+            (
+                Expression::Day {
+                    day,
+                    month,
+                    year: None,
+                    swapped,
+                },
+                year,
+            ) => Expression::Day {
+                day,
+                month,
+                year,
+                swapped,
+            },
+            (from, _) => from,
+        };
+        Some((Expression::Between(Box::new(from), Box::new(to)), end))
+    }
+
+    /// Returns the expression that begins at a word, and where it ends.
+    fn one(&self, at: usize) -> Option<(Expression, usize)> {
+        let word = self.word(at);
+        match word {
+            "" => return None,
+            "today" | "tonight" => return Some((Expression::FromToday(0), at + 1)),
+            "yesterday" => return Some((Expression::FromToday(-1), at + 1)),
+            "tomorrow" => return Some((Expression::FromToday(1), at + 1)),
+            "day" if self.word(at + 1) == "before" && self.word(at + 2) == "yesterday" => {
+                return Some((Expression::FromToday(-2), at + 3));
+            }
+            "day" if self.word(at + 1) == "after" && self.word(at + 2) == "tomorrow" => {
+                return Some((Expression::FromToday(2), at + 3));
+            }
+            _ => {}
+        }
+        self.stepped(at)
+            .or_else(|| self.ago(at))
+            .or_else(|| self.in_digits(at))
+            .or_else(|| self.date(at))
+            .or_else(|| self.named(at))
+    }
+
+    /// `last week`, `this Monday`, `the past three days`.
+    fn stepped(&self, at: usize) -> Option<(Expression, usize)> {
+        let step: Step = match self.word(at) {
+            "last" | "past" | "previous" => -1,
+            "this" | "current" => 0,
+            "next" | "coming" | "upcoming" | "following" => 1,
+            _ => return None,
+        };
+        let next = self.word(at + 1);
+        if matches!(next, "morning" | "afternoon" | "evening" | "night") {
+            let day = if step < 0 { -1 } else { step };
+            return Some((Expression::FromToday(day), at + 2));
+        }
+        if let Some(weekday) = weekday(next) {
+            return Some((Expression::Weekday(weekday, Some(step)), at + 2));
+        }
+        if let Some(month) = month(next) {
+            let step = Some(step);
+            let year = None;
+            return Some((Expression::Month { month, year, step }, at + 2));
+        }
+        if let Some(month) = season(next) {
+            let step = Some(step);
+            let year = None;
+            return Some((Expression::Season { month, year, step }, at + 2));
+        }
+        if let Some(unit) = unit(next) {
+            return Some((Expression::Recurring(unit, step), at + 2));
+        }
+        // `the last three days`, `the past couple of weeks`.
+        let count = number(next).filter(|_| step < 0)?;
+        let skipped = usize::from(self.word(at + 2) == "of");
+        let end = at + 2 + skipped;
+        let unit = unit(self.word(end))?;
+        Some((Expression::Past(count, unit), end + 1))
+    }
+
+    /// `three days ago`, `a couple of weeks ago`.
+    fn ago(&self, at: usize) -> Option<(Expression, usize)> {
+        let mut count = number(self.word(at))?;
+        let mut end = at + 1;
+        // `a couple of`, `a few`.
+        if self.word(at) == "a"
+            && let Some(more) = number(self.word(end)).filter(|_| unit(self.word(end)).is_none())
+        {
+            count = more;
+            end += 1;
+        }
+        end += usize::from(self.word(end) == "of");
+        let unit = unit(self.word(end))?;
+        (self.word(end + 1) == "ago").then_some((Expression::Ago(count, unit), end + 2))
+    }
+
+    /// `2026-04-17`, `2026-04`, `17.4.2026`, `4/17/2026`.
+    fn in_digits(&self, at: usize) -> Option<(Expression, usize)> {
+        let word = self.word(at);
+        // A time behind it is left out: `2026-04-17t10`.
+        let word = word.split('t').next().unwrap_or(word);
+        let mut parts = word.split(['-', '/', '.']);
+        let mut part = || parts.next()?.parse::<i16>().ok();
+        let (first, second, third) = (part()?, part()?, part());
+        let small = |n: i16, most: i16| i8::try_from(n).ok().filter(|_| (1..=most).contains(&n));
+        let found = if word.len() >= 6 && (1000..=9999).contains(&first) {
+            let (month, year) = (small(second, 12)?, Some(first));
+            match third {
+                Some(day) => Expression::Day {
+                    day: small(day, 31)?,
+                    month,
+                    year,
+                    swapped: false,
+                },
+                None => Expression::Month {
+                    month,
+                    year,
+                    step: None,
+                },
+            }
+        } else {
+            let year = Some(third.filter(|year| (1000..=9999).contains(year))?);
+            let by_day = small(first, 31).zip(small(second, 12));
+            let by_month = small(second, 31).zip(small(first, 12));
+            let slashes = word.contains('/');
+            match (by_day, by_month) {
+                (Some((day, month)), None) => Expression::Day {
+                    day,
+                    month,
+                    year,
+                    swapped: false,
+                },
+                (None, Some((day, month))) if slashes => Expression::Day {
+                    day,
+                    month,
+                    year,
+                    swapped: false,
+                },
+                // Both are written: either may be meant.
+                (Some((day, month)), Some(_)) => Expression::Day {
+                    day,
+                    month,
+                    year,
+                    swapped: slashes && day != month,
+                },
+                _ => return None,
+            }
+        };
+        Some((found, at + 1))
+    }
+
+    /// `17 April 2026`, `the 17th of April`, `April 17, 2026`, `on the 17th`.
+    fn date(&self, at: usize) -> Option<(Expression, usize)> {
+        let any_month = |at: usize| month(self.word(at)).or_else(|| short_month(self.word(at)));
+        let with_year = |day: i8, month: i8, end: usize| {
+            let year = year(self.word(end));
+            let end = end + usize::from(year.is_some());
+            let swapped = false;
+            let found = Expression::Day {
+                day,
+                month,
+                year,
+                swapped,
+            };
+            Some((found, end))
+        };
+        if let Some(day) = day(self.word(at)) {
+            let of = usize::from(self.word(at + 1) == "of");
+            if let Some(month) = any_month(at + 1 + of) {
+                return with_year(day, month, at + 2 + of);
+            }
+            let ordinal = self.word(at).ends_with(|c: char| c.is_ascii_alphabetic());
+            let on_the = at >= 2 && self.word(at - 1) == "the" && self.word(at - 2) == "on";
+            return (ordinal && on_the).then_some((Expression::DayOfMonth(day), at + 1));
+        }
+        let month = any_month(at)?;
+        let the = usize::from(self.word(at + 1) == "the");
+        let day = day(self.word(at + 1 + the))?;
+        with_year(day, month, at + 2 + the)
+    }
+
+    /// Weekdays, months, seasons, quarters and years by their names alone.
+    fn named(&self, at: usize) -> Option<(Expression, usize)> {
+        let token = self.tokens.get(at)?;
+        let word = token.word.as_str();
+        if let Some(weekday) = weekday(word) {
+            return Some((Expression::Weekday(weekday, None), at + 1));
+        }
+        let cue = CUES.contains(&self.before(at));
+        let next_year = year(self.word(at + 1 + usize::from(self.word(at + 1) == "of")));
+        let end = |year: Option<i16>| match year {
+            Some(_) => at + 2 + usize::from(self.word(at + 1) == "of"),
+            None => at + 1,
+        };
+        if let Some(month) = month(word) {
+            // One may march, and May I?
+            let verb = matches!(word, "march" | "may");
+            let asks = verb && token.first && next_year.is_none();
+            let is_month = cue || next_year.is_some() || (token.capital && !asks);
+            return (is_month || (!verb && !token.capital)).then_some((
+                Expression::Month {
+                    month,
+                    year: next_year,
+                    step: None,
+                },
+                end(next_year),
+            ));
+        }
+        if let Some(month) = season(word) {
+            let the = self.before(at) == "the" && at >= 2 && CUES.contains(&self.word(at - 2));
+            return (cue || the || next_year.is_some()).then_some((
+                Expression::Season {
+                    month,
+                    year: next_year,
+                    step: None,
+                },
+                end(next_year),
+            ));
+        }
+        if let Some(quarter) = word.strip_prefix('q').and_then(|q| q.parse::<i8>().ok())
+            && (1..=4).contains(&quarter)
+        {
+            let found = Expression::Quarter {
+                quarter,
+                year: next_year,
+            };
+            return Some((found, end(next_year)));
+        }
+        year(word).map(|year| (Expression::Year(year), at + 1))
+    }
+}
+
+fn unit(word: &str) -> Option<Unit> {
+    Some(match word.strip_suffix('s').unwrap_or(word) {
+        "hour" => Unit::Hour,
+        "day" => Unit::Day,
+        "week" => Unit::Week,
+        "weekend" => Unit::Weekend,
+        "month" => Unit::Month,
+        "quarter" => Unit::Quarter,
+        "year" => Unit::Year,
+        _ => return None,
+    })
+}

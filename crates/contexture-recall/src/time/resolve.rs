@@ -1,0 +1,296 @@
+//! Resolves expressions of time to intervals.
+
+use jiff::civil::{Date, Weekday};
+use jiff::{Span, ToSpan as _};
+
+use super::parse::{Bound, Expression, Unit};
+use super::{Clock, Interval};
+
+/// Whether what is told of is over. It decides which Monday is meant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Tense {
+    Past,
+    Future,
+}
+
+/// Returns the interval that an expression means; `None` for a date that does
+/// not exist, and for a relative expression without a time.
+pub(super) fn interval(expression: &Expression, clock: &Clock, tense: Tense) -> Option<Interval> {
+    let resolver = Resolver { clock, tense };
+    resolver.interval(expression)
+}
+
+/// Returns the other interval that an expression can mean: today, for `on Monday`
+/// on a Monday, and the fifth of April, for `4/5/2026`.
+pub(super) fn other_reading(
+    expression: &Expression,
+    clock: &Clock,
+    tense: Tense,
+) -> Option<Interval> {
+    let resolver = Resolver { clock, tense };
+    match *expression {
+        Expression::Weekday(weekday, None) if tense == Tense::Past => {
+            let today = resolver.today()?;
+            let is_today = today.weekday().to_monday_zero_offset() == weekday;
+            is_today.then(|| resolver.days(today, 1)).flatten()
+        }
+        Expression::Day {
+            day,
+            month,
+            year,
+            swapped: true,
+        } => resolver.day(month, day, year),
+        _ => None,
+    }
+}
+
+/// Returns the time on one side of an interval.
+pub(super) fn bounded(bound: Bound, interval: Interval) -> Interval {
+    let Interval { from, to } = interval;
+    let (from, to) = match bound {
+        Bound::Since => (from, i64::MAX),
+        Bound::After => (to, i64::MAX),
+        Bound::Before => (i64::MIN, from),
+        Bound::Until => (i64::MIN, to),
+    };
+    Interval { from, to }
+}
+
+struct Resolver<'c> {
+    clock: &'c Clock,
+    tense: Tense,
+}
+
+impl Resolver<'_> {
+    fn interval(&self, expression: &Expression) -> Option<Interval> {
+        match *expression {
+            Expression::FromToday(days) => self.days_from_today(days),
+            Expression::Recurring(unit, step) => self.recurring(unit, step),
+            Expression::Ago(count, unit) => self.ago(count, unit),
+            Expression::Past(count, unit) => self.past(count, unit),
+            Expression::Weekday(weekday, step) => self.weekday(weekday, step),
+            Expression::Day {
+                day, month, year, ..
+            } => self.day(day, month, year),
+            Expression::DayOfMonth(day) => {
+                let today = self.today()?;
+                let this = Date::new(today.year(), today.month(), day).ok();
+                let date = match this.filter(|date| *date <= today) {
+                    Some(date) => date,
+                    None => {
+                        let before = today.first_of_month().yesterday().ok()?;
+                        Date::new(before.year(), before.month(), day).ok()?
+                    }
+                };
+                self.days(date, 1)
+            }
+            Expression::Month { month, year, step } => self.months(month, 1, year, step),
+            Expression::Season { month, year, step } => self.months(month, 3, year, step),
+            Expression::Quarter { quarter, year } => self.months(quarter * 3 - 2, 3, year, None),
+            Expression::Year(year) => self.months(1, 12, Some(year), None),
+            Expression::Between(ref from, ref to) => {
+                let (from, to) = (self.interval(from)?, self.interval(to)?);
+                // Somebody may name the later one first.
+                Some(Interval {
+                    from: from.from.min(to.from),
+                    to: from.to.max(to.to),
+                })
+            }
+        }
+    }
+
+    fn today(&self) -> Option<Date> {
+        Some(self.clock.now.as_ref()?.date())
+    }
+
+    /// Returns when a day begins. At the ends of the calendar this is as early
+    /// or as late as can be.
+    fn start(&self, date: Date) -> i64 {
+        match date.to_zoned(self.clock.zone.clone()) {
+            Ok(start) => start.timestamp().as_millisecond(),
+            Err(_) if date.year() > 0 => i64::MAX,
+            Err(_) => i64::MIN,
+        }
+    }
+
+    fn between(&self, from: Date, end: Date) -> Option<Interval> {
+        let (from, to) = (self.start(from), self.start(end));
+        (from < to).then_some(Interval { from, to })
+    }
+
+    /// Returns the interval of so many days.
+    fn days(&self, from: Date, count: i64) -> Option<Interval> {
+        self.between(from, from.saturating_add(days(count)))
+    }
+
+    fn days_from_today(&self, count: i64) -> Option<Interval> {
+        self.days(self.today()?.saturating_add(days(count)), 1)
+    }
+
+    fn recurring(&self, unit: Unit, step: i64) -> Option<Interval> {
+        let today = self.today()?;
+        let monday = monday_of(today);
+        match unit {
+            Unit::Hour => self.past(1, Unit::Hour),
+            Unit::Day => self.days_from_today(step),
+            Unit::Week => self.days(monday.saturating_add(days(7 * step)), 7),
+            Unit::Weekend => {
+                let saturday = monday.saturating_add(days(5));
+                self.days(saturday.saturating_add(days(7 * step)), 2)
+            }
+            Unit::Month => {
+                let first = today.first_of_month().saturating_add(months(step));
+                self.between(first, first.saturating_add(months(1)))
+            }
+            Unit::Quarter => {
+                let first = Date::new(today.year(), (today.month() - 1) / 3 * 3 + 1, 1).ok()?;
+                let first = first.saturating_add(months(3 * step));
+                self.between(first, first.saturating_add(months(3)))
+            }
+            Unit::Year => {
+                let first = today.first_of_year().saturating_add(months(12 * step));
+                self.between(first, first.saturating_add(months(12)))
+            }
+        }
+    }
+
+    /// `three weeks ago` is a week around that day, `two months ago` that month.
+    fn ago(&self, count: i64, unit: Unit) -> Option<Interval> {
+        let now = self.clock.now.as_ref()?.timestamp().as_millisecond();
+        let today = self.today()?;
+        match unit {
+            Unit::Hour => {
+                let hour = 60 * 60 * 1000;
+                let at = now.saturating_sub(count.saturating_mul(hour));
+                Some(Interval {
+                    from: at.saturating_sub(hour),
+                    to: at.saturating_add(hour),
+                })
+            }
+            Unit::Day => self.days_from_today(-count),
+            Unit::Week => {
+                let day = today.saturating_sub(days(7 * count));
+                self.days(day.saturating_sub(days(3)), 7)
+            }
+            Unit::Weekend => self.recurring(Unit::Weekend, -count),
+            Unit::Month => {
+                // A month around that day holds both ways to count.
+                let day = today.saturating_sub(months(count));
+                self.days(day.saturating_sub(days(15)), 31)
+            }
+            Unit::Quarter => self.recurring(Unit::Quarter, -count),
+            Unit::Year => self.recurring(Unit::Year, -count),
+        }
+    }
+
+    fn past(&self, count: i64, unit: Unit) -> Option<Interval> {
+        let now = self.clock.now.as_ref()?.timestamp().as_millisecond();
+        let today = self.today()?;
+        let first = match unit {
+            Unit::Hour => {
+                let from = now.saturating_sub(count.saturating_mul(60 * 60 * 1000));
+                return Some(Interval { from, to: now + 1 });
+            }
+            Unit::Day => today.saturating_sub(days(count)),
+            Unit::Week => today.saturating_sub(days(7 * count)),
+            Unit::Weekend => monday_of(today).saturating_sub(days(7 * count - 5)),
+            Unit::Month => today.saturating_sub(months(count)),
+            Unit::Quarter => today.saturating_sub(months(3 * count)),
+            Unit::Year => today.saturating_sub(months(12 * count)),
+        };
+        self.between(first, today.saturating_add(days(1)))
+    }
+
+    fn weekday(&self, weekday: i8, step: Option<i64>) -> Option<Interval> {
+        let today = self.today()?;
+        let weekday = Weekday::from_monday_zero_offset(weekday).ok()?;
+        let before = || today.nth_weekday(-1, weekday).ok();
+        let after = || today.nth_weekday(1, weekday).ok();
+        let is_today = today.weekday() == weekday;
+        let date = match (step, self.tense) {
+            (Some(-1), _) => before()?,
+            (Some(1), _) => after()?,
+            (Some(_), _) => {
+                let days_on = i64::from(weekday.to_monday_zero_offset());
+                monday_of(today).saturating_add(days(days_on))
+            }
+            (None, Tense::Past) => before()?,
+            (None, Tense::Future) if is_today => today,
+            (None, Tense::Future) => after()?,
+        };
+        self.days(date, 1)
+    }
+
+    fn day(&self, day: i8, month: i8, year: Option<i16>) -> Option<Interval> {
+        let date = match year {
+            Some(year) => Date::new(year, month, day).ok()?,
+            None => {
+                let today = self.today()?;
+                let of = |year: i16| Date::new(year, month, day).ok();
+                // The 29th of February is not in every year.
+                let years = match self.tense {
+                    Tense::Past => [0, -1, -2, -3, -4],
+                    Tense::Future => [0, 1, 2, 3, 4],
+                };
+                let mut dates = years.into_iter().filter_map(|more| of(today.year() + more));
+                dates.find(|date| match self.tense {
+                    Tense::Past => *date <= today,
+                    Tense::Future => *date >= today,
+                })?
+            }
+        };
+        self.days(date, 1)
+    }
+
+    /// Returns so many months, from one on: of a year, or the latest that have
+    /// begun, or the one before or after.
+    fn months(
+        &self,
+        month: i8,
+        count: i64,
+        year: Option<i16>,
+        step: Option<i64>,
+    ) -> Option<Interval> {
+        let first = match year {
+            Some(year) => Date::new(year, month, 1).ok()?,
+            None => {
+                let today = self.today()?;
+                let this = Date::new(today.year(), month, 1).ok()?;
+                let end = this.saturating_add(months(count));
+                let latest = match this <= today {
+                    true => this,
+                    false => this.saturating_sub(months(12)),
+                };
+                let goes_on = latest <= today && today < latest.saturating_add(months(count));
+                match (step, self.tense) {
+                    // `last March` in March is that of the year before.
+                    (Some(-1), _) if goes_on => latest.saturating_sub(months(12)),
+                    (Some(1), _) | (None, Tense::Future) if today >= this => {
+                        match (step, today < end) {
+                            (None, true) => this,
+                            _ => this.saturating_add(months(12)),
+                        }
+                    }
+                    (Some(1), _) | (None, Tense::Future) => this,
+                    (Some(0), _) if !goes_on => this,
+                    _ => latest,
+                }
+            }
+        };
+        self.between(first, first.saturating_add(months(count)))
+    }
+}
+
+fn monday_of(date: Date) -> Date {
+    let on = i64::from(date.weekday().to_monday_zero_offset());
+    date.saturating_sub(days(on))
+}
+
+fn days(count: i64) -> Span {
+    // More than a hundred years of days are no longer told apart.
+    count.clamp(-40_000, 40_000).days()
+}
+
+fn months(count: i64) -> Span {
+    count.clamp(-12_000, 12_000).months()
+}

@@ -1,0 +1,157 @@
+//! Splits a text into the words and numbers that expressions of time are made
+//! of.
+
+use std::ops::Range;
+
+/// A word, a number or a date in digits.
+#[derive(Debug, Clone)]
+pub(super) struct Token {
+    /// In lower case, without `'s`.
+    pub(super) word: String,
+    /// Whether it begins with a capital.
+    pub(super) capital: bool,
+    /// Whether it is the first word of a sentence.
+    pub(super) first: bool,
+    /// Where it is in the text.
+    pub(super) range: Range<usize>,
+}
+
+/// Returns the tokens of a text, at most `most`.
+pub(super) fn tokens(text: &str, most: usize) -> Vec<Token> {
+    let mut tokens = Vec::new();
+    let mut chars = text.char_indices().peekable();
+    let mut first = true;
+    while let Some(&(start, c)) = chars.peek() {
+        if !c.is_alphanumeric() {
+            first |= matches!(c, '.' | '!' | '?' | '\n' | ':' | ';');
+            chars.next();
+            continue;
+        }
+        let mut end = start;
+        let digits = c.is_ascii_digit();
+        while let Some(&(at, c)) = chars.peek() {
+            // A date in digits is one token: `2026-04-17`, `17/4/2026`.
+            let joins = match c {
+                '-' | '/' | '.' => {
+                    digits && text[at + 1..].starts_with(|next: char| next.is_ascii_digit())
+                }
+                '\'' | '\u{2019}' => true,
+                _ => c.is_alphanumeric(),
+            };
+            if !joins {
+                break;
+            }
+            end = at + c.len_utf8();
+            chars.next();
+        }
+        if tokens.len() == most {
+            break;
+        }
+        let written = &text[start..end];
+        // No word of time is longer.
+        let word = match written.len() {
+            0..=32 => written.to_lowercase().replace('\u{2019}', "'"),
+            _ => String::new(),
+        };
+        let word = word.trim_end_matches('\'');
+        tokens.push(Token {
+            word: word.strip_suffix("'s").unwrap_or(word).to_owned(),
+            capital: written.starts_with(char::is_uppercase),
+            first: std::mem::take(&mut first),
+            range: start..end,
+        });
+    }
+    tokens
+}
+
+const MONTHS: [&str; 12] = [
+    "january",
+    "february",
+    "march",
+    "april",
+    "may",
+    "june",
+    "july",
+    "august",
+    "september",
+    "october",
+    "november",
+    "december",
+];
+
+const WEEKDAYS: [&str; 7] = [
+    "monday",
+    "tuesday",
+    "wednesday",
+    "thursday",
+    "friday",
+    "saturday",
+    "sunday",
+];
+
+const NUMBERS: [&str; 13] = [
+    "zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten",
+    "eleven", "twelve",
+];
+
+/// Returns the number of a month that is written out.
+pub(super) fn month(word: &str) -> Option<i8> {
+    let at = MONTHS.iter().position(|month| *month == word)?;
+    i8::try_from(at + 1).ok()
+}
+
+/// Returns the number of a month that is shortened: `apr`.
+pub(super) fn short_month(word: &str) -> Option<i8> {
+    let word = if word == "sept" { "sep" } else { word };
+    if word.len() != 3 {
+        return None;
+    }
+    let at = MONTHS.iter().position(|month| month.starts_with(word))?;
+    i8::try_from(at + 1).ok()
+}
+
+/// Returns the number of a weekday, from 0 for Monday.
+pub(super) fn weekday(word: &str) -> Option<i8> {
+    let at = WEEKDAYS.iter().position(|day| *day == word)?;
+    i8::try_from(at).ok()
+}
+
+/// Returns the first month of a season.
+pub(super) fn season(word: &str) -> Option<i8> {
+    Some(match word {
+        "spring" | "springtime" => 3,
+        "summer" | "summertime" => 6,
+        "autumn" | "fall" => 9,
+        "winter" | "wintertime" => 12,
+        _ => return None,
+    })
+}
+
+/// Returns a number in digits or words: `3`, `three`, `a`.
+pub(super) fn number(word: &str) -> Option<i64> {
+    let in_words = NUMBERS.iter().position(|number| *number == word);
+    match word {
+        "a" | "an" => Some(1),
+        "couple" => Some(2),
+        "few" => Some(3),
+        "several" => Some(4),
+        _ => in_words
+            .map(|at| at as i64)
+            .or_else(|| word.parse().ok().filter(|n| (0..=10_000).contains(n))),
+    }
+}
+
+/// Returns the day of a month: `17`, `17th`.
+pub(super) fn day(word: &str) -> Option<i8> {
+    let digits = word.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let suffix = &word[digits.len()..];
+    let day = matches!(suffix, "" | "st" | "nd" | "rd" | "th");
+    let day = day.then(|| digits.parse().ok()).flatten();
+    day.filter(|day| (1..=31).contains(day))
+}
+
+/// Returns a year of four digits.
+pub(super) fn year(word: &str) -> Option<i16> {
+    let year = word.parse().ok().filter(|year| (1900..2100).contains(year));
+    year.filter(|_| word.len() == 4)
+}

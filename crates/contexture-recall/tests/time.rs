@@ -1,0 +1,268 @@
+//! Expressions of time, resolved to days.
+
+use contexture_recall::{Clock, Interval, Order, TimeReading, mentioned_times, read_times};
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use proptest::prelude::*;
+
+/// A Wednesday.
+const NOW: &str = "2026-11-18T12:00:00Z";
+
+fn clock() -> Clock {
+    Clock::new(Some(NOW.parse().unwrap()), TimeZone::UTC)
+}
+
+fn read(query: &str) -> TimeReading {
+    read_times(query, &clock())
+}
+
+/// Writes an interval as its first and its last day.
+fn days(interval: Interval) -> String {
+    let day = |at: i64| match Timestamp::from_millisecond(at) {
+        Ok(at) => at.strftime("%Y-%m-%d").to_string(),
+        Err(_) => "…".to_owned(),
+    };
+    let last = match interval.to {
+        i64::MAX => i64::MAX,
+        to => to - 1,
+    };
+    let (first, last) = (day(interval.from), day(last));
+    match first == last {
+        true => first,
+        false => format!("{first}..{last}"),
+    }
+}
+
+fn check(query: &str, expected: &[&str]) {
+    let reading = read(query);
+    let found: Vec<String> = reading.intervals.into_iter().map(days).collect();
+    assert_eq!(found, expected, "{query}");
+}
+
+#[test]
+fn days_are_counted_from_today() {
+    check("What did I eat today?", &["2026-11-18"]);
+    check("What did I eat yesterday?", &["2026-11-17"]);
+    check("the day before yesterday", &["2026-11-16"]);
+    check("what is planned for tomorrow", &["2026-11-19"]);
+    check("Who called this morning?", &["2026-11-18"]);
+    check("Who called last night?", &["2026-11-17"]);
+    check("three days ago", &["2026-11-15"]);
+    check("What did I do 3 days ago?", &["2026-11-15"]);
+    check("a couple of days ago", &["2026-11-16"]);
+}
+
+#[test]
+fn weeks_months_and_years_are_those_of_the_calendar() {
+    check("last week", &["2026-11-09..2026-11-15"]);
+    check("Who visited this week?", &["2026-11-16..2026-11-22"]);
+    check("next week", &["2026-11-23..2026-11-29"]);
+    check("last weekend", &["2026-11-14..2026-11-15"]);
+    check("last month", &["2026-10-01..2026-10-31"]);
+    check("this month", &["2026-11-01..2026-11-30"]);
+    check("last year", &["2025-01-01..2025-12-31"]);
+    check("last quarter", &["2026-07-01..2026-09-30"]);
+    check("two weeks ago", &["2026-11-01..2026-11-07"]);
+    check("2 months ago", &["2026-09-03..2026-10-03"]);
+    check("a year ago", &["2025-01-01..2025-12-31"]);
+    check("in the last three days", &["2026-11-15..2026-11-18"]);
+    check("over the past 2 weeks", &["2026-11-04..2026-11-18"]);
+    check("the last few days", &["2026-11-15..2026-11-18"]);
+}
+
+#[test]
+fn a_weekday_is_the_latest_one() {
+    check("What did we decide on Monday?", &["2026-11-16"]);
+    check("what happened on friday", &["2026-11-13"]);
+    check("last Tuesday", &["2026-11-17"]);
+    check("this Friday", &["2026-11-20"]);
+    check("next Friday", &["2026-11-20"]);
+    // Today is a Wednesday.
+    check("on Wednesday", &["2026-11-11", "2026-11-18"]);
+    check("last Wednesday", &["2026-11-11"]);
+}
+
+#[test]
+fn dates_are_read_in_the_usual_forms() {
+    for query in [
+        "on 17 April 2026",
+        "17th of April 2026",
+        "April 17, 2026",
+        "April 17th",
+        "apr 17",
+        "17 apr 2026",
+        "2026-04-17",
+        "at 2026-04-17T10:30:00Z",
+        "2026/4/17",
+        "17.04.2026",
+        "4/17/2026",
+        "17/04/2026",
+        "Friday, 17 April 2026",
+    ] {
+        check(query, &["2026-04-17"]);
+    }
+    check("4/5/2026", &["2026-05-04", "2026-04-05"]);
+    check("on the 17th", &["2026-11-17"]);
+    check("on the 20th", &["2026-10-20"]);
+    check("December 24", &["2025-12-24"]);
+    check("29 February", &["2024-02-29"]);
+}
+
+#[test]
+fn months_and_seasons_are_read_in_any_case() {
+    check("What did I read in March?", &["2026-03-01..2026-03-31"]);
+    check("what did i read in march", &["2026-03-01..2026-03-31"]);
+    check("in march 2024", &["2024-03-01..2024-03-31"]);
+    check("last December", &["2025-12-01..2025-12-31"]);
+    check("2026-03", &["2026-03-01..2026-03-31"]);
+    check("last summer", &["2026-06-01..2026-08-31"]);
+    check("in the winter of 2024", &["2024-12-01..2025-02-28"]);
+    check("in spring", &["2026-03-01..2026-05-31"]);
+    check("Q2 2026", &["2026-04-01..2026-06-30"]);
+    check("what happened in 2022", &["2022-01-01..2022-12-31"]);
+    // Words that only look like time.
+    check("may I march?", &[]);
+    check("May I march?", &[]);
+    check("Did she fall?", &[]);
+    check("the spring of the door", &[]);
+    check("version 3.12.4 of the tool", &[]);
+    check("who won?", &[]);
+}
+
+#[test]
+fn bounds_open_an_interval_to_one_side() {
+    check("since last Monday", &["2026-11-16..…"]);
+    check("before 17 April 2026", &["…..2026-04-16"]);
+    check("after March 2026", &["2026-04-01..…"]);
+    check("until the 3rd of May 2026", &["…..2026-05-03"]);
+    check("between March and May", &["2026-03-01..2026-05-31"]);
+    check("between 3 and 5 May 2026", &["2026-05-03..2026-05-05"]);
+    check("from June to August 2025", &["2025-06-01..2025-08-31"]);
+    // The later one may come first.
+    check(
+        "between May 2026 and March 2026",
+        &["2026-03-01..2026-05-31"],
+    );
+    check(
+        "after March 2026 and before June 2026",
+        &["2026-04-01..2026-05-31"],
+    );
+    check("since we moved", &[]);
+}
+
+#[test]
+fn bounds_that_contradict_are_not_used() {
+    let reading = read("what happened after May 2026 and before March 2026");
+    assert!(reading.contradicts && reading.intervals.is_empty());
+    let reading = read("yesterday, before last week");
+    assert!(reading.contradicts);
+    assert_eq!(days(reading.intervals[0]), "2026-11-17");
+    assert!(!read("yesterday").contradicts);
+}
+
+#[test]
+fn without_a_time_only_dates_are_resolved() {
+    let clock = Clock::new(None, TimeZone::UTC);
+    let reading = read_times("last week, or on 17 April 2026", &clock);
+    assert_eq!(reading.unresolved, ["last week"]);
+    assert_eq!(reading.intervals.len(), 1);
+    assert_eq!(days(reading.intervals[0]), "2026-04-17");
+}
+
+#[test]
+fn days_begin_and_end_where_the_sender_is() {
+    let zone = TimeZone::fixed(jiff::tz::offset(13));
+    let clock = Clock::new(Some(NOW.parse().unwrap()), zone);
+    let reading = read_times("yesterday", &clock);
+    let from = Timestamp::from_millisecond(reading.intervals[0].from).unwrap();
+    // At noon in Greenwich it is one o'clock of the next day there.
+    assert_eq!(from.to_string(), "2026-11-17T11:00:00Z");
+}
+
+#[test]
+fn times_in_a_text_are_resolved_from_the_time_it_was_said() {
+    let said = Clock::new(Some("2026-05-08T10:00:00Z".parse().unwrap()), TimeZone::UTC);
+    let told = |text: &str| -> Vec<String> {
+        let times = mentioned_times(text, &said);
+        times.into_iter().map(days).collect()
+    };
+    assert_eq!(told("Last Friday we went to the lake."), ["2026-05-01"]);
+    assert_eq!(told("I will see her on Monday."), ["2026-05-11"]);
+    assert_eq!(told("I saw her on Monday."), ["2026-05-04"]);
+    assert_eq!(told("We moved here in March."), ["2026-03-01..2026-03-31"]);
+    // The day of the text itself is known.
+    assert!(told("I am tired today.").is_empty());
+    assert!(told("I have been ill since Tuesday.").is_empty());
+}
+
+#[test]
+fn order_and_comparison_are_recognised() {
+    assert_eq!(read("When did I first see Ana?").order, Some(Order::First));
+    assert_eq!(read("What is the latest plan?").order, Some(Order::Latest));
+    assert_eq!(read("When did we last talk?").order, Some(Order::Latest));
+    assert_eq!(read("What did I do last week?").order, None);
+    assert!(read("How long was it between the move and the wedding?").compares);
+    assert!(read("How many days passed since the surgery?").compares);
+    assert!(read("Which came first, the cat or the dog?").compares);
+    assert!(!read("How long is the boat?").compares);
+}
+
+#[test]
+fn the_ends_of_the_calendar_are_no_error() {
+    for now in [
+        "9999-12-30T21:59:59Z",
+        "-009999-01-03T00:00:00Z",
+        "1970-01-01T00:00:00Z",
+    ] {
+        let clock = Clock::new(Some(now.parse().unwrap()), TimeZone::UTC);
+        for query in [
+            "tomorrow",
+            "yesterday",
+            "next year",
+            "last year",
+            "10000 years ago",
+            "next weekend",
+            "in the last 9999 months",
+            "on Monday",
+            "last winter",
+            "the last 10000 days",
+        ] {
+            let reading = read_times(query, &clock);
+            assert!(
+                reading.intervals.iter().all(|one| one.from < one.to),
+                "{now} {query}"
+            );
+        }
+    }
+    check("31 February 2026", &[]);
+    // The calendar ends a day earlier.
+    check("9999-12-31", &[]);
+}
+
+proptest! {
+    #[test]
+    fn any_text_is_read(text in "\\PC{0,200}") {
+        let reading = read(&text);
+        for range in reading.relative {
+            prop_assert!(text.get(range).is_some());
+        }
+    }
+
+    #[test]
+    fn any_words_of_time_are_read(
+        words in prop::collection::vec(
+            prop::sample::select(vec![
+                "last", "this", "next", "week", "month", "year", "monday", "march", "may", "17",
+                "17th", "2026", "of", "the", "between", "and", "from", "to", "since", "before",
+                "ago", "three", "days", "a", "couple", "31", "february", "2026-02-31", "q4",
+                "summer", "in", "on", "yesterday", "999999999999", "0", "00/00/0000",
+            ]),
+            0..12,
+        ),
+    ) {
+        let reading = read(&words.join(" "));
+        for one in reading.intervals {
+            prop_assert!(one.from < one.to);
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! Quotas: what a tenant may store, and how many requests it may send in a day.
+//!
+//! Storage is checked before a call that stores something. A call that begins
+//! below the quota is finished, so a tenant can exceed its quota by one call.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use axum::http::{Method, StatusCode};
+use contexture::Timestamp;
+use contexture::config::QuotaConfig;
+use contexture::key::tenant_name;
+use contexture::store::Usage;
+
+use crate::app::App;
+use crate::problem::Problem;
+use crate::tenant::Tenant;
+
+/// How long a tenant's usage is reused.
+const FRESH: Duration = Duration::from_secs(1);
+
+/// The routes with a method that could store something, and do not.
+const READING: [&str; 7] = [
+    "/v1/assemble",
+    "/v1/fit",
+    "/v1/memory/forget",
+    "/v1/memory/recall",
+    "/v1/tokens",
+    "/v1/recipes/check",
+    "/mcp",
+];
+
+/// The requests of the current day, by tenant.
+#[derive(Default)]
+pub(crate) struct RequestsOfDay {
+    counts: Mutex<(i64, HashMap<String, u64>)>,
+}
+
+impl RequestsOfDay {
+    /// Counts a request. Fails if the tenant has sent too many today.
+    pub(crate) fn count(&self, tenant: &str, quota: &QuotaConfig) -> Result<(), Problem> {
+        let most = quota.max_requests_per_day;
+        if most == 0 {
+            return Ok(());
+        }
+        const DAY: i64 = 86_400;
+        let now = Timestamp::now().as_second();
+        let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        if counts.0 != now.div_euclid(DAY) {
+            *counts = (now.div_euclid(DAY), HashMap::new());
+        }
+        let count = counts.1.entry(tenant.to_owned()).or_default();
+        if *count < most {
+            *count += 1;
+            return Ok(());
+        }
+        let wait = DAY - now.rem_euclid(DAY);
+        Err(Problem {
+            retry_after: u32::try_from(wait).ok(),
+            ..exceeded(
+                StatusCode::TOO_MANY_REQUESTS,
+                tenant,
+                most,
+                "requests per day",
+                most,
+            )
+            .hint("retry after `retry-after` seconds")
+        })
+    }
+}
+
+/// The usage of a tenant, as far as it was measured.
+pub(crate) type Measured = Mutex<Option<(Instant, Usage)>>;
+
+/// Returns true if a call can store something.
+pub(crate) fn stores(method: &Method, route: &str) -> bool {
+    !matches!(*method, Method::GET | Method::HEAD | Method::DELETE) && !READING.contains(&route)
+}
+
+impl App {
+    /// Fails if a tenant has stored as much as it may.
+    pub(crate) async fn check_storage(&self, tenant: &Arc<Tenant>) -> Result<(), Problem> {
+        let quota = self.config().quota_of(&tenant.name);
+        if !quota.limits_storage() {
+            return Ok(());
+        }
+        let known = *tenant
+            .measured
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let usage = match known.filter(|(at, _)| at.elapsed() < FRESH) {
+            Some((_, usage)) => usage,
+            None => {
+                let measuring = Arc::clone(tenant);
+                let usage = self
+                    .run_apart(move || Ok(measuring.store()?.usage()?))
+                    .await?;
+                let mut measured = tenant
+                    .measured
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner);
+                *measured = Some((Instant::now(), usage));
+                usage
+            }
+        };
+        for (used, most, what) in [
+            (usage.bytes, quota.max_bytes, "bytes"),
+            (usage.sessions, quota.max_sessions, "sessions"),
+            (usage.records, quota.max_records, "memory records"),
+            (usage.nodes, quota.max_nodes, "nodes"),
+        ] {
+            if most > 0 && used >= most {
+                self.metrics().refused_by_quota.inc();
+                let status = StatusCode::INSUFFICIENT_STORAGE;
+                return Err(exceeded(status, &tenant.name, used, what, most)
+                    .hint("delete data, or ask the operator for a larger quota"));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn exceeded(status: StatusCode, tenant: &str, used: u64, what: &str, most: u64) -> Problem {
+    let tenant = tenant_name(tenant);
+    let message = format!("tenant `{tenant}` uses {used} of its quota of {most} {what}");
+    Problem::new(status, "quota_exceeded", message)
+}

@@ -1,0 +1,423 @@
+//! What one caller or tenant does must not harm others: a test for each way that
+//! was found.
+
+use std::thread;
+
+use contexture::config::{QuotaConfig, TenantConfig};
+use contexture_server::Server;
+use contexture_sqlite::SqliteStore;
+use rusqlite::Connection;
+use serde_json::{Value, json};
+
+use crate::support::{Client, Lab, talk, turn, until};
+
+/// Locks the file of a tenant, as a write that takes long would. Dropping it
+/// lets others write.
+fn lock(lab: &Lab, tenant: &str) -> Connection {
+    let main = lab.path(".contexture/contexture.db");
+    let path = SqliteStore::tenants_directory(main).join(format!("t-{tenant}.db"));
+    let db = Connection::open(path).unwrap();
+    db.execute_batch("BEGIN IMMEDIATE").unwrap();
+    db
+}
+
+#[test]
+fn a_tenant_with_slow_work_leaves_places_for_others() {
+    let lab = Lab::new().with(|server| {
+        server.max_concurrent = 4;
+        server.request_timeout_ms = 30_000;
+    });
+    let (slow, other) = (lab.key("slow"), lab.key("other"));
+    let server = lab.serve();
+    let (slow, other) = (server.with_key(&slow), server.with_key(&other));
+    talk(&slow, "s", "before");
+    talk(&other, "s", "before");
+    let locked = lock(&lab, "slow");
+    thread::scope(|scope| {
+        let calls: Vec<_> = (0..16)
+            .map(|i| {
+                let slow = slow.clone();
+                let said = turn(&format!("turn {i}"));
+                scope.spawn(move || slow.post("/v1/sessions/s/turns", &said).status)
+            })
+            .collect();
+        // All its places are in use, and the rest waits.
+        until(|| {
+            let metrics = server.with_key(&lab.metrics_key()).get("/metrics").body;
+            let line = metrics
+                .lines()
+                .find(|line| line.starts_with("contexture_requests_waiting "));
+            let waiting: u64 = line?.rsplit(' ').next()?.parse().ok()?;
+            (waiting >= 10).then_some(())
+        });
+        // Others read and write as if nothing was.
+        talk(&other, "t", "meanwhile");
+        other.get("/v1/sessions/s/history").ok(200);
+        server.get("/readyz").ok(200);
+        server.get("/healthz").ok(200);
+        assert!(calls.iter().all(|call| !call.is_finished()));
+        drop(locked);
+        for call in calls {
+            // A lock that is held for long is reported.
+            let status = call.join().unwrap();
+            assert!([201, 503].contains(&status), "{status}");
+        }
+    });
+}
+
+#[test]
+fn a_write_that_was_reported_as_timed_out_does_not_happen() {
+    let lab = Lab::new().with(|server| server.request_timeout_ms = 1_000);
+    let key = lab.key("slow");
+    let server = lab.serve();
+    let client = server.with_key(&key);
+    client.post("/v1/sessions", r#"{"label":"s"}"#).ok(201);
+    let locked = lock(&lab, "slow");
+    let said = turn("charge the card once");
+    let answer = client.post("/v1/sessions/s/turns", &said);
+    assert_eq!(
+        answer.text(),
+        "503 timeout: the call did not finish within 1000 ms; nothing was written [retry later, \
+         or raise `request_timeout_ms` in the server's settings]"
+    );
+    drop(locked);
+    // The retry that the answer asks for.
+    client.post("/v1/sessions/s/turns", &said).ok(201);
+    until(|| {
+        let metrics = server.with_key(&lab.metrics_key()).get("/metrics").body;
+        metrics
+            .contains("contexture_requests_in_progress 0")
+            .then_some(())
+    });
+    let history = client.get("/v1/sessions/s/history").ok(200).json();
+    assert_eq!(history["total"], 1, "{history}");
+}
+
+#[test]
+fn a_retry_with_the_same_request_id_is_recorded_once() {
+    let lab = Lab::new();
+    let server = lab.serve();
+    let client = server.anybody();
+    client.post("/v1/sessions", r#"{"label":"s"}"#).ok(201);
+    let send = |id: &str, said: &str| {
+        let headers = [("content-type", "application/json"), ("x-request-id", id)];
+        let answer = client.send("POST", "/v1/sessions/s/turns", &headers, Some(&turn(said)));
+        answer.ok(201).json()["turn_id"].clone()
+    };
+    let first = send("r1", "charge the card");
+    assert_eq!(send("r1", "charge the card"), first);
+    // Another body is another call, whatever its id; and another id, too.
+    assert_ne!(send("r1", "charge it again"), first);
+    assert_ne!(send("r2", "charge the card"), first);
+    assert_eq!(client.get("/v1/sessions/s").json()["turns"], 3);
+}
+
+/// Sends a body that the server does not read, and another request after it.
+fn calls_again(client: &Client, address: std::net::SocketAddr, head: &str, bytes: usize) -> u16 {
+    use std::io::Write as _;
+    let _ = client;
+    let mut wire = crate::support::Wire(std::net::TcpStream::connect(address).unwrap());
+    let body = "x".repeat(bytes);
+    let sent =
+        format!("{head}content-type: application/json\r\ncontent-length: {bytes}\r\n\r\n{body}");
+    wire.send(sent);
+    let first = wire.answer();
+    if first.header("connection") == Some("close") {
+        assert!(bytes > 64 << 10, "a small body is read");
+        return first.status;
+    }
+    let second = wire
+        .0
+        .write_all(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n");
+    second.unwrap();
+    wire.answer().ok(200);
+    first.status
+}
+
+#[test]
+fn a_connection_can_be_used_after_an_error() {
+    let lab = Lab::new().with(|server| {
+        server.rate_per_second = 1;
+        server.rate_burst = 1;
+        server.wrong_keys_per_minute = 0;
+    });
+    let key = lab.key("a");
+    let server = lab.serve();
+    let client = server.with_key(&key);
+    client.get("/v1/sessions").ok(200);
+    for _ in 0..5 {
+        for bytes in [50, 5_000, 200_000] {
+            for (head, status) in [
+                (
+                    "POST /v1/sessions HTTP/1.1\r\nhost: localhost\r\n".to_owned(),
+                    401,
+                ),
+                (
+                    "POST /nowhere HTTP/1.1\r\nhost: localhost\r\n".to_owned(),
+                    404,
+                ),
+                (
+                    format!(
+                        "POST /v1/sessions HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {key}\r\n"
+                    ),
+                    429,
+                ),
+            ] {
+                let got = calls_again(&client, server.address, &head, bytes);
+                // The rate allows one call a second.
+                assert!(got == status || (status == 429 && got == 400), "{got}");
+            }
+        }
+    }
+}
+
+#[test]
+fn an_invalid_pattern_is_refused_and_breaks_nothing() {
+    let manifest = "budget:\n  max_tokens: 1000\nfiles:\n  - path: a.md\n    priority: 0.5\n";
+    let lab = Lab::new()
+        .file("working-set.yml", manifest)
+        .file("a.md", "Hello.\n")
+        .file("b[1.md", "A name like a pattern.\n");
+    let server = lab.serve();
+    let act = |path: &str| {
+        let body = json!({"actions": [{"action": "add_to_working_set", "path": path,
+            "priority": 0.5, "why": "it is needed"}]});
+        server.post("/v1/working-set/actions", &body.to_string())
+    };
+    for path in ["notes[1.md", "{a.md", "x/[b"] {
+        let refused = act(path).ok(422).text();
+        assert!(
+            refused.contains("is not a file, and not a pattern"),
+            "{refused}"
+        );
+    }
+    // A file that is called like this is a file.
+    act("b[1.md").ok(200);
+    let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {
+        "name": "add_to_working_set",
+        "arguments": {"path": "notes[2.md", "priority": 0.5, "why": "it is needed"}}});
+    let headers = [
+        ("content-type", "application/json"),
+        ("accept", "application/json, text/event-stream"),
+    ];
+    let answer = server
+        .anybody()
+        .send("POST", "/mcp", &headers, Some(&call.to_string()))
+        .ok(200);
+    assert!(answer.body.contains("not a pattern"), "{}", answer.body);
+    server.get("/v1/working-set").ok(200);
+    // Even one that was written by hand, or whose file is gone, harms nothing else.
+    std::fs::remove_file(lab.path("b[1.md")).unwrap();
+    let listed = server.get("/v1/working-set").ok(200).body;
+    assert!(listed.contains("not a pattern"), "{listed}");
+    let assembled = server
+        .post(
+            "/v1/assemble",
+            r#"{"recipe":"working-set","event":"Hello?"}"#,
+        )
+        .ok(200);
+    assert!(assembled.body.contains("Hello."), "{}", assembled.body);
+    server
+        .post("/v1/working-set/observe", &turn("Look at a.md."))
+        .ok(200);
+}
+
+#[test]
+fn any_label_has_a_directory_of_its_own() {
+    let manifest = "budget:\n  max_tokens: 1000\nfiles:\n  - path: a.md\n    priority: 0.5\n";
+    let lab = Lab::new()
+        .file("working-set.yml", manifest)
+        .file("a.md", "Hello.\n");
+    let server = lab.serve();
+    let long = "x".repeat(256);
+    let longest = "y".repeat(3000);
+    for label in ["a%2Fb", "a_b", "a%20b", &long, &longest] {
+        let target = format!("/v1/working-set/observe?session={label}");
+        server.post(&target, &turn("Look at a.md.")).ok(200);
+    }
+    let sessions = std::fs::read_dir(lab.path(".contexture/sessions")).unwrap();
+    let names: Vec<String> = sessions
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .filter(|name| name != ".gitignore")
+        .collect();
+    assert_eq!(names.len(), 5, "{names:?}");
+}
+
+/// Returns why a server does not start.
+fn refused(lab: &Lab) -> String {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    let bound = runtime.block_on(Server::bind(lab.service()));
+    bound
+        .err()
+        .map_or_else(String::new, |error| error.to_string())
+}
+
+#[test]
+fn tenants_cannot_share_files() {
+    let roots = |roots: &[(&str, &str)]| {
+        let mut lab = Lab::new()
+            .file("other/sub/a.md", "a")
+            .file("third/a.md", "a");
+        #[cfg(unix)]
+        std::os::unix::fs::symlink(lab.path("other"), lab.path("link")).unwrap();
+        for (name, root) in roots {
+            let root = Some((*root).to_owned());
+            let tenants = &mut lab.config.server.tenants;
+            tenants.insert((*name).to_owned(), TenantConfig { root, quota: None });
+        }
+        refused(&lab)
+    };
+    assert_eq!(roots(&[("a", "other"), ("b", "third")]), "");
+    for (given, why) in [
+        (
+            &[("a", "other"), ("b", "other/sub")][..],
+            "is inside the root of tenant `a`",
+        ),
+        (
+            &[("a", "other/sub"), ("b", "other")],
+            "is inside the root of tenant `a`",
+        ),
+        (
+            &[("a", "other"), ("b", "./third/../other")],
+            "is also the root of tenant `a`",
+        ),
+        (
+            &[("a", "other"), ("b", "link/sub")],
+            "is inside the root of tenant `a`",
+        ),
+        (&[("a", ".")], "is or contains the server's root"),
+        (&[("a", "..")], "is or contains the server's root"),
+        (&[("a", ".contexture/tenants/b")], "is inside `.contexture`"),
+    ] {
+        let said = roots(given);
+        assert!(said.contains(why), "{given:?}: {said}");
+    }
+}
+
+#[test]
+fn the_store_and_the_settings_are_hidden() {
+    let manifest = "budget:\n  max_tokens: 1000\nfiles:\n  - path: '*.*'\n    priority: 0.5\n";
+    let lab = Lab::new()
+        .file("working-set.yml", manifest)
+        .file("contexture.toml", "# SECRET\n")
+        .file("a.md", "Hello.\n");
+    let server = lab.serve();
+    for path in [
+        ".contexture/contexture.db",
+        "contexture.toml",
+        "./contexture.toml",
+    ] {
+        let body = json!({"actions": [{"action": "add_to_working_set", "path": path,
+            "priority": 0.5, "why": "to see"}]});
+        let refused = server.post("/v1/working-set/actions", &body.to_string());
+        assert_eq!(refused.status, 404, "{path}: {}", refused.body);
+    }
+    let assembled = server
+        .post(
+            "/v1/assemble",
+            r#"{"recipe":"working-set","event":"Hello?"}"#,
+        )
+        .ok(200)
+        .body;
+    assert!(assembled.contains("a.md") && !assembled.contains("SECRET"));
+    assert!(!assembled.contains("contexture.toml"), "{assembled}");
+}
+
+#[test]
+fn a_tenant_cannot_exceed_its_quota() {
+    let mut lab = Lab::new();
+    let tenants = &mut lab.config.server.tenants;
+    let quota = Some(QuotaConfig {
+        max_sessions: 2,
+        max_records: 3,
+        max_requests_per_day: 40,
+        ..QuotaConfig::default()
+    });
+    tenants.insert("small".to_owned(), TenantConfig { root: None, quota });
+    let (small, other) = (lab.key("small"), lab.key("other"));
+    let server = lab.serve();
+    let (small, other) = (server.with_key(&small), server.with_key(&other));
+    let refused = until(|| {
+        let label = format!("{{\"label\":\"s{}\"}}", crate::support::number());
+        let answer = small.post("/v1/sessions", &label);
+        (answer.status == 507).then_some(answer)
+    });
+    let sessions = small.get("/v1/usage").ok(200).json()["sessions"].clone();
+    assert!(sessions.as_u64().unwrap() >= 2);
+    let text = refused.text();
+    assert!(text.contains("quota_exceeded"), "{text}");
+    assert!(text.contains("of its quota of 2 sessions"), "{text}");
+    // Reading and deleting go on, and make room.
+    let listed = small.get("/v1/sessions").ok(200).json();
+    for session in listed["sessions"].as_array().unwrap() {
+        let label = session["label"].as_str().unwrap();
+        small.delete(&format!("/v1/sessions/{label}")).ok(200);
+    }
+    until(|| {
+        let answer = small.post("/v1/sessions", r#"{"label":"again"}"#);
+        (answer.status == 201).then_some(())
+    });
+    // Others have no quota.
+    for i in 0..60 {
+        let label = format!("{{\"label\":\"o{i}\"}}");
+        other.post("/v1/sessions", &label).ok(201);
+    }
+    let refused = until(|| {
+        let answer = small.get("/v1/sessions");
+        (answer.status == 429).then_some(answer)
+    });
+    assert!(refused.text().contains("quota of 40 requests per day"));
+    assert!(refused.header("retry-after").is_some());
+}
+
+#[test]
+fn wrong_keys_are_limited_by_address() {
+    let lab = Lab::new().with(|server| server.wrong_keys_per_minute = 5);
+    let key = lab.key("a");
+    let server = lab.serve();
+    let client = server.with_key(&key);
+    client.get("/v1/sessions").ok(200);
+    let wrong = server.with_key("ctx_nothing_here");
+    let mut statuses = Vec::new();
+    for i in 0..8 {
+        let unknown = key.replace(&key[4..8], &format!("{i:04}"));
+        statuses.push(server.with_key(&unknown).get("/v1/sessions").status);
+    }
+    assert_eq!(statuses[..5], [401; 5]);
+    assert_eq!(statuses[5..], [429; 3]);
+    // A caller with a valid key at the same address goes on.
+    client.get("/v1/sessions").ok(200);
+    let _ = wrong;
+}
+
+#[test]
+fn a_large_tree_can_be_imported_after_it_was_exported() {
+    const NODES: usize = 30_000;
+    let lab = Lab::new();
+    let server = lab.serve();
+    let text = "A sentence that makes the tree large enough. ".repeat(11);
+    let nodes: Vec<Value> = (0..NODES)
+        .map(|i| json!({"id": format!("n{i}"), "author": "human", "content": text}))
+        .collect();
+    let edges: Vec<Value> = (1..NODES)
+        .map(|i| {
+            json!({"id": format!("e{i}"), "type": "continuation",
+                "sources": [{"node_id": format!("n{}", i - 1), "role": "primary"}],
+                "target_node_id": format!("n{i}")})
+        })
+        .collect();
+    let tree = json!({"tree": {"id": "t", "mode": "dialogue"}, "nodes": nodes, "edges": edges});
+    let tree = tree.to_string();
+    assert!(tree.len() > 16 << 20, "{}", tree.len());
+    server.post("/v1/trees", &tree).ok(200);
+    let exported = server.get("/v1/trees/t/document").ok(200).body;
+    drop(server);
+    let other = Lab::new();
+    let server = other.serve();
+    server.post("/v1/trees", &exported).ok(200);
+    let again = server.get("/v1/trees/t/document").ok(200).body;
+    assert!(again == exported);
+}

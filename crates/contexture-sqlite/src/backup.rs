@@ -1,0 +1,341 @@
+//! Copies of a store that are made while it is used, and put back.
+//!
+//! A backup is a directory with the store's own file, those of its tenants, and
+//! `manifest.json`, which has the size and the hash of each. Each file is one
+//! state of the tenant; those of several tenants are made one after the other.
+
+use std::fs::{self, File};
+use std::io::{self, Read as _};
+use std::path::{Path, PathBuf};
+
+use contexture_core::ContentHash;
+use contexture_store::{StoreError, Upkeep as _};
+use jiff::Timestamp;
+use rusqlite::{Connection, OpenFlags};
+use serde::{Deserialize, Serialize};
+
+use crate::connect::{make_directory, sync_directory};
+use crate::tenants::{directory, file_name};
+use crate::{SqliteStore, schema};
+
+/// The name of the list of files.
+const MANIFEST: &str = "manifest.json";
+
+/// The name of the store's own file in a backup.
+const MAIN: &str = "store.db";
+
+/// The list of the files of a backup.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Backup {
+    /// The form of the backup: 1.
+    pub version: u32,
+    /// The version of the database schema.
+    pub schema: u32,
+    /// When the backup was made.
+    pub created_at: Timestamp,
+    /// The files.
+    pub files: Vec<BackedUpFile>,
+}
+
+/// A file of a backup.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BackedUpFile {
+    /// The tenant whose data it holds; `""` is the default tenant.
+    pub tenant: String,
+    /// The name of the file in the backup.
+    pub name: String,
+    /// The size in bytes.
+    pub bytes: u64,
+    /// The hash of the content.
+    pub hash: ContentHash,
+}
+
+impl SqliteStore {
+    /// Copies the store, or only one tenant, into a new directory at `target`.
+    /// The store can be used meanwhile.
+    ///
+    /// Fails if there is something at `target`. A copy that cannot be finished is
+    /// removed.
+    pub fn back_up(
+        &self,
+        target: &Path,
+        tenant: Option<&str>,
+        now: Timestamp,
+    ) -> Result<Backup, StoreError> {
+        if target.symlink_metadata().is_ok() {
+            return Err(StoreError::invalid(
+                "",
+                format!("{} exists; name a new directory", target.display()),
+            ));
+        }
+        let made = self.write_backup(target, tenant, now);
+        if made.is_err() {
+            let _ = fs::remove_dir_all(target);
+        }
+        made
+    }
+
+    fn write_backup(
+        &self,
+        target: &Path,
+        tenant: Option<&str>,
+        now: Timestamp,
+    ) -> Result<Backup, StoreError> {
+        let names = match tenant {
+            Some(tenant) => vec![tenant.to_owned()],
+            None => self.files.names()?,
+        };
+        make_directory(target).map_err(|error| failed(target, &error))?;
+        let mut files = Vec::new();
+        for tenant in names {
+            let source = self.files.place_of(&tenant);
+            let name = match tenant.as_str() {
+                "" => MAIN.to_owned(),
+                tenant => file_name(tenant),
+            };
+            let copy = target.join(&name);
+            copy_database(&source.path, &copy)?;
+            let (bytes, hash) = hash_file(&copy).map_err(|error| failed(&copy, &error))?;
+            files.push(BackedUpFile {
+                tenant,
+                name,
+                bytes,
+                hash,
+            });
+        }
+        let backup = Backup {
+            version: 1,
+            schema: schema::STEPS.len() as u32,
+            created_at: now,
+            files,
+        };
+        let manifest = target.join(MANIFEST);
+        let text = serde_json::to_string_pretty(&backup).unwrap_or_default();
+        let written = fs::write(&manifest, text + "\n").and_then(|()| {
+            File::open(&manifest)?.sync_all()?;
+            sync_directory(target)
+        });
+        written.map_err(|error| failed(&manifest, &error))?;
+        Ok(backup)
+    }
+
+    /// Checks a backup: that all files are there with their sizes and hashes, and
+    /// that everything in them is what was stored.
+    pub fn check_backup(backup: &Path) -> Result<Backup, StoreError> {
+        let manifest = backup.join(MANIFEST);
+        let text = fs::read_to_string(&manifest).map_err(|error| failed(&manifest, &error))?;
+        let wrong = |message: String| StoreError::NotAStore {
+            store: backup.display().to_string(),
+            message,
+        };
+        let listed: Backup = serde_json::from_str(&text).map_err(|error| {
+            wrong(format!(
+                "{MANIFEST} is not the manifest of a backup: {error}"
+            ))
+        })?;
+        let known = schema::STEPS.len() as u32;
+        if listed.version != 1 || listed.schema > known {
+            return Err(StoreError::Newer {
+                store: backup.display().to_string(),
+                found: listed.schema,
+                known,
+            });
+        }
+        for file in &listed.files {
+            let expected = match file.tenant.as_str() {
+                "" => MAIN.to_owned(),
+                tenant => file_name(tenant),
+            };
+            if file.name != expected {
+                return Err(wrong(format!(
+                    "`{}` is not the name of a backed-up file",
+                    file.name
+                )));
+            }
+            let path = backup.join(&file.name);
+            let (bytes, hash) = hash_file(&path).map_err(|error| failed(&path, &error))?;
+            if bytes != file.bytes {
+                let expected = file.bytes;
+                return Err(wrong(format!(
+                    "{} has {bytes} bytes instead of {expected}: it is truncated or was changed",
+                    file.name
+                )));
+            }
+            if hash != file.hash {
+                return Err(wrong(format!(
+                    "{} was changed: its hash differs",
+                    file.name
+                )));
+            }
+        }
+        if listed.files.is_empty() {
+            return Err(wrong("the backup has no files".to_owned()));
+        }
+        Ok(listed)
+    }
+
+    /// Puts a backup in the place of the store at `path`, after it was checked.
+    /// Tenants that are not in the backup keep their data. With `replace`, files
+    /// that are there are replaced; otherwise there must be none.
+    ///
+    /// Nobody may use the store meanwhile.
+    pub fn restore(backup: &Path, path: &Path, replace: bool) -> Result<Backup, StoreError> {
+        let listed = Self::check_backup(backup)?;
+        let mut moves: Vec<(PathBuf, PathBuf)> = Vec::new();
+        for file in &listed.files {
+            let target = match file.tenant.as_str() {
+                "" => path.to_owned(),
+                tenant => directory(path).join(file_name(tenant)),
+            };
+            if target.exists() && !replace {
+                return Err(StoreError::Exists {
+                    what: "store",
+                    name: target.display().to_string(),
+                });
+            }
+            let above = target.parent().unwrap_or(Path::new("."));
+            make_directory(above).map_err(|error| failed(above, &error))?;
+            let mut new = target.clone().into_os_string();
+            new.push(".restored");
+            let new = PathBuf::from(new);
+            let copied = fs::copy(backup.join(&file.name), &new)
+                .and_then(|_| make_private(&new))
+                .and_then(|()| File::open(&new)?.sync_all());
+            let checked = copied
+                .map_err(|error| failed(&new, &error))
+                .and_then(|()| check_content(&new, &file.tenant));
+            if let Err(error) = checked {
+                let _ = fs::remove_file(&new);
+                for (new, _) in moves {
+                    let _ = fs::remove_file(new);
+                }
+                return Err(error);
+            }
+            moves.push((new, target));
+        }
+        // From here on only names change.
+        for (new, target) in &moves {
+            for suffix in ["-wal", "-shm", "-journal", "-seal"] {
+                let mut beside = target.clone().into_os_string();
+                beside.push(suffix);
+                match fs::remove_file(&beside) {
+                    Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                        return Err(failed(Path::new(&beside), &error));
+                    }
+                    _ => {}
+                }
+            }
+            let above = target.parent().unwrap_or(Path::new("."));
+            fs::rename(new, target)
+                .and_then(|()| sync_directory(above))
+                .map_err(|error| failed(target, &error))?;
+        }
+        Ok(listed)
+    }
+
+    /// Has lost commits forgotten: what the files hold now counts as all.
+    pub fn accept_loss(path: &Path) -> Result<(), StoreError> {
+        let mut files = vec![path.to_owned()];
+        let others = fs::read_dir(directory(path)).into_iter().flatten();
+        files.extend(others.filter_map(|file| {
+            let file = file.ok()?.path();
+            file.extension()
+                .is_some_and(|it| it == "db")
+                .then_some(file)
+        }));
+        for file in files {
+            let accepted = || -> Result<(), rusqlite::Error> {
+                let db = Connection::open_with_flags(&file, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+                let id = crate::presence::FileId::at(&file);
+                let id =
+                    id.map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))?;
+                crate::seal::accept(&db, &file, id)
+            };
+            accepted()
+                .map_err(|error| crate::error::Fault::Sql(error).at(&file.display().to_string()))?;
+        }
+        Ok(())
+    }
+}
+
+/// Checks everything in a file that is about to become a store.
+fn check_content(path: &Path, tenant: &str) -> Result<(), StoreError> {
+    let store = SqliteStore::open_read_only(path)?;
+    let verified = store.in_main(tenant).verify()?;
+    match verified.damaged.first() {
+        None => Ok(()),
+        Some(damage) => Err(StoreError::Damaged {
+            what: damage.what.clone(),
+            message: damage.message.clone(),
+        }),
+    }
+}
+
+/// Copies a database that is in use.
+fn copy_database(source: &Path, target: &Path) -> Result<(), StoreError> {
+    let made = make_empty(target);
+    made.map_err(|error| failed(target, &error))?;
+    let copy = || -> rusqlite::Result<()> {
+        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let db = Connection::open_with_flags(source, flags)?;
+        db.busy_timeout(std::time::Duration::from_secs(30))?;
+        db.execute("VACUUM INTO ?1", [target.to_string_lossy()])?;
+        Ok(())
+    };
+    let address = source.display().to_string();
+    copy().map_err(|error| crate::error::Fault::Sql(error).at(&address))?;
+    let synced = File::open(target).and_then(|file| file.sync_all());
+    synced.map_err(|error| failed(target, &error))
+}
+
+fn make_empty(path: &Path) -> io::Result<()> {
+    let mut options = fs::OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(path).map(drop)
+}
+
+#[cfg(unix)]
+fn make_private(path: &Path) -> io::Result<()> {
+    use std::os::unix::fs::PermissionsExt as _;
+    fs::set_permissions(path, fs::Permissions::from_mode(0o600))
+}
+
+#[cfg(not(unix))]
+fn make_private(_: &Path) -> io::Result<()> {
+    Ok(())
+}
+
+/// Returns the size and the hash of a file.
+fn hash_file(path: &Path) -> io::Result<(u64, ContentHash)> {
+    let mut file = File::open(path)?;
+    let mut hasher = blake3::Hasher::new();
+    let mut part = vec![0; 1 << 20];
+    let mut bytes = 0;
+    loop {
+        match file.read(&mut part)? {
+            0 => {
+                let hash = ContentHash::from_bytes(*hasher.finalize().as_bytes());
+                return Ok((bytes, hash));
+            }
+            read => {
+                bytes += read as u64;
+                hasher.update(&part[..read]);
+            }
+        }
+    }
+}
+
+fn failed(path: &Path, error: &io::Error) -> StoreError {
+    if error.kind() == io::ErrorKind::StorageFull {
+        let store = path.display().to_string();
+        return StoreError::Full { store };
+    }
+    StoreError::Backend {
+        store: "sqlite",
+        source: format!("{}: {error}", path.display()).into(),
+    }
+}

@@ -1,0 +1,108 @@
+//! The number of committed transactions, in a file beside the database.
+//!
+//! SQLite ends the recovery of its log, without a word, at the first frame that
+//! is damaged, and what was committed after it is lost. The number of commits is
+//! therefore kept in a second place. It is written after each commit and not
+//! waited for: after a power cut it can be too small, never too large. A store
+//! whose own number is smaller has lost commits.
+
+use std::fs::{File, OpenOptions};
+use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
+use std::path::{Path, PathBuf};
+
+use contexture_core::ContentHash;
+use contexture_store::StoreError;
+use rusqlite::Connection;
+
+use crate::presence::FileId;
+
+/// The file that has the number, open for writing.
+pub(crate) struct Seal {
+    file: Option<File>,
+    id: FileId,
+}
+
+/// The length of the content: the file's id, the number, and a hash of both.
+const BYTES: usize = 32;
+
+/// Returns where the number of a store is.
+pub(crate) fn path(main: &Path) -> PathBuf {
+    let mut path = main.as_os_str().to_owned();
+    path.push("-seal");
+    path.into()
+}
+
+impl Seal {
+    /// Opens the file of the store at `main`. Without one, nothing is written.
+    pub(crate) fn open(main: &Path, id: FileId) -> Seal {
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(false);
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        let file = options.open(path(main)).ok();
+        Seal { file, id }
+    }
+
+    /// Writes the number. That it cannot be is no harm: it is too small then.
+    pub(crate) fn write(&mut self, number: u64) {
+        let content = content(self.id, number);
+        if let Some(file) = &mut self.file {
+            let _ = file
+                .seek(SeekFrom::Start(0))
+                .and_then(|_| file.write_all(&content));
+        }
+    }
+}
+
+fn content(id: FileId, number: u64) -> [u8; BYTES] {
+    let mut content = [0; BYTES];
+    content[..8].copy_from_slice(&id.number().to_le_bytes());
+    content[8..16].copy_from_slice(&number.to_le_bytes());
+    let hash = ContentHash::of(&content[..16]);
+    content[16..].copy_from_slice(&hash.as_bytes()[..16]);
+    content
+}
+
+/// Returns the number that was written for the file with that id. `None` when
+/// there is none, or it belongs to another file.
+fn read(main: &Path, id: FileId) -> Option<u64> {
+    let mut bytes = [0; BYTES];
+    File::open(path(main)).ok()?.read_exact(&mut bytes).ok()?;
+    let number = u64::from_le_bytes(bytes[8..16].try_into().ok()?);
+    (content(id, number) == bytes).then_some(number)
+}
+
+/// Returns how many transactions the store has committed.
+pub(crate) fn commits(db: &Connection) -> rusqlite::Result<u64> {
+    let number: i64 = db.query_row("SELECT number FROM commits", [], |row| row.get(0))?;
+    Ok(number.unsigned_abs())
+}
+
+/// Returns how many commits of the store at `main` are lost.
+pub(crate) fn lost(db: &Connection, main: &Path, id: FileId) -> rusqlite::Result<u64> {
+    let Some(sealed) = read(main, id) else {
+        return Ok(0);
+    };
+    Ok(sealed.saturating_sub(commits(db)?))
+}
+
+/// Fails when commits of the store at `main` are lost.
+pub(crate) fn check(db: &Connection, main: &Path, id: FileId) -> Result<(), StoreError> {
+    // A store whose numbers cannot be read says so elsewhere.
+    match lost(db, main, id) {
+        Ok(0) | Err(_) => Ok(()),
+        Ok(lost) => Err(StoreError::Damaged {
+            what: format!("the write-ahead log of {}", main.display()),
+            message: format!(
+                "{lost} transactions that were acknowledged are lost; restore a backup, or \
+                 accept the loss with `contexture verify --accept-loss`"
+            ),
+        }),
+    }
+}
+
+/// Has the loss forgotten: what the store has now is taken to be all.
+pub(crate) fn accept(db: &Connection, main: &Path, id: FileId) -> rusqlite::Result<()> {
+    Seal::open(main, id).write(commits(db)?);
+    Ok(())
+}

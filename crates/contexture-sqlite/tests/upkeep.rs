@@ -1,0 +1,498 @@
+//! Deletion, collection, verification and backups.
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use contexture_core::ContentHash;
+use contexture_sqlite::SqliteStore;
+use contexture_store::{
+    Analysis, Blob, Derived, Forget, Handle, HandlePrefix, Ledger, Memories, NewRecord, NewSession,
+    Record, Retention, Snapshot, Snapshots, StoreError, Tenants, Trees, Upkeep,
+};
+use rusqlite::Connection;
+use support::{
+    COUNTER, Random, at, check_rows, counted, path as turns_of, session, turn, turn_with_result,
+};
+
+fn place() -> (tempfile::TempDir, PathBuf) {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("store.db");
+    (directory, path)
+}
+
+fn has(path: &Path, word: &str) -> bool {
+    let files = fs::read_dir(path.parent().unwrap()).unwrap();
+    files.map(|file| file.unwrap().path()).any(|file| {
+        let bytes = fs::read(file).unwrap_or_default();
+        bytes.windows(word.len()).any(|it| it == word.as_bytes())
+    })
+}
+
+fn talk(store: &SqliteStore, label: &str, word: &str, turns: i64) {
+    for i in 0..turns {
+        let said = turn(&format!("{word} {i}"));
+        let counts = counted(&said);
+        store
+            .record(label, &said, Some(&counts), None, at(i))
+            .unwrap();
+    }
+}
+
+fn import(store: &SqliteStore, id: &str, word: &str, nodes: usize) {
+    let edges: Vec<String> = (1..nodes)
+        .map(|i| {
+            format!(
+                r#"{{"id":"{id}e{i}","type":"continuation","target_node_id":"{id}n{i}",
+                "sources":[{{"node_id":"{id}n{}","role":"primary"}}]}}"#,
+                i - 1
+            )
+        })
+        .collect();
+    let nodes: Vec<String> = (0..nodes)
+        .map(|i| format!(r#"{{"id":"{id}n{i}","author":"human","content":"{word} node {i}"}}"#))
+        .collect();
+    let json = format!(
+        r#"{{"tree":{{"id":"{id}","mode":"dialogue","title":"{word}"}},
+        "agents":[{{"id":"a","type":"model","system_prompt":"{word}"}}],
+        "nodes":[{}],"edges":[{}]}}"#,
+        nodes.join(","),
+        edges.join(",")
+    );
+    let document = serde_json::from_str(&json).unwrap();
+    store.import_tree(&document, at(2)).unwrap();
+}
+
+fn remember(store: &SqliteStore, word: &str, records: usize) {
+    let records: Vec<NewRecord> = (0..records)
+        .map(|i| {
+            let event = serde_json::json!({"kind": "event", "id": format!("{word}{i}"),
+                "session_id": "s", "timestamp": 1_770_000_000_000_i64, "type": "note",
+                "actor": "user", "content": {"text": format!("{word} remembers {i}")}});
+            NewRecord {
+                record: serde_json::from_value(event).unwrap(),
+                derived: Derived::default(),
+            }
+        })
+        .collect();
+    let analysis = Analysis {
+        words: 1,
+        embedder: None,
+    };
+    store.remember(&records, &analysis, at(3)).unwrap();
+}
+
+/// Saves a request with `content`, as the engine does: a list of hashes, and the
+/// content itself.
+fn save(store: &SqliteStore, session: &str, content: &[&str], second: i64) -> ContentHash {
+    let mut blobs: Vec<Blob> = content
+        .iter()
+        .map(|text| Blob {
+            hash: ContentHash::of(text.as_bytes()),
+            bytes: text.as_bytes().to_vec(),
+        })
+        .collect();
+    let list: Vec<String> = blobs.iter().map(|blob| blob.hash.to_string()).collect();
+    let root = format!("{second} {}", serde_json::json!({"chunks": list})).into_bytes();
+    let root = Blob {
+        hash: ContentHash::of(&root),
+        bytes: root,
+    };
+    let snapshot = Snapshot {
+        hash: root.hash,
+        session: session.to_owned(),
+        parent_turn: None,
+        model: "m".to_owned(),
+        tokens: 1,
+        counter: COUNTER.to_owned(),
+        root: root.hash,
+        created_at: at(second),
+    };
+    blobs.push(root);
+    store.put_snapshot(&snapshot, &blobs).unwrap();
+    snapshot.hash
+}
+
+#[test]
+fn a_deleted_session_leaves_nothing_but_what_forks_share() {
+    let (_directory, path) = place();
+    let store = SqliteStore::open(&path).unwrap();
+    store.create_session(&session("main"), at(0)).unwrap();
+    talk(&store, "main", "shared", 5);
+    let shared = store.session("main").unwrap().head.unwrap();
+    let fork = NewSession {
+        label: "fork".to_owned(),
+        head: Some(shared),
+        parent_session: Some("main".to_owned()),
+        ..NewSession::default()
+    };
+    store.create_session(&fork, at(1)).unwrap();
+    talk(&store, "fork", "stays", 3);
+    talk(&store, "main", "canary", 30);
+    let result = "canary result ".repeat(50);
+    store
+        .record("main", &turn_with_result(&result), None, None, at(9))
+        .unwrap();
+    let same = "the same result ".repeat(50);
+    for label in ["main", "fork"] {
+        store
+            .record(label, &turn_with_result(&same), None, None, at(9))
+            .unwrap();
+    }
+    save(&store, "main", &["canary request", "both"], 1);
+    save(&store, "fork", &["stays request", "both"], 1);
+    store.create_session(&session("third"), at(1)).unwrap();
+    talk(&store, "third", "stays", 2);
+
+    let deleted = store.delete_session("main").unwrap();
+    assert!(!deleted.pending);
+    assert_eq!(deleted.deleted["turns"], 32);
+    assert_eq!(deleted.deleted["sessions"], 1);
+    assert_eq!(deleted.deleted["snapshots"], 1);
+    assert!(!has(&path, "canary"));
+    assert!(has(&path, "shared") && has(&path, "stays request"));
+    assert!(matches!(
+        store.session("main"),
+        Err(StoreError::NotFound { .. })
+    ));
+    // The fork is whole, down to what it shares, and its hashes hold.
+    let fork = store.session("fork").unwrap();
+    assert_eq!((fork.turns, fork.parent_session), (9, None));
+    let ids: Vec<_> = turns_of(&store, fork.head.unwrap())
+        .iter()
+        .map(|head| head.id)
+        .collect();
+    assert_eq!(store.turns(&ids, COUNTER).unwrap().len(), 9);
+    // A result that both had is still found.
+    let found = store.tool_result(&HandlePrefix::from(Handle::of(&same)));
+    assert_eq!(found.unwrap().text, same);
+    assert_eq!(store.verify().unwrap().damaged, []);
+    // The label is free, and the fork can go, too.
+    store.create_session(&session("main"), at(5)).unwrap();
+    store.delete_session("fork").unwrap();
+    assert!(!has(&path, "shared"));
+    let usage = store.usage().unwrap();
+    assert_eq!((usage.sessions, usage.turns, usage.snapshots), (2, 2, 0));
+    drop(store);
+    check_rows(&path);
+}
+
+#[test]
+fn a_deleted_tree_leaves_nothing() {
+    let (_directory, path) = place();
+    let store = SqliteStore::open(&path).unwrap();
+    import(&store, "t1", "canary", 40);
+    import(&store, "t2", "stays", 3);
+    let deleted = store.delete_tree("t1").unwrap();
+    assert_eq!(deleted.deleted["nodes"], 40);
+    assert_eq!(deleted.deleted["edges"], 39);
+    assert!(!has(&path, "canary"));
+    assert_eq!(store.tree("t2").unwrap().nodes, 3);
+    assert!(matches!(
+        store.delete_tree("t1"),
+        Err(StoreError::NotFound { .. })
+    ));
+    // Its ids can be used again.
+    import(&store, "t1", "again", 2);
+    assert_eq!(store.verify().unwrap().damaged, []);
+    assert_eq!(store.usage().unwrap().nodes, 5);
+    drop(store);
+    check_rows(&path);
+}
+
+#[test]
+fn only_what_nothing_refers_to_is_collected() {
+    let (_directory, path) = place();
+    let store = SqliteStore::open(&path).unwrap();
+    let common = "in all of them";
+    for second in 0..10 {
+        let own = format!("canary {second}");
+        save(&store, "s", &[common, &own], second * 86_400);
+    }
+    save(&store, "other", &[common, "old, but the latest"], 0);
+    let count = || store.usage().unwrap().snapshots;
+    let nothing = store.collect(&Retention::default(), false).unwrap();
+    assert_eq!(nothing.deleted.len(), 0);
+    let retention = Retention {
+        before: Some(at(5 * 86_400)),
+        per_session: None,
+    };
+    let would = store.collect(&retention, true).unwrap();
+    assert_eq!((would.deleted["snapshots"], count()), (5, 11));
+    let did = store.collect(&retention, false).unwrap();
+    assert_eq!((did.deleted, count()), (would.deleted, 6));
+    let few = Retention {
+        before: None,
+        per_session: Some(2),
+    };
+    assert_eq!(store.collect(&few, false).unwrap().deleted["snapshots"], 3);
+    assert!(!has(&path, "canary 7") && has(&path, "canary 9"));
+    // What is kept is whole.
+    for kept in store.snapshots(None, 100).unwrap() {
+        let root = store.blobs(&[kept.root]).unwrap().remove(0).unwrap();
+        let root = String::from_utf8(root).unwrap();
+        let (_, list) = root.split_once(' ').unwrap();
+        let list: serde_json::Value = serde_json::from_str(list).unwrap();
+        for hash in list["chunks"].as_array().unwrap() {
+            let hash = ContentHash::from_hex(hash.as_str().unwrap()).unwrap();
+            assert!(store.blobs(&[hash]).unwrap()[0].is_some());
+        }
+    }
+    assert_eq!(store.verify().unwrap().damaged, []);
+}
+
+/// What must be returned as it was stored, or not at all.
+fn contents(store: &SqliteStore) -> Result<String, StoreError> {
+    let session = store.session("s")?;
+    let path = store.walk(
+        session.head.ok_or(StoreError::Withdrawn)?,
+        &support::EVERYTHING,
+    )?;
+    let ids: Vec<_> = path.iter().map(|head| head.id).collect();
+    let turns = store.turns(&ids, COUNTER)?;
+    let said: Vec<_> = turns
+        .iter()
+        .map(|turn| (turn.id, turn.parent, &turn.turn.messages))
+        .collect();
+    let tree = store.export_tree("t")?;
+    let nodes: Vec<_> = tree
+        .nodes
+        .iter()
+        .map(|node| (&node.id, &node.content))
+        .collect();
+    let changes = store.changes(0, 1000)?;
+    let keys: Vec<_> = changes.iter().map(|change| change.key).collect();
+    let records: Vec<Option<Record>> = store.records(&keys)?;
+    Ok(format!("{} {said:?} {nodes:?} {records:?}", session.turns))
+}
+
+/// Flips bytes of a store at rest. Content that is returned is what was stored.
+#[test]
+fn damaged_content_is_never_returned() {
+    let (directory, path) = place();
+    let store = SqliteStore::open(&path).unwrap();
+    store.create_session(&session("s"), at(0)).unwrap();
+    talk(&store, "s", "a sentence that is said", 60);
+    import(&store, "t", "a sentence of a tree", 60);
+    remember(&store, "a sentence that", 60);
+    let truth = contents(&store).unwrap();
+    drop(store);
+    let whole = fs::read(&path).unwrap();
+    let mut random = Random(0x5eed);
+    let (mut told, mut unharmed) = (0, 0);
+    let damaged = directory.path().join("damaged.db");
+    for _ in 0..250 {
+        let mut bytes = whole.clone();
+        let at = random.below(bytes.len() as u64) as usize;
+        bytes[at] ^= 1 << random.below(8);
+        fs::write(&damaged, &bytes).unwrap();
+        for beside in ["-wal", "-shm", "-seal"] {
+            let _ = fs::remove_file(directory.path().join(format!("damaged.db{beside}")));
+        }
+        let read = SqliteStore::open(&damaged).and_then(|store| contents(&store));
+        match read {
+            Err(_) => told += 1,
+            Ok(read) if read == truth => unharmed += 1,
+            Ok(read) => {
+                let differs = read.bytes().zip(truth.bytes()).position(|(a, b)| a != b);
+                let around = differs.unwrap_or(0).saturating_sub(60);
+                panic!(
+                    "byte {at} changed, and nobody noticed: {} instead of {}",
+                    read.chars().skip(around).take(160).collect::<String>(),
+                    truth.chars().skip(around).take(160).collect::<String>(),
+                );
+            }
+        }
+    }
+    assert!(told > 20 && unharmed > 20, "{told} {unharmed}");
+}
+
+#[test]
+fn every_changed_letter_is_found() {
+    let (_directory, path) = place();
+    let store = SqliteStore::open(&path).unwrap();
+    store.create_session(&session("s"), at(0)).unwrap();
+    talk(&store, "s", "said", 5);
+    import(&store, "t", "written", 5);
+    remember(&store, "noted", 5);
+    save(&store, "s", &["sent"], 1);
+    let verified = store.verify().unwrap();
+    assert_eq!(verified.damaged, []);
+    let counts = ["turns", "nodes", "records", "snapshots", "blobs"].map(|it| verified.checked[it]);
+    assert_eq!(counts, [5, 5, 5, 1, 2]);
+    let changes = [
+        "UPDATE messages SET content = replace(content, 'said 3', 'sayd 3')",
+        "UPDATE node_contents SET content = replace(content, 'node 3', 'nude 3')",
+        "UPDATE memory_bodies SET body = replace(body, 'remembers 3', 'remembers 4')",
+        "UPDATE blobs SET bytes = CAST('lost' AS BLOB) WHERE bytes = CAST('sent' AS BLOB)",
+        "UPDATE sessions SET head = (SELECT min(key) FROM turns)",
+    ];
+    let db = Connection::open(&path).unwrap();
+    for (i, change) in changes.iter().enumerate() {
+        assert_eq!(
+            db.execute(change, []).map(|rows| rows > 0),
+            Ok(true),
+            "{change}"
+        );
+        let damaged = store.verify().unwrap().damaged;
+        assert_eq!(damaged.len(), i + 1, "{change}: {damaged:?}");
+    }
+    let refused = contents(&store).unwrap_err();
+    assert!(matches!(refused, StoreError::Damaged { .. }), "{refused}");
+}
+
+/// A damaged frame ends the recovery of a log, and what was committed after it is
+/// lost. That is noticed, because the number of commits is in a second place.
+#[test]
+fn lost_commits_are_noticed() {
+    let (directory, _) = place();
+    // Lost commits: an older state of the file, with the number of the newer.
+    let older = directory.path().join("older.db");
+    let store = SqliteStore::open(&older).unwrap();
+    store.create_session(&session("s"), at(0)).unwrap();
+    talk(&store, "s", "said", 5);
+    drop(store);
+    let db = Connection::open(&older).unwrap();
+    db.execute("UPDATE commits SET number = number - 2", [])
+        .unwrap();
+    drop(db);
+    let refused = SqliteStore::open(&older).unwrap_err();
+    assert!(matches!(refused, StoreError::Damaged { .. }), "{refused}");
+    assert!(refused.to_string().contains("2 transactions"), "{refused}");
+    SqliteStore::accept_loss(&older).unwrap();
+    let store = SqliteStore::open(&older).unwrap();
+    assert_eq!(store.session("s").unwrap().turns, 5);
+    talk(&store, "s", "again", 1);
+}
+
+#[test]
+fn a_backup_is_made_while_the_store_is_used_and_checked_before_it_is_restored() {
+    let (directory, path) = place();
+    let store = SqliteStore::open(&path).unwrap();
+    let harbour = store.for_tenant("harbour");
+    for it in [&store, &harbour] {
+        it.create_session(&session("s"), at(0)).unwrap();
+        talk(it, "s", "said", 10);
+        import(it, "t", "written", 5);
+        remember(it, "noted", 5);
+    }
+    let truth = contents(&harbour).unwrap();
+    let target = directory.path().join("backup");
+    let made = std::thread::scope(|scope| {
+        let writing = scope.spawn(|| talk(&store, "s", "meanwhile", 40));
+        let made = store.back_up(&target, None, at(99)).unwrap();
+        writing.join().unwrap();
+        made
+    });
+    assert_eq!(made.files.len(), 2);
+    assert!(store.back_up(&target, None, at(99)).is_err());
+    talk(&harbour, "s", "later", 3);
+    assert_eq!(SqliteStore::check_backup(&target).unwrap(), made);
+
+    // A backup that was changed, truncated or made by others is refused, and
+    // nothing is replaced.
+    let new = directory.path().join("new/store.db");
+    let file = target.join("t-harbour.db");
+    let good = fs::read(&file).unwrap();
+    let mut flipped = good.clone();
+    flipped[good.len() / 2] ^= 1;
+    for bad in [
+        &flipped[..],
+        &good[..good.len() - 4096],
+        b"",
+        b"not a store",
+    ] {
+        fs::write(&file, bad).unwrap();
+        SqliteStore::restore(&target, &new, false).unwrap_err();
+        assert!(!new.exists());
+    }
+    fs::write(&file, &good).unwrap();
+    let manifest = fs::read_to_string(target.join("manifest.json")).unwrap();
+    for (from, to) in [
+        ("\"schema\": ", "\"schema\": 9"),
+        ("t-harbour.db", "../../x.db"),
+        ("{", "["),
+    ] {
+        fs::write(target.join("manifest.json"), manifest.replacen(from, to, 1)).unwrap();
+        SqliteStore::restore(&target, &new, false).unwrap_err();
+    }
+    fs::write(target.join("manifest.json"), &manifest).unwrap();
+
+    SqliteStore::restore(&target, &new, false).unwrap();
+    let restored = SqliteStore::open(&new).unwrap();
+    assert_eq!(contents(&restored.for_tenant("harbour")).unwrap(), truth);
+    assert_eq!(restored.verify().unwrap().damaged, []);
+    drop(restored);
+    // What is there is replaced only when that is asked for.
+    let refused = SqliteStore::restore(&target, &new, false).unwrap_err();
+    assert!(matches!(refused, StoreError::Exists { .. }), "{refused}");
+    drop((store, harbour));
+    SqliteStore::restore(&target, &path, true).unwrap();
+    let store = SqliteStore::open(&path).unwrap();
+    assert_eq!(contents(&store.for_tenant("harbour")).unwrap(), truth);
+}
+
+#[test]
+fn a_deleted_tenant_is_gone_and_others_stay() {
+    let (_directory, path) = place();
+    let store = SqliteStore::open(&path).unwrap();
+    for name in ["", "harbour", "island"] {
+        let tenant = store.for_tenant(name);
+        tenant.create_session(&session("s"), at(0)).unwrap();
+        talk(&tenant, "s", &format!("canary{name}"), 3);
+    }
+    assert_eq!(store.tenant_names().unwrap(), ["", "harbour", "island"]);
+    let usage = store.for_tenant("island").usage().unwrap();
+    assert_eq!((usage.sessions, usage.turns), (1, 3));
+    assert!(usage.bytes > 10_000);
+    assert_eq!(store.for_tenant("nobody").usage().unwrap().bytes, 0);
+    store.delete_tenant("harbour", at(9)).unwrap();
+    assert_eq!(store.tenant_names().unwrap(), ["", "island"]);
+    assert_eq!(store.for_tenant("harbour").sessions(None, 9).unwrap(), []);
+    let files = SqliteStore::tenants_directory(&path);
+    let left: Vec<_> = fs::read_dir(&files)
+        .unwrap()
+        .map(|it| it.unwrap().file_name())
+        .collect();
+    assert!(
+        left.iter()
+            .all(|it| it.to_string_lossy().contains("island")),
+        "{left:?}"
+    );
+    assert_eq!(store.for_tenant("island").session("s").unwrap().turns, 3);
+    for name in ["", "nobody", "harbour"] {
+        store.delete_tenant(name, at(9)).unwrap_err();
+    }
+    let audit = store.audit(10).unwrap();
+    assert_eq!(audit.len(), 1);
+    assert_eq!(
+        (audit[0].act.as_str(), audit[0].tenant.as_str()),
+        ("tenant_deleted", "harbour")
+    );
+    // It can begin anew.
+    let harbour = store.for_tenant("harbour");
+    harbour.create_session(&session("new"), at(10)).unwrap();
+    assert_eq!(harbour.sessions(None, 9).unwrap().len(), 1);
+}
+
+#[test]
+fn one_tenant_does_not_wait_for_another() {
+    let (_directory, path) = place();
+    let store = SqliteStore::open(&path).unwrap();
+    let (a, b) = (store.for_tenant("a"), store.for_tenant("b"));
+    for it in [&a, &b] {
+        it.create_session(&session("s"), at(0)).unwrap();
+        remember(it, "noted", 3);
+    }
+    // Somebody writes to the file of `a`, for as long as this test takes.
+    let file = SqliteStore::tenants_directory(&path).join("t-a.db");
+    let db = Connection::open(file).unwrap();
+    db.execute_batch("BEGIN IMMEDIATE").unwrap();
+    talk(&b, "s", "said", 3);
+    let what = Forget::Session("s".to_owned());
+    assert!(!b.forget(&what).unwrap().pending);
+    store.ping().unwrap();
+    assert_eq!(a.session("s").unwrap().turns, 0);
+}

@@ -1,0 +1,96 @@
+//! [`Call`]: lets the writes of a call be withdrawn before they begin.
+//!
+//! A server answers a call that takes too long before its work is done. A write
+//! that still waits for the store must then not happen: the caller was told to
+//! retry. A write that has begun cannot be withdrawn, and the caller must be told
+//! that its outcome is unknown.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use crate::StoreError;
+
+const OPEN: u8 = 0;
+const BEGUN: u8 = 1;
+const WITHDRAWN: u8 = 2;
+
+/// The writes of one call.
+#[derive(Debug, Clone, Default)]
+pub struct Call {
+    state: Arc<AtomicU8>,
+}
+
+thread_local! {
+    static CURRENT: RefCell<Option<Call>> = const { RefCell::new(None) };
+}
+
+impl Call {
+    /// Runs `work` as a part of this call. Stores check, before each write that
+    /// this thread asks for, that the call was not withdrawn.
+    pub fn run<T>(&self, work: impl FnOnce() -> T) -> T {
+        struct Restore(Option<Call>);
+        impl Drop for Restore {
+            fn drop(&mut self) {
+                CURRENT.set(self.0.take());
+            }
+        }
+        let _restore = Restore(CURRENT.replace(Some(self.clone())));
+        work()
+    }
+
+    /// Returns the call that this thread works for.
+    pub fn current() -> Option<Call> {
+        CURRENT.with_borrow(Clone::clone)
+    }
+
+    /// Withdraws all writes of the call. Returns false if one has begun, so that
+    /// the outcome is unknown.
+    pub fn withdraw(&self) -> bool {
+        let was = self
+            .state
+            .compare_exchange(OPEN, WITHDRAWN, Ordering::AcqRel, Ordering::Acquire);
+        was != Err(BEGUN)
+    }
+
+    /// Notes that a write begins. Fails if the call was withdrawn.
+    ///
+    /// A store calls this where the write runs, not where it is requested.
+    pub fn begin(&self) -> Result<(), StoreError> {
+        let was = self
+            .state
+            .compare_exchange(OPEN, BEGUN, Ordering::AcqRel, Ordering::Acquire);
+        match was {
+            Err(WITHDRAWN) => Err(StoreError::Withdrawn),
+            _ => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_is_withdrawn_only_before_its_first_write() {
+        let call = Call::default();
+        call.begin().unwrap();
+        assert!(!call.withdraw());
+        call.begin().unwrap();
+        let call = Call::default();
+        assert!(call.withdraw() && call.withdraw());
+        assert!(matches!(call.begin(), Err(StoreError::Withdrawn)));
+    }
+
+    #[test]
+    fn calls_nest_and_end() {
+        assert!(Call::current().is_none());
+        let outer = Call::default();
+        outer.run(|| {
+            Call::default().run(|| Call::current().unwrap().begin().unwrap());
+            assert!(Call::current().unwrap().withdraw());
+        });
+        assert!(outer.begin().is_err());
+        assert!(Call::current().is_none());
+    }
+}

@@ -1,0 +1,183 @@
+//! What an import writes: sessions, turns, compactions, requests and a cursor in
+//! one transaction, so that an import that is interrupted goes on where it was.
+
+use contexture_core::ContentHash;
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::compaction::Compaction;
+use crate::error::StoreError;
+use crate::id::TurnId;
+use crate::session::NewSession;
+use crate::snapshot::{Blob, Snapshot};
+use crate::turn::NewTurn;
+
+/// One change of an import. The steps of a batch are applied in order.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ImportStep {
+    /// Creates a session, unless one with that label or alias exists.
+    Session {
+        /// The session.
+        new: NewSession,
+        /// The turn to start at, for a fork. It overrides `new.head`.
+        head: ImportedTurn,
+        /// The time of its creation.
+        at: Timestamp,
+    },
+    /// Records a turn after `parent`. The head of the session does not move.
+    /// A turn that is recorded already is not recorded again.
+    Turn {
+        /// The label of the session.
+        session: String,
+        /// The turn before.
+        parent: ImportedTurn,
+        /// The content. Its `parent_turn_id` and `idempotency_key` are ignored.
+        turn: Box<NewTurn>,
+        /// The time of the turn.
+        at: Timestamp,
+    },
+    /// Records a compaction after `parent`. The head does not move.
+    Compaction {
+        /// The label of the session.
+        session: String,
+        /// The turn before.
+        parent: ImportedTurn,
+        /// The first turn that requests still show. It overrides the field of
+        /// the same name.
+        first_kept: ImportedTurn,
+        /// The content.
+        compaction: Box<Compaction>,
+        /// The time of the compaction.
+        at: Timestamp,
+    },
+    /// Moves the head of a session, if it is another turn.
+    Head {
+        /// The label of the session.
+        session: String,
+        /// The new head.
+        to: ImportedTurn,
+        /// The reason that is recorded with the move.
+        reason: String,
+        /// The time of the move.
+        at: Timestamp,
+    },
+    /// Saves a request.
+    Snapshot {
+        /// The description of the request.
+        snapshot: Box<Snapshot>,
+        /// The head of the session when it was sent. It overrides
+        /// `snapshot.parent_turn`.
+        parent: ImportedTurn,
+        /// Its content that may not be stored yet.
+        blobs: Vec<Blob>,
+    },
+    /// Saves where the import of a file is.
+    Cursor(Box<ImportCursor>),
+    /// Saves the reader's state of the file whose cursor was saved before.
+    State {
+        /// The name of the format.
+        source: String,
+        /// The path of the file.
+        file: String,
+        /// The state.
+        bytes: Vec<u8>,
+    },
+    /// Notes that the conversation with this root is in the file. The first
+    /// file that says so stays.
+    Root {
+        /// The name of the format.
+        source: String,
+        /// The id of the first row.
+        root: String,
+        /// The path of the file.
+        file: String,
+    },
+    /// Keeps a row that the importer does not understand.
+    Row(ImportRow),
+}
+
+/// A turn that a step refers to.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum ImportedTurn {
+    /// None: the beginning of the session.
+    #[default]
+    Nothing,
+    /// A turn that is stored.
+    Stored(TurnId),
+    /// The turn of an earlier step of the same batch, by its index.
+    Step(usize),
+}
+
+/// What came of a step.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ImportOutcome {
+    /// The id of the turn, for a turn or a compaction.
+    pub turn: Option<TurnId>,
+    /// Whether the step added something that was not there.
+    pub added: bool,
+}
+
+/// Where the import of a file is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ImportCursor {
+    /// The name of the format, such as `claude-code`.
+    pub source: String,
+    /// The path of the file.
+    pub file: String,
+    /// What the system calls the file: device and inode, where they exist.
+    pub identity: String,
+    /// The size of the file when it was read, in bytes.
+    pub size: u64,
+    /// The time of the file's last change when it was read, in Unix
+    /// nanoseconds.
+    pub modified: i64,
+    /// The number of bytes that were imported.
+    pub offset: u64,
+    /// A hash of the beginning and the end of those bytes.
+    pub hash: ContentHash,
+    /// The number of rows that are not understood.
+    pub unknown: u64,
+}
+
+/// A row that an importer did not understand.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ImportRow {
+    /// The name of the format.
+    pub source: String,
+    /// The path of the file.
+    pub file: String,
+    /// Where the row begins in the file, in bytes.
+    pub offset: u64,
+    /// The row.
+    pub raw: String,
+}
+
+/// Stores what importers read, and where they are.
+pub trait Imports: Send + Sync {
+    /// Applies steps, all or none, and returns what came of each.
+    ///
+    /// Fails if a step names a session or a turn that does not exist, or if a
+    /// turn is [invalid](NewTurn::outline).
+    fn import(&self, steps: Vec<ImportStep>) -> Result<Vec<ImportOutcome>, StoreError>;
+
+    /// Returns the cursor of a file.
+    fn import_cursor(&self, source: &str, file: &str) -> Result<Option<ImportCursor>, StoreError>;
+
+    /// Returns all cursors, sorted by source and file.
+    fn import_cursors(&self) -> Result<Vec<ImportCursor>, StoreError>;
+
+    /// Returns the reader's state of a file.
+    fn import_state(&self, source: &str, file: &str) -> Result<Option<Vec<u8>>, StoreError>;
+
+    /// Returns the first file that was imported with that root.
+    fn import_with_root(&self, source: &str, root: &str) -> Result<Option<String>, StoreError>;
+
+    /// Returns the first `limit` rows of a file that were not understood, in
+    /// the order of the file.
+    fn import_rows(
+        &self,
+        source: &str,
+        file: &str,
+        limit: usize,
+    ) -> Result<Vec<ImportRow>, StoreError>;
+}

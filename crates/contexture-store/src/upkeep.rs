@@ -1,0 +1,101 @@
+//! The trait [`Upkeep`]: what an operator does with a tenant's data. It measures,
+//! verifies, deletes, and collects what nothing refers to.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use serde::Serialize;
+
+use crate::error::StoreError;
+
+/// How much a tenant has stored.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Usage {
+    /// The size of the tenant's files on disk, in bytes.
+    pub bytes: u64,
+    /// The number of sessions.
+    pub sessions: u64,
+    /// The number of turns.
+    pub turns: u64,
+    /// The number of saved requests.
+    pub snapshots: u64,
+    /// The number of memory records, archived ones included.
+    pub records: u64,
+    /// The number of trees.
+    pub trees: u64,
+    /// The number of nodes of all trees.
+    pub nodes: u64,
+    /// The number of tasks.
+    pub tasks: u64,
+    /// Whether the files can still hold deleted text.
+    pub pending: bool,
+}
+
+/// The result of a deletion.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Deleted {
+    /// The number of deleted rows by what they are, such as `turns`.
+    pub deleted: BTreeMap<String, u64>,
+    /// Whether the store's files can still hold deleted text. The store
+    /// overwrites it as soon as it can, also after a restart.
+    pub pending: bool,
+}
+
+/// Which snapshots are kept. The latest of each session always is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Retention {
+    /// Snapshots from before this time are deleted.
+    pub before: Option<Timestamp>,
+    /// The number of snapshots that a session keeps.
+    pub per_session: Option<u64>,
+}
+
+/// Something that is not what was stored.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Damage {
+    /// What is damaged, such as ``turn `3f2a…` of session `main` ``.
+    pub what: String,
+    /// How that shows.
+    pub message: String,
+}
+
+/// The result of a verification.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Verification {
+    /// How many were checked, by what they are, such as `turns`.
+    pub checked: BTreeMap<String, u64>,
+    /// What is damaged: at most [`MAX_DAMAGES`].
+    pub damaged: Vec<Damage>,
+}
+
+/// The maximum number of damages that a verification lists.
+pub const MAX_DAMAGES: usize = 1000;
+
+/// The upkeep of a tenant's data.
+pub trait Upkeep: Send + Sync {
+    /// Returns how much is stored.
+    fn usage(&self) -> Result<Usage, StoreError>;
+
+    /// Checks everything that is stored: the hashes of turns and their chains,
+    /// heads, hashes of snapshots and their content, memory records, nodes and
+    /// the structure of trees. Damage is listed; the method fails only if the
+    /// store cannot be read at all.
+    fn verify(&self) -> Result<Verification, StoreError>;
+
+    /// Deletes a session with its turns and snapshots. Turns that another session
+    /// shares, because it was forked, are kept. Memory records of the session are
+    /// kept.
+    fn delete_session(&self, label: &str) -> Result<Deleted, StoreError>;
+
+    /// Deletes a tree with its nodes, edges, agents and paths.
+    fn delete_tree(&self, id: &str) -> Result<Deleted, StoreError>;
+
+    /// Deletes snapshots that the retention does not keep, and content that no
+    /// snapshot refers to. With `dry_run`, nothing is deleted, and the result is
+    /// what would be.
+    fn collect(&self, retention: &Retention, dry_run: bool) -> Result<Deleted, StoreError>;
+}

@@ -1,0 +1,69 @@
+//! Relations that texts tell of: only facts, only the current ones, with their
+//! date.
+
+use crate::fixture::{TestMemory, query_for, said};
+
+fn relations(mind: &TestMemory, query: &str) -> Vec<String> {
+    let context = mind.ask(&query_for(query, 2_000));
+    let lines = context.content.lines().filter(|line| line.contains("-->"));
+    lines.map(str::to_owned).collect()
+}
+
+fn told(texts: &[(&str, &str)]) -> TestMemory {
+    let line = |(i, (day, text)): (usize, &(&str, &str))| {
+        let at = format!("{day}T10:00:00Z");
+        said(&format!("t{i}"), &format!("s{i}"), &at, "Ana", text)
+    };
+    let lines: String = texts.iter().enumerate().map(line).collect();
+    TestMemory::of(&lines)
+}
+
+#[test]
+fn a_condition_is_no_fact() {
+    let mind = told(&[("2026-02-01", "If I worked at Nokia I would be rich.")]);
+    assert!(relations(&mind, "Where does Ana work?").is_empty());
+}
+
+#[test]
+fn what_has_ended_is_not_shown_as_current() {
+    let mind = told(&[
+        ("2026-01-05", "I work at Siemens."),
+        ("2026-02-10", "I no longer work at Siemens."),
+    ]);
+    assert!(relations(&mind, "Where does Ana work?").is_empty());
+    // It may begin again.
+    mind.record(&said(
+        "back",
+        "z",
+        "2026-02-20T10:00:00Z",
+        "Ana",
+        "I work at Siemens again.",
+    ));
+    assert_eq!(relations(&mind, "Where does Ana work?").len(), 1);
+}
+
+#[test]
+fn a_new_value_ends_the_old_one_in_any_order_of_recording() {
+    let texts = [
+        ("2026-01-05", "I work at Siemens."),
+        ("2026-02-10", "I work at Nokia now."),
+    ];
+    let shown = ["Ana --[works_at]--> Nokia (2026-02-10)"];
+    assert_eq!(relations(&told(&texts), "Where does Ana work?"), shown);
+    let [a, b] = texts;
+    assert_eq!(relations(&told(&[b, a]), "Where does Ana work?"), shown);
+}
+
+#[test]
+fn forgetting_what_ended_a_relation_restores_it() {
+    let mind = told(&[
+        ("2026-01-05", "I work at Siemens."),
+        ("2026-02-10", "I left Siemens."),
+    ]);
+    assert!(relations(&mind, "Where does Ana work?").is_empty());
+    let id = "t1".to_owned();
+    let forget = contexture::store::Forget::Id { kind: None, id };
+    mind.memory().forget(&forget).unwrap();
+    let shown = ["Ana --[works_at]--> Siemens (2026-01-05)"];
+    assert_eq!(relations(&mind, "Where does Ana work?"), shown);
+}

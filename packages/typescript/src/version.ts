@@ -1,0 +1,2 @@
+/** The version of this package, which is that of the command and the server. */
+export const VERSION = "0.2.0";

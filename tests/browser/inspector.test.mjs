@@ -1,0 +1,462 @@
+// The inspector in a real browser: a script for each view, the keyboard, narrow
+// screens, hostile content, keys, read-only access and exported files.
+//
+// After every script: nothing on the console, no request to anywhere else,
+// nothing executed, nothing wider than the screen. Pictures in light and dark
+// are kept in target/inspector, and axe finds nothing serious on them.
+
+import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
+import { readFileSync } from "node:fs";
+import { after, before, test } from "node:test";
+import { COMMAND, accessible, discard, open, picture, settled, startBrowser, startServer, temporary } from "./harness.mjs";
+import { client, project, seed, seedHostile, seedLarge } from "./seed.mjs";
+
+let browser, server, root, seeded, call;
+
+before(async () => {
+  browser = await startBrowser();
+  root = temporary();
+  project(root);
+  server = await startServer(root);
+  call = client(server.base);
+  seeded = await seed(call);
+});
+
+after(async () => {
+  await browser?.close();
+  await server?.stop();
+  if (root) discard(root);
+});
+
+/** Runs a script on a watched page. */
+const view = (name, options, script) => test(name, async () => {
+  if (typeof options === "function") [script, options] = [options, {}];
+  const watched = await open(browser.context, (options.server?.() ?? server).base, options);
+  try {
+    await script(watched);
+    await watched.check();
+  } finally { await watched.page.close(); }
+});
+
+const text = (page, selector) => page.locator(selector).innerText();
+
+view("sessions are listed and searched", async ({ page, go }) => {
+  await go("#/sessions");
+  assert.match(await text(page, "#sessions"), /harbour[\s\S]*12/);
+  await picture(page, "sessions");
+  await page.getByLabel("Search sessions").fill("quiet");
+  assert.equal(await page.locator("#sessions [role=option]").count(), 1);
+  await page.getByLabel("Search sessions").fill("nothing like it");
+  await page.getByText("No session matches").waitFor();
+});
+
+view("a session shows its turns, cache hits, cost and compactions", async ({ page, go }) => {
+  await go("#/session/harbour?turn=9");
+  assert.match(await text(page, ".facts:not(.small)"), /Cache hits\s*69 %/);
+  assert.match(await text(page, ".detail"), /Turn 9[\s\S]*See what the model saw[\s\S]*Who sails it\?[\s\S]*timetable/);
+  assert.match(await text(page, "#turns"), /compacted/);
+  await picture(page, "session");
+  await page.getByRole("link", { name: "See what the model saw" }).click();
+  await settled(page);
+  assert.match(page.url(), /#\/request\//);
+});
+
+view("a request shows its window by layer and every block", async ({ page, go }) => {
+  await go(`#/request/${seeded.requests[9]}`);
+  assert.match(await text(page, ".legend"), /session[\s\S]*event[\s\S]*free[\s\S]*reserved/);
+  await page.getByLabel("Blocks, in the order they were sent").getByText("When does the ferry leave?").first().click();
+  const detail = await text(page, ".detail");
+  assert.match(detail, /In the request: fits whole/);
+  assert.match(detail, /Since[\s\S]*9 requests/);
+  await picture(page, "request");
+  await page.locator(".legend").getByRole("button", { name: /event/ }).click();
+  const rows = await page.locator("#blocks [role=option] small").allInnerTexts();
+  assert.ok(rows.length > 0 && rows.every((row) => row.startsWith("event")), String(rows));
+});
+
+view("a missing file is found, with what would have kept it", async ({ page, go }) => {
+  await go(`#/request/${seeded.left}`);
+  await page.getByLabel("Search: path, id, text or reason").fill("weather");
+  await page.getByText("see why it was left out").click();
+  assert.match(await text(page, ".detail"), /src\/weather\.rs[\s\S]*Left out: needs about [\d,]+ tokens[\s\S]*What would have kept it/);
+  await page.getByText(/a window of [\d,]+ tokens instead of 6,000/).waitFor();
+  await picture(page, "left-out");
+  await page.getByRole("link", { name: "See that request" }).click();
+  await settled(page);
+  await page.getByText("With this window, the candidate is in the request").waitFor();
+});
+
+view("the same request at another budget or model", async ({ page, go }) => {
+  await go(`#/request/${seeded.left}/what-if`);
+  await page.getByText("The request would be the same.").waitFor();
+  await page.getByLabel("Exact").fill("3000");
+  await page.keyboard.press("Enter");
+  await page.locator("#changes").getByText("gone").waitFor();
+  assert.match(await text(page, ".verdict"), /1 gone/);
+  await page.locator("#changes [role=option]").first().click();
+  assert.match(await text(page, ".detail"), /src\/tide\.rs/);
+  await picture(page, "what-if");
+  await page.getByLabel("Model").fill("claude-sonnet-4-5");
+  await page.keyboard.press("Enter");
+  await page.getByText("Now: claude-sonnet-4-5").waitFor();
+  await settled(page);
+  await page.getByRole("button", { name: "As recorded" }).click();
+  await page.getByText("The request would be the same.").waitFor();
+  // Nothing of this was stored.
+  const listed = await call("GET", `/v1/snapshots?limit=1`);
+  assert.equal(listed.snapshots[0].hash, seeded.left);
+});
+
+view("a request as it was sent, in each format", async ({ page, go }) => {
+  await go(`#/request/${seeded.left}/sent`);
+  assert.match(await text(page, ".sent"), /The ferry/);
+  await page.getByLabel("Format").selectOption("anthropic");
+  await settled(page);
+  await page.waitForFunction(() => document.querySelector(".sent pre").textContent.includes('"messages"'));
+  await picture(page, "sent");
+});
+
+view("two requests are compared", async ({ page, go }) => {
+  await go(`#/diff/${seeded.requests[8]}/${seeded.requests[9]}`);
+  assert.match(await text(page, ".facts"), /First differing byte\s*[\d,]+/);
+  assert.match(await text(page, ".detail"), /First difference/);
+  await picture(page, "diff");
+  await page.getByRole("button", { name: "Swap" }).click();
+  await settled(page);
+  assert.match(page.url(), new RegExp(`${seeded.requests[9]}/${seeded.requests[8]}`));
+});
+
+view("requests are listed, and two of them compared by keyboard", async ({ page, go }) => {
+  await go("#/requests?session=harbour");
+  await picture(page, "requests");
+  await page.locator("#requests").focus();
+  await page.keyboard.press("c");
+  await page.keyboard.press("ArrowDown");
+  await page.keyboard.press("c");
+  await page.getByText("First differing byte").waitFor();
+});
+
+view("memory shows the parts of each score, supersedes and forgets", async ({ page, go }) => {
+  await go("#/memory");
+  await picture(page, "memory-overview");
+  await page.keyboard.press("/");
+  await page.keyboard.type("Who is the captain of the ferry?");
+  await page.getByLabel("Tokens").fill("120");
+  await page.keyboard.press("Enter");
+  await page.locator("#records").waitFor();
+  assert.match(await text(page, ".verdict"), /left out/);
+  await page.locator("#records").getByText("Morag").click();
+  await settled(page);
+  assert.match(await text(page, ".scores"), /Score [\d.]+[\s\S]*words/);
+  await picture(page, "memory");
+  await page.getByRole("button", { name: "Supersede…" }).click();
+  await page.getByLabel("What holds from now on").fill("The captain of the ferry is called Iain.");
+  await page.getByRole("button", { name: "Supersede", exact: true }).click();
+  await page.locator("#records").getByText("Iain").waitFor();
+  const { records: [old] } = await call("GET", "/v1/memory/records/captain");
+  assert.ok(old.valid_to, "the old record has an end");
+  await page.locator("#records").getByText("Iain").click();
+  await page.getByRole("button", { name: "Forget…" }).click();
+  await page.getByRole("button", { name: "Forget", exact: true }).click();
+  await page.waitForFunction(() => document.querySelector("#records")?.textContent.includes("Iain") === false);
+});
+
+view("a tree is read, searched, compared and followed", async ({ page, go }) => {
+  await go("#/trees");
+  await picture(page, "trees");
+  await page.getByText("The ferry").click();
+  await settled(page);
+  await page.getByRole("treeitem", { name: /The sea was calm/ }).click();
+  await picture(page, "tree");
+  await page.getByRole("button", { name: "Siblings" }).click();
+  assert.match(await text(page, ".detail"), /3 siblings[\s\S]*A storm rose[\s\S]*Difference/);
+  await picture(page, "tree-siblings");
+  await page.getByRole("button", { name: "Path", exact: true }).click();
+  assert.match(await text(page, ".reading"), /Tell me a story[\s\S]*The sea was calm/);
+  await page.getByRole("button", { name: "Request", exact: true }).click();
+  await page.getByText(/tokens for/).waitFor();
+  assert.match(await text(page, ".detail"), /Be brief\.[\s\S]*The sea was calm/);
+  await picture(page, "tree-request");
+  await page.getByLabel("Search in the tree").fill("lemons");
+  assert.equal(await page.getByRole("treeitem").count(), 1);
+});
+
+view("a tree is grown, edited, excluded, bookmarked and pruned by keyboard", async ({ page, go }) => {
+  await go("#/tree/story?node=storm");
+  await page.locator("#nodes").focus();
+  await page.keyboard.press("a");
+  await page.keyboard.type("x");
+  await page.getByLabel("Content").fill("The captain said no.");
+  await page.getByRole("button", { name: "Add", exact: true }).click();
+  await page.getByRole("treeitem", { name: /The captain said no/ }).waitFor();
+  assert.match(await text(page, ".detail"), /The captain said no/);
+  await page.keyboard.press("e");
+  await page.getByLabel("Content").fill("The captain said yes.");
+  await page.getByRole("button", { name: "Add a version" }).click();
+  await page.getByRole("treeitem", { name: /The captain said yes/ }).waitFor();
+  const flags = async () => (await call("GET", "/v1/trees/story/document")).nodes.find((node) => node.content === "The captain said yes.").metadata;
+  for (const [key, name] of [["x", "excluded"], ["b", "bookmarked"]]) {
+    await page.keyboard.press(key);
+    await page.locator(".notes").getByText(name).first().waitFor();
+    assert.equal((await flags())[name], true, name);
+  }
+  await page.keyboard.press("d");
+  await page.getByText("show 1 pruned").waitFor();
+  assert.equal(await page.getByRole("treeitem", { name: /The captain said yes/ }).count(), 0);
+  await page.keyboard.press("u");
+  await page.getByRole("treeitem", { name: /The captain said yes/ }).waitFor();
+});
+
+view("everything can be reached by keyboard alone", async ({ page, go }) => {
+  await go("#/sessions");
+  await page.keyboard.press("Tab");
+  assert.equal(await page.evaluate(() => document.activeElement.textContent), "Skip to the content");
+  await page.keyboard.press("?");
+  await page.getByRole("heading", { name: "Keyboard" }).waitFor();
+  await picture(page, "help");
+  await page.keyboard.press("Escape");
+  await page.waitForFunction(() => !document.querySelector("dialog"));
+  await page.locator("#sessions").focus();
+  await page.keyboard.press("Enter");
+  await page.waitForURL(/#\/session\//);
+  await settled(page);
+  if (await page.locator("#turns").count() === 0) {
+    await page.keyboard.press("1");
+    await page.locator("#sessions").focus();
+    await page.keyboard.press("j");
+    await page.keyboard.press("Enter");
+    await settled(page);
+  }
+  await page.locator("#turns").focus();
+  await page.keyboard.press("j");
+  await page.keyboard.press("j");
+  await page.locator(".detail .primary").waitFor();
+  await page.keyboard.press("Enter");
+  await page.waitForURL(/#\/request\//);
+  await settled(page);
+  for (const [key, part] of [["l", "left-out"], ["w", "what-if"], ["s", "sent"], ["b", "blocks"]]) {
+    await page.keyboard.press(key);
+    await page.waitForURL(new RegExp(`/${part}`));
+    await settled(page);
+  }
+  for (const [key, name] of [["2", "requests"], ["3", "memory"], ["4", "trees"], ["1", "sessions"]]) {
+    await page.keyboard.press(key);
+    await page.waitForURL(new RegExp(`#/${name}`));
+    await settled(page);
+  }
+  // The theme is kept, so that it ends as it began.
+  for (const theme of ["light", "dark", "auto"]) {
+    await page.keyboard.press("t");
+    await page.waitForFunction((theme) => document.documentElement.dataset.theme === theme, theme);
+  }
+});
+
+const ADDRESSES = () => ({
+  sessions: "#/sessions", session: "#/session/harbour?turn=9", requests: "#/requests", request: `#/request/${seeded.requests[9]}`,
+  "left-out": `#/request/${seeded.left}/left-out`, "what-if": `#/request/${seeded.left}/what-if?max=3000`, diff: `#/diff/${seeded.requests[8]}/${seeded.requests[9]}`,
+  memory: "#/memory?q=ferry&max=120", tree: "#/tree/story?node=calm",
+});
+
+view("every view works on a screen of 360 pixels", { width: 360 }, async ({ page, go, check }) => {
+  for (const [name, address] of Object.entries(ADDRESSES())) {
+    await page.goto("about:blank");
+    await go(address);
+    await picture(page, `${name}-narrow`);
+    await check();
+  }
+  await page.getByRole("button", { name: "‹ Back to the list" }).click();
+  await page.locator("#nodes").waitFor();
+});
+
+const allowFailures = { allow: (message) => /status of (40[134]|503)/.test(message) };
+
+view("what is not there, and what fails, is said", allowFailures, async ({ page, go }) => {
+  await go("#/request/00000000");
+  await page.getByText("Not found").waitFor();
+  await picture(page, "not-found");
+  await go("#/session/nobody");
+  await page.getByText("No such session").waitFor();
+  await go("#/nowhere");
+  await page.getByText("No such view").waitFor();
+  await page.route("**/v1/sessions?*", (route) => route.fulfill({ status: 503, contentType: "application/json", body: JSON.stringify({ error: { code: "unavailable", message: "the store is gone", hint: "wait" } }) }));
+  await page.goto("about:blank");
+  await page.goto(server.base + "/#/sessions");
+  await page.getByText("the store is gone").waitFor();
+  await page.unroute("**/v1/sessions?*");
+  await page.getByRole("button", { name: "Retry" }).click();
+  await page.locator("#sessions").waitFor();
+}, );
+
+test("an empty store has designed empty views", async () => {
+  const root = temporary();
+  const server = await startServer(root);
+  const watched = await open(browser.context, server.base);
+  try {
+    for (const [address, title] of [["#/sessions", "No sessions yet"], ["#/requests", "No requests yet"], ["#/memory", "Memory is empty"], ["#/trees", "No trees yet"]]) {
+      await watched.go(address);
+      await watched.page.getByText(title).waitFor();
+      await accessible(watched.page, address);
+    }
+    await watched.page.screenshot({ path: new URL("../../target/inspector/empty-light.png", import.meta.url).pathname });
+    await watched.check();
+  } finally { await watched.page.close(); await server.stop(); discard(root); }
+});
+
+test("hostile content does not execute, and the layout holds", async () => {
+  const root = temporary();
+  project(root);
+  const server = await startServer(root);
+  const call = client(server.base);
+  const { requests, label } = await seedHostile(call);
+  const addresses = [
+    "#/sessions", `#/session/${encodeURIComponent(label)}?turn=3`, `#/session/${encodeURIComponent(label)}?turn=2`, "#/requests",
+    ...requests.flatMap((hash) => ["blocks", "left-out", "what-if?max=2000", "sent"].map((tab) => `#/request/${hash}/${tab}`)),
+    `#/diff/${requests[0]}/${requests[1]}`, `#/diff/${requests[1]}/${requests[2]}`, "#/memory?q=hostile", "#/trees",
+    ...["h1<i>", "h2<i>", "h3<i>"].flatMap((node) => ["", "&view=siblings", "&view=path", "&view=request"].map((more) => `#/tree/${encodeURIComponent("hostile<b>")}?node=${encodeURIComponent(node)}${more}`)),
+  ];
+  try {
+    for (const width of [1280, 360]) {
+      // A huge event does not fit into a small window, and the server says so.
+      const watched = await open(browser.context, server.base, { width, allow: (message) => /status of 422/.test(message) });
+      for (const address of addresses) {
+        await watched.page.goto("about:blank");
+        await watched.go(address).catch((error) => { throw new Error(`${address}: ${error.message}`); });
+        if (width === 1280) {
+          const rows = watched.page.locator("[role=option], [role=treeitem]");
+          if (await rows.count()) { await rows.last().click(); await settled(watched.page); }
+        }
+        await watched.check();
+      }
+      await watched.page.screenshot({ path: new URL(`../../target/inspector/hostile-${width}.png`, import.meta.url).pathname });
+      await watched.page.close();
+    }
+  } finally { await server.stop(); discard(root); }
+});
+
+test("requests, sessions and trees are exported as one file that needs no server", async () => {
+  const root = temporary();
+  project(root);
+  const server = await startServer(root);
+  const call = client(server.base);
+  const { requests, label } = await seedHostile(call);
+  const first = await seed(call);
+  const watched = await open(browser.context, server.base);
+  const files = [];
+  try {
+    for (const [address, expected] of [
+      [`#/request/${first.left}`, "src/weather.rs"], [`#/request/${requests[3]}`, "large &lt;b&gt;one"],
+      ["#/session/harbour", "Who sails it?"], [`#/session/${encodeURIComponent(label)}`, "&lt;script&gt;"],
+      ["#/tree/story", "crate of lemons"], [`#/tree/${encodeURIComponent("hostile<b>")}`, "&lt;script&gt;"],
+    ]) {
+      await watched.page.goto("about:blank");
+      await watched.go(address);
+      const [saved] = await Promise.all([watched.page.waitForEvent("download"), watched.page.getByRole("button", { name: "Export" }).click()]);
+      const path = await saved.path();
+      const file = readFileSync(path, "utf8");
+      assert.ok(file.includes(expected), `${address}: ${expected}`);
+      assert.ok(!/<script|<link|<img|<iframe|src=|https?:\/\//.test(file.replace(/<pre>[\s\S]*?<\/pre>/g, "").replace(/<(title|summary|h1|td|th)[^>]*>[\s\S]*?<\/\1>/g, "")), `${address} refers to something`);
+      files.push(file);
+    }
+    await watched.check();
+  } finally { await watched.page.close(); await server.stop(); discard(root); }
+  // The server is gone.
+  for (const file of files) {
+    const page = await browser.context.newPage();
+    const outside = [];
+    page.on("request", (request) => { if (!request.url().startsWith("data:") && request.url() !== "about:blank") outside.push(request.url()); });
+    await page.setContent(file);
+    assert.equal(await page.evaluate(() => "broken" in window), false);
+    assert.deepEqual(outside, []);
+    await accessible(page, "exported file");
+    await page.close();
+  }
+});
+
+test("a key is asked for once and kept for the tab", async () => {
+  const root = temporary();
+  const key = execFileSync(COMMAND, ["key", "new", "--root", root], { encoding: "utf8" }).trim().split("\n").find((line) => line.startsWith("ctx_"));
+  const server = await startServer(root);
+  const watched = await open(browser.context, server.base, allowFailures);
+  try {
+    await watched.page.goto(server.base);
+    await watched.page.getByRole("heading", { name: "API key" }).waitFor();
+    await watched.page.getByLabel("Key", { exact: true }).fill("ctx_wrong");
+    await watched.page.keyboard.press("Enter");
+    await watched.page.getByText(/invalid/).first().waitFor();
+    await accessible(watched.page, "key");
+    await watched.page.getByLabel("Key", { exact: true }).fill(key);
+    await watched.page.keyboard.press("Enter");
+    await watched.page.getByText("No sessions yet").waitFor();
+    await watched.page.reload();
+    await watched.page.getByText("No sessions yet").waitFor();
+    assert.equal(await watched.page.locator("dialog").count(), 0);
+    assert.deepEqual(await watched.page.evaluate(() => [Object.keys(sessionStorage), Object.keys(localStorage)]), [["contexture-key"], ["contexture-theme"]]);
+    await watched.check();
+  } finally { await watched.page.close(); await server.stop(); discard(root); }
+});
+
+test("contexture inspect opens a session read-only, with a key after #", async () => {
+  const inspect = await startServer(root, ["inspect", "harbour", "--no-browser"]);
+  const watched = await open(browser.context, inspect.base, allowFailures);
+  try {
+    const refused = await fetch(inspect.base + "/v1/sessions");
+    assert.equal(refused.status, 401);
+    await watched.page.goto(inspect.base + inspect.fragment);
+    await settled(watched.page);
+    assert.match(watched.page.url(), /#\/session\/harbour$/, "the key is gone from the address");
+    await watched.page.getByText("read-only").waitFor();
+    const key = /key=([^&]+)/.exec(inspect.fragment)[1];
+    const write = await fetch(inspect.base + "/v1/sessions", { method: "POST", headers: { authorization: `Bearer ${key}`, "content-type": "application/json" }, body: '{"label":"new"}' });
+    assert.equal(write.status, 403);
+    await watched.go("#/tree/story?node=calm");
+    assert.equal(await watched.page.getByRole("button", { name: "Branch" }).count(), 0);
+    await picture(watched.page, "inspect");
+    await watched.check();
+  } finally { await watched.page.close(); await inspect.stop(); }
+});
+
+test("a long session is loaded page by page, and only visible rows exist", async () => {
+  const root = temporary();
+  const server = await startServer(root);
+  await seedLarge(client(server.base), 650);
+  const watched = await open(browser.context, server.base);
+  const { page } = watched;
+  try {
+    await watched.go("#/session/large");
+    const requests = [];
+    page.on("request", (request) => { if (request.url().includes("/history")) requests.push(request.url()); });
+    const rows = () => page.locator("#turns .row").count();
+    assert.ok((await rows()) < 60);
+    await page.locator("#turns").focus();
+    await page.keyboard.press("End");
+    await page.locator("#turns .row", { hasText: "Question" }).filter({ has: page.locator(".index", { hasText: /^1$/ }) }).waitFor();
+    assert.ok((await rows()) < 60);
+    assert.ok(requests.some((url) => url.includes("before=")), String(requests));
+    // A click into the strip goes to the turn there.
+    const strip = page.locator(".strip canvas");
+    const box = await strip.boundingBox();
+    await strip.click({ position: { x: box.width / 2, y: 20 } });
+    await page.waitForFunction(() => /Turn 32[4-7]/.test(document.querySelector(".detail").textContent));
+    await settled(page);
+    await watched.go("#/tree/large");
+    assert.ok((await page.locator("#nodes .row").count()) < 80);
+    await page.getByRole("button", { name: "Unfold all" }).click();
+    await page.locator("#nodes").focus();
+    await page.keyboard.press("End");
+    await page.waitForFunction(() => document.querySelector('#nodes [aria-selected="true"]')?.getAttribute("aria-posinset") === "650");
+    assert.ok((await page.locator("#nodes .row").count()) < 80);
+    await watched.check();
+  } finally { await page.close(); await server.stop(); discard(root); }
+});
+
+test("the first load is small", async () => {
+  const watched = await open(browser.context, server.base);
+  await watched.go("#/sessions");
+  await watched.page.waitForLoadState("networkidle");
+  // Also right for files that the browser has in its cache.
+  const bytes = await watched.page.evaluate(() => [...performance.getEntriesByType("navigation"), ...performance.getEntriesByType("resource")]
+    .filter((entry) => !entry.name.includes("/v1/")).reduce((sum, entry) => sum + entry.decodedBodySize, 0));
+  await watched.page.close();
+  assert.ok(bytes > 50_000 && bytes < 150_000, `${bytes} bytes`);
+});
