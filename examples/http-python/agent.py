@@ -1,6 +1,6 @@
 """A small agent over HTTP: Contexture assembles, a model answers, Contexture records. See README.md.
 
-    CONTEXTURE_URL=http://127.0.0.1:8787 CONTEXTURE_KEY=ctx_… python agent.py
+    CONTEXTURE_URL=http://127.0.0.1:4650 CONTEXTURE_KEY=ctx_… python agent.py
 
 Without ANTHROPIC_API_KEY, a stand-in answers: see model.py.
 """

@@ -1,6 +1,6 @@
 // A small agent over HTTP: Contexture assembles, a model answers, Contexture records. See README.md.
 //
-//     CONTEXTURE_URL=http://127.0.0.1:8787 CONTEXTURE_KEY=ctx_… npm start
+//     CONTEXTURE_URL=http://127.0.0.1:4650 CONTEXTURE_KEY=ctx_… npm start
 //
 // Without OPENAI_API_KEY, a stand-in answers: see model.ts.
 
@@ -31,7 +31,7 @@ async function patiently(request: Request): Promise<Response> {
 }
 
 const contexture = createClient<paths>({
-  baseUrl: process.env["CONTEXTURE_URL"] ?? "http://127.0.0.1:8787",
+  baseUrl: process.env["CONTEXTURE_URL"] ?? "http://127.0.0.1:4650",
   headers: { authorization: `Bearer ${process.env["CONTEXTURE_KEY"] ?? ""}` },
   fetch: patiently,
 });

@@ -35,7 +35,7 @@ pub(crate) use key::{KeyArgs, KeyCommand};
 pub(crate) use memory::{
     ForgetArgs, ListArgs, MemoryArgs, MemoryCommand, RecallArgs, RecallFormat, RecordArgs,
 };
-pub(crate) use serve::{InspectArgs, McpArgs, ServeArgs};
+pub(crate) use serve::{InspectArgs, ListedTools, McpArgs, ServeArgs};
 pub(crate) use task::{TaskArgs, TaskCommand};
 
 pub(crate) use models::{ModelsArgs, ModelsCommand};
@@ -263,8 +263,8 @@ in environment variables such as CONTEXTURE_SERVER_ADDR and CONTEXTURE_SERVER_MA
 Examples:
   contexture serve
   contexture serve --addr 127.0.0.1:9000 --root my-project
-  contexture key new > agent.key && contexture serve --addr 0.0.0.0:8787
-  curl http://127.0.0.1:8787/v1/recipes")]
+  contexture key new > agent.key && contexture serve --addr 0.0.0.0:4650
+  curl http://127.0.0.1:4650/v1/recipes")]
     Serve(ServeArgs),
     /// Show sessions, requests, memory and trees in the browser, read-only
     #[command(after_help = "\
@@ -283,6 +283,7 @@ The agent starts this command. Add it to the configuration of the agent:
   {\"mcpServers\": {\"contexture\": {\"command\": \"contexture\",
                                  \"args\": [\"mcp\", \"--root\", \"my-project\"]}}}
 
+The agent can call every tool; --tools all also lists those that few agents need.
 For several agents, or agents on other machines, run `contexture serve` and use /mcp.
 
 Examples:

@@ -9,9 +9,9 @@ use contexture::config::ServerConfig;
 use contexture::store::Tenants;
 use contexture::trust::{Settings, TrustFile};
 use contexture::{Error, Root};
-use contexture_server::{Metrics, Server, Service};
+use contexture_server::{Metrics, Server, Service, ToolList};
 
-use crate::args::{McpArgs, ServeArgs, StoreOptions};
+use crate::args::{ListedTools, McpArgs, ServeArgs, StoreOptions};
 use crate::{output, store};
 
 /// Threads beside those for requests and for streams, of which there are as many
@@ -40,9 +40,13 @@ pub(crate) fn serve(args: &ServeArgs) -> anyhow::Result<()> {
 
 pub(crate) fn mcp(args: &McpArgs) -> anyhow::Result<()> {
     let service = service(&StoreOptions::from(&args.options), true)?;
+    let tools = match args.tools {
+        ListedTools::Core => ToolList::Core,
+        ListedTools::All => ToolList::All,
+    };
     // Standard output belongs to the protocol.
     runtime(MORE_THREADS)?
-        .block_on(contexture_server::mcp_stdio(service))
+        .block_on(contexture_server::mcp_stdio(service, tools))
         .map_err(Into::into)
 }
 

@@ -9,7 +9,7 @@
 //!
 //! `contexture serve` goes on in the background, until the page starts another
 //! one or ends. It listens on a port that is free; in what is run and printed,
-//! the port of the page, 8787, stands for it.
+//! the port of the page, 4650, stands for it.
 
 #![cfg(unix)]
 #![allow(clippy::unwrap_used)]
@@ -37,7 +37,7 @@ const SERVE: &str = "contexture serve";
 const SERVE_NOW: &str = "exec contexture serve --now 2026-03-02T19:00:00Z";
 
 /// The port that pages show.
-const SHOWN_PORT: &str = ":8787";
+const SHOWN_PORT: &str = ":4650";
 
 /// A command of a page, with what the page shows that it prints.
 struct Shown {

@@ -11,11 +11,11 @@ use crate::yaml::{Fields, Mark, Node, Source};
 
 /// The built-in archetypes: name and text.
 const BUILT_IN: &[(&str, &str)] = &[
-    ("coding", include_str!("../../../archetypes/coding.yml")),
-    ("support", include_str!("../../../archetypes/support.yml")),
-    ("research", include_str!("../../../archetypes/research.yml")),
-    ("minimal", include_str!("../../../archetypes/minimal.yml")),
-    ("recall", include_str!("../../../archetypes/recall.yml")),
+    ("coding", include_str!("../archetypes/coding.yml")),
+    ("support", include_str!("../archetypes/support.yml")),
+    ("research", include_str!("../archetypes/research.yml")),
+    ("minimal", include_str!("../archetypes/minimal.yml")),
+    ("recall", include_str!("../archetypes/recall.yml")),
 ];
 
 /// The archetypes that can be named.

@@ -32,7 +32,7 @@ mod serve;
 mod tenant;
 mod ui;
 
-pub use mcp::mcp_stdio;
+pub use mcp::{ToolList, mcp_stdio};
 pub use metrics::Metrics;
 pub use serve::{Server, Service};
 

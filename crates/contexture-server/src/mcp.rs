@@ -48,7 +48,10 @@ token budget and reports what happened to every candidate.\n\
 and why.\n\
 - Files: call `add_to_working_set` for files that the next steps need, `remove_from_working_set` \
 for files that they no longer need, and `adjust_priority` if an important file was cut.\n\
-- Memory: call `remember` for facts that are useful later, and `recall` before you ask or guess.\n\
+- Memory: call `remember` for facts that are useful later, `recall` before you ask or guess, and \
+`forget` for what is wrong.\n\
+- Sessions: call `begin_session` for a conversation that is continued later, and `record_turn` for \
+what was said.\n\
 - Tasks: call `push_task` when you start a subtask, and `pop_task` with the result when it is \
 done.\n\
 - Call `compact` when a session is long and its beginning matters less.\n\
@@ -57,9 +60,44 @@ done.\n\
 Tools that change data require `why`: one sentence that a person can check later. An error names \
 the argument and what to do. After an error, nothing was changed.";
 
+/// The instructions for the default list of tools.
+const BRIEF_INSTRUCTIONS: &str = "\
+Contexture keeps context within a token budget.\n\
+- Memory: call `remember` for facts that are useful later, `recall` before you ask or guess, and \
+`forget` for what is wrong.\n\
+- Files: call `add_to_working_set` and `remove_from_working_set`; `context_report` lists what was \
+kept, cut and dropped.\n\
+- Sessions: call `begin_session` and `record_turn` to continue a conversation later.\n\
+- Call `fetch` with the handle in a marker for lines that were cut.\n\
+`why` is one sentence that a person can check later. After an error, nothing was changed.";
+
+/// The tools that a client is shown. It can call all of them in any case.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum ToolList {
+    /// The tools that most agents need, described briefly: the list costs tokens
+    /// in every conversation.
+    #[default]
+    Core,
+    /// Every tool with all arguments and the schemas of its results.
+    All,
+}
+
+impl ToolList {
+    /// Returns the list that the address of a call asks for: `/mcp?tools=all`.
+    fn of(parts: &Parts) -> Self {
+        let query = parts.uri.query().unwrap_or_default();
+        let mut pairs = form_urlencoded::parse(query.as_bytes());
+        match pairs.any(|(name, value)| name == "tools" && value == "all") {
+            true => Self::All,
+            false => Self::Core,
+        }
+    }
+}
+
 /// Returns the route of `/mcp`.
 pub(crate) fn router(app: &App) -> Router<App> {
-    let handler = Handler::new(app.clone(), Client::Authenticated);
+    let core = Handler::new(app.clone(), Client::Authenticated, ToolList::Core);
+    let all = core.listing(ToolList::All);
     let config = StreamableHttpServerConfig::default()
         .with_legacy_session_mode(false)
         .with_json_response(true)
@@ -68,7 +106,11 @@ pub(crate) fn router(app: &App) -> Router<App> {
         .disable_allowed_hosts()
         .disable_allowed_origins();
     let sessions = Arc::new(NeverSessionManager::default());
-    let service = StreamableHttpService::new(move || Ok(handler.clone()), sessions, config);
+    let service = |handler: Handler| {
+        let (sessions, config) = (Arc::clone(&sessions), config.clone());
+        StreamableHttpService::new(move || Ok(handler.clone()), sessions, config)
+    };
+    let (core, all) = (service(core), service(all));
     let call = move |State(app): State<App>, request: Request<Body>| async move {
         let (parts, incoming) = request.into_parts();
         let received = async {
@@ -80,6 +122,10 @@ pub(crate) fn router(app: &App) -> Router<App> {
         };
         match received.await {
             Ok(received) => {
+                let service = match ToolList::of(&parts) {
+                    ToolList::Core => core,
+                    ToolList::All => all,
+                };
                 let request = Request::from_parts(parts, Full::new(received.bytes.clone()));
                 let answer = service.handle(request).await.map(Body::new);
                 drop(received);
@@ -93,9 +139,9 @@ pub(crate) fn router(app: &App) -> Router<App> {
 
 /// Serves one agent over standard input and output, as the default tenant, until
 /// standard input ends.
-pub async fn mcp_stdio(service: crate::Service) -> Result<(), Error> {
+pub async fn mcp_stdio(service: crate::Service, tools: ToolList) -> Result<(), Error> {
     let app = service.app()?;
-    let handler = Handler::new(app.clone(), Client::Local);
+    let handler = Handler::new(app.clone(), Client::Local, tools);
     let served = rmcp::serve_server(handler, rmcp::transport::stdio_pipes()).await;
     match served {
         Ok(running) => {
@@ -139,12 +185,25 @@ struct Handler {
     app: App,
     tools: Arc<Tools>,
     client: Client,
+    list: ToolList,
 }
 
 impl Handler {
-    fn new(app: App, client: Client) -> Self {
+    fn new(app: App, client: Client, list: ToolList) -> Self {
         let tools = Arc::new(tools::all());
-        Self { app, tools, client }
+        Self {
+            app,
+            tools,
+            client,
+            list,
+        }
+    }
+
+    fn listing(&self, list: ToolList) -> Self {
+        Self {
+            list,
+            ..self.clone()
+        }
     }
 
     async fn tenant(&self, context: &RequestContext<RoleServer>) -> Result<Arc<Tenant>, Problem> {
@@ -179,7 +238,10 @@ impl ServerHandler for Handler {
         let server = Implementation::new("contexture", env!("CARGO_PKG_VERSION"));
         ServerConfig::new(capabilities)
             .with_server_info(server.with_title("Contexture"))
-            .with_instructions(INSTRUCTIONS)
+            .with_instructions(match self.list {
+                ToolList::Core => BRIEF_INSTRUCTIONS,
+                ToolList::All => INSTRUCTIONS,
+            })
     }
 
     fn get_tool(&self, name: &str) -> Option<Tool> {
@@ -191,7 +253,10 @@ impl ServerHandler for Handler {
         _: Option<PaginatedRequestParams>,
         _: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        Ok(ListToolsResult::with_all_items(self.tools.declared()))
+        Ok(ListToolsResult::with_all_items(match self.list {
+            ToolList::Core => self.tools.brief(),
+            ToolList::All => self.tools.declared(),
+        }))
     }
 
     async fn call_tool(

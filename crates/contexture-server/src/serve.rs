@@ -141,7 +141,7 @@ impl Server {
             .advise("create an API key with `contexture key new`")
             .advise(Advice::set_to(
                 "addr",
-                "a loopback address such as 127.0.0.1:8787",
+                "a loopback address such as 127.0.0.1:4650",
             )));
         }
         Ok(Self {

@@ -4,26 +4,17 @@ use contexture_engine::{Error, Recipe, RecipeInfo};
 
 /// The built-in recipes: name and text.
 const BUILT_IN: &[(&str, &str)] = &[
-    (
-        "working-set",
-        include_str!("../../../recipes/working-set.yml"),
-    ),
-    ("broker", include_str!("../../../recipes/broker.yml")),
+    ("working-set", include_str!("../recipes/working-set.yml")),
+    ("broker", include_str!("../recipes/broker.yml")),
     (
         "loom-dialogue",
-        include_str!("../../../recipes/loom-dialogue.yml"),
+        include_str!("../recipes/loom-dialogue.yml"),
     ),
-    (
-        "loom-buffer",
-        include_str!("../../../recipes/loom-buffer.yml"),
-    ),
-    ("memory", include_str!("../../../recipes/memory.yml")),
-    ("inline", include_str!("../../../recipes/inline.yml")),
-    ("fit", include_str!("../../../recipes/fit.yml")),
-    (
-        "task-stack",
-        include_str!("../../../recipes/task-stack.yml"),
-    ),
+    ("loom-buffer", include_str!("../recipes/loom-buffer.yml")),
+    ("memory", include_str!("../recipes/memory.yml")),
+    ("inline", include_str!("../recipes/inline.yml")),
+    ("fit", include_str!("../recipes/fit.yml")),
+    ("task-stack", include_str!("../recipes/task-stack.yml")),
 ];
 
 /// Returns the names of the built-in recipes.

@@ -24,7 +24,7 @@ Examples:
   contexture key new --name 'my laptop'
   contexture key new --tenant harbour --name 'harbour agent' > harbour.key
   contexture key new --metrics --name 'dashboard'
-  curl -H \"Authorization: Bearer $(cat harbour.key)\" http://127.0.0.1:8787/v1/sessions")]
+  curl -H \"Authorization: Bearer $(cat harbour.key)\" http://127.0.0.1:4650/v1/sessions")]
     New {
         /// Tenant whose data the key grants access to: a-z, 0-9, _ and - [default: default]
         #[arg(long, value_name = "NAME", conflicts_with = "metrics")]

@@ -11,7 +11,7 @@ use super::{StoreOptions, timestamp};
 
 #[derive(Args)]
 pub(crate) struct ServeArgs {
-    /// Address to listen on [default: the address set in contexture.toml, else 127.0.0.1:8787]
+    /// Address to listen on [default: the address set in contexture.toml, else 127.0.0.1:4650]
     #[arg(long, value_name = "ADDR:PORT")]
     pub(crate) addr: Option<String>,
     /// Stop when standard input ends, so that the server ends with the program that started it
@@ -35,8 +35,21 @@ pub(crate) struct InspectArgs {
 
 #[derive(Args)]
 pub(crate) struct McpArgs {
+    /// Tools to list: `core` lists what most agents need in about 1,000 tokens
+    #[arg(long, value_enum, value_name = "LIST", default_value_t)]
+    pub(crate) tools: ListedTools,
     #[command(flatten)]
     pub(crate) options: ServiceOptions,
+}
+
+/// The tools that an agent is shown.
+#[derive(Clone, Copy, Default, clap::ValueEnum)]
+pub(crate) enum ListedTools {
+    /// Memory, sessions, files and cut results.
+    #[default]
+    Core,
+    /// Every tool, with the schemas of its results.
+    All,
 }
 
 /// The project and the store that a server uses.

@@ -9,7 +9,8 @@ fn inspect(project: &Project, args: &[&str]) -> Value {
     std::fs::create_dir_all(&cache).unwrap();
     let output = Command::new("npx")
         .args(["--yes", "@modelcontextprotocol/inspector@2.12.0", "--cli"])
-        .args([BIN, "mcp", "--root", project.path("").to_str().unwrap()])
+        .args([BIN, "mcp", "--tools", "all"])
+        .args(["--root", project.path("").to_str().unwrap()])
         .args(args)
         .current_dir(&cache)
         .output()
@@ -25,7 +26,7 @@ fn inspect(project: &Project, args: &[&str]) -> Value {
 fn the_inspector_calls_tools() {
     let project = project();
     let listed = inspect(&project, &["--method", "tools/list"]);
-    assert_eq!(listed["tools"].as_array().unwrap().len(), 12);
+    assert_eq!(listed["tools"].as_array().unwrap().len(), 15);
     let arguments = ["--method", "tools/call", "--tool-name", "push_task"];
     let more = [
         "--tool-arg",

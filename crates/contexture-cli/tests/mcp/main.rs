@@ -82,7 +82,7 @@ fn drive(server: &Value, mode: &str, steps: &[Value]) -> Vec<Value> {
 fn stdio(project: &Project) -> Value {
     json!({
         "command": BIN,
-        "args": ["mcp", "--root", project.path("").to_str().unwrap(), "--now", NOW],
+        "args": ["mcp", "--tools", "all", "--root", project.path("").to_str().unwrap(), "--now", NOW],
     })
 }
 

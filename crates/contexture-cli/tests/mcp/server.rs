@@ -37,7 +37,7 @@ impl Server {
     /// Returns how a client calls it.
     pub(crate) fn with_key(&self, key: &str) -> Value {
         let headers = json!({"Authorization": format!("Bearer {key}")});
-        json!({"url": format!("{}/mcp", self.address), "headers": headers})
+        json!({"url": format!("{}/mcp?tools=all", self.address), "headers": headers})
     }
 
     /// Returns how many bytes of memory and how many files it has.

@@ -2,11 +2,13 @@
 
 use super::*;
 
-const CHANGING: [&str; 7] = [
+const CHANGING: [&str; 9] = [
     "add_to_working_set",
     "remove_from_working_set",
     "adjust_priority",
     "remember",
+    "forget",
+    "begin_session",
     "push_task",
     "pop_task",
     "compact",
@@ -41,6 +43,9 @@ fn the_server_describes_itself_and_its_tools() {
             "adjust_priority",
             "remember",
             "recall",
+            "forget",
+            "begin_session",
+            "record_turn",
             "push_task",
             "pop_task",
             "compact",
@@ -73,6 +78,107 @@ fn the_server_describes_itself_and_its_tools() {
             assert_eq!(hints["title"], tool["title"], "{name}");
         }
     }
+}
+
+#[test]
+fn the_default_list_is_short() {
+    let project = project();
+    let call = json!({"jsonrpc": "2.0", "id": 2, "method": "tools/list"});
+    let begin = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
+        "protocolVersion": "2025-11-25", "capabilities": {},
+        "clientInfo": {"name": "test", "version": "1"}}});
+    let ready = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
+    let said = format!("{begin}\n{ready}\n{call}\n");
+    let list = |args: &[&str]| -> Vec<Value> {
+        let out = project.run_with(args, &said).out;
+        let answer: Value = serde_json::from_str(out.lines().last().unwrap()).unwrap();
+        answer["result"]["tools"].as_array().unwrap().clone()
+    };
+    let tokens = |tools: &[Value]| {
+        let shown: Vec<Value> = tools
+            .iter()
+            .map(|tool| {
+                json!({"name": tool["name"], "description": tool["description"],
+                    "inputSchema": tool["inputSchema"]})
+            })
+            .collect();
+        let text = serde_json::to_string(&shown).unwrap();
+        (
+            bpe_openai::o200k_base().count(&text),
+            bpe_openai::o200k_base().count(&serde_json::to_string(tools).unwrap()),
+        )
+    };
+    let core = list(&["mcp"]);
+    let (shown, sent) = tokens(&core);
+    println!("{} tools: {shown} tokens, {sent} as sent", core.len());
+    assert!(sent <= 1200, "{sent} tokens");
+    let names: Vec<&str> = core
+        .iter()
+        .filter_map(|tool| tool["name"].as_str())
+        .collect();
+    for name in [
+        "remember",
+        "recall",
+        "forget",
+        "begin_session",
+        "record_turn",
+    ] {
+        assert!(names.contains(&name), "{names:?}");
+    }
+    let all = list(&["mcp", "--tools", "all"]);
+    println!("{} tools: {:?}", all.len(), tokens(&all));
+    // A tool that is not listed can be called.
+    let call = json!({"jsonrpc": "2.0", "id": 3, "method": "tools/call", "params": {
+        "name": "push_task", "arguments": {"goal": "Mend the lamp", "why": "It is dark."}}});
+    let out = project
+        .run_with(&["mcp"], &format!("{begin}\n{ready}\n{call}\n"))
+        .out;
+    assert!(out.contains("task t1 is current"), "{out}");
+}
+
+#[test]
+fn a_session_is_begun_recorded_and_forgotten() {
+    let project = project();
+    let begin = json!({"label": "trip", "why": "The user plans a trip."});
+    let done = called(
+        &project,
+        &[
+            call("begin_session", begin.clone()),
+            call(
+                "record_turn",
+                json!({"session": "trip", "user": "Where to?",
+                "assistant": "To Oslo."}),
+            ),
+            call("begin_session", begin),
+            call(
+                "remember",
+                json!({"text": "Ann likes Oslo.", "why": "She said so."}),
+            ),
+        ],
+    );
+    assert_eq!(text(&done[0]), "session trip is created");
+    assert_eq!(text(&done[1]), "recorded turn 1 of session trip");
+    assert_eq!(text(&done[2]), "session trip has 1 turns");
+    assert!(
+        project
+            .ok(&["session", "history", "trip"])
+            .contains("To Oslo.")
+    );
+    let id = done[3]["structuredContent"]["id"].as_str().unwrap();
+    let done = called(
+        &project,
+        &[call(
+            "forget",
+            json!({"id": id, "why": "She changed her mind."}),
+        )],
+    );
+    // The fact, and the place that only this fact mentions.
+    assert_eq!(text(&done[0]), "2 records deleted");
+    assert!(
+        !project
+            .ok(&["memory", "recall", "Oslo"])
+            .contains("Ann likes")
+    );
 }
 
 /// Returns a request without the mark in its tags, which is the store's.

@@ -101,7 +101,7 @@ fn an_address_that_others_reach_is_refused_without_keys() {
         run.err,
         "error: other machines can reach 0.0.0.0:0, and no API key exists: anyone could read and \
          write all data\nhint: create an API key with `contexture key new`; or set --addr to a \
-         loopback address such as 127.0.0.1:8787\n"
+         loopback address such as 127.0.0.1:4650\n"
     );
 }
 

@@ -116,7 +116,7 @@ impl QuotaConfig {
 impl Default for ServerConfig {
     fn default() -> Self {
         Self {
-            addr: "127.0.0.1:8787".to_owned(),
+            addr: "127.0.0.1:4650".to_owned(),
             allowed_hosts: Vec::new(),
             allowed_origins: Vec::new(),
             max_body_bytes: 16 << 20,

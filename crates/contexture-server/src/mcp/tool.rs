@@ -31,6 +31,8 @@ pub(super) type Work =
 /// A tool: its declaration and its implementation.
 pub(super) struct Declared {
     pub(super) declared: Tool,
+    /// The declaration in the default list, if the tool is in it.
+    pub(super) brief: Option<Tool>,
     pub(super) work: Work,
 }
 
@@ -93,6 +95,15 @@ impl Tools {
         self.0.iter().map(|tool| tool.declared.clone()).collect()
     }
 
+    /// Returns the default list. Every tool in a list costs tokens in every
+    /// conversation.
+    pub(super) fn brief(&self) -> Vec<Tool> {
+        self.0
+            .iter()
+            .filter_map(|tool| tool.brief.clone())
+            .collect()
+    }
+
     /// Adds a tool that reads arguments `B` and returns a text and `A`.
     pub(super) fn add<A, B>(
         &mut self,
@@ -135,7 +146,49 @@ impl Tools {
             let arguments = Value::Object(arguments);
             work(tenant, json::read_value(&schemas, name, arguments)?)
         });
-        self.0.push(Declared { declared, work });
+        self.0.push(Declared {
+            declared,
+            brief: None,
+            work,
+        });
+    }
+
+    /// Puts a tool into the default list, with a short description and only the
+    /// arguments that are required or named here. The tool accepts the others,
+    /// too. Default lists have no schemas of results.
+    pub(super) fn list_briefly(&mut self, name: &str, about: &'static str, arguments: &[&str]) {
+        let Some(tool) = self.0.iter_mut().find(|tool| tool.declared.name == name) else {
+            return;
+        };
+        let mut takes = JsonObject::clone(&tool.declared.input_schema);
+        let required = takes.get("required").cloned().unwrap_or_default();
+        let is_required = |name: &str| {
+            let mut names = required.as_array().into_iter().flatten();
+            names.any(|known| known == name)
+        };
+        if let Some(Value::Object(fields)) = takes.get_mut("properties") {
+            fields.retain(|name, _| is_required(name) || arguments.contains(&name.as_str()));
+            fields.values_mut().for_each(shorten);
+        }
+        let mut brief = tool.declared.clone();
+        brief.description = Some(about.into());
+        brief.input_schema = Arc::new(takes);
+        brief.output_schema = None;
+        tool.brief = Some(brief);
+    }
+}
+
+/// Reduces the schema of an argument to its type and the first sentence of its
+/// description.
+fn shorten(argument: &mut Value) {
+    let Value::Object(fields) = argument else {
+        return;
+    };
+    fields.retain(|name, _| matches!(name.as_str(), "type" | "description" | "items" | "enum"));
+    if let Some(Value::String(about)) = fields.get_mut("description") {
+        let ends = [". ", ": "].iter().filter_map(|end| about.find(end));
+        let first = &about[..ends.min().unwrap_or(about.len())];
+        *about = first.trim_end_matches('.').to_owned();
     }
 }
 

@@ -5,6 +5,7 @@ mod compact;
 mod fetch;
 mod fit;
 mod memory;
+mod sessions;
 mod tasks;
 mod working_set;
 
@@ -24,6 +25,7 @@ pub(super) fn all() -> Tools {
     assemble::add(&mut tools);
     working_set::add(&mut tools);
     memory::add(&mut tools);
+    sessions::add(&mut tools);
     tasks::add(&mut tools);
     compact::add(&mut tools);
     fetch::add(&mut tools);

@@ -105,8 +105,13 @@ fn every_call_that_is_shown_is_answered_as_shown() {
     print_at_length(&client);
     call_all(&client, &mut |id, status, answer| {
         let response = &described[id]["responses"][status.to_string()];
-        let made = answers.get("assemble").map(|made: &Value| &made["snapshot"]);
-        assert!(status < 300, "{id}: {status} {answer} (assembled: {made:?})");
+        let made = answers
+            .get("assemble")
+            .map(|made: &Value| &made["snapshot"]);
+        assert!(
+            status < 300,
+            "{id}: {status} {answer} (assembled: {made:?})"
+        );
         let mut schema = response["content"]["application/json"]["schema"].clone();
         assert!(schema.is_object(), "{id}: {status} is not in the document");
         schema["components"] = document["components"].clone();

@@ -144,7 +144,7 @@ fn a_public_address_requires_a_key() {
             json!([
                 {"do": "text", "text": "create an API key with `contexture key new`"},
                 {"do": "set", "field": "addr",
-                 "value": "a loopback address such as 127.0.0.1:8787"},
+                 "value": "a loopback address such as 127.0.0.1:4650"},
             ])
         );
     }

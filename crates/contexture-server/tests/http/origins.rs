@@ -20,7 +20,7 @@ fn a_foreign_host_is_rejected() {
         "[::1]:80",
         "192.0.2.7",
         "contexture.example",
-        "contexture.example:8787",
+        "contexture.example:4650",
     ] {
         let answer = ask(&server, "GET", &format!("host: {host}\r\n"));
         assert_eq!(answer.status, 200, "{host}: {}", answer.body);

@@ -206,6 +206,11 @@ pub(super) fn add(tools: &mut Tools) {
             Ok(Answer::new(account.text(), &account))
         },
     );
+    tools.list_briefly(
+        "context_report",
+        "Lists what the assembled context contains, and what was cut or dropped and why.",
+        &["session"],
+    );
 }
 
 /// Assembles a request and returns its report.

@@ -42,6 +42,11 @@ pub(super) fn add(tools: &mut Tools) {
         Effect::Reads,
         fetch,
     );
+    tools.list_briefly(
+        "fetch",
+        "Returns lines that were cut from a tool result.",
+        &["lines", "grep"],
+    );
 }
 
 fn fetch(tenant: &Tenant, wanted: Fetch) -> Result<Answer, Problem> {

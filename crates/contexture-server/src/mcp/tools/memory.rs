@@ -1,8 +1,8 @@
-//! The tools `remember` and `recall`.
+//! The tools `remember`, `recall` and `forget`.
 
 use contexture::memory::{Channel, ContextFilters, MemoryRecorded};
 use contexture::schema::{AtLeastOne, NotBlank};
-use contexture::store::{EventRecord, Record, RecordKind};
+use contexture::store::{EventRecord, Forget, Forgotten, Record, RecordKind};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -80,6 +80,34 @@ struct RecallArguments {
     timezone: Option<String>,
 }
 
+/// The arguments of `forget`: one of `id`, `source` and `session`.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct ForgetArguments {
+    /// The id of a record, as `recall` returns it. Default: none.
+    #[serde(default)]
+    #[schemars(with = "Option<NotBlank>")]
+    id: Option<String>,
+    /// The source whose records are deleted. Default: none.
+    #[serde(default)]
+    #[schemars(with = "Option<NotBlank>")]
+    source: Option<String>,
+    /// The session whose memories are deleted. Default: none.
+    #[serde(default)]
+    #[schemars(with = "Option<NotBlank>")]
+    session: Option<String>,
+    /// The reason, in one sentence.
+    #[schemars(with = "NotBlank")]
+    why: String,
+}
+
+/// The result of `forget`.
+#[derive(Debug, Serialize, JsonSchema)]
+struct ForgetResult {
+    /// The number of deleted records by kind.
+    forgotten: Forgotten,
+}
+
 /// The result of `remember`.
 #[derive(Debug, Serialize, JsonSchema)]
 struct Remembered {
@@ -140,6 +168,56 @@ pub(super) fn add(tools: &mut Tools) {
         Effect::Reads,
         recall,
     );
+    tools.add::<ForgetResult, ForgetArguments>(
+        "forget",
+        (
+            "Forget records",
+            "Deletes stored facts for good: one record, or all records of a source or a session. \
+             Call it when the user asks for it or a fact is wrong. It cannot be undone.",
+        ),
+        Effect::Replaces,
+        forget,
+    );
+    tools.list_briefly(
+        "remember",
+        "Stores a fact, decision or preference for later conversations. No secrets.",
+        &["text"],
+    );
+    tools.list_briefly(
+        "recall",
+        "Finds stored facts by words and meaning. Call it before you ask or guess.",
+        &["max_tokens"],
+    );
+    tools.list_briefly("forget", "Deletes a stored fact for good.", &["id"]);
+}
+
+fn forget(tenant: &Tenant, wanted: ForgetArguments) -> Result<Answer, Problem> {
+    let what = match (wanted.id, wanted.source, wanted.session) {
+        (Some(id), None, None) => Forget::Id { kind: None, id },
+        (None, Some(source), None) => Forget::Source(source),
+        (None, None, Some(session)) => Forget::Session(session),
+        (None, None, None) => {
+            return Err(Problem::unprocessable("`id` is missing")
+                .at("id")
+                .hint("give the `id` that `recall` returned, or a `source` or `session`"));
+        }
+        _ => {
+            return Err(
+                Problem::unprocessable("`id`, `source` and `session` cannot be combined").at("id"),
+            );
+        }
+    };
+    let forgotten = tenant.engine.memory()?.forget(&what)?;
+    if let Some(warning) = note(tenant, None, "forgotten", &Reason::new(&wanted.why)) {
+        tracing::warn!(warning = warning.message, "tool");
+    }
+    let count: u64 = forgotten.forgotten.values().sum();
+    let text = match count {
+        0 => "no record matches".to_owned(),
+        1 => "1 record deleted".to_owned(),
+        _ => format!("{count} records deleted"),
+    };
+    Ok(Answer::new(text, &ForgetResult { forgotten }))
 }
 
 fn remember(tenant: &Tenant, remember: Remember) -> Result<Answer, Problem> {

@@ -134,6 +134,16 @@ pub(super) fn add(tools: &mut Tools) {
             change(tenant, adjust.session, action)
         },
     );
+    tools.list_briefly(
+        "add_to_working_set",
+        "Adds a file, folder or pattern to the context.",
+        &[],
+    );
+    tools.list_briefly(
+        "remove_from_working_set",
+        "Removes an entry from the context, but not the file.",
+        &[],
+    );
 }
 
 fn change(tenant: &Tenant, session: Option<String>, mut action: Action) -> Result<Answer, Problem> {
