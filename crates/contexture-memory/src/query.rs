@@ -134,24 +134,26 @@ impl Query {
         self.terms.is_empty() && self.times.is_empty()
     }
 
-    /// Returns the most that can speak for a text beside what it says.
-    pub(crate) fn most_bonus(&self) -> f32 {
+    /// Returns the most that can speak for a text beside what it says, when
+    /// vectors weigh that much.
+    pub(crate) fn most_bonus(&self, vector_weight: f32) -> f32 {
         let speaker = if self.speakers.is_empty() {
             0.0
         } else {
             SPEAKER
         };
         let alias = if self.aliased.is_empty() { 0.0 } else { ALIAS };
-        speaker + self.times.most_bonus() + alias
+        speaker + vector_weight * self.times.most_bonus() + alias
     }
 
-    /// Returns what speaks for a text beside what it says.
-    pub(crate) fn bonus(&self, text: &Text) -> f32 {
+    /// Returns what speaks for a text beside what it says, when vectors weigh
+    /// that much. A time that is named must count however much they do.
+    pub(crate) fn bonus(&self, text: &Text, vector_weight: f32) -> f32 {
         let mut bonus = 0.0;
         if text.speaker.is_some_and(|who| self.speakers.contains(&who)) {
             bonus += SPEAKER;
         }
-        bonus += self.times.bonus(text.at, &text.told);
+        bonus += vector_weight * self.times.bonus(text.at, &text.told);
         if !self.aliased.is_empty() && text.mentions.iter().any(|e| self.aliased.contains(e)) {
             bonus += ALIAS;
         }
@@ -160,8 +162,8 @@ impl Query {
 }
 
 /// Returns the word that most texts hold of those that differ from a word by
-/// one letter or two that changed places, and its term. Only texts that may be
-/// found count: a word of a hidden text must not show.
+/// one letter or two near ones that changed places, and its term. Only texts
+/// that may be found count: a word of a hidden text must not show.
 fn corrected_word(word: &str, view: &View, filters: &Admission<'_>) -> Option<(String, u32)> {
     let letters: Vec<char> = word.chars().collect();
     if !CORRECTED.contains(&letters.len()) || !letters.iter().all(|c| c.is_alphabetic()) {
@@ -184,10 +186,12 @@ fn corrected_word(word: &str, view: &View, filters: &Admission<'_>) -> Option<(S
             less.remove(at);
             consider(less);
         }
-        if at + 1 < letters.len() {
-            let mut swapped = letters.clone();
-            swapped.swap(at, at + 1);
-            consider(swapped);
+        for other in [at + 1, at + 2] {
+            if other < letters.len() {
+                let mut swapped = letters.clone();
+                swapped.swap(at, other);
+                consider(swapped);
+            }
         }
         for other in 'a'..='z' {
             if at < letters.len() {

@@ -61,8 +61,8 @@ const RUN_PART: f32 = 0.1;
 const LEAST_WEIGHT: f32 = 0.5;
 const MOST_WEIGHT: f32 = 1.5;
 
-/// Word scores of a best text from which on words have found what is asked for,
-/// and up to which they have not.
+/// Word scores of a best text, were it of mean length at most, from which on
+/// words have found what is asked for, and up to which they have not.
 const FOUND: f32 = 0.35;
 const NOT_FOUND: f32 = 0.15;
 
@@ -366,11 +366,11 @@ impl Index {
         let probe = vector.and_then(Probe::new);
         let Scores { words, vectors, .. } = &mut scores;
         if slots < WORTH_THREADS {
-            self.score_words(terms, mute, words);
+            let best = self.score_words(terms, mute, words);
             if let Some(probe) = &probe {
                 probe.dots(&self.vectors, &self.scales, vectors);
             }
-            self.combine(terms, mute, &mut scores);
+            self.combine(terms, mute, best, &mut scores);
             return scores;
         }
         // Vectors are taken block by block, by whoever is free.
@@ -384,24 +384,26 @@ impl Index {
                 probe.dots(vectors, &self.scales[first..end], dots);
             }
         };
-        std::thread::scope(|threads| {
+        let best = std::thread::scope(|threads| {
             if let Some(probe) = &probe {
                 threads.spawn(|| compare(probe));
             }
-            self.score_words(terms, mute, words);
+            let best = self.score_words(terms, mute, words);
             if let Some(probe) = &probe {
                 compare(probe);
             }
+            best
         });
-        self.combine(terms, mute, &mut scores);
+        self.combine(terms, mute, best, &mut scores);
         scores
     }
 
     /// Looks at texts together with those around them, and weighs words against
-    /// vectors. Texts that are `mute` lend nothing.
-    fn combine(&self, terms: &[u32], mute: &[Slot], scores: &mut Scores) {
+    /// vectors. Texts that are `mute` lend nothing. `best` is what
+    /// [`Index::score_words`] returned.
+    fn combine(&self, terms: &[u32], mute: &[Slot], best: f32, scores: &mut Scores) {
         let mute = Mute::of(mute, scores.words.len());
-        scores.vector_weight = self.vector_weight(terms, &scores.words, &mute);
+        scores.vector_weight = self.vector_weight(terms, best, &mute);
         if scores.vectors.iter().any(|dot| *dot != 0.0) {
             self.with_previous(&mute, &mut scores.vectors);
         }
@@ -424,7 +426,7 @@ impl Index {
 
     /// Returns what vectors weigh beside words. They weigh more when few of the
     /// query's words are found anywhere, or no text has many of them.
-    fn vector_weight(&self, terms: &[u32], words: &[f32], mute: &Mute) -> f32 {
+    fn vector_weight(&self, terms: &[u32], best: f32, mute: &Mute) -> f32 {
         let (mut all, mut held) = (0.0, 0.0);
         for term in terms {
             let rarity = self.rarity(*term);
@@ -434,8 +436,6 @@ impl Index {
             }
         }
         let missing = if all > 0.0 { 1.0 - held / all } else { 1.0 };
-        let heard = (0..).zip(words).filter(|(slot, _)| !mute.holds(*slot));
-        let best = heard.map(|(_, words)| *words).fold(0.0, f32::max);
         let low = ((FOUND - best) / (FOUND - NOT_FOUND)).clamp(0.0, 1.0);
         LEAST_WEIGHT + (MOST_WEIGHT - LEAST_WEIGHT) * missing.max(low)
     }
@@ -495,13 +495,18 @@ impl Index {
     /// as a part of what a text that is full of all the terms would reach.
     ///
     /// Terms that no text holds tell none from another, and do not count.
-    fn score_words(&self, terms: &[u32], mute: &[Slot], scores: &mut [f32]) {
+    ///
+    /// Returns what the best text that is not `mute` would reach if no text were
+    /// longer than the mean. A long text that has the words of a query has them,
+    /// however much else it says.
+    fn score_words(&self, terms: &[u32], mute: &[Slot], scores: &mut [f32]) -> f32 {
         let held = terms.iter().filter(|term| self.postings.contains_key(term));
         let best: f32 = held.map(|&term| self.rarity(term)).sum();
         let mute = Mute::of(mute, scores.len());
         let mean = (self.length as f64 / f64::from(ONE) / self.live.max(1) as f64) as f32;
         let mean = mean.max(f32::MIN_POSITIVE);
         let mut counts = vec![0_u32; scores.len()];
+        let mut shorter = vec![0.0_f32; scores.len()];
         let mut touched = Vec::new();
         for &term in terms {
             let Some(postings) = self.postings.get(&term) else {
@@ -527,8 +532,11 @@ impl Index {
                 let count = std::mem::take(&mut counts[at]) as f32 / ONE;
                 let damp = K1 * (1.0 - B + B * self.lengths[at] / mean);
                 scores[at] += share * count / (count + damp);
+                shorter[at] += share * count / (count + damp.min(K1));
             }
         }
+        let heard = (0..).zip(shorter).filter(|(slot, _)| !mute.holds(*slot));
+        heard.map(|(_, words)| words).fold(0.0, f32::max)
     }
 
     /// Calls with a text and its neighbours, and which part of its words each

@@ -11,9 +11,10 @@ const BEST: f32 = 1.4;
 
 /// Below this a text has next to nothing to do with a query, with vectors that
 /// weigh as much as here. What they weigh in a ranking grows when words find
-/// nothing, and what they say does not.
+/// nothing, and what they say does not. Vectors of unrelated texts reach 0.2
+/// with the built-in encoder, those of related ones are above 0.25.
 const FAINT: f32 = 0.07;
-const FAINT_VECTOR: f32 = 0.4;
+const FAINT_VECTOR: f32 = 0.3;
 
 /// A text that fits a query.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -227,6 +227,33 @@ fn vectors_weigh_more_when_words_find_little() {
 }
 
 #[test]
+fn a_long_text_that_has_the_words_has_found_them() {
+    let mut index = Index::new(4);
+    let long = format!("{} custard train", "boat noon valve ".repeat(60));
+    let add = |index: &mut Index, key: i64, text: &str| {
+        index.add(&Entry {
+            key,
+            words: &analyse(text),
+            vector: None,
+            run: None,
+            position: (key, 0),
+        })
+    };
+    let slot = add(&mut index, 1, &long);
+    for key in 2..20 {
+        add(&mut index, key, "lever boat");
+    }
+    let weight = |mute: &[Slot]| {
+        index
+            .scores(&terms("custard train"), None, mute)
+            .vector_weight
+    };
+    assert_eq!(weight(&[]), 0.5);
+    // One that may not be seen has found nothing.
+    assert_eq!(weight(&[slot]), 1.5);
+}
+
+#[test]
 fn a_text_is_ranked_with_the_one_before_it() {
     let mut index = Index::new(4);
     let (about, other) = ([1.0, 0.0, 0.0, 0.0], [0.0, 1.0, 0.0, 0.0]);
