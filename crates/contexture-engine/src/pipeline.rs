@@ -113,7 +113,15 @@ fn positioned(engine: &Engine, recipe: Arc<Recipe>) -> Arc<Recipe> {
         };
         let mut layer = moved.layers.remove(at);
         let layers = &moved.layers;
-        let history = layers.iter().position(|l| l.place == Place::History);
+        // The conversation itself, if other layers stand before it.
+        let is_conversation = |layer: &RecipeLayer| {
+            let source = layer.source.as_deref().and_then(|name| engine.source(name));
+            source.is_some_and(|source| source.concept() == Concept::History)
+        };
+        let in_history = |layer: &RecipeLayer| layer.place == Place::History;
+        let history = (layers.iter())
+            .position(|layer| in_history(layer) && is_conversation(layer))
+            .or_else(|| layers.iter().position(in_history));
         let last = layers.iter().rposition(|l| l.place == Place::Current);
         let (place, to) = match position {
             Position::System => (Place::System, history),

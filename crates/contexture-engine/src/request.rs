@@ -181,7 +181,7 @@ pub struct Request {
     pub format: Option<Format>,
     /// Fails if the request changes tools, instructions or history of the
     /// session's previous request, or is for another model, so that the
-    /// provider's cache is lost. Default: false.
+    /// provider's cache is lost.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     #[cfg_attr(feature = "clap", arg(long))]
     pub fail_on_cache_break: bool,

@@ -1,5 +1,7 @@
 //! Expressions of time, resolved to days.
 
+#![allow(clippy::unwrap_used)]
+
 use contexture_recall::{Clock, Interval, Order, TimeReading, mentioned_times, read_times};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;

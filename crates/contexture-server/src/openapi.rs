@@ -330,8 +330,10 @@ fn describe(
                 "schema": {"type": "string", "description": "One record per line, as JSON."},
             });
         }
-        // A call without a body is read as an empty object.
-        let required = schemas.check(operation.id, &json!({})).is_err();
+        // A call without a body is read as an empty object, except where its type
+        // says whether it is JSON or lines.
+        let is_empty_valid = schemas.check(operation.id, &json!({})).is_ok();
+        let required = operation.takes.lines || !is_empty_valid;
         described["requestBody"] = json!({"required": required, "content": content});
     }
     described

@@ -25,7 +25,7 @@ impl Upkeep for SqliteStore {
         let Some(shared) = self.existing()? else {
             return Ok(Verification::default());
         };
-        let verified = self.read(|db, tenant| verify::verify(db, tenant));
+        let verified = self.read(verify::verify);
         match verified {
             // What cannot even be read is damage, too.
             Err(StoreError::NotAStore { message, .. }) => {

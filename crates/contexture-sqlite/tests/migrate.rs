@@ -59,7 +59,7 @@ fn older(path: &Path, steps: &[&str]) {
             db.execute_batch(&format!("DROP TABLE {table}")).unwrap();
         }
     }
-    // Columns that versions 6 and 9 added.
+    // Columns that versions 6 and 13 added.
     for (table, column) in [
         ("compactions", "first_kept_message"),
         ("compactions", "facts"),
@@ -71,12 +71,24 @@ fn older(path: &Path, steps: &[&str]) {
     if old.table_exists(None, "memory_states").unwrap() {
         db.execute_batch(LATER_COLUMNS).unwrap();
     }
+    if old.table_exists(None, "node_contents").unwrap() {
+        db.execute_batch("ALTER TABLE node_contents DROP COLUMN sum")
+            .unwrap();
+    }
+    remove_seal(path);
     db.pragma_update(None, "user_version", steps.len() as u32)
         .unwrap();
     assert_eq!(schema(&db), schema(&old));
 }
 
-/// Takes away what version 11 added to tables of earlier ones.
+/// Removes the file with the number of commits, which older stores do not have.
+fn remove_seal(path: &Path) {
+    let mut seal = path.as_os_str().to_owned();
+    seal.push("-seal");
+    std::fs::remove_file(seal).unwrap();
+}
+
+/// Takes away what version 12 added to tables of earlier ones.
 const LATER_TRIGGERS: &str = "
     DROP TRIGGER text_added; DROP TRIGGER text_replaced;
     DROP TRIGGER text_archived; DROP TRIGGER text_restored;";
@@ -85,7 +97,7 @@ const LATER_COLUMNS: &str = "
     ALTER TABLE memory_states DROP COLUMN later_seq;";
 
 /// Returns a tenant whose data is in the store's own file, as all had it before
-/// version 9.
+/// version 13.
 fn tenant_inside(path: &Path, store: &SqliteStore, name: &str) -> SqliteStore {
     let db = Connection::open(path).unwrap();
     let insert = "INSERT INTO tenants (name, inside) VALUES (?1, 1)";
@@ -223,6 +235,7 @@ fn tool_results_of_an_older_store_are_found_by_their_handles() {
             .unwrap();
     }
     drop((store, other));
+    remove_seal(&path);
     let db = Connection::open(&path).unwrap();
     db.execute_batch(LATER_TRIGGERS).unwrap();
     db.execute_batch(LATER_COLUMNS).unwrap();

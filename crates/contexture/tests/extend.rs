@@ -189,7 +189,7 @@ fn recipe_errors_name_the_line() {
             "{layer: a, source: mime}",
             "mine.yml:3:3: layers[0].source: unknown source `mime`; did you mean `mine`? (one of \
              boot, environment, event, files, history, items, loom, memory, messages, mine, persona, \
-             role, runtime, system, task, tasks, tools, working-set)",
+             pins, role, runtime, system, task, tasks, tools, working-set)",
         ),
         (
             "{layer: a, source: mine, with: {wrods: [x]}}",

@@ -83,6 +83,7 @@ fn messages(assembled: &Assembled, format: Format) -> Vec<Value> {
             Value::Array(list) => list.iter_mut().for_each(strip),
             Value::Object(fields) => {
                 fields.remove("cache_control");
+                fields.remove("prompt_cache_breakpoint");
                 fields.values_mut().for_each(strip);
             }
             _ => {}

@@ -222,7 +222,7 @@ fn unusable_files_are_excluded_with_the_reason() {
     assert_eq!(
         reasons(&none),
         "{a.md no_match: is not a file, and not a pattern: unclosed alternate group; missing '}' \
-         (maybe escape '{' with '[{]'?)"
+         (maybe escape '{' with '[{]'?)\n"
     );
     assert_eq!(
         reasons(&assembled),

@@ -59,7 +59,11 @@ export interface paths {
         get: operations["get_session"];
         put?: never;
         post?: never;
-        delete?: never;
+        /**
+         * Delete a session
+         * @description Deletes a session with its turns and snapshots. Turns that a fork shares are kept, and so are memory records of the session. The deleted text is overwritten in the database files; if `pending` is true, that happens later.
+         */
+        delete: operations["delete_session"];
         options?: never;
         head?: never;
         /**
@@ -98,7 +102,7 @@ export interface paths {
         };
         /**
          * Get the latest turns
-         * @description Returns the latest turns of the session, oldest first. Compactions appear at the position where they were made.
+         * @description Returns the latest turns of the session, oldest first. Compactions appear at the position where they were made. With `before`, returns the turns before a turn.
          */
         get: operations["get_history"];
         put?: never;
@@ -204,6 +208,50 @@ export interface paths {
         put?: never;
         post?: never;
         delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/sessions/{label}/pins": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List pins
+         * @description Returns the pins of the session in the order in which they are sent, or every revision of one pin.
+         */
+        get: operations["list_pins"];
+        put?: never;
+        /**
+         * Pin a text
+         * @description Adds a text to every request of the session, verbatim and before the history. Compaction does not change pins. Give `text`, or `turn` to pin what was said in a turn. A pin with the same `name` is replaced; its revisions stay stored.
+         */
+        post: operations["pin"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/sessions/{label}/pins/{name}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /**
+         * Remove a pin
+         * @description Removes the pin from later requests. Returns the revision that removed it. Earlier revisions stay stored.
+         */
+        delete: operations["unpin"];
         options?: never;
         head?: never;
         patch?: never;
@@ -353,6 +401,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/memory/list": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List records
+         * @description Returns the records that match every parameter, in the order they were first recorded, a page at a time.
+         */
+        get: operations["list_records"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/memory/records/{id}": {
         parameters: {
             query?: never;
@@ -369,7 +437,7 @@ export interface paths {
         post?: never;
         /**
          * Delete a record
-         * @description Deletes the record and everything derived only from it. When the call returns, no trace is left in the database files. Snapshots of earlier requests are kept.
+         * @description Deletes the record and everything derived only from it, and overwrites it in the database files. If `pending` is true, that happens later. Snapshots of earlier requests are kept.
          */
         delete: operations["forget_record"];
         options?: never;
@@ -539,7 +607,11 @@ export interface paths {
         get: operations["get_tree"];
         put?: never;
         post?: never;
-        delete?: never;
+        /**
+         * Delete a tree
+         * @description Deletes a tree with its nodes, edges, agents and paths. The deleted text is overwritten in the database files; if `pending` is true, that happens later.
+         */
+        delete: operations["delete_tree"];
         options?: never;
         head?: never;
         /**
@@ -806,7 +878,7 @@ export interface paths {
         };
         /**
          * List snapshots
-         * @description Returns the latest assembled requests, newest first, without their content.
+         * @description Returns the latest assembled requests, newest first, without their content, one page at a time.
          */
         get: operations["list_snapshots"];
         put?: never;
@@ -871,6 +943,66 @@ export interface paths {
         get: operations["check_snapshot"];
         put?: never;
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/snapshots/{hash}/report": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get the report of a snapshot
+         * @description Returns every block of an assembled request with its content, the reason, and the first request that contains it, and every candidate that was left out with the reason. Requests that were saved by an earlier version have no left-out candidates.
+         */
+        get: operations["get_snapshot_report"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/snapshots/{hash}/refit": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Refit a snapshot
+         * @description Assembles a saved request again with another budget or for another model, and returns what differs. Nothing is stored, and history is not summarised. The sources are read as they are now, and history as it was then. A request that brought its own content is shortened from what was sent.
+         */
+        post: operations["refit_snapshot"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/assemble/preview": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Preview a request
+         * @description Assembles a request as `assemble` does, and returns its blocks and its report. Nothing is stored, and history is not summarised.
+         */
+        post: operations["preview_request"];
         delete?: never;
         options?: never;
         head?: never;
@@ -957,6 +1089,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/models": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List models
+         * @description Returns the models with known context windows, by name. Other names can be used, too.
+         */
+        get: operations["list_models"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/tokens": {
         parameters: {
             query?: never;
@@ -971,6 +1123,26 @@ export interface paths {
          * @description Counts the tokens of texts, for a model or with a tokenizer.
          */
         post: operations["count_tokens"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/usage": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get the usage
+         * @description Returns how much the tenant has stored: bytes on disk, sessions, turns, snapshots, memory records, trees, nodes and tasks.
+         */
+        get: operations["get_usage"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -1375,6 +1547,12 @@ export interface components {
              *     a model, both must match. Default: Contexture's own JSON.
              */
             format?: components["schemas"]["RequestFormat"] | null;
+            /**
+             * @description Fails if the request changes tools, instructions or history of the
+             *     session's previous request, or is for another model, so that the
+             *     provider's cache is lost.
+             */
+            fail_on_cache_break?: boolean;
             /** @description Whether the answer includes the report. The format `json` always includes it. Default: true. */
             report?: boolean;
         };
@@ -1628,9 +1806,11 @@ export interface components {
             };
         };
         /**
-         * @description The common beginning of two requests. A provider can serve this part from
-         *     its prompt cache.
+         * @description Why a request cannot use what the provider has in its cache.
+         * @enum {string}
          */
+        CacheCause: "model" | "time_to_live" | "tools" | "compaction" | "edit";
+        /** @description The part of a request that the provider can serve from its prompt cache. */
         CacheReport: {
             /** @description The hash of the earlier request. */
             previous: string;
@@ -1646,6 +1826,41 @@ export interface components {
             shared_fraction: number;
             /** @description The position where the requests differ first. Null if they are the same. */
             first_difference: components["schemas"]["FirstDifference"] | null;
+            /**
+             * Format: uint64
+             * @description The number of tokens that the provider can read from its cache.
+             */
+            read_tokens: number;
+            /**
+             * Format: uint64
+             * @description The number of tokens that the provider writes to its cache.
+             */
+            written_tokens: number;
+            /**
+             * Format: uint64
+             * @description The number of tokens of the earlier request that the provider had in its
+             *     cache and that the later request cannot use.
+             */
+            missed_tokens: number;
+            /**
+             * @description Whether the later request changes tools, instructions or history of the
+             *     earlier one, or is for another model. Time plays no part.
+             */
+            broken: boolean;
+            /** @description Why tokens were missed. Null if none were. */
+            cause: components["schemas"]["CacheCause"] | null;
+            /**
+             * Format: double
+             * @description The price of the input with the cache, in US dollars. Null if the prices
+             *     of the model are unknown.
+             */
+            dollars: number | null;
+            /**
+             * Format: double
+             * @description How much of `dollars` is due to missed tokens. Null if the prices of the
+             *     model are unknown.
+             */
+            dollars_missed: number | null;
         };
         /** @description Call another operation. */
         CallAdvice: {
@@ -1920,6 +2135,26 @@ export interface components {
             exclude?: string[];
             /** @description The id of the task whose events are returned. Default: every task. */
             task_id?: string | null;
+            /**
+             * @description The user whose events and chunks are returned. Entities, relations and
+             *     patterns without a user are returned, too. Default: every user.
+             */
+            user?: string | null;
+            /**
+             * @description The agent whose events and chunks are returned. Entities, relations and
+             *     patterns without an agent are returned, too. Default: every agent.
+             */
+            agent?: string | null;
+            /**
+             * @description The session whose events and chunks are returned. Entities, relations and
+             *     patterns without a session are returned, too. Default: every session.
+             */
+            session?: string | null;
+            /**
+             * @description The source whose events and chunks are returned. Entities, relations and
+             *     patterns without a source are returned, too. Default: every source.
+             */
+            source?: string | null;
         };
         /** @description Details of a recall. */
         ContextMetadata: {
@@ -1942,6 +2177,11 @@ export interface components {
              * @description The number of texts that were searched by words and vectors.
              */
             chunks_searched: number;
+            /**
+             * @description Whether no record matches the query. The text then contains recent and
+             *     salient records.
+             */
+            unmatched: boolean;
             /**
              * Format: uint
              * @description The number of excluded records that are not listed.
@@ -1973,6 +2213,18 @@ export interface components {
          * @enum {string}
          */
         Cut: "never" | "start" | "middle" | "end";
+        /** @description The result of a deletion. */
+        Deleted: {
+            /** @description The number of deleted rows by what they are, such as `turns`. */
+            deleted: {
+                [key: string]: number;
+            };
+            /**
+             * @description Whether the store's files can still hold deleted text. The store
+             *     overwrites it as soon as it can, also after a restart.
+             */
+            pending: boolean;
+        };
         /** @description Deletes a stash. */
         DiscardAgentMemoryChange: {
             /**
@@ -2197,8 +2449,13 @@ export interface components {
         Fetched: {
             /** @description The whole handle of the tool result. */
             handle: string;
-            /** @description The text. With `grep`, each line begins with its number. */
+            /**
+             * @description The text. With `grep`, each line begins with its number. For an image or a
+             *     document, its base64.
+             */
             text: string;
+            /** @description The media type of an image or a document. Null for a tool result. */
+            media_type: string | null;
             /**
              * Format: uint
              * @description The number of lines of the tool result, or of the output of `jq`.
@@ -2301,6 +2558,12 @@ export interface components {
              *     quarter of the window.
              */
             reserve_response?: number | null;
+            /**
+             * @description Fails with `cache_break` if the request changes earlier messages of the
+             *     session's previous request, so that the provider's cache is lost. Needs
+             *     `session`. Default: false.
+             */
+            fail_on_cache_break?: boolean;
             /** @description Whether the answer includes the report. Default: true. */
             report?: boolean | null;
         };
@@ -2313,11 +2576,6 @@ export interface components {
             /** @description Whether the node is bookmarked. */
             bookmarked?: boolean | null;
         };
-        /** @description The result of a deletion. */
-        ForgetAnswer: {
-            /** @description The number of deleted records by kind. */
-            forgotten: components["schemas"]["Forgotten"];
-        };
         /** @description The records to delete: those of a source, or those of a session. */
         ForgetRequest: {
             source: string;
@@ -2329,7 +2587,15 @@ export interface components {
          *     that were derived only from the deleted records.
          */
         Forgotten: {
-            [key: string]: number;
+            /** @description The number of deleted records by kind. */
+            forgotten: {
+                [key: string]: number;
+            };
+            /**
+             * @description Whether the store's files can still hold deleted text. The store
+             *     overwrites it as soon as it can, also after a restart.
+             */
+            pending: boolean;
         };
         /** @description The session to create, and the turn to start at. */
         ForkRequest: {
@@ -2769,6 +3035,8 @@ export interface components {
              *     configured limits.
              */
             archived: number;
+            /** @description The ids of the records, in the order given. Omitted for lines and texts. */
+            ids?: string[];
             /** @description Warnings that the caller should read. */
             warnings?: components["schemas"]["Warning"][];
         };
@@ -2869,6 +3137,30 @@ export interface components {
              *     reserved number.
              */
             max_tokens?: number | null;
+        };
+        /** @description A model. */
+        ModelInfo: {
+            /** @description The name of the model. */
+            name: string;
+            /** @description The provider whose API the model is called through. */
+            provider: components["schemas"]["Provider"];
+            /**
+             * Format: uint64
+             * @description The size of the context window in tokens.
+             */
+            window: number;
+            /**
+             * Format: uint64
+             * @description The output limit in tokens. Null if it is unknown.
+             */
+            max_output: number | null;
+        };
+        /** @description The models that Contexture knows. */
+        ModelList: {
+            /** @description The model that is used if a request names none. */
+            default: string;
+            /** @description The models by name. */
+            models: components["schemas"]["ModelInfo"][];
         };
         /** @description A text with a name. */
         NamedText: {
@@ -3219,6 +3511,28 @@ export interface components {
             /** @description The node or the text to pin. */
             what: components["schemas"]["Pin"];
         };
+        /** @description The pins of a session. */
+        PinList: {
+            /** @description The pins in the order in which they are sent. */
+            pins: components["schemas"]["SessionPin"][];
+        };
+        /** @description What to pin: a text, or what was said in a turn. */
+        PinRequest: {
+            /**
+             * @description The name of the pin. A pin with this name is replaced. Default: `pin-1`,
+             *     `pin-2` and so on.
+             */
+            name?: string | null;
+            /** @description The text. */
+            text?: string | null;
+            /**
+             * @description The turn whose messages of the user and the model are pinned: the first 4
+             *     or more digits of its id.
+             */
+            turn?: string | null;
+            /** @description The source of the text, for the list of pins. */
+            origin?: string | null;
+        };
         /**
          * @description Settings for paths that exceed the budget. Fields that are omitted use the
          *     application's setting.
@@ -3236,6 +3550,17 @@ export interface components {
              * @description The number of tokens reserved for the response.
              */
             token_buffer?: number | null;
+        };
+        /** @description A request that was assembled for a look at it. */
+        PreviewAnswer: {
+            /** @description The model. */
+            model: string;
+            /** @description The provider of the model. */
+            provider: components["schemas"]["Provider"];
+            /** @description The report of the request. */
+            report: components["schemas"]["Report"];
+            /** @description The blocks of the request, with their content. */
+            blocks: components["schemas"]["ReportedBlock"][];
         };
         /**
          * @description The provider whose API a model is called through.
@@ -3301,6 +3626,8 @@ export interface components {
             relevant_event_types: string[];
             /** @description Whether the query asks for recent records. */
             recent: boolean;
+            /** @description The times that the query names, such as `yesterday`. */
+            intervals?: components["schemas"]["TimeInterval"][];
         };
         /** @description Increase a number in a field of the request. */
         RaiseAdvice: {
@@ -3383,6 +3710,11 @@ export interface components {
              *     model.
              */
             model?: string | null;
+            /**
+             * @description The caller's time zone, such as `Europe/Berlin` or `+02:00`. Times in the query, such as `yesterday`, are read in it.
+             *     Default: UTC.
+             */
+            timezone?: string | null;
         };
         /** @description A recalled context. */
         RecalledContext: {
@@ -3490,6 +3822,12 @@ export interface components {
             supersedes?: string | null;
             /** @description The personas or senders that can see the chunk. Default: everyone. */
             visible_to?: string[];
+            /** @description The user that the record belongs to. */
+            user?: string | null;
+            /** @description The agent that the record belongs to. */
+            agent?: string | null;
+            /** @description The id of the task that the record belongs to. */
+            task_id?: string | null;
         };
         /** @description A part of a text, such as a section of a file. */
         RecordChunkOutput: {
@@ -3540,6 +3878,12 @@ export interface components {
             supersedes: string | null;
             /** @description The personas or senders that can see the chunk. Default: everyone. */
             visible_to?: string[];
+            /** @description The user that the record belongs to. */
+            user?: string | null;
+            /** @description The agent that the record belongs to. */
+            agent?: string | null;
+            /** @description The id of the task that the record belongs to. */
+            task_id?: string | null;
         };
         /** @description A person, thing or concept. */
         RecordEntity: {
@@ -3591,6 +3935,16 @@ export interface components {
              *     the replaced entity.
              */
             supersedes?: string | null;
+            /** @description The user that the record belongs to. */
+            user?: string | null;
+            /** @description The agent that the record belongs to. */
+            agent?: string | null;
+            /** @description The session that the record belongs to. */
+            session_id?: string | null;
+            /** @description The id of the task that the record belongs to. */
+            task_id?: string | null;
+            /** @description The origin of the record, such as a file. */
+            source?: string | null;
         };
         /** @description A person, thing or concept. */
         RecordEntityOutput: {
@@ -3642,6 +3996,16 @@ export interface components {
              *     the replaced entity.
              */
             supersedes: string | null;
+            /** @description The user that the record belongs to. */
+            user?: string | null;
+            /** @description The agent that the record belongs to. */
+            agent?: string | null;
+            /** @description The session that the record belongs to. */
+            session_id?: string | null;
+            /** @description The id of the task that the record belongs to. */
+            task_id?: string | null;
+            /** @description The origin of the record, such as a file. */
+            source?: string | null;
         };
         /** @description An event, such as a message or a command. */
         RecordEvent: {
@@ -3705,6 +4069,10 @@ export interface components {
             supersedes?: string | null;
             /** @description The personas or senders that can see the event. Default: everyone. */
             visible_to?: string[];
+            /** @description The user that the record belongs to. */
+            user?: string | null;
+            /** @description The agent that the record belongs to. */
+            agent?: string | null;
         };
         /** @description An event, such as a message or a command. */
         RecordEventOutput: {
@@ -3768,6 +4136,10 @@ export interface components {
             supersedes: string | null;
             /** @description The personas or senders that can see the event. Default: everyone. */
             visible_to?: string[];
+            /** @description The user that the record belongs to. */
+            user?: string | null;
+            /** @description The agent that the record belongs to. */
+            agent?: string | null;
         };
         /**
          * @description The kinds of memory records.
@@ -3776,6 +4148,13 @@ export interface components {
         RecordKind: "event" | "chunk" | "entity" | "relation" | "pattern" | "task";
         /** @description A memory record, and the form of a record in an import file. */
         RecordOutput: components["schemas"]["RecordEventOutput"] | components["schemas"]["RecordChunkOutput"] | components["schemas"]["RecordEntityOutput"] | components["schemas"]["RecordRelationOutput"] | components["schemas"]["RecordPatternOutput"] | components["schemas"]["RecordTaskOutput"];
+        /** @description A page of a list of records. */
+        RecordPage: {
+            /** @description The records, in the order they were first recorded. */
+            records: components["schemas"]["RecordOutput"][];
+            /** @description The cursor of the next page, for `after`. Null on the last page. */
+            next: string | null;
+        };
         /** @description A procedure that worked before. */
         RecordPattern: {
             /**
@@ -3824,6 +4203,16 @@ export interface components {
              *     the replaced pattern.
              */
             supersedes?: string | null;
+            /** @description The user that the record belongs to. */
+            user?: string | null;
+            /** @description The agent that the record belongs to. */
+            agent?: string | null;
+            /** @description The session that the record belongs to. */
+            session_id?: string | null;
+            /** @description The id of the task that the record belongs to. */
+            task_id?: string | null;
+            /** @description The origin of the record, such as a file. */
+            source?: string | null;
         };
         /** @description A procedure that worked before. */
         RecordPatternOutput: {
@@ -3873,6 +4262,16 @@ export interface components {
              *     the replaced pattern.
              */
             supersedes: string | null;
+            /** @description The user that the record belongs to. */
+            user?: string | null;
+            /** @description The agent that the record belongs to. */
+            agent?: string | null;
+            /** @description The session that the record belongs to. */
+            session_id?: string | null;
+            /** @description The id of the task that the record belongs to. */
+            task_id?: string | null;
+            /** @description The origin of the record, such as a file. */
+            source?: string | null;
         };
         /** @description A relation between two entities. */
         RecordRelation: {
@@ -3924,6 +4323,16 @@ export interface components {
              *     the replaced relation.
              */
             supersedes?: string | null;
+            /** @description The user that the record belongs to. */
+            user?: string | null;
+            /** @description The agent that the record belongs to. */
+            agent?: string | null;
+            /** @description The session that the record belongs to. */
+            session_id?: string | null;
+            /** @description The id of the task that the record belongs to. */
+            task_id?: string | null;
+            /** @description The origin of the record, such as a file. */
+            source?: string | null;
         };
         /** @description A relation between two entities. */
         RecordRelationOutput: {
@@ -3975,6 +4384,16 @@ export interface components {
              *     the replaced relation.
              */
             supersedes: string | null;
+            /** @description The user that the record belongs to. */
+            user?: string | null;
+            /** @description The agent that the record belongs to. */
+            agent?: string | null;
+            /** @description The session that the record belongs to. */
+            session_id?: string | null;
+            /** @description The id of the task that the record belongs to. */
+            task_id?: string | null;
+            /** @description The origin of the record, such as a file. */
+            source?: string | null;
         };
         /** @description A task of a task stack. */
         RecordTask: {
@@ -4059,8 +4478,23 @@ export interface components {
         };
         /** @description Records to store. */
         RecordsToKeep: {
-            /** @description The records, 1 to 10,000. All are stored, or none. */
-            records: components["schemas"]["Record"][];
+            /** @description The records, at most 10,000. All are stored, or none. Default: none. */
+            records?: components["schemas"]["Record"][];
+            /**
+             * @description Messages of a conversation, at most 10,000. Each message of a user or an
+             *     assistant becomes an event. Default: none.
+             */
+            messages?: components["schemas"]["Message"][];
+            /** @description The user of the messages. Default: none. */
+            user?: string | null;
+            /** @description The agent of the messages. Default: none. */
+            agent?: string | null;
+            /** @description The session of the messages. Default: none. */
+            session_id?: string | null;
+            /** @description The id of the task of the messages. Default: none. */
+            task_id?: string | null;
+            /** @description The origin of the messages. Default: none. */
+            source?: string | null;
         };
         /** @description The result of creating vectors. */
         Reembedded: {
@@ -4076,6 +4510,53 @@ export interface components {
              * @description The number of texts that got a vector.
              */
             embedded: number;
+        };
+        /** @description A request at another budget or for another model. */
+        RefitAnswer: {
+            /** @description The content that the refit starts from. */
+            basis: components["schemas"]["RefitBasis"];
+            /**
+             * @description Whether the sources still give the saved request at its own budget. Null
+             *     if that was not checked.
+             */
+            reproduced: boolean | null;
+            /** @description The model. */
+            model: string;
+            /** @description The provider of the model. */
+            provider: components["schemas"]["Provider"];
+            /** @description The report of the refitted request. */
+            report: components["schemas"]["Report"];
+            /** @description The blocks of the refitted request, without their content. */
+            blocks: components["schemas"]["ReportedBlock"][];
+            /** @description The blocks that differ from the saved request. */
+            changes: components["schemas"]["BlockChange"][];
+        };
+        /**
+         * @description The content that a refit starts from.
+         * @enum {string}
+         */
+        RefitBasis: "sources" | "content";
+        /** @description The budget and the model to refit a request for. */
+        RefitRequest: {
+            /** @description The model. Default: the model of the request. */
+            model?: string | null;
+            /**
+             * Format: uint64
+             * @description The size of the context window in tokens. Default: that of the request;
+             *     if `model` is set, the model's.
+             */
+            max_tokens?: number | null;
+            /**
+             * Format: uint64
+             * @description The number of tokens reserved for the response. Default: that of the
+             *     request.
+             */
+            reserve_response?: number | null;
+            /**
+             * @description Whether to check that the sources still give the saved request at its
+             *     own budget. This assembles the request twice. Default: false.
+             */
+            verify?: boolean;
         };
         /** @description Removes a file. */
         RemoveFromWorkingSetAction: {
@@ -4162,8 +4643,13 @@ export interface components {
             guard: components["schemas"]["GuardLine"][];
             /** @description The effect of each priority hint. */
             hints?: components["schemas"]["HintVerdict"][];
-            /** @description The common beginning with the session's previous request. */
+            /**
+             * @description The comparison with the session's previous request: what the provider
+             *     can read from its cache, and what is lost.
+             */
             cache?: components["schemas"]["CacheReport"] | null;
+            /** @description Tool results that later results replace, and whether clearing them pays. */
+            stale_results?: components["schemas"]["StaleResults"] | null;
             /** @description The hash under which the request was saved. */
             snapshot?: string | null;
             /** @description The duration of each stage in milliseconds. */
@@ -4179,6 +4665,47 @@ export interface components {
          * @example near_duplicate
          */
         ReportCode: string;
+        /** @description A block of a saved request. */
+        ReportedBlock: {
+            /**
+             * @description The part of the request: `system`, `history` or `current`.
+             * @enum {string}
+             */
+            section: "system" | "history" | "current";
+            /** @description The layer of the block. */
+            layer: string;
+            /** @description The id of the block. */
+            id: string;
+            /** @description The role that the content was sent as. */
+            role: components["schemas"]["ItemRole"];
+            /** @description The trust level of the content. */
+            trust: components["schemas"]["Trust"];
+            /** @description The path, if the block is a file. */
+            path: string | null;
+            /**
+             * @description The kind of block: `text`, `tool`, `tool_call`, `tool_result`,
+             *     `thinking`, `media` or `provider`.
+             */
+            kind: string;
+            /** @description The name of the tool, if the block belongs to one. */
+            tool: string | null;
+            /**
+             * Format: uint64
+             * @description The tokens of the block, including tags and markers.
+             */
+            tokens: number;
+            /**
+             * Format: uint64
+             * @description The size of the content in bytes.
+             */
+            bytes: number;
+            /** @description The content. Null if it was not requested. */
+            text: string | null;
+            /** @description The row of the report, if it says more than that the block fits whole. */
+            row: components["schemas"]["JsonObject"] | null;
+            /** @description The first of the earlier requests in a row that contain the block. */
+            since: components["schemas"]["Since"] | null;
+        };
         /** @description The body to send to the provider, or a text. */
         RequestBody: string | components["schemas"]["JsonObject"];
         /**
@@ -4283,8 +4810,14 @@ export interface components {
              */
             dollars_saved: number;
             /**
+             * Format: double
+             * @description How much of `dollars` is due to tokens that the provider had in its cache
+             *     and had to read again, as Contexture expects.
+             */
+            dollars_missed: number;
+            /**
              * Format: uint
-             * @description The number of turns without a reported usage.
+             * @description The number of answers of a model without a reported usage.
              */
             unreported: number;
             /** @description The models without known prices. */
@@ -4301,6 +4834,11 @@ export interface components {
             total: number;
             /** @description The latest turns, oldest first, including compactions. */
             turns: components["schemas"]["Turn"][];
+            /**
+             * @description The value to send as `before` for the turns before these. Null if there
+             *     are none.
+             */
+            next: components["schemas"]["TurnIdOutput"] | null;
         };
         /** @description A page of the list of sessions. */
         SessionList: {
@@ -4315,6 +4853,26 @@ export interface components {
             alias?: string | null;
             /** @description The new status. */
             status?: components["schemas"]["SessionStatus"] | null;
+        };
+        /** @description A text that stays in every request of a session, whatever is summarised. */
+        SessionPin: {
+            /** @description The name of the pin, unique in its session. */
+            name: string;
+            /**
+             * Format: uint64
+             * @description The number of the revision, from 1. Replacing a pin adds a revision, and
+             *     so does removing it.
+             */
+            revision: number;
+            /** @description The text. Null in a revision that removed the pin. */
+            text: string | null;
+            /** @description The source of the text, such as a file or a turn. */
+            origin: string | null;
+            /**
+             * Format: date-time
+             * @description The time when the revision was made.
+             */
+            created_at: string;
         };
         /**
          * @description Whether a session is still in use.
@@ -4332,6 +4890,21 @@ export interface components {
             field: string;
             /** @description The value to set. Null if Contexture cannot suggest one. */
             value?: string | null;
+        };
+        /** @description The first request that contains a block. */
+        Since: {
+            /** @description The hash of the request. */
+            snapshot: string;
+            /** @description The time when the request was assembled. */
+            created_at: string;
+            /**
+             * Format: uint
+             * @description The number of requests in a row that contain the block, including this
+             *     one.
+             */
+            requests: number;
+            /** @description Whether earlier requests, which were not read, may contain it, too. */
+            at_least: boolean;
         };
         /** @description An assembled request that was saved, without its content. */
         Snapshot: {
@@ -4387,6 +4960,16 @@ export interface components {
         SnapshotDifference: {
             /** @description The common beginning of both requests. */
             cache: components["schemas"]["CacheReport"];
+            /**
+             * @description The usage that the provider reported for the later request. Null if it
+             *     was not recorded.
+             */
+            usage: components["schemas"]["UsageOutput"] | null;
+            /**
+             * Format: uint64
+             * @description The number of tokens of the later request.
+             */
+            tokens: number;
             /** @description The blocks that differ. */
             changes: components["schemas"]["BlockChange"][];
         };
@@ -4394,6 +4977,55 @@ export interface components {
         SnapshotList: {
             /** @description The snapshots, without their content. */
             snapshots: components["schemas"]["Snapshot"][];
+            /**
+             * @description The value to send as `before` for the snapshots before these. Null if
+             *     there are none.
+             */
+            next: string | null;
+        };
+        /**
+         * @description The report of a saved request: every block with its content and the reason,
+         *     and every candidate that was left out.
+         */
+        SnapshotReport: {
+            /** @description The description of the snapshot. */
+            snapshot: components["schemas"]["Snapshot"];
+            /** @description The name of the recipe. Null if no report was stored with the request. */
+            recipe: string | null;
+            /** @description The tokenizer that counted the tokens, as in the report of a request. */
+            tokenizer: components["schemas"]["JsonObject"] | null;
+            /** @description The token budget and its use by layer, as in the report of a request. */
+            budget: components["schemas"]["JsonObject"] | null;
+            /**
+             * Format: uint64
+             * @description The most tokens of the response. Null if there was no limit.
+             */
+            max_output: number | null;
+            /** @description The blocks of the request, in the order they were sent. */
+            blocks: components["schemas"]["ReportedBlock"][];
+            /** @description The candidates that were left out, as in the report of a request. */
+            excluded: components["schemas"]["JsonObject"][];
+            /**
+             * Format: uint64
+             * @description The number of left-out candidates that are not listed.
+             */
+            excluded_omitted: number;
+            /** @description The warnings of the request. */
+            warnings: components["schemas"]["JsonObject"][];
+            /** @description The changes that the guard made to content. */
+            guard: components["schemas"]["JsonObject"][];
+            /** @description The effect of each priority hint. */
+            hints: components["schemas"]["JsonObject"][];
+            /**
+             * @description Whether the report was stored with the request. If false, candidates
+             *     that were left out are unknown.
+             */
+            has_report: boolean;
+            /**
+             * @description Whether the request can be assembled again from its sources. If false, a
+             *     refit can only shorten the content that was sent.
+             */
+            has_inputs: boolean;
         };
         /** @description A source: it fills a layer of a recipe. */
         SourceInfo: {
@@ -4425,6 +5057,49 @@ export interface components {
             current: string | null;
             /** @description The tasks of the stack. Each task follows its parent. */
             tasks: components["schemas"]["TaskRecord"][];
+        };
+        /**
+         * @description Tool results that later results replace. `tokens`, `requests`, `rewritten`,
+         *     `gain` and `cost` are about those that earlier requests have not cleared.
+         */
+        StaleResults: {
+            /**
+             * Format: uint
+             * @description The number of stale tool results in the conversation.
+             */
+            stale: number;
+            /**
+             * Format: uint
+             * @description The number of them that the request shows as cleared.
+             */
+            cleared: number;
+            /**
+             * Format: uint64
+             * @description The tokens that clearing removes from each later request.
+             */
+            tokens: number;
+            /**
+             * Format: uint64
+             * @description The expected number of later requests.
+             */
+            requests: number;
+            /**
+             * Format: uint64
+             * @description The tokens of the cached prefix that the provider must write again.
+             */
+            rewritten: number;
+            /**
+             * Format: uint64
+             * @description The savings: `tokens` × `requests`, at the price of cached input,
+             *     expressed in tokens of input.
+             */
+            gain: number;
+            /**
+             * Format: uint64
+             * @description The costs: `rewritten`, at the price of writing to the cache minus the
+             *     price of cached input, expressed in tokens of input.
+             */
+            cost: number;
         };
         /** @description A text that an agent saved under a name. */
         Stash: {
@@ -4716,6 +5391,19 @@ export interface components {
             signature: string;
             /** @description The block in its provider's own form. */
             native?: components["schemas"]["NativeBlock"] | null;
+        };
+        /** @description A period of time that a query names. */
+        TimeInterval: {
+            /**
+             * Format: date-time
+             * @description The start. Null if the period has none.
+             */
+            from: string | null;
+            /**
+             * Format: date-time
+             * @description The first moment after the period. Null if the period has no end.
+             */
+            to: string | null;
         };
         /** @description The token budget of a request and its use, in tokens. */
         TokenBudget: {
@@ -5277,6 +5965,11 @@ export interface components {
              *     are unknown.
              */
             dollars_uncached: number | null;
+            /**
+             * @description What Contexture expected of the provider's cache, compared with the
+             *     request of the turn before. Null if one of the requests was not saved.
+             */
+            cache: components["schemas"]["CacheReport"] | null;
         };
         /** @description An error that ended a turn. */
         TurnError: {
@@ -5376,6 +6069,51 @@ export interface components {
              * @description The number of output tokens that were reasoning. Default: 0.
              */
             reasoning_tokens?: number;
+        };
+        /** @description How much a tenant has stored. */
+        Usage2: {
+            /**
+             * Format: uint64
+             * @description The size of the tenant's files on disk, in bytes.
+             */
+            bytes: number;
+            /**
+             * Format: uint64
+             * @description The number of sessions.
+             */
+            sessions: number;
+            /**
+             * Format: uint64
+             * @description The number of turns.
+             */
+            turns: number;
+            /**
+             * Format: uint64
+             * @description The number of saved requests.
+             */
+            snapshots: number;
+            /**
+             * Format: uint64
+             * @description The number of memory records, archived ones included.
+             */
+            records: number;
+            /**
+             * Format: uint64
+             * @description The number of trees.
+             */
+            trees: number;
+            /**
+             * Format: uint64
+             * @description The number of nodes of all trees.
+             */
+            nodes: number;
+            /**
+             * Format: uint64
+             * @description The number of tasks.
+             */
+            tasks: number;
+            /** @description Whether the files can still hold deleted text. */
+            pending: boolean;
         };
         /** @description The token usage that a provider reported for a call. */
         UsageOutput: {
@@ -5643,7 +6381,10 @@ export interface operations {
                      *               },
                      *               {
                      *                 "type": "text",
-                     *                 "text": "Does it also happen in release builds?"
+                     *                 "text": "Does it also happen in release builds?",
+                     *                 "cache_control": {
+                     *                   "type": "ephemeral"
+                     *                 }
                      *               }
                      *             ]
                      *           }
@@ -5653,7 +6394,7 @@ export interface operations {
                      *       "provider": "anthropic",
                      *       "session_label": "support",
                      *       "parent_turn_id": "c1e4fb5dca0e6025cfb7f3451b0d0665",
-                     *       "snapshot": "e02088dfa79166fd6f7c3b67b4b07f84a09e1324d37bd864df8d83320c808581",
+                     *       "snapshot": "a145e33a97b786b0404514ec5bd3e74deb8df53aed9689fe26f52a572272ca2f",
                      *       "tokens": 281,
                      *       "warnings": [],
                      *       "report": {
@@ -5724,6 +6465,14 @@ export interface operations {
                      *               "used": 33,
                      *               "pinned": 33,
                      *               "kept": 1,
+                     *               "cut": 0,
+                     *               "dropped": 0
+                     *             },
+                     *             "pins": {
+                     *               "allowed": 0,
+                     *               "used": 0,
+                     *               "pinned": 0,
+                     *               "kept": 0,
                      *               "cut": 0,
                      *               "dropped": 0
                      *             },
@@ -5888,7 +6637,7 @@ export interface operations {
                      *         "excluded": [],
                      *         "warnings": [],
                      *         "guard": [],
-                     *         "snapshot": "e02088dfa79166fd6f7c3b67b4b07f84a09e1324d37bd864df8d83320c808581",
+                     *         "snapshot": "a145e33a97b786b0404514ec5bd3e74deb8df53aed9689fe26f52a572272ca2f",
                      *         "timings_ms": {}
                      *       }
                      *     }
@@ -5997,6 +6746,24 @@ export interface operations {
             };
             /** @description Unavailable: the server or the store is overloaded; retry after `retry-after` seconds */
             503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Unknown outcome: a write has begun and did not finish in time; send the same call with the same `Idempotency-Key` or `x-request-id` */
+            504: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Insufficient storage: the tenant has reached a quota; see `message` */
+            507: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -6125,6 +6892,24 @@ export interface operations {
             };
             /** @description Unavailable: the server or the store is overloaded; retry after `retry-after` seconds */
             503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Unknown outcome: a write has begun and did not finish in time; send the same call with the same `Idempotency-Key` or `x-request-id` */
+            504: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Insufficient storage: the tenant has reached a quota; see `message` */
+            507: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -6285,6 +7070,24 @@ export interface operations {
                     "application/json": components["schemas"]["Error"];
                 };
             };
+            /** @description Unknown outcome: a write has begun and did not finish in time; send the same call with the same `Idempotency-Key` or `x-request-id` */
+            504: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Insufficient storage: the tenant has reached a quota; see `message` */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
         };
     };
     get_session: {
@@ -6382,6 +7185,139 @@ export interface operations {
             };
             /** @description Unavailable: the server or the store is overloaded; retry after `retry-after` seconds */
             503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Unknown outcome: a write has begun and did not finish in time; send the same call with the same `Idempotency-Key` or `x-request-id` */
+            504: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Insufficient storage: the tenant has reached a quota; see `message` */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    delete_session: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The session's label or alias.
+                 * @example another-try
+                 */
+                label: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "deleted": {
+                     *         "sessions": 1
+                     *       },
+                     *       "pending": false
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Deleted"];
+                };
+            };
+            /** @description Bad request: the call does not match this document; see `field` */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Unauthorized: the API key is missing or invalid */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Forbidden: the key has no access, the host or origin is not allowed, or the path is outside the root */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Not found: see `message` */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Too many requests: retry after `retry-after` seconds */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Internal error: search the server's log for the answer's `x-request-id` */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Unavailable: the server or the store is overloaded; retry after `retry-after` seconds */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Unknown outcome: a write has begun and did not finish in time; send the same call with the same `Idempotency-Key` or `x-request-id` */
+            504: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Insufficient storage: the tenant has reached a quota; see `message` */
+            507: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -6542,6 +7478,24 @@ export interface operations {
             };
             /** @description Unavailable: the server or the store is overloaded; retry after `retry-after` seconds */
             503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Unknown outcome: a write has begun and did not finish in time; send the same call with the same `Idempotency-Key` or `x-request-id` */
+            504: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Insufficient storage: the tenant has reached a quota; see `message` */
+            507: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -6737,11 +7691,34 @@ export interface operations {
                     "application/json": components["schemas"]["Error"];
                 };
             };
+            /** @description Unknown outcome: a write has begun and did not finish in time; send the same call with the same `Idempotency-Key` or `x-request-id` */
+            504: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Insufficient storage: the tenant has reached a quota; see `message` */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
         };
     };
     get_history: {
         parameters: {
             query?: {
+                /**
+                 * @description The id of a turn: `next` of the page before. Turns before it are returned.
+                 *     Default: none; the latest turns are returned.
+                 */
+                before?: components["schemas"]["TurnId"];
                 /**
                  * @description The maximum number of turns, from 1 to 1000. Default: 100.
                  * @example 1
@@ -6811,7 +7788,8 @@ export interface operations {
                      *           "model": "claude-sonnet-5-5",
                      *           "idempotency_key": "answer-1"
                      *         }
-                     *       ]
+                     *       ],
+                     *       "next": null
                      *     }
                      */
                     "application/json": components["schemas"]["SessionHistory"];
@@ -6873,6 +7851,24 @@ export interface operations {
             };
             /** @description Unavailable: the server or the store is overloaded; retry after `retry-after` seconds */
             503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Unknown outcome: a write has begun and did not finish in time; send the same call with the same `Idempotency-Key` or `x-request-id` */
+            504: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Insufficient storage: the tenant has reached a quota; see `message` */
+            507: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -7022,6 +8018,24 @@ export interface operations {
             };
             /** @description Unavailable: the server or the store is overloaded; retry after `retry-after` seconds */
             503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Unknown outcome: a write has begun and did not finish in time; send the same call with the same `Idempotency-Key` or `x-request-id` */
+            504: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Insufficient storage: the tenant has reached a quota; see `message` */
+            507: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -7185,6 +8199,24 @@ export interface operations {
                     "application/json": components["schemas"]["Error"];
                 };
             };
+            /** @description Unknown outcome: a write has begun and did not finish in time; send the same call with the same `Idempotency-Key` or `x-request-id` */
+            504: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Insufficient storage: the tenant has reached a quota; see `message` */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
         };
     };
     uncompact_session: {
@@ -7292,6 +8324,24 @@ export interface operations {
             };
             /** @description Unavailable: the server or the store is overloaded; retry after `retry-after` seconds */
             503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Unknown outcome: a write has begun and did not finish in time; send the same call with the same `Idempotency-Key` or `x-request-id` */
+            504: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Insufficient storage: the tenant has reached a quota; see `message` */
+            507: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -7457,6 +8507,24 @@ export interface operations {
                     "application/json": components["schemas"]["Error"];
                 };
             };
+            /** @description Unknown outcome: a write has begun and did not finish in time; send the same call with the same `Idempotency-Key` or `x-request-id` */
+            504: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Insufficient storage: the tenant has reached a quota; see `message` */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
         };
     };
     get_cost: {
@@ -7495,6 +8563,7 @@ export interface operations {
                      *       "dollars": 0,
                      *       "dollars_uncached": 0,
                      *       "dollars_saved": 0,
+                     *       "dollars_missed": 0,
                      *       "unreported": 1,
                      *       "unpriced": []
                      *     }
@@ -7558,6 +8627,451 @@ export interface operations {
             };
             /** @description Unavailable: the server or the store is overloaded; retry after `retry-after` seconds */
             503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Unknown outcome: a write has begun and did not finish in time; send the same call with the same `Idempotency-Key` or `x-request-id` */
+            504: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Insufficient storage: the tenant has reached a quota; see `message` */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    list_pins: {
+        parameters: {
+            query?: {
+                /**
+                 * @description The name of a pin. Returns every revision of it, oldest first. Default:
+                 *     the latest revision of each pin.
+                 */
+                name?: string;
+            };
+            header?: never;
+            path: {
+                /**
+                 * @description The session's label or alias.
+                 * @example support
+                 */
+                label: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "pins": [
+                     *         {
+                     *           "name": "goal",
+                     *           "revision": 1,
+                     *           "text": "Never refund without asking Ana.",
+                     *           "origin": null,
+                     *           "created_at": "2026-01-31T12:00:00Z"
+                     *         }
+                     *       ]
+                     *     }
+                     */
+                    "application/json": components["schemas"]["PinList"];
+                };
+            };
+            /** @description Bad request: the call does not match this document; see `field` */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Unauthorized: the API key is missing or invalid */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Forbidden: the key has no access, the host or origin is not allowed, or the path is outside the root */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Not found: see `message` */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Too many requests: retry after `retry-after` seconds */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Internal error: search the server's log for the answer's `x-request-id` */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Unavailable: the server or the store is overloaded; retry after `retry-after` seconds */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Unknown outcome: a write has begun and did not finish in time; send the same call with the same `Idempotency-Key` or `x-request-id` */
+            504: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Insufficient storage: the tenant has reached a quota; see `message` */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    pin: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The session's label or alias.
+                 * @example support
+                 */
+                label: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                /**
+                 * @example {
+                 *       "name": "goal",
+                 *       "text": "Never refund without asking Ana."
+                 *     }
+                 */
+                "application/json": components["schemas"]["PinRequest"];
+            };
+        };
+        responses: {
+            /** @description Created */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "name": "goal",
+                     *       "revision": 1,
+                     *       "text": "Never refund without asking Ana.",
+                     *       "origin": null,
+                     *       "created_at": "2026-01-31T12:00:00Z"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["SessionPin"];
+                };
+            };
+            /** @description Bad request: the call does not match this document; see `field` */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Unauthorized: the API key is missing or invalid */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Forbidden: the key has no access, the host or origin is not allowed, or the path is outside the root */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Not found: see `message` */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Request timeout: the body did not arrive in time */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Conflict: the session has moved on since you read it, or the name is already in use */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Content too large: the body has too many bytes or values */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Unsupported media type: send uncompressed JSON with `Content-Type: application/json` */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Well-formed but invalid: see `field` and `message` */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Too many requests: retry after `retry-after` seconds */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Internal error: search the server's log for the answer's `x-request-id` */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Unavailable: the server or the store is overloaded; retry after `retry-after` seconds */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Unknown outcome: a write has begun and did not finish in time; send the same call with the same `Idempotency-Key` or `x-request-id` */
+            504: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Insufficient storage: the tenant has reached a quota; see `message` */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    unpin: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The session's label or alias.
+                 * @example support
+                 */
+                label: string;
+                /**
+                 * @description The name of the pin.
+                 * @example goal
+                 */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "name": "goal",
+                     *       "revision": 2,
+                     *       "text": null,
+                     *       "origin": null,
+                     *       "created_at": "2026-01-31T12:00:00Z"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["SessionPin"];
+                };
+            };
+            /** @description Bad request: the call does not match this document; see `field` */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Unauthorized: the API key is missing or invalid */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Forbidden: the key has no access, the host or origin is not allowed, or the path is outside the root */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Not found: see `message` */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Conflict: the session has moved on since you read it, or the name is already in use */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Too many requests: retry after `retry-after` seconds */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Internal error: search the server's log for the answer's `x-request-id` */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Unavailable: the server or the store is overloaded; retry after `retry-after` seconds */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Unknown outcome: a write has begun and did not finish in time; send the same call with the same `Idempotency-Key` or `x-request-id` */
+            504: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Insufficient storage: the tenant has reached a quota; see `message` */
+            507: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -7651,6 +9165,24 @@ export interface operations {
                     "application/json": components["schemas"]["Error"];
                 };
             };
+            /** @description Unknown outcome: a write has begun and did not finish in time; send the same call with the same `Idempotency-Key` or `x-request-id` */
+            504: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Insufficient storage: the tenant has reached a quota; see `message` */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
         };
     };
     fetch: {
@@ -7694,6 +9226,7 @@ export interface operations {
                      * @example {
                      *       "handle": "sha256:8ae3f1d1ed9a228d51b8e608df72bc2f84d5fb0937fd41bf9b2d4912f16597e6",
                      *       "text": "13: 13:00 ferry 13 is late: fog at pier 2",
+                     *       "media_type": null,
                      *       "total_lines": 13,
                      *       "first_line": 1,
                      *       "last_line": 13,
@@ -7770,6 +9303,24 @@ export interface operations {
             };
             /** @description Unavailable: the server or the store is overloaded; retry after `retry-after` seconds */
             503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Unknown outcome: a write has begun and did not finish in time; send the same call with the same `Idempotency-Key` or `x-request-id` */
+            504: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Insufficient storage: the tenant has reached a quota; see `message` */
+            507: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -7938,6 +9489,24 @@ export interface operations {
                     "application/json": components["schemas"]["Error"];
                 };
             };
+            /** @description Unknown outcome: a write has begun and did not finish in time; send the same call with the same `Idempotency-Key` or `x-request-id` */
+            504: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Insufficient storage: the tenant has reached a quota; see `message` */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
         };
     };
     export_memory: {
@@ -8012,6 +9581,24 @@ export interface operations {
                     "application/json": components["schemas"]["Error"];
                 };
             };
+            /** @description Unknown outcome: a write has begun and did not finish in time; send the same call with the same `Idempotency-Key` or `x-request-id` */
+            504: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Insufficient storage: the tenant has reached a quota; see `message` */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
         };
     };
     record_memory: {
@@ -8069,7 +9656,11 @@ export interface operations {
                      *       "added": 2,
                      *       "replaced": 0,
                      *       "unchanged": 0,
-                     *       "archived": 0
+                     *       "archived": 0,
+                     *       "ids": [
+                     *         "e1",
+                     *         "e2"
+                     *       ]
                      *     }
                      */
                     "application/json": components["schemas"]["MemoryRecorded"];
@@ -8167,6 +9758,24 @@ export interface operations {
             };
             /** @description Unavailable: the server or the store is overloaded; retry after `retry-after` seconds */
             503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Unknown outcome: a write has begun and did not finish in time; send the same call with the same `Idempotency-Key` or `x-request-id` */
+            504: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Insufficient storage: the tenant has reached a quota; see `message` */
+            507: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -8302,6 +9911,24 @@ export interface operations {
                     "application/json": components["schemas"]["Error"];
                 };
             };
+            /** @description Unknown outcome: a write has begun and did not finish in time; send the same call with the same `Idempotency-Key` or `x-request-id` */
+            504: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Insufficient storage: the tenant has reached a quota; see `message` */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
         };
     };
     recall: {
@@ -8331,7 +9958,7 @@ export interface operations {
                 content: {
                     /**
                      * @example {
-                     *       "content": "## Relevant Content\n\n[2026-01-31]\nAna: The ferry to Skye leaves at nine.\nBen: I keep my bicycle in the shed.\n",
+                     *       "content": "## Relevant Content\n\n[2026-01-31]\nAna: The ferry to Skye leaves at nine.\nBen: I keep my bicycle in the shed.\n\n[notes.md]\nThe tide tables are printed in March.\n",
                      *       "components": [
                      *         {
                      *           "type": "semantic",
@@ -8366,9 +9993,26 @@ export interface operations {
                      *             "vector": 0.14290496706962585,
                      *             "words": 0.4072800576686859
                      *           }
+                     *         },
+                     *         {
+                     *           "type": "semantic",
+                     *           "source": "notes.md#0",
+                     *           "kind": "chunk",
+                     *           "content": "The tide tables are printed in March.",
+                     *           "tokens": 8,
+                     *           "original_tokens": 8,
+                     *           "relevance_score": 0.039256174117326736,
+                     *           "scores": {
+                     *             "matched": 0,
+                     *             "recency": 1,
+                     *             "relevance": 0.039256174117326736,
+                     *             "salience": 0.5,
+                     *             "vector": 0.13739660382270813,
+                     *             "words": 0
+                     *           }
                      *         }
                      *       ],
-                     *       "token_count": 33,
+                     *       "token_count": 45,
                      *       "truncated": false,
                      *       "strategy": {
                      *         "recency_weight": 0.3,
@@ -8404,9 +10048,10 @@ export interface operations {
                      *           ],
                      *           "recent": false
                      *         },
-                     *         "events_considered": 2,
+                     *         "events_considered": 3,
                      *         "entities_considered": 0,
                      *         "chunks_searched": 3,
+                     *         "unmatched": false,
                      *         "unlisted": 0,
                      *         "channels": {
                      *           "entity": {
@@ -8435,9 +10080,9 @@ export interface operations {
                      *           },
                      *           "semantic": {
                      *             "allowed": 171,
-                     *             "used": 21,
-                     *             "found": 2,
-                     *             "kept": 2
+                     *             "used": 29,
+                     *             "found": 3,
+                     *             "kept": 3
                      *           }
                      *         }
                      *       }
@@ -8545,6 +10190,24 @@ export interface operations {
                     "application/json": components["schemas"]["Error"];
                 };
             };
+            /** @description Unknown outcome: a write has begun and did not finish in time; send the same call with the same `Idempotency-Key` or `x-request-id` */
+            504: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Insufficient storage: the tenant has reached a quota; see `message` */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
         };
     };
     get_memory_stats: {
@@ -8644,6 +10307,194 @@ export interface operations {
             };
             /** @description Unavailable: the server or the store is overloaded; retry after `retry-after` seconds */
             503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Unknown outcome: a write has begun and did not finish in time; send the same call with the same `Idempotency-Key` or `x-request-id` */
+            504: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Insufficient storage: the tenant has reached a quota; see `message` */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    list_records: {
+        parameters: {
+            query?: {
+                /** @description The kind of record. Default: every kind. */
+                kind?: components["schemas"]["RecordKind"];
+                /** @description The user that the records belong to. Default: every user. */
+                user?: string;
+                /** @description The agent that the records belong to. Default: every agent. */
+                agent?: string;
+                /**
+                 * @description The session that the records belong to. Default: every session.
+                 * @example harbour
+                 */
+                session?: string;
+                /** @description The id of the task that the records belong to. Default: every task. */
+                task?: string;
+                /** @description The origin of the records. Default: every source. */
+                source?: string;
+                /** @description The maximum number of records, from 1 to 1000. Default: 100. */
+                limit?: number;
+                /** @description The cursor: `next` of the page before. Default: the first page. */
+                after?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "records": [
+                     *         {
+                     *           "kind": "event",
+                     *           "id": "e1",
+                     *           "session_id": "harbour",
+                     *           "timestamp": "2026-01-31T08:00:00Z",
+                     *           "type": "user_message",
+                     *           "actor": "user",
+                     *           "content": {
+                     *             "speaker": "Ana",
+                     *             "text": "The ferry to Skye leaves at nine."
+                     *           },
+                     *           "outcome": null,
+                     *           "parent_id": null,
+                     *           "summary": null,
+                     *           "keywords": [],
+                     *           "task_id": null,
+                     *           "source": null,
+                     *           "valid_from": null,
+                     *           "valid_to": null,
+                     *           "supersedes": null
+                     *         },
+                     *         {
+                     *           "kind": "event",
+                     *           "id": "e2",
+                     *           "session_id": "harbour",
+                     *           "timestamp": "2026-01-31T08:01:00Z",
+                     *           "type": "user_message",
+                     *           "actor": "user",
+                     *           "content": {
+                     *             "speaker": "Ben",
+                     *             "text": "I keep my bicycle in the shed."
+                     *           },
+                     *           "outcome": null,
+                     *           "parent_id": null,
+                     *           "summary": null,
+                     *           "keywords": [],
+                     *           "task_id": null,
+                     *           "source": null,
+                     *           "valid_from": null,
+                     *           "valid_to": null,
+                     *           "supersedes": null
+                     *         }
+                     *       ],
+                     *       "next": null
+                     *     }
+                     */
+                    "application/json": components["schemas"]["RecordPage"];
+                };
+            };
+            /** @description Bad request: the call does not match this document; see `field` */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Unauthorized: the API key is missing or invalid */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Forbidden: the key has no access, the host or origin is not allowed, or the path is outside the root */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Well-formed but invalid: see `field` and `message` */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Too many requests: retry after `retry-after` seconds */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Internal error: search the server's log for the answer's `x-request-id` */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Unavailable: the server or the store is overloaded; retry after `retry-after` seconds */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Unknown outcome: a write has begun and did not finish in time; send the same call with the same `Idempotency-Key` or `x-request-id` */
+            504: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Insufficient storage: the tenant has reached a quota; see `message` */
+            507: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -8767,6 +10618,24 @@ export interface operations {
                     "application/json": components["schemas"]["Error"];
                 };
             };
+            /** @description Unknown outcome: a write has begun and did not finish in time; send the same call with the same `Idempotency-Key` or `x-request-id` */
+            504: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Insufficient storage: the tenant has reached a quota; see `message` */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
         };
     };
     forget_record: {
@@ -8797,10 +10666,11 @@ export interface operations {
                      * @example {
                      *       "forgotten": {
                      *         "event": 1
-                     *       }
+                     *       },
+                     *       "pending": false
                      *     }
                      */
-                    "application/json": components["schemas"]["ForgetAnswer"];
+                    "application/json": components["schemas"]["Forgotten"];
                 };
             };
             /** @description Bad request: the call does not match this document; see `field` */
@@ -8875,6 +10745,24 @@ export interface operations {
                     "application/json": components["schemas"]["Error"];
                 };
             };
+            /** @description Unknown outcome: a write has begun and did not finish in time; send the same call with the same `Idempotency-Key` or `x-request-id` */
+            504: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Insufficient storage: the tenant has reached a quota; see `message` */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
         };
     };
     forget: {
@@ -8905,10 +10793,11 @@ export interface operations {
                      * @example {
                      *       "forgotten": {
                      *         "chunk": 1
-                     *       }
+                     *       },
+                     *       "pending": false
                      *     }
                      */
-                    "application/json": components["schemas"]["ForgetAnswer"];
+                    "application/json": components["schemas"]["Forgotten"];
                 };
             };
             /** @description Bad request: the call does not match this document; see `field` */
@@ -9010,6 +10899,24 @@ export interface operations {
                     "application/json": components["schemas"]["Error"];
                 };
             };
+            /** @description Unknown outcome: a write has begun and did not finish in time; send the same call with the same `Idempotency-Key` or `x-request-id` */
+            504: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Insufficient storage: the tenant has reached a quota; see `message` */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
         };
     };
     reembed_memory: {
@@ -9084,6 +10991,24 @@ export interface operations {
             };
             /** @description Unavailable: the server or the store is overloaded; retry after `retry-after` seconds */
             503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Unknown outcome: a write has begun and did not finish in time; send the same call with the same `Idempotency-Key` or `x-request-id` */
+            504: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Insufficient storage: the tenant has reached a quota; see `message` */
+            507: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -9180,6 +11105,24 @@ export interface operations {
             };
             /** @description Unavailable: the server or the store is overloaded; retry after `retry-after` seconds */
             503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Unknown outcome: a write has begun and did not finish in time; send the same call with the same `Idempotency-Key` or `x-request-id` */
+            504: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Insufficient storage: the tenant has reached a quota; see `message` */
+            507: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -9354,6 +11297,24 @@ export interface operations {
                     "application/json": components["schemas"]["Error"];
                 };
             };
+            /** @description Unknown outcome: a write has begun and did not finish in time; send the same call with the same `Idempotency-Key` or `x-request-id` */
+            504: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Insufficient storage: the tenant has reached a quota; see `message` */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
         };
     };
     complete_task: {
@@ -9517,6 +11478,24 @@ export interface operations {
                     "application/json": components["schemas"]["Error"];
                 };
             };
+            /** @description Unknown outcome: a write has begun and did not finish in time; send the same call with the same `Idempotency-Key` or `x-request-id` */
+            504: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Insufficient storage: the tenant has reached a quota; see `message` */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
         };
     };
     resume_task: {
@@ -9653,6 +11632,24 @@ export interface operations {
                     "application/json": components["schemas"]["Error"];
                 };
             };
+            /** @description Unknown outcome: a write has begun and did not finish in time; send the same call with the same `Idempotency-Key` or `x-request-id` */
+            504: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Insufficient storage: the tenant has reached a quota; see `message` */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
         };
     };
     list_stacks: {
@@ -9727,6 +11724,24 @@ export interface operations {
             };
             /** @description Unavailable: the server or the store is overloaded; retry after `retry-after` seconds */
             503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Unknown outcome: a write has begun and did not finish in time; send the same call with the same `Idempotency-Key` or `x-request-id` */
+            504: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Insufficient storage: the tenant has reached a quota; see `message` */
+            507: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -9838,6 +11853,24 @@ export interface operations {
             };
             /** @description Unavailable: the server or the store is overloaded; retry after `retry-after` seconds */
             503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Unknown outcome: a write has begun and did not finish in time; send the same call with the same `Idempotency-Key` or `x-request-id` */
+            504: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Insufficient storage: the tenant has reached a quota; see `message` */
+            507: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -10028,6 +12061,24 @@ export interface operations {
                     "application/json": components["schemas"]["Error"];
                 };
             };
+            /** @description Unknown outcome: a write has begun and did not finish in time; send the same call with the same `Idempotency-Key` or `x-request-id` */
+            504: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Insufficient storage: the tenant has reached a quota; see `message` */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
         };
     };
     get_tree: {
@@ -10137,6 +12188,143 @@ export interface operations {
             };
             /** @description Unavailable: the server or the store is overloaded; retry after `retry-after` seconds */
             503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Unknown outcome: a write has begun and did not finish in time; send the same call with the same `Idempotency-Key` or `x-request-id` */
+            504: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Insufficient storage: the tenant has reached a quota; see `message` */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    delete_tree: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the tree.
+                 * @example story
+                 */
+                tree: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "deleted": {
+                     *         "agents": 1,
+                     *         "edges": 3,
+                     *         "nodes": 4,
+                     *         "paths": 1,
+                     *         "trees": 1
+                     *       },
+                     *       "pending": false
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Deleted"];
+                };
+            };
+            /** @description Bad request: the call does not match this document; see `field` */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Unauthorized: the API key is missing or invalid */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Forbidden: the key has no access, the host or origin is not allowed, or the path is outside the root */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Not found: see `message` */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Too many requests: retry after `retry-after` seconds */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Internal error: search the server's log for the answer's `x-request-id` */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Unavailable: the server or the store is overloaded; retry after `retry-after` seconds */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Unknown outcome: a write has begun and did not finish in time; send the same call with the same `Idempotency-Key` or `x-request-id` */
+            504: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Insufficient storage: the tenant has reached a quota; see `message` */
+            507: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -10305,6 +12493,24 @@ export interface operations {
                     "application/json": components["schemas"]["Error"];
                 };
             };
+            /** @description Unknown outcome: a write has begun and did not finish in time; send the same call with the same `Idempotency-Key` or `x-request-id` */
+            504: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Insufficient storage: the tenant has reached a quota; see `message` */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
         };
     };
     export_tree: {
@@ -10451,6 +12657,24 @@ export interface operations {
             };
             /** @description Unavailable: the server or the store is overloaded; retry after `retry-after` seconds */
             503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Unknown outcome: a write has begun and did not finish in time; send the same call with the same `Idempotency-Key` or `x-request-id` */
+            504: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Insufficient storage: the tenant has reached a quota; see `message` */
+            507: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -10622,6 +12846,24 @@ export interface operations {
                     "application/json": components["schemas"]["Error"];
                 };
             };
+            /** @description Unknown outcome: a write has begun and did not finish in time; send the same call with the same `Idempotency-Key` or `x-request-id` */
+            504: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Insufficient storage: the tenant has reached a quota; see `message` */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
         };
     };
     get_node: {
@@ -10743,6 +12985,24 @@ export interface operations {
             };
             /** @description Unavailable: the server or the store is overloaded; retry after `retry-after` seconds */
             503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Unknown outcome: a write has begun and did not finish in time; send the same call with the same `Idempotency-Key` or `x-request-id` */
+            504: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Insufficient storage: the tenant has reached a quota; see `message` */
+            507: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -10889,6 +13149,24 @@ export interface operations {
             };
             /** @description Unavailable: the server or the store is overloaded; retry after `retry-after` seconds */
             503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Unknown outcome: a write has begun and did not finish in time; send the same call with the same `Idempotency-Key` or `x-request-id` */
+            504: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Insufficient storage: the tenant has reached a quota; see `message` */
+            507: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -11061,6 +13339,24 @@ export interface operations {
                     "application/json": components["schemas"]["Error"];
                 };
             };
+            /** @description Unknown outcome: a write has begun and did not finish in time; send the same call with the same `Idempotency-Key` or `x-request-id` */
+            504: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Insufficient storage: the tenant has reached a quota; see `message` */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
         };
     };
     add_edge: {
@@ -11218,6 +13514,24 @@ export interface operations {
             };
             /** @description Unavailable: the server or the store is overloaded; retry after `retry-after` seconds */
             503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Unknown outcome: a write has begun and did not finish in time; send the same call with the same `Idempotency-Key` or `x-request-id` */
+            504: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Insufficient storage: the tenant has reached a quota; see `message` */
+            507: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -11383,6 +13697,24 @@ export interface operations {
                     "application/json": components["schemas"]["Error"];
                 };
             };
+            /** @description Unknown outcome: a write has begun and did not finish in time; send the same call with the same `Idempotency-Key` or `x-request-id` */
+            504: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Insufficient storage: the tenant has reached a quota; see `message` */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
         };
     };
     save_path: {
@@ -11522,6 +13854,24 @@ export interface operations {
             };
             /** @description Unavailable: the server or the store is overloaded; retry after `retry-after` seconds */
             503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Unknown outcome: a write has begun and did not finish in time; send the same call with the same `Idempotency-Key` or `x-request-id` */
+            504: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Insufficient storage: the tenant has reached a quota; see `message` */
+            507: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -11681,6 +14031,24 @@ export interface operations {
                     "application/json": components["schemas"]["Error"];
                 };
             };
+            /** @description Unknown outcome: a write has begun and did not finish in time; send the same call with the same `Idempotency-Key` or `x-request-id` */
+            504: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Insufficient storage: the tenant has reached a quota; see `message` */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
         };
     };
     get_agent_memory: {
@@ -11776,6 +14144,24 @@ export interface operations {
             };
             /** @description Unavailable: the server or the store is overloaded; retry after `retry-after` seconds */
             503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Unknown outcome: a write has begun and did not finish in time; send the same call with the same `Idempotency-Key` or `x-request-id` */
+            504: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Insufficient storage: the tenant has reached a quota; see `message` */
+            507: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -11937,6 +14323,24 @@ export interface operations {
                     "application/json": components["schemas"]["Error"];
                 };
             };
+            /** @description Unknown outcome: a write has begun and did not finish in time; send the same call with the same `Idempotency-Key` or `x-request-id` */
+            504: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Insufficient storage: the tenant has reached a quota; see `message` */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
         };
     };
     get_working_set: {
@@ -12056,6 +14460,24 @@ export interface operations {
             };
             /** @description Unavailable: the server or the store is overloaded; retry after `retry-after` seconds */
             503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Unknown outcome: a write has begun and did not finish in time; send the same call with the same `Idempotency-Key` or `x-request-id` */
+            504: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Insufficient storage: the tenant has reached a quota; see `message` */
+            507: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -12213,6 +14635,24 @@ export interface operations {
             };
             /** @description Unavailable: the server or the store is overloaded; retry after `retry-after` seconds */
             503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Unknown outcome: a write has begun and did not finish in time; send the same call with the same `Idempotency-Key` or `x-request-id` */
+            504: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Insufficient storage: the tenant has reached a quota; see `message` */
+            507: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -12379,6 +14819,24 @@ export interface operations {
                     "application/json": components["schemas"]["Error"];
                 };
             };
+            /** @description Unknown outcome: a write has begun and did not finish in time; send the same call with the same `Idempotency-Key` or `x-request-id` */
+            504: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Insufficient storage: the tenant has reached a quota; see `message` */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
         };
     };
     list_snapshots: {
@@ -12389,6 +14847,11 @@ export interface operations {
                  * @example support
                  */
                 session?: string;
+                /**
+                 * @description The hash of a snapshot: `next` of the page before. Snapshots before it are
+                 *     returned. Default: none; the latest snapshots are returned.
+                 */
+                before?: string;
                 /**
                  * @description The maximum number of snapshots, from 1 to 1000. Default: 100.
                  * @example 1
@@ -12411,16 +14874,17 @@ export interface operations {
                      * @example {
                      *       "snapshots": [
                      *         {
-                     *           "hash": "e02088dfa79166fd6f7c3b67b4b07f84a09e1324d37bd864df8d83320c808581",
+                     *           "hash": "a145e33a97b786b0404514ec5bd3e74deb8df53aed9689fe26f52a572272ca2f",
                      *           "session": "support",
                      *           "parent_turn": "c1e4fb5dca0e6025cfb7f3451b0d0665",
                      *           "model": "claude-sonnet-5-5",
                      *           "tokens": 281,
                      *           "counter": "o200k_base x1.5",
-                     *           "root": "e02088dfa79166fd6f7c3b67b4b07f84a09e1324d37bd864df8d83320c808581",
+                     *           "root": "a145e33a97b786b0404514ec5bd3e74deb8df53aed9689fe26f52a572272ca2f",
                      *           "created_at": "2026-01-31T12:00:00Z"
                      *         }
-                     *       ]
+                     *       ],
+                     *       "next": null
                      *     }
                      */
                     "application/json": components["schemas"]["SnapshotList"];
@@ -12446,6 +14910,24 @@ export interface operations {
             };
             /** @description Forbidden: the key has no access, the host or origin is not allowed, or the path is outside the root */
             403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Not found: see `message` */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Well-formed but invalid: see `field` and `message` */
+            422: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -12480,6 +14962,24 @@ export interface operations {
                     "application/json": components["schemas"]["Error"];
                 };
             };
+            /** @description Unknown outcome: a write has begun and did not finish in time; send the same call with the same `Idempotency-Key` or `x-request-id` */
+            504: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Insufficient storage: the tenant has reached a quota; see `message` */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
         };
     };
     compare_snapshots: {
@@ -12487,12 +14987,12 @@ export interface operations {
             query: {
                 /**
                  * @description The earlier snapshot: its hash, or the first digits.
-                 * @example e02088df
+                 * @example a145e33a
                  */
                 a: string;
                 /**
                  * @description The later snapshot: its hash, or the first digits.
-                 * @example e02088df
+                 * @example a145e33a
                  */
                 b: string;
             };
@@ -12511,11 +15011,20 @@ export interface operations {
                     /**
                      * @example {
                      *       "cache": {
-                     *         "previous": "e02088dfa79166fd6f7c3b67b4b07f84a09e1324d37bd864df8d83320c808581",
+                     *         "previous": "a145e33a97b786b0404514ec5bd3e74deb8df53aed9689fe26f52a572272ca2f",
                      *         "shared_tokens": 281,
                      *         "shared_fraction": 1,
-                     *         "first_difference": null
+                     *         "first_difference": null,
+                     *         "read_tokens": 0,
+                     *         "written_tokens": 0,
+                     *         "missed_tokens": 0,
+                     *         "broken": false,
+                     *         "cause": null,
+                     *         "dollars": 0.000562,
+                     *         "dollars_missed": 0
                      *       },
+                     *       "usage": null,
+                     *       "tokens": 281,
                      *       "changes": []
                      *     }
                      */
@@ -12594,6 +15103,24 @@ export interface operations {
                     "application/json": components["schemas"]["Error"];
                 };
             };
+            /** @description Unknown outcome: a write has begun and did not finish in time; send the same call with the same `Idempotency-Key` or `x-request-id` */
+            504: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Insufficient storage: the tenant has reached a quota; see `message` */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
         };
     };
     get_snapshot: {
@@ -12609,7 +15136,7 @@ export interface operations {
             path: {
                 /**
                  * @description The hash of the snapshot, or its first digits.
-                 * @example e02088df
+                 * @example a145e33a
                  */
                 hash: string;
             };
@@ -12626,13 +15153,13 @@ export interface operations {
                     /**
                      * @example {
                      *       "snapshot": {
-                     *         "hash": "e02088dfa79166fd6f7c3b67b4b07f84a09e1324d37bd864df8d83320c808581",
+                     *         "hash": "a145e33a97b786b0404514ec5bd3e74deb8df53aed9689fe26f52a572272ca2f",
                      *         "session": "support",
                      *         "parent_turn": "c1e4fb5dca0e6025cfb7f3451b0d0665",
                      *         "model": "claude-sonnet-5-5",
                      *         "tokens": 281,
                      *         "counter": "o200k_base x1.5",
-                     *         "root": "e02088dfa79166fd6f7c3b67b4b07f84a09e1324d37bd864df8d83320c808581",
+                     *         "root": "a145e33a97b786b0404514ec5bd3e74deb8df53aed9689fe26f52a572272ca2f",
                      *         "created_at": "2026-01-31T12:00:00Z"
                      *       },
                      *       "format": "anthropic",
@@ -12717,7 +15244,10 @@ export interface operations {
                      *               },
                      *               {
                      *                 "type": "text",
-                     *                 "text": "Does it also happen in release builds?"
+                     *                 "text": "Does it also happen in release builds?",
+                     *                 "cache_control": {
+                     *                   "type": "ephemeral"
+                     *                 }
                      *               }
                      *             ]
                      *           }
@@ -12800,6 +15330,24 @@ export interface operations {
                     "application/json": components["schemas"]["Error"];
                 };
             };
+            /** @description Unknown outcome: a write has begun and did not finish in time; send the same call with the same `Idempotency-Key` or `x-request-id` */
+            504: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Insufficient storage: the tenant has reached a quota; see `message` */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
         };
     };
     check_snapshot: {
@@ -12809,7 +15357,7 @@ export interface operations {
             path: {
                 /**
                  * @description The hash of the snapshot, or its first digits.
-                 * @example e02088df
+                 * @example a145e33a
                  */
                 hash: string;
             };
@@ -12825,7 +15373,7 @@ export interface operations {
                 content: {
                     /**
                      * @example {
-                     *       "hash": "e02088dfa79166fd6f7c3b67b4b07f84a09e1324d37bd864df8d83320c808581",
+                     *       "hash": "a145e33a97b786b0404514ec5bd3e74deb8df53aed9689fe26f52a572272ca2f",
                      *       "blocks": 10
                      *     }
                      */
@@ -12897,6 +15445,1810 @@ export interface operations {
             };
             /** @description Unavailable: the server or the store is overloaded; retry after `retry-after` seconds */
             503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Unknown outcome: a write has begun and did not finish in time; send the same call with the same `Idempotency-Key` or `x-request-id` */
+            504: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Insufficient storage: the tenant has reached a quota; see `message` */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    get_snapshot_report: {
+        parameters: {
+            query?: {
+                /**
+                 * @description Whether blocks have their content. Default: true.
+                 * @example false
+                 */
+                content?: boolean;
+            };
+            header?: never;
+            path: {
+                /**
+                 * @description The hash of the snapshot, or its first digits.
+                 * @example a145e33a
+                 */
+                hash: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "snapshot": {
+                     *         "hash": "a145e33a97b786b0404514ec5bd3e74deb8df53aed9689fe26f52a572272ca2f",
+                     *         "session": "support",
+                     *         "parent_turn": "c1e4fb5dca0e6025cfb7f3451b0d0665",
+                     *         "model": "claude-sonnet-5-5",
+                     *         "tokens": 281,
+                     *         "counter": "o200k_base x1.5",
+                     *         "root": "a145e33a97b786b0404514ec5bd3e74deb8df53aed9689fe26f52a572272ca2f",
+                     *         "created_at": "2026-01-31T12:00:00Z"
+                     *       },
+                     *       "recipe": "broker",
+                     *       "tokenizer": {
+                     *         "name": "o200k_base x1.5",
+                     *         "exact": false
+                     *       },
+                     *       "budget": {
+                     *         "max": 1000000,
+                     *         "reserved": 32000,
+                     *         "effective": 968000,
+                     *         "used": 281,
+                     *         "remaining": 999719,
+                     *         "available": 967719,
+                     *         "layers": {
+                     *           "tools": {
+                     *             "allowed": 0,
+                     *             "used": 0,
+                     *             "pinned": 0,
+                     *             "kept": 0,
+                     *             "cut": 0,
+                     *             "dropped": 0
+                     *           },
+                     *           "task": {
+                     *             "allowed": 27,
+                     *             "used": 27,
+                     *             "pinned": 27,
+                     *             "kept": 1,
+                     *             "cut": 0,
+                     *             "dropped": 0
+                     *           },
+                     *           "workspace": {
+                     *             "allowed": 0,
+                     *             "used": 0,
+                     *             "pinned": 0,
+                     *             "kept": 0,
+                     *             "cut": 0,
+                     *             "dropped": 0
+                     *           },
+                     *           "persona": {
+                     *             "allowed": 0,
+                     *             "used": 0,
+                     *             "pinned": 0,
+                     *             "kept": 0,
+                     *             "cut": 0,
+                     *             "dropped": 0
+                     *           },
+                     *           "environment": {
+                     *             "allowed": 0,
+                     *             "used": 0,
+                     *             "pinned": 0,
+                     *             "kept": 0,
+                     *             "cut": 0,
+                     *             "dropped": 0
+                     *           },
+                     *           "runtime": {
+                     *             "allowed": 37,
+                     *             "used": 37,
+                     *             "pinned": 37,
+                     *             "kept": 1,
+                     *             "cut": 0,
+                     *             "dropped": 0
+                     *           },
+                     *           "role": {
+                     *             "allowed": 33,
+                     *             "used": 33,
+                     *             "pinned": 33,
+                     *             "kept": 1,
+                     *             "cut": 0,
+                     *             "dropped": 0
+                     *           },
+                     *           "pins": {
+                     *             "allowed": 0,
+                     *             "used": 0,
+                     *             "pinned": 0,
+                     *             "kept": 0,
+                     *             "cut": 0,
+                     *             "dropped": 0
+                     *           },
+                     *           "session": {
+                     *             "allowed": 967838,
+                     *             "used": 119,
+                     *             "pinned": 0,
+                     *             "kept": 5,
+                     *             "cut": 0,
+                     *             "dropped": 0
+                     *           },
+                     *           "memory": {
+                     *             "allowed": 0,
+                     *             "used": 0,
+                     *             "pinned": 0,
+                     *             "kept": 0,
+                     *             "cut": 0,
+                     *             "dropped": 0
+                     *           },
+                     *           "event": {
+                     *             "allowed": 65,
+                     *             "used": 65,
+                     *             "pinned": 65,
+                     *             "kept": 2,
+                     *             "cut": 0,
+                     *             "dropped": 0
+                     *           }
+                     *         }
+                     *       },
+                     *       "max_output": 32000,
+                     *       "blocks": [
+                     *         {
+                     *           "section": "system",
+                     *           "layer": "task",
+                     *           "id": "task",
+                     *           "role": "system",
+                     *           "trust": "operator",
+                     *           "path": null,
+                     *           "kind": "text",
+                     *           "tool": null,
+                     *           "tokens": 27,
+                     *           "bytes": 43,
+                     *           "text": null,
+                     *           "row": {
+                     *             "path": null,
+                     *             "id": "task",
+                     *             "layer": "task",
+                     *             "role": "system",
+                     *             "trust": "operator",
+                     *             "tokens": 27,
+                     *             "truncated": false,
+                     *             "original_tokens": 27,
+                     *             "priority": 1,
+                     *             "code": "pinned",
+                     *             "reason": "pinned: always included"
+                     *           },
+                     *           "since": {
+                     *             "snapshot": "a145e33a97b786b0404514ec5bd3e74deb8df53aed9689fe26f52a572272ca2f",
+                     *             "created_at": "2026-01-31T12:00:00Z",
+                     *             "requests": 1,
+                     *             "at_least": false
+                     *           }
+                     *         },
+                     *         {
+                     *           "section": "system",
+                     *           "layer": "runtime",
+                     *           "id": "runtime",
+                     *           "role": "system",
+                     *           "trust": "operator",
+                     *           "path": null,
+                     *           "kind": "text",
+                     *           "tool": null,
+                     *           "tokens": 37,
+                     *           "bytes": 53,
+                     *           "text": null,
+                     *           "row": {
+                     *             "path": null,
+                     *             "id": "runtime",
+                     *             "layer": "runtime",
+                     *             "role": "system",
+                     *             "trust": "operator",
+                     *             "tokens": 37,
+                     *             "truncated": false,
+                     *             "original_tokens": 37,
+                     *             "priority": 1,
+                     *             "code": "pinned",
+                     *             "reason": "pinned: always included"
+                     *           },
+                     *           "since": {
+                     *             "snapshot": "a145e33a97b786b0404514ec5bd3e74deb8df53aed9689fe26f52a572272ca2f",
+                     *             "created_at": "2026-01-31T12:00:00Z",
+                     *             "requests": 1,
+                     *             "at_least": false
+                     *           }
+                     *         },
+                     *         {
+                     *           "section": "system",
+                     *           "layer": "role",
+                     *           "id": "role",
+                     *           "role": "system",
+                     *           "trust": "operator",
+                     *           "path": null,
+                     *           "kind": "text",
+                     *           "tool": null,
+                     *           "tokens": 33,
+                     *           "bytes": 61,
+                     *           "text": null,
+                     *           "row": {
+                     *             "path": null,
+                     *             "id": "role",
+                     *             "layer": "role",
+                     *             "role": "system",
+                     *             "trust": "operator",
+                     *             "tokens": 33,
+                     *             "truncated": false,
+                     *             "original_tokens": 33,
+                     *             "priority": 1,
+                     *             "code": "pinned",
+                     *             "reason": "pinned: always included"
+                     *           },
+                     *           "since": {
+                     *             "snapshot": "a145e33a97b786b0404514ec5bd3e74deb8df53aed9689fe26f52a572272ca2f",
+                     *             "created_at": "2026-01-31T12:00:00Z",
+                     *             "requests": 1,
+                     *             "at_least": false
+                     *           }
+                     *         },
+                     *         {
+                     *           "section": "history",
+                     *           "layer": "session",
+                     *           "id": "c1e4fb5dca0e/0",
+                     *           "role": "user",
+                     *           "trust": "user",
+                     *           "path": null,
+                     *           "kind": "text",
+                     *           "tool": null,
+                     *           "tokens": 19,
+                     *           "bytes": 25,
+                     *           "text": null,
+                     *           "row": null,
+                     *           "since": {
+                     *             "snapshot": "a145e33a97b786b0404514ec5bd3e74deb8df53aed9689fe26f52a572272ca2f",
+                     *             "created_at": "2026-01-31T12:00:00Z",
+                     *             "requests": 1,
+                     *             "at_least": false
+                     *           }
+                     *         },
+                     *         {
+                     *           "section": "history",
+                     *           "layer": "session",
+                     *           "id": "c1e4fb5dca0e/1.0",
+                     *           "role": "assistant",
+                     *           "trust": "user",
+                     *           "path": null,
+                     *           "kind": "text",
+                     *           "tool": null,
+                     *           "tokens": 16,
+                     *           "bytes": 13,
+                     *           "text": null,
+                     *           "row": null,
+                     *           "since": {
+                     *             "snapshot": "a145e33a97b786b0404514ec5bd3e74deb8df53aed9689fe26f52a572272ca2f",
+                     *             "created_at": "2026-01-31T12:00:00Z",
+                     *             "requests": 1,
+                     *             "at_least": false
+                     *           }
+                     *         },
+                     *         {
+                     *           "section": "history",
+                     *           "layer": "session",
+                     *           "id": "c1e4fb5dca0e/1.1",
+                     *           "role": "assistant",
+                     *           "trust": "user",
+                     *           "path": null,
+                     *           "kind": "tool_call",
+                     *           "tool": "shell",
+                     *           "tokens": 33,
+                     *           "bytes": 19,
+                     *           "text": null,
+                     *           "row": null,
+                     *           "since": {
+                     *             "snapshot": "a145e33a97b786b0404514ec5bd3e74deb8df53aed9689fe26f52a572272ca2f",
+                     *             "created_at": "2026-01-31T12:00:00Z",
+                     *             "requests": 1,
+                     *             "at_least": false
+                     *           }
+                     *         },
+                     *         {
+                     *           "section": "history",
+                     *           "layer": "session",
+                     *           "id": "c1e4fb5dca0e/2",
+                     *           "role": "tool",
+                     *           "trust": "tool",
+                     *           "path": null,
+                     *           "kind": "tool_result",
+                     *           "tool": "shell",
+                     *           "tokens": 33,
+                     *           "bytes": 27,
+                     *           "text": null,
+                     *           "row": null,
+                     *           "since": {
+                     *             "snapshot": "a145e33a97b786b0404514ec5bd3e74deb8df53aed9689fe26f52a572272ca2f",
+                     *             "created_at": "2026-01-31T12:00:00Z",
+                     *             "requests": 1,
+                     *             "at_least": false
+                     *           }
+                     *         },
+                     *         {
+                     *           "section": "history",
+                     *           "layer": "session",
+                     *           "id": "c1e4fb5dca0e/3",
+                     *           "role": "assistant",
+                     *           "trust": "user",
+                     *           "path": null,
+                     *           "kind": "text",
+                     *           "tool": null,
+                     *           "tokens": 18,
+                     *           "bytes": 21,
+                     *           "text": null,
+                     *           "row": null,
+                     *           "since": {
+                     *             "snapshot": "a145e33a97b786b0404514ec5bd3e74deb8df53aed9689fe26f52a572272ca2f",
+                     *             "created_at": "2026-01-31T12:00:00Z",
+                     *             "requests": 1,
+                     *             "at_least": false
+                     *           }
+                     *         },
+                     *         {
+                     *           "section": "current",
+                     *           "layer": "event",
+                     *           "id": "event context",
+                     *           "role": "user",
+                     *           "trust": "operator",
+                     *           "path": null,
+                     *           "kind": "text",
+                     *           "tool": null,
+                     *           "tokens": 43,
+                     *           "bytes": 49,
+                     *           "text": null,
+                     *           "row": {
+                     *             "path": null,
+                     *             "id": "event context",
+                     *             "layer": "event",
+                     *             "role": "user",
+                     *             "trust": "operator",
+                     *             "tokens": 43,
+                     *             "truncated": false,
+                     *             "original_tokens": 43,
+                     *             "priority": 1,
+                     *             "code": "pinned",
+                     *             "reason": "pinned: always included"
+                     *           },
+                     *           "since": {
+                     *             "snapshot": "a145e33a97b786b0404514ec5bd3e74deb8df53aed9689fe26f52a572272ca2f",
+                     *             "created_at": "2026-01-31T12:00:00Z",
+                     *             "requests": 1,
+                     *             "at_least": false
+                     *           }
+                     *         },
+                     *         {
+                     *           "section": "current",
+                     *           "layer": "event",
+                     *           "id": "event",
+                     *           "role": "user",
+                     *           "trust": "user",
+                     *           "path": null,
+                     *           "kind": "text",
+                     *           "tool": null,
+                     *           "tokens": 22,
+                     *           "bytes": 39,
+                     *           "text": null,
+                     *           "row": {
+                     *             "path": null,
+                     *             "id": "event",
+                     *             "layer": "event",
+                     *             "role": "user",
+                     *             "trust": "user",
+                     *             "tokens": 22,
+                     *             "truncated": false,
+                     *             "original_tokens": 22,
+                     *             "priority": 1,
+                     *             "code": "pinned",
+                     *             "reason": "pinned: always included"
+                     *           },
+                     *           "since": {
+                     *             "snapshot": "a145e33a97b786b0404514ec5bd3e74deb8df53aed9689fe26f52a572272ca2f",
+                     *             "created_at": "2026-01-31T12:00:00Z",
+                     *             "requests": 1,
+                     *             "at_least": false
+                     *           }
+                     *         }
+                     *       ],
+                     *       "excluded": [],
+                     *       "excluded_omitted": 0,
+                     *       "warnings": [],
+                     *       "guard": [],
+                     *       "hints": [],
+                     *       "has_report": true,
+                     *       "has_inputs": true
+                     *     }
+                     */
+                    "application/json": components["schemas"]["SnapshotReport"];
+                };
+            };
+            /** @description Bad request: the call does not match this document; see `field` */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Unauthorized: the API key is missing or invalid */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Forbidden: the key has no access, the host or origin is not allowed, or the path is outside the root */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Not found: see `message` */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Well-formed but invalid: see `field` and `message` */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Too many requests: retry after `retry-after` seconds */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Internal error: search the server's log for the answer's `x-request-id` */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Unavailable: the server or the store is overloaded; retry after `retry-after` seconds */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Unknown outcome: a write has begun and did not finish in time; send the same call with the same `Idempotency-Key` or `x-request-id` */
+            504: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Insufficient storage: the tenant has reached a quota; see `message` */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    refit_snapshot: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The hash of the snapshot, or its first digits.
+                 * @example a145e33a
+                 */
+                hash: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                /**
+                 * @example {
+                 *       "max_tokens": 4000,
+                 *       "reserve_response": 1000
+                 *     }
+                 */
+                "application/json": components["schemas"]["RefitRequest"];
+            };
+        };
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "basis": "sources",
+                     *       "reproduced": null,
+                     *       "model": "claude-sonnet-5-5",
+                     *       "provider": "anthropic",
+                     *       "report": {
+                     *         "recipe": "broker",
+                     *         "model": "claude-sonnet-5-5",
+                     *         "tokenizer": {
+                     *           "name": "o200k_base x1.5",
+                     *           "exact": false
+                     *         },
+                     *         "budget": {
+                     *           "max": 4000,
+                     *           "reserved": 1000,
+                     *           "effective": 3000,
+                     *           "used": 351,
+                     *           "remaining": 3649,
+                     *           "available": 2649,
+                     *           "layers": {
+                     *             "tools": {
+                     *               "allowed": 0,
+                     *               "used": 0,
+                     *               "pinned": 0,
+                     *               "kept": 0,
+                     *               "cut": 0,
+                     *               "dropped": 0
+                     *             },
+                     *             "task": {
+                     *               "allowed": 27,
+                     *               "used": 27,
+                     *               "pinned": 27,
+                     *               "kept": 1,
+                     *               "cut": 0,
+                     *               "dropped": 0
+                     *             },
+                     *             "workspace": {
+                     *               "allowed": 0,
+                     *               "used": 0,
+                     *               "pinned": 0,
+                     *               "kept": 0,
+                     *               "cut": 0,
+                     *               "dropped": 0
+                     *             },
+                     *             "persona": {
+                     *               "allowed": 0,
+                     *               "used": 0,
+                     *               "pinned": 0,
+                     *               "kept": 0,
+                     *               "cut": 0,
+                     *               "dropped": 0
+                     *             },
+                     *             "environment": {
+                     *               "allowed": 0,
+                     *               "used": 0,
+                     *               "pinned": 0,
+                     *               "kept": 0,
+                     *               "cut": 0,
+                     *               "dropped": 0
+                     *             },
+                     *             "runtime": {
+                     *               "allowed": 37,
+                     *               "used": 37,
+                     *               "pinned": 37,
+                     *               "kept": 1,
+                     *               "cut": 0,
+                     *               "dropped": 0
+                     *             },
+                     *             "role": {
+                     *               "allowed": 33,
+                     *               "used": 33,
+                     *               "pinned": 33,
+                     *               "kept": 1,
+                     *               "cut": 0,
+                     *               "dropped": 0
+                     *             },
+                     *             "pins": {
+                     *               "allowed": 0,
+                     *               "used": 0,
+                     *               "pinned": 0,
+                     *               "kept": 0,
+                     *               "cut": 0,
+                     *               "dropped": 0
+                     *             },
+                     *             "session": {
+                     *               "allowed": 2838,
+                     *               "used": 119,
+                     *               "pinned": 0,
+                     *               "kept": 5,
+                     *               "cut": 0,
+                     *               "dropped": 0
+                     *             },
+                     *             "memory": {
+                     *               "allowed": 2000,
+                     *               "used": 70,
+                     *               "pinned": 0,
+                     *               "kept": 1,
+                     *               "cut": 0,
+                     *               "dropped": 0,
+                     *               "layers": {
+                     *                 "recent": {
+                     *                   "allowed": 0,
+                     *                   "used": 39,
+                     *                   "pinned": 0,
+                     *                   "kept": 1,
+                     *                   "cut": 0,
+                     *                   "dropped": 0
+                     *                 },
+                     *                 "semantic": {
+                     *                   "allowed": 1710,
+                     *                   "used": 0,
+                     *                   "pinned": 0,
+                     *                   "kept": 0,
+                     *                   "cut": 0,
+                     *                   "dropped": 0
+                     *                 },
+                     *                 "entity": {
+                     *                   "allowed": 95,
+                     *                   "used": 0,
+                     *                   "pinned": 0,
+                     *                   "kept": 0,
+                     *                   "cut": 0,
+                     *                   "dropped": 0
+                     *                 },
+                     *                 "relation": {
+                     *                   "allowed": 95,
+                     *                   "used": 0,
+                     *                   "pinned": 0,
+                     *                   "kept": 0,
+                     *                   "cut": 0,
+                     *                   "dropped": 0
+                     *                 },
+                     *                 "pattern": {
+                     *                   "allowed": 100,
+                     *                   "used": 0,
+                     *                   "pinned": 0,
+                     *                   "kept": 0,
+                     *                   "cut": 0,
+                     *                   "dropped": 0
+                     *                 }
+                     *               }
+                     *             },
+                     *             "event": {
+                     *               "allowed": 65,
+                     *               "used": 65,
+                     *               "pinned": 65,
+                     *               "kept": 2,
+                     *               "cut": 0,
+                     *               "dropped": 0
+                     *             }
+                     *           }
+                     *         },
+                     *         "included": [
+                     *           {
+                     *             "path": null,
+                     *             "id": "task",
+                     *             "layer": "task",
+                     *             "role": "system",
+                     *             "trust": "operator",
+                     *             "tokens": 27,
+                     *             "truncated": false,
+                     *             "original_tokens": 27,
+                     *             "priority": 1,
+                     *             "code": "pinned",
+                     *             "reason": "pinned: always included"
+                     *           },
+                     *           {
+                     *             "path": null,
+                     *             "id": "runtime",
+                     *             "layer": "runtime",
+                     *             "role": "system",
+                     *             "trust": "operator",
+                     *             "tokens": 37,
+                     *             "truncated": false,
+                     *             "original_tokens": 37,
+                     *             "priority": 1,
+                     *             "code": "pinned",
+                     *             "reason": "pinned: always included"
+                     *           },
+                     *           {
+                     *             "path": null,
+                     *             "id": "role",
+                     *             "layer": "role",
+                     *             "role": "system",
+                     *             "trust": "operator",
+                     *             "tokens": 33,
+                     *             "truncated": false,
+                     *             "original_tokens": 33,
+                     *             "priority": 1,
+                     *             "code": "pinned",
+                     *             "reason": "pinned: always included"
+                     *           },
+                     *           {
+                     *             "path": null,
+                     *             "id": "c1e4fb5dca0e/0",
+                     *             "layer": "session",
+                     *             "role": "user",
+                     *             "trust": "user",
+                     *             "tokens": 19,
+                     *             "truncated": false,
+                     *             "original_tokens": 19,
+                     *             "priority": 0.5,
+                     *             "code": "fits",
+                     *             "reason": "fits whole"
+                     *           },
+                     *           {
+                     *             "path": null,
+                     *             "id": "c1e4fb5dca0e/1.0",
+                     *             "layer": "session",
+                     *             "role": "assistant",
+                     *             "trust": "user",
+                     *             "tokens": 16,
+                     *             "truncated": false,
+                     *             "original_tokens": 16,
+                     *             "priority": 0.5,
+                     *             "code": "fits",
+                     *             "reason": "fits whole"
+                     *           },
+                     *           {
+                     *             "path": null,
+                     *             "id": "c1e4fb5dca0e/1.1",
+                     *             "layer": "session",
+                     *             "role": "assistant",
+                     *             "trust": "user",
+                     *             "tokens": 33,
+                     *             "truncated": false,
+                     *             "original_tokens": 33,
+                     *             "priority": 0.5,
+                     *             "code": "fits",
+                     *             "reason": "fits whole"
+                     *           },
+                     *           {
+                     *             "path": null,
+                     *             "id": "c1e4fb5dca0e/2",
+                     *             "layer": "session",
+                     *             "role": "tool",
+                     *             "trust": "tool",
+                     *             "tokens": 33,
+                     *             "truncated": false,
+                     *             "original_tokens": 33,
+                     *             "priority": 0.5,
+                     *             "code": "fits",
+                     *             "reason": "fits whole"
+                     *           },
+                     *           {
+                     *             "path": null,
+                     *             "id": "c1e4fb5dca0e/3",
+                     *             "layer": "session",
+                     *             "role": "assistant",
+                     *             "trust": "user",
+                     *             "tokens": 18,
+                     *             "truncated": false,
+                     *             "original_tokens": 18,
+                     *             "priority": 0.5,
+                     *             "code": "fits",
+                     *             "reason": "fits whole"
+                     *           },
+                     *           {
+                     *             "path": null,
+                     *             "id": "e1",
+                     *             "layer": "memory",
+                     *             "role": "context",
+                     *             "trust": "retrieved",
+                     *             "tokens": 70,
+                     *             "truncated": false,
+                     *             "original_tokens": 70,
+                     *             "priority": 0.8571428571428571,
+                     *             "score": 0.26726961544210176,
+                     *             "scores": {
+                     *               "recency": 0.8908987181403393,
+                     *               "relevance": 0,
+                     *               "salience": 0.5,
+                     *               "vector": 0,
+                     *               "words": 0
+                     *             },
+                     *             "code": "fits",
+                     *             "reason": "fits whole"
+                     *           },
+                     *           {
+                     *             "path": null,
+                     *             "id": "event context",
+                     *             "layer": "event",
+                     *             "role": "user",
+                     *             "trust": "operator",
+                     *             "tokens": 43,
+                     *             "truncated": false,
+                     *             "original_tokens": 43,
+                     *             "priority": 1,
+                     *             "code": "pinned",
+                     *             "reason": "pinned: always included"
+                     *           },
+                     *           {
+                     *             "path": null,
+                     *             "id": "event",
+                     *             "layer": "event",
+                     *             "role": "user",
+                     *             "trust": "user",
+                     *             "tokens": 22,
+                     *             "truncated": false,
+                     *             "original_tokens": 22,
+                     *             "priority": 1,
+                     *             "code": "pinned",
+                     *             "reason": "pinned: always included"
+                     *           }
+                     *         ],
+                     *         "excluded": [],
+                     *         "warnings": [],
+                     *         "guard": [],
+                     *         "timings_ms": {}
+                     *       },
+                     *       "blocks": [
+                     *         {
+                     *           "section": "system",
+                     *           "layer": "task",
+                     *           "id": "task",
+                     *           "role": "system",
+                     *           "trust": "operator",
+                     *           "path": null,
+                     *           "kind": "text",
+                     *           "tool": null,
+                     *           "tokens": 27,
+                     *           "bytes": 43,
+                     *           "text": null,
+                     *           "row": null,
+                     *           "since": null
+                     *         },
+                     *         {
+                     *           "section": "system",
+                     *           "layer": "runtime",
+                     *           "id": "runtime",
+                     *           "role": "system",
+                     *           "trust": "operator",
+                     *           "path": null,
+                     *           "kind": "text",
+                     *           "tool": null,
+                     *           "tokens": 37,
+                     *           "bytes": 53,
+                     *           "text": null,
+                     *           "row": null,
+                     *           "since": null
+                     *         },
+                     *         {
+                     *           "section": "system",
+                     *           "layer": "role",
+                     *           "id": "role",
+                     *           "role": "system",
+                     *           "trust": "operator",
+                     *           "path": null,
+                     *           "kind": "text",
+                     *           "tool": null,
+                     *           "tokens": 33,
+                     *           "bytes": 61,
+                     *           "text": null,
+                     *           "row": null,
+                     *           "since": null
+                     *         },
+                     *         {
+                     *           "section": "history",
+                     *           "layer": "session",
+                     *           "id": "c1e4fb5dca0e/0",
+                     *           "role": "user",
+                     *           "trust": "user",
+                     *           "path": null,
+                     *           "kind": "text",
+                     *           "tool": null,
+                     *           "tokens": 19,
+                     *           "bytes": 25,
+                     *           "text": null,
+                     *           "row": null,
+                     *           "since": null
+                     *         },
+                     *         {
+                     *           "section": "history",
+                     *           "layer": "session",
+                     *           "id": "c1e4fb5dca0e/1.0",
+                     *           "role": "assistant",
+                     *           "trust": "user",
+                     *           "path": null,
+                     *           "kind": "text",
+                     *           "tool": null,
+                     *           "tokens": 16,
+                     *           "bytes": 13,
+                     *           "text": null,
+                     *           "row": null,
+                     *           "since": null
+                     *         },
+                     *         {
+                     *           "section": "history",
+                     *           "layer": "session",
+                     *           "id": "c1e4fb5dca0e/1.1",
+                     *           "role": "assistant",
+                     *           "trust": "user",
+                     *           "path": null,
+                     *           "kind": "tool_call",
+                     *           "tool": "shell",
+                     *           "tokens": 33,
+                     *           "bytes": 19,
+                     *           "text": null,
+                     *           "row": null,
+                     *           "since": null
+                     *         },
+                     *         {
+                     *           "section": "history",
+                     *           "layer": "session",
+                     *           "id": "c1e4fb5dca0e/2",
+                     *           "role": "tool",
+                     *           "trust": "tool",
+                     *           "path": null,
+                     *           "kind": "tool_result",
+                     *           "tool": "shell",
+                     *           "tokens": 33,
+                     *           "bytes": 27,
+                     *           "text": null,
+                     *           "row": null,
+                     *           "since": null
+                     *         },
+                     *         {
+                     *           "section": "history",
+                     *           "layer": "session",
+                     *           "id": "c1e4fb5dca0e/3",
+                     *           "role": "assistant",
+                     *           "trust": "user",
+                     *           "path": null,
+                     *           "kind": "text",
+                     *           "tool": null,
+                     *           "tokens": 18,
+                     *           "bytes": 21,
+                     *           "text": null,
+                     *           "row": null,
+                     *           "since": null
+                     *         },
+                     *         {
+                     *           "section": "current",
+                     *           "layer": "memory",
+                     *           "id": "memory",
+                     *           "role": "context",
+                     *           "trust": "retrieved",
+                     *           "path": "memory",
+                     *           "kind": "text",
+                     *           "tool": null,
+                     *           "tokens": 70,
+                     *           "bytes": 82,
+                     *           "text": null,
+                     *           "row": null,
+                     *           "since": null
+                     *         },
+                     *         {
+                     *           "section": "current",
+                     *           "layer": "event",
+                     *           "id": "event context",
+                     *           "role": "user",
+                     *           "trust": "operator",
+                     *           "path": null,
+                     *           "kind": "text",
+                     *           "tool": null,
+                     *           "tokens": 43,
+                     *           "bytes": 49,
+                     *           "text": null,
+                     *           "row": null,
+                     *           "since": null
+                     *         },
+                     *         {
+                     *           "section": "current",
+                     *           "layer": "event",
+                     *           "id": "event",
+                     *           "role": "user",
+                     *           "trust": "user",
+                     *           "path": null,
+                     *           "kind": "text",
+                     *           "tool": null,
+                     *           "tokens": 22,
+                     *           "bytes": 39,
+                     *           "text": null,
+                     *           "row": null,
+                     *           "since": null
+                     *         }
+                     *       ],
+                     *       "changes": [
+                     *         {
+                     *           "layer": "memory",
+                     *           "id": "memory",
+                     *           "tokens": 70,
+                     *           "before": null,
+                     *           "now": "## Recent Activity\n\n[2026-01-31T08:00:00Z] Ana: The ferry to Skye leaves at nine.\n"
+                     *         }
+                     *       ]
+                     *     }
+                     */
+                    "application/json": components["schemas"]["RefitAnswer"];
+                };
+            };
+            /** @description Bad request: the call does not match this document; see `field` */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Unauthorized: the API key is missing or invalid */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Forbidden: the key has no access, the host or origin is not allowed, or the path is outside the root */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Not found: see `message` */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Request timeout: the body did not arrive in time */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Content too large: the body has too many bytes or values */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Unsupported media type: send uncompressed JSON with `Content-Type: application/json` */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Well-formed but invalid: see `field` and `message` */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Too many requests: retry after `retry-after` seconds */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Internal error: search the server's log for the answer's `x-request-id` */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Unavailable: the server or the store is overloaded; retry after `retry-after` seconds */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Unknown outcome: a write has begun and did not finish in time; send the same call with the same `Idempotency-Key` or `x-request-id` */
+            504: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Insufficient storage: the tenant has reached a quota; see `message` */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    preview_request: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                /**
+                 * @example {
+                 *       "recipe": "broker",
+                 *       "session": "support",
+                 *       "event": "Which compiler is it?"
+                 *     }
+                 */
+                "application/json": components["schemas"]["AssembleRequest"];
+            };
+        };
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "model": "gpt-5.6",
+                     *       "provider": "openai",
+                     *       "report": {
+                     *         "recipe": "broker",
+                     *         "model": "gpt-5.6",
+                     *         "tokenizer": {
+                     *           "name": "o200k_base",
+                     *           "exact": true
+                     *         },
+                     *         "budget": {
+                     *           "max": 922000,
+                     *           "reserved": 32000,
+                     *           "effective": 890000,
+                     *           "used": 302,
+                     *           "remaining": 921698,
+                     *           "available": 889698,
+                     *           "layers": {
+                     *             "tools": {
+                     *               "allowed": 0,
+                     *               "used": 0,
+                     *               "pinned": 0,
+                     *               "kept": 0,
+                     *               "cut": 0,
+                     *               "dropped": 0
+                     *             },
+                     *             "task": {
+                     *               "allowed": 25,
+                     *               "used": 25,
+                     *               "pinned": 25,
+                     *               "kept": 1,
+                     *               "cut": 0,
+                     *               "dropped": 0
+                     *             },
+                     *             "workspace": {
+                     *               "allowed": 0,
+                     *               "used": 0,
+                     *               "pinned": 0,
+                     *               "kept": 0,
+                     *               "cut": 0,
+                     *               "dropped": 0
+                     *             },
+                     *             "persona": {
+                     *               "allowed": 0,
+                     *               "used": 0,
+                     *               "pinned": 0,
+                     *               "kept": 0,
+                     *               "cut": 0,
+                     *               "dropped": 0
+                     *             },
+                     *             "environment": {
+                     *               "allowed": 0,
+                     *               "used": 0,
+                     *               "pinned": 0,
+                     *               "kept": 0,
+                     *               "cut": 0,
+                     *               "dropped": 0
+                     *             },
+                     *             "runtime": {
+                     *               "allowed": 32,
+                     *               "used": 32,
+                     *               "pinned": 32,
+                     *               "kept": 1,
+                     *               "cut": 0,
+                     *               "dropped": 0
+                     *             },
+                     *             "role": {
+                     *               "allowed": 29,
+                     *               "used": 29,
+                     *               "pinned": 29,
+                     *               "kept": 1,
+                     *               "cut": 0,
+                     *               "dropped": 0
+                     *             },
+                     *             "pins": {
+                     *               "allowed": 0,
+                     *               "used": 0,
+                     *               "pinned": 0,
+                     *               "kept": 0,
+                     *               "cut": 0,
+                     *               "dropped": 0
+                     *             },
+                     *             "session": {
+                     *               "allowed": 889859,
+                     *               "used": 115,
+                     *               "pinned": 0,
+                     *               "kept": 5,
+                     *               "cut": 0,
+                     *               "dropped": 0
+                     *             },
+                     *             "memory": {
+                     *               "allowed": 2000,
+                     *               "used": 46,
+                     *               "pinned": 0,
+                     *               "kept": 1,
+                     *               "cut": 0,
+                     *               "dropped": 0,
+                     *               "layers": {
+                     *                 "recent": {
+                     *                   "allowed": 0,
+                     *                   "used": 26,
+                     *                   "pinned": 0,
+                     *                   "kept": 1,
+                     *                   "cut": 0,
+                     *                   "dropped": 0
+                     *                 },
+                     *                 "semantic": {
+                     *                   "allowed": 1710,
+                     *                   "used": 0,
+                     *                   "pinned": 0,
+                     *                   "kept": 0,
+                     *                   "cut": 0,
+                     *                   "dropped": 0
+                     *                 },
+                     *                 "entity": {
+                     *                   "allowed": 95,
+                     *                   "used": 0,
+                     *                   "pinned": 0,
+                     *                   "kept": 0,
+                     *                   "cut": 0,
+                     *                   "dropped": 0
+                     *                 },
+                     *                 "relation": {
+                     *                   "allowed": 95,
+                     *                   "used": 0,
+                     *                   "pinned": 0,
+                     *                   "kept": 0,
+                     *                   "cut": 0,
+                     *                   "dropped": 0
+                     *                 },
+                     *                 "pattern": {
+                     *                   "allowed": 100,
+                     *                   "used": 0,
+                     *                   "pinned": 0,
+                     *                   "kept": 0,
+                     *                   "cut": 0,
+                     *                   "dropped": 0
+                     *                 }
+                     *               }
+                     *             },
+                     *             "event": {
+                     *               "allowed": 55,
+                     *               "used": 55,
+                     *               "pinned": 55,
+                     *               "kept": 2,
+                     *               "cut": 0,
+                     *               "dropped": 0
+                     *             }
+                     *           }
+                     *         },
+                     *         "included": [
+                     *           {
+                     *             "path": null,
+                     *             "id": "task",
+                     *             "layer": "task",
+                     *             "role": "system",
+                     *             "trust": "operator",
+                     *             "tokens": 25,
+                     *             "truncated": false,
+                     *             "original_tokens": 25,
+                     *             "priority": 1,
+                     *             "code": "pinned",
+                     *             "reason": "pinned: always included"
+                     *           },
+                     *           {
+                     *             "path": null,
+                     *             "id": "runtime",
+                     *             "layer": "runtime",
+                     *             "role": "system",
+                     *             "trust": "operator",
+                     *             "tokens": 32,
+                     *             "truncated": false,
+                     *             "original_tokens": 32,
+                     *             "priority": 1,
+                     *             "code": "pinned",
+                     *             "reason": "pinned: always included"
+                     *           },
+                     *           {
+                     *             "path": null,
+                     *             "id": "role",
+                     *             "layer": "role",
+                     *             "role": "system",
+                     *             "trust": "operator",
+                     *             "tokens": 29,
+                     *             "truncated": false,
+                     *             "original_tokens": 29,
+                     *             "priority": 1,
+                     *             "code": "pinned",
+                     *             "reason": "pinned: always included"
+                     *           },
+                     *           {
+                     *             "path": null,
+                     *             "id": "c1e4fb5dca0e/0",
+                     *             "layer": "session",
+                     *             "role": "user",
+                     *             "trust": "user",
+                     *             "tokens": 20,
+                     *             "truncated": false,
+                     *             "original_tokens": 20,
+                     *             "priority": 0.5,
+                     *             "code": "fits",
+                     *             "reason": "fits whole"
+                     *           },
+                     *           {
+                     *             "path": null,
+                     *             "id": "c1e4fb5dca0e/1.0",
+                     *             "layer": "session",
+                     *             "role": "assistant",
+                     *             "trust": "user",
+                     *             "tokens": 18,
+                     *             "truncated": false,
+                     *             "original_tokens": 18,
+                     *             "priority": 0.5,
+                     *             "code": "fits",
+                     *             "reason": "fits whole"
+                     *           },
+                     *           {
+                     *             "path": null,
+                     *             "id": "c1e4fb5dca0e/1.1",
+                     *             "layer": "session",
+                     *             "role": "assistant",
+                     *             "trust": "user",
+                     *             "tokens": 29,
+                     *             "truncated": false,
+                     *             "original_tokens": 29,
+                     *             "priority": 0.5,
+                     *             "code": "fits",
+                     *             "reason": "fits whole"
+                     *           },
+                     *           {
+                     *             "path": null,
+                     *             "id": "c1e4fb5dca0e/2",
+                     *             "layer": "session",
+                     *             "role": "tool",
+                     *             "trust": "tool",
+                     *             "tokens": 29,
+                     *             "truncated": false,
+                     *             "original_tokens": 29,
+                     *             "priority": 0.5,
+                     *             "code": "fits",
+                     *             "reason": "fits whole"
+                     *           },
+                     *           {
+                     *             "path": null,
+                     *             "id": "c1e4fb5dca0e/3",
+                     *             "layer": "session",
+                     *             "role": "assistant",
+                     *             "trust": "user",
+                     *             "tokens": 19,
+                     *             "truncated": false,
+                     *             "original_tokens": 19,
+                     *             "priority": 0.5,
+                     *             "code": "fits",
+                     *             "reason": "fits whole"
+                     *           },
+                     *           {
+                     *             "path": null,
+                     *             "id": "e1",
+                     *             "layer": "memory",
+                     *             "role": "context",
+                     *             "trust": "retrieved",
+                     *             "tokens": 46,
+                     *             "truncated": false,
+                     *             "original_tokens": 46,
+                     *             "priority": 0.8571428571428571,
+                     *             "score": 0.26726961544210176,
+                     *             "scores": {
+                     *               "recency": 0.8908987181403393,
+                     *               "relevance": 0,
+                     *               "salience": 0.5,
+                     *               "vector": 0,
+                     *               "words": 0
+                     *             },
+                     *             "code": "fits",
+                     *             "reason": "fits whole"
+                     *           },
+                     *           {
+                     *             "path": null,
+                     *             "id": "event context",
+                     *             "layer": "event",
+                     *             "role": "user",
+                     *             "trust": "operator",
+                     *             "tokens": 36,
+                     *             "truncated": false,
+                     *             "original_tokens": 36,
+                     *             "priority": 1,
+                     *             "code": "pinned",
+                     *             "reason": "pinned: always included"
+                     *           },
+                     *           {
+                     *             "path": null,
+                     *             "id": "event",
+                     *             "layer": "event",
+                     *             "role": "user",
+                     *             "trust": "user",
+                     *             "tokens": 19,
+                     *             "truncated": false,
+                     *             "original_tokens": 19,
+                     *             "priority": 1,
+                     *             "code": "pinned",
+                     *             "reason": "pinned: always included"
+                     *           }
+                     *         ],
+                     *         "excluded": [],
+                     *         "warnings": [],
+                     *         "guard": [],
+                     *         "timings_ms": {}
+                     *       },
+                     *       "blocks": [
+                     *         {
+                     *           "section": "system",
+                     *           "layer": "task",
+                     *           "id": "task",
+                     *           "role": "system",
+                     *           "trust": "operator",
+                     *           "path": null,
+                     *           "kind": "text",
+                     *           "tool": null,
+                     *           "tokens": 25,
+                     *           "bytes": 43,
+                     *           "text": "## Your Task\n\nFind out why the build fails\n",
+                     *           "row": null,
+                     *           "since": null
+                     *         },
+                     *         {
+                     *           "section": "system",
+                     *           "layer": "runtime",
+                     *           "id": "runtime",
+                     *           "role": "system",
+                     *           "trust": "operator",
+                     *           "path": null,
+                     *           "kind": "text",
+                     *           "tool": null,
+                     *           "tokens": 32,
+                     *           "bytes": 53,
+                     *           "text": "## Runtime\n\nHost: harbour | OS: linux | Arch: x86_64\n",
+                     *           "row": null,
+                     *           "since": null
+                     *         },
+                     *         {
+                     *           "section": "system",
+                     *           "layer": "role",
+                     *           "id": "role",
+                     *           "role": "system",
+                     *           "trust": "operator",
+                     *           "path": null,
+                     *           "kind": "text",
+                     *           "tool": null,
+                     *           "tokens": 29,
+                     *           "bytes": 61,
+                     *           "text": "## Your Role\n\nYou talk to the user and do the work yourself.\n",
+                     *           "row": null,
+                     *           "since": null
+                     *         },
+                     *         {
+                     *           "section": "history",
+                     *           "layer": "session",
+                     *           "id": "c1e4fb5dca0e/0",
+                     *           "role": "user",
+                     *           "trust": "user",
+                     *           "path": null,
+                     *           "kind": "text",
+                     *           "tool": null,
+                     *           "tokens": 20,
+                     *           "bytes": 25,
+                     *           "text": "Why does the build fail?\n",
+                     *           "row": null,
+                     *           "since": null
+                     *         },
+                     *         {
+                     *           "section": "history",
+                     *           "layer": "session",
+                     *           "id": "c1e4fb5dca0e/1.0",
+                     *           "role": "assistant",
+                     *           "trust": "user",
+                     *           "path": null,
+                     *           "kind": "text",
+                     *           "tool": null,
+                     *           "tokens": 18,
+                     *           "bytes": 13,
+                     *           "text": "Let me look.\n",
+                     *           "row": null,
+                     *           "since": null
+                     *         },
+                     *         {
+                     *           "section": "history",
+                     *           "layer": "session",
+                     *           "id": "c1e4fb5dca0e/1.1",
+                     *           "role": "assistant",
+                     *           "trust": "user",
+                     *           "path": null,
+                     *           "kind": "tool_call",
+                     *           "tool": "shell",
+                     *           "tokens": 29,
+                     *           "bytes": 19,
+                     *           "text": "{\"command\":\"make\"}\n",
+                     *           "row": null,
+                     *           "since": null
+                     *         },
+                     *         {
+                     *           "section": "history",
+                     *           "layer": "session",
+                     *           "id": "c1e4fb5dca0e/2",
+                     *           "role": "tool",
+                     *           "trust": "tool",
+                     *           "path": null,
+                     *           "kind": "tool_result",
+                     *           "tool": "shell",
+                     *           "tokens": 29,
+                     *           "bytes": 27,
+                     *           "text": "undefined reference to foo\n",
+                     *           "row": null,
+                     *           "since": null
+                     *         },
+                     *         {
+                     *           "section": "history",
+                     *           "layer": "session",
+                     *           "id": "c1e4fb5dca0e/3",
+                     *           "role": "assistant",
+                     *           "trust": "user",
+                     *           "path": null,
+                     *           "kind": "text",
+                     *           "tool": null,
+                     *           "tokens": 19,
+                     *           "bytes": 21,
+                     *           "text": "foo is never linked.\n",
+                     *           "row": null,
+                     *           "since": null
+                     *         },
+                     *         {
+                     *           "section": "current",
+                     *           "layer": "memory",
+                     *           "id": "memory",
+                     *           "role": "context",
+                     *           "trust": "retrieved",
+                     *           "path": "memory",
+                     *           "kind": "text",
+                     *           "tool": null,
+                     *           "tokens": 46,
+                     *           "bytes": 82,
+                     *           "text": "## Recent Activity\n\n[2026-01-31T08:00:00Z] Ana: The ferry to Skye leaves at nine.\n",
+                     *           "row": null,
+                     *           "since": null
+                     *         },
+                     *         {
+                     *           "section": "current",
+                     *           "layer": "event",
+                     *           "id": "event context",
+                     *           "role": "user",
+                     *           "trust": "operator",
+                     *           "path": null,
+                     *           "kind": "text",
+                     *           "tool": null,
+                     *           "tokens": 36,
+                     *           "bytes": 49,
+                     *           "text": "Current time: 2026-01-31T12:00:00Z\nTimezone: UTC\n",
+                     *           "row": null,
+                     *           "since": null
+                     *         },
+                     *         {
+                     *           "section": "current",
+                     *           "layer": "event",
+                     *           "id": "event",
+                     *           "role": "user",
+                     *           "trust": "user",
+                     *           "path": null,
+                     *           "kind": "text",
+                     *           "tool": null,
+                     *           "tokens": 19,
+                     *           "bytes": 22,
+                     *           "text": "Which compiler is it?\n",
+                     *           "row": null,
+                     *           "since": null
+                     *         }
+                     *       ]
+                     *     }
+                     */
+                    "application/json": components["schemas"]["PreviewAnswer"];
+                };
+            };
+            /** @description Bad request: the call does not match this document; see `field` */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Unauthorized: the API key is missing or invalid */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Forbidden: the key has no access, the host or origin is not allowed, or the path is outside the root */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Not found: see `message` */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Request timeout: the body did not arrive in time */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Conflict: the session has moved on since you read it, or the name is already in use */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Content too large: the body has too many bytes or values */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Unsupported media type: send uncompressed JSON with `Content-Type: application/json` */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Well-formed but invalid: see `field` and `message` */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Too many requests: retry after `retry-after` seconds */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Internal error: search the server's log for the answer's `x-request-id` */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Unavailable: the server or the store is overloaded; retry after `retry-after` seconds */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Unknown outcome: a write has begun and did not finish in time; send the same call with the same `Idempotency-Key` or `x-request-id` */
+            504: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Insufficient storage: the tenant has reached a quota; see `message` */
+            507: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -13016,6 +17368,24 @@ export interface operations {
                     "application/json": components["schemas"]["Error"];
                 };
             };
+            /** @description Unknown outcome: a write has begun and did not finish in time; send the same call with the same `Idempotency-Key` or `x-request-id` */
+            504: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Insufficient storage: the tenant has reached a quota; see `message` */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
         };
     };
     get_recipe: {
@@ -13105,6 +17475,24 @@ export interface operations {
             };
             /** @description Unavailable: the server or the store is overloaded; retry after `retry-after` seconds */
             503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Unknown outcome: a write has begun and did not finish in time; send the same call with the same `Idempotency-Key` or `x-request-id` */
+            504: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Insufficient storage: the tenant has reached a quota; see `message` */
+            507: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -13233,6 +17621,24 @@ export interface operations {
             };
             /** @description Unavailable: the server or the store is overloaded; retry after `retry-after` seconds */
             503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Unknown outcome: a write has begun and did not finish in time; send the same call with the same `Idempotency-Key` or `x-request-id` */
+            504: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Insufficient storage: the tenant has reached a quota; see `message` */
+            507: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -13438,6 +17844,14 @@ export interface operations {
                      *           }
                      *         },
                      *         {
+                     *           "name": "pins",
+                     *           "parameters": {
+                     *             "type": "object",
+                     *             "properties": {},
+                     *             "additionalProperties": false
+                     *           }
+                     *         },
+                     *         {
                      *           "name": "role",
                      *           "parameters": {
                      *             "type": "object",
@@ -13581,6 +17995,116 @@ export interface operations {
                     "application/json": components["schemas"]["Error"];
                 };
             };
+            /** @description Unknown outcome: a write has begun and did not finish in time; send the same call with the same `Idempotency-Key` or `x-request-id` */
+            504: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Insufficient storage: the tenant has reached a quota; see `message` */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    list_models: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ModelList"];
+                };
+            };
+            /** @description Bad request: the call does not match this document; see `field` */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Unauthorized: the API key is missing or invalid */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Forbidden: the key has no access, the host or origin is not allowed, or the path is outside the root */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Too many requests: retry after `retry-after` seconds */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Internal error: search the server's log for the answer's `x-request-id` */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Unavailable: the server or the store is overloaded; retry after `retry-after` seconds */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Unknown outcome: a write has begun and did not finish in time; send the same call with the same `Idempotency-Key` or `x-request-id` */
+            504: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Insufficient storage: the tenant has reached a quota; see `message` */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
         };
     };
     count_tokens: {
@@ -13713,6 +18237,129 @@ export interface operations {
             };
             /** @description Unavailable: the server or the store is overloaded; retry after `retry-after` seconds */
             503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Unknown outcome: a write has begun and did not finish in time; send the same call with the same `Idempotency-Key` or `x-request-id` */
+            504: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Insufficient storage: the tenant has reached a quota; see `message` */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    get_usage: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "bytes": 784072,
+                     *       "sessions": 4,
+                     *       "turns": 15,
+                     *       "snapshots": 2,
+                     *       "records": 2,
+                     *       "trees": 1,
+                     *       "nodes": 4,
+                     *       "tasks": 1,
+                     *       "pending": false
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Usage2"];
+                };
+            };
+            /** @description Bad request: the call does not match this document; see `field` */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Unauthorized: the API key is missing or invalid */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Forbidden: the key has no access, the host or origin is not allowed, or the path is outside the root */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Too many requests: retry after `retry-after` seconds */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Internal error: search the server's log for the answer's `x-request-id` */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Unavailable: the server or the store is overloaded; retry after `retry-after` seconds */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Unknown outcome: a write has begun and did not finish in time; send the same call with the same `Idempotency-Key` or `x-request-id` */
+            504: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Insufficient storage: the tenant has reached a quota; see `message` */
+            507: {
                 headers: {
                     [name: string]: unknown;
                 };

@@ -67,7 +67,7 @@ fn settings_with_an_unknown_key() {
         &["assemble"],
         2,
         "
-        error: contexture.toml:2:1: unknown field `modle`, expected one of `recipe`, `model`, `reserve_response`, `models`, `limits`, `secrets`, `boot`, `observe`, `workspace`, `persona`, `environment`, `runtime`, `tools`, `toolsets`, `permissions`, `tool_results`, `compaction`, `summariser`, `loom`, `memory`, `store`, `snapshots`, `server`
+        error: contexture.toml:2:1: unknown field `modle`, expected one of `recipe`, `model`, `reserve_response`, `models`, `limits`, `secrets`, `boot`, `observe`, `workspace`, `persona`, `environment`, `runtime`, `tools`, `toolsets`, `permissions`, `tool_results`, `compaction`, `summariser`, `loom`, `memory`, `store`, `snapshots`, `retention`, `server`
         hint: `contexture doctor --all` prints the settings and their defaults
         ",
     );

@@ -24,6 +24,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tokio::sync::mpsc;
 
+use crate::api::page::Limit;
 use crate::app::{App, Watch};
 use crate::body::{self, Media};
 use crate::operation::{self, Api, Nothing, Operation, ResponseBody, json_response};
@@ -145,9 +146,6 @@ struct OfKind {
     kind: Option<RecordKind>,
 }
 
-/// The number of records of a page, unless the query says another.
-const LISTED: usize = 100;
-
 /// The query of a list.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
@@ -164,9 +162,8 @@ struct ListQuery {
     task: Option<String>,
     /// The origin of the records. Default: every source.
     source: Option<String>,
-    /// The number of records of a page, 1 to 1,000. Default: 100.
-    #[schemars(range(min = 1, max = 1_000))]
-    limit: Option<u16>,
+    /// The maximum number of records, from 1 to 1000. Default: 100.
+    limit: Limit,
     /// The cursor: `next` of the page before. Default: the first page.
     after: Option<String>,
 }
@@ -262,6 +259,7 @@ pub(crate) fn add(api: &mut Api) {
                 "Returns the records that match every parameter, in the order they were first \
                  recorded, a page at a time.",
             )
+            .refuses(&[422])
             .example("/v1/memory/list?session=harbour", None),
         |tenant: &Tenant, _: Nothing, of: ListQuery, _: Nothing| -> Result<RecordPage, Problem> {
             let what = RecordList {
@@ -272,11 +270,10 @@ pub(crate) fn add(api: &mut Api) {
                 task: of.task,
                 source: of.source,
             };
-            let limit = of.limit.map_or(LISTED, usize::from);
             Ok(tenant
                 .engine
                 .memory()?
-                .list(&what, of.after.as_deref(), limit)?)
+                .list(&what, of.after.as_deref(), of.limit.get())?)
         },
     );
     let mut export = Operation::get("/v1/memory/records", "export_memory").says(

@@ -113,7 +113,7 @@ pub(crate) fn add(api: &mut Api) {
                  candidates.",
             )
             .refuses(&[422])
-            .example("/v1/snapshots/e02088df/report?content=false", None),
+            .example("/v1/snapshots/a145e33a/report?content=false", None),
         |tenant: &Tenant, by: ByHash, query: ReportQuery, _: Nothing| {
             let store = tenant.store()?;
             let snapshot = snapshot::find(store, &by.hash)?;
@@ -133,7 +133,7 @@ pub(crate) fn add(api: &mut Api) {
             .reads()
             .refuses(&[422])
             .example(
-                "/v1/snapshots/e02088df/refit",
+                "/v1/snapshots/a145e33a/refit",
                 json!({"max_tokens": 4000, "reserve_response": 1000}),
             ),
         refit,

@@ -156,7 +156,9 @@ fn whatever_takes_or_gives_json_has_an_example() {
                         status.starts_with('2')
                             && response["content"]["application/json"].is_object()
                     });
-            (taken.is_object() || given) && !shown.contains(id)
+            // Its answer is the whole model table.
+            let is_too_long = id == "list_models";
+            (taken.is_object() || given) && !shown.contains(id) && !is_too_long
         })
         .map(|(id, _)| id)
         .collect();

@@ -333,13 +333,18 @@ fn a_tenant_cannot_exceed_its_quota() {
     let quota = Some(QuotaConfig {
         max_sessions: 2,
         max_records: 3,
-        max_requests_per_day: 40,
         ..QuotaConfig::default()
     });
     tenants.insert("small".to_owned(), TenantConfig { root: None, quota });
-    let (small, other) = (lab.key("small"), lab.key("other"));
+    let quota = Some(QuotaConfig {
+        max_requests_per_day: 40,
+        ..QuotaConfig::default()
+    });
+    tenants.insert("daily".to_owned(), TenantConfig { root: None, quota });
+    let [small, daily, other] = ["small", "daily", "other"].map(|name| lab.key(name));
     let server = lab.serve();
     let (small, other) = (server.with_key(&small), server.with_key(&other));
+    let daily = server.with_key(&daily);
     let refused = until(|| {
         let label = format!("{{\"label\":\"s{}\"}}", crate::support::number());
         let answer = small.post("/v1/sessions", &label);
@@ -366,7 +371,7 @@ fn a_tenant_cannot_exceed_its_quota() {
         other.post("/v1/sessions", &label).ok(201);
     }
     let refused = until(|| {
-        let answer = small.get("/v1/sessions");
+        let answer = daily.get("/v1/sessions");
         (answer.status == 429).then_some(answer)
     });
     assert!(refused.text().contains("quota of 40 requests per day"));

@@ -64,6 +64,7 @@ class Operations:
         reserve_response: int | Unset | None = UNSET,
         reserve_tools: int | Unset | None = UNSET,
         format: models.RequestFormat | Unset | None = UNSET,
+        fail_on_cache_break: bool | Unset = UNSET,
         report: bool | Unset = UNSET,
     ) -> models.AssembleAnswer:
         """Assemble a request.
@@ -118,6 +119,9 @@ class Operations:
             reserve_tools: The number of tokens reserved for tools. Default: 0.
             format: The format of the request. Without a model, the format selects one; with a
                 model, both must match. Default: Contexture's own JSON.
+            fail_on_cache_break: Fails if the request changes tools, instructions or history of
+                the session's previous request, or is for another model, so that the provider's
+                cache is lost.
             report: Whether the answer includes the report. The format `json` always includes it.
                 Default: true.
         """
@@ -156,6 +160,7 @@ class Operations:
                     "reserve_response": reserve_response,
                     "reserve_tools": reserve_tools,
                     "format": format,
+                    "fail_on_cache_break": fail_on_cache_break,
                     "report": report,
                 }
             ),
@@ -252,6 +257,18 @@ class Operations:
         )
         return answer
 
+    def delete_session(self, label: str) -> models.Deleted:
+        """Delete a session.
+
+        Deletes a session with its turns and snapshots. Turns that a fork shares are kept, and so
+        are memory records of the session. The deleted text is overwritten in the database files;
+        if `pending` is true, that happens later.
+        """
+        answer: models.Deleted = self._call(
+            "DELETE", path_of("/v1/sessions/{label}", {"label": label}), models.Deleted
+        )
+        return answer
+
     def record_turn(
         self,
         label: str,
@@ -284,20 +301,24 @@ class Operations:
         )
         return answer
 
-    def get_history(self, label: str, *, limit: int | Unset = UNSET) -> models.SessionHistory:
+    def get_history(
+        self, label: str, *, before: models.TurnId | Unset = UNSET, limit: int | Unset = UNSET
+    ) -> models.SessionHistory:
         """Get the latest turns.
 
         Returns the latest turns of the session, oldest first. Compactions appear at the position
-        where they were made.
+        where they were made. With `before`, returns the turns before a turn.
 
         Args:
+            before: The id of a turn: `next` of the page before. Turns before it are returned.
+                Default: none; the latest turns are returned.
             limit: The maximum number of turns, from 1 to 1000. Default: 100.
         """
         answer: models.SessionHistory = self._call(
             "GET",
             path_of("/v1/sessions/{label}/history", {"label": label}),
             models.SessionHistory,
-            query=given({"limit": limit}),
+            query=given({"before": before, "limit": limit}),
         )
         return answer
 
@@ -398,6 +419,68 @@ class Operations:
         )
         return answer
 
+    def pin(
+        self,
+        label: str,
+        *,
+        name: str | Unset | None = UNSET,
+        text: str | Unset | None = UNSET,
+        turn: str | Unset | None = UNSET,
+        origin: str | Unset | None = UNSET,
+    ) -> models.SessionPin:
+        """Pin a text.
+
+        Adds a text to every request of the session, verbatim and before the history. Compaction
+        does not change pins. Give `text`, or `turn` to pin what was said in a turn. A pin with
+        the same `name` is replaced; its revisions stay stored.
+
+        Args:
+            name: The name of the pin. A pin with this name is replaced. Default: `pin-1`, `pin-2`
+                and so on.
+            text: The text.
+            turn: The turn whose messages of the user and the model are pinned: the first 4 or
+                more digits of its id.
+            origin: The source of the text, for the list of pins.
+        """
+        answer: models.SessionPin = self._call(
+            "POST",
+            path_of("/v1/sessions/{label}/pins", {"label": label}),
+            models.SessionPin,
+            body=given({"name": name, "text": text, "turn": turn, "origin": origin}),
+        )
+        return answer
+
+    def list_pins(self, label: str, *, name: str | Unset = UNSET) -> models.PinList:
+        """List pins.
+
+        Returns the pins of the session in the order in which they are sent, or every revision of
+        one pin.
+
+        Args:
+            name: The name of a pin. Returns every revision of it, oldest first. Default: the
+                latest revision of each pin.
+        """
+        answer: models.PinList = self._call(
+            "GET",
+            path_of("/v1/sessions/{label}/pins", {"label": label}),
+            models.PinList,
+            query=given({"name": name}),
+        )
+        return answer
+
+    def unpin(self, label: str, name: str) -> models.SessionPin:
+        """Remove a pin.
+
+        Removes the pin from later requests. Returns the revision that removed it. Earlier
+        revisions stay stored.
+        """
+        answer: models.SessionPin = self._call(
+            "DELETE",
+            path_of("/v1/sessions/{label}/pins/{name}", {"label": label, "name": name}),
+            models.SessionPin,
+        )
+        return answer
+
     def listen_to_session(self, label: str) -> Iterator[dict[str, Any]]:
         """Stream the events of a session.
 
@@ -447,6 +530,7 @@ class Operations:
         model: str | Unset | None = UNSET,
         max_tokens: int | Unset | None = UNSET,
         reserve_response: int | Unset | None = UNSET,
+        fail_on_cache_break: bool | Unset = UNSET,
         report: bool | Unset | None = UNSET,
     ) -> models.FitAnswer:
         """Make a request fit.
@@ -469,6 +553,9 @@ class Operations:
             reserve_response: The number of tokens to keep free for the response. Default: the
                 limit that the request sets, otherwise the model's output limit, at most a quarter
                 of the window.
+            fail_on_cache_break: Fails with `cache_break` if the request changes earlier messages
+                of the session's previous request, so that the provider's cache is lost. Needs
+                `session`. Default: false.
             report: Whether the answer includes the report. Default: true.
         """
         answer: models.FitAnswer = self._call(
@@ -484,6 +571,7 @@ class Operations:
                     "model": model,
                     "max_tokens": max_tokens,
                     "reserve_response": reserve_response,
+                    "fail_on_cache_break": fail_on_cache_break,
                     "report": report,
                 }
             ),
@@ -491,7 +579,15 @@ class Operations:
         return answer
 
     def record_memory(
-        self, *, records: Sequence[models.Record | Mapping[str, Any]]
+        self,
+        *,
+        records: Sequence[models.Record | Mapping[str, Any]] | Unset = UNSET,
+        messages: Sequence[models.Message | Mapping[str, Any]] | Unset = UNSET,
+        user: str | Unset | None = UNSET,
+        agent: str | Unset | None = UNSET,
+        session_id: str | Unset | None = UNSET,
+        task_id: str | Unset | None = UNSET,
+        source: str | Unset | None = UNSET,
     ) -> models.MemoryRecorded:
         """Record memories.
 
@@ -502,10 +598,30 @@ class Operations:
         batches stay stored, and the error reports how many records that are.
 
         Args:
-            records: The records, 1 to 10,000. All are stored, or none.
+            records: The records, at most 10,000. All are stored, or none. Default: none.
+            messages: Messages of a conversation, at most 10,000. Each message of a user or an
+                assistant becomes an event. Default: none.
+            user: The user of the messages. Default: none.
+            agent: The agent of the messages. Default: none.
+            session_id: The session of the messages. Default: none.
+            task_id: The id of the task of the messages. Default: none.
+            source: The origin of the messages. Default: none.
         """
         answer: models.MemoryRecorded = self._call(
-            "POST", "/v1/memory/records", models.MemoryRecorded, body=given({"records": records})
+            "POST",
+            "/v1/memory/records",
+            models.MemoryRecorded,
+            body=given(
+                {
+                    "records": records,
+                    "messages": messages,
+                    "user": user,
+                    "agent": agent,
+                    "session_id": session_id,
+                    "task_id": task_id,
+                    "source": source,
+                }
+            ),
         )
         return answer
 
@@ -548,6 +664,7 @@ class Operations:
         filters: models.ContextFilters | Mapping[str, Any] | Unset | None = UNSET,
         identity: Sequence[str] | Unset = UNSET,
         model: str | Unset | None = UNSET,
+        timezone: str | Unset | None = UNSET,
     ) -> models.RecalledContext:
         """Recall memories.
 
@@ -566,6 +683,8 @@ class Operations:
             identity: The personas or senders that the query comes from. Records that are visible
                 only to others are not returned. Default: none.
             model: The model whose tokenizer counts the tokens. Default: the configured model.
+            timezone: The caller's time zone, such as `Europe/Berlin` or `+02:00`. Times in the
+                query, such as `yesterday`, are read in it. Default: UTC.
         """
         answer: models.RecalledContext = self._call(
             "POST",
@@ -582,6 +701,7 @@ class Operations:
                     "filters": filters,
                     "identity": identity,
                     "model": model,
+                    "timezone": timezone,
                 }
             ),
         )
@@ -593,6 +713,52 @@ class Operations:
         Returns the number of records of each kind, and the embedder that created the vectors.
         """
         answer: models.MemoryOverview = self._call("GET", "/v1/memory/stats", models.MemoryOverview)
+        return answer
+
+    def list_records(
+        self,
+        *,
+        kind: models.RecordKind | Unset = UNSET,
+        user: str | Unset = UNSET,
+        agent: str | Unset = UNSET,
+        session: str | Unset = UNSET,
+        task: str | Unset = UNSET,
+        source: str | Unset = UNSET,
+        limit: int | Unset = UNSET,
+        after: str | Unset = UNSET,
+    ) -> models.RecordPage:
+        """List records.
+
+        Returns the records that match every parameter, in the order they were first recorded, a
+        page at a time.
+
+        Args:
+            kind: The kind of record. Default: every kind.
+            user: The user that the records belong to. Default: every user.
+            agent: The agent that the records belong to. Default: every agent.
+            session: The session that the records belong to. Default: every session.
+            task: The id of the task that the records belong to. Default: every task.
+            source: The origin of the records. Default: every source.
+            limit: The maximum number of records, from 1 to 1000. Default: 100.
+            after: The cursor: `next` of the page before. Default: the first page.
+        """
+        answer: models.RecordPage = self._call(
+            "GET",
+            "/v1/memory/list",
+            models.RecordPage,
+            query=given(
+                {
+                    "kind": kind,
+                    "user": user,
+                    "agent": agent,
+                    "session": session,
+                    "task": task,
+                    "source": source,
+                    "limit": limit,
+                    "after": after,
+                }
+            ),
+        )
         return answer
 
     def get_record(self, id: str) -> models.RecordsFound:
@@ -607,30 +773,30 @@ class Operations:
 
     def forget_record(
         self, id: str, *, kind: models.RecordKind | Unset = UNSET
-    ) -> models.ForgetAnswer:
+    ) -> models.Forgotten:
         """Delete a record.
 
-        Deletes the record and everything derived only from it. When the call returns, no trace is
-        left in the database files. Snapshots of earlier requests are kept.
+        Deletes the record and everything derived only from it, and overwrites it in the database
+        files. If `pending` is true, that happens later. Snapshots of earlier requests are kept.
 
         Args:
             kind: The kind of record. Default: every kind.
         """
-        answer: models.ForgetAnswer = self._call(
+        answer: models.Forgotten = self._call(
             "DELETE",
             path_of("/v1/memory/records/{id}", {"id": id}),
-            models.ForgetAnswer,
+            models.Forgotten,
             query=given({"kind": kind}),
         )
         return answer
 
-    def forget(self, body: models.ForgetRequest) -> models.ForgetAnswer:
+    def forget(self, body: models.ForgetRequest) -> models.Forgotten:
         """Delete the records of a source or session.
 
         Deletes all records of a source or of a session, and everything derived only from them.
         """
-        answer: models.ForgetAnswer = self._call(
-            "POST", "/v1/memory/forget", models.ForgetAnswer, body=given({"body": body})["body"]
+        answer: models.Forgotten = self._call(
+            "POST", "/v1/memory/forget", models.Forgotten, body=given({"body": body})["body"]
         )
         return answer
 
@@ -835,6 +1001,17 @@ class Operations:
                     "preferences": preferences,
                 }
             ),
+        )
+        return answer
+
+    def delete_tree(self, tree: str) -> models.Deleted:
+        """Delete a tree.
+
+        Deletes a tree with its nodes, edges, agents and paths. The deleted text is overwritten in
+        the database files; if `pending` is true, that happens later.
+        """
+        answer: models.Deleted = self._call(
+            "DELETE", path_of("/v1/trees/{tree}", {"tree": tree}), models.Deleted
         )
         return answer
 
@@ -1245,21 +1422,28 @@ class Operations:
         return answer
 
     def list_snapshots(
-        self, *, session: str | Unset = UNSET, limit: int | Unset = UNSET
+        self,
+        *,
+        session: str | Unset = UNSET,
+        before: str | Unset = UNSET,
+        limit: int | Unset = UNSET,
     ) -> models.SnapshotList:
         """List snapshots.
 
-        Returns the latest assembled requests, newest first, without their content.
+        Returns the latest assembled requests, newest first, without their content, one page at a
+        time.
 
         Args:
             session: The label of the session. Default: every session.
+            before: The hash of a snapshot: `next` of the page before. Snapshots before it are
+                returned. Default: none; the latest snapshots are returned.
             limit: The maximum number of snapshots, from 1 to 1000. Default: 100.
         """
         answer: models.SnapshotList = self._call(
             "GET",
             "/v1/snapshots",
             models.SnapshotList,
-            query=given({"session": session, "limit": limit}),
+            query=given({"session": session, "before": before, "limit": limit}),
         )
         return answer
 
@@ -1306,6 +1490,205 @@ class Operations:
         )
         return answer
 
+    def get_snapshot_report(
+        self, hash: str, *, content: bool | Unset = UNSET
+    ) -> models.SnapshotReport:
+        """Get the report of a snapshot.
+
+        Returns every block of an assembled request with its content, the reason, and the first
+        request that contains it, and every candidate that was left out with the reason. Requests
+        that were saved by an earlier version have no left-out candidates.
+
+        Args:
+            content: Whether blocks have their content. Default: true.
+        """
+        answer: models.SnapshotReport = self._call(
+            "GET",
+            path_of("/v1/snapshots/{hash}/report", {"hash": hash}),
+            models.SnapshotReport,
+            query=given({"content": content}),
+        )
+        return answer
+
+    def refit_snapshot(
+        self,
+        hash: str,
+        *,
+        model: str | Unset | None = UNSET,
+        max_tokens: int | Unset | None = UNSET,
+        reserve_response: int | Unset | None = UNSET,
+        verify: bool | Unset = UNSET,
+    ) -> models.RefitAnswer:
+        """Refit a snapshot.
+
+        Assembles a saved request again with another budget or for another model, and returns what
+        differs. Nothing is stored, and history is not summarised. The sources are read as they
+        are now, and history as it was then. A request that brought its own content is shortened
+        from what was sent.
+
+        Args:
+            model: The model. Default: the model of the request.
+            max_tokens: The size of the context window in tokens. Default: that of the request; if
+                `model` is set, the model's.
+            reserve_response: The number of tokens reserved for the response. Default: that of the
+                request.
+            verify: Whether to check that the sources still give the saved request at its own
+                budget. This assembles the request twice. Default: false.
+        """
+        answer: models.RefitAnswer = self._call(
+            "POST",
+            path_of("/v1/snapshots/{hash}/refit", {"hash": hash}),
+            models.RefitAnswer,
+            body=given(
+                {
+                    "model": model,
+                    "max_tokens": max_tokens,
+                    "reserve_response": reserve_response,
+                    "verify": verify,
+                }
+            ),
+        )
+        return answer
+
+    def preview_request(
+        self,
+        *,
+        recipe: models.RecipeOrName
+        | str
+        | models.InlineRecipe
+        | Mapping[str, Any]
+        | Unset
+        | None = UNSET,
+        with_: Mapping[str, Mapping[str, Any]] | Unset = UNSET,
+        manifest: str | Unset | None = UNSET,
+        session: str | Unset | None = UNSET,
+        role: models.AgentRole | Unset | None = UNSET,
+        task: str | Unset | None = UNSET,
+        toolset: str | Unset | None = UNSET,
+        event: models.EventOrText | str | models.Event | Mapping[str, Any] | Unset | None = UNSET,
+        system: str | Unset | None = UNSET,
+        tools: Sequence[Mapping[str, Any]] | Unset = UNSET,
+        messages: Sequence[models.Message | Mapping[str, Any]] | Unset = UNSET,
+        items: Sequence[models.InlineItem | Mapping[str, Any]] | Unset = UNSET,
+        tree: str | Unset | None = UNSET,
+        head: str | Unset | None = UNSET,
+        path: str | Unset | None = UNSET,
+        agent: str | Unset | None = UNSET,
+        working_buffer: str | Unset | None = UNSET,
+        include_annotations: bool | Unset = UNSET,
+        instructions: Sequence[str] | Unset = UNSET,
+        context: Sequence[str] | Unset = UNSET,
+        query: str | Unset | None = UNSET,
+        filters: models.ContextFilters | Mapping[str, Any] | Unset | None = UNSET,
+        strategy: str | Unset | None = UNSET,
+        stack: str | Unset | None = UNSET,
+        model: str | Unset | None = UNSET,
+        max_tokens: int | Unset | None = UNSET,
+        reserve_response: int | Unset | None = UNSET,
+        reserve_tools: int | Unset | None = UNSET,
+        format: models.RequestFormat | Unset | None = UNSET,
+        fail_on_cache_break: bool | Unset = UNSET,
+        report: bool | Unset = UNSET,
+    ) -> models.PreviewAnswer:
+        """Preview a request.
+
+        Assembles a request as `assemble` does, and returns its blocks and its report. Nothing is
+        stored, and history is not summarised.
+
+        Args:
+            recipe: The recipe: the name of a built-in recipe, a file below the root, or in JSON
+                the recipe itself. Default: the tree's recipe, otherwise the configured recipe.
+            with_: Parameters for the recipe's sources, by layer name. They override the
+                parameters in the recipe.
+            manifest: The working-set manifest, relative to the root. Default: `working-set.yml`,
+                otherwise `.agent/working-set.yml`.
+            session: The session whose history is included: its label or alias. Default: none.
+            role: The agent's role. Default: `unified`.
+            task: The agent's task. Default: the session's task.
+            toolset: The toolset that the tools come from. Default: the configured toolset.
+            event: The current user message: a text, or in JSON an event with its context.
+            system: Instructions that stand before everything else. Default: none.
+            tools: Definitions of tools: objects with `name`, `description` and `parameters`. They
+                are used instead of the project's tools. Default: the project's tools.
+            messages: A conversation, oldest message first. Default: none.
+            items: Texts that the request may contain. Each is cut, dropped and reported like any
+                other candidate. Default: none.
+            tree: The id of the loom tree. Default: none.
+            head: The node of the tree to continue from, by id or short name. Default: the end of
+                the saved path, otherwise the agent's position, otherwise the only leaf.
+            path: The saved path to follow. It selects the branch and the versions of nodes.
+                Default: none.
+            agent: The agent of the tree that writes next. Default: none.
+            working_buffer: Unsaved text at the end of a document. Default: none.
+            include_annotations: Includes annotations of nodes. Default: false.
+            instructions: Instructions for the next node. They follow the instructions of the
+                path. Default: none.
+            context: Nodes of the tree to include as reference text for the next node, by id or
+                short name. Default: none.
+            query: The query for memory. Default: the current task, otherwise the event.
+            filters: Filters for the records that memory can return. Default: none.
+            strategy: The archetype whose recall strategy memory uses. Default: the configured
+                archetype.
+            stack: The task stack. Default: `main`.
+            model: The model that the request is for. It sets the context window, the tokenizer
+                and the provider. Default: the model of the tree's agent, otherwise the configured
+                model.
+            max_tokens: The size of the context window in tokens. Default: the manifest's value,
+                otherwise the model's.
+            reserve_response: The number of tokens reserved for the response, and its maximum
+                length. Default: the manifest's or the configured value, otherwise the model's
+                output limit, at most a quarter of the window and at most 32,000.
+            reserve_tools: The number of tokens reserved for tools. Default: 0.
+            format: The format of the request. Without a model, the format selects one; with a
+                model, both must match. Default: Contexture's own JSON.
+            fail_on_cache_break: Fails if the request changes tools, instructions or history of
+                the session's previous request, or is for another model, so that the provider's
+                cache is lost.
+            report: Whether the answer includes the report. The format `json` always includes it.
+                Default: true.
+        """
+        answer: models.PreviewAnswer = self._call(
+            "POST",
+            "/v1/assemble/preview",
+            models.PreviewAnswer,
+            body=given(
+                {
+                    "recipe": recipe,
+                    "with": with_,
+                    "manifest": manifest,
+                    "session": session,
+                    "role": role,
+                    "task": task,
+                    "toolset": toolset,
+                    "event": event,
+                    "system": system,
+                    "tools": tools,
+                    "messages": messages,
+                    "items": items,
+                    "tree": tree,
+                    "head": head,
+                    "path": path,
+                    "agent": agent,
+                    "working_buffer": working_buffer,
+                    "include_annotations": include_annotations,
+                    "instructions": instructions,
+                    "context": context,
+                    "query": query,
+                    "filters": filters,
+                    "strategy": strategy,
+                    "stack": stack,
+                    "model": model,
+                    "max_tokens": max_tokens,
+                    "reserve_response": reserve_response,
+                    "reserve_tools": reserve_tools,
+                    "format": format,
+                    "fail_on_cache_break": fail_on_cache_break,
+                    "report": report,
+                }
+            ),
+        )
+        return answer
+
     def list_recipes(self) -> models.RecipeList:
         """List built-in recipes.
 
@@ -1346,6 +1729,14 @@ class Operations:
         answer: models.SourceList = self._call("GET", "/v1/sources", models.SourceList)
         return answer
 
+    def list_models(self) -> models.ModelList:
+        """List models.
+
+        Returns the models with known context windows, by name. Other names can be used, too.
+        """
+        answer: models.ModelList = self._call("GET", "/v1/models", models.ModelList)
+        return answer
+
     def count_tokens(
         self,
         *,
@@ -1369,6 +1760,15 @@ class Operations:
             models.TokenCounts,
             body=given({"texts": texts, "model": model, "tokenizer": tokenizer}),
         )
+        return answer
+
+    def get_usage(self) -> models.Usage2:
+        """Get the usage.
+
+        Returns how much the tenant has stored: bytes on disk, sessions, turns, snapshots, memory
+        records, trees, nodes and tasks.
+        """
+        answer: models.Usage2 = self._call("GET", "/v1/usage", models.Usage2)
         return answer
 
 
@@ -1427,6 +1827,7 @@ class AsyncOperations:
         reserve_response: int | Unset | None = UNSET,
         reserve_tools: int | Unset | None = UNSET,
         format: models.RequestFormat | Unset | None = UNSET,
+        fail_on_cache_break: bool | Unset = UNSET,
         report: bool | Unset = UNSET,
     ) -> models.AssembleAnswer:
         """Assemble a request.
@@ -1481,6 +1882,9 @@ class AsyncOperations:
             reserve_tools: The number of tokens reserved for tools. Default: 0.
             format: The format of the request. Without a model, the format selects one; with a
                 model, both must match. Default: Contexture's own JSON.
+            fail_on_cache_break: Fails if the request changes tools, instructions or history of
+                the session's previous request, or is for another model, so that the provider's
+                cache is lost.
             report: Whether the answer includes the report. The format `json` always includes it.
                 Default: true.
         """
@@ -1519,6 +1923,7 @@ class AsyncOperations:
                     "reserve_response": reserve_response,
                     "reserve_tools": reserve_tools,
                     "format": format,
+                    "fail_on_cache_break": fail_on_cache_break,
                     "report": report,
                 }
             ),
@@ -1615,6 +2020,18 @@ class AsyncOperations:
         )
         return answer
 
+    async def delete_session(self, label: str) -> models.Deleted:
+        """Delete a session.
+
+        Deletes a session with its turns and snapshots. Turns that a fork shares are kept, and so
+        are memory records of the session. The deleted text is overwritten in the database files;
+        if `pending` is true, that happens later.
+        """
+        answer: models.Deleted = await self._call(
+            "DELETE", path_of("/v1/sessions/{label}", {"label": label}), models.Deleted
+        )
+        return answer
+
     async def record_turn(
         self,
         label: str,
@@ -1647,20 +2064,24 @@ class AsyncOperations:
         )
         return answer
 
-    async def get_history(self, label: str, *, limit: int | Unset = UNSET) -> models.SessionHistory:
+    async def get_history(
+        self, label: str, *, before: models.TurnId | Unset = UNSET, limit: int | Unset = UNSET
+    ) -> models.SessionHistory:
         """Get the latest turns.
 
         Returns the latest turns of the session, oldest first. Compactions appear at the position
-        where they were made.
+        where they were made. With `before`, returns the turns before a turn.
 
         Args:
+            before: The id of a turn: `next` of the page before. Turns before it are returned.
+                Default: none; the latest turns are returned.
             limit: The maximum number of turns, from 1 to 1000. Default: 100.
         """
         answer: models.SessionHistory = await self._call(
             "GET",
             path_of("/v1/sessions/{label}/history", {"label": label}),
             models.SessionHistory,
-            query=given({"limit": limit}),
+            query=given({"before": before, "limit": limit}),
         )
         return answer
 
@@ -1761,6 +2182,68 @@ class AsyncOperations:
         )
         return answer
 
+    async def pin(
+        self,
+        label: str,
+        *,
+        name: str | Unset | None = UNSET,
+        text: str | Unset | None = UNSET,
+        turn: str | Unset | None = UNSET,
+        origin: str | Unset | None = UNSET,
+    ) -> models.SessionPin:
+        """Pin a text.
+
+        Adds a text to every request of the session, verbatim and before the history. Compaction
+        does not change pins. Give `text`, or `turn` to pin what was said in a turn. A pin with
+        the same `name` is replaced; its revisions stay stored.
+
+        Args:
+            name: The name of the pin. A pin with this name is replaced. Default: `pin-1`, `pin-2`
+                and so on.
+            text: The text.
+            turn: The turn whose messages of the user and the model are pinned: the first 4 or
+                more digits of its id.
+            origin: The source of the text, for the list of pins.
+        """
+        answer: models.SessionPin = await self._call(
+            "POST",
+            path_of("/v1/sessions/{label}/pins", {"label": label}),
+            models.SessionPin,
+            body=given({"name": name, "text": text, "turn": turn, "origin": origin}),
+        )
+        return answer
+
+    async def list_pins(self, label: str, *, name: str | Unset = UNSET) -> models.PinList:
+        """List pins.
+
+        Returns the pins of the session in the order in which they are sent, or every revision of
+        one pin.
+
+        Args:
+            name: The name of a pin. Returns every revision of it, oldest first. Default: the
+                latest revision of each pin.
+        """
+        answer: models.PinList = await self._call(
+            "GET",
+            path_of("/v1/sessions/{label}/pins", {"label": label}),
+            models.PinList,
+            query=given({"name": name}),
+        )
+        return answer
+
+    async def unpin(self, label: str, name: str) -> models.SessionPin:
+        """Remove a pin.
+
+        Removes the pin from later requests. Returns the revision that removed it. Earlier
+        revisions stay stored.
+        """
+        answer: models.SessionPin = await self._call(
+            "DELETE",
+            path_of("/v1/sessions/{label}/pins/{name}", {"label": label, "name": name}),
+            models.SessionPin,
+        )
+        return answer
+
     def listen_to_session(self, label: str) -> AsyncIterator[dict[str, Any]]:
         """Stream the events of a session.
 
@@ -1810,6 +2293,7 @@ class AsyncOperations:
         model: str | Unset | None = UNSET,
         max_tokens: int | Unset | None = UNSET,
         reserve_response: int | Unset | None = UNSET,
+        fail_on_cache_break: bool | Unset = UNSET,
         report: bool | Unset | None = UNSET,
     ) -> models.FitAnswer:
         """Make a request fit.
@@ -1832,6 +2316,9 @@ class AsyncOperations:
             reserve_response: The number of tokens to keep free for the response. Default: the
                 limit that the request sets, otherwise the model's output limit, at most a quarter
                 of the window.
+            fail_on_cache_break: Fails with `cache_break` if the request changes earlier messages
+                of the session's previous request, so that the provider's cache is lost. Needs
+                `session`. Default: false.
             report: Whether the answer includes the report. Default: true.
         """
         answer: models.FitAnswer = await self._call(
@@ -1847,6 +2334,7 @@ class AsyncOperations:
                     "model": model,
                     "max_tokens": max_tokens,
                     "reserve_response": reserve_response,
+                    "fail_on_cache_break": fail_on_cache_break,
                     "report": report,
                 }
             ),
@@ -1854,7 +2342,15 @@ class AsyncOperations:
         return answer
 
     async def record_memory(
-        self, *, records: Sequence[models.Record | Mapping[str, Any]]
+        self,
+        *,
+        records: Sequence[models.Record | Mapping[str, Any]] | Unset = UNSET,
+        messages: Sequence[models.Message | Mapping[str, Any]] | Unset = UNSET,
+        user: str | Unset | None = UNSET,
+        agent: str | Unset | None = UNSET,
+        session_id: str | Unset | None = UNSET,
+        task_id: str | Unset | None = UNSET,
+        source: str | Unset | None = UNSET,
     ) -> models.MemoryRecorded:
         """Record memories.
 
@@ -1865,10 +2361,30 @@ class AsyncOperations:
         batches stay stored, and the error reports how many records that are.
 
         Args:
-            records: The records, 1 to 10,000. All are stored, or none.
+            records: The records, at most 10,000. All are stored, or none. Default: none.
+            messages: Messages of a conversation, at most 10,000. Each message of a user or an
+                assistant becomes an event. Default: none.
+            user: The user of the messages. Default: none.
+            agent: The agent of the messages. Default: none.
+            session_id: The session of the messages. Default: none.
+            task_id: The id of the task of the messages. Default: none.
+            source: The origin of the messages. Default: none.
         """
         answer: models.MemoryRecorded = await self._call(
-            "POST", "/v1/memory/records", models.MemoryRecorded, body=given({"records": records})
+            "POST",
+            "/v1/memory/records",
+            models.MemoryRecorded,
+            body=given(
+                {
+                    "records": records,
+                    "messages": messages,
+                    "user": user,
+                    "agent": agent,
+                    "session_id": session_id,
+                    "task_id": task_id,
+                    "source": source,
+                }
+            ),
         )
         return answer
 
@@ -1911,6 +2427,7 @@ class AsyncOperations:
         filters: models.ContextFilters | Mapping[str, Any] | Unset | None = UNSET,
         identity: Sequence[str] | Unset = UNSET,
         model: str | Unset | None = UNSET,
+        timezone: str | Unset | None = UNSET,
     ) -> models.RecalledContext:
         """Recall memories.
 
@@ -1929,6 +2446,8 @@ class AsyncOperations:
             identity: The personas or senders that the query comes from. Records that are visible
                 only to others are not returned. Default: none.
             model: The model whose tokenizer counts the tokens. Default: the configured model.
+            timezone: The caller's time zone, such as `Europe/Berlin` or `+02:00`. Times in the
+                query, such as `yesterday`, are read in it. Default: UTC.
         """
         answer: models.RecalledContext = await self._call(
             "POST",
@@ -1945,6 +2464,7 @@ class AsyncOperations:
                     "filters": filters,
                     "identity": identity,
                     "model": model,
+                    "timezone": timezone,
                 }
             ),
         )
@@ -1960,6 +2480,52 @@ class AsyncOperations:
         )
         return answer
 
+    async def list_records(
+        self,
+        *,
+        kind: models.RecordKind | Unset = UNSET,
+        user: str | Unset = UNSET,
+        agent: str | Unset = UNSET,
+        session: str | Unset = UNSET,
+        task: str | Unset = UNSET,
+        source: str | Unset = UNSET,
+        limit: int | Unset = UNSET,
+        after: str | Unset = UNSET,
+    ) -> models.RecordPage:
+        """List records.
+
+        Returns the records that match every parameter, in the order they were first recorded, a
+        page at a time.
+
+        Args:
+            kind: The kind of record. Default: every kind.
+            user: The user that the records belong to. Default: every user.
+            agent: The agent that the records belong to. Default: every agent.
+            session: The session that the records belong to. Default: every session.
+            task: The id of the task that the records belong to. Default: every task.
+            source: The origin of the records. Default: every source.
+            limit: The maximum number of records, from 1 to 1000. Default: 100.
+            after: The cursor: `next` of the page before. Default: the first page.
+        """
+        answer: models.RecordPage = await self._call(
+            "GET",
+            "/v1/memory/list",
+            models.RecordPage,
+            query=given(
+                {
+                    "kind": kind,
+                    "user": user,
+                    "agent": agent,
+                    "session": session,
+                    "task": task,
+                    "source": source,
+                    "limit": limit,
+                    "after": after,
+                }
+            ),
+        )
+        return answer
+
     async def get_record(self, id: str) -> models.RecordsFound:
         """Get a record.
 
@@ -1972,30 +2538,30 @@ class AsyncOperations:
 
     async def forget_record(
         self, id: str, *, kind: models.RecordKind | Unset = UNSET
-    ) -> models.ForgetAnswer:
+    ) -> models.Forgotten:
         """Delete a record.
 
-        Deletes the record and everything derived only from it. When the call returns, no trace is
-        left in the database files. Snapshots of earlier requests are kept.
+        Deletes the record and everything derived only from it, and overwrites it in the database
+        files. If `pending` is true, that happens later. Snapshots of earlier requests are kept.
 
         Args:
             kind: The kind of record. Default: every kind.
         """
-        answer: models.ForgetAnswer = await self._call(
+        answer: models.Forgotten = await self._call(
             "DELETE",
             path_of("/v1/memory/records/{id}", {"id": id}),
-            models.ForgetAnswer,
+            models.Forgotten,
             query=given({"kind": kind}),
         )
         return answer
 
-    async def forget(self, body: models.ForgetRequest) -> models.ForgetAnswer:
+    async def forget(self, body: models.ForgetRequest) -> models.Forgotten:
         """Delete the records of a source or session.
 
         Deletes all records of a source or of a session, and everything derived only from them.
         """
-        answer: models.ForgetAnswer = await self._call(
-            "POST", "/v1/memory/forget", models.ForgetAnswer, body=given({"body": body})["body"]
+        answer: models.Forgotten = await self._call(
+            "POST", "/v1/memory/forget", models.Forgotten, body=given({"body": body})["body"]
         )
         return answer
 
@@ -2202,6 +2768,17 @@ class AsyncOperations:
                     "preferences": preferences,
                 }
             ),
+        )
+        return answer
+
+    async def delete_tree(self, tree: str) -> models.Deleted:
+        """Delete a tree.
+
+        Deletes a tree with its nodes, edges, agents and paths. The deleted text is overwritten in
+        the database files; if `pending` is true, that happens later.
+        """
+        answer: models.Deleted = await self._call(
+            "DELETE", path_of("/v1/trees/{tree}", {"tree": tree}), models.Deleted
         )
         return answer
 
@@ -2612,21 +3189,28 @@ class AsyncOperations:
         return answer
 
     async def list_snapshots(
-        self, *, session: str | Unset = UNSET, limit: int | Unset = UNSET
+        self,
+        *,
+        session: str | Unset = UNSET,
+        before: str | Unset = UNSET,
+        limit: int | Unset = UNSET,
     ) -> models.SnapshotList:
         """List snapshots.
 
-        Returns the latest assembled requests, newest first, without their content.
+        Returns the latest assembled requests, newest first, without their content, one page at a
+        time.
 
         Args:
             session: The label of the session. Default: every session.
+            before: The hash of a snapshot: `next` of the page before. Snapshots before it are
+                returned. Default: none; the latest snapshots are returned.
             limit: The maximum number of snapshots, from 1 to 1000. Default: 100.
         """
         answer: models.SnapshotList = await self._call(
             "GET",
             "/v1/snapshots",
             models.SnapshotList,
-            query=given({"session": session, "limit": limit}),
+            query=given({"session": session, "before": before, "limit": limit}),
         )
         return answer
 
@@ -2673,6 +3257,205 @@ class AsyncOperations:
         )
         return answer
 
+    async def get_snapshot_report(
+        self, hash: str, *, content: bool | Unset = UNSET
+    ) -> models.SnapshotReport:
+        """Get the report of a snapshot.
+
+        Returns every block of an assembled request with its content, the reason, and the first
+        request that contains it, and every candidate that was left out with the reason. Requests
+        that were saved by an earlier version have no left-out candidates.
+
+        Args:
+            content: Whether blocks have their content. Default: true.
+        """
+        answer: models.SnapshotReport = await self._call(
+            "GET",
+            path_of("/v1/snapshots/{hash}/report", {"hash": hash}),
+            models.SnapshotReport,
+            query=given({"content": content}),
+        )
+        return answer
+
+    async def refit_snapshot(
+        self,
+        hash: str,
+        *,
+        model: str | Unset | None = UNSET,
+        max_tokens: int | Unset | None = UNSET,
+        reserve_response: int | Unset | None = UNSET,
+        verify: bool | Unset = UNSET,
+    ) -> models.RefitAnswer:
+        """Refit a snapshot.
+
+        Assembles a saved request again with another budget or for another model, and returns what
+        differs. Nothing is stored, and history is not summarised. The sources are read as they
+        are now, and history as it was then. A request that brought its own content is shortened
+        from what was sent.
+
+        Args:
+            model: The model. Default: the model of the request.
+            max_tokens: The size of the context window in tokens. Default: that of the request; if
+                `model` is set, the model's.
+            reserve_response: The number of tokens reserved for the response. Default: that of the
+                request.
+            verify: Whether to check that the sources still give the saved request at its own
+                budget. This assembles the request twice. Default: false.
+        """
+        answer: models.RefitAnswer = await self._call(
+            "POST",
+            path_of("/v1/snapshots/{hash}/refit", {"hash": hash}),
+            models.RefitAnswer,
+            body=given(
+                {
+                    "model": model,
+                    "max_tokens": max_tokens,
+                    "reserve_response": reserve_response,
+                    "verify": verify,
+                }
+            ),
+        )
+        return answer
+
+    async def preview_request(
+        self,
+        *,
+        recipe: models.RecipeOrName
+        | str
+        | models.InlineRecipe
+        | Mapping[str, Any]
+        | Unset
+        | None = UNSET,
+        with_: Mapping[str, Mapping[str, Any]] | Unset = UNSET,
+        manifest: str | Unset | None = UNSET,
+        session: str | Unset | None = UNSET,
+        role: models.AgentRole | Unset | None = UNSET,
+        task: str | Unset | None = UNSET,
+        toolset: str | Unset | None = UNSET,
+        event: models.EventOrText | str | models.Event | Mapping[str, Any] | Unset | None = UNSET,
+        system: str | Unset | None = UNSET,
+        tools: Sequence[Mapping[str, Any]] | Unset = UNSET,
+        messages: Sequence[models.Message | Mapping[str, Any]] | Unset = UNSET,
+        items: Sequence[models.InlineItem | Mapping[str, Any]] | Unset = UNSET,
+        tree: str | Unset | None = UNSET,
+        head: str | Unset | None = UNSET,
+        path: str | Unset | None = UNSET,
+        agent: str | Unset | None = UNSET,
+        working_buffer: str | Unset | None = UNSET,
+        include_annotations: bool | Unset = UNSET,
+        instructions: Sequence[str] | Unset = UNSET,
+        context: Sequence[str] | Unset = UNSET,
+        query: str | Unset | None = UNSET,
+        filters: models.ContextFilters | Mapping[str, Any] | Unset | None = UNSET,
+        strategy: str | Unset | None = UNSET,
+        stack: str | Unset | None = UNSET,
+        model: str | Unset | None = UNSET,
+        max_tokens: int | Unset | None = UNSET,
+        reserve_response: int | Unset | None = UNSET,
+        reserve_tools: int | Unset | None = UNSET,
+        format: models.RequestFormat | Unset | None = UNSET,
+        fail_on_cache_break: bool | Unset = UNSET,
+        report: bool | Unset = UNSET,
+    ) -> models.PreviewAnswer:
+        """Preview a request.
+
+        Assembles a request as `assemble` does, and returns its blocks and its report. Nothing is
+        stored, and history is not summarised.
+
+        Args:
+            recipe: The recipe: the name of a built-in recipe, a file below the root, or in JSON
+                the recipe itself. Default: the tree's recipe, otherwise the configured recipe.
+            with_: Parameters for the recipe's sources, by layer name. They override the
+                parameters in the recipe.
+            manifest: The working-set manifest, relative to the root. Default: `working-set.yml`,
+                otherwise `.agent/working-set.yml`.
+            session: The session whose history is included: its label or alias. Default: none.
+            role: The agent's role. Default: `unified`.
+            task: The agent's task. Default: the session's task.
+            toolset: The toolset that the tools come from. Default: the configured toolset.
+            event: The current user message: a text, or in JSON an event with its context.
+            system: Instructions that stand before everything else. Default: none.
+            tools: Definitions of tools: objects with `name`, `description` and `parameters`. They
+                are used instead of the project's tools. Default: the project's tools.
+            messages: A conversation, oldest message first. Default: none.
+            items: Texts that the request may contain. Each is cut, dropped and reported like any
+                other candidate. Default: none.
+            tree: The id of the loom tree. Default: none.
+            head: The node of the tree to continue from, by id or short name. Default: the end of
+                the saved path, otherwise the agent's position, otherwise the only leaf.
+            path: The saved path to follow. It selects the branch and the versions of nodes.
+                Default: none.
+            agent: The agent of the tree that writes next. Default: none.
+            working_buffer: Unsaved text at the end of a document. Default: none.
+            include_annotations: Includes annotations of nodes. Default: false.
+            instructions: Instructions for the next node. They follow the instructions of the
+                path. Default: none.
+            context: Nodes of the tree to include as reference text for the next node, by id or
+                short name. Default: none.
+            query: The query for memory. Default: the current task, otherwise the event.
+            filters: Filters for the records that memory can return. Default: none.
+            strategy: The archetype whose recall strategy memory uses. Default: the configured
+                archetype.
+            stack: The task stack. Default: `main`.
+            model: The model that the request is for. It sets the context window, the tokenizer
+                and the provider. Default: the model of the tree's agent, otherwise the configured
+                model.
+            max_tokens: The size of the context window in tokens. Default: the manifest's value,
+                otherwise the model's.
+            reserve_response: The number of tokens reserved for the response, and its maximum
+                length. Default: the manifest's or the configured value, otherwise the model's
+                output limit, at most a quarter of the window and at most 32,000.
+            reserve_tools: The number of tokens reserved for tools. Default: 0.
+            format: The format of the request. Without a model, the format selects one; with a
+                model, both must match. Default: Contexture's own JSON.
+            fail_on_cache_break: Fails if the request changes tools, instructions or history of
+                the session's previous request, or is for another model, so that the provider's
+                cache is lost.
+            report: Whether the answer includes the report. The format `json` always includes it.
+                Default: true.
+        """
+        answer: models.PreviewAnswer = await self._call(
+            "POST",
+            "/v1/assemble/preview",
+            models.PreviewAnswer,
+            body=given(
+                {
+                    "recipe": recipe,
+                    "with": with_,
+                    "manifest": manifest,
+                    "session": session,
+                    "role": role,
+                    "task": task,
+                    "toolset": toolset,
+                    "event": event,
+                    "system": system,
+                    "tools": tools,
+                    "messages": messages,
+                    "items": items,
+                    "tree": tree,
+                    "head": head,
+                    "path": path,
+                    "agent": agent,
+                    "working_buffer": working_buffer,
+                    "include_annotations": include_annotations,
+                    "instructions": instructions,
+                    "context": context,
+                    "query": query,
+                    "filters": filters,
+                    "strategy": strategy,
+                    "stack": stack,
+                    "model": model,
+                    "max_tokens": max_tokens,
+                    "reserve_response": reserve_response,
+                    "reserve_tools": reserve_tools,
+                    "format": format,
+                    "fail_on_cache_break": fail_on_cache_break,
+                    "report": report,
+                }
+            ),
+        )
+        return answer
+
     async def list_recipes(self) -> models.RecipeList:
         """List built-in recipes.
 
@@ -2713,6 +3496,14 @@ class AsyncOperations:
         answer: models.SourceList = await self._call("GET", "/v1/sources", models.SourceList)
         return answer
 
+    async def list_models(self) -> models.ModelList:
+        """List models.
+
+        Returns the models with known context windows, by name. Other names can be used, too.
+        """
+        answer: models.ModelList = await self._call("GET", "/v1/models", models.ModelList)
+        return answer
+
     async def count_tokens(
         self,
         *,
@@ -2736,4 +3527,13 @@ class AsyncOperations:
             models.TokenCounts,
             body=given({"texts": texts, "model": model, "tokenizer": tokenizer}),
         )
+        return answer
+
+    async def get_usage(self) -> models.Usage2:
+        """Get the usage.
+
+        Returns how much the tenant has stored: bytes on disk, sessions, turns, snapshots, memory
+        records, trees, nodes and tasks.
+        """
+        answer: models.Usage2 = await self._call("GET", "/v1/usage", models.Usage2)
         return answer

@@ -339,6 +339,14 @@ class BlockChange(Model):
     """
 
 
+CacheCause = TypeAliasType(
+    "CacheCause", Literal["model", "time_to_live", "tools", "compaction", "edit"]
+)
+"""
+Why a request cannot use what the provider has in its cache.
+"""
+
+
 class CallAdvice(Model):
     """
     Call another operation.
@@ -510,12 +518,48 @@ class ContextFilters(Model):
     """
     The id of the task whose events are returned. Default: every task.
     """
+    user: str | None = None
+    """
+    The user whose events and chunks are returned. Entities, relations and
+    patterns without a user are returned, too. Default: every user.
+    """
+    agent: str | None = None
+    """
+    The agent whose events and chunks are returned. Entities, relations and
+    patterns without an agent are returned, too. Default: every agent.
+    """
+    session: str | None = None
+    """
+    The session whose events and chunks are returned. Entities, relations and
+    patterns without a session are returned, too. Default: every session.
+    """
+    source: str | None = None
+    """
+    The source whose events and chunks are returned. Entities, relations and
+    patterns without a source are returned, too. Default: every source.
+    """
 
 
 Cut = TypeAliasType("Cut", Literal["never", "start", "middle", "end"])
 """
 The part of an item that a cut removes.
 """
+
+
+class Deleted(Model):
+    """
+    The result of a deletion.
+    """
+
+    deleted: dict[str, int]
+    """
+    The number of deleted rows by what they are, such as `turns`.
+    """
+    pending: bool
+    """
+    Whether the store's files can still hold deleted text. The store
+    overwrites it as soon as it can, also after a restart.
+    """
 
 
 class DiscardAgentMemoryChange(Model):
@@ -603,7 +647,12 @@ class Fetched(Model):
     """
     text: str
     """
-    The text. With `grep`, each line begins with its number.
+    The text. With `grep`, each line begins with its number. For an image or a
+    document, its base64.
+    """
+    media_type: str | None
+    """
+    The media type of an image or a document. Null for a tool result.
     """
     total_lines: int
     """
@@ -719,11 +768,21 @@ The records to delete: those of a source, or those of a session.
 """
 
 
-Forgotten = TypeAliasType("Forgotten", dict[str, int])
-"""
-The number of deleted records, by kind. It includes entities and relations
-that were derived only from the deleted records.
-"""
+class Forgotten(Model):
+    """
+    The number of deleted records, by kind. It includes entities and relations
+    that were derived only from the deleted records.
+    """
+
+    forgotten: dict[str, int]
+    """
+    The number of deleted records by kind.
+    """
+    pending: bool
+    """
+    Whether the store's files can still hold deleted text. The store
+    overwrites it as soon as it can, also after a restart.
+    """
 
 
 class ForkRequest(Model):
@@ -1273,6 +1332,31 @@ class PinAgentMemoryChange(Model):
     """
 
 
+class PinRequest(Model):
+    """
+    What to pin: a text, or what was said in a turn.
+    """
+
+    name: str | None = None
+    """
+    The name of the pin. A pin with this name is replaced. Default: `pin-1`,
+    `pin-2` and so on.
+    """
+    text: str | None = None
+    """
+    The text.
+    """
+    turn: str | None = None
+    """
+    The turn whose messages of the user and the model are pinned: the first 4
+    or more digits of its id.
+    """
+    origin: str | None = None
+    """
+    The source of the text, for the list of pins.
+    """
+
+
 Provider = TypeAliasType("Provider", Literal["anthropic", "openai", "gemini", "other"])
 """
 The provider whose API a model is called through.
@@ -1331,33 +1415,6 @@ QueryIntent = TypeAliasType("QueryIntent", Literal["question", "action", "fix", 
 """
 The intent of a query.
 """
-
-
-class QuerySignals(Model):
-    """
-    The signals that were extracted from a query.
-    """
-
-    keywords: list[str]
-    """
-    The words of the query without stop words.
-    """
-    mentioned_entities: list[str]
-    """
-    The ids of the entities that the query mentions.
-    """
-    intent: QueryIntent
-    """
-    The intent of the query.
-    """
-    relevant_event_types: list[str]
-    """
-    The types of events that match the intent.
-    """
-    recent: bool
-    """
-    Whether the query asks for recent records.
-    """
 
 
 class RaiseAdvice(Model):
@@ -1515,6 +1572,18 @@ class RecordChunk(Model):
     """
     The personas or senders that can see the chunk. Default: everyone.
     """
+    user: str | None = None
+    """
+    The user that the record belongs to.
+    """
+    agent: str | None = None
+    """
+    The agent that the record belongs to.
+    """
+    task_id: str | None = None
+    """
+    The id of the task that the record belongs to.
+    """
 
 
 class RecordChunkOutput(Model):
@@ -1570,6 +1639,18 @@ class RecordChunkOutput(Model):
     visible_to: list[str] | None = None
     """
     The personas or senders that can see the chunk. Default: everyone.
+    """
+    user: str | None = None
+    """
+    The user that the record belongs to.
+    """
+    agent: str | None = None
+    """
+    The agent that the record belongs to.
+    """
+    task_id: str | None = None
+    """
+    The id of the task that the record belongs to.
     """
 
 
@@ -1627,6 +1708,26 @@ class RecordEntity(Model):
     The id of the entity that this one replaces. Recall no longer returns
     the replaced entity.
     """
+    user: str | None = None
+    """
+    The user that the record belongs to.
+    """
+    agent: str | None = None
+    """
+    The agent that the record belongs to.
+    """
+    session_id: str | None = None
+    """
+    The session that the record belongs to.
+    """
+    task_id: str | None = None
+    """
+    The id of the task that the record belongs to.
+    """
+    source: str | None = None
+    """
+    The origin of the record, such as a file.
+    """
 
 
 class RecordEntityOutput(Model):
@@ -1682,6 +1783,26 @@ class RecordEntityOutput(Model):
     """
     The id of the entity that this one replaces. Recall no longer returns
     the replaced entity.
+    """
+    user: str | None = None
+    """
+    The user that the record belongs to.
+    """
+    agent: str | None = None
+    """
+    The agent that the record belongs to.
+    """
+    session_id: str | None = None
+    """
+    The session that the record belongs to.
+    """
+    task_id: str | None = None
+    """
+    The id of the task that the record belongs to.
+    """
+    source: str | None = None
+    """
+    The origin of the record, such as a file.
     """
 
 
@@ -1761,6 +1882,14 @@ class RecordEvent(Model):
     """
     The personas or senders that can see the event. Default: everyone.
     """
+    user: str | None = None
+    """
+    The user that the record belongs to.
+    """
+    agent: str | None = None
+    """
+    The agent that the record belongs to.
+    """
 
 
 class RecordEventOutput(Model):
@@ -1839,6 +1968,14 @@ class RecordEventOutput(Model):
     """
     The personas or senders that can see the event. Default: everyone.
     """
+    user: str | None = None
+    """
+    The user that the record belongs to.
+    """
+    agent: str | None = None
+    """
+    The agent that the record belongs to.
+    """
 
 
 RecordKind = TypeAliasType(
@@ -1901,6 +2038,26 @@ class RecordPatternOutput(Model):
     The id of the pattern that this one replaces. Recall no longer returns
     the replaced pattern.
     """
+    user: str | None = None
+    """
+    The user that the record belongs to.
+    """
+    agent: str | None = None
+    """
+    The agent that the record belongs to.
+    """
+    session_id: str | None = None
+    """
+    The session that the record belongs to.
+    """
+    task_id: str | None = None
+    """
+    The id of the task that the record belongs to.
+    """
+    source: str | None = None
+    """
+    The origin of the record, such as a file.
+    """
 
 
 class RecordRelation(Model):
@@ -1953,6 +2110,26 @@ class RecordRelation(Model):
     """
     The id of the relation that this one replaces. Recall no longer returns
     the replaced relation.
+    """
+    user: str | None = None
+    """
+    The user that the record belongs to.
+    """
+    agent: str | None = None
+    """
+    The agent that the record belongs to.
+    """
+    session_id: str | None = None
+    """
+    The session that the record belongs to.
+    """
+    task_id: str | None = None
+    """
+    The id of the task that the record belongs to.
+    """
+    source: str | None = None
+    """
+    The origin of the record, such as a file.
     """
 
 
@@ -2007,6 +2184,26 @@ class RecordRelationOutput(Model):
     The id of the relation that this one replaces. Recall no longer returns
     the replaced relation.
     """
+    user: str | None = None
+    """
+    The user that the record belongs to.
+    """
+    agent: str | None = None
+    """
+    The agent that the record belongs to.
+    """
+    session_id: str | None = None
+    """
+    The session that the record belongs to.
+    """
+    task_id: str | None = None
+    """
+    The id of the task that the record belongs to.
+    """
+    source: str | None = None
+    """
+    The origin of the record, such as a file.
+    """
 
 
 class Reembedded(Model):
@@ -2025,6 +2222,38 @@ class Reembedded(Model):
     embedded: int
     """
     The number of texts that got a vector.
+    """
+
+
+RefitBasis = TypeAliasType("RefitBasis", Literal["sources", "content"])
+"""
+The content that a refit starts from.
+"""
+
+
+class RefitRequest(Model):
+    """
+    The budget and the model to refit a request for.
+    """
+
+    model: str | None = None
+    """
+    The model. Default: the model of the request.
+    """
+    max_tokens: int | None = None
+    """
+    The size of the context window in tokens. Default: that of the request;
+    if `model` is set, the model's.
+    """
+    reserve_response: int | None = None
+    """
+    The number of tokens reserved for the response. Default: that of the
+    request.
+    """
+    verify: bool | None = None
+    """
+    Whether to check that the sources still give the saved request at its
+    own budget. This assembles the request twice. Default: false.
     """
 
 
@@ -2153,6 +2382,34 @@ class Sender(Model):
     """
 
 
+class SessionPin(Model):
+    """
+    A text that stays in every request of a session, whatever is summarised.
+    """
+
+    name: str
+    """
+    The name of the pin, unique in its session.
+    """
+    revision: int
+    """
+    The number of the revision, from 1. Replacing a pin adds a revision, and
+    so does removing it.
+    """
+    text: str | None
+    """
+    The text. Null in a revision that removed the pin.
+    """
+    origin: str | None
+    """
+    The source of the text, such as a file or a turn.
+    """
+    created_at: str
+    """
+    The time when the revision was made.
+    """
+
+
 SessionStatus = TypeAliasType("SessionStatus", Literal["active", "completed", "failed"])
 """
 Whether a session is still in use.
@@ -2172,6 +2429,30 @@ class SetAdvice(Model):
     value: str | None = None
     """
     The value to set. Null if Contexture cannot suggest one.
+    """
+
+
+class Since(Model):
+    """
+    The first request that contains a block.
+    """
+
+    snapshot: str
+    """
+    The hash of the request.
+    """
+    created_at: str
+    """
+    The time when the request was assembled.
+    """
+    requests: int
+    """
+    The number of requests in a row that contain the block, including this
+    one.
+    """
+    at_least: bool
+    """
+    Whether earlier requests, which were not read, may contain it, too.
     """
 
 
@@ -2230,6 +2511,44 @@ class StackList(Model):
     stacks: list[str]
     """
     The names of the stacks.
+    """
+
+
+class StaleResults(Model):
+    """
+    Tool results that later results replace. `tokens`, `requests`, `rewritten`,
+    `gain` and `cost` are about those that earlier requests have not cleared.
+    """
+
+    stale: int
+    """
+    The number of stale tool results in the conversation.
+    """
+    cleared: int
+    """
+    The number of them that the request shows as cleared.
+    """
+    tokens: int
+    """
+    The tokens that clearing removes from each later request.
+    """
+    requests: int
+    """
+    The expected number of later requests.
+    """
+    rewritten: int
+    """
+    The tokens of the cached prefix that the provider must write again.
+    """
+    gain: int
+    """
+    The savings: `tokens` × `requests`, at the price of cached input,
+    expressed in tokens of input.
+    """
+    cost: int
+    """
+    The costs: `rewritten`, at the price of writing to the cache minus the
+    price of cached input, expressed in tokens of input.
     """
 
 
@@ -2540,6 +2859,21 @@ class ThinkingHistoryBlock(Model):
     native: NativeBlock | None = None
     """
     The block in its provider's own form.
+    """
+
+
+class TimeInterval(Model):
+    """
+    A period of time that a query names.
+    """
+
+    from_: str | None = Field(..., alias="from")
+    """
+    The start. Null if the period has none.
+    """
+    to: str | None
+    """
+    The first moment after the period. Null if the period has no end.
     """
 
 
@@ -3017,6 +3351,49 @@ class Usage(Model):
     """
 
 
+class Usage2(Model):
+    """
+    How much a tenant has stored.
+    """
+
+    bytes: int
+    """
+    The size of the tenant's files on disk, in bytes.
+    """
+    sessions: int
+    """
+    The number of sessions.
+    """
+    turns: int
+    """
+    The number of turns.
+    """
+    snapshots: int
+    """
+    The number of saved requests.
+    """
+    records: int
+    """
+    The number of memory records, archived ones included.
+    """
+    trees: int
+    """
+    The number of trees.
+    """
+    nodes: int
+    """
+    The number of nodes of all trees.
+    """
+    tasks: int
+    """
+    The number of tasks.
+    """
+    pending: bool
+    """
+    Whether the files can still hold deleted text.
+    """
+
+
 class UsageOutput(Model):
     """
     The token usage that a provider reported for a call.
@@ -3358,8 +3735,7 @@ class BudgetReport(Model):
 
 class CacheReport(Model):
     """
-    The common beginning of two requests. A provider can serve this part from
-    its prompt cache.
+    The part of a request that the provider can serve from its prompt cache.
     """
 
     previous: str
@@ -3377,6 +3753,38 @@ class CacheReport(Model):
     first_difference: FirstDifference | None
     """
     The position where the requests differ first. Null if they are the same.
+    """
+    read_tokens: int
+    """
+    The number of tokens that the provider can read from its cache.
+    """
+    written_tokens: int
+    """
+    The number of tokens that the provider writes to its cache.
+    """
+    missed_tokens: int
+    """
+    The number of tokens of the earlier request that the provider had in its
+    cache and that the later request cannot use.
+    """
+    broken: bool
+    """
+    Whether the later request changes tools, instructions or history of the
+    earlier one, or is for another model. Time plays no part.
+    """
+    cause: CacheCause | None
+    """
+    Why tokens were missed. Null if none were.
+    """
+    dollars: float | None
+    """
+    The price of the input with the cache, in US dollars. Null if the prices
+    of the model are unknown.
+    """
+    dollars_missed: float | None
+    """
+    How much of `dollars` is due to missed tokens. Null if the prices of the
+    model are unknown.
     """
 
 
@@ -3745,20 +4153,15 @@ class FitRequest(Model):
     that the request sets, otherwise the model's output limit, at most a
     quarter of the window.
     """
+    fail_on_cache_break: bool | None = None
+    """
+    Fails with `cache_break` if the request changes earlier messages of the
+    session's previous request, so that the provider's cache is lost. Needs
+    `session`. Default: false.
+    """
     report: bool | None = None
     """
     Whether the answer includes the report. Default: true.
-    """
-
-
-class ForgetAnswer(Model):
-    """
-    The result of a deletion.
-    """
-
-    forgotten: Forgotten
-    """
-    The number of deleted records by kind.
     """
 
 
@@ -4089,6 +4492,44 @@ class MessagePart(Model):
     """
 
 
+class ModelInfo(Model):
+    """
+    A model.
+    """
+
+    name: str
+    """
+    The name of the model.
+    """
+    provider: Provider
+    """
+    The provider whose API the model is called through.
+    """
+    window: int
+    """
+    The size of the context window in tokens.
+    """
+    max_output: int | None
+    """
+    The output limit in tokens. Null if it is unknown.
+    """
+
+
+class ModelList(Model):
+    """
+    The models that Contexture knows.
+    """
+
+    default: str
+    """
+    The model that is used if a request names none.
+    """
+    models: list[ModelInfo]
+    """
+    The models by name.
+    """
+
+
 class NativeTurn(Model):
     """
     A call of a model in the form of a provider's own API.
@@ -4159,6 +4600,17 @@ class NewSession(Model):
     """
 
 
+class PinList(Model):
+    """
+    The pins of a session.
+    """
+
+    pins: list[SessionPin]
+    """
+    The pins in the order in which they are sent.
+    """
+
+
 class Preferences(Model):
     """
     Settings for paths that exceed the budget. Fields that are omitted use the
@@ -4176,6 +4628,37 @@ class Preferences(Model):
     token_buffer: int | None = None
     """
     The number of tokens reserved for the response.
+    """
+
+
+class QuerySignals(Model):
+    """
+    The signals that were extracted from a query.
+    """
+
+    keywords: list[str]
+    """
+    The words of the query without stop words.
+    """
+    mentioned_entities: list[str]
+    """
+    The ids of the entities that the query mentions.
+    """
+    intent: QueryIntent
+    """
+    The intent of the query.
+    """
+    relevant_event_types: list[str]
+    """
+    The types of events that match the intent.
+    """
+    recent: bool
+    """
+    Whether the query asks for recent records.
+    """
+    intervals: list[TimeInterval] | None = None
+    """
+    The times that the query names, such as `yesterday`.
     """
 
 
@@ -4278,6 +4761,11 @@ class RecallRequest(Model):
     The model whose tokenizer counts the tokens. Default: the configured
     model.
     """
+    timezone: str | None = None
+    """
+    The caller's time zone, such as `Europe/Berlin` or `+02:00`. Times in the query, such as `yesterday`, are read in it.
+    Default: UTC.
+    """
 
 
 class RecordPattern(Model):
@@ -4331,6 +4819,26 @@ class RecordPattern(Model):
     """
     The id of the pattern that this one replaces. Recall no longer returns
     the replaced pattern.
+    """
+    user: str | None = None
+    """
+    The user that the record belongs to.
+    """
+    agent: str | None = None
+    """
+    The agent that the record belongs to.
+    """
+    session_id: str | None = None
+    """
+    The session that the record belongs to.
+    """
+    task_id: str | None = None
+    """
+    The id of the task that the record belongs to.
+    """
+    source: str | None = None
+    """
+    The origin of the record, such as a file.
     """
 
 
@@ -4425,6 +4933,66 @@ class RecordTaskOutput(Model):
     """
     The time when the task was completed or blocked: RFC 3339 or Unix
     milliseconds.
+    """
+
+
+class ReportedBlock(Model):
+    """
+    A block of a saved request.
+    """
+
+    section: Literal["system", "history", "current"]
+    """
+    The part of the request: `system`, `history` or `current`.
+    """
+    layer: str
+    """
+    The layer of the block.
+    """
+    id: str
+    """
+    The id of the block.
+    """
+    role: ItemRole
+    """
+    The role that the content was sent as.
+    """
+    trust: Trust
+    """
+    The trust level of the content.
+    """
+    path: str | None
+    """
+    The path, if the block is a file.
+    """
+    kind: str
+    """
+    The kind of block: `text`, `tool`, `tool_call`, `tool_result`,
+    `thinking`, `media` or `provider`.
+    """
+    tool: str | None
+    """
+    The name of the tool, if the block belongs to one.
+    """
+    tokens: int
+    """
+    The tokens of the block, including tags and markers.
+    """
+    bytes: int
+    """
+    The size of the content in bytes.
+    """
+    text: str | None
+    """
+    The content. Null if it was not requested.
+    """
+    row: dict[str, Any] | None
+    """
+    The row of the report, if it says more than that the block fits whole.
+    """
+    since: Since | None
+    """
+    The first of the earlier requests in a row that contain the block.
     """
 
 
@@ -4592,6 +5160,15 @@ class SnapshotDifference(Model):
     """
     The common beginning of both requests.
     """
+    usage: UsageOutput | None
+    """
+    The usage that the provider reported for the later request. Null if it
+    was not recorded.
+    """
+    tokens: int
+    """
+    The number of tokens of the later request.
+    """
     changes: list[BlockChange]
     """
     The blocks that differ.
@@ -4606,6 +5183,73 @@ class SnapshotList(Model):
     snapshots: list[Snapshot]
     """
     The snapshots, without their content.
+    """
+    next: str | None
+    """
+    The value to send as `before` for the snapshots before these. Null if
+    there are none.
+    """
+
+
+class SnapshotReport(Model):
+    """
+    The report of a saved request: every block with its content and the reason,
+    and every candidate that was left out.
+    """
+
+    snapshot: Snapshot
+    """
+    The description of the snapshot.
+    """
+    recipe: str | None
+    """
+    The name of the recipe. Null if no report was stored with the request.
+    """
+    tokenizer: dict[str, Any] | None
+    """
+    The tokenizer that counted the tokens, as in the report of a request.
+    """
+    budget: dict[str, Any] | None
+    """
+    The token budget and its use by layer, as in the report of a request.
+    """
+    max_output: int | None
+    """
+    The most tokens of the response. Null if there was no limit.
+    """
+    blocks: list[ReportedBlock]
+    """
+    The blocks of the request, in the order they were sent.
+    """
+    excluded: list[dict[str, Any]]
+    """
+    The candidates that were left out, as in the report of a request.
+    """
+    excluded_omitted: int
+    """
+    The number of left-out candidates that are not listed.
+    """
+    warnings: list[dict[str, Any]]
+    """
+    The warnings of the request.
+    """
+    guard: list[dict[str, Any]]
+    """
+    The changes that the guard made to content.
+    """
+    hints: list[dict[str, Any]]
+    """
+    The effect of each priority hint.
+    """
+    has_report: bool
+    """
+    Whether the report was stored with the request. If false, candidates
+    that were left out are unknown.
+    """
+    has_inputs: bool
+    """
+    Whether the request can be assembled again from its sources. If false, a
+    refit can only shorten the content that was sent.
     """
 
 
@@ -4868,6 +5512,11 @@ class TurnCost(Model):
     The cost in US dollars without the provider's cache. Null if the prices
     are unknown.
     """
+    cache: CacheReport | None
+    """
+    What Contexture expected of the provider's cache, compared with the
+    request of the turn before. Null if one of the requests was not saved.
+    """
 
 
 class Warning(Model):
@@ -5019,6 +5668,11 @@ class ContextMetadata(Model):
     """
     The number of texts that were searched by words and vectors.
     """
+    unmatched: bool
+    """
+    Whether no record matches the query. The text then contains recent and
+    salient records.
+    """
     unlisted: int
     """
     The number of excluded records that are not listed.
@@ -5134,6 +5788,10 @@ class MemoryRecorded(Model):
     """
     The number of old records that were archived to stay within the
     configured limits.
+    """
+    ids: list[str] | None = None
+    """
+    The ids of the records, in the order given. Omitted for lines and texts.
     """
     warnings: list[Warning] | None = None
     """
@@ -5348,6 +6006,21 @@ A memory record, and the form of a record in an import file.
 """
 
 
+class RecordPage(Model):
+    """
+    A page of a list of records.
+    """
+
+    records: list[RecordOutput]
+    """
+    The records, in the order they were first recorded.
+    """
+    next: str | None
+    """
+    The cursor of the next page, for `after`. Null on the last page.
+    """
+
+
 class RecordsFound(Model):
     """
     Records with the same id.
@@ -5356,17 +6029,6 @@ class RecordsFound(Model):
     records: list[RecordOutput]
     """
     The records. Records of different kinds can share an id.
-    """
-
-
-class RecordsToKeep(Model):
-    """
-    Records to store.
-    """
-
-    records: list[Record]
-    """
-    The records, 1 to 10,000. All are stored, or none.
     """
 
 
@@ -5414,7 +6076,12 @@ class Report(Model):
     """
     cache: CacheReport | None = None
     """
-    The common beginning with the session's previous request.
+    The comparison with the session's previous request: what the provider
+    can read from its cache, and what is lost.
+    """
+    stale_results: StaleResults | None = None
+    """
+    Tool results that later results replace, and whether clearing them pays.
     """
     snapshot: str | None = None
     """
@@ -5460,9 +6127,14 @@ class SessionCost(Model):
     """
     `dollars_uncached` minus `dollars`.
     """
+    dollars_missed: float
+    """
+    How much of `dollars` is due to tokens that the provider had in its cache
+    and had to read again, as Contexture expects.
+    """
     unreported: int
     """
-    The number of turns without a reported usage.
+    The number of answers of a model without a reported usage.
     """
     unpriced: list[str]
     """
@@ -5889,6 +6561,101 @@ class NodeAnswer(Model):
     """
 
 
+class PreviewAnswer(Model):
+    """
+    A request that was assembled for a look at it.
+    """
+
+    model: str
+    """
+    The model.
+    """
+    provider: Provider
+    """
+    The provider of the model.
+    """
+    report: Report
+    """
+    The report of the request.
+    """
+    blocks: list[ReportedBlock]
+    """
+    The blocks of the request, with their content.
+    """
+
+
+class RecordsToKeep(Model):
+    """
+    Records to store.
+    """
+
+    records: list[Record] | None = None
+    """
+    The records, at most 10,000. All are stored, or none. Default: none.
+    """
+    messages: list[Message] | None = None
+    """
+    Messages of a conversation, at most 10,000. Each message of a user or an
+    assistant becomes an event. Default: none.
+    """
+    user: str | None = None
+    """
+    The user of the messages. Default: none.
+    """
+    agent: str | None = None
+    """
+    The agent of the messages. Default: none.
+    """
+    session_id: str | None = None
+    """
+    The session of the messages. Default: none.
+    """
+    task_id: str | None = None
+    """
+    The id of the task of the messages. Default: none.
+    """
+    source: str | None = None
+    """
+    The origin of the messages. Default: none.
+    """
+
+
+class RefitAnswer(Model):
+    """
+    A request at another budget or for another model.
+    """
+
+    basis: RefitBasis
+    """
+    The content that the refit starts from.
+    """
+    reproduced: bool | None
+    """
+    Whether the sources still give the saved request at its own budget. Null
+    if that was not checked.
+    """
+    model: str
+    """
+    The model.
+    """
+    provider: Provider
+    """
+    The provider of the model.
+    """
+    report: Report
+    """
+    The report of the refitted request.
+    """
+    blocks: list[ReportedBlock]
+    """
+    The blocks of the refitted request, without their content.
+    """
+    changes: list[BlockChange]
+    """
+    The blocks that differ from the saved request.
+    """
+
+
 class RenderedRequest(Model):
     """
     A request in a provider's format, or as text.
@@ -6186,6 +6953,12 @@ class AssembleRequest(Model):
     The format of the request. Without a model, the format selects one; with
     a model, both must match. Default: Contexture's own JSON.
     """
+    fail_on_cache_break: bool | None = None
+    """
+    Fails if the request changes tools, instructions or history of the
+    session's previous request, or is for another model, so that the
+    provider's cache is lost.
+    """
     report: bool | None = None
     """
     Whether the answer includes the report. The format `json` always includes it. Default: true.
@@ -6204,6 +6977,11 @@ class SessionHistory(Model):
     turns: list[Turn]
     """
     The latest turns, oldest first, including compactions.
+    """
+    next: TurnIdOutput | None
+    """
+    The value to send as `before` for the turns before these. Null if there
+    are none.
     """
 
 
