@@ -12,7 +12,7 @@ use std::time::Instant;
 use contexture_core::guard::{Policy, Template};
 use contexture_core::{
     Assembly, Block, Budget, Content, ContentHash, Counts, Excluded, Item, Layer, Layout, Media,
-    MediaSource, Part, Place, Tokens, markup,
+    MediaSource, Part, Place, markup,
 };
 use contexture_providers::{Format, MediaLimits, describes};
 use contexture_store::TurnId;
@@ -21,9 +21,8 @@ use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
 use crate::account::{Logged, summarise};
-use crate::advice::{Advice, Operation, Warning};
+use crate::advice::{Advice, Warning};
 use crate::assembled::{Assembled, LayerInfo};
-use crate::config::Config;
 use crate::engine::{Engine, usual_format};
 use crate::error::{Cause, Error};
 use crate::files::Root;
@@ -37,6 +36,10 @@ use crate::source::{
     Account, Ask, CallState, Concept, Details, Facts, Loader, Offer, Outcome, Parameter, Position,
     Scope, Source,
 };
+
+mod budget;
+
+use budget::{budget, overruled_reserve};
 
 /// How often layers are fitted again because a source has something to change.
 const MOST_ROUNDS: usize = 24;
@@ -835,97 +838,6 @@ fn unread_history(
         recipe.name
     );
     Some(Warning::new("history_unused", message).advise(Advice::set("recipe")))
-}
-
-/// Returns a warning when a source reserves another number of tokens for the
-/// response than the configuration does.
-fn overruled_reserve(request: &Request, facts: &Facts, config: &Config) -> Option<Warning> {
-    let (used, configured) = (facts.reserve_response?, config.reserve_response?);
-    if request.reserve_response.is_some() || used == configured {
-        return None;
-    }
-    let message = format!(
-        "`reserve_response = {configured}` in contexture.toml has no effect: the working set \
-         reserves {used} tokens for the response"
-    );
-    Some(Warning::new("reserve_overruled", message).advise(Advice::set("reserve_response")))
-}
-
-/// The most tokens that are reserved for the response by default. Few answers
-/// are longer, and a larger reserve would cost a long conversation its history.
-const MAX_DEFAULT_RESERVE: Tokens = 32_000;
-
-fn budget(
-    request: &Request,
-    facts: &mut Facts,
-    model: &Model,
-    margin: f64,
-    warnings: &mut Vec<Warning>,
-) -> Result<Budget, Error> {
-    if !model.known {
-        let (name, window) = (&model.name, model.window);
-        let message = match &model.like {
-            Some(like) => format!(
-                "model `{name}` is not in the model table: using the values of {like}, a window \
-                 of {window} tokens"
-            ),
-            None => format!(
-                "model `{name}` is not in the model table: assuming a window of {window} tokens"
-            ),
-        };
-        let lines = format!("add `[models.\"{name}\"]` with `window = …` to contexture.toml");
-        warnings.push(
-            Warning::new("unknown_model", message)
-                .advise(Advice::from(lines))
-                .advise(Advice::call(Operation::UpdateModels)),
-        );
-    }
-    let asked = request.max_tokens.or(facts.max_tokens);
-    let asked = match (asked, &request.model, facts.budget_needed.take()) {
-        (Some(asked), ..) => asked,
-        // Naming a model is naming its window.
-        (None, Some(_), _) | (None, None, None) => model.window,
-        (None, None, Some(error)) => return Err(error),
-    };
-    if asked == 0 {
-        return Err(Error::input("the budget is 0 tokens")
-            .at("max_tokens")
-            .advise(Advice::raise("max_tokens")));
-    }
-    if asked > model.window && model.known {
-        warnings.push(Warning::new(
-            "window_exceeded",
-            format!(
-                "{asked} tokens are more than the window of {}: using {}",
-                model.name, model.window
-            ),
-        ));
-    }
-    let window = if model.known {
-        asked.min(model.window)
-    } else {
-        asked
-    };
-    let mut tools = request.reserve_tools.unwrap_or(0);
-    // What an exact count does not see is kept free with the tools'.
-    tools = tools.saturating_add((window as f64 * margin).ceil() as Tokens);
-    let response = (request.reserve_response)
-        .or(facts.reserve_response)
-        .unwrap_or_else(|| default_reserve(model, window.saturating_sub(tools)));
-    // What a source withholds is nobody's: it is kept with the tools'.
-    if let Some(effective) = facts.effective {
-        let left = window.saturating_sub(response).saturating_sub(tools);
-        tools = tools.saturating_add(left.saturating_sub(effective));
-    }
-    Ok(Budget::new(window, response, tools)?)
-}
-
-/// Returns the tokens to reserve for the response when nobody says how many:
-/// all that the model can write, but no more than a quarter of the `room` for
-/// input and response together.
-fn default_reserve(model: &Model, room: Tokens) -> Tokens {
-    let limit = model.max_output.unwrap_or(MAX_DEFAULT_RESERVE);
-    limit.min(room / 4).min(MAX_DEFAULT_RESERVE)
 }
 
 /// Returns a warning for each medium that the model's provider does not take,

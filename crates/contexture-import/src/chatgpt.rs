@@ -12,7 +12,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::error::ImportError;
-use crate::exported::{TreeMessage, conversations, tree};
+use crate::exported::{TreeMessage, conversations, is_conversations, tree};
 use crate::file::SourceFile;
 use crate::format::{Environment, Format};
 use crate::writer::Writer;
@@ -37,8 +37,7 @@ impl Format for ChatGpt {
     }
 
     fn is_transcript(&self, path: &Path) -> bool {
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
-        name.starts_with("conversations") && name.ends_with(".json")
+        is_conversations(path)
     }
 
     fn read(&self, file: &mut SourceFile<'_>, writer: &mut Writer<'_>) -> Result<(), ImportError> {

@@ -20,6 +20,12 @@ use crate::file::SourceFile;
 /// The largest conversation of an export, in bytes.
 const MAX_CONVERSATION: u64 = 1 << 30;
 
+/// Returns true for the file of an export that holds its conversations.
+pub(crate) fn is_conversations(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    name.starts_with("conversations") && name.ends_with(".json")
+}
+
 /// Calls `each` with every element of the list in the file `conversations.json`
 /// of an export. The export is that file, or a zip file that holds it. One
 /// element is in memory at a time.

@@ -13,7 +13,7 @@
 //! ```
 //!
 //! Tools, calls, results, pictures and what the model thought go to the places
-//! that a provider has for them ([`Part`](contexture_core::Part)). Where it has
+//! that a provider has for them ([`Part`]). Where it has
 //! a native place for a role, the text goes there without tags; where it has
 //! none, it keeps its tags, so that its boundaries stay as unforgeable as they
 //! are in the text form. No form says more than the text form, which is the one

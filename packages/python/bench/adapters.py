@@ -89,7 +89,7 @@ def theirs(budget: int) -> Fit:
         seen = len(messages)
         for number, message in enumerate(state):
             message.id = message.id or f"m{seen}-{number}"
-        update = middleware.before_model({"messages": state}, None)  # type: ignore[arg-type]
+        update = middleware.before_model({"messages": state}, None)  # type: ignore[typeddict-item, arg-type]
         if update:
             kept = [one for one in update["messages"] if not isinstance(one, RemoveMessage)]
             state = list(kept)
