@@ -159,12 +159,15 @@ pub(crate) fn back_up(
 ) -> anyhow::Result<Backup> {
     let (_, place) = found(options, false, "contexture session new LABEL")?;
     let store = place.open_file()?;
-    Ok(store.back_up(target, tenant, now).map_err(Error::from)?)
+    Ok(store
+        .backend()
+        .back_up(target, tenant, now)
+        .map_err(Error::from)?)
 }
 
 /// Checks a backup.
 pub(crate) fn check_backup(backup: &Path) -> anyhow::Result<Backup> {
-    Ok(SqliteStore::check_backup(backup).map_err(Error::from)?)
+    Ok(contexture_sqlite::check_backup(backup).map_err(Error::from)?)
 }
 
 /// Puts a backup in the place of the store.
@@ -174,19 +177,20 @@ pub(crate) fn restore(
     replace: bool,
 ) -> anyhow::Result<Backup> {
     let path = path(options)?;
-    let restored = SqliteStore::restore(backup, &path, replace).map_err(|error| match error {
-        StoreError::Exists { name, .. } => {
-            Error::input(format!("there is a store at {name}; nothing was restored"))
-                .advise("stop everything that uses it, and repeat the command with --replace")
-        }
-        other => Error::from(other),
-    })?;
+    let restored =
+        contexture_sqlite::restore(backup, &path, replace).map_err(|error| match error {
+            StoreError::Exists { name, .. } => {
+                Error::input(format!("there is a store at {name}; nothing was restored"))
+                    .advise("stop everything that uses it, and repeat the command with --replace")
+            }
+            other => Error::from(other),
+        })?;
     Ok(restored)
 }
 
 /// Has lost transactions of the store forgotten.
 pub(crate) fn accept_loss(options: &StoreOptions) -> anyhow::Result<()> {
-    Ok(SqliteStore::accept_loss(&path(options)?).map_err(Error::from)?)
+    Ok(contexture_sqlite::accept_loss(&path(options)?).map_err(Error::from)?)
 }
 
 /// Returns the files and directories of a store, which no tenant can read.
@@ -199,7 +203,7 @@ pub(crate) fn private_files(path: &Path) -> Vec<PathBuf> {
             file.into()
         })
         .collect();
-    files.push(SqliteStore::tenants_directory(path));
+    files.push(contexture_sqlite::tenants_directory(path));
     files
 }
 

@@ -22,7 +22,7 @@ use crate::files::Root;
 pub use active::{ActiveSetting, Effect};
 use history::USUAL_TARGET;
 pub use history::{CompactionConfig, ResultLimit, Summariser, SummariserKind, ToolResults};
-pub use server::{QuotaConfig, ServerConfig, TenantConfig};
+pub use server::{ServerConfig, TenantConfig};
 
 /// The name of the configuration file.
 pub const FILE: &str = "contexture.toml";

@@ -1,6 +1,24 @@
 //! The engine of Contexture: sources, recipes and the pipeline that makes a
 //! request of them.
 //!
+//! ```
+//! use contexture_engine::{Engine, EventSource, Recipe, RecipeLayer, Request, Root};
+//!
+//! # let directory = tempfile::tempdir()?;
+//! # let path = directory.path();
+//! let root = Root::open(path)?;
+//! let recipe = Recipe::new("question", vec![RecipeLayer::new("event", "event")]);
+//! let engine = Engine::builder().source(EventSource).recipe(recipe).build()?;
+//! let request = Request {
+//!     recipe: Some("question".into()),
+//!     event: Some("Why does the build fail?".into()),
+//!     ..Request::default()
+//! };
+//! let assembled = engine.assemble(&root, &request)?;
+//! assert_eq!(assembled.report.recipe, "question");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! [`Engine::builder`] puts an engine together from a store, sources, recipes and
 //! counters. A [`Recipe`] says which layers a request has and which [`Source`]
 //! fills each. [`Engine::assemble`] asks the sources, fits what they offer into

@@ -5,6 +5,7 @@
 
 mod items;
 mod join;
+mod loose;
 mod stale;
 pub(crate) mod steps;
 
@@ -15,17 +16,16 @@ use contexture_core::guard::Policy;
 use contexture_core::{Code, Content, Counts, Cut, Excluded, Item, Role, Text, Tokens, Trust};
 use contexture_providers::Format;
 use contexture_store::{
-    Compaction, Counted, Ledger, Message, NewTurn, Session, StoreError, Turn, TurnHead, TurnId,
-    TurnKind, Walk,
+    Compaction, Counted, Ledger, Session, StoreError, Turn, TurnHead, TurnId, TurnKind, Walk,
 };
 use contexture_tokens::Provider;
-use jiff::Timestamp;
 
 use crate::facts::Facts;
 
 use items::{ItemBuilder, count, know};
 pub(crate) use items::{ResultLimits, by_message, count_turn, counter_of, fits};
 use join::join;
+pub(crate) use loose::{LooseMessages, Reach};
 pub(crate) use stale::Clearing;
 
 /// The first line of a summary, which tells it from a message.
@@ -569,78 +569,6 @@ fn summary_item(name: String, summary: &str, policy: Policy) -> Item {
     // It holds what tools returned, in other words.
     item.trust = Trust::Tool;
     item
-}
-
-/// A conversation that is in no ledger, as items.
-pub(crate) struct LooseMessages {
-    turn: [Turn; 1],
-    prepared: [Arc<PreparedTurn>; 1],
-    tokens: [Vec<Tokens>; 1],
-}
-
-impl LooseMessages {
-    /// Prepares messages for a request.
-    pub(crate) fn new(
-        messages: Vec<Message>,
-        counts: &Counts,
-        policy: Policy,
-        target: Target,
-        max_result: Option<Tokens>,
-        now: Timestamp,
-    ) -> Self {
-        let turn = Turn {
-            id: TurnId::of(b"messages"),
-            parent: None,
-            depth: 1,
-            kind: TurnKind::Normal,
-            created_at: now,
-            turn: NewTurn {
-                messages,
-                ..NewTurn::default()
-            },
-            compaction: None,
-            counts: None,
-        };
-        let mut maker = ItemBuilder::new(turn.id, policy, target, max_result).of_loose_messages();
-        let items = maker.items(&turn.turn, counts);
-        let blocks = count(&items, &turn.turn, counts);
-        let tokens = blocks.iter().map(|blocks| blocks.iter().sum()).collect();
-        Self {
-            turn: [turn],
-            prepared: [Arc::new(maker.finish(items, None))],
-            tokens: [tokens],
-        }
-    }
-
-    /// Returns the turn that holds the messages, and their tokens.
-    pub(crate) fn material(&self) -> (&[Turn], &[Vec<Tokens>]) {
-        (&self.turn, &self.tokens)
-    }
-
-    /// Returns the messages from one on as items, after a summary of those
-    /// before.
-    pub(crate) fn history(&self, from: usize, summary: Option<&str>, policy: Policy) -> History {
-        let turn = &self.turn[0];
-        let mut history = History {
-            heads: vec![TurnHead {
-                id: turn.id,
-                parent: None,
-                depth: 1,
-                kind: TurnKind::Normal,
-                compaction: None,
-                begins: true,
-                bytes: 0,
-                tokens: None,
-            }],
-            ..History::default()
-        };
-        if let Some(summary) = summary {
-            let name = format!("{SUMMARY_NAME}messages");
-            history.items.push(summary_item(name, summary, policy));
-        }
-        join(&mut history, &self.prepared, from, true);
-        history
-    }
 }
 
 /// Notes what lies before the part that was read, as one row.

@@ -5,13 +5,13 @@
 
 use std::sync::Arc;
 
-use contexture_core::{Code, Excluded, Fit, Marker, Part, Role};
+use contexture_core::{Code, Excluded, Fit, Marker, Part, Role, UnofferedRange};
 use contexture_engine::{Ask, Concept, Error, Offer, Outcome, Source, Warning};
 use contexture_store::NewTurn;
 
 use crate::compaction::{Condenser, Material, Space};
 use crate::facts::Facts;
-use crate::history::{LooseMessages, ResultLimits, Target};
+use crate::history::{LooseMessages, Reach, ResultLimits, Target};
 use crate::source::LEFT_OUT;
 
 /// Offers the messages of the request.
@@ -74,6 +74,10 @@ impl Source for MessagesSource {
             marker.text = Some(LEFT_OUT.into());
             marker.is_required = true;
             path.marker = Some(marker);
+            path.unseen = (history.unread > 0).then_some(UnofferedRange {
+                at: 0,
+                count: history.unread,
+            });
         }
         Ok(Offer {
             items: history.items,
@@ -100,7 +104,8 @@ impl Source for MessagesSource {
         };
         let is_lack = |code: Code| matches!(code, Code::OVER_BUDGET | Code::BEFORE_WINDOW);
         let mut dropped = assembly.report.excluded.iter();
-        let lacks = dropped.any(|row| *row.layer == *ask.layer.name && is_lack(row.code));
+        let lacks = dropped.any(|row| *row.layer == *ask.layer.name && is_lack(row.code))
+            || outcome.not_offered().any(|row| is_lack(row.code));
         let config = &ask.engine.config().compaction;
         if !lacks || progress.is_settled || !ask.layer.compact || !config.enabled {
             return Ok(None);
@@ -164,12 +169,21 @@ fn prepare(ask: &Ask<'_>) -> Result<LooseMessages, Error> {
         format: ask.request.format,
     };
     let limits = ResultLimits::of(ask.engine.config(), ask.budget.window());
+    // A window over the latest steps shows nothing of what is far before them.
+    let reach = match &ask.layer.fit {
+        Fit::Path(path) if path.head == 0.0 => Some(Reach {
+            tokens: ask.budget.available(),
+            steps: path.min_recent,
+        }),
+        _ => None,
+    };
     Ok(LooseMessages::new(
         turn.messages,
         ask.counts,
         ask.policy,
         target,
         limits.shown,
+        reach,
         ask.now,
     ))
 }

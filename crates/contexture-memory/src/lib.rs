@@ -1,6 +1,18 @@
 //! The sources `memory` and `tasks`: what was recorded, found again within a
 //! budget.
 //!
+//! ```
+//! use std::sync::Arc;
+//!
+//! use contexture_engine::Engine;
+//! use contexture_memory::MemoryCache;
+//!
+//! let cache = Arc::new(MemoryCache::default());
+//! let engine = contexture_memory::register(Engine::builder(), &cache).build()?;
+//! assert!(engine.sources().any(|(name, _)| name == "memory"));
+//! # Ok::<(), contexture_engine::Error>(())
+//! ```
+//!
 //! Recording derives what a record is found by (words, a vector, the entities
 //! it mentions) and hands both to the store. Recall reads the store's changes
 //! into a view in memory, looks in five channels, and offers what it found to

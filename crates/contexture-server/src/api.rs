@@ -3,6 +3,7 @@
 //! Each module declares its operations in `add` with their texts, example and
 //! implementation. Body types live next to the operations that read them.
 
+mod admin;
 pub(crate) mod assemble;
 pub(crate) mod blobs;
 pub(crate) mod fit;
@@ -35,4 +36,5 @@ pub(crate) fn add(api: &mut Api) {
     refit::add(api);
     recipes::add(api);
     upkeep::add(api);
+    admin::add(api);
 }

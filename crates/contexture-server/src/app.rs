@@ -23,7 +23,7 @@ use crate::metrics::Metrics;
 use crate::operation::Api;
 use crate::places::{Place, Places};
 use crate::problem::Problem;
-use crate::quota::{self, RequestsOfDay};
+use crate::quota::{self, RequestsOfDay, StoredQuotas};
 use crate::schema::Schemas;
 use crate::tenant::{MOST_STREAMS, Tenant, Tenants};
 
@@ -36,6 +36,11 @@ const HEALTHY_FOR: Duration = Duration::from_secs(1);
 
 /// The maximum number of checks of keys and of the store at a time.
 const MOST_APART: usize = 8;
+
+tokio::task_local! {
+    /// The id of the API key of the current call, for the audit log.
+    pub(crate) static CALLER: Option<Arc<str>>;
+}
 
 const KIB: usize = 1 << 10;
 
@@ -76,6 +81,7 @@ pub(crate) struct Shared {
     healthy_at: tokio::sync::Mutex<Option<Instant>>,
     stopping: AtomicBool,
     requests_of_day: RequestsOfDay,
+    quotas: StoredQuotas,
 }
 
 impl App {
@@ -109,6 +115,7 @@ impl App {
             healthy_at: tokio::sync::Mutex::default(),
             stopping: AtomicBool::new(false),
             requests_of_day: RequestsOfDay::default(),
+            quotas: StoredQuotas::default(),
         }))
     }
 
@@ -189,6 +196,11 @@ impl App {
         &self.0.requests_of_day
     }
 
+    /// Returns the quotas that are in the store.
+    pub(crate) fn stored_quotas(&self) -> &StoredQuotas {
+        &self.0.quotas
+    }
+
     /// Returns a watch that checks the key of a stream while the stream is open.
     pub(crate) fn watch(&self, parts: &Parts) -> Result<Watch, Problem> {
         Ok(Watch {
@@ -224,7 +236,7 @@ impl App {
         work: impl FnOnce() -> Result<T, Problem> + Send + 'static,
     ) -> Result<T, Problem> {
         let limit = self.config().request_timeout_ms;
-        let call = Call::default();
+        let call = Call::by(CALLER.try_with(Clone::clone).ok().flatten());
         let mut unfinished = Unfinished(Some(call.clone()));
         let of_call = call.clone();
         let work = async {

@@ -333,6 +333,19 @@ impl Tenants {
         Ok(())
     }
 
+    /// Unloads a tenant that was deleted, and ends its event streams.
+    pub(crate) fn unload(&self, name: &str) {
+        let mut ready = self.ready.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(ready) = ready.remove(name) {
+            ready.tenant.events.close();
+        }
+    }
+
+    /// Returns the server's fixed time, otherwise the current time.
+    pub(crate) fn now(&self) -> Timestamp {
+        self.now.unwrap_or_else(Timestamp::now)
+    }
+
     /// Ends the event streams of all tenants.
     pub(crate) fn close(&self) {
         let ready = self.ready.lock().unwrap_or_else(PoisonError::into_inner);

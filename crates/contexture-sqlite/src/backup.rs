@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::connect::{make_directory, sync_directory};
 use crate::tenants::{directory, file_name};
-use crate::{SqliteStore, schema};
+use crate::{SqliteBackend, SqliteStore, schema};
 
 /// The name of the list of files.
 const MANIFEST: &str = "manifest.json";
@@ -52,7 +52,7 @@ pub struct BackedUpFile {
     pub hash: ContentHash,
 }
 
-impl SqliteStore {
+impl SqliteBackend {
     /// Copies the store, or only one tenant, into a new directory at `target`.
     /// The store can be used meanwhile.
     ///
@@ -120,150 +120,149 @@ impl SqliteStore {
         written.map_err(|error| failed(&manifest, &error))?;
         Ok(backup)
     }
+}
 
-    /// Checks a backup: that all files are there with their sizes and hashes, and
-    /// that everything in them is what was stored.
-    pub fn check_backup(backup: &Path) -> Result<Backup, StoreError> {
-        let manifest = backup.join(MANIFEST);
-        let text = fs::read_to_string(&manifest).map_err(|error| failed(&manifest, &error))?;
-        let wrong = |message: String| StoreError::NotAStore {
+/// Checks a backup: that all files are there with their sizes and hashes, and
+/// that everything in them is what was stored.
+pub fn check_backup(backup: &Path) -> Result<Backup, StoreError> {
+    let manifest = backup.join(MANIFEST);
+    let text = fs::read_to_string(&manifest).map_err(|error| failed(&manifest, &error))?;
+    let wrong = |message: String| StoreError::NotAStore {
+        store: backup.display().to_string(),
+        message,
+    };
+    let listed: Backup = serde_json::from_str(&text).map_err(|error| {
+        wrong(format!(
+            "{MANIFEST} is not the manifest of a backup: {error}"
+        ))
+    })?;
+    let known = schema::STEPS.len() as u32;
+    if listed.version != 1 || listed.schema > known {
+        return Err(StoreError::Newer {
             store: backup.display().to_string(),
-            message,
+            found: listed.schema,
+            known,
+        });
+    }
+    for file in &listed.files {
+        let expected = match file.tenant.as_str() {
+            "" => MAIN.to_owned(),
+            tenant => file_name(tenant),
         };
-        let listed: Backup = serde_json::from_str(&text).map_err(|error| {
-            wrong(format!(
-                "{MANIFEST} is not the manifest of a backup: {error}"
-            ))
-        })?;
-        let known = schema::STEPS.len() as u32;
-        if listed.version != 1 || listed.schema > known {
-            return Err(StoreError::Newer {
-                store: backup.display().to_string(),
-                found: listed.schema,
-                known,
+        if file.name != expected {
+            return Err(wrong(format!(
+                "`{}` is not the name of a backed-up file",
+                file.name
+            )));
+        }
+        let path = backup.join(&file.name);
+        let (bytes, hash) = hash_file(&path).map_err(|error| failed(&path, &error))?;
+        if bytes != file.bytes {
+            let expected = file.bytes;
+            return Err(wrong(format!(
+                "{} has {bytes} bytes instead of {expected}: it is truncated or was changed",
+                file.name
+            )));
+        }
+        if hash != file.hash {
+            return Err(wrong(format!(
+                "{} was changed: its hash differs",
+                file.name
+            )));
+        }
+    }
+    if listed.files.is_empty() {
+        return Err(wrong("the backup has no files".to_owned()));
+    }
+    Ok(listed)
+}
+
+/// Puts a backup in the place of the store at `path`, after it was checked.
+/// Tenants that are not in the backup keep their data. With `replace`, files
+/// that are there are replaced; otherwise there must be none.
+///
+/// Nobody may use the store meanwhile.
+pub fn restore(backup: &Path, path: &Path, replace: bool) -> Result<Backup, StoreError> {
+    let listed = check_backup(backup)?;
+    let mut moves: Vec<(PathBuf, PathBuf)> = Vec::new();
+    for file in &listed.files {
+        let target = match file.tenant.as_str() {
+            "" => path.to_owned(),
+            tenant => directory(path).join(file_name(tenant)),
+        };
+        if target.exists() && !replace {
+            return Err(StoreError::Exists {
+                what: "store",
+                name: target.display().to_string(),
             });
         }
-        for file in &listed.files {
-            let expected = match file.tenant.as_str() {
-                "" => MAIN.to_owned(),
-                tenant => file_name(tenant),
-            };
-            if file.name != expected {
-                return Err(wrong(format!(
-                    "`{}` is not the name of a backed-up file",
-                    file.name
-                )));
+        let above = target.parent().unwrap_or(Path::new("."));
+        make_directory(above).map_err(|error| failed(above, &error))?;
+        let mut new = target.clone().into_os_string();
+        new.push(".restored");
+        let new = PathBuf::from(new);
+        let copied = fs::copy(backup.join(&file.name), &new)
+            .and_then(|_| make_private(&new))
+            .and_then(|()| File::open(&new)?.sync_all());
+        let checked = copied
+            .map_err(|error| failed(&new, &error))
+            .and_then(|()| check_content(&new, &file.tenant));
+        if let Err(error) = checked {
+            let _ = fs::remove_file(&new);
+            for (new, _) in moves {
+                let _ = fs::remove_file(new);
             }
-            let path = backup.join(&file.name);
-            let (bytes, hash) = hash_file(&path).map_err(|error| failed(&path, &error))?;
-            if bytes != file.bytes {
-                let expected = file.bytes;
-                return Err(wrong(format!(
-                    "{} has {bytes} bytes instead of {expected}: it is truncated or was changed",
-                    file.name
-                )));
-            }
-            if hash != file.hash {
-                return Err(wrong(format!(
-                    "{} was changed: its hash differs",
-                    file.name
-                )));
-            }
+            return Err(error);
         }
-        if listed.files.is_empty() {
-            return Err(wrong("the backup has no files".to_owned()));
-        }
-        Ok(listed)
+        moves.push((new, target));
     }
-
-    /// Puts a backup in the place of the store at `path`, after it was checked.
-    /// Tenants that are not in the backup keep their data. With `replace`, files
-    /// that are there are replaced; otherwise there must be none.
-    ///
-    /// Nobody may use the store meanwhile.
-    pub fn restore(backup: &Path, path: &Path, replace: bool) -> Result<Backup, StoreError> {
-        let listed = Self::check_backup(backup)?;
-        let mut moves: Vec<(PathBuf, PathBuf)> = Vec::new();
-        for file in &listed.files {
-            let target = match file.tenant.as_str() {
-                "" => path.to_owned(),
-                tenant => directory(path).join(file_name(tenant)),
-            };
-            if target.exists() && !replace {
-                return Err(StoreError::Exists {
-                    what: "store",
-                    name: target.display().to_string(),
-                });
-            }
-            let above = target.parent().unwrap_or(Path::new("."));
-            make_directory(above).map_err(|error| failed(above, &error))?;
-            let mut new = target.clone().into_os_string();
-            new.push(".restored");
-            let new = PathBuf::from(new);
-            let copied = fs::copy(backup.join(&file.name), &new)
-                .and_then(|_| make_private(&new))
-                .and_then(|()| File::open(&new)?.sync_all());
-            let checked = copied
-                .map_err(|error| failed(&new, &error))
-                .and_then(|()| check_content(&new, &file.tenant));
-            if let Err(error) = checked {
-                let _ = fs::remove_file(&new);
-                for (new, _) in moves {
-                    let _ = fs::remove_file(new);
+    // From here on only names change.
+    for (new, target) in &moves {
+        for suffix in ["-wal", "-shm", "-journal", "-seal"] {
+            let mut beside = target.clone().into_os_string();
+            beside.push(suffix);
+            match fs::remove_file(&beside) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                    return Err(failed(Path::new(&beside), &error));
                 }
-                return Err(error);
+                _ => {}
             }
-            moves.push((new, target));
         }
-        // From here on only names change.
-        for (new, target) in &moves {
-            for suffix in ["-wal", "-shm", "-journal", "-seal"] {
-                let mut beside = target.clone().into_os_string();
-                beside.push(suffix);
-                match fs::remove_file(&beside) {
-                    Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                        return Err(failed(Path::new(&beside), &error));
-                    }
-                    _ => {}
-                }
-            }
-            let above = target.parent().unwrap_or(Path::new("."));
-            fs::rename(new, target)
-                .and_then(|()| sync_directory(above))
-                .map_err(|error| failed(target, &error))?;
-        }
-        Ok(listed)
+        let above = target.parent().unwrap_or(Path::new("."));
+        fs::rename(new, target)
+            .and_then(|()| sync_directory(above))
+            .map_err(|error| failed(target, &error))?;
     }
+    Ok(listed)
+}
 
-    /// Has lost commits forgotten: what the files hold now counts as all.
-    pub fn accept_loss(path: &Path) -> Result<(), StoreError> {
-        let mut files = vec![path.to_owned()];
-        let others = fs::read_dir(directory(path)).into_iter().flatten();
-        files.extend(others.filter_map(|file| {
-            let file = file.ok()?.path();
-            file.extension()
-                .is_some_and(|it| it == "db")
-                .then_some(file)
-        }));
-        for file in files {
-            let accepted = || -> Result<(), rusqlite::Error> {
-                let db = Connection::open_with_flags(&file, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
-                let id = crate::presence::FileId::at(&file);
-                let id =
-                    id.map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))?;
-                crate::seal::accept(&db, &file, id)
-            };
-            accepted()
-                .map_err(|error| crate::error::Fault::Sql(error).at(&file.display().to_string()))?;
-        }
-        Ok(())
+/// Has lost commits forgotten: what the files hold now counts as all.
+pub fn accept_loss(path: &Path) -> Result<(), StoreError> {
+    let mut files = vec![path.to_owned()];
+    let others = fs::read_dir(directory(path)).into_iter().flatten();
+    files.extend(others.filter_map(|file| {
+        let file = file.ok()?.path();
+        file.extension()
+            .is_some_and(|it| it == "db")
+            .then_some(file)
+    }));
+    for file in files {
+        let accepted = || -> Result<(), rusqlite::Error> {
+            let db = Connection::open_with_flags(&file, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+            let id = crate::presence::FileId::at(&file);
+            let id = id.map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))?;
+            crate::seal::accept(&db, &file, id)
+        };
+        accepted()
+            .map_err(|error| crate::error::Fault::Sql(error).at(&file.display().to_string()))?;
     }
+    Ok(())
 }
 
 /// Checks everything in a file that is about to become a store.
 fn check_content(path: &Path, tenant: &str) -> Result<(), StoreError> {
     let store = SqliteStore::open_read_only(path)?;
-    let verified = store.in_main(tenant).verify()?;
+    let verified = SqliteStore::new(store.backend().in_main(tenant)).verify()?;
     match verified.damaged.first() {
         None => Ok(()),
         Some(damage) => Err(StoreError::Damaged {

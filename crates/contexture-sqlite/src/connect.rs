@@ -13,6 +13,7 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use crate::Options;
+use crate::driver::Database;
 use crate::error::{self, Fault};
 use crate::handles::FileUse;
 use crate::presence::{FileId, Files};
@@ -52,7 +53,7 @@ pub(crate) struct StoreLocation {
 
 /// A connection that reads.
 pub(crate) struct Reader {
-    pub(crate) connection: Connection,
+    pub(crate) connection: Database,
     /// False when it must not be used again: it took the file to be unchanging.
     pub(crate) reusable: bool,
 }
@@ -139,7 +140,7 @@ impl StoreLocation {
             Ok(found) if found.is_dir() => Err(self.not_a_store("is a directory")),
             Ok(_) => Err(self.not_a_store("is not a file")),
             Err(error) if error.kind() == io::ErrorKind::NotFound && self.read_only => {
-                Err(Fault::not_found("store", &self.address))
+                Err(contexture_sql::Fault::not_found("store", &self.address).into())
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 self.make_file().map_err(|error| self.io(error))
@@ -234,7 +235,7 @@ impl StoreLocation {
 
     /// Opens the connection that writes. It does not wait for locks: the
     /// writer does.
-    pub(crate) fn writing_connection(&self, files: &Files) -> Result<Connection, Fault> {
+    pub(crate) fn writing_connection(&self, files: &Files) -> Result<Database, Fault> {
         if self.read_only || !files.may_be_written() {
             return Err(self.is_read_only());
         }
@@ -252,7 +253,7 @@ impl StoreLocation {
             let pages = i64::try_from(bytes).unwrap_or(i64::MAX) / size.max(1);
             connection.pragma_update_and_check(None, "max_page_count", pages.max(1), |_| Ok(()))?;
         }
-        Ok(connection)
+        Ok(Database(connection))
     }
 
     /// Opens a connection that reads.
@@ -265,7 +266,7 @@ impl StoreLocation {
         });
         match looked {
             Ok(connection) => Ok(Reader {
-                connection,
+                connection: Database(connection),
                 reusable: true,
             }),
             // A directory in which the log's index cannot be made.
@@ -276,7 +277,7 @@ impl StoreLocation {
                 ) && self.is_at_rest() =>
             {
                 Ok(Reader {
-                    connection: self.connect_immutable()?,
+                    connection: Database(self.connect_immutable()?),
                     reusable: false,
                 })
             }
@@ -494,12 +495,12 @@ mod tests {
         waits_for_the_disk(&writes);
         assert_eq!(pragma(&writes, "journal_mode"), "wal");
         // The one that is in use, after a write.
-        let write = |db: &Connection, _| {
+        let write = |db: &Database, _| {
             waits_for_the_disk(db);
             assert_eq!(pragma(db, "journal_mode"), "wal");
             Ok(())
         };
-        store.write(write).unwrap();
+        store.backend().write_rows(write).unwrap();
         // All others cannot write.
         let reads = place.reader().unwrap().connection;
         assert!(reads.is_readonly("main").unwrap());

@@ -2,6 +2,7 @@
 
 use contexture_store::StoreError;
 use rusqlite::ErrorCode;
+use rusqlite::types::Type;
 
 /// What goes wrong inside, before it is known which store it went wrong in.
 #[derive(Debug)]
@@ -24,25 +25,35 @@ impl From<rusqlite::Error> for Fault {
     }
 }
 
-impl Fault {
-    pub(crate) fn not_found(what: &'static str, name: impl ToString) -> Self {
-        let name = name.to_string();
-        Fault::Refused(StoreError::NotFound { what, name })
+impl From<contexture_sql::Fault> for Fault {
+    fn from(fault: contexture_sql::Fault) -> Self {
+        match fault {
+            contexture_sql::Fault::Refused(error) => Fault::Refused(error),
+            contexture_sql::Fault::Sql(error) => error.into(),
+        }
     }
+}
 
-    pub(crate) fn exists(what: &'static str, name: impl ToString) -> Self {
-        let name = name.to_string();
-        Fault::Refused(StoreError::Exists { what, name })
-    }
-
-    /// Returns the error for data that is not what was stored.
-    pub(crate) fn damaged(what: impl Into<String>, message: impl Into<String>) -> Self {
-        Fault::Refused(StoreError::Damaged {
-            what: what.into(),
-            message: message.into(),
+impl From<contexture_sql::Error> for Fault {
+    fn from(error: contexture_sql::Error) -> Self {
+        use contexture_sql::Error as E;
+        Fault::Sql(match error {
+            E::Refused(error) => return Fault::Refused(error),
+            E::NoRows => rusqlite::Error::QueryReturnedNoRows,
+            E::Parameter(message) => rusqlite::Error::ToSqlConversionFailure(message.into()),
+            E::Driver(error) => match error.downcast() {
+                Ok(error) => *error,
+                Err(other) => rusqlite::Error::ToSqlConversionFailure(other),
+            },
+            damaged @ (E::Column { .. } | E::Content(_)) => {
+                let message = damaged.to_string().into();
+                rusqlite::Error::FromSqlConversionFailure(0, Type::Null, message)
+            }
         })
     }
+}
 
+impl Fault {
     /// Returns true when somebody else holds a lock.
     pub(crate) fn is_busy(&self) -> bool {
         matches!(self.code(), Some(ErrorCode::DatabaseBusy))
@@ -100,7 +111,10 @@ fn failed(address: &str, error: rusqlite::Error) -> StoreError {
     | E::QueryReturnedNoRows
     | E::Utf8Error(..) = error
     {
-        let message = format!("is damaged: {error}");
+        let message = match &error {
+            E::FromSqlConversionFailure(_, _, error) => format!("is damaged: {error}"),
+            error => format!("is damaged: {error}"),
+        };
         return StoreError::NotAStore { store, message };
     }
     match error.sqlite_error_code() {

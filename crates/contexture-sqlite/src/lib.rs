@@ -35,51 +35,38 @@
 //! does not encrypt. It belongs on a local disk: a
 //! write-ahead log does not work over a network.
 
-use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
-use contexture_store::{Store, StoreError, Waited, Watch};
+use contexture_sql::{Backend, Connection, NOBODY, SqlStore};
+use contexture_store::{StoreError, Usage, Waited, Watch};
 use jiff::Timestamp;
-use rusqlite::{Connection, OptionalExtension};
+use rusqlite::OptionalExtension as _;
 
 use crate::connect::StoreLocation;
+use crate::driver::Database;
 use crate::error::Fault;
 use crate::open::Open;
 use crate::tenants::TenantFiles;
 use crate::writer::After;
 
-pub use crate::backup::{BackedUpFile, Backup};
+pub use crate::backup::{BackedUpFile, Backup, accept_loss, check_backup, restore};
 
 mod backup;
 mod connect;
+mod driver;
 mod error;
 mod handles;
-mod import;
-mod keys;
-mod ledger;
-mod memory;
 mod open;
-mod pins;
 mod presence;
 mod readers;
-mod record;
-mod results;
-mod row;
 mod schema;
 mod scrub;
 mod seal;
-mod sessions;
-mod snapshots;
 mod split;
-mod tasks;
 mod tenants;
-mod trees;
-mod turns;
-mod upkeep;
-mod verify;
 mod writer;
 
 /// What a probe writes: where there is no room for it, there is none for a turn
@@ -112,12 +99,36 @@ impl Default for Options {
 }
 
 /// A store in SQLite files, as one tenant sees it. Clones share everything.
+///
+/// [`open`](SqlStore::open) opens the store in the file at a path, and creates it
+/// if there is none, with the directories it is in, for its owner only. A file
+/// that cannot be written can still be read; writing then fails.
+pub type SqliteStore = SqlStore<SqliteBackend>;
+
+/// The files of a store, as one tenant sees them.
 #[derive(Clone)]
-pub struct SqliteStore {
+pub struct SqliteBackend {
     files: Arc<TenantFiles>,
     tenant: Tenant,
     // The file that the tenant's data is in, once it was looked up and exists.
     own: Arc<OnceLock<Arc<Shared>>>,
+}
+
+/// Returns the directory of the files of a store's other tenants.
+pub fn tenants_directory(path: impl AsRef<Path>) -> PathBuf {
+    tenants::directory(path.as_ref())
+}
+
+impl<P: AsRef<Path>> contexture_sql::Open<P> for SqliteBackend {
+    type Options = Options;
+
+    fn open(path: P, options: Options) -> Result<Self, StoreError> {
+        Self::open_place(StoreLocation::new(path.as_ref(), options, false))
+    }
+
+    fn open_read_only(path: P) -> Result<Self, StoreError> {
+        Self::open_place(StoreLocation::new(path.as_ref(), Options::default(), true))
+    }
 }
 
 /// One file that is open.
@@ -162,40 +173,9 @@ impl Shared {
     }
 }
 
-impl SqliteStore {
-    /// Opens the store in the file at `path`, and makes it if there is none,
-    /// with the directories it is in. What is made is for its owner only.
-    ///
-    /// A file that cannot be written can still be read; writing then fails.
-    pub fn open(path: impl AsRef<Path>) -> Result<Self, StoreError> {
-        Self::open_with(path, Options::default())
-    }
-
-    /// Opens the store in the file at `path`, for reading only. It must exist.
-    pub fn open_read_only(path: impl AsRef<Path>) -> Result<Self, StoreError> {
-        Self::open_place(StoreLocation::new(path.as_ref(), Options::default(), true))
-    }
-
-    /// Opens a store like [`open`](Self::open), with other options.
-    pub fn open_with(path: impl AsRef<Path>, options: Options) -> Result<Self, StoreError> {
-        Self::open_place(StoreLocation::new(path.as_ref(), options, false))
-    }
-
+impl SqliteBackend {
     fn open_place(place: StoreLocation) -> Result<Self, StoreError> {
         Ok(TenantFiles::open(place)?.store(""))
-    }
-
-    /// Returns the same store as another tenant sees it. Tenants share nothing:
-    /// what one has stored, another can neither see nor name. The tenant of a
-    /// store that was just opened is `""`, whose data is in the store's own file.
-    /// All others have files of their own beside it.
-    pub fn for_tenant(&self, tenant: &str) -> Self {
-        self.files.store(tenant)
-    }
-
-    /// Returns the directory of the files of a store's other tenants.
-    pub fn tenants_directory(path: impl AsRef<Path>) -> PathBuf {
-        tenants::directory(path.as_ref())
     }
 
     /// Returns the rows that the store's own file has of a tenant: its keys.
@@ -225,27 +205,18 @@ impl SqliteStore {
         Ok(Arc::clone(self.own.get_or_init(|| made)))
     }
 
-    pub(crate) fn options(&self) -> &Options {
-        &self.files.main.place.options
-    }
-
     /// Returns the address of the tenant's file.
-    pub(crate) fn address_of_file(&self) -> String {
+    fn address_of_file(&self) -> String {
         self.files.place_of(&self.tenant.name).address
     }
 
-    /// Has `watch` told how long callers wait, unless somebody is told already.
-    pub(crate) fn set_watch(&self, watch: Watch) {
-        let _ = self.files.main.watch.set(watch);
-    }
-
     /// Calls `read` with a connection and the tenant's key, in a transaction.
-    pub(crate) fn read<T>(
+    pub(crate) fn read_rows<T>(
         &self,
-        read: impl FnOnce(&Connection, i64) -> Result<T, Fault>,
+        read: impl FnOnce(&Database, i64) -> Result<T, Fault>,
     ) -> Result<T, StoreError> {
         let Some(shared) = self.existing()? else {
-            return self.files.read_nothing(|db| read(db, Tenant::NOBODY));
+            return self.files.read_nothing(|db| read(db, NOBODY));
         };
         let place = &shared.place;
         let since = Instant::now();
@@ -255,7 +226,7 @@ impl SqliteStore {
             let Some(lease) = open.readers.take() else {
                 continue;
             };
-            let read = |connection: &Connection| {
+            let read = |connection: &Database| {
                 shared.waited(Waited::Read, since);
                 let tenant = self.tenant.find(connection, open.number)?;
                 read(connection, tenant)
@@ -267,38 +238,21 @@ impl SqliteStore {
 
     /// Calls `write` with a connection and the tenant's key, in a transaction
     /// that is on disk when this returns.
-    pub(crate) fn write<T: Send + 'static>(
+    #[cfg(test)]
+    pub(crate) fn write_rows<T: Send + 'static>(
         &self,
-        write: impl FnOnce(&Connection, i64) -> Result<T, Fault> + Send + 'static,
+        write: impl FnOnce(&Database, i64) -> Result<T, Fault> + Send + 'static,
     ) -> Result<T, StoreError> {
         self.write_then(write, After::Nothing).map(|(done, _)| done)
     }
 
-    /// Calls `write` like [`write`](Self::write), and returns whether what it
-    /// deleted is in none of the files any more. Otherwise that is tried again,
-    /// also after a restart.
-    pub(crate) fn write_and_clean<T: Send + 'static>(
-        &self,
-        write: impl FnOnce(&Connection, i64) -> Result<T, Fault> + Send + 'static,
-    ) -> Result<(T, bool), StoreError> {
-        let write = move |db: &Connection, tenant: i64| {
-            let done = write(db, tenant)?;
-            let mark = "INSERT INTO unclean_files (since)
-                SELECT ?1 WHERE NOT EXISTS (SELECT 1 FROM unclean_files)";
-            db.prepare_cached(mark)?
-                .execute([Timestamp::now().as_millisecond()])?;
-            Ok(done)
-        };
-        self.write_then(write, After::Clean)
-    }
-
     fn write_then<T: Send + 'static>(
         &self,
-        write: impl FnOnce(&Connection, i64) -> Result<T, Fault> + Send + 'static,
+        write: impl FnOnce(&Database, i64) -> Result<T, Fault> + Send + 'static,
         after: After,
     ) -> Result<(T, bool), StoreError> {
         let tenant = self.tenant.clone();
-        let work = move |connection: &Connection, open: u64| {
+        let work = move |connection: &Database, open: u64| {
             let tenant = tenant.find_or_add(connection, open)?;
             write(connection, tenant)
         };
@@ -310,15 +264,69 @@ impl SqliteStore {
         done
     }
 
-    pub(crate) fn incarnation_now(&self) -> u64 {
-        self.files.incarnation()
+    /// Reads, and writes something that is undone.
+    fn probe_file(&self) -> Result<(), StoreError> {
+        self.read_rows(|db, _| {
+            db.query_row("SELECT count(*) FROM probe", [], |_| Ok(()))?;
+            Ok(())
+        })?;
+        let shared = self.own()?;
+        let (open, writer) = shared.writer()?;
+        // What is undone never comes to the disk. If the last thing that did
+        // come there failed, only another one can tell whether that has passed.
+        let after = match writer.has_failed() {
+            true => After::Nothing,
+            false => After::Undo,
+        };
+        let work = |connection: &Database, _: u64| {
+            connection
+                .prepare_cached("INSERT INTO probe VALUES (zeroblob(?1))")?
+                .execute([PROBE_BYTES])?;
+            connection
+                .prepare_cached("DELETE FROM probe")?
+                .execute([])?;
+            Ok(())
+        };
+        shared.run(&open, &writer, work, after).map(|_| ())
+    }
+}
+
+impl Backend for SqliteBackend {
+    fn read<T>(
+        &self,
+        read: impl FnOnce(&Connection, i64) -> Result<T, contexture_sql::Fault>,
+    ) -> Result<T, StoreError> {
+        self.read_rows(|db, tenant| Ok(read(db, tenant)?))
     }
 
-    /// Calls `write` like [`write`](Self::write), soon, and tells `done` what came
-    /// of it. When too much is on its way, it waits.
-    pub(crate) fn write_later(
+    fn write<T: Send + 'static>(
         &self,
-        write: impl FnOnce(&Connection, i64) -> Result<(), Fault> + Send + 'static,
+        write: impl FnOnce(&Connection, i64) -> Result<T, contexture_sql::Fault> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let write = move |db: &Database, tenant| Ok(write(db, tenant)?);
+        self.write_then(write, After::Nothing).map(|(done, _)| done)
+    }
+
+    /// Otherwise that is tried again, also after a restart.
+    fn write_and_clean<T: Send + 'static>(
+        &self,
+        write: impl FnOnce(&Connection, i64) -> Result<T, contexture_sql::Fault> + Send + 'static,
+    ) -> Result<(T, bool), StoreError> {
+        let write = move |db: &Database, tenant: i64| {
+            let done = write(db, tenant)?;
+            let mark = "INSERT INTO unclean_files (since)
+                SELECT ?1 WHERE NOT EXISTS (SELECT 1 FROM unclean_files)";
+            db.prepare_cached(mark)?
+                .execute([Timestamp::now().as_millisecond()])?;
+            Ok(done)
+        };
+        self.write_then(write, After::Clean)
+    }
+
+    /// When too much is on its way, it waits.
+    fn write_later(
+        &self,
+        write: impl FnOnce(&Connection, i64) -> Result<(), contexture_sql::Fault> + Send + 'static,
         done: impl FnOnce(Result<(), StoreError>) + Send + 'static,
     ) {
         let shared = match self.own() {
@@ -333,9 +341,9 @@ impl SqliteStore {
             Err(error) => return done(Err(error)),
         };
         let (tenant, number) = (self.tenant.clone(), open.number);
-        let work = move |connection: &Connection| {
+        let work = move |connection: &Database| {
             let tenant = tenant.find_or_add(connection, number)?;
-            write(connection, tenant)
+            Ok(write(connection, tenant)?)
         };
         let counted = Arc::clone(&shared.on_their_way);
         counted.fetch_add(1, Ordering::AcqRel);
@@ -349,57 +357,75 @@ impl SqliteStore {
         }
     }
 
-    /// Waits until nothing is on its way that was asked for before. What became
-    /// of that is told to others.
-    pub(crate) fn settle(&self) {
+    fn settle(&self) {
         if let Some(shared) = self.own.get()
             && shared.on_their_way.load(Ordering::Acquire) > 0
             && let Ok((open, writer)) = shared.writer()
         {
-            let nothing = |_: &Connection, _: u64| Ok(());
+            let nothing = |_: &Database, _: u64| Ok(());
             let _ = shared.run(&open, &writer, nothing, After::Nothing);
         }
     }
 
-    /// Reads, and writes something that is undone.
-    pub(crate) fn probe(&self) -> Result<(), StoreError> {
-        self.read(|db, _| {
-            db.query_row("SELECT count(*) FROM probe", [], |_| Ok(()))?;
-            Ok(())
-        })?;
-        let shared = self.own()?;
-        let (open, writer) = shared.writer()?;
-        // What is undone never comes to the disk. If the last thing that did
-        // come there failed, only another one can tell whether that has passed.
-        let after = match writer.has_failed() {
-            true => After::Nothing,
-            false => After::Undo,
-        };
-        let work = |connection: &Connection, _: u64| {
-            connection
-                .prepare_cached("INSERT INTO probe VALUES (zeroblob(?1))")?
-                .execute([PROBE_BYTES])?;
-            connection
-                .prepare_cached("DELETE FROM probe")?
-                .execute([])?;
-            Ok(())
-        };
-        shared.run(&open, &writer, work, after).map(|_| ())
+    /// The data of the default tenant is in the store's own file. All others have
+    /// files of their own beside it.
+    fn for_tenant(&self, tenant: &str) -> Self {
+        self.files.store(tenant)
     }
-}
 
-impl fmt::Debug for SqliteStore {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SqliteStore")
-            .field("address", &self.files.main.place.address)
-            .field("tenant", &self.tenant.name)
-            .finish_non_exhaustive()
+    fn shared(&self, tenant: &str) -> Self {
+        self.in_main(tenant)
     }
-}
 
-impl Store for SqliteStore {
+    fn explain(&self, fault: contexture_sql::Fault) -> StoreError {
+        Fault::from(fault).at(&self.address_of_file())
+    }
+
+    fn max_message_bytes(&self) -> u64 {
+        self.files.main.place.options.max_message_bytes
+    }
+
     fn address(&self) -> String {
         self.files.main.place.address.clone()
+    }
+
+    fn tenant_name(&self) -> &str {
+        &self.tenant.name
+    }
+
+    fn has_data(&self) -> Result<bool, StoreError> {
+        Ok(self.existing()?.is_some())
+    }
+
+    fn measure(&self, usage: Usage) -> Result<Usage, StoreError> {
+        let Some(_) = self.existing()? else {
+            return Ok(usage);
+        };
+        Ok(Usage {
+            bytes: self.files.bytes_of(&self.tenant.name),
+            pending: self.read_rows(|db, tenant| Ok(tenant != NOBODY && writer::is_unclean(db)))?,
+            ..usage
+        })
+    }
+
+    fn tenant_names(&self) -> Result<Vec<String>, StoreError> {
+        self.files.names()
+    }
+
+    fn remove_tenant(&self, name: &str) -> Result<(), StoreError> {
+        self.files.remove(name)
+    }
+
+    fn probe(&self) -> Result<(), StoreError> {
+        self.in_main("").probe_file()
+    }
+
+    fn watch(&self, watch: Watch) {
+        let _ = self.files.main.watch.set(watch);
+    }
+
+    fn incarnation(&self) -> u64 {
+        self.files.incarnation()
     }
 }
 
@@ -420,9 +446,6 @@ struct CachedTenantKey {
 }
 
 impl Tenant {
-    /// The key of nobody: SQLite counts from 1.
-    const NOBODY: i64 = 0;
-
     fn new(name: &str) -> Self {
         Self {
             name: name.into(),
@@ -435,12 +458,12 @@ impl Tenant {
         known.filter(|known| known.open == open).map(|it| it.key)
     }
 
-    fn find(&self, connection: &Connection, open: u64) -> Result<i64, Fault> {
+    fn find(&self, connection: &Database, open: u64) -> Result<i64, Fault> {
         if let Some(key) = self.known(open) {
             return Ok(key);
         }
         let Some(key) = Self::select(connection, &self.name)? else {
-            return Ok(Self::NOBODY);
+            return Ok(NOBODY);
         };
         *self.key.lock().unwrap_or_else(PoisonError::into_inner) =
             Some(CachedTenantKey { open, key });
@@ -448,7 +471,7 @@ impl Tenant {
     }
 
     /// Does not remember the key: the transaction may still be undone.
-    fn find_or_add(&self, connection: &Connection, open: u64) -> Result<i64, Fault> {
+    fn find_or_add(&self, connection: &Database, open: u64) -> Result<i64, Fault> {
         if let Some(key) = self.known(open) {
             return Ok(key);
         }
@@ -461,7 +484,7 @@ impl Tenant {
         Ok(connection.last_insert_rowid())
     }
 
-    fn select(connection: &Connection, name: &str) -> Result<Option<i64>, Fault> {
+    fn select(connection: &Database, name: &str) -> Result<Option<i64>, Fault> {
         let mut select = connection.prepare_cached("SELECT key FROM tenants WHERE name = ?1")?;
         Ok(select.query_row([name], |row| row.get(0)).optional()?)
     }
@@ -469,9 +492,17 @@ impl Tenant {
 
 #[cfg(test)]
 mod tests {
-    use contexture_store::{Ledger, NewSession, Tenants};
+    use contexture_store::{Ledger, NewSession, Sample, Samples, Tenants};
 
     use super::*;
+
+    /// Writes the row of a session.
+    fn create(db: &Database, tenant: i64, label: &str) -> Result<(), Fault> {
+        let insert = "INSERT INTO sessions (tenant, label, moves, status, created_at, updated_at)
+            VALUES (?1, ?2, 0, 'active', 0, 0)";
+        db.execute(insert, (tenant, label))?;
+        Ok(())
+    }
 
     fn session(label: &str) -> NewSession {
         NewSession {
@@ -486,11 +517,11 @@ mod tests {
         let store = SqliteStore::open(directory.path().join("store.db")).unwrap();
         let now = Timestamp::UNIX_EPOCH;
         store.create_session(&session("before"), now).unwrap();
-        let work = |db: &Connection, tenant: i64| -> Result<(), Fault> {
-            sessions::create(db, tenant, &session("half"), Timestamp::UNIX_EPOCH)?;
+        let work = |db: &Database, tenant: i64| -> Result<(), Fault> {
+            create(db, tenant, "half")?;
             panic!("on purpose")
         };
-        let failed = store.write(work).unwrap_err();
+        let failed = store.backend().write_rows(work).unwrap_err();
         assert!(failed.to_string().contains("has stopped"), "{failed}");
         store.ping().unwrap();
         store.create_session(&session("after"), now).unwrap();
@@ -513,23 +544,23 @@ mod tests {
         let now = Timestamp::UNIX_EPOCH;
         store.create_session(&session("before"), now).unwrap();
         let (from, to) = (path.clone(), away.clone());
-        let moves = move |db: &Connection, tenant: i64| {
-            sessions::create(db, tenant, &session("half"), Timestamp::UNIX_EPOCH)?;
+        let moves = move |db: &Database, tenant: i64| {
+            create(db, tenant, "half")?;
             std::fs::rename(from, to).unwrap();
             Ok(())
         };
-        let gone = store.write(moves).unwrap_err();
+        let gone = store.backend().write_rows(moves).unwrap_err();
         assert!(matches!(gone, StoreError::Unavailable { .. }), "{gone}");
         std::fs::rename(&away, &path).unwrap();
         store.create_session(&session("after"), now).unwrap();
         // The same with its log.
         let log = directory.path().join("store.db-wal");
-        let removes = move |db: &Connection, tenant: i64| {
-            sessions::create(db, tenant, &session("half again"), Timestamp::UNIX_EPOCH)?;
+        let removes = move |db: &Database, tenant: i64| {
+            create(db, tenant, "half again")?;
             std::fs::remove_file(log).unwrap();
             Ok(())
         };
-        let gone = store.write(removes).unwrap_err();
+        let gone = store.backend().write_rows(removes).unwrap_err();
         assert!(matches!(gone, StoreError::Unavailable { .. }), "{gone}");
         assert!(store.session("before").is_ok() && store.session("after").is_ok());
         store.ping().unwrap();
@@ -539,12 +570,11 @@ mod tests {
     fn a_failed_transaction_does_not_affect_others() {
         let directory = tempfile::tempdir().unwrap();
         let store = SqliteStore::open(directory.path().join("store.db")).unwrap();
-        let now = Timestamp::UNIX_EPOCH;
         std::thread::scope(|scope| {
             // While the first is at work, the others come, and share the next
             // transaction.
             scope.spawn(|| {
-                store.write(|_, _| {
+                store.backend().write_rows(|_, _| {
                     std::thread::sleep(Duration::from_millis(100));
                     Ok(())
                 })
@@ -553,11 +583,11 @@ mod tests {
                 let store = &store;
                 scope.spawn(move || {
                     let label = format!("{i:02}");
-                    let outcome = store.write(move |db, tenant| {
-                        let made = sessions::create(db, tenant, &session(&label), now)?;
+                    let outcome = store.backend().write_rows(move |db, tenant| {
+                        create(db, tenant, &label)?;
                         match i % 2 {
-                            0 => Ok(made),
-                            _ => Err(Fault::not_found("reason", "why")),
+                            0 => Ok(()),
+                            _ => Err(contexture_sql::Fault::not_found("reason", "why").into()),
                         }
                     });
                     assert_eq!(outcome.is_ok(), i % 2 == 0);
@@ -570,5 +600,29 @@ mod tests {
             made.iter()
                 .all(|made| made.label.parse::<u32>().unwrap() % 2 == 0)
         );
+    }
+
+    #[test]
+    fn only_the_latest_samples_are_stored() {
+        let directory = tempfile::tempdir().unwrap();
+        let store = SqliteStore::open(directory.path().join("store.db")).unwrap();
+        let sample = |n| Sample {
+            counted: n,
+            actual: n,
+        };
+        store.put_sample("other", "words", sample(7)).unwrap();
+        let fill = |db: &Database, tenant| {
+            let insert = "INSERT INTO samples (tenant, model, counter, counted, actual)
+                SELECT ?1, 'm', 'words', value, value FROM
+                (WITH n(value) AS (SELECT 1 UNION ALL SELECT value + 1 FROM n LIMIT 1200)
+                 SELECT value FROM n)";
+            Ok(db.execute(insert, [tenant])?)
+        };
+        store.backend().write_rows(fill).unwrap();
+        store.put_sample("m", "words", sample(1201)).unwrap();
+        let kept = store.samples("m", "words", usize::MAX).unwrap();
+        let newest: Vec<Sample> = (202..=1201).rev().map(sample).collect();
+        assert_eq!(kept, newest);
+        assert_eq!(store.samples("other", "words", 9).unwrap(), [sample(7)]);
     }
 }

@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 use std::{fs, io};
 
 use contexture_store::StoreError;
-use rusqlite::Connection;
 
 use crate::Shared;
 use crate::connect::{Reader, StoreLocation};
+use crate::driver::Database;
 use crate::error::{self, Fault};
 use crate::presence::Files;
 use crate::readers::Readers;
@@ -195,7 +195,7 @@ impl Shared {
         &self,
         open: &Open,
         writer: &Arc<Writer>,
-        work: impl FnOnce(&Connection, u64) -> Result<T, Fault> + Send + 'static,
+        work: impl FnOnce(&Database, u64) -> Result<T, Fault> + Send + 'static,
         after: After,
     ) -> Result<(T, bool), StoreError> {
         let number = open.number;

@@ -3,9 +3,8 @@
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use rusqlite::Connection;
-
 use crate::connect::Reader;
+use crate::driver::Database;
 use crate::error::Fault;
 
 /// The most connections that read at a time. Reads are short, and a machine has
@@ -97,7 +96,7 @@ impl Lease<'_> {
     pub(crate) fn run<T>(
         mut self,
         make: impl FnOnce() -> Result<Reader, Fault>,
-        read: impl FnOnce(&Connection) -> Result<T, Fault>,
+        read: impl FnOnce(&Database) -> Result<T, Fault>,
     ) -> Result<T, Fault> {
         let reader = match &mut self.reader {
             Some(reader) => reader,

@@ -13,6 +13,7 @@ use contexture_store::StoreError;
 use rusqlite::{Connection, OpenFlags};
 
 use crate::connect::{make_directory, sync_directory};
+use crate::driver::Database;
 use crate::error::Fault;
 use crate::tenants::{directory, file_name};
 use crate::writer::After;
@@ -21,7 +22,7 @@ use crate::{Shared, schema};
 /// Gives each tenant whose data is in this file one of its own. A file that
 /// cannot be written stays as it is.
 pub(crate) fn split(main: &Arc<Shared>) -> Result<(), StoreError> {
-    let inside = |db: &Connection| -> Result<Vec<(i64, String)>, Fault> {
+    let inside = |db: &Database| -> Result<Vec<(i64, String)>, Fault> {
         let mut select = db.prepare("SELECT key, name FROM tenants WHERE inside = 1")?;
         let found = select.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
         Ok(found.collect::<Result<_, _>>()?)
@@ -41,7 +42,7 @@ pub(crate) fn split(main: &Arc<Shared>) -> Result<(), StoreError> {
         Err(error) => return Err(error),
     };
     let path = main.place.path.clone();
-    let work = move |db: &Connection, _: u64| {
+    let work = move |db: &Database, _: u64| {
         for (key, name) in inside(db)? {
             let target = directory(&path).join(file_name(&name));
             copy(&path, key, &target)?;
@@ -85,7 +86,9 @@ fn owners(db: &Connection, source: &str) -> Result<BTreeMap<String, Owner>, Faul
 fn owner(db: &Connection, source: &str, table: &str, depth: usize) -> Result<Owner, Fault> {
     match table {
         "tenants" => return Ok(Owner::Condition("key = ?1".to_owned())),
-        "keys" | "probe" | "unclean_files" | "commits" | "audit" => return Ok(Owner::Nobody),
+        "keys" | "probe" | "unclean_files" | "commits" | "audit" | "quotas" => {
+            return Ok(Owner::Nobody);
+        }
         "memory_keys" | "unlisted_results" => return Ok(Owner::Everybody),
         "memory_mentions" => {
             return Ok(Owner::Condition(format!(

@@ -15,9 +15,10 @@ use contexture_store::StoreError;
 use rusqlite::Connection;
 
 use crate::connect::StoreLocation;
+use crate::driver::Database;
 use crate::error::Fault;
 use crate::split::split;
-use crate::{Shared, SqliteStore, Tenant, schema};
+use crate::{Shared, SqliteBackend, Tenant, schema};
 
 /// The longest name of a tenant that is also the name of its file.
 const LONGEST_NAME: usize = 64;
@@ -27,7 +28,7 @@ pub(crate) struct TenantFiles {
     pub(crate) main: Arc<Shared>,
     open: Mutex<HashMap<Arc<str>, Weak<Shared>>>,
     // What tenants without a file read.
-    nothing: Mutex<Option<Connection>>,
+    nothing: Mutex<Option<Database>>,
 }
 
 impl TenantFiles {
@@ -42,12 +43,12 @@ impl TenantFiles {
     }
 
     /// Returns the store of a tenant.
-    pub(crate) fn store(self: &Arc<Self>, tenant: &str) -> SqliteStore {
+    pub(crate) fn store(self: &Arc<Self>, tenant: &str) -> SqliteBackend {
         let own = match tenant {
             "" => OnceLock::from(Arc::clone(&self.main)),
             _ => OnceLock::new(),
         };
-        SqliteStore {
+        SqliteBackend {
             files: Arc::clone(self),
             tenant: Tenant::new(tenant),
             own: Arc::new(own),
@@ -126,7 +127,7 @@ impl TenantFiles {
     /// Calls `read` with a store that is empty.
     pub(crate) fn read_nothing<T>(
         &self,
-        read: impl FnOnce(&Connection) -> Result<T, Fault>,
+        read: impl FnOnce(&Database) -> Result<T, Fault>,
     ) -> Result<T, StoreError> {
         let address = &self.main.place.address;
         let mut nothing = self.nothing.lock().unwrap_or_else(PoisonError::into_inner);
@@ -136,7 +137,7 @@ impl TenantFiles {
                 .map_err(Fault::Sql)
                 .and_then(|made| {
                     schema::migrate(&made, address, schema::STEPS)?;
-                    Ok(made)
+                    Ok(Database(made))
                 }),
         };
         let made = made.map_err(|fault| fault.at(address))?;
@@ -209,7 +210,7 @@ struct MainRows<'a> {
 }
 
 impl MainRows<'_> {
-    fn read<T>(&self, read: impl FnOnce(&Connection) -> Result<T, Fault>) -> Result<T, StoreError> {
+    fn read<T>(&self, read: impl FnOnce(&Database) -> Result<T, Fault>) -> Result<T, StoreError> {
         loop {
             let open = self.main.open()?;
             let Some(lease) = open.readers.take() else {
@@ -224,10 +225,10 @@ impl MainRows<'_> {
     /// Adds the tenant to the list, and calls `write`.
     fn write(
         &self,
-        write: impl FnOnce(&Connection, i64) -> Result<(), Fault> + Send + 'static,
+        write: impl FnOnce(&Database, i64) -> Result<(), Fault> + Send + 'static,
     ) -> Result<(), StoreError> {
         let tenant = self.tenant.clone();
-        let work = move |db: &Connection, open: u64| {
+        let work = move |db: &Database, open: u64| {
             let key = tenant.find_or_add(db, open)?;
             write(db, key)
         };

@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 use contexture_store::{Call, StoreError};
 use rusqlite::{Connection, ErrorCode, ffi};
 
+use crate::driver::Database;
 use crate::error::{self, Fault};
 use crate::presence::Files;
 use crate::scrub::scrub;
@@ -92,7 +93,7 @@ pub(crate) enum Left {
 impl Writer {
     /// Starts the thread on a connection.
     pub(crate) fn start(
-        connection: Connection,
+        connection: Database,
         files: Files,
         address: String,
         busy_timeout: Duration,
@@ -139,7 +140,7 @@ impl Writer {
     /// `None` when the thread is gone.
     pub(crate) fn run<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&Connection) -> Result<T, Fault> + Send + 'static,
+        work: impl FnOnce(&Database) -> Result<T, Fault> + Send + 'static,
         after: After,
     ) -> Option<(Result<T, StoreError>, bool)> {
         let (reply, answer) = mpsc::sync_channel(1);
@@ -159,7 +160,7 @@ impl Writer {
     /// of it, without waiting. Returns false when the thread is gone.
     pub(crate) fn run_later(
         &self,
-        work: impl FnOnce(&Connection) -> Result<(), Fault> + Send + 'static,
+        work: impl FnOnce(&Database) -> Result<(), Fault> + Send + 'static,
         done: impl FnOnce(Result<(), StoreError>) + Send + 'static,
     ) -> bool {
         let later = BackgroundWrite {
@@ -218,7 +219,7 @@ impl Drop for Writer {
 /// Something to be done in a transaction.
 trait Request: Send {
     /// Does it, and returns true when what it did is to be kept.
-    fn run(&mut self, connection: &Connection, address: &str) -> bool;
+    fn run(&mut self, connection: &Database, address: &str) -> bool;
 
     /// Says what is to be done after the commit.
     fn after(&self) -> After;
@@ -240,9 +241,9 @@ struct Task<T, F> {
 impl<T, F> Request for Task<T, F>
 where
     T: Send,
-    F: FnOnce(&Connection) -> Result<T, Fault> + Send,
+    F: FnOnce(&Database) -> Result<T, Fault> + Send,
 {
-    fn run(&mut self, connection: &Connection, address: &str) -> bool {
+    fn run(&mut self, connection: &Database, address: &str) -> bool {
         let begun = self.call.as_ref().map_or(Ok(()), Call::begin);
         self.result = match begun {
             Err(withdrawn) => Some(Err(withdrawn)),
@@ -287,10 +288,10 @@ where
 
 impl<F, D> Request for BackgroundWrite<F, D>
 where
-    F: FnOnce(&Connection) -> Result<(), Fault> + Send,
+    F: FnOnce(&Database) -> Result<(), Fault> + Send,
     D: FnOnce(Result<(), StoreError>) + Send,
 {
-    fn run(&mut self, connection: &Connection, address: &str) -> bool {
+    fn run(&mut self, connection: &Database, address: &str) -> bool {
         let result = self.work.take().map(|work| work(connection));
         self.result = result.map(|result| result.map_err(|fault| fault.at(address)));
         matches!(self.result, Some(Ok(())))
@@ -326,7 +327,7 @@ where
 }
 
 struct Thread {
-    connection: Connection,
+    connection: Database,
     seal: Seal,
     // The number of the transaction that is being committed.
     committed: Option<u64>,

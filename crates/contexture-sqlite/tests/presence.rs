@@ -185,7 +185,7 @@ fn a_replaced_file_becomes_the_store() {
     let incarnation = store.incarnation();
     fs::rename(&path, &away).unwrap();
     // With the files of its tenants.
-    let directory_of = |path: &Path| SqliteStore::tenants_directory(path);
+    let directory_of = |path: &Path| contexture_sqlite::tenants_directory(path);
     fs::rename(directory_of(&other), directory_of(&path)).unwrap();
     fs::rename(&other, &path).unwrap();
     assert_eq!(harbour.session("quay").unwrap().turns, 0);

@@ -361,7 +361,7 @@ fn lost_commits_are_noticed() {
     let refused = SqliteStore::open(&older).unwrap_err();
     assert!(matches!(refused, StoreError::Damaged { .. }), "{refused}");
     assert!(refused.to_string().contains("2 transactions"), "{refused}");
-    SqliteStore::accept_loss(&older).unwrap();
+    contexture_sqlite::accept_loss(&older).unwrap();
     let store = SqliteStore::open(&older).unwrap();
     assert_eq!(store.session("s").unwrap().turns, 5);
     talk(&store, "s", "again", 1);
@@ -382,14 +382,14 @@ fn a_backup_is_made_while_the_store_is_used_and_checked_before_it_is_restored() 
     let target = directory.path().join("backup");
     let made = std::thread::scope(|scope| {
         let writing = scope.spawn(|| talk(&store, "s", "meanwhile", 40));
-        let made = store.back_up(&target, None, at(99)).unwrap();
+        let made = store.backend().back_up(&target, None, at(99)).unwrap();
         writing.join().unwrap();
         made
     });
     assert_eq!(made.files.len(), 2);
-    assert!(store.back_up(&target, None, at(99)).is_err());
+    assert!(store.backend().back_up(&target, None, at(99)).is_err());
     talk(&harbour, "s", "later", 3);
-    assert_eq!(SqliteStore::check_backup(&target).unwrap(), made);
+    assert_eq!(contexture_sqlite::check_backup(&target).unwrap(), made);
 
     // A backup that was changed, truncated or made by others is refused, and
     // nothing is replaced.
@@ -405,7 +405,7 @@ fn a_backup_is_made_while_the_store_is_used_and_checked_before_it_is_restored() 
         b"not a store",
     ] {
         fs::write(&file, bad).unwrap();
-        SqliteStore::restore(&target, &new, false).unwrap_err();
+        contexture_sqlite::restore(&target, &new, false).unwrap_err();
         assert!(!new.exists());
     }
     fs::write(&file, &good).unwrap();
@@ -416,20 +416,20 @@ fn a_backup_is_made_while_the_store_is_used_and_checked_before_it_is_restored() 
         ("{", "["),
     ] {
         fs::write(target.join("manifest.json"), manifest.replacen(from, to, 1)).unwrap();
-        SqliteStore::restore(&target, &new, false).unwrap_err();
+        contexture_sqlite::restore(&target, &new, false).unwrap_err();
     }
     fs::write(target.join("manifest.json"), &manifest).unwrap();
 
-    SqliteStore::restore(&target, &new, false).unwrap();
+    contexture_sqlite::restore(&target, &new, false).unwrap();
     let restored = SqliteStore::open(&new).unwrap();
     assert_eq!(contents(&restored.for_tenant("harbour")).unwrap(), truth);
     assert_eq!(restored.verify().unwrap().damaged, []);
     drop(restored);
     // What is there is replaced only when that is asked for.
-    let refused = SqliteStore::restore(&target, &new, false).unwrap_err();
+    let refused = contexture_sqlite::restore(&target, &new, false).unwrap_err();
     assert!(matches!(refused, StoreError::Exists { .. }), "{refused}");
     drop((store, harbour));
-    SqliteStore::restore(&target, &path, true).unwrap();
+    contexture_sqlite::restore(&target, &path, true).unwrap();
     let store = SqliteStore::open(&path).unwrap();
     assert_eq!(contents(&store.for_tenant("harbour")).unwrap(), truth);
 }
@@ -451,7 +451,7 @@ fn a_deleted_tenant_is_gone_and_others_stay() {
     store.delete_tenant("harbour", at(9)).unwrap();
     assert_eq!(store.tenant_names().unwrap(), ["", "island"]);
     assert_eq!(store.for_tenant("harbour").sessions(None, 9).unwrap(), []);
-    let files = SqliteStore::tenants_directory(&path);
+    let files = contexture_sqlite::tenants_directory(&path);
     let left: Vec<_> = fs::read_dir(&files)
         .unwrap()
         .map(|it| it.unwrap().file_name())
@@ -487,7 +487,7 @@ fn one_tenant_does_not_wait_for_another() {
         remember(it, "noted", 3);
     }
     // Somebody writes to the file of `a`, for as long as this test takes.
-    let file = SqliteStore::tenants_directory(&path).join("t-a.db");
+    let file = contexture_sqlite::tenants_directory(&path).join("t-a.db");
     let db = Connection::open(file).unwrap();
     db.execute_batch("BEGIN IMMEDIATE").unwrap();
     talk(&b, "s", "said", 3);

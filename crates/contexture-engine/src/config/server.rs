@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use contexture_core::cache;
+use contexture_store::Quota;
 use serde::{Deserialize, Serialize};
 
 use crate::advice::{Advice, Operation};
@@ -72,7 +73,7 @@ pub struct ServerConfig {
     /// The requests that are logged: `off`, `error`, `warn`, `info` or `debug`.
     pub log: String,
     /// What each tenant can store and send, unless it has its own quota.
-    pub quota: QuotaConfig,
+    pub quota: Quota,
     /// Tenants whose files are not below `.contexture/tenants/`, or that have
     /// their own quota, by name.
     pub tenants: BTreeMap<String, TenantConfig>,
@@ -86,31 +87,7 @@ pub struct TenantConfig {
     /// The root of the tenant, relative to the root of the server.
     pub root: Option<String>,
     /// What it may store and send, in place of the server's `quota`.
-    pub quota: Option<QuotaConfig>,
-}
-
-/// What a tenant may store and send; 0 is no limit.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(default, deny_unknown_fields)]
-pub struct QuotaConfig {
-    /// The size of its database file.
-    pub max_bytes: u64,
-    /// The number of sessions.
-    pub max_sessions: u64,
-    /// The number of memory records.
-    pub max_records: u64,
-    /// The number of nodes of all trees.
-    pub max_nodes: u64,
-    /// The number of requests in a day, by UTC. A restart begins anew.
-    pub max_requests_per_day: u64,
-}
-
-impl QuotaConfig {
-    /// Returns true when something that is stored is limited.
-    pub fn limits_storage(&self) -> bool {
-        self.max_bytes > 0 || self.max_sessions > 0 || self.max_records > 0 || self.max_nodes > 0
-    }
+    pub quota: Option<Quota>,
 }
 
 impl Default for ServerConfig {
@@ -137,7 +114,7 @@ impl Default for ServerConfig {
             shutdown_timeout_ms: 30_000,
             cache_bytes: cache::DEFAULT_LIMIT,
             log: "info".to_owned(),
-            quota: QuotaConfig::default(),
+            quota: Quota::default(),
             tenants: BTreeMap::new(),
         }
     }
@@ -171,7 +148,7 @@ impl ServerConfig {
     }
 
     /// Returns the quota of a tenant.
-    pub fn quota_of(&self, tenant: &str) -> QuotaConfig {
+    pub fn quota_of(&self, tenant: &str) -> Quota {
         let own = self.tenants.get(tenant).and_then(|tenant| tenant.quota);
         own.unwrap_or(self.quota)
     }

@@ -163,6 +163,8 @@ pub(super) struct ItemBuilder {
     speaks: Option<usize>,
     // The messages that steps begin with.
     starts: BTreeSet<usize>,
+    // The first message that is read.
+    first: usize,
 }
 
 impl ItemBuilder {
@@ -183,12 +185,15 @@ impl ItemBuilder {
             answers: Vec::new(),
             speaks: None,
             starts: BTreeSet::new(),
+            first: 0,
         }
     }
 
-    /// Names the items of messages that no turn holds by their position.
-    pub(super) fn of_loose_messages(mut self) -> Self {
+    /// Names the items of messages that no turn holds by their position, and
+    /// passes over those before `first`.
+    pub(super) fn of_loose_messages(mut self, first: usize) -> Self {
         "messages".clone_into(&mut self.name);
+        self.first = first;
         self
     }
 
@@ -200,6 +205,9 @@ impl ItemBuilder {
         for (m, message) in turn.messages.iter().enumerate() {
             if previous.starts_step(message) {
                 self.starts.insert(m);
+            }
+            if m < self.first {
+                continue;
             }
             let blocks = message.blocks();
             let calls = blocks

@@ -1,0 +1,208 @@
+//! What a database driver must do, and a connection in the form that the logic
+//! uses.
+//!
+//! A driver runs SQL with values and hands out rows. Everything else (which table,
+//! which order, what a row means) is in this crate, once for all databases. SQL is
+//! written in what SQLite and PostgreSQL share, with parameters as `?1`. Where
+//! they differ, [`Driver`] has a method.
+
+use std::ops::ControlFlow;
+
+use smallvec::SmallVec;
+
+use crate::error::Error;
+use crate::value::{FromSql, Params, Value, ValueRef};
+
+/// The result of a database operation.
+pub(crate) type Result<T> = std::result::Result<T, Error>;
+
+/// A connection to a database, inside a transaction.
+pub type Connection = dyn Driver;
+
+/// A connection to a database.
+pub trait Driver {
+    /// Prepares a statement. Drivers may cache it by its text.
+    fn prepare_statement<'d>(&'d self, sql: &str) -> Result<Box<dyn Prepared + 'd>>;
+
+    /// Has references between rows checked at the end of the transaction, not
+    /// with each statement.
+    fn defer_references(&self) -> Result<()>;
+
+    /// Returns an SQL expression for a random number of 64 bits.
+    fn random(&self) -> &'static str;
+
+    /// Takes a range of keys for records: the first, and how many. `None` when
+    /// the next key is in the table `memory_keys`.
+    fn take_record_keys(&self) -> Result<Option<(i64, i64)>> {
+        Ok(None)
+    }
+
+    /// Checks the files and indexes of the database, and returns what is damaged.
+    /// `None` when the database has to be asked for that in other ways.
+    fn check_structure(&self) -> Result<Option<Vec<String>>> {
+        Ok(None)
+    }
+}
+
+/// A statement that is ready to run.
+pub trait Prepared {
+    /// Runs the statement and calls `each` with every row, until it breaks.
+    fn query(
+        &mut self,
+        values: &[Value<'_>],
+        each: &mut dyn FnMut(&Row<'_>) -> Result<ControlFlow<()>>,
+    ) -> Result<()>;
+
+    /// Runs the statement and returns the number of rows that it changed.
+    fn execute(&mut self, values: &[Value<'_>]) -> Result<usize>;
+
+    /// Runs a statement that inserts one row, and returns the row's `key`.
+    fn insert(&mut self, values: &[Value<'_>]) -> Result<i64>;
+}
+
+/// The columns of a row.
+pub trait Columns {
+    /// Returns a column without a copy.
+    fn column(&self, column: usize) -> Result<ValueRef<'_>>;
+}
+
+/// A row of a result.
+pub struct Row<'r> {
+    columns: &'r dyn Columns,
+}
+
+impl<'r> Row<'r> {
+    /// Returns a row with those columns.
+    pub fn new(columns: &'r dyn Columns) -> Self {
+        Self { columns }
+    }
+
+    /// Returns a column without a copy.
+    pub fn get_ref(&self, column: usize) -> Result<ValueRef<'_>> {
+        self.columns.column(column)
+    }
+
+    /// Reads a column.
+    pub fn get<T: FromSql>(&self, column: usize) -> Result<T> {
+        let value = self.columns.column(column)?;
+        T::from_sql(value).map_err(|message| Error::Column { column, message })
+    }
+}
+
+type Values<'p> = SmallVec<[Value<'p>; 16]>;
+
+/// A statement of a [`Connection`].
+pub struct Statement<'d> {
+    prepared: Box<dyn Prepared + 'd>,
+}
+
+impl dyn Driver {
+    /// Prepares a statement.
+    pub fn prepare_cached(&self, sql: &str) -> Result<Statement<'_>> {
+        let prepared = self.prepare_statement(sql)?;
+        Ok(Statement { prepared })
+    }
+
+    /// Runs a statement and returns the number of rows that it changed.
+    pub fn execute(&self, sql: &str, params: impl Params) -> Result<usize> {
+        self.prepare_cached(sql)?.execute(params)
+    }
+
+    /// Reads the first row of a result.
+    pub fn query_row<T>(
+        &self,
+        sql: &str,
+        params: impl Params,
+        read: impl FnOnce(&Row<'_>) -> Result<T>,
+    ) -> Result<T> {
+        self.prepare_cached(sql)?.query_row(params, read)
+    }
+}
+
+impl Statement<'_> {
+    /// Runs the statement and returns the number of rows that it changed.
+    pub fn execute(&mut self, params: impl Params) -> Result<usize> {
+        let mut values = Values::new();
+        params.values(&mut |value| values.push(value))?;
+        self.prepared.execute(&values)
+    }
+
+    /// Runs a statement that inserts one row, and returns the row's `key`.
+    pub fn insert(&mut self, params: impl Params) -> Result<i64> {
+        let mut values = Values::new();
+        params.values(&mut |value| values.push(value))?;
+        self.prepared.insert(&values)
+    }
+
+    /// Calls `each` with every row.
+    pub fn for_each<E: From<Error>>(
+        &mut self,
+        params: impl Params,
+        mut each: impl FnMut(&Row<'_>) -> std::result::Result<ControlFlow<()>, E>,
+    ) -> std::result::Result<(), E> {
+        let mut values = Values::new();
+        params.values(&mut |value| values.push(value))?;
+        let mut failed = None;
+        self.prepared.query(&values, &mut |row| match each(row) {
+            Ok(flow) => Ok(flow),
+            Err(error) => {
+                failed = Some(error);
+                Ok(ControlFlow::Break(()))
+            }
+        })?;
+        failed.map_or(Ok(()), Err)
+    }
+
+    /// Reads the first row. Fails with [`Error::NoRows`] when there is none.
+    pub fn query_row<T>(
+        &mut self,
+        params: impl Params,
+        read: impl FnOnce(&Row<'_>) -> Result<T>,
+    ) -> Result<T> {
+        let mut read = Some(read);
+        let mut found = None;
+        self.for_each(params, |row| {
+            if let Some(read) = read.take() {
+                found = Some(read(row)?);
+            }
+            Ok::<_, Error>(ControlFlow::Break(()))
+        })?;
+        found.ok_or(Error::NoRows)
+    }
+
+    /// Reads all rows.
+    pub fn query_map<T>(
+        &mut self,
+        params: impl Params,
+        mut read: impl FnMut(&Row<'_>) -> Result<T>,
+    ) -> Result<std::vec::IntoIter<Result<T>>> {
+        let mut rows = Vec::new();
+        self.for_each(params, |row| {
+            rows.push(read(row));
+            Ok::<_, Error>(ControlFlow::Continue(()))
+        })?;
+        Ok(rows.into_iter())
+    }
+
+    /// Returns true when there is a row.
+    pub fn exists(&mut self, params: impl Params) -> Result<bool> {
+        let found = self.query_row(params, |_| Ok(()));
+        Ok(found.optional()?.is_some())
+    }
+}
+
+/// A result that may be missing.
+pub trait OptionalExtension<T> {
+    /// Returns `None` when there was no row.
+    fn optional(self) -> Result<Option<T>>;
+}
+
+impl<T> OptionalExtension<T> for Result<T> {
+    fn optional(self) -> Result<Option<T>> {
+        match self {
+            Ok(value) => Ok(Some(value)),
+            Err(Error::NoRows) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! The ledger: each method is one transaction.
+
+use contexture_store::{
+    Compaction, Counted, HandlePrefix, HeadMove, Ledger, NewSession, NewSessionPin, NewTurn,
+    Recorded, Session, SessionChange, SessionPin, StoreError, ToolResult, Turn, TurnHead, TurnId,
+    TurnSample, Walk,
+};
+use jiff::Timestamp;
+
+use crate::record::Prepared;
+use crate::results::Search;
+use crate::{Backend, SqlStore, pins, record, results, sessions, turns};
+
+impl<B: Backend> Ledger for SqlStore<B> {
+    fn create_session(&self, new: &NewSession, now: Timestamp) -> Result<Session, StoreError> {
+        let new = new.clone();
+        self.write(move |db, tenant| sessions::create(db, tenant, &new, now))
+    }
+
+    fn change_session(&self, label: &str, change: &SessionChange) -> Result<Session, StoreError> {
+        let (label, change) = (label.to_owned(), change.clone());
+        self.write(move |db, tenant| sessions::change(db, tenant, &label, &change))
+    }
+
+    fn session(&self, label: &str) -> Result<Session, StoreError> {
+        self.read(|db, tenant| sessions::get(db, tenant, label))
+    }
+
+    fn sessions(&self, after: Option<&str>, limit: usize) -> Result<Vec<Session>, StoreError> {
+        self.read(|db, tenant| sessions::list(db, tenant, after, limit))
+    }
+
+    fn record(
+        &self,
+        label: &str,
+        turn: &NewTurn,
+        counted: Option<&Counted>,
+        sample: Option<&TurnSample>,
+        now: Timestamp,
+    ) -> Result<Recorded, StoreError> {
+        turn.check_sizes(self.max_message_bytes())?;
+        let new = Prepared::new(turn, counted, sample).map_err(|fault| self.explain(fault))?;
+        let label = label.to_owned();
+        self.write(move |db, tenant| record::record(db, tenant, &label, &new, now))
+    }
+
+    fn compact(
+        &self,
+        label: &str,
+        parent: TurnId,
+        compaction: &Compaction,
+        now: Timestamp,
+    ) -> Result<Recorded, StoreError> {
+        let (label, compaction) = (label.to_owned(), compaction.clone());
+        self.write(move |db, tenant| record::compact(db, tenant, &label, parent, &compaction, now))
+    }
+
+    fn move_head(
+        &self,
+        label: &str,
+        from: Option<TurnId>,
+        to: Option<TurnId>,
+        reason: &str,
+        now: Timestamp,
+    ) -> Result<Session, StoreError> {
+        let (label, reason) = (label.to_owned(), reason.to_owned());
+        self.write(move |db, tenant| {
+            sessions::move_head_from(db, tenant, &label, (from, to), &reason, now)
+        })
+    }
+
+    fn head_moves(&self, label: &str, limit: usize) -> Result<Vec<HeadMove>, StoreError> {
+        self.read(|db, tenant| sessions::head_moves(db, tenant, label, limit))
+    }
+
+    fn walk(&self, from: TurnId, walk: &Walk<'_>) -> Result<Vec<TurnHead>, StoreError> {
+        self.read(|db, tenant| turns::walk(db, tenant, from, walk))
+    }
+
+    fn turns(&self, ids: &[TurnId], counter: &str) -> Result<Vec<Turn>, StoreError> {
+        self.read(|db, tenant| turns::turns(db, tenant, ids, counter))
+    }
+
+    fn tool_result(&self, prefix: &HandlePrefix) -> Result<ToolResult, StoreError> {
+        loop {
+            match self.read(|db, tenant| results::find(db, tenant, prefix))? {
+                Search::Found(result) => return Ok(result),
+                Search::Unlisted => self.write(results::list_some)?,
+            }
+        }
+    }
+
+    fn pin(
+        &self,
+        label: &str,
+        pin: &NewSessionPin,
+        now: Timestamp,
+    ) -> Result<SessionPin, StoreError> {
+        let (label, pin) = (label.to_owned(), pin.clone());
+        self.write(move |db, tenant| pins::put(db, tenant, &label, &pin, now))
+    }
+
+    fn unpin(&self, label: &str, name: &str, now: Timestamp) -> Result<SessionPin, StoreError> {
+        let (label, name) = (label.to_owned(), name.to_owned());
+        self.write(move |db, tenant| pins::remove(db, tenant, &label, &name, now))
+    }
+
+    fn pins(&self, label: &str) -> Result<Vec<SessionPin>, StoreError> {
+        self.read(|db, tenant| pins::list(db, tenant, label))
+    }
+
+    fn pin_revisions(&self, label: &str, name: &str) -> Result<Vec<SessionPin>, StoreError> {
+        self.read(|db, tenant| pins::revisions(db, tenant, label, name))
+    }
+
+    fn put_counts(&self, counts: &[(TurnId, Counted)]) -> Result<(), StoreError> {
+        if counts.is_empty() {
+            return Ok(());
+        }
+        let counts = counts.to_vec();
+        self.write(move |db, tenant| {
+            for (id, counted) in &counts {
+                let turn = turns::key(db, tenant, *id)?;
+                record::insert_counts(db, tenant, turn, counted)?;
+            }
+            Ok(())
+        })
+    }
+}

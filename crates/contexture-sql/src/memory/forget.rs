@@ -1,0 +1,83 @@
+//! Deletes records from all tables.
+//!
+//! The connection overwrites deleted rows, and the writer overwrites the copies
+//! that SQLite leaves when it moves rows, so that no bytes are left.
+
+use crate::driver::Connection;
+use contexture_store::{Forget, Forgotten, RecordKind};
+
+use super::batch::Batch;
+use super::{kind, kind_of, load, number_of};
+use crate::error::Fault;
+use crate::tasks;
+
+pub(super) fn forget(db: &Connection, tenant: i64, what: &Forget) -> Result<Forgotten, Fault> {
+    let mut batch = Batch::open(db, tenant)?;
+    let named = named(db, tenant, what)?;
+    for (kind, key) in &named {
+        batch.forget(*kind, *key)?;
+    }
+    batch.close()?;
+    let mut gone = std::mem::take(&mut batch.gone);
+    if let Forget::Id { kind, id } = what
+        && kind.is_none_or(|kind| kind == RecordKind::Task)
+        && tasks::forget(db, tenant, id)?
+    {
+        gone.insert(RecordKind::Task, 1);
+    }
+    if gone.is_empty() {
+        return Err(match what {
+            Forget::Id { kind, id } => {
+                Fault::not_found(kind.map_or("record", RecordKind::name), id)
+            }
+            Forget::Source(source) => Fault::not_found("record of source", source),
+            Forget::Session(session) => Fault::not_found("record of session", session),
+        });
+    }
+    Ok(Forgotten {
+        forgotten: gone,
+        pending: false,
+    })
+}
+
+/// Returns the records that are named, with their kinds.
+fn named(db: &Connection, tenant: i64, what: &Forget) -> Result<Vec<(i64, i64)>, Fault> {
+    let (sql, name) = match what {
+        Forget::Id { kind, id } => {
+            let mut found = load::keys(db, tenant, &[id])?;
+            found.retain(|(is, _)| kind.is_none_or(|kind| kind == *is));
+            let numbered = |(kind, key)| Some((number_of(kind)?, key));
+            return Ok(found.into_iter().filter_map(numbered).collect());
+        }
+        Forget::Source(source) => (
+            "SELECT kind, key FROM memories WHERE tenant = ?1 AND source = ?2 ORDER BY key",
+            source,
+        ),
+        Forget::Session(session) => (
+            "SELECT kind, key FROM memories WHERE tenant = ?1 AND session = ?2 ORDER BY key",
+            session,
+        ),
+    };
+    let mut select = db.prepare_cached(sql)?;
+    let found = select.query_map((tenant, name), |row| Ok((row.get(0)?, row.get(1)?)))?;
+    Ok(found.collect::<Result<_, _>>()?)
+}
+
+impl Batch<'_> {
+    fn forget(&mut self, number: i64, key: i64) -> Result<(), Fault> {
+        // It may have gone with another.
+        let Some(row) = self.row_if_any(key)? else {
+            return Ok(());
+        };
+        match number {
+            kind::EVENT | kind::CHUNK => self.take_back(&row)?,
+            kind::ENTITY => {
+                self.unmention(key)?;
+                self.remove_derived_at(key)?;
+            }
+            _ => {}
+        }
+        self.unname(kind_of(number)?, &row.id)?;
+        self.remove(key)
+    }
+}

@@ -1,0 +1,301 @@
+//! Sessions, their aliases and their heads.
+
+use crate::driver::{Connection, OptionalExtension, Row};
+use crate::params;
+use contexture_store::{
+    HeadMove, NewSession, Session, SessionChange, SessionStatus, StoreError, TurnId, check_alias,
+};
+use jiff::Timestamp;
+
+use crate::error::Fault;
+use crate::row::{Time, Word, id, limit, unsigned};
+use crate::{pins, turns};
+
+/// What recording needs to know of a session.
+pub(crate) struct SessionRow {
+    pub(crate) key: i64,
+    pub(crate) label: String,
+    /// The key of its latest turn.
+    pub(crate) head: Option<i64>,
+    moves: i64,
+    is_sound: bool,
+}
+
+/// Finds a session by its label or an alias.
+pub(crate) fn find(db: &Connection, tenant: i64, label: &str) -> Result<SessionRow, Fault> {
+    let found = |row: &Row<'_>| {
+        Ok(SessionRow {
+            key: row.get(0)?,
+            label: row.get(1)?,
+            head: row.get(2)?,
+            moves: row.get(3)?,
+            is_sound: row.get(4)?,
+        })
+    };
+    let mut by_label = db.prepare_cached(&format!(
+        "SELECT {ROW} FROM sessions s WHERE s.tenant = ?1 AND s.label = ?2"
+    ))?;
+    let mut session = by_label.query_row((tenant, label), found).optional()?;
+    if session.is_none() {
+        let mut by_alias = db.prepare_cached(&format!(
+            "SELECT {ROW} FROM aliases a JOIN sessions s ON s.key = a.session
+             WHERE a.tenant = ?1 AND a.alias = ?2"
+        ))?;
+        session = by_alias.query_row((tenant, label), found).optional()?;
+    }
+    let session = session.ok_or_else(|| Fault::not_found("session", label))?;
+    match session.is_sound {
+        true => Ok(session),
+        false => Err(Fault::damaged(
+            format!("session `{}`", session.label),
+            "its head is not where it was last moved to",
+        )),
+    }
+}
+
+/// The columns of a [`SessionRow`]. Where the head is, the last move says, too.
+const ROW: &str = "s.key, s.label, s.head, s.moves, s.head IS NOT DISTINCT FROM (
+    SELECT m.target FROM head_moves m WHERE m.session = s.key AND m.seq = s.moves - 1)";
+
+/// Fails when the session is closed.
+pub(crate) fn check_open(db: &Connection, session: &SessionRow) -> Result<(), Fault> {
+    let mut status = db.prepare_cached("SELECT status FROM sessions WHERE key = ?1")?;
+    let status: SessionStatus =
+        status.query_row([session.key], |row| Ok(row.get::<Word<_>>(0)?.0))?;
+    match status {
+        SessionStatus::Active => Ok(()),
+        closed => Err(Fault::Refused(StoreError::Closed {
+            session: session.label.clone(),
+            status: closed.name(),
+        })),
+    }
+}
+
+const COLUMNS: &str = "SELECT s.label, head.id, coalesce(head.depth, 0), s.persona, p.label, \
+    parent.id, s.task, s.status, s.created_at, s.updated_at, s.key
+    FROM sessions s
+    LEFT JOIN turns head ON head.key = s.head
+    LEFT JOIN sessions p ON p.key = s.parent_session
+    LEFT JOIN turns parent ON parent.key = s.parent_turn";
+
+fn session(row: &Row<'_>) -> crate::driver::Result<(i64, Session)> {
+    let session = Session {
+        label: row.get(0)?,
+        aliases: Vec::new(),
+        head: id(row, 1)?,
+        turns: unsigned(row, 2)?,
+        persona: row.get(3)?,
+        parent_session: row.get(4)?,
+        parent_turn: id(row, 5)?,
+        task: row.get(6)?,
+        status: row.get::<Word<_>>(7)?.0,
+        created_at: row.get::<Time>(8)?.0,
+        updated_at: row.get::<Time>(9)?.0,
+    };
+    Ok((row.get(10)?, session))
+}
+
+fn with_aliases(db: &Connection, (key, mut session): (i64, Session)) -> Result<Session, Fault> {
+    let mut select =
+        db.prepare_cached("SELECT alias FROM aliases WHERE session = ?1 ORDER BY alias")?;
+    let aliases = select.query_map([key], |row| row.get(0))?;
+    session.aliases = aliases.collect::<Result<_, _>>()?;
+    Ok(session)
+}
+
+fn by_key(db: &Connection, key: i64) -> Result<Session, Fault> {
+    let mut select = db.prepare_cached(&format!("{COLUMNS} WHERE s.key = ?1"))?;
+    with_aliases(db, select.query_row([key], session)?)
+}
+
+pub(crate) fn get(db: &Connection, tenant: i64, label: &str) -> Result<Session, Fault> {
+    by_key(db, find(db, tenant, label)?.key)
+}
+
+pub(crate) fn list(
+    db: &Connection,
+    tenant: i64,
+    after: Option<&str>,
+    most: usize,
+) -> Result<Vec<Session>, Fault> {
+    // Every label comes behind the empty text.
+    let mut select = db.prepare_cached(&format!(
+        "{COLUMNS} WHERE s.tenant = ?1 AND s.label > ?2 ORDER BY s.label LIMIT ?3"
+    ))?;
+    let found = select.query_map((tenant, after.unwrap_or(""), limit(most)), session)?;
+    found
+        .map(|found| with_aliases(db, found?))
+        .collect::<Result<_, _>>()
+}
+
+pub(crate) fn create(
+    db: &Connection,
+    tenant: i64,
+    new: &NewSession,
+    now: Timestamp,
+) -> Result<Session, Fault> {
+    new.check()?;
+    check_free(db, tenant, &new.label)?;
+    let head = new
+        .head
+        .map(|head| turns::key(db, tenant, head))
+        .transpose()?;
+    let parent = new.parent_session.as_ref();
+    let parent = parent.map(|label| find(db, tenant, label)).transpose()?;
+    let parent_turn = head.or(parent.as_ref().and_then(|parent| parent.head));
+    let parent = parent.map(|parent| parent.key);
+    let mut insert = db.prepare_cached(
+        "INSERT INTO sessions (tenant, label, moves, persona, parent_session, parent_turn, task,
+             status, created_at, updated_at)
+         VALUES (?1, ?2, 0, ?3, ?4, ?5, ?6, 'active', ?7, ?7)",
+    )?;
+    let key = insert.insert(params![
+        tenant,
+        new.label,
+        new.persona,
+        parent,
+        parent_turn,
+        new.task,
+        Time(now),
+    ])?;
+    let session = SessionRow {
+        key,
+        label: new.label.clone(),
+        head: None,
+        moves: 0,
+        is_sound: true,
+    };
+    for alias in &new.aliases {
+        add_alias(db, tenant, session.key, alias)?;
+    }
+    let reason = match head {
+        Some(_) => "forked",
+        None => "created",
+    };
+    move_head(db, &session, head, reason, now)?;
+    if let (Some(parent), Some(head)) = (parent, head) {
+        pins::fork(db, parent, session.key, head)?;
+    }
+    by_key(db, session.key)
+}
+
+fn check_free(db: &Connection, tenant: i64, name: &str) -> Result<(), Fault> {
+    match find(db, tenant, name) {
+        Ok(session) if session.label == name => Err(Fault::exists("session", name)),
+        Ok(_) => Err(Fault::exists("session with the alias", name)),
+        Err(Fault::Refused(StoreError::NotFound { .. })) => Ok(()),
+        Err(fault) => Err(fault),
+    }
+}
+
+fn add_alias(db: &Connection, tenant: i64, session: i64, alias: &str) -> Result<(), Fault> {
+    check_free(db, tenant, alias)?;
+    db.prepare_cached("INSERT INTO aliases (tenant, alias, session) VALUES (?1, ?2, ?3)")?
+        .execute((tenant, alias, session))?;
+    Ok(())
+}
+
+pub(crate) fn change(
+    db: &Connection,
+    tenant: i64,
+    label: &str,
+    change: &SessionChange,
+) -> Result<Session, Fault> {
+    let session = find(db, tenant, label)?;
+    if let Some(alias) = &change.alias {
+        check_alias(alias, &session.label)?;
+        add_alias(db, tenant, session.key, alias)?;
+    }
+    if let Some(status) = change.status {
+        db.prepare_cached("UPDATE sessions SET status = ?1 WHERE key = ?2")?
+            .execute((Word(status), session.key))?;
+    }
+    by_key(db, session.key)
+}
+
+/// Moves the head of a session and notes it. The session is not read again: it
+/// must be as it was found in this transaction.
+pub(crate) fn move_head(
+    db: &Connection,
+    session: &SessionRow,
+    to: Option<i64>,
+    reason: &str,
+    now: Timestamp,
+) -> Result<(), Fault> {
+    db.prepare_cached(
+        "INSERT INTO head_moves (session, seq, source, target, reason, at)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+    )?
+    .execute(params![
+        session.key,
+        session.moves,
+        session.head,
+        to,
+        reason,
+        Time(now)
+    ])?;
+    // A clock that goes back does not take the session with it.
+    db.prepare_cached(
+        "UPDATE sessions SET head = ?1, moves = ?2, updated_at = max(updated_at, ?3)
+         WHERE key = ?4",
+    )?
+    .execute((to, session.moves + 1, Time(now), session.key))?;
+    Ok(())
+}
+
+/// Fails with a conflict unless `head`, where the session's head is, is where
+/// it was expected.
+pub(crate) fn check_head(
+    session: &SessionRow,
+    head: Option<TurnId>,
+    expected: Option<TurnId>,
+) -> Result<(), Fault> {
+    if head == expected {
+        return Ok(());
+    }
+    Err(Fault::Refused(StoreError::Conflict {
+        session: session.label.clone(),
+        expected,
+        head,
+    }))
+}
+
+pub(crate) fn move_head_from(
+    db: &Connection,
+    tenant: i64,
+    label: &str,
+    (from, to): (Option<TurnId>, Option<TurnId>),
+    reason: &str,
+    now: Timestamp,
+) -> Result<Session, Fault> {
+    let session = find(db, tenant, label)?;
+    let head = session.head.map(|key| turns::id_of(db, key)).transpose()?;
+    check_head(&session, head, from)?;
+    let to = to.map(|to| turns::key(db, tenant, to)).transpose()?;
+    move_head(db, &session, to, reason, now)?;
+    by_key(db, session.key)
+}
+
+pub(crate) fn head_moves(
+    db: &Connection,
+    tenant: i64,
+    label: &str,
+    most: usize,
+) -> Result<Vec<HeadMove>, Fault> {
+    let session = find(db, tenant, label)?;
+    let mut select = db.prepare_cached(
+        "SELECT source.id, target.id, m.reason, m.at FROM head_moves m
+         LEFT JOIN turns source ON source.key = m.source
+         LEFT JOIN turns target ON target.key = m.target
+         WHERE m.session = ?1 ORDER BY m.seq DESC LIMIT ?2",
+    )?;
+    let moves = select.query_map((session.key, limit(most)), |row| {
+        Ok(HeadMove {
+            from: id(row, 0)?,
+            to: id(row, 1)?,
+            reason: row.get(2)?,
+            at: row.get::<Time>(3)?.0,
+        })
+    })?;
+    Ok(moves.collect::<Result<_, _>>()?)
+}

@@ -1,0 +1,367 @@
+//! Snapshots and samples.
+//!
+//! Content is stored once under its hash. A snapshot can be saved in the
+//! background; reads then wait until it is written.
+
+use crate::driver::{Connection, OptionalExtension, Row};
+use crate::params;
+use contexture_core::ContentHash;
+use contexture_store::{Blob, PendingSnapshot, Sample, Samples, Snapshot, Snapshots, StoreError};
+
+use crate::error::Fault;
+use crate::row::{Hash, Id, Time, id, limit, number, unsigned};
+use crate::{Backend, SqlStore};
+
+/// Samples that are kept for a model and a counter: calibration looks at the
+/// latest only.
+const MAX_SAMPLES: i64 = 1000;
+
+/// Below this many bytes content is handed to the thread that writes without a
+/// look whether it is there.
+const SMALL: usize = 64 * 1024;
+
+impl<B: Backend> Snapshots for SqlStore<B> {
+    fn put_snapshot(&self, snapshot: &Snapshot, blobs: &[Blob]) -> Result<(), StoreError> {
+        // What is there stays, so it need not be copied for the thread that
+        // writes; a little is copied sooner than looked for.
+        let bytes: usize = blobs.iter().map(|blob| blob.bytes.len()).sum();
+        let new: Vec<Blob> = match bytes <= SMALL {
+            true => blobs.to_vec(),
+            false => self.read(|db, tenant| {
+                let mut new = Vec::new();
+                for blob in blobs {
+                    if !has_blob(db, tenant, blob.hash)? {
+                        new.push(blob.clone());
+                    }
+                }
+                Ok(new)
+            })?,
+        };
+        let snapshot = snapshot.clone();
+        self.write(move |db, tenant| {
+            put_blobs(db, tenant, &new)?;
+            put_snapshot(db, tenant, &snapshot)
+        })
+    }
+
+    fn put_snapshot_later(&self, pending: PendingSnapshot) {
+        let PendingSnapshot {
+            snapshot,
+            blobs,
+            builds_on,
+            done,
+        } = pending;
+        let write = move |db: &Connection, tenant: i64| {
+            if let Some(hash) = builds_on
+                && !has_snapshot(db, tenant, hash)?
+            {
+                return Err(Fault::not_found("snapshot", hash.to_string()));
+            }
+            put_blobs(db, tenant, &blobs)?;
+            put_snapshot(db, tenant, &snapshot)
+        };
+        self.write_later(write, done);
+    }
+
+    fn latest_snapshot(&self, session: &str) -> Result<Option<Snapshot>, StoreError> {
+        Ok(self.kept_snapshots(Some(session), 1)?.into_iter().next())
+    }
+
+    fn find_snapshots(&self, prefix: &str) -> Result<Vec<Snapshot>, StoreError> {
+        self.settle();
+        let Some((first, last)) = range(prefix) else {
+            return Ok(Vec::new());
+        };
+        self.read(|db, tenant| {
+            let mut select = db.prepare_cached(&format!(
+                "{COLUMNS} WHERE key IN (
+                     SELECT max(key) FROM snapshots
+                     WHERE tenant = ?1 AND hash BETWEEN ?2 AND ?3 GROUP BY hash LIMIT 2)
+                 ORDER BY hash"
+            ))?;
+            let found = select.query_map((tenant, Hash(first), Hash(last)), snapshot_row)?;
+            Ok(found.collect::<Result<_, _>>()?)
+        })
+    }
+
+    fn snapshots(&self, session: Option<&str>, most: usize) -> Result<Vec<Snapshot>, StoreError> {
+        self.settle();
+        self.kept_snapshots(session, most)
+    }
+
+    fn snapshots_before(
+        &self,
+        session: Option<&str>,
+        before: ContentHash,
+        most: usize,
+    ) -> Result<Vec<Snapshot>, StoreError> {
+        self.settle();
+        self.read(|db, tenant| {
+            let mut select = db.prepare_cached(&format!(
+                "{COLUMNS} WHERE tenant = ?1 AND (?2 IS NULL OR session = ?2) AND key < (
+                     SELECT max(key) FROM snapshots
+                     WHERE tenant = ?1 AND hash = ?3 AND (?2 IS NULL OR session = ?2))
+                 ORDER BY key DESC LIMIT ?4"
+            ))?;
+            let found =
+                select.query_map((tenant, session, Hash(before), limit(most)), snapshot_row)?;
+            Ok(found.collect::<Result<_, _>>()?)
+        })
+    }
+
+    fn put_snapshot_report(&self, hash: ContentHash, report: Vec<u8>) {
+        let write = move |db: &Connection, tenant: i64| {
+            // The snapshot itself may not have been saved.
+            db.prepare_cached(
+                "INSERT INTO snapshot_reports (tenant, hash, report)
+                 SELECT ?1, ?2, ?3 WHERE EXISTS (
+                     SELECT 1 FROM snapshots WHERE tenant = ?1 AND hash = ?2)
+                 ON CONFLICT (tenant, hash) DO UPDATE SET report = excluded.report",
+            )?
+            .execute((tenant, Hash(hash), report))?;
+            Ok(())
+        };
+        // A report explains a request; without it the request is still there.
+        self.write_later(write, drop);
+    }
+
+    fn snapshot_report(&self, hash: ContentHash) -> Result<Option<Vec<u8>>, StoreError> {
+        self.settle();
+        self.read(|db, tenant| {
+            let mut select = db.prepare_cached(
+                "SELECT report FROM snapshot_reports WHERE tenant = ?1 AND hash = ?2",
+            )?;
+            let found = select.query_row((tenant, Hash(hash)), |row| row.get(0));
+            Ok(found.optional()?)
+        })
+    }
+
+    fn mark_key(&self, new: [u8; 32]) -> Result<[u8; 32], StoreError> {
+        if let Some(secret) = self.read(mark_key)? {
+            return Ok(secret);
+        }
+        self.write(move |db, tenant| {
+            // Another handle may have made it meanwhile.
+            db.prepare_cached(
+                "INSERT INTO mark_keys (tenant, secret) VALUES (?1, ?2)
+                 ON CONFLICT (tenant) DO NOTHING",
+            )?
+            .execute((tenant, new))?;
+            let made = mark_key(db, tenant)?;
+            made.ok_or_else(|| Fault::not_found("mark key", tenant.to_string()))
+        })
+    }
+
+    fn blobs(&self, hashes: &[ContentHash]) -> Result<Vec<Option<Vec<u8>>>, StoreError> {
+        self.settle();
+        self.read(|db, tenant| {
+            let mut select =
+                db.prepare_cached("SELECT bytes FROM blobs WHERE tenant = ?1 AND hash = ?2")?;
+            let mut get = |hash: &ContentHash| {
+                let found = select.query_row((tenant, Hash(*hash)), |row| row.get(0));
+                Ok(found.optional()?)
+            };
+            hashes.iter().map(&mut get).collect()
+        })
+    }
+}
+
+fn mark_key(db: &Connection, tenant: i64) -> Result<Option<[u8; 32]>, Fault> {
+    let mut select = db.prepare_cached("SELECT secret FROM mark_keys WHERE tenant = ?1")?;
+    Ok(select.query_row([tenant], |row| row.get(0)).optional()?)
+}
+
+const COLUMNS: &str = "SELECT hash, session, parent_turn, model, tokens, counter, root, \
+    created_at FROM snapshots";
+
+fn snapshot_row(row: &Row<'_>) -> crate::driver::Result<Snapshot> {
+    Ok(Snapshot {
+        hash: row.get::<Hash>(0)?.0,
+        session: row.get(1)?,
+        parent_turn: id(row, 2)?,
+        model: row.get(3)?,
+        tokens: unsigned(row, 4)?,
+        counter: row.get(5)?,
+        root: row.get::<Hash>(6)?.0,
+        created_at: row.get::<Time>(7)?.0,
+    })
+}
+
+fn has_blob(db: &Connection, tenant: i64, hash: ContentHash) -> Result<bool, Fault> {
+    let mut select = db.prepare_cached("SELECT 1 FROM blobs WHERE tenant = ?1 AND hash = ?2")?;
+    Ok(select.exists((tenant, Hash(hash)))?)
+}
+
+pub(crate) fn put_blobs(db: &Connection, tenant: i64, blobs: &[Blob]) -> Result<(), Fault> {
+    let mut insert = db.prepare_cached(
+        "INSERT INTO blobs (tenant, hash, bytes) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING",
+    )?;
+    for blob in blobs {
+        insert.execute((tenant, Hash(blob.hash), &blob.bytes))?;
+    }
+    Ok(())
+}
+
+fn put_snapshot(db: &Connection, tenant: i64, snapshot: &Snapshot) -> Result<(), Fault> {
+    // The latest has the largest key, so one that is there gets a new one.
+    db.prepare_cached("DELETE FROM snapshots WHERE tenant = ?1 AND hash = ?2 AND session = ?3")?
+        .execute((tenant, Hash(snapshot.hash), &snapshot.session))?;
+    insert_snapshot(db, tenant, snapshot)
+}
+
+/// Keeps a snapshot unless the session has it. Returns true if it is new.
+pub(crate) fn add_snapshot(
+    db: &Connection,
+    tenant: i64,
+    snapshot: &Snapshot,
+) -> Result<bool, Fault> {
+    let mut select = db.prepare_cached(
+        "SELECT 1 FROM snapshots WHERE tenant = ?1 AND hash = ?2 AND session = ?3",
+    )?;
+    if select.exists((tenant, Hash(snapshot.hash), &snapshot.session))? {
+        return Ok(false);
+    }
+    insert_snapshot(db, tenant, snapshot)?;
+    Ok(true)
+}
+
+fn insert_snapshot(db: &Connection, tenant: i64, snapshot: &Snapshot) -> Result<(), Fault> {
+    db.prepare_cached(
+        "INSERT INTO snapshots (tenant, session, hash, parent_turn, model, tokens, counter, root,
+             created_at)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+    )?
+    .execute(params![
+        tenant,
+        snapshot.session,
+        Hash(snapshot.hash),
+        snapshot.parent_turn.map(Id),
+        snapshot.model,
+        number("tokens", snapshot.tokens)?,
+        snapshot.counter,
+        Hash(snapshot.root),
+        Time(snapshot.created_at),
+    ])?;
+    Ok(())
+}
+
+/// Returns the first and the last hash whose hexadecimal form begins with
+/// `prefix`, if there can be any.
+fn range(prefix: &str) -> Option<(ContentHash, ContentHash)> {
+    let rest = 64_usize.checked_sub(prefix.len())?;
+    let first = ContentHash::from_hex(&(prefix.to_owned() + &"0".repeat(rest)))?;
+    let last = ContentHash::from_hex(&(prefix.to_owned() + &"f".repeat(rest)))?;
+    Some((first, last))
+}
+
+impl<B: Backend> SqlStore<B> {
+    fn kept_snapshots(
+        &self,
+        session: Option<&str>,
+        most: usize,
+    ) -> Result<Vec<Snapshot>, StoreError> {
+        self.read(|db, tenant| {
+            let found: Result<_, _> = match session {
+                Some(session) => db
+                    .prepare_cached(&format!(
+                        "{COLUMNS} WHERE tenant = ?1 AND session = ?2 ORDER BY key DESC LIMIT ?3"
+                    ))?
+                    .query_map((tenant, session, limit(most)), snapshot_row)?
+                    .collect(),
+                None => db
+                    .prepare_cached(&format!(
+                        "{COLUMNS} WHERE tenant = ?1 ORDER BY key DESC LIMIT ?2"
+                    ))?
+                    .query_map((tenant, limit(most)), snapshot_row)?
+                    .collect(),
+            };
+            Ok(found?)
+        })
+    }
+}
+
+fn has_snapshot(db: &Connection, tenant: i64, hash: ContentHash) -> Result<bool, Fault> {
+    let mut select =
+        db.prepare_cached("SELECT 1 FROM snapshots WHERE tenant = ?1 AND hash = ?2 LIMIT 1")?;
+    Ok(select.exists((tenant, Hash(hash)))?)
+}
+
+/// Keeps a sample, and removes those that are too old to be looked at.
+pub(crate) fn insert_sample(
+    db: &Connection,
+    tenant: i64,
+    model: &str,
+    counter: &str,
+    sample: Sample,
+) -> Result<(), Fault> {
+    db.prepare_cached(
+        "INSERT INTO samples (tenant, model, counter, counted, actual)
+         VALUES (?1, ?2, ?3, ?4, ?5)",
+    )?
+    .execute((
+        tenant,
+        model,
+        counter,
+        number("counted", sample.counted)?,
+        number("actual", sample.actual)?,
+    ))?;
+    db.prepare_cached(
+        "DELETE FROM samples WHERE tenant = ?1 AND model = ?2 AND counter = ?3 AND key <= (
+             SELECT key FROM samples WHERE tenant = ?1 AND model = ?2 AND counter = ?3
+             ORDER BY key DESC LIMIT 1 OFFSET ?4)",
+    )?
+    .execute((tenant, model, counter, MAX_SAMPLES))?;
+    Ok(())
+}
+
+impl<B: Backend> Samples for SqlStore<B> {
+    fn put_sample(&self, model: &str, counter: &str, sample: Sample) -> Result<(), StoreError> {
+        let (model, counter) = (model.to_owned(), counter.to_owned());
+        self.write(move |db, tenant| insert_sample(db, tenant, &model, &counter, sample))
+    }
+
+    fn samples(&self, model: &str, counter: &str, most: usize) -> Result<Vec<Sample>, StoreError> {
+        self.read(|db, tenant| {
+            let mut select = db.prepare_cached(
+                "SELECT counted, actual FROM samples
+                 WHERE tenant = ?1 AND model = ?2 AND counter = ?3 ORDER BY key DESC LIMIT ?4",
+            )?;
+            let found = select.query_map((tenant, model, counter, limit(most)), |row| {
+                Ok(Sample {
+                    counted: unsigned(row, 0)?,
+                    actual: unsigned(row, 1)?,
+                })
+            })?;
+            Ok(found.collect::<Result<_, _>>()?)
+        })
+    }
+
+    fn sampled_models(&self, counter: &str) -> Result<Vec<String>, StoreError> {
+        self.read(|db, tenant| {
+            let mut select = db.prepare_cached(
+                "SELECT DISTINCT model FROM samples
+                 WHERE tenant = ?1 AND counter = ?2 ORDER BY model",
+            )?;
+            let found = select.query_map((tenant, counter), |row| row.get(0))?;
+            Ok(found.collect::<Result<_, _>>()?)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_prefix_is_a_range() {
+        let hash = |text: &str| ContentHash::from_hex(text).unwrap();
+        let (first, last) = range("aB1").unwrap();
+        assert_eq!(first, hash(&format!("ab1{}", "0".repeat(61))));
+        assert_eq!(last, hash(&format!("ab1{}", "f".repeat(61))));
+        let whole = "5".repeat(64);
+        assert_eq!(range(&whole), Some((hash(&whole), hash(&whole))));
+        for none in ["x", "é", "-1", &"5".repeat(65)] {
+            assert_eq!(range(none), None, "{none}");
+        }
+    }
+}

@@ -1,0 +1,299 @@
+//! Reads turns and walks along their parents.
+
+use crate::driver::{Connection, OptionalExtension, Row};
+use contexture_core::Usage;
+use contexture_store::{
+    BlockCounts, Compaction, MAX_MESSAGES, Message, NewTurn, ParentTurn, SentBlock, Turn,
+    TurnError, TurnHead, TurnId, TurnKind, Walk,
+};
+
+use crate::error::Fault;
+use crate::row::{Id, Json, Time, Word, id, json, unsigned, word};
+
+/// How far the key of a turn is shifted in the keys of its messages.
+const SHIFT: u32 = 14;
+const _: () = assert!(MAX_MESSAGES < 1 << SHIFT);
+
+/// Returns the key of a turn's message, which is also that of the first behind
+/// those of the turn before.
+pub(crate) fn message_key(turn: i64, seq: usize) -> i64 {
+    (turn << SHIFT) + seq as i64
+}
+
+/// Finds a turn's key.
+pub(crate) fn key(db: &Connection, tenant: i64, id: TurnId) -> Result<i64, Fault> {
+    find_key(db, tenant, id)?.ok_or_else(|| Fault::not_found("turn", id))
+}
+
+pub(crate) fn find_key(db: &Connection, tenant: i64, id: TurnId) -> Result<Option<i64>, Fault> {
+    let mut select = db.prepare_cached("SELECT key FROM turns WHERE tenant = ?1 AND id = ?2")?;
+    Ok(select
+        .query_row((tenant, Id(id)), |row| row.get(0))
+        .optional()?)
+}
+
+/// Returns the id of the turn with that key.
+pub(crate) fn id_of(db: &Connection, key: i64) -> Result<TurnId, Fault> {
+    let mut select = db.prepare_cached("SELECT id FROM turns WHERE key = ?1")?;
+    Ok(select.query_row([key], |row| row.get::<Id>(0))?.0)
+}
+
+/// Returns the key of a counter, if it ever counted something.
+pub(crate) fn counter(db: &Connection, tenant: i64, name: &str) -> Result<Option<i64>, Fault> {
+    let mut select =
+        db.prepare_cached("SELECT key FROM counters WHERE tenant = ?1 AND name = ?2")?;
+    Ok(select
+        .query_row((tenant, name), |row| row.get(0))
+        .optional()?)
+}
+
+pub(crate) fn walk(
+    db: &Connection,
+    tenant: i64,
+    from: TurnId,
+    walk: &Walk<'_>,
+) -> Result<Vec<TurnHead>, Fault> {
+    let counter = counter(db, tenant, walk.counter)?;
+    // One row at a time: how far to go is decided on the way.
+    let mut select = db.prepare_cached(
+        "SELECT t.id, t.parent, t.depth, t.kind, t.compaction, t.begins, t.bytes, c.total
+         FROM turns t LEFT JOIN counts c ON c.turn = t.key AND c.counter = ?2
+         WHERE t.key = ?1",
+    )?;
+    let mut heads: Vec<TurnHead> = Vec::new();
+    let (mut tokens, mut normal) = (0_u64, 0);
+    let mut next = Some(key(db, tenant, from)?);
+    let mut latest_compaction: Option<(i64, TurnId)> = None;
+    while let Some(key) = next {
+        let (mut head, parent, compaction) = select.query_row((key, counter), head_row)?;
+        if let Some(last) = heads.last_mut() {
+            last.parent = Some(head.id);
+        }
+        head.compaction = match (head.kind, compaction) {
+            (TurnKind::Compaction, _) => Some(head.id),
+            (_, None) => None,
+            (_, Some(key)) => match latest_compaction {
+                Some((known, id)) if known == key => Some(id),
+                _ => {
+                    let id = id_of(db, key)?;
+                    latest_compaction = Some((key, id));
+                    Some(id)
+                }
+            },
+        };
+        tokens = tokens.saturating_add(head.weight());
+        normal += usize::from(head.kind == TurnKind::Normal);
+        heads.push(head);
+        next = parent;
+        let spent = tokens > walk.tokens && normal >= walk.at_least && head.begins;
+        if spent || walk.through == Some(head.id) {
+            break;
+        }
+    }
+    // The last one's parent was not walked to.
+    if let (Some(last), Some(parent)) = (heads.last_mut(), next) {
+        last.parent = Some(id_of(db, parent)?);
+    }
+    Ok(heads)
+}
+
+/// Reads a turn without the ids of its parent and compaction, and their keys.
+fn head_row(row: &Row<'_>) -> crate::driver::Result<(TurnHead, Option<i64>, Option<i64>)> {
+    let head = TurnHead {
+        id: row.get::<Id>(0)?.0,
+        parent: None,
+        depth: unsigned(row, 2)?,
+        kind: row.get::<Word<_>>(3)?.0,
+        compaction: None,
+        begins: row.get(5)?,
+        bytes: unsigned(row, 6)?,
+        tokens: match row.get_ref(7)? {
+            crate::value::ValueRef::Null => None,
+            _ => Some(unsigned(row, 7)?),
+        },
+    };
+    Ok((head, row.get(1)?, row.get(4)?))
+}
+
+pub(crate) fn turns(
+    db: &Connection,
+    tenant: i64,
+    ids: &[TurnId],
+    counter_name: &str,
+) -> Result<Vec<Turn>, Fault> {
+    let counter = counter(db, tenant, counter_name)?;
+    ids.iter()
+        .map(|&id| {
+            let key = key(db, tenant, id)?;
+            let mut turn = whole(db, key)?;
+            if let Some(counter) = counter {
+                turn.counts = counts(db, key, counter)?;
+            }
+            Ok(turn)
+        })
+        .collect()
+}
+
+/// Reads a turn, and fails when it is not what was recorded: its id is the hash
+/// of all of it.
+pub(crate) fn whole(db: &Connection, key: i64) -> Result<Turn, Fault> {
+    let (mut turn, label) = turn(db, key)?;
+    let body = match turn.kind {
+        TurnKind::Normal => {
+            turn.turn.messages = messages(db, key)?;
+            turn.turn.sent = sent(db, key)?;
+            turn.turn.body()
+        }
+        TurnKind::Compaction => {
+            let compaction = turn.compaction.insert(compaction(db, key)?);
+            compaction.body()
+        }
+    };
+    match body.id(turn.parent, &label, turn.created_at) == turn.id {
+        true => Ok(turn),
+        false => Err(Fault::damaged(
+            format!("turn `{}` of session `{label}`", turn.id),
+            "its content does not match its hash",
+        )),
+    }
+}
+
+/// Reads a turn without its messages, and the label of the session that it was
+/// recorded in.
+fn turn(db: &Connection, key: i64) -> Result<(Turn, String), Fault> {
+    let mut select = db.prepare_cached(
+        "SELECT t.id, parent.id, t.depth, t.kind, t.created_at, t.model, t.provider,
+             t.input_tokens, t.output_tokens, t.cached_input_tokens, t.cache_write_tokens,
+             t.reasoning_tokens, t.stop_reason, t.error_kind, t.error_message, t.status, t.role,
+             t.toolset_name, t.tools, t.permissions_granted, t.source_event_id, t.request_hash,
+             t.parent_given, t.idempotency_key, coalesce(l.label, s.label)
+         FROM turns t LEFT JOIN turns parent ON parent.key = t.parent
+         JOIN sessions s ON s.key = t.session LEFT JOIN turn_labels l ON l.turn = t.key
+         WHERE t.key = ?1",
+    )?;
+    Ok(select.query_row([key], |row| {
+        let parent = id(row, 1)?;
+        let parent_given: bool = row.get(22)?;
+        let usage = match row.get::<Option<i64>>(7)? {
+            None => None,
+            Some(_) => Some(Usage {
+                input_tokens: unsigned(row, 7)?,
+                output_tokens: unsigned(row, 8)?,
+                cached_input_tokens: unsigned(row, 9)?,
+                cache_write_tokens: unsigned(row, 10)?,
+                reasoning_tokens: unsigned(row, 11)?,
+            }),
+        };
+        let error = match word(row, 13)? {
+            None => None,
+            Some(kind) => Some(TurnError {
+                kind,
+                message: row.get(14)?,
+            }),
+        };
+        let turn = NewTurn {
+            messages: Vec::new(),
+            model: row.get(5)?,
+            provider: row.get(6)?,
+            usage,
+            stop_reason: word(row, 12)?,
+            error,
+            status: word(row, 15)?,
+            role: word(row, 16)?,
+            toolset_name: row.get(17)?,
+            tools: json(row, 18)?.unwrap_or_default(),
+            permissions_granted: json(row, 19)?.unwrap_or_default(),
+            source_event_id: row.get(20)?,
+            request_hash: row.get(21)?,
+            // A parent that was given is the parent, or there was a conflict.
+            parent_turn_id: match (parent_given, parent) {
+                (false, _) => ParentTurn::Head,
+                (true, None) => ParentTurn::Empty,
+                (true, Some(parent)) => ParentTurn::Turn(parent),
+            },
+            idempotency_key: row.get(23)?,
+            sent: Vec::new(),
+        };
+        let turn = Turn {
+            id: row.get::<Id>(0)?.0,
+            parent,
+            depth: unsigned(row, 2)?,
+            kind: row.get::<Word<_>>(3)?.0,
+            created_at: row.get::<Time>(4)?.0,
+            turn,
+            compaction: None,
+            counts: None,
+        };
+        Ok((turn, row.get(24)?))
+    })?)
+}
+
+fn messages(db: &Connection, turn: i64) -> Result<Vec<Message>, Fault> {
+    let mut select = db.prepare_cached(
+        "SELECT role, source, content, tool_call_id, is_error, context_json FROM messages
+         WHERE key >= ?1 AND key < ?2 ORDER BY key",
+    )?;
+    let range = (message_key(turn, 0), message_key(turn + 1, 0));
+    let messages = select.query_map(range, message_row)?;
+    Ok(messages.collect::<Result<_, _>>()?)
+}
+
+/// Reads the message with that key.
+pub(crate) fn message(db: &Connection, key: i64) -> Result<Message, Fault> {
+    let mut select = db.prepare_cached(
+        "SELECT role, source, content, tool_call_id, is_error, context_json FROM messages
+         WHERE key = ?1",
+    )?;
+    Ok(select.query_row([key], message_row)?)
+}
+
+fn message_row(row: &Row<'_>) -> crate::driver::Result<Message> {
+    Ok(Message {
+        role: row.get::<Word<_>>(0)?.0,
+        source: word(row, 1)?,
+        content: row.get::<Json<_>>(2)?.0,
+        tool_call_id: row.get(3)?,
+        is_error: row.get(4)?,
+        context_json: json(row, 5)?,
+    })
+}
+
+fn compaction(db: &Connection, turn: i64) -> Result<Compaction, Fault> {
+    let mut select = db.prepare_cached(
+        "SELECT c.summary, through.id, kept.id, c.trigger_name, c.focus, c.summariser,
+             c.tokens_before, c.tokens_after, c.usage, c.first_kept_message, c.facts
+         FROM compactions c
+         LEFT JOIN turns through ON through.key = c.summarized_through
+         LEFT JOIN turns kept ON kept.key = c.first_kept
+         WHERE c.turn = ?1",
+    )?;
+    Ok(select.query_row([turn], |row| {
+        Ok(Compaction {
+            summary: row.get(0)?,
+            summarized_through: id(row, 1)?,
+            first_kept: id(row, 2)?,
+            trigger: row.get::<Word<_>>(3)?.0,
+            focus: row.get(4)?,
+            summariser: row.get(5)?,
+            tokens_before: unsigned(row, 6)?,
+            tokens_after: unsigned(row, 7)?,
+            usage: json(row, 8)?,
+            first_kept_message: usize::try_from(unsigned(row, 9)?).unwrap_or(usize::MAX),
+            facts: json(row, 10)?,
+        })
+    })?)
+}
+
+/// Reads the message that a turn answers, as it was sent.
+fn sent(db: &Connection, turn: i64) -> Result<Vec<SentBlock>, Fault> {
+    let mut select = db.prepare_cached("SELECT blocks FROM sent_messages WHERE turn = ?1")?;
+    let found = select.query_row([turn], |row| row.get::<Json<_>>(0));
+    Ok(found.optional()?.map(|blocks| blocks.0).unwrap_or_default())
+}
+
+fn counts(db: &Connection, turn: i64, counter: i64) -> Result<Option<BlockCounts>, Fault> {
+    let mut select =
+        db.prepare_cached("SELECT blocks FROM counts WHERE turn = ?1 AND counter = ?2")?;
+    let found = select.query_row((turn, counter), |row| row.get::<Json<_>>(0));
+    Ok(found.optional()?.map(|blocks| blocks.0))
+}
