@@ -11,11 +11,12 @@ use std::collections::HashMap;
 
 use contexture_recall::{Entry, Index, Interval, Slot, Vector, name_key, query_keywords};
 use contexture_store::{
-    Change, EntitySketch, Outcome, PatternSketch, RecordKey, RecordKind, RelationSketch, Sketch,
-    TextSketch,
+    Change, EntitySketch, LaterVector, Outcome, PatternSketch, RecordKey, RecordKind,
+    RelationSketch, Sketch, TextSketch,
 };
 
 use crate::form;
+use crate::later::Generation;
 use crate::time::DAY;
 
 /// The index, the entity graph and the filter data of a memory.
@@ -23,6 +24,10 @@ use crate::time::DAY;
 pub(crate) struct View {
     /// The last change that is in it.
     pub(crate) seq: u64,
+    /// The generation of the vectors that are in it.
+    pub(crate) generation: Generation,
+    /// The last vector of the second generation that is in it.
+    pub(crate) later: u64,
     pub(crate) index: Index,
     texts: Vec<Option<Text>>,
     slots: ByKey<Slot>,
@@ -147,11 +152,32 @@ impl Symbols {
 }
 
 impl View {
-    /// Returns an empty view for vectors of that many dimensions.
-    pub(crate) fn new(dimensions: usize) -> Self {
+    /// Returns an empty view for vectors of a generation and of so many
+    /// dimensions. `later` is the number of a vector of the second generation:
+    /// texts that are added come with vectors up to it.
+    pub(crate) fn new((generation, dimensions): (Generation, usize), later: u64) -> Self {
         Self {
+            generation,
+            later,
             index: Index::new(dimensions),
             ..Self::default()
+        }
+    }
+
+    /// Returns the generation of its vectors, and how many dimensions they have.
+    pub(crate) fn shape(&self) -> (Generation, usize) {
+        (self.generation, self.index.dimensions())
+    }
+
+    /// Takes vectors of the second generation in.
+    pub(crate) fn put_vectors(&mut self, vectors: Vec<LaterVector>) {
+        let dimensions = self.index.dimensions();
+        for LaterVector { seq, key, vector } in vectors {
+            self.later = self.later.max(seq);
+            if let Some(&slot) = self.slots.get(&key) {
+                let vector = Vector::from_bytes(&vector, dimensions);
+                self.index.set_vector(slot, vector.as_ref());
+            }
         }
     }
 
@@ -192,7 +218,10 @@ impl View {
             template,
             owner,
         } = words.unwrap_or_default();
-        let vector = text.vector.as_deref();
+        let vector = match self.generation {
+            Generation::First => text.vector.as_deref(),
+            Generation::Later => text.later.as_deref(),
+        };
         let dimensions = self.index.dimensions();
         let vector = vector.and_then(|bytes| Vector::from_bytes(bytes, dimensions));
         let slot = self.index.add(&Entry {

@@ -425,7 +425,11 @@ pub struct MemoryConfig {
     pub max_tokens: Option<Tokens>,
     /// The time after which a request continues without memory, in milliseconds.
     pub deadline_ms: u64,
-    /// The embedder, which turns texts into vectors.
+    /// The embedder, which turns texts into vectors: the name or folder of a
+    /// model, or the table `[memory.embedder]`. A folder outside the root must be
+    /// trusted. Default: `"encoder"`.
+    #[serde(deserialize_with = "embedder")]
+    #[cfg_attr(feature = "schema", schemars(schema_with = "embedder_schema"))]
     pub embedder: EmbedderConfig,
     /// The most records of each kind.
     pub caps: Caps,
@@ -524,14 +528,15 @@ impl Caps {
 
 /// The embedder, which turns texts into vectors.
 ///
-/// With a `base_url` it is a model behind it, which speaks OpenAI's embeddings;
-/// with a `model` alone it is a folder on this machine, which needs no network.
-/// With neither it is the built-in model, which needs none either.
+/// With a `base_url`, `model` is the name of a model of that API. Without, it is
+/// `encoder` (the default) or `static`, which are built in, or a folder on this
+/// machine. Those need no network.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct EmbedderConfig {
-    /// The folder of a Model2Vec model, or the model's name at `base_url`.
+    /// `encoder`, `static`, the folder of a BERT-type or Model2Vec model, or the
+    /// model's name at `base_url`. Default: `encoder`.
     pub model: Option<String>,
     /// The address of an API that is compatible with OpenAI's embeddings. It must
     /// be trusted.
@@ -554,6 +559,42 @@ impl Default for EmbedderConfig {
             deadline_ms: 10_000,
         }
     }
+}
+
+/// Reads an embedder: a text is its model, a table all of it.
+fn embedder<'de, D: serde::Deserializer<'de>>(d: D) -> Result<EmbedderConfig, D::Error> {
+    struct Either;
+
+    impl<'de> serde::de::Visitor<'de> for Either {
+        type Value = EmbedderConfig;
+
+        fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            f.write_str("\"encoder\", \"static\", the folder of a model, or a table")
+        }
+
+        fn visit_str<E: serde::de::Error>(self, model: &str) -> Result<EmbedderConfig, E> {
+            Ok(EmbedderConfig {
+                model: Some(model.to_owned()),
+                ..EmbedderConfig::default()
+            })
+        }
+
+        fn visit_map<A: serde::de::MapAccess<'de>>(
+            self,
+            map: A,
+        ) -> Result<EmbedderConfig, A::Error> {
+            EmbedderConfig::deserialize(serde::de::value::MapAccessDeserializer::new(map))
+        }
+    }
+
+    d.deserialize_any(Either)
+}
+
+/// Says that an embedder is a text or a table.
+#[cfg(feature = "schema")]
+fn embedder_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    let table = generator.subschema_for::<EmbedderConfig>();
+    schemars::json_schema!({"anyOf": [{"type": "string"}, table]})
 }
 
 /// The store of conversations, memory, trees and snapshots.

@@ -49,6 +49,23 @@ const FADES: f32 = 80.0;
 /// How many neighbours each way lend their words.
 const REACH: usize = 3;
 
+/// Which part of a text's similarity is that of the text and the one before it
+/// together.
+const WITH_PREVIOUS: f32 = 0.5;
+
+/// What the best text of a run lends to all texts of it.
+const RUN_PART: f32 = 0.1;
+
+/// What similarity weighs beside words when words find what is asked for, and
+/// when they find nothing of it.
+const LEAST_WEIGHT: f32 = 0.5;
+const MOST_WEIGHT: f32 = 1.5;
+
+/// Word scores of a best text, were it of mean length at most, from which on
+/// words have found what is asked for, and up to which they have not.
+const FOUND: f32 = 0.35;
+const NOT_FOUND: f32 = 0.15;
+
 /// One, in the whole numbers that carried words are summed in.
 const ONE: f32 = 65_536.0;
 
@@ -74,6 +91,9 @@ pub struct Index {
     vectors: Vec<i8>,
     // 0 for a text without a vector.
     scales: Vec<f32>,
+    // How long the sum of a text's vector and that of the one before it is; 0
+    // when one of them has none.
+    pairs: Vec<f32>,
     runs: Runs,
 }
 
@@ -140,8 +160,35 @@ pub struct Scores {
     /// By words, its own and those around it: the part that it has of what a
     /// text could reach, from 0 to 1.
     pub words: Vec<f32>,
-    /// By vectors: the cosine.
+    /// By vectors: the cosine of the text, and of the text with the one before
+    /// it, half each.
     pub vectors: Vec<f32>,
+    /// What the best text of its run lends to each; empty when there are no
+    /// runs.
+    pub runs: Vec<f32>,
+    /// What vectors weigh beside words.
+    pub vector_weight: f32,
+}
+
+impl Scores {
+    /// Returns how well the text in a slot fits by its words and its vector.
+    #[inline]
+    pub(crate) fn plain(&self, slot: usize) -> f32 {
+        weighed(self.words[slot]) + self.vector_weight * self.vectors[slot].max(0.0)
+    }
+
+    /// Returns what the best text of its run lends to the text in a slot.
+    #[inline]
+    pub(crate) fn of_run(&self, slot: usize) -> f32 {
+        self.runs.get(slot).copied().unwrap_or(0.0)
+    }
+}
+
+/// Returns what a word score counts: its power 1.25, so that texts with many of
+/// a query's words stand out.
+#[inline]
+pub(crate) fn weighed(words: f32) -> f32 {
+    words * words.max(0.0).sqrt().sqrt()
 }
 
 impl Index {
@@ -197,20 +244,6 @@ impl Index {
             postings.counts.push(term.count);
         }
         let at = slot as usize;
-        let place = at * self.dimensions..(at + 1) * self.dimensions;
-        match entry
-            .vector
-            .filter(|v| v.components().len() == self.dimensions)
-        {
-            Some(vector) => {
-                self.vectors[place].copy_from_slice(vector.components());
-                self.scales[at] = vector.scale();
-            }
-            None => {
-                self.vectors[place].fill(0);
-                self.scales[at] = 0.0;
-            }
-        }
         self.live += 1;
         let run = entry.run.map(|name| self.runs.number(name));
         let length = entry.words.length;
@@ -228,8 +261,36 @@ impl Index {
         if let Some(run) = run {
             self.enter(slot, run);
         }
+        self.set_vector(slot, entry.vector);
         self.widen_around(slot);
         slot
+    }
+
+    /// Sets the vector of a text. One of another length than the index has is
+    /// left out.
+    pub fn set_vector(&mut self, slot: Slot, vector: Option<&Vector>) {
+        let at = slot as usize;
+        let place = at * self.dimensions..(at + 1) * self.dimensions;
+        match vector.filter(|v| v.components().len() == self.dimensions) {
+            Some(vector) => {
+                self.vectors[place].copy_from_slice(vector.components());
+                self.scales[at] = vector.scale();
+            }
+            None => {
+                self.vectors[place].fill(0);
+                self.scales[at] = 0.0;
+            }
+        }
+        self.measure_pairs(slot);
+    }
+
+    /// Measures the pairs that a text is in.
+    fn measure_pairs(&mut self, slot: Slot) {
+        self.measure_pair(slot);
+        let behind = self.beside[slot as usize].behind;
+        if behind != NONE {
+            self.measure_pair(behind);
+        }
     }
 
     /// Takes a text out. [`settle`](Index::settle) must follow before anything is
@@ -247,6 +308,9 @@ impl Index {
         let Neighbours { before, behind, .. } = self.beside[slot as usize];
         self.beside[slot as usize] = Neighbours::NOBODY;
         self.join(before, behind);
+        if behind != NONE {
+            self.measure_pair(behind);
+        }
         for beside in [before, behind] {
             if beside != NONE {
                 self.widen_around(beside);
@@ -296,15 +360,17 @@ impl Index {
         let mut scores = Scores {
             words: vec![0.0; slots],
             vectors: vec![0.0; slots],
+            ..Scores::default()
         };
         let vector = vector.filter(|v| v.len() == self.dimensions);
         let probe = vector.and_then(Probe::new);
-        let Scores { words, vectors } = &mut scores;
+        let Scores { words, vectors, .. } = &mut scores;
         if slots < WORTH_THREADS {
-            self.score_words(terms, mute, words);
+            let best = self.score_words(terms, mute, words);
             if let Some(probe) = &probe {
                 probe.dots(&self.vectors, &self.scales, vectors);
             }
+            self.combine(terms, mute, best, &mut scores);
             return scores;
         }
         // Vectors are taken block by block, by whoever is free.
@@ -318,21 +384,109 @@ impl Index {
                 probe.dots(vectors, &self.scales[first..end], dots);
             }
         };
-        std::thread::scope(|threads| {
+        let best = std::thread::scope(|threads| {
             if let Some(probe) = &probe {
                 threads.spawn(|| compare(probe));
             }
-            self.score_words(terms, mute, words);
+            let best = self.score_words(terms, mute, words);
             if let Some(probe) = &probe {
                 compare(probe);
             }
+            best
         });
+        self.combine(terms, mute, best, &mut scores);
         scores
+    }
+
+    /// Looks at texts together with those around them, and weighs words against
+    /// vectors. Texts that are `mute` lend nothing. `best` is what
+    /// [`Index::score_words`] returned.
+    fn combine(&self, terms: &[u32], mute: &[Slot], best: f32, scores: &mut Scores) {
+        let mute = Mute::of(mute, scores.words.len());
+        scores.vector_weight = self.vector_weight(terms, best, &mute);
+        if scores.vectors.iter().any(|dot| *dot != 0.0) {
+            self.with_previous(&mute, &mut scores.vectors);
+        }
+        if self.runs.members.is_empty() {
+            return;
+        }
+        scores.runs = vec![0.0; scores.words.len()];
+        for members in &self.runs.members {
+            let lends = |slot: &&Slot| !mute.holds(**slot);
+            let best = (members.iter().filter(lends))
+                .map(|&slot| scores.plain(slot as usize))
+                .fold(0.0, f32::max);
+            if best > 0.0 {
+                for &slot in members {
+                    scores.runs[slot as usize] = RUN_PART * best;
+                }
+            }
+        }
+    }
+
+    /// Returns what vectors weigh beside words. They weigh more when few of the
+    /// query's words are found anywhere, or no text has many of them.
+    fn vector_weight(&self, terms: &[u32], best: f32, mute: &Mute) -> f32 {
+        let (mut all, mut held) = (0.0, 0.0);
+        for term in terms {
+            let rarity = self.rarity(*term);
+            all += rarity;
+            if self.holders(*term).iter().any(|slot| !mute.holds(*slot)) {
+                held += rarity;
+            }
+        }
+        let missing = if all > 0.0 { 1.0 - held / all } else { 1.0 };
+        let low = ((FOUND - best) / (FOUND - NOT_FOUND)).clamp(0.0, 1.0);
+        LEAST_WEIGHT + (MOST_WEIGHT - LEAST_WEIGHT) * missing.max(low)
+    }
+
+    /// Adds how similar each text is together with the one before it.
+    ///
+    /// The two are taken as the sum of their vectors, whose length follows from
+    /// their product.
+    fn with_previous(&self, mute: &Mute, vectors: &mut [f32]) {
+        for members in &self.runs.members {
+            // From the last on, so that what comes before is still its own.
+            for pair in members.windows(2).rev() {
+                let (before, at) = (pair[0], pair[1] as usize);
+                let length = self.pairs[at];
+                if mute.holds(before) || length <= 0.0 {
+                    continue;
+                }
+                let together = (vectors[at] + vectors[before as usize]) / length;
+                vectors[at] += WITH_PREVIOUS * (together - vectors[at]);
+            }
+        }
+    }
+
+    /// Notes how long the sum of the vectors of a text and the one before it
+    /// is; 0 when one of them has none.
+    fn measure_pair(&mut self, slot: Slot) {
+        let at = slot as usize;
+        let before = self.beside[at].before;
+        self.pairs[at] = 0.0;
+        if before == NONE {
+            return;
+        }
+        let scale = self.scales[at] * self.scales[before as usize];
+        if scale > 0.0 {
+            let part = |slot: usize| slot * self.dimensions..(slot + 1) * self.dimensions;
+            let pairs = self.vectors[part(at)]
+                .iter()
+                .zip(&self.vectors[part(before as usize)]);
+            let product: i32 = pairs.map(|(a, b)| i32::from(*a) * i32::from(*b)).sum();
+            self.pairs[at] = (2.0 + 2.0 * product as f32 * scale).max(0.5).sqrt();
+        }
+    }
+
+    /// Returns the texts that hold a term.
+    pub fn holders(&self, term: u32) -> &[Slot] {
+        self.postings.get(&term).map_or(&[], |p| &p.slots)
     }
 
     /// Returns how rare a term is: what finding it is worth.
     pub fn rarity(&self, term: u32) -> f32 {
-        let holding = self.postings.get(&term).map_or(0, |p| p.slots.len());
+        let holding = self.holders(term).len();
         let (all, holding) = (self.live as f32, holding as f32);
         (1.0 + (all - holding + 0.5) / (holding + 0.5)).ln()
     }
@@ -341,13 +495,18 @@ impl Index {
     /// as a part of what a text that is full of all the terms would reach.
     ///
     /// Terms that no text holds tell none from another, and do not count.
-    fn score_words(&self, terms: &[u32], mute: &[Slot], scores: &mut [f32]) {
+    ///
+    /// Returns what the best text that is not `mute` would reach if no text were
+    /// longer than the mean. A long text that has the words of a query has them,
+    /// however much else it says.
+    fn score_words(&self, terms: &[u32], mute: &[Slot], scores: &mut [f32]) -> f32 {
         let held = terms.iter().filter(|term| self.postings.contains_key(term));
         let best: f32 = held.map(|&term| self.rarity(term)).sum();
         let mute = Mute::of(mute, scores.len());
         let mean = (self.length as f64 / f64::from(ONE) / self.live.max(1) as f64) as f32;
         let mean = mean.max(f32::MIN_POSITIVE);
         let mut counts = vec![0_u32; scores.len()];
+        let mut shorter = vec![0.0_f32; scores.len()];
         let mut touched = Vec::new();
         for &term in terms {
             let Some(postings) = self.postings.get(&term) else {
@@ -373,8 +532,11 @@ impl Index {
                 let count = std::mem::take(&mut counts[at]) as f32 / ONE;
                 let damp = K1 * (1.0 - B + B * self.lengths[at] / mean);
                 scores[at] += share * count / (count + damp);
+                shorter[at] += share * count / (count + damp.min(K1));
             }
         }
+        let heard = (0..).zip(shorter).filter(|(slot, _)| !mute.holds(*slot));
+        heard.map(|(_, words)| words).fold(0.0, f32::max)
     }
 
     /// Calls with a text and its neighbours, and which part of its words each
@@ -446,6 +608,7 @@ impl Index {
         let longer = self.vectors.len() + self.dimensions;
         self.vectors.resize(longer, 0);
         self.scales.push(0.0);
+        self.pairs.push(0.0);
         slot
     }
 

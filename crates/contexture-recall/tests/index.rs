@@ -201,3 +201,84 @@ fn without_neighbours_the_score_is_normalised_bm25() {
         scores[0]
     );
 }
+
+/// Adds a text of a run with one word and a vector.
+fn turn(index: &mut Index, key: i64, word: &str, vector: [f32; 4]) -> Slot {
+    index.add(&Entry {
+        key,
+        words: &analyse(word),
+        vector: Some(&Vector::quantise(&vector)),
+        run: Some("s"),
+        position: (key, 0),
+    })
+}
+
+#[test]
+fn vectors_weigh_more_when_words_find_little() {
+    let mut index = Index::new(4);
+    for (key, word) in (1..).zip(WORDS) {
+        turn(&mut index, key, word, [1.0, 0.0, 0.0, 0.0]);
+    }
+    let weight = |query: &str| index.scores(&terms(query), None, &[]).vector_weight;
+    let found = weight("custard");
+    assert_eq!(found, 0.5);
+    assert!(weight("custard zeppelin") > found);
+    assert_eq!(weight("zeppelin"), 1.5);
+}
+
+#[test]
+fn a_long_text_that_has_the_words_has_found_them() {
+    let mut index = Index::new(4);
+    let long = format!("{} custard train", "boat noon valve ".repeat(60));
+    let add = |index: &mut Index, key: i64, text: &str| {
+        index.add(&Entry {
+            key,
+            words: &analyse(text),
+            vector: None,
+            run: None,
+            position: (key, 0),
+        })
+    };
+    let slot = add(&mut index, 1, &long);
+    for key in 2..20 {
+        add(&mut index, key, "lever boat");
+    }
+    let weight = |mute: &[Slot]| {
+        index
+            .scores(&terms("custard train"), None, mute)
+            .vector_weight
+    };
+    assert_eq!(weight(&[]), 0.5);
+    // One that may not be seen has found nothing.
+    assert_eq!(weight(&[slot]), 1.5);
+}
+
+#[test]
+fn a_text_is_ranked_with_the_one_before_it() {
+    let mut index = Index::new(4);
+    let (about, other) = ([1.0, 0.0, 0.0, 0.0], [0.0, 1.0, 0.0, 0.0]);
+    let first = turn(&mut index, 1, "boat", about);
+    let answer = turn(&mut index, 2, "noon", other);
+    let last = turn(&mut index, 3, "lever", other);
+    let vectors = |index: &Index, mute: &[Slot]| {
+        let scores = index.scores(&terms("zeppelin"), Some(&about), mute);
+        [first, answer, last].map(|slot| scores.vectors[slot as usize])
+    };
+    let [a, b, c] = vectors(&index, &[]);
+    assert!(
+        a > 0.9 && (0.3..0.4).contains(&b) && c == 0.0,
+        "{a} {b} {c}"
+    );
+    // What may not be seen lends nothing.
+    assert_eq!(vectors(&index, &[first])[1], 0.0);
+    // A vector that comes later counts like one that was there.
+    index.set_vector(first, Some(&Vector::quantise(&other)));
+    assert_eq!(vectors(&index, &[]), [0.0; 3]);
+    index.set_vector(first, Some(&Vector::quantise(&about)));
+    assert_eq!(vectors(&index, &[]), [a, b, c]);
+    // So does a text that is taken out.
+    index.remove(answer);
+    index.settle();
+    let scores = index.scores(&terms("zeppelin"), Some(&about), &[]);
+    assert!((scores.vectors[last as usize] - b).abs() < 1e-3);
+}

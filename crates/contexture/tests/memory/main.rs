@@ -16,3 +16,4 @@ mod never_silent;
 mod recall;
 mod scopes;
 mod times;
+mod vectors;
