@@ -12,7 +12,8 @@ use contexture_tokens::Tokenizer;
 use serde::Serialize;
 
 use super::{
-    ANTHROPIC, Config, EmbedderConfig, Environment, MemoryConfig, OPENAI, ServerConfig, Summariser,
+    ANTHROPIC, Config, EmbedderConfig, Environment, LoomModel, MemoryConfig, OPENAI, ServerConfig,
+    Summariser,
 };
 use super::{StoreConfig, SummariserKind};
 
@@ -117,7 +118,7 @@ impl Config {
             permissions: _,
             compaction: _,
             tool_results: _,
-            loom: _,
+            loom,
             snapshots: _,
             reserve_response: _,
             retention: _,
@@ -141,6 +142,7 @@ impl Config {
         }
         taken.environment(environment);
         taken.summariser(summariser);
+        taken.loom_model(&mut loom.model);
         taken.memory(memory);
         taken.store(store);
         taken.server(server);
@@ -210,6 +212,15 @@ impl Taken<'_> {
         if self.take("summariser", endpoint(url, api_key_env.as_ref())) {
             *kind = SummariserKind::Extractive;
             (*base_url, *model, *api_key_env) = (None, None, None);
+        }
+    }
+
+    fn loom_model(&mut self, settings: &mut LoomModel) {
+        // An address without a model is not called, but is part of what a
+        // person trusts.
+        let url = settings.address().or_else(|| settings.base_url.clone());
+        if self.take("loom.model", endpoint(url, settings.api_key_env.as_ref())) {
+            *settings = LoomModel::default();
         }
     }
 
