@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use contexture_core::{Tokens, Usage};
 
-use crate::config::{self, ANTHROPIC, OPENAI};
+use crate::config;
 
 /// Writes summaries with a language model. A program may bring its own.
 pub trait Summariser: Send + Sync {
@@ -85,8 +85,8 @@ impl Summariser for Api {
 
         let settings = &self.settings;
         let (protocol, usual) = match settings.kind {
-            config::SummariserKind::Anthropic => (Protocol::Anthropic, ANTHROPIC),
-            _ => (Protocol::OpenAi, OPENAI),
+            config::SummariserKind::Anthropic => (Protocol::Anthropic, config::ANTHROPIC),
+            _ => (Protocol::OpenAi, config::OPENAI),
         };
         let api_key = match &settings.api_key_env {
             None => None,
