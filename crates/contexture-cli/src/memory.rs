@@ -68,7 +68,10 @@ fn fill_in(engine: &Engine) -> anyhow::Result<()> {
 
 fn recall(args: &RecallArgs, options: &StoreOptions) -> anyhow::Result<()> {
     let done = recall_and_print(args, options)?;
-    fill_in(&done)
+    fill_in(&done)?;
+    // Without the file, the next command builds the index again.
+    let _ = done.memory()?.save_index();
+    Ok(())
 }
 
 /// Recalls, prints the result, and returns the engine.

@@ -195,14 +195,22 @@ pub(crate) fn accept_loss(options: &StoreOptions) -> anyhow::Result<()> {
 
 /// Returns the files and directories of a store, which no tenant can read.
 pub(crate) fn private_files(path: &Path) -> Vec<PathBuf> {
-    let mut files: Vec<PathBuf> = ["", "-wal", "-shm", "-journal", "-seal"]
-        .iter()
-        .map(|suffix| {
-            let mut file = path.as_os_str().to_owned();
-            file.push(suffix);
-            file.into()
-        })
-        .collect();
+    let mut files: Vec<PathBuf> = [
+        "",
+        "-wal",
+        "-shm",
+        "-journal",
+        "-seal",
+        "-index",
+        "-index-new",
+    ]
+    .iter()
+    .map(|suffix| {
+        let mut file = path.as_os_str().to_owned();
+        file.push(suffix);
+        file.into()
+    })
+    .collect();
     files.push(contexture_sqlite::tenants_directory(path));
     files
 }

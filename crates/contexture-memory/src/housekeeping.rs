@@ -126,6 +126,7 @@ impl Memory<'_> {
             }
         }
         let forgotten = result?;
+        self.delete_index()?;
         // The index and the lines in memory follow at once.
         drop(self.view(None)?);
         self.drop_contexts();

@@ -28,6 +28,7 @@ mod embedder;
 mod facts;
 mod form;
 mod housekeeping;
+mod index_file;
 mod later;
 mod layers;
 mod lines;
@@ -53,6 +54,7 @@ use contexture_store::{Change, EmbedderInfo, Memories, MemoryState, Sketch};
 use jiff::Timestamp;
 
 use self::embedder::Embedders;
+use self::index_file::IndexFileState;
 use self::later::Generation;
 use self::lines::LineCache;
 use self::recall::RecentFindings;
@@ -95,6 +97,9 @@ pub struct MemoryCache {
     embedders: OnceLock<Embedders>,
     // Set when vectors could not be saved: a recall does not try again.
     later_failed: Mutex<bool>,
+    // Never held while waiting for the view.
+    index_file: Mutex<IndexFileState>,
+    saving_index: Mutex<()>,
     archetypes: OnceLock<Archetypes>,
     extractor: OnceLock<Extractor>,
     // What is to be said once.
@@ -268,7 +273,7 @@ impl<'e> Memory<'e> {
                 return Ok(known);
             }
             drop(known);
-            let lacking = self.catch_up(shape, state.later.seq, deadline)?;
+            let lacking = self.catch_up(shape, &state, deadline)?;
             if lacking == 0 {
                 continue;
             }
@@ -307,15 +312,20 @@ impl<'e> Memory<'e> {
     fn catch_up(
         &self,
         shape: (Generation, usize),
-        later: u64,
+        state: &MemoryState,
         deadline: Option<Instant>,
     ) -> Result<usize, Error> {
         let cache = self.cache;
+        let later = state.later.seq;
         let mut known = cache.view.write().unwrap_or_else(PoisonError::into_inner);
         if (known.as_ref()).is_none_or(|view| view.shape() != shape) {
+            let filed = match known.is_none() {
+                true => self.open_index(state, shape)?,
+                false => None,
+            };
             // Every text comes with the vectors that it had when `later` was
             // read, or more.
-            *known = Some(View::new(shape, later));
+            *known = Some(filed.unwrap_or_else(|| View::new(shape, later)));
         }
         let Some(view) = known.as_mut() else {
             return Ok(0);

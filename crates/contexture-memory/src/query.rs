@@ -86,10 +86,7 @@ impl Query {
         // Where no text that may be found has any of the words, one may be
         // mistyped.
         let mut corrected = BTreeMap::new();
-        let is_held = |term: &u32| {
-            let holders = view.index.holders(*term).iter();
-            holders.copied().any(|slot| filters.text(slot))
-        };
+        let is_held = |term: &u32| view.index.holders(*term).any(|slot| filters.text(slot));
         if !terms.iter().any(is_held) {
             for keyword in keywords.iter().take(MOST_CORRECTED) {
                 if let Some((word, term)) = corrected_word(&keyword.word, view, filters) {
@@ -153,7 +150,7 @@ impl Query {
         if text.speaker.is_some_and(|who| self.speakers.contains(&who)) {
             bonus += SPEAKER;
         }
-        bonus += vector_weight * self.times.bonus(text.at, &text.told);
+        bonus += vector_weight * self.times.bonus(text.at, text.told());
         if !self.aliased.is_empty() && text.mentions.iter().any(|e| self.aliased.contains(e)) {
             bonus += ALIAS;
         }
@@ -173,8 +170,8 @@ fn corrected_word(word: &str, view: &View, filters: &Admission<'_>) -> Option<(S
     let mut consider = |letters: Vec<char>| {
         let word: String = letters.into_iter().collect();
         for keyword in query_keywords(&word) {
-            let holders = view.index.holders(keyword.id).iter();
-            let holding = holders.filter(|slot| filters.text(**slot)).count();
+            let holders = view.index.holders(keyword.id);
+            let holding = holders.filter(|slot| filters.text(*slot)).count();
             if holding > best.as_ref().map_or(0, |(most, ..)| *most) {
                 best = Some((holding, word.clone(), keyword.id));
             }

@@ -185,7 +185,14 @@ impl Memory<'_> {
         warnings.extend(unknown_zone);
         warnings.extend(self.pending_warnings());
         let found = Arc::new(self.look(view, asked, counts, vector, warnings)?);
+        let is_damaged = view.index.is_damaged();
         drop(guard);
+        if is_damaged {
+            // The index file was altered while it was in use: the store has
+            // everything.
+            self.drop_damaged();
+            return self.find(request, how, counts);
+        }
         // What lacks something is not to be had again.
         if found.metadata.warnings.is_empty() {
             self.keep(key((found.seq, found.later)), now, &found);

@@ -6,6 +6,10 @@ use std::collections::BinaryHeap;
 
 use crate::index::{Index, Scores, Slot, weighed};
 
+/// How many times as many texts as are asked for get exact scores, where those
+/// of all texts are estimates.
+const RESCORED: usize = 6;
+
 /// What a text reaches by words and vector that fits well.
 const BEST: f32 = 1.4;
 
@@ -59,6 +63,29 @@ impl Hit {
 
 /// Returns the text in a slot as a hit, whatever its score.
 pub fn hit(index: &Index, scores: &Scores, slot: Slot, bonus: f32) -> Option<Hit> {
+    let mut hit = [estimated(index, scores, slot, bonus)?];
+    rescore(index, scores, &mut hit);
+    let [hit] = hit;
+    Some(hit)
+}
+
+/// Puts exact scores in the place of estimates.
+fn rescore(index: &Index, scores: &Scores, hits: &mut [Hit]) {
+    if !scores.are_estimates() {
+        return;
+    }
+    let slots: Vec<Slot> = hits.iter().map(|hit| hit.slot).collect();
+    let exact = index.rescore(scores, &slots);
+    for hit in hits {
+        if let Some(exact) = exact.get(&hit.slot) {
+            hit.vector = exact.vector.clamp(0.0, 1.0);
+            hit.run = exact.run;
+        }
+    }
+}
+
+/// Returns the text in a slot as a hit by the scores as they are.
+fn estimated(index: &Index, scores: &Scores, slot: Slot, bonus: f32) -> Option<Hit> {
     let at = slot as usize;
     Some(Hit {
         slot,
@@ -73,6 +100,12 @@ pub fn hit(index: &Index, scores: &Scores, slot: Slot, bonus: f32) -> Option<Hit
 
 /// Returns the best `most` texts that fit at all and are admitted, best first.
 ///
+/// Where scores are estimates, exact scores are computed for six times as many
+/// texts, at least 2,048. Let `e` be the largest error of an estimate, and `b`
+/// the estimate of the last of these texts. Every text whose exact score is
+/// above `b + e` is then found, and what the best text of a run lends is off by
+/// less than `e / 5`.
+///
 /// `bonus` and `admit` are asked only about texts that could be among them:
 /// `most_bonus` is the largest that `bonus` returns.
 pub fn best(
@@ -86,6 +119,27 @@ pub fn best(
     if most == 0 {
         return Vec::new();
     }
+    if !scores.are_estimates() {
+        return top(index, scores, most, most_bonus, bonus, admit);
+    }
+    let rescored = most.saturating_mul(RESCORED).max(index.least_rescored());
+    let mut hits = top(index, scores, rescored, most_bonus, bonus, admit);
+    rescore(index, scores, &mut hits);
+    hits.retain(|hit| hit.relevance() > 0.0);
+    hits.sort_unstable_by(|a, b| b.rank(a));
+    hits.truncate(most);
+    hits
+}
+
+/// Returns the best `most` texts by the scores as they are.
+fn top(
+    index: &Index,
+    scores: &Scores,
+    most: usize,
+    most_bonus: f32,
+    bonus: impl Fn(Slot) -> f32,
+    admit: impl Fn(Slot) -> bool,
+) -> Vec<Hit> {
     let mut heap: BinaryHeap<Reverse<Ranked>> = BinaryHeap::with_capacity(most);
     // What a text must have by words and vector to be among the best.
     let mut bar = 0.0_f32;
@@ -101,7 +155,7 @@ pub fn best(
         if plain + bonus <= 0.0 || plain + bonus < bar {
             continue;
         }
-        let Some(hit) = hit(index, scores, slot, bonus) else {
+        let Some(hit) = estimated(index, scores, slot, bonus) else {
             continue;
         };
         if heap.len() < most {

@@ -119,11 +119,14 @@ impl App {
         }))
     }
 
-    /// Starts the thread that computes vectors of the encoder. It ends with the
-    /// server.
+    /// Starts the thread that loads and saves memory indexes and computes vectors
+    /// of the encoder. It ends with the server.
     pub(crate) fn fill_in_vectors(&self) {
         let shared = Arc::downgrade(&self.0);
         let work = move || {
+            if let Some(shared) = shared.upgrade() {
+                shared.tenants.load_indexes();
+            }
             while let Some(shared) = shared.upgrade() {
                 if shared.stopping.load(Ordering::Relaxed) {
                     return;

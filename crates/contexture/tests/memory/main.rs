@@ -10,6 +10,7 @@ mod facts;
 mod fixture;
 mod hidden;
 mod housekeeping;
+mod index_file;
 mod inject;
 mod laws;
 mod never_silent;
