@@ -90,7 +90,7 @@ pub(crate) fn all(db: &Connection) -> Result<Vec<KeyRecord>, Fault> {
 pub(crate) fn revoke(db: &Connection, id: &str, now: Timestamp) -> Result<KeyRecord, Fault> {
     let changed = db
         .prepare_cached("UPDATE keys SET revoked = ?2 WHERE id = ?1 AND revoked IS NULL")?
-        .execute((id, Time(now)))?;
+        .change((id, Time(now)))?;
     let key = find(db, id)?.ok_or_else(|| Fault::not_found("key", id))?;
     if changed > 0 {
         note(db, now, "key_revoked", &key.tenant, &key.id)?;
@@ -144,18 +144,15 @@ fn note(
 
 /// Adds a key of a tenant.
 pub(crate) fn add(db: &Connection, tenant: i64, key: &KeyRecord) -> Result<(), Fault> {
-    if find(db, &key.id)?.is_some() {
-        return Err(Fault::exists("key", &key.id));
-    }
     let scope = match key.scope {
         KeyScope::Tenant => 0,
         KeyScope::Metrics => 1,
     };
     let mut insert = db.prepare_cached(
         "INSERT INTO keys (id, hash, tenant, scope, name, created, revoked)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) ON CONFLICT (id) DO NOTHING",
     )?;
-    insert.execute(params![
+    let added = insert.change(params![
         key.id,
         key.hash,
         tenant,
@@ -164,6 +161,10 @@ pub(crate) fn add(db: &Connection, tenant: i64, key: &KeyRecord) -> Result<(), F
         Time(key.created_at),
         key.revoked_at.map(Time),
     ])?;
+    // For another tenant it may be added at the same time.
+    if added == 0 {
+        return Err(Fault::exists("key", &key.id));
+    }
     note(db, key.created_at, "key_created", &key.tenant, &key.id)
 }
 
