@@ -315,7 +315,7 @@ fn check_store(root: &Root, config: &Config, checks: &mut Vec<Check>) {
         Ok(place) => place,
         Err(error) => return add(State::Bad, error.to_string()),
     };
-    let path = place.path().display().to_string();
+    let path = place.address();
     if !place.exists() {
         return add(
             State::Good,

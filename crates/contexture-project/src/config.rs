@@ -603,12 +603,41 @@ fn embedder_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schem
 }
 
 /// The store of conversations, memory, trees and snapshots.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct StoreConfig {
-    /// `sqlite:PATH`. Default: `.contexture/contexture.db` below the root.
+    /// `sqlite:PATH` or `postgres://USER@HOST/DATABASE`. Default:
+    /// `.contexture/contexture.db` below the root.
     pub url: Option<String>,
+    /// The most connections to PostgreSQL.
+    pub pool_size: usize,
+    /// How long a call waits for a connection to PostgreSQL, in milliseconds.
+    pub pool_timeout_ms: u64,
+    /// How long a statement may take in PostgreSQL, in milliseconds.
+    pub statement_timeout_ms: u64,
+    /// How long a write waits for another server that writes for the same tenant,
+    /// in milliseconds.
+    pub lock_timeout_ms: u64,
+    /// The PostgreSQL URL that creates and migrates the tables, if it is not `url`.
+    pub migration_url: Option<String>,
+    /// A file with the certificates to trust for TLS to PostgreSQL. Default: those
+    /// that browsers trust.
+    pub tls_root_certificates: Option<String>,
+}
+
+impl Default for StoreConfig {
+    fn default() -> Self {
+        Self {
+            url: None,
+            pool_size: 16,
+            pool_timeout_ms: 10_000,
+            statement_timeout_ms: 30_000,
+            lock_timeout_ms: 10_000,
+            migration_url: None,
+            tls_root_certificates: None,
+        }
+    }
 }
 
 /// Whether assembled requests are stored.

@@ -49,6 +49,8 @@ pub enum Cause {
     Damaged,
     /// Something was not there in time.
     Late,
+    /// Whether a write succeeded is unknown.
+    Unknown,
     /// The machine failed.
     Failure,
 }
@@ -252,7 +254,7 @@ fn store_advice(error: &StoreError) -> Vec<Advice> {
         }
         StoreError::Full { .. } => text("free disk space, or move the store to a larger disk"),
         StoreError::Unavailable { .. } => {
-            text("restore the file at its path; no restart is needed")
+            text("restore the file at its path, or the database; no restart is needed")
         }
         StoreError::Conflict { .. } => {
             text("assemble again to get the current state, then record the new turn")
@@ -293,6 +295,7 @@ impl From<StoreError> for Error {
             StoreError::Invalid { .. } => Cause::Input,
             StoreError::Damaged { .. } => Cause::Damaged,
             StoreError::Withdrawn => Cause::Late,
+            StoreError::UnknownOutcome { .. } => Cause::Unknown,
             _ => Cause::Unavailable,
         };
         let field = match &error {

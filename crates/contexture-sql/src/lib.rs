@@ -24,6 +24,8 @@ use std::path::PathBuf;
 
 use contexture_store::{Store, StoreError, Usage, Watch};
 
+#[cfg(feature = "alternating")]
+mod alternating;
 mod driver;
 mod error;
 mod import;
@@ -43,6 +45,8 @@ mod upkeep;
 mod value;
 mod verify;
 
+#[cfg(feature = "alternating")]
+pub use alternating::Alternating;
 pub use driver::{Columns, Connection, Driver, OptionalExtension, Prepared, Row, Statement};
 pub use error::{Error, Fault};
 pub use value::{FromSql, HasSqlType, Params, SqlType, ToSql, Value, ValueRef};

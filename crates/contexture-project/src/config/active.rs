@@ -69,6 +69,23 @@ fn quoted(word: &str) -> String {
     }
 }
 
+/// Returns the address of a database on a server, without a password.
+fn database(url: &str) -> Option<String> {
+    let (scheme, rest) = url.split_once("://")?;
+    if !matches!(scheme, "postgres" | "postgresql") {
+        return None;
+    }
+    let rest = rest.split(['?', '#']).next().unwrap_or_default();
+    let rest = match rest.rsplit_once('@') {
+        Some((user, host)) => {
+            let user = user.split(':').next().unwrap_or_default();
+            format!("{user}@{host}")
+        }
+        None => rest.to_owned(),
+    };
+    Some(format!("{scheme}://{rest}"))
+}
+
 impl ActiveSetting {
     fn new(setting: impl Into<String>, effects: Vec<Effect>) -> Self {
         Self {
@@ -258,7 +275,29 @@ impl Taken<'_> {
     }
 
     fn store(&mut self, store: &mut StoreConfig) {
-        let StoreConfig { url } = store;
+        let StoreConfig {
+            url,
+            migration_url,
+            tls_root_certificates,
+            pool_size: _,
+            pool_timeout_ms: _,
+            statement_timeout_ms: _,
+            lock_timeout_ms: _,
+        } = store;
+        for (setting, url) in [
+            ("store.url", &mut *url),
+            ("store.migration_url", &mut *migration_url),
+        ] {
+            let database = url.as_deref().and_then(database);
+            let effects = database.map(Effect::Endpoint).into_iter().collect();
+            if self.take(setting, effects) {
+                *url = None;
+            }
+        }
+        let roots = tls_root_certificates.as_deref();
+        if roots.is_some_and(|path| self.path("store.tls_root_certificates", path)) {
+            *tls_root_certificates = None;
+        }
         let path = url.as_deref().and_then(|url| url.strip_prefix("sqlite:"));
         let path = path.map(|path| path.strip_prefix("//").unwrap_or(path).to_owned());
         if path.is_some_and(|path| self.path("store.url", &path)) {
