@@ -6,6 +6,7 @@
 mod admin;
 pub(crate) mod assemble;
 pub(crate) mod blobs;
+mod continuations;
 pub(crate) mod fit;
 pub(crate) mod memory;
 mod page;
@@ -31,6 +32,7 @@ pub(crate) fn add(api: &mut Api) {
     memory::add(api);
     tasks::add(api);
     trees::add(api);
+    continuations::add(api);
     working_set::add(api);
     snapshots::add(api);
     refit::add(api);

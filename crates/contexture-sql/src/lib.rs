@@ -1,5 +1,14 @@
 //! The logic of Contexture's stores in SQL, without a database.
 //!
+//! ```
+//! use contexture_sql::{Backend, SqlStore};
+//!
+//! // Works with every database that has a backend.
+//! fn store_of<B: Backend>(store: &SqlStore<B>, tenant: &str) -> SqlStore<B> {
+//!     store.for_tenant(tenant)
+//! }
+//! ```
+//!
 //! [`SqlStore`] implements the traits of `contexture-store` in SQL that SQLite and
 //! PostgreSQL share. A [`Backend`] opens transactions on a database and knows where
 //! its tenants are; a [`Driver`] runs statements inside a transaction. The crates

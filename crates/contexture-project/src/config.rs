@@ -13,15 +13,18 @@ use serde::{Deserialize, Serialize};
 
 mod active;
 mod history;
+mod loom_model;
 mod server;
 
 use crate::advice::{Advice, Operation, Warning};
-pub use crate::agent::Permissions;
 use crate::error::{Error, plain};
 use crate::files::Root;
+pub use crate::permissions::Permissions;
 pub use active::{ActiveSetting, Effect};
 use history::USUAL_TARGET;
+pub use history::{ANTHROPIC, OPENAI};
 pub use history::{CompactionConfig, ResultLimit, Summariser, SummariserKind, ToolResults};
+pub use loom_model::{LoomModel, ModelApi};
 pub use server::{ServerConfig, TenantConfig};
 
 /// The name of the configuration file.
@@ -164,6 +167,8 @@ pub struct LoomConfig {
     /// The text that follows the prompt of loom-aware agents. Default: a built-in
     /// text.
     pub addendum: Option<String>,
+    /// The model that continues trees.
+    pub model: LoomModel,
 }
 
 impl Default for LoomConfig {
@@ -173,6 +178,7 @@ impl Default for LoomConfig {
             minimum_recent_nodes: 4,
             token_buffer: 1024,
             addendum: None,
+            model: LoomModel::default(),
         }
     }
 }
@@ -732,6 +738,13 @@ impl Config {
                                                           `extractive`",
             );
         }
+        let writer = &self.loom.model;
+        if writer.kind != ModelApi::None && writer.model.is_none() {
+            return refuse(
+                "loom.model.model".to_owned(),
+                "set when loom.model.kind is not `none`",
+            );
+        }
         let embedder = &self.memory.embedder;
         for (setting, url, key) in [
             (
@@ -739,6 +752,7 @@ impl Config {
                 &self.summariser.base_url,
                 &self.summariser.api_key_env,
             ),
+            ("loom.model", &writer.base_url, &writer.api_key_env),
             ("memory.embedder", &embedder.base_url, &embedder.api_key_env),
         ] {
             if let (Some(url), Some(_)) = (url, key)

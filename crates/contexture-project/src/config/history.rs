@@ -3,6 +3,12 @@
 use contexture_core::Tokens;
 use serde::{Deserialize, Serialize};
 
+/// The address of OpenAI's API.
+pub const OPENAI: &str = "https://api.openai.com/v1";
+
+/// The address of Anthropic's API.
+pub const ANTHROPIC: &str = "https://api.anthropic.com";
+
 /// How long tool results may be in a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

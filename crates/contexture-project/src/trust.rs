@@ -41,8 +41,8 @@ pub struct Settings {
     pub inactive: Vec<ActiveSetting>,
     /// Whether the file is trusted.
     pub trust: Trust,
-    // The root as the caller named it.
-    pub(crate) root: PathBuf,
+    /// The root as the caller named it.
+    pub root: PathBuf,
 }
 
 /// Whether a `contexture.toml` is trusted.

@@ -11,7 +11,10 @@ use std::path::{Component, Path, PathBuf};
 use contexture_tokens::Tokenizer;
 use serde::Serialize;
 
-use super::{Config, EmbedderConfig, Environment, MemoryConfig, ServerConfig, Summariser};
+use super::{
+    ANTHROPIC, Config, EmbedderConfig, Environment, LoomModel, MemoryConfig, OPENAI, ServerConfig,
+    Summariser,
+};
 use super::{StoreConfig, SummariserKind};
 
 /// A setting that acts outside the project, with all that it does there.
@@ -115,7 +118,7 @@ impl Config {
             permissions: _,
             compaction: _,
             tool_results: _,
-            loom: _,
+            loom,
             snapshots: _,
             reserve_response: _,
             retention: _,
@@ -139,6 +142,7 @@ impl Config {
         }
         taken.environment(environment);
         taken.summariser(summariser);
+        taken.loom_model(&mut loom.model);
         taken.memory(memory);
         taken.store(store);
         taken.server(server);
@@ -201,13 +205,22 @@ impl Taken<'_> {
         } = summariser;
         let usual = match kind {
             SummariserKind::Extractive => None,
-            SummariserKind::OpenAi => Some(crate::summariser::OPENAI),
-            SummariserKind::Anthropic => Some(crate::summariser::ANTHROPIC),
+            SummariserKind::OpenAi => Some(OPENAI),
+            SummariserKind::Anthropic => Some(ANTHROPIC),
         };
         let url = base_url.clone().or(usual.map(str::to_owned));
         if self.take("summariser", endpoint(url, api_key_env.as_ref())) {
             *kind = SummariserKind::Extractive;
             (*base_url, *model, *api_key_env) = (None, None, None);
+        }
+    }
+
+    fn loom_model(&mut self, settings: &mut LoomModel) {
+        // An address without a model is not called, but is part of what a
+        // person trusts.
+        let url = settings.address().or_else(|| settings.base_url.clone());
+        if self.take("loom.model", endpoint(url, settings.api_key_env.as_ref())) {
+            *settings = LoomModel::default();
         }
     }
 
